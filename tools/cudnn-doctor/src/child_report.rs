@@ -4,12 +4,11 @@
 
 use std::sync::OnceLock;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::platform;
-
 /// The kind of work that a step is. Each has a time limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Work {
     /// Opens one of the driver's libraries.
     OpenDriver,
@@ -45,7 +44,7 @@ pub(crate) const TOKEN_LEN: usize = 32;
 const STEP: &str = "step";
 
 /// A step of a child process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Step {
     pub(crate) work: Work,
     /// The step as a clause, to follow "while it": `loaded libcudnn_ops.so.9`.
@@ -78,13 +77,13 @@ pub(crate) fn send(message: &Value) {
     static TOKEN: OnceLock<Option<String>> = OnceLock::new();
     let Some(token) = TOKEN.get_or_init(read_token) else { return };
     // Without a parent, nobody reads it.
-    let _ = platform::report(format!("{token}{message}\n").as_bytes());
+    let _ = cudnn_os::pipes::report(format!("{token}{message}\n").as_bytes());
 }
 
 /// The token that the parent has sent; `None` if standard input is no channel to the doctor.
 fn read_token() -> Option<String> {
     let mut bytes = [0u8; TOKEN_LEN + 1];
-    let len = platform::receive(&mut bytes)?;
+    let len = cudnn_os::pipes::receive(&mut bytes)?;
     let text = bytes.strip_suffix(b"\n").filter(|_| len == bytes.len())?;
     String::from_utf8(text.to_vec()).ok()
 }

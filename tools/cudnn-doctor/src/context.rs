@@ -1,17 +1,19 @@
 //! The context of every command: the host, and the search for cuDNN on it. `main` makes it once.
 
+use cudnn_probe::facts::{self, PathFacts};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use cudnn_frameworks::installation::{Installed, inventory_with};
+use cudnn_frameworks::{Depth, Environment, Survey};
 use cudnn_probe::ld_so::{KnownFiles, Simulation};
-use cudnn_probe::{
-    Candidate, Host, Installation, Installed, Origin, ProbeError, Requirements, Search, Selection, inventory_with,
-    select,
-};
+use cudnn_probe::{Candidate, Host, Installation, Origin, ProbeError, Requirements, Search, Selection, select};
 
 use crate::cudnn_file::is_drop_in;
 use crate::python::{Python, inactive_environment};
 use crate::python_shim::{self, PythonShim, Surroundings};
+use crate::surveys::Surveys;
 
 /// The host and the search. The search does not look beside the doctor's executable, because programs would not.
 #[derive(Clone)]
@@ -26,6 +28,7 @@ pub(crate) struct Context {
     pub(crate) python: Option<Python>,
     /// The command names that Python.
     pub(crate) is_python_named: bool,
+    surveys: Surveys,
 }
 
 impl Context {
@@ -33,15 +36,27 @@ impl Context {
     /// the Python that they start first on `PATH`.
     pub(crate) fn new() -> Self {
         let surroundings =
-            Surroundings { variable: &|name| std::env::var_os(name), working_dir: std::env::current_dir().ok() };
+            Surroundings { variable: &|name| facts::variable(name), working_dir: facts::current_dir().ok() };
         let python_shim = python_shim::find(&surroundings);
         let host = Host::current().without_executable();
         let host = match python_shim.as_ref().and_then(|shim| shim.bin.as_deref()) {
             Some(bin) => with_first_on_path(host, bin),
             None => host,
         };
-        let files = KnownFiles::new();
-        Context { search: Search::new(host.clone()), files, host, python_shim, python: None, is_python_named: false }
+        Context { python_shim, ..Context::of_host(host) }
+    }
+
+    /// The context of a command on this host, which names no Python.
+    pub(crate) fn of_host(host: Host) -> Self {
+        Context {
+            search: Search::new(host.clone()),
+            host,
+            files: KnownFiles::new(),
+            python_shim: None,
+            python: None,
+            is_python_named: false,
+            surveys: Surveys::default(),
+        }
     }
 
     /// This context as the programs of a Python see it, which the command names or runs: as if its environment were the
@@ -53,11 +68,9 @@ impl Context {
         }
         let root = |is_active: bool| if is_active { python.root.clone().into() } else { OsString::new() };
         let host = with_first_on_path(self.host.clone(), &python.root.join("bin"))
-            .env("VIRTUAL_ENV", root(python.is_virtual))
-            .env("CONDA_PREFIX", root(python.root.join("conda-meta").is_dir()));
-        let files = self.files.clone();
-        let search = Search::new(host.clone());
-        Context { search, files, host, python_shim: None, python: Some(python), is_python_named }
+            .with_variable("VIRTUAL_ENV", root(python.is_virtual))
+            .with_variable("CONDA_PREFIX", root(python.root.join("conda-meta").leads_to_dir()));
+        Context { files: self.files.clone(), python: Some(python), is_python_named, ..Context::of_host(host) }
     }
 
     /// The virtual environment of the working directory, if no environment is active and the command names none.
@@ -78,6 +91,11 @@ impl Context {
     /// The file itself cannot be loaded.
     pub(crate) fn simulation(&self, file: &Path) -> Result<Simulation, ProbeError> {
         Simulation::with_files(file, &self.host, &self.files)
+    }
+
+    /// The survey of an environment, as a Python that is started on this host sees it.
+    pub(crate) fn survey(&self, environment: &Environment, depth: Depth) -> Arc<Survey> {
+        self.surveys.of(environment, &self.host, depth)
     }
 
     /// The installation that meets the requirements, and the candidates before it that do not.
@@ -115,9 +133,8 @@ impl Context {
 
 /// The host with this directory first on `PATH`, and all other variables of this process.
 fn with_first_on_path(host: Host, bin: &Path) -> Host {
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = facts::variable("PATH").unwrap_or_default();
     let dirs = std::iter::once(bin.to_owned()).chain(std::env::split_paths(&path));
     let Ok(path) = std::env::join_paths(dirs) else { return host };
-    let variables = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
-    variables.fold(host, |host, (name, value)| host.env(&name, value)).env("PATH", path)
+    host.with_variable("PATH", path)
 }

@@ -1,10 +1,13 @@
 //! Identifies a file of cuDNN (library and release) by its name and its contents, for commands that look at files
 //! rather than at installations.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
-use cudnn_probe::{Identity, InstallationReport, Library, Version, identify_any};
+use cudnn_frameworks::installation::InstallationReport;
+use cudnn_probe::{Identity, Library, Os, Version, identify_any};
 
+use crate::packages::{Command, entries};
 use crate::shim_release;
 use crate::system::cudnn_library;
 
@@ -33,4 +36,27 @@ pub(crate) fn identity(file: &Path) -> Option<Identity> {
 /// The library with this file name, which may end in the full version, or with this path.
 pub(crate) fn library(name: &str) -> Option<Library> {
     cudnn_library(Path::new(name).file_name()?.to_str()?)
+}
+
+/// The files of cuDNN 9 in a directory: not cuDNN 8, static libraries or other files.
+pub(crate) fn files_of_cudnn(dir: &Path) -> Vec<PathBuf> {
+    let is_cudnn_9 = |name: &str| {
+        if let Some(stem) = name.strip_suffix("64_9.dll") {
+            return stem.starts_with("cudnn");
+        }
+        let Some((stem, version)) = name.split_once(".so.") else { return false };
+        (stem == "libcudnn" || stem.starts_with("libcudnn_")) && (version == "9" || version.starts_with("9."))
+    };
+    let is_file = |file: &PathBuf| file.file_name().and_then(OsStr::to_str).is_some_and(is_cudnn_9);
+    let mut files: Vec<PathBuf> = entries(dir).filter(is_file).collect();
+    files.sort();
+    files
+}
+
+/// The command that prints the sha256 of each library of cuDNN in a directory.
+pub(crate) fn sums_of_cudnn(dir: &Path) -> Command {
+    match Os::HOST {
+        Os::Windows => Command::new("Get-FileHash", ["-LiteralPath"]).and(files_of_cudnn(dir)),
+        _ => Command::new("sha256sum", files_of_cudnn(dir)),
+    }
 }

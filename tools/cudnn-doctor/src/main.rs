@@ -1,5 +1,6 @@
 //! The command `cudnn-doctor`. This file parses the command line; each subcommand has a module in `cmd`.
 
+use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,34 +8,40 @@ use std::time::Duration;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
+mod advice;
 mod check;
 mod child_report;
 mod cmd;
 mod context;
 mod cudnn_file;
 mod demo;
-mod dependency;
-mod dependency_report;
-mod dll_report;
+mod dependencies;
 mod docs;
 mod driver;
 mod drop_in;
 mod escape;
+mod fix;
 mod framework_run;
-mod named_libraries;
 mod output;
+mod packages;
+mod plan;
 mod plan_again;
 mod platform;
 mod python;
 mod python_shim;
+mod refusal;
+mod remedy;
+mod rights;
+mod saved_facts;
 mod shell;
 mod shim_release;
 mod subprocess;
+mod surveys;
 mod system;
 mod table;
 
 use context::Context;
-use output::{Format, Outcome};
+use output::{CommandResult, Format, Outcome};
 use subprocess::{End, Patience};
 
 /// Diagnoses cuDNN installations: what is installed, which one programs load, what is wrong, and how to fix it.
@@ -71,11 +78,22 @@ Examples:
   cudnn-doctor check --gpu        also run a convolution
   cudnn-doctor check --run torch  also run PyTorch
   cudnn-doctor check --no-load    read files only, load nothing
+  cudnn-doctor check --only C014  look for this finding alone; --list shows all codes
   cudnn-doctor check --minimum 9.3 --cuda 12 --function cudnnConvolutionForward
                                   for a program with these requirements
   cudnn-doctor check --for ./my-program
                                   for this program or library, from its file")]
-    Check(cmd::check::Arguments),
+    Check(cmd::check::Command),
+    /// Print the steps that remove the errors and warnings of `check`, and with --yes execute them.
+    ///
+    /// Each step runs only if nothing has changed since the plan was made. The doctor stops at the first step that fails,
+    /// says how to undo those before it, and checks again at the end. It never does as root what another user owns.
+    #[command(after_help = "\
+Examples:
+  cudnn-doctor fix                              the plan; changes nothing
+  cudnn-doctor fix --yes                        executes it
+  cudnn-doctor fix --yes --python ~/venvs/train for this environment")]
+    Fix(cmd::fix::Arguments),
     /// List every installed cuDNN and mark the one that the loader would use.
     #[command(after_help = "\
 Examples:
@@ -168,7 +186,7 @@ Examples:
   cudnn-doctor uninstall                         the active environment
   cudnn-doctor uninstall --python ~/venvs/train  this environment
   cudnn-doctor uninstall cudnn/lib               the cuDNN in this directory")]
-    Uninstall(cmd::install::UninstallArguments),
+    Uninstall(cmd::install::Place),
     /// Run one program with the drop-in in front of it, and change no file.
     ///
     /// The doctor becomes the program, so that signals and the exit status are the program's. It ends with 127 if there is
@@ -213,18 +231,13 @@ Examples:
     /// Load cuDNN, for `check`.
     #[command(name = check::load_test::COMMAND, hide = true)]
     InternalLoad {
-        /// The directory of the installation.
         dir: PathBuf,
-        /// Also run the convolution.
         #[arg(long)]
         gpu: bool,
-        /// Also start the driver.
         #[arg(long)]
         driver: bool,
-        /// Also make cuDNN register its engines.
         #[arg(long)]
         engines: bool,
-        /// Also load this library of CUDA. Can be repeated.
         #[arg(long)]
         cuda: Vec<PathBuf>,
     },
@@ -234,7 +247,7 @@ Examples:
 }
 
 fn main() -> ExitCode {
-    platform::prepare();
+    cudnn_os::child::prepare();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) if !error.use_stderr() => {
@@ -248,111 +261,105 @@ fn main() -> ExitCode {
         }
     };
     let format = if arguments.json { Format::Json } else { Format::Text };
+    run(arguments, format).unwrap_or_else(|error| output::fail(format, error).into())
+}
+
+/// Runs the command, and returns its exit status.
+fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>> {
     let patience = Patience::new(arguments.timeout.map(Duration::from_secs));
-    if format == Format::Json && matches!(arguments.command, Some(Command::Demo(_))) {
-        return output::fail(format, "demo has no JSON: it shows what the other commands state").into();
+    let command = arguments.command.unwrap_or_else(|| Command::Check(cmd::check::Command::default()));
+    match command {
+        Command::Demo(_) if arguments.json => {
+            return Err("demo has no JSON: it shows what the other commands state".into());
+        }
+        Command::Run(_) if arguments.json => return Err("run has no JSON: the output is that of the program".into()),
+        Command::Demo(_) | Command::Preload(_) if !platform::CAN_LOAD => {
+            return Err(format!("{}\nhelp: {}", platform::STATIC, platform::STATIC_HELP).into());
+        }
+        Command::Demo(_) | Command::Preload(_) if !arguments.in_child => return supervise(format, &patience),
+        _ if arguments.in_child => cudnn_os::child::end_with_parent(),
+        _ => {}
     }
-    if format == Format::Json && matches!(arguments.command, Some(Command::Run(_))) {
-        return output::fail(format, "run has no JSON: the output is that of the program").into();
-    }
-    if !platform::CAN_LOAD && matches!(arguments.command, Some(Command::Demo(_) | Command::Preload(_))) {
-        return output::fail(format, format!("{}\nhelp: {}", platform::STATIC, platform::STATIC_HELP)).into();
-    }
-    if arguments.in_child {
-        platform::end_with_parent();
-    } else if matches!(arguments.command, Some(Command::Demo(_) | Command::Preload(_))) {
-        return supervise(format, &patience);
-    }
-    if let Err(error) = platform::random(&mut [0; 16]) {
-        return output::fail(format, format_args!("error: the system gives no random numbers: {error}")).into();
-    }
-    let context = Context::new();
-    match arguments.command.unwrap_or_else(|| Command::Check(cmd::check::Arguments::default())) {
-        Command::Check(arguments) => cmd::check::run(&arguments, &context, &patience, format),
-        Command::List(arguments) => cmd::list::run(&arguments, &context, format),
-        Command::Frameworks(arguments) => cmd::frameworks::run(&arguments, &context, &patience, format),
-        Command::Explain(arguments) => cmd::explain::run(&arguments, &context, format),
-        Command::Pid(arguments) => cmd::pid::run(&arguments, format),
-        Command::Demo(arguments) => cmd::demo::run(&arguments, &context),
-        Command::Env(arguments) => cmd::env::run(&arguments, &context, format),
-        Command::Fetch(arguments) => cmd::fetch::run(&arguments, format),
-        Command::Preload(arguments) => cmd::preload::run(&arguments, format),
-        Command::Log(arguments) => cmd::log::run(&arguments, format),
-        Command::Layers(arguments) => cmd::layers::run(&arguments, &context, format),
-        Command::Plans(arguments) => cmd::plans::run(&arguments, &patience, format),
-        Command::Install(arguments) => cmd::install::install(&arguments, &context, format),
-        Command::Uninstall(arguments) => cmd::install::uninstall(&arguments, &context, format),
-        Command::Run(arguments) => return cmd::run::run(&arguments, &context),
-        Command::Facts(arguments) => cmd::facts::run(&arguments, format),
+    cudnn_os::random::fill(&mut [0; 16])
+        .map_err(|error| format!("error: the system gives no random numbers: {error}"))?;
+    let context = &Context::new();
+    let outcome = match command {
+        Command::Check(arguments) => cmd::check::run(&arguments, context, &patience, format),
+        Command::Fix(arguments) => cmd::fix::run(&arguments, context, &patience, format),
+        Command::List(arguments) => cmd::list::run(&arguments, context, format)?,
+        Command::Frameworks(arguments) => cmd::frameworks::run(&arguments, context, &patience, format)?,
+        Command::Explain(arguments) => cmd::explain::run(&arguments, context, format)?,
+        Command::Pid(arguments) => cmd::pid::run(&arguments, format)?,
+        Command::Demo(arguments) => cmd::demo::run(&arguments, context),
+        Command::Env(arguments) => cmd::env::run(&arguments, context, format)?,
+        Command::Fetch(arguments) => cmd::fetch::run(&arguments, format)?,
+        Command::Preload(arguments) => cmd::preload::run(&arguments, format)?,
+        Command::Log(arguments) => cmd::log::run(&arguments, format)?,
+        Command::Layers(arguments) => cmd::layers::run(&arguments, context, format)?,
+        Command::Plans(arguments) => cmd::plans::run(&arguments, &patience, format)?,
+        Command::Install(arguments) => cmd::install::install(&arguments, context, format)?,
+        Command::Uninstall(place) => cmd::install::uninstall(&place, context, format)?,
+        Command::Run(arguments) => return cmd::run::run(&arguments, context),
+        Command::Facts(arguments) => cmd::facts::run(&arguments, format)?,
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "cudnn-doctor", &mut text);
             output::generated(&text);
             Outcome::Fine
         }
-        Command::Man { subcommand } => manual(subcommand.as_deref(), format),
-        Command::InternalMachine => return check::machine::run_child(),
-        Command::InternalDriver => return driver::run_child(),
+        Command::Man { subcommand } => manual(subcommand.as_deref())?,
+        Command::InternalMachine => return Ok(check::machine::run_child()),
+        Command::InternalDriver => return Ok(driver::run_child()),
         Command::InternalLoad { dir, gpu, driver, engines, cuda } => {
             let parts = check::load_test::Parts { convolution: gpu, driver, engines, cuda };
-            return check::load_test::run_child(&dir, &parts);
+            return Ok(check::load_test::run_child(&dir, &parts));
         }
-        Command::InternalPlan(arguments) => return plan_again::run_child(&arguments),
-    }
-    .into()
+        Command::InternalPlan(arguments) => return Ok(plan_again::run_child(&arguments)),
+    };
+    Ok(outcome.into())
 }
 
-/// Prints a manual page. The page of the doctor names those of the subcommands.
-fn manual(subcommand: Option<&str>, format: Format) -> Outcome {
+/// Prints the manual page of the doctor, which names those of the subcommands, or of a subcommand: `plans-list`.
+fn manual(subcommand: Option<&str>) -> CommandResult {
     let mut doctor = Arguments::command();
     // Gives each subcommand its full name.
     doctor.build();
     let page = match subcommand {
         None => clap_mangen::Man::new(doctor),
-        Some(name) => match find_subcommand(&doctor, name) {
-            Some(command) => clap_mangen::Man::new(command.clone()).title(format!("cudnn-doctor-{name}")),
-            None => return output::fail(format, format!("there is no subcommand {name:?}; see `cudnn-doctor help`")),
-        },
+        Some(name) => {
+            let of_subcommand = || {
+                let (of, name) = name.split_once('-')?;
+                doctor.find_subcommand(of)?.find_subcommand(name)
+            };
+            let command = doctor.find_subcommand(name).or_else(of_subcommand);
+            let command = command.ok_or_else(|| format!("there is no subcommand {name:?}; see `cudnn-doctor help`"))?;
+            clap_mangen::Man::new(command.clone()).title(format!("cudnn-doctor-{name}"))
+        }
     };
     let mut text = Vec::new();
-    match page.render(&mut text) {
-        Ok(()) => {
-            output::generated(&text);
-            Outcome::Fine
-        }
-        Err(error) => output::fail(format, error),
-    }
-}
-
-/// The subcommand with this name, or `NAME-NAME` for one of a subcommand.
-fn find_subcommand<'a>(doctor: &'a clap::Command, name: &str) -> Option<&'a clap::Command> {
-    let of_subcommand = || {
-        let (of, name) = name.split_once('-')?;
-        doctor.find_subcommand(of)?.find_subcommand(name)
-    };
-    doctor.find_subcommand(name).or_else(of_subcommand)
+    page.render(&mut text)?;
+    output::generated(&text);
+    Ok(Outcome::Fine)
 }
 
 /// Runs the command in a child process: a damaged cuDNN may end the process that loads it.
-fn supervise(format: Format, patience: &Patience) -> ExitCode {
-    let ended = match subprocess::supervise(&format!("--{IN_CHILD}"), patience) {
-        Ok(ended) => ended,
-        Err(error) => return output::fail(format, format!("cannot start a child process: {error}")).into(),
-    };
-    if let End::Exited(status) = &ended.end
-        && let Some(Ok(code)) = status.code().map(u8::try_from)
+fn supervise(format: Format, patience: &Patience) -> Result<ExitCode, Box<dyn Error>> {
+    let ended = subprocess::supervise(&format!("--{IN_CHILD}"), patience)
+        .map_err(|error| format!("cannot start a child process: {error}"))?;
+    if let End::Exited { code: Some(code), .. } = &ended.end
+        && let Ok(code) = u8::try_from(*code)
     {
-        return ExitCode::from(code);
+        return Ok(ExitCode::from(code));
     }
     let verb = if ended.end.is_hang() { "hung" } else { "crashed" };
     let how = format!("the process {}{}", ended.end.failure().unwrap_or_default(), ended.during());
-    let text = if let Some(reason) = ended.lack_of_memory() {
+    let text = if let Some(reason) = ended.lack_of_memory {
         format!("error: {how}\nnote: {reason}\nhelp: {}", platform::MEMORY_HELP)
     } else if let Some(fault) = driver::fault(&ended, patience) {
         format!("error: the driver {verb}: {how}\nnote: {fault}\nhelp: {}", driver::HELP)
     } else {
         format!("error: cuDNN {verb}: {how}\nhelp: `{} check` shows what is wrong", shell::doctor())
     };
-    let _ = output::fail(format, text);
-    Outcome::Errors.into()
+    output::fail(format, text);
+    Ok(Outcome::Errors.into())
 }

@@ -1,15 +1,16 @@
 //! The output of a command, for people and for programs. A closed pipe or a full disk ends the command without a panic.
 //! The output has no colours if it does not go to a terminal, or if NO_COLOR is set.
 
+use std::error::Error;
 use std::fmt::{Arguments, Display};
 use std::io::Write;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
-use serde_json::{Value, json};
+use cudnn_os::errors::is_closed_pipe;
+use serde_json::{Map, Value, json};
 
 use crate::escape;
-use crate::platform::is_closed_pipe;
 
 /// The version of the JSON documents: see docs/json.md. It changes when a key is removed or changes its meaning.
 pub(crate) const SCHEMA: u32 = 2;
@@ -26,6 +27,23 @@ pub(crate) enum Format {
     Json,
 }
 
+impl Format {
+    /// Prints a report: the document with these keys and the schema, or the text.
+    pub(crate) fn report(self, keys: impl FnOnce() -> Value, text: impl FnOnce()) {
+        if self == Format::Text {
+            return text();
+        }
+        let mut members = Map::from_iter([("schema".to_owned(), SCHEMA.into())]);
+        if let Value::Object(keys) = keys() {
+            members.extend(keys);
+        }
+        document(&Value::Object(members));
+    }
+}
+
+/// The end of a command: its outcome, or why the doctor could not do what it was asked to do.
+pub(crate) type CommandResult = Result<Outcome, Box<dyn Error>>;
+
 /// The result of a command, which becomes its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
@@ -37,6 +55,18 @@ pub(crate) enum Outcome {
     Errors,
     /// 3: the doctor could not do what it was asked to do.
     Failed,
+}
+
+impl Outcome {
+    /// The result that this exit status of a doctor states.
+    pub(crate) fn of_status(code: Option<i32>) -> Outcome {
+        match code {
+            Some(0) => Outcome::Fine,
+            Some(1) => Outcome::Warnings,
+            Some(2) => Outcome::Errors,
+            _ => Outcome::Failed,
+        }
+    }
 }
 
 impl From<Outcome> for ExitCode {
@@ -99,9 +129,19 @@ pub(crate) fn fail(format: Format, error: impl Display) -> Outcome {
     Outcome::Failed
 }
 
+/// `1 plan`, `2 plans`.
+pub(crate) fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    let plural = match noun.ends_with('s') {
+        _ if number == N::from(1) => "",
+        true => "es",
+        false => "s",
+    };
+    format!("{number} {noun}{plural}")
+}
+
 fn write(mut to: impl Write, text: Arguments<'_>) {
     if let Err(error) = to.write_fmt(text).and_then(|()| to.flush()) {
-        if error.kind() == std::io::ErrorKind::BrokenPipe || is_closed_pipe(&error) {
+        if is_closed_pipe(&error) {
             // The reader needs no message.
             std::process::exit(BROKEN_PIPE);
         }

@@ -15,24 +15,21 @@ use cudnn_layers::plans::{Elements, Recorded, RecordedDescriptor, device_name, e
 use cudnn_loader::{
     cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnBackendKnobType_t as Knob,
 };
-use cudnn_plan_store::{About, Entry, Lookup, Settings, Store};
+use cudnn_plan_store::{About, Entry, Lookup, Problem, Settings, Store};
 use cudnn_probe::read_bounded;
 use serde_json::json;
 
 use crate::child_report::{Work, begin, send};
 use crate::escape::Printable;
 use crate::platform::{CAN_LOAD, STATIC, STATIC_HELP};
-use crate::subprocess::{self, Patience};
+use crate::subprocess::{self, Ended, Patience};
 
 /// The hidden subcommand of the child.
 pub(crate) const COMMAND: &str = "internal-plan";
 
-/// The arguments of the child.
+/// The arguments of the child. Without any, it describes this machine's GPU.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Describe this machine's GPU, and plan nothing.
-    #[arg(long)]
-    describe: bool,
     /// The description of the device.
     device: Option<PathBuf>,
     /// The directory of the plans to make again.
@@ -43,45 +40,31 @@ pub(crate) struct Arguments {
     skip: Vec<usize>,
 }
 
-/// What became of plans.
-pub(crate) struct Planned {
-    /// Why some were not planned, with their labels.
-    pub(crate) failures: Vec<String>,
-}
-
-/// The key of a message about a plan that failed.
+/// The keys of messages about a plan that failed, and about the place of the plan that is made.
 const FAILED: &str = "failed";
-/// A message about the place of the plan that is made.
 const PLACE: &str = "place";
 
-/// Plans all of `from` again, into `to`. Goes on in another process if cuDNN ends one.
+/// Plans all of `from` again, into `to`. Goes on in another process if cuDNN ends one. Returns why some plans were not made.
 ///
 /// # Errors
 /// When nothing can be planned, and why.
-pub(crate) fn run(device: &Path, from: &Path, to: &Path, patience: &Patience) -> Result<Planned, String> {
-    if !CAN_LOAD {
-        return Err(format!("{STATIC}; {STATIC_HELP}"));
-    }
+pub(crate) fn run(device: &Path, from: &Path, to: &Path, patience: &Patience) -> Result<Vec<String>, String> {
     let (mut failures, mut skip) = (Vec::new(), Vec::<usize>::new());
     loop {
         let places: Vec<OsString> = skip.iter().map(|place| place.to_string().into()).collect();
-        let mut arguments = vec![OsStr::new(COMMAND), device.as_os_str(), from.as_os_str(), to.as_os_str()];
+        let mut arguments = vec![device.as_os_str(), from.as_os_str(), to.as_os_str()];
         arguments.extend(places.iter().map(OsString::as_os_str));
-        let ended =
-            subprocess::run(&arguments, patience).map_err(|error| format!("cannot start a process: {error}"))?;
-        let texts =
-            |key: &str| ended.messages.iter().filter_map(|message| message.get(key)).cloned().collect::<Vec<_>>();
-        failures.extend(texts(FAILED).iter().filter_map(|text| text.as_str()).map(str::to_owned));
-        if let Some(reason) = texts("error").first().and_then(|text| text.as_str()) {
-            return Err(reason.to_owned());
+        let ended = run_as_child(&arguments, patience)?;
+        failures.extend(texts(&ended, FAILED));
+        if let Some(reason) = texts(&ended, "error").next() {
+            return Err(reason);
         }
-        let Some(failure) = ended.end.failure() else { return Ok(Planned { failures }) };
-        let place =
-            texts(PLACE).last().and_then(serde_json::Value::as_u64).and_then(|place| usize::try_from(place).ok());
+        let Some(failure) = failure(&ended) else { return Ok(failures) };
+        let place = ended.messages.iter().rev().find_map(|message| message.get(PLACE)?.as_u64()?.try_into().ok());
         let Some(place) = place.filter(|place| !skip.contains(place)) else {
-            return Err(format!("the process {failure}{}: {}", ended.during(), ended.stderr.trim()));
+            return Err(format!("{failure}: {}", ended.stderr.trim()));
         };
-        failures.push(format!("the process {failure}{}", ended.during()));
+        failures.push(failure);
         skip.push(place);
     }
 }
@@ -91,18 +74,45 @@ pub(crate) fn run(device: &Path, from: &Path, to: &Path, patience: &Patience) ->
 /// # Errors
 /// When there is none, or cuDNN does not describe it.
 pub(crate) fn describe(patience: &Patience) -> Result<String, String> {
+    let ended = run_as_child(&[], patience)?;
+    if let Some(description) = texts(&ended, "device").next() {
+        return Ok(description);
+    }
+    let failure = || failure(&ended).map(|failure| format!("{failure}: {}", ended.stderr.trim()));
+    Err(texts(&ended, "error").next().or_else(failure).unwrap_or_else(|| "there is no description".into()))
+}
+
+fn run_as_child(arguments: &[&OsStr], patience: &Patience) -> Result<Ended, String> {
     if !CAN_LOAD {
         return Err(format!("{STATIC}; {STATIC_HELP}"));
     }
-    let ended = subprocess::run(&[OsStr::new(COMMAND), OsStr::new("--describe")], patience)
-        .map_err(|error| format!("cannot start a process: {error}"))?;
-    let text = |key: &str| ended.messages.iter().find_map(|message| message.get(key)?.as_str()).map(str::to_owned);
-    if let Some(description) = text("device") {
-        return Ok(description);
+    let arguments = [&[OsStr::new(COMMAND)], arguments].concat();
+    subprocess::run(&arguments, patience).map_err(|error| format!("cannot start a process: {error}"))
+}
+
+fn texts(ended: &Ended, key: &'static str) -> impl Iterator<Item = String> {
+    ended.messages.iter().filter_map(move |message| Some(message.get(key)?.as_str()?.to_owned()))
+}
+
+fn failure(ended: &Ended) -> Option<String> {
+    ended.end.failure().map(|failure| format!("the process {failure}{}", ended.during()))
+}
+
+/// The store in a directory. A limit would remove plans that are to be packed.
+pub(crate) fn open(dir: &Path) -> (Store, Vec<Problem>) {
+    Store::open(&Settings { dir: Some(dir.to_owned()), limit: u64::MAX, packs: Vec::new() })
+}
+
+/// The child process.
+pub(crate) fn run_child(arguments: &Arguments) -> ExitCode {
+    let done = match (&arguments.device, &arguments.from, &arguments.to) {
+        (Some(device), Some(from), Some(to)) => plan_all(device, from, to, &arguments.skip),
+        _ => describe_first().map(|description| send(&json!({ "device": description }))),
+    };
+    if let Err(reason) = done {
+        send(&json!({ "error": reason }));
     }
-    let failure =
-        ended.end.failure().map(|failure| format!("the process {failure}{}: {}", ended.during(), ended.stderr.trim()));
-    Err(text("error").or(failure).unwrap_or_else(|| "there is no description".into()))
+    ExitCode::SUCCESS
 }
 
 fn describe_first() -> Result<String, String> {
@@ -111,19 +121,6 @@ fn describe_first() -> Result<String, String> {
     begin(Work::Load, "loaded cuDNN");
     let handle = Handle::new().map_err(|error| error.to_string())?;
     device::to_json(&handle).map_err(|error| error.to_string())
-}
-
-/// The child process.
-pub(crate) fn run_child(arguments: &Arguments) -> ExitCode {
-    let done = match (&arguments.device, &arguments.from, &arguments.to) {
-        _ if arguments.describe => describe_first().map(|description| send(&json!({ "device": description }))),
-        (Some(device), Some(from), Some(to)) => plan_all(device, from, to, &arguments.skip),
-        _ => Err("the child needs a device and two directories".into()),
-    };
-    if let Err(reason) = done {
-        send(&json!({ "error": reason }));
-    }
-    ExitCode::SUCCESS
 }
 
 /// The description of a device in this file.
@@ -146,10 +143,7 @@ fn plan_all(device: &Path, from: &Path, to: &Path, skip: &[usize]) -> Result<(),
     let environment = environment(version, &installation.dir)?;
     let device =
         device::from_json(text).map_err(|error| format!("cuDNN rejects the description of the device: {error}"))?;
-    // A limit would remove plans that are to be packed.
-    let open =
-        |dir: &Path| Store::open(&Settings { dir: Some(dir.to_owned()), limit: u64::MAX, ..Settings::default() }).0;
-    let (from, to) = (open(from), open(to));
+    let ((from, _), (to, _)) = (open(from), open(to));
     for (place, stored) in from.entries().flatten().enumerate() {
         if skip.contains(&place) {
             continue;
@@ -191,27 +185,21 @@ fn plan(recorded: &Recorded, device: &Descriptor) -> Result<(Vec<u8>, i64), cudn
         let descriptor = set(Descriptor::new(recorded.kind)?, recorded, &made, &[])?;
         made.push(if recorded.is_finalized { descriptor.finalize()? } else { descriptor });
     }
-    let engine = Descriptor::new(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR)?;
     let Some(graph) = made.get(recorded.graph) else { return Ok((Vec::new(), 0)) };
-    let engine = engine
+    let mut engine = Descriptor::new(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR)?
         .set_descriptors(Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, &[graph])?
         .set(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, &[recorded.engine])?
         .set_descriptors(Name::CUDNN_ATTR_ENGINE_DEVICEPROP, &[device])?;
-    let engine = match recorded.multiprocessors {
-        Some(limit) => engine.set(Name::CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, &[limit])?,
-        None => engine,
-    };
-    // What else the program set in the engine.
-    let levels = recorded.levels.iter().filter_map(|place| recorded.descriptors.get(*place));
-    let set_in = |kind| levels.clone().find(move |level: &&RecordedDescriptor| level.kind == kind);
-    let known = [Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Name::CUDNN_ATTR_ENGINE_SM_COUNT_TARGET];
-    let engine = match set_in(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR) {
-        Some(level) => set(engine, level, &made, &known)?,
-        None => engine,
+    if let Some(limit) = recorded.multiprocessors {
+        engine = engine.set(Name::CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, &[limit])?;
     }
-    .finalize()?;
-    let configuration = Descriptor::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)?
-        .set_descriptors(Name::CUDNN_ATTR_ENGINECFG_ENGINE, &[&engine])?;
+    // What else the program set in the engine.
+    let mut levels = recorded.levels.iter().filter_map(|place| recorded.descriptors.get(*place));
+    if let Some(level) = levels.find(|level| level.kind == Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR) {
+        let known = [Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Name::CUDNN_ATTR_ENGINE_SM_COUNT_TARGET];
+        engine = set(engine, level, &made, &known)?;
+    }
+    let engine = engine.finalize()?;
     let knobs = recorded.knobs.iter().map(|(knob, value)| {
         Descriptor::new(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)?
             .set(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, &[Knob(*knob as _)])?
@@ -219,15 +207,14 @@ fn plan(recorded: &Recorded, device: &Descriptor) -> Result<(Vec<u8>, i64), cudn
             .finalize()
     });
     let knobs = knobs.collect::<Result<Vec<_>, _>>()?;
-    let configuration = if knobs.is_empty() {
-        configuration
-    } else {
+    let mut configuration = Descriptor::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)?
+        .set_descriptors(Name::CUDNN_ATTR_ENGINECFG_ENGINE, &[&engine])?;
+    if !knobs.is_empty() {
         let knobs: Vec<&Descriptor> = knobs.iter().collect();
-        configuration.set_descriptors(Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, &knobs)?
+        configuration = configuration.set_descriptors(Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, &knobs)?;
     }
-    .finalize()?;
     let plan = Descriptor::new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?
-        .set_descriptors(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[&configuration])?
+        .set_descriptors(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[&configuration.finalize()?])?
         .set_descriptors(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, &[device])?
         .finalize()?;
     let mut json = plan.get(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, 0_u8)?;

@@ -1,16 +1,17 @@
 //! The Python that a command names or runs, its environment, and its pip.
 
+use cudnn_probe::facts::{self, PathFacts};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::packages::{self, Command};
-use cudnn_probe::{Origin, Search, environment_of};
+use cudnn_probe::internal::environment_of;
+use cudnn_probe::{Origin, Search};
 
-use crate::check::finding::Help;
-use crate::drop_in::Refusal;
 use crate::escape::Printable;
-use crate::platform::python_in;
+use crate::packages::{self, Command, PackageChange, Site, python_in};
 use crate::python_shim::{self, PythonShim, Surroundings};
+use crate::refusal::Refusal;
+use crate::remedy::{Action, Remedy};
 use crate::shell::doctor;
 
 /// An interpreter, and the environment whose packages it imports.
@@ -28,9 +29,9 @@ impl Python {
     /// search looks for cuDNN. `None` for a named file that is no Python.
     pub(crate) fn find(named: Option<&Path>, search: &Search) -> Option<Python> {
         let program = if let Some(named) = named {
-            let named = std::path::absolute(named).unwrap_or_else(|_| named.to_owned());
-            let is_file = named.is_file();
-            let program = if named.is_dir() { python_in(&named) } else { named };
+            let named = facts::absolute(named).unwrap_or_else(|_| named.to_owned());
+            let is_file = named.leads_to_file();
+            let program = if named.leads_to_dir() { python_in(&named) } else { named };
             let started = shim_in(&program).and_then(|shim| Some(shim.bin?.join("python3")));
             let program = started.unwrap_or(program);
             if is_file && !packages::is_python(&program) {
@@ -40,7 +41,7 @@ impl Python {
         } else {
             let environments = search.environments();
             let mut programs = environments.iter().filter_map(Origin::root).map(python_in);
-            programs.find(|program| program.is_file())?
+            programs.find(|program| program.leads_to_file())?
         };
         Python::of(program)
     }
@@ -53,20 +54,22 @@ impl Python {
         Some(Python { program, root, is_virtual })
     }
 
-    /// pip with these arguments, for this interpreter.
-    pub(crate) fn pip(&self, action: &str, arguments: &[&str]) -> Command {
-        let arguments = || arguments.iter().map(|argument| (*argument).to_owned());
+    /// The place whose packages it imports.
+    pub(crate) fn site(&self) -> Site {
         let real = |program: &Path| cudnn_probe::canonicalize(program).ok();
         // `/usr` can have several Pythons.
         let is_main = real(&python_in(&self.root)) == real(&self.program);
-        let command = if is_main { packages::pip(Some(&self.root), action, arguments()) } else { None };
-        command.unwrap_or_else(|| packages::pip_by(&self.program, &self.root, action, arguments()))
+        let site = Site::Environment(self.root.clone());
+        if is_main && PackageChange::of(site.clone()).install(["pip".to_owned()]).possible().is_some() {
+            return site;
+        }
+        Site::Interpreter { program: self.program.clone(), root: self.root.clone() }
     }
 }
 
 /// Is this an environment that the shell has activated, and that is still there?
 pub(crate) fn is_active(origin: &Origin) -> bool {
-    matches!(origin, Origin::VirtualEnvironment(root) | Origin::Conda(root) if root.is_dir())
+    matches!(origin, Origin::VirtualEnvironment(root) | Origin::Conda(root) if root.leads_to_dir())
 }
 
 /// The virtual environment `.venv` of the working directory, or of the nearest directory above it that has one, as uv finds
@@ -76,8 +79,8 @@ pub(crate) fn inactive_environment(search: &Search) -> Option<PathBuf> {
     if environments.iter().any(is_active) {
         return None;
     }
-    let dir = std::env::current_dir().ok()?;
-    let found = dir.ancestors().map(|dir| dir.join(".venv")).find(|root| root.join("pyvenv.cfg").is_file())?;
+    let dir = facts::current_dir().ok()?;
+    let found = dir.ancestors().map(|dir| dir.join(".venv")).find(|root| root.join("pyvenv.cfg").leads_to_file())?;
     let real = cudnn_probe::canonicalize(&found).ok()?;
     let is_on_path = |root: &Path| cudnn_probe::canonicalize(root).is_ok_and(|root| root == real);
     (!environments.iter().filter_map(Origin::root).any(is_on_path)).then_some(found)
@@ -86,7 +89,7 @@ pub(crate) fn inactive_environment(search: &Search) -> Option<PathBuf> {
 /// Why a file that the user has named is not used.
 pub(crate) fn no_python(named: &Path) -> Refusal {
     let name = named.printable();
-    let named = std::path::absolute(named).unwrap_or_else(|_| named.to_owned());
+    let named = facts::absolute(named).unwrap_or_else(|_| named.to_owned());
     match shim_in(&named).filter(|shim| shim.bin.is_none()) {
         Some(PythonShim { tool, .. }) => {
             Refusal::new(format!("{name} belongs to {tool}; which Python it starts is not known"))
@@ -97,28 +100,30 @@ pub(crate) fn no_python(named: &Path) -> Refusal {
 }
 
 /// Has the doctor see the Python that the shims of this tool start.
-pub(crate) fn help_for_shim(tool: &str) -> Help {
+pub(crate) fn help_for_shim(tool: &str) -> Remedy {
     let doctor = doctor();
     let list = match tool {
-        "pyenv" => "pyenv versions",
-        "asdf" => "asdf list python",
+        "pyenv" => Command::new("pyenv", ["versions"]),
+        "asdf" => Command::new("asdf", ["list", "python"]),
         tool => {
             let text = format!("let {tool} start the doctor, so that it sees the environment of the program:");
-            return Help::new(text).command(format!("{tool} exec -- {doctor} check"));
+            let doctor = crate::shell::doctor_command(["check"]);
+            let words = ["exec".into(), "--".into(), doctor.program].into_iter().chain(doctor.arguments);
+            return Remedy::new(text).action(Action::Look(Command::new(tool, words)));
         }
     };
-    Help::new(format!(
+    Remedy::new(format!(
         "select a version of Python that {tool} has installed, then run `{doctor} check` again; to see them:"
     ))
-    .command(list)
+    .action(Action::Look(list))
 }
 
 /// The script or link of pyenv, asdf or another tool that this file is.
 fn shim_in(program: &Path) -> Option<PythonShim> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = facts::variable("PATH").unwrap_or_default();
     let dirs = std::iter::once(program.parent()?.to_owned()).chain(std::env::split_paths(&path));
     let path: OsString = std::env::join_paths(dirs).ok()?;
-    let variable = |name: &str| if name == "PATH" { Some(path.clone()) } else { std::env::var_os(name) };
-    let shim = python_shim::find(&Surroundings { variable: &variable, working_dir: std::env::current_dir().ok() })?;
+    let variable = |name: &str| if name == "PATH" { Some(path.clone()) } else { facts::variable(name) };
+    let shim = python_shim::find(&Surroundings { variable: &variable, working_dir: facts::current_dir().ok() })?;
     (shim.file == program).then_some(shim)
 }

@@ -1,9 +1,13 @@
 //! The scripts that pyenv and asdf put in place of `python3` on `PATH`, and which Python each would start: read from
 //! files, by the rules of these tools. Nothing is run.
 
+use cudnn_probe::facts::PathFacts;
 use std::ffi::OsString;
-use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use cudnn_probe::{canonicalize, read_bounded};
+
+use crate::packages::entries;
 
 /// The most that is read of a script or of a file that selects a version.
 const MAX_LEN: u64 = 64 << 10;
@@ -54,59 +58,52 @@ pub(crate) struct Surroundings<'a> {
 /// The shim that is the first `python3` on `PATH`, if it is one.
 pub(crate) fn find(surroundings: &Surroundings<'_>) -> Option<PythonShim> {
     let path = (surroundings.variable)("PATH")?;
-    let mut dirs = std::env::split_paths(&path).filter(|dir| dir.is_absolute() && dir.join("python3").exists());
+    let mut dirs =
+        std::env::split_paths(&path).filter(|dir| dir.is_absolute() && dir.join("python3").leads_somewhere());
     let file = dirs.next()?.join("python3");
     let Some(tool) = tool_of(&file) else {
-        let program = cudnn_probe::canonicalize(&file).ok()?;
+        let program = canonicalize(&file).ok()?;
         let tool = OTHER_TOOLS.into_iter().find(|tool| program.file_name().is_some_and(|name| name == *tool))?;
         return Some(PythonShim { file, tool, bin: None });
     };
     let root = file.parent()?.parent()?;
-    let mut bin = None;
-    for version in selected(tool, root, surroundings) {
-        bin = if version == "system" {
-            // The next python3 on PATH.
-            dirs.find(|dir| tool_of(&dir.join("python3")).is_none())
-        } else {
-            bin_of(&version, &root.join(tool.versions))
-        };
-        if bin.is_some() {
-            break;
-        }
-    }
+    // One of the selected versions may lack this program.
+    let bin = selected(tool, root, surroundings).iter().find_map(|version| match version.as_str() {
+        // The next python3 on PATH.
+        "system" => dirs.find(|dir| tool_of(&dir.join("python3")).is_none()),
+        version => bin_of(version, &root.join(tool.versions)),
+    });
     Some(PythonShim { file, tool: tool.name, bin })
 }
 
 /// The tool whose script this is.
 fn tool_of(file: &Path) -> Option<&'static Tool> {
-    let is_shim = file.parent()?.ends_with("shims");
-    let text = read(file).filter(|text| is_shim && text.starts_with("#!"))?;
+    file.parent().filter(|dir| dir.ends_with("shims"))?;
+    let text = read(file).filter(|text| text.starts_with("#!"))?;
     TOOLS.iter().find(|tool| text.contains(tool.name))
 }
 
-/// The versions that are selected, the first one first: one may lack this program.
+/// The versions that are selected, the first one first.
 fn selected(tool: &Tool, root: &Path, surroundings: &Surroundings<'_>) -> Vec<String> {
     let words = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
     if let Some(value) = (surroundings.variable)(tool.variable).filter(|value| !value.is_empty()) {
         return words(&value.to_string_lossy().replace(':', " "));
     }
-    let in_file = |file: &Path| -> Option<Vec<String>> {
-        let text = read(file)?;
-        let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-        let versions: Vec<String> = match tool.keyword {
+    let in_file = |file: PathBuf| -> Option<Vec<String>> {
+        let text = read(&file)?;
+        let mut lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+        let versions = match tool.keyword {
             None => lines.flat_map(words).collect(),
             Some(keyword) => {
-                let of_python = |line: &str| Some(words(line.strip_prefix(keyword)?.strip_prefix([' ', '\t'])?));
-                lines.filter_map(of_python).next().unwrap_or_default()
+                lines.find_map(|line| Some(words(line.strip_prefix(keyword)?.strip_prefix([' ', '\t'])?)))?
             }
         };
         (!versions.is_empty()).then_some(versions)
     };
-    let above = surroundings.working_dir.iter().flat_map(|dir| dir.ancestors());
+    let above = surroundings.working_dir.iter().flat_map(|dir| dir.ancestors()).map(|dir| dir.join(tool.file));
     let home = (surroundings.variable)("HOME").map(|home| Path::new(&home).join(tool.file));
     let global = if tool.keyword.is_some() { home } else { Some(root.join("version")) };
-    let mut files = above.map(|dir| dir.join(tool.file)).chain(global);
-    files.find_map(|file| in_file(&file)).unwrap_or_else(|| vec!["system".into()])
+    above.chain(global).find_map(in_file).unwrap_or_else(|| vec!["system".into()])
 }
 
 /// `ROOT/versions/3.11.7/bin`; for `3.11` that of the newest 3.11.
@@ -116,26 +113,14 @@ fn bin_of(version: &str, versions: &Path) -> Option<PathBuf> {
     if name.is_empty() || name.starts_with('.') || name.contains('/') {
         return None;
     }
-    let bin = |name: &str| Some(versions.join(name).join("bin")).filter(|bin| bin.join("python3").exists());
-    let number = |name: &str| {
-        let rest = name.strip_prefix(version.strip_prefix("python-").unwrap_or(version))?.strip_prefix('.')?;
-        rest.parse::<u32>().ok()
-    };
-    bin(name).or_else(|| {
-        let entries = std::fs::read_dir(versions).ok()?.flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        bin(&names.filter(|name| number(name).is_some()).max_by_key(|name| number(name))?)
-    })
+    let bin = |dir: PathBuf| Some(dir.join("bin")).filter(|bin| bin.join("python3").leads_somewhere());
+    let patch = |dir: &PathBuf| dir.file_name()?.to_str()?.strip_prefix(name)?.strip_prefix('.')?.parse::<u32>().ok();
+    let newest = || entries(versions).filter(|dir| patch(dir).is_some()).max_by_key(patch);
+    bin(versions.join(name)).or_else(|| bin(newest()?))
 }
 
 fn read(file: &Path) -> Option<String> {
-    // A pipe would wait.
-    if !std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file()) {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    std::fs::File::open(file).ok()?.take(MAX_LEN).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    Some(String::from_utf8_lossy(&read_bounded(file, MAX_LEN).ok()?).into_owned())
 }
 
 #[cfg(test)]
@@ -144,40 +129,27 @@ mod tests {
 
     #[test]
     fn a_shim_starts_the_python_that_the_tool_selects() {
-        let world = std::env::temp_dir().join(format!("cudnn-doctor-shims-{}", std::process::id()));
-        let write = |below: &str, text: &str| {
-            let file = world.join(below);
-            std::fs::create_dir_all(file.parent().unwrap_or(&world)).unwrap_or_default();
-            std::fs::write(file, text).unwrap_or_default();
-        };
-        write(
-            "pyenv/shims/python3",
-            "#!/usr/bin/env bash\nexec \"/x/.pyenv/libexec/pyenv\" exec \"$program\" \"$@\"\n",
-        );
-        write("asdf/shims/python3", "#!/usr/bin/env bash\nexec asdf exec \"python3\" \"$@\"\n");
-        write("shims/python3", "#!/bin/sh\nexec python3.11\n");
-        for version in ["3.9.18", "3.10.2", "3.10.13", "venv"] {
-            write(&format!("pyenv/versions/{version}/bin/python3"), "");
-            write(&format!("asdf/installs/python/{version}/bin/python3"), "");
+        let world = support::TempDir::new();
+        let path = |below: &str| world.path().join(below);
+        let pyenv = "#!/usr/bin/env bash\nexec \"/x/.pyenv/libexec/pyenv\" exec \"$program\" \"$@\"\n";
+        for (file, text) in [
+            ("pyenv/shims/python3", pyenv),
+            ("asdf/shims/python3", "#!/usr/bin/env bash\nexec asdf exec \"python3\" \"$@\"\n"),
+            ("shims/python3", "#!/bin/sh\nexec python3.11\n"),
+            ("pyenv/versions/empty/bin/pip", ""),
+            ("usr/bin/python3", ""),
+            ("pyenv/version", "3.10.13\n"),
+            ("project/.python-version", "# the project's\n3.9.18 # comment\n"),
+            ("project/.tool-versions", "nodejs 20\npython 3.9.18 3.10.2\n"),
+            ("home/.tool-versions", "python 3.10.2\n"),
+            ("project/deep/x", ""),
+        ] {
+            support::write_program(path(file), text);
         }
-        write("pyenv/versions/empty/bin/pip", "");
-        write("usr/bin/python3", "");
-        write("pyenv/version", "3.10.13\n");
-        write("project/.python-version", "# the project's\n3.9.18 # comment\n");
-        write("project/.tool-versions", "nodejs 20\npython 3.9.18 3.10.2\n");
-        write("home/.tool-versions", "python 3.10.2\n");
-        write("project/deep/x", "");
-        let variables = |tool: &str, version: &str| {
-            let path =
-                std::env::join_paths([world.join(tool).join("shims"), world.join("usr/bin")]).unwrap_or_default();
-            let (version, home) = (version.to_owned(), world.join("home"));
-            move |name: &str| match name {
-                "PATH" => Some(path.clone()),
-                "HOME" => Some(home.clone().into()),
-                "PYENV_VERSION" | "ASDF_PYTHON_VERSION" => Some(version.clone().into()),
-                _ => None,
-            }
-        };
+        for version in ["3.9.18", "3.10.2", "3.10.13", "venv"] {
+            support::write_program(path(&format!("pyenv/versions/{version}/bin/python3")), "");
+            support::write_program(path(&format!("asdf/installs/python/{version}/bin/python3")), "");
+        }
         for (tool, version, dir, expected) in [
             ("pyenv", "", "", Some("pyenv/versions/3.10.13/bin")),
             ("pyenv", "", "project/deep", Some("pyenv/versions/3.9.18/bin")),
@@ -191,17 +163,21 @@ mod tests {
             ("asdf", "", "project/deep", Some("asdf/installs/python/3.9.18/bin")),
             ("asdf", "venv", "project", Some("asdf/installs/python/venv/bin")),
         ] {
-            let variable = variables(tool, version);
-            let found = find(&Surroundings { variable: &variable, working_dir: Some(world.join(dir)) });
+            let dirs = std::env::join_paths([path(tool).join("shims"), path("usr/bin")]).unwrap_or_default();
+            let variable = |name: &str| match name {
+                "PATH" => Some(dirs.clone()),
+                "HOME" => Some(path("home").into()),
+                "PYENV_VERSION" | "ASDF_PYTHON_VERSION" => Some(version.into()),
+                _ => None,
+            };
+            let found = find(&Surroundings { variable: &variable, working_dir: Some(path(dir)) });
             let found = found.map(|shim| (shim.tool, shim.bin));
-            assert_eq!(found, Some((tool, expected.map(|bin| world.join(bin)))), "{tool} {version} {dir}");
+            assert_eq!(found, Some((tool, expected.map(path))), "{tool} {version} {dir}");
         }
         // A script of somebody else, and a Python.
-        let path = |dir: &str| Some(OsString::from(world.join(dir)));
         for dir in ["shims", "usr/bin"] {
-            let variable = |name: &str| if name == "PATH" { path(dir) } else { None };
+            let variable = |name: &str| (name == "PATH").then(|| path(dir).into());
             assert_eq!(find(&Surroundings { variable: &variable, working_dir: None }), None, "{dir}");
         }
-        let _ = std::fs::remove_dir_all(&world);
     }
 }

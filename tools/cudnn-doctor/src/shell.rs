@@ -1,16 +1,18 @@
 //! Lines for a shell: quotes all output that is meant to be pasted, by the probe's rules. On Windows, lines are for
 //! PowerShell, unless `env` is asked for another shell.
 
+use cudnn_probe::facts::{self, PathFacts};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use crate::rights::{is_root, others_may_write};
+use cudnn_os::IS_WINDOWS;
+use cudnn_os::files::{bytes_of, path_from_bytes};
+use cudnn_os::processes::names_of_parents;
+use cudnn_os::program::{executable, launcher};
 use cudnn_probe::Os;
-use cudnn_probe::packages::{Command, powershell_literal, quoted, quoted_for_sh};
 
-use crate::platform::{
-    data_dir, executable, is_root, is_search_path_separator, launcher, names_of_parents, others_may_write,
-    split_search_path,
-};
+use crate::packages::{Command, data_dir, path_dirs, powershell_literal, quoted, quoted_for_sh};
 
 /// The shells whose lines are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -52,7 +54,8 @@ impl Shell {
             "bash" | "sh" | "zsh" | "dash" => Some(Shell::Sh),
             _ => None,
         };
-        names_of_parents().iter().find_map(of_name).unwrap_or(HERE)
+        let names: Vec<String> = facts::ask("names of parent processes", "", names_of_parents);
+        names.iter().find_map(of_name).unwrap_or(HERE)
     }
 
     /// The line that sets a variable; `None` for a value that the shell cannot be given.
@@ -102,20 +105,26 @@ pub(crate) fn quoted_path(path: &Path) -> String {
     quoted(path)
 }
 
-/// The doctor itself as a command: its name if `PATH` leads to it, else its path.
+/// The doctor itself as a word of a line: its name if `PATH` leads to it, else its path.
 pub(crate) fn doctor() -> String {
+    doctor_command([""; 0]).to_string()
+}
+
+/// The doctor itself as a command, with these arguments.
+pub(crate) fn doctor_command<A: Into<OsString>>(arguments: impl IntoIterator<Item = A>) -> Command {
     const NAME: &str = "cudnn-doctor";
-    let Ok(program) = executable() else { return NAME.to_owned() };
-    let mut words = launcher().into_iter();
+    let arguments = arguments.into_iter().map(Into::into);
+    let Ok(program) = facts::ask("doctor", "", executable) else { return Command::new(NAME, arguments) };
+    let words: Vec<OsString> = facts::ask("launcher of doctor", "", launcher);
+    let mut words = words.into_iter();
     if let Some(loader) = words.next() {
-        return Command::new(loader, words.chain([program.into_os_string()])).to_string();
+        return Command::new(loader, words.chain([program.into_os_string()]).chain(arguments));
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
     let name = format!("{NAME}{}", std::env::consts::EXE_SUFFIX);
-    let first = std::env::split_paths(&path).map(|dir| dir.join(&name)).find(|file| file.is_file());
+    let first = path_dirs().into_iter().map(|dir| dir.join(&name)).find(|file| file.leads_to_file());
     let real = |file: PathBuf| cudnn_probe::canonicalize(file).ok();
     let is_this = first.and_then(real).is_some_and(|file| Some(file) == real(program.clone()));
-    if is_this { NAME.to_owned() } else { Command::new(program, [""; 0]).to_string() }
+    if is_this { Command::new(NAME, arguments) } else { Command::new(program, arguments) }
 }
 
 /// The command that checks the environment at this root.
@@ -132,11 +141,6 @@ pub(crate) fn use_dir(dir: &Path) -> String {
     }
 }
 
-/// Is this a line of [`use_dir`]?
-pub(crate) fn is_use_line(line: &str) -> bool {
-    line.starts_with("eval ") || line.ends_with("| Invoke-Expression")
-}
-
 /// The line that sets a variable.
 pub(crate) fn set_variable(name: &str, value: impl AsRef<OsStr>) -> String {
     HERE.set(name, value).unwrap_or_default()
@@ -150,73 +154,57 @@ pub(crate) fn unset_variable(name: &str) -> String {
     }
 }
 
-/// The line that puts a directory first on [`SEARCH_PATH`]: see [`Shell::prepend`]. A name that cannot be there gets a link.
-pub(crate) fn prepend_library_path(dir: &Path) -> Option<String> {
-    HERE.prepend(dir).or_else(|| {
-        let link = link_to(dir)?;
-        Some(format!("{} && {}", link.command, HERE.prepend(&link.name)?))
-    })
+/// The line that puts a directory first on [`SEARCH_PATH`]: see [`Shell::prepend`].
+pub(crate) fn search_first(dir: &Path) -> Option<String> {
+    HERE.prepend(dir)
 }
 
-/// The line that takes these canonical directories away from the search path; `None` if it contains none of them.
-pub(crate) fn library_path_without(dirs: &[PathBuf], library_path: &OsStr) -> Option<String> {
-    let is_removed = |entry: &OsString| {
-        let entry = Path::new(if entry.is_empty() { OsStr::new(".") } else { entry });
-        cudnn_probe::canonicalize(entry).is_ok_and(|entry| dirs.contains(&entry))
-    };
-    let entries = split_search_path(library_path).into_iter();
-    let (removed, kept): (Vec<OsString>, Vec<OsString>) = entries.partition(is_removed);
-    if removed.is_empty() {
-        return None;
-    }
-    Some(match kept.join(OsStr::new(SEPARATOR.encode_utf8(&mut [0; 4]))) {
-        kept if kept.is_empty() => unset_variable(SEARCH_PATH),
-        kept => set_variable(SEARCH_PATH, kept),
-    })
-}
-
-/// The command that removes the files of cuDNN 9 from a directory: not cuDNN 8, static libraries or other files. `None` if
-/// none can be seen there. It names each file: zsh runs no command with a pattern that fits none.
-pub(crate) fn removal(dir: &Path) -> Option<String> {
-    if Os::HOST == Os::Windows {
-        let dir = powershell_literal(dir);
-        return Some(format!("Get-ChildItem -LiteralPath {dir} -Filter cudnn*64_9.dll | Remove-Item"));
-    }
-    let is_cudnn_9 = |name: &str| {
-        let Some((stem, version)) = name.split_once(".so.") else { return false };
-        (stem == "libcudnn" || stem.starts_with("libcudnn_")) && (version == "9" || version.starts_with("9."))
-    };
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> = entries
-        .filter(|entry| entry.file_name().to_str().is_some_and(is_cudnn_9))
-        .map(|entry| dir.join(entry.file_name()))
-        .collect();
-    files.sort();
-    let files: Vec<String> = files.iter().map(|file| quoted_path(file)).collect();
-    (!files.is_empty()).then(|| format!("rm -f {}", files.join(" ")))
-}
-
-/// The command that removes a file.
-pub(crate) fn removal_of(file: &Path) -> String {
-    match Os::HOST {
-        Os::Windows => format!("Remove-Item -LiteralPath {}", powershell_literal(file)),
-        _ => format!("rm {}", quoted(file)),
+/// The line that takes entries off a variable with a list of them.
+pub(crate) fn without_entries(name: &str, entries: &[OsString]) -> String {
+    match kept_entries(name, &facts::variable(name).unwrap_or_default(), entries) {
+        kept if kept.is_empty() => unset_variable(name),
+        kept => set_variable(name, kept),
     }
 }
 
-/// The command that removes a directory with all that is in it.
-pub(crate) fn removal_of_dir(dir: &Path) -> String {
-    match Os::HOST {
-        Os::Windows => format!("Remove-Item -Recurse -LiteralPath {}", powershell_literal(dir)),
-        _ => format!("rm -r {}", quoted(dir)),
+/// The value of a variable with a list, without these entries.
+pub(crate) fn kept_entries(name: &str, value: &OsStr, entries: &[OsString]) -> OsString {
+    let kept: Vec<OsString> = split_list(name, value).into_iter().filter(|entry| !entries.contains(entry)).collect();
+    kept.join(OsStr::new(SEPARATOR.encode_utf8(&mut [0; 4])))
+}
+
+/// The name of a directory that the search path can contain: its own, or that of a link to it.
+pub(crate) fn name_for_search(dir: &Path) -> PathBuf {
+    let link = || link_name(dir).map(|(_, name)| name);
+    if is_split(dir) { link().unwrap_or_else(|| dir.to_owned()) } else { dir.to_owned() }
+}
+
+/// The entries of a variable with a list of them. ld.so splits `LD_LIBRARY_PATH` at semicolons, too, and `LD_PRELOAD` at
+/// spaces.
+pub(crate) fn split_list(name: &str, value: &OsStr) -> Vec<OsString> {
+    match name {
+        "LD_LIBRARY_PATH" => split_search_path(value),
+        "LD_PRELOAD" => {
+            let value = bytes_of(value);
+            let entries = value.split(|byte| b" :".contains(byte)).filter(|entry| !entry.is_empty());
+            entries.map(|entry| path_from_bytes(entry).into()).collect()
+        }
+        _ => std::env::split_paths(value).map(OsString::from).collect(),
     }
 }
 
 /// A symbolic link to a directory.
 pub(crate) struct Link {
     pub(crate) name: PathBuf,
-    /// The command that makes it, or makes it again.
-    pub(crate) command: String,
+    /// The commands that make it, or make it again.
+    pub(crate) commands: Vec<Command>,
+}
+
+impl Link {
+    /// The commands in one line.
+    pub(crate) fn line(&self) -> String {
+        self.commands.iter().map(Command::to_string).collect::<Vec<_>>().join(" && ")
+    }
 }
 
 /// A link under a name that a search path can contain, for a directory whose name it cannot contain. `None` on Windows,
@@ -224,8 +212,9 @@ pub(crate) struct Link {
 /// other users may write: they could have other libraries loaded.
 pub(crate) fn link_to(dir: &Path) -> Option<Link> {
     let (links, name) = link_name(dir).filter(|(links, _)| !others_may_write(links))?;
-    let command = format!("{MKDIR}{}{LINKS}{} {}", quoted(&links), quoted(dir), quoted(&name));
-    Some(Link { name, command })
+    let make = Command::new("mkdir", ["-p", "-m", "755"]).and([links]);
+    let link = Command::new("ln", ["-sfn"]).and([dir, &name]);
+    Some(Link { name, commands: vec![make, link] })
 }
 
 /// The directory of such links, and the name of the one for this directory.
@@ -243,28 +232,19 @@ pub(crate) fn link_name(dir: &Path) -> Option<(PathBuf, PathBuf)> {
     (!is_split(&name)).then_some((links, name))
 }
 
-/// What is before and between the names in [`link_to`]'s command.
-const MKDIR: &str = "mkdir -p -m 755 ";
-const LINKS: &str = " && ln -sfn ";
-
-/// Does this line make a link before it sets the search path?
-pub(crate) fn is_through_link(line: &str) -> bool {
-    line.starts_with(MKDIR) && line.contains(LINKS)
+/// The elements of the search path, empty ones too.
+pub(crate) fn split_search_path(value: &OsStr) -> Vec<OsString> {
+    if IS_WINDOWS {
+        return std::env::split_paths(value).map(OsString::from).collect();
+    }
+    let value = bytes_of(value);
+    value.split(|byte| b":;".contains(byte)).map(|element| path_from_bytes(element).into()).collect()
 }
 
 /// Would the system's loader split the name of this directory, or replace a part of it?
 fn is_split(dir: &Path) -> bool {
-    dir.as_os_str().as_encoded_bytes().iter().any(|byte| is_search_path_separator(*byte))
-}
-
-/// The command that prints the sha256 of each library of cuDNN in a directory.
-pub(crate) fn sums_of_cudnn(dir: &Path) -> String {
-    match Os::HOST {
-        Os::Windows => {
-            format!("Get-ChildItem -LiteralPath {} -Filter cudnn*64_9.dll | Get-FileHash", powershell_literal(dir))
-        }
-        _ => format!("sha256sum {}/libcudnn*.so.9", quoted_path(dir)),
-    }
+    let separators: &[u8] = if IS_WINDOWS { b";" } else { b":;$" };
+    dir.as_os_str().as_encoded_bytes().iter().any(|byte| separators.contains(byte))
 }
 
 #[cfg(test)]
@@ -300,23 +280,13 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_taken_away_from_the_search_path() {
-        let without = |path: &str| library_path_without(&["/usr".into()], OsStr::new(path));
-        assert_eq!(without("/opt/a b:/usr;/usr/../usr/:$x").as_deref(), Some("export LD_LIBRARY_PATH='/opt/a b:$x'"));
-        assert_eq!(without("/usr").as_deref(), Some("unset LD_LIBRARY_PATH"));
-        assert_eq!(without("/opt/a"), None);
-    }
-
-    #[test]
     fn a_directory_that_ld_so_would_split_gets_a_link() {
         for dir in ["/opt/a:b", "/opt/a;b", "/opt/$LIB"].map(Path::new) {
-            assert!(HERE.prepend(dir).is_none(), "{dir:?}");
-            let line = prepend_library_path(dir).unwrap_or_default();
-            let name = link_to(dir).map(|link| link.name).unwrap_or_default();
-            let set = line.split_once(" && export ").unwrap_or_default().1;
-            assert!(is_through_link(&line) && line.contains(&format!("ln -sfn {} ", quoted(dir))), "{line}");
-            assert!(set.contains(&quoted(&name)) && !set.contains(&quoted(dir)), "{line}");
+            assert_eq!(search_first(dir), None, "{dir:?}");
+            let Some(link) = link_to(dir) else { panic!("{dir:?}") };
+            assert!(link.line().contains(&format!("ln -sfn {} ", quoted_path(dir))), "{}", link.line());
+            assert!(search_first(&link.name).is_some(), "{:?}", link.name);
         }
-        assert!(prepend_library_path(Path::new("/opt/a b")).is_some_and(|line| line.contains("'/opt/a b'\"$")));
+        assert!(search_first(Path::new("/opt/a b")).is_some_and(|line| line.contains("'/opt/a b'\"$")));
     }
 }

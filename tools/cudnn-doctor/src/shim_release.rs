@@ -13,7 +13,7 @@ pub(crate) fn conflict(shim: &Path, graph: Version) -> Option<String> {
     if is_drop_in(shim) {
         return None;
     }
-    let names: Vec<&str> = Function::ALL.iter().map(|function| function.name()).collect();
+    let names: Vec<&str> = Function::names().collect();
     let exported = exports(shim, &names).ok()?;
     let with = |wanted: bool| {
         let functions = Function::ALL.iter().zip(&exported);

@@ -4,7 +4,7 @@ use cudnn_probe::{Library, Os};
 
 const IS_WINDOWS: bool = matches!(Os::HOST, Os::Windows);
 
-const fn choose(linux: &'static str, windows: &'static str) -> &'static str {
+pub(crate) const fn choose(linux: &'static str, windows: &'static str) -> &'static str {
     if IS_WINDOWS { windows } else { linux }
 }
 

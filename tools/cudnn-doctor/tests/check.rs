@@ -8,14 +8,18 @@
     reason = "a test fails by panicking"
 )]
 
+mod again;
+
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use cudnn_probe::Library;
 use serde_json::Value;
 use support::{ExtensionLibrary, FakeLibrary, FakeNvml, PythonEnvironment, TempDir, Version, copy_fake_set};
 
+const DOCTOR: &str = env!("CARGO_BIN_EXE_cudnn-doctor");
 const VERSION: Version = Version::new(9, 19, 0);
 
 /// A machine for the doctor to check: directories, and the variables that lead to them.
@@ -84,18 +88,54 @@ impl Scenario {
         (document.get("findings").and_then(Value::as_array).unwrap().clone(), status)
     }
 
-    /// All that the doctor prints, and its exit status.
-    fn document(&self) -> (Value, i32) {
+    /// The output of the doctor with these further options.
+    fn output(&self, options: &[&OsStr]) -> Output {
         let limit = self.address_space.map_or("unlimited".to_owned(), |limit| limit.to_string());
         let other = self.limit.unwrap_or("-c 0");
-        let output = Command::new("/bin/sh")
+        Command::new("/bin/sh")
             .args(["-c", &format!("ulimit -v {limit}; ulimit {other}; exec \"$0\" \"$@\"")])
-            .args([env!("CARGO_BIN_EXE_cudnn-doctor"), "check", "--json"])
+            .args([DOCTOR, "check", "--json"])
             .args(&self.options)
+            .args(options)
             .env_clear()
             .envs(self.variables.iter().cloned())
             .output()
-            .unwrap();
+            .unwrap()
+    }
+
+    /// Saves the facts about this machine for the tests in facts.rs, with directories that are the same each time.
+    fn save(&self, name: &str) {
+        let dir = TempDir::new();
+        let file = dir.path().join("facts.json");
+        self.output(&["--save-facts".as_ref(), file.as_ref()]);
+        let mut facts = std::fs::read_to_string(file).unwrap();
+        let workspace = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let workspace = std::fs::canonicalize(workspace).unwrap();
+        for (dir, name) in [
+            (Path::new(DOCTOR), "/usr/bin/cudnn-doctor"),
+            (self.used.path(), "/opt/cudnn"),
+            (self.other.path(), "/opt/other"),
+            (&workspace, "/workspace"),
+        ] {
+            facts = facts.replace(dir.to_str().unwrap(), name);
+        }
+        // Other packages on this machine have nothing to do with the finding.
+        const OTHERS: [&str; 5] = ["\"/usr/l", "\"/var/", "\"/root", "\"/tmp", "\"/usr/bin/python"];
+        let is_about_other = |line: &str| OTHERS.iter().any(|other| line.trim_start().starts_with(other));
+        let lines: Vec<&str> = facts.lines().filter(|line| !is_about_other(line)).collect();
+        // The last answer to a question may be gone.
+        let facts = lines.join("\n").replace(",\n    }", "\n    }") + "\n";
+        const MAX_LEN: usize = 100_000;
+        if facts.len() < MAX_LEN {
+            let _: Value = serde_json::from_str(&facts).unwrap();
+            let saved = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/facts").join(format!("{name}.json"));
+            std::fs::write(saved, facts).unwrap();
+        }
+    }
+
+    /// All that the doctor prints, and its exit status.
+    fn document(&self) -> (Value, i32) {
+        let output = again::check(|options| self.output(options));
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         let value: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
         (value, output.status.code().unwrap())
@@ -444,6 +484,9 @@ fn every_code_is_reported_with_a_message_and_help_where_its_cause_is() {
             continue;
         }
         let found = found.unwrap_or_else(|| panic!("{code} is not found: {findings:#?}"));
+        if std::env::var_os("CUDNN_TESTS_WRITE").is_some() {
+            scenario.save(code);
+        }
         assert!(!text(found, "message").is_empty() && !text(found, "help").is_empty(), "{found:#?}");
         assert!(is_explained(&text(found, "read_more"), code), "{found:#?}");
         let worst = |severity: &str| findings.iter().any(|finding| text(finding, "severity") == severity);
@@ -1171,7 +1214,7 @@ fn every_command_fits_the_installer_that_owns_the_files() {
     // pip installs nothing if its records list the files already.
     let one = ["nvidia_cudnn_cu12-9.19.0.56"];
     assert_eq!(commands(&one, "C012", &[]), ["pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.19.0.56"]);
-    assert_eq!(commands(&one, "C018", &["--minimum", "9.20"]), ["pip install --upgrade 'nvidia-cudnn-cu12>=9.20.0'"]);
+    assert_eq!(commands(&one, "C018", &["--minimum", "9.20"]), ["pip install 'nvidia-cudnn-cu12>=9.20.0'"]);
     let other_cuda = ["pip uninstall --yes nvidia-cudnn-cu12", "pip install nvidia-cudnn-cu13"];
     let cuda_13 = commands(&one, "C018", &["--cuda", "13"]);
     assert!(cuda_13.is_empty() || cuda_13 == other_cuda, "{cuda_13:?}");

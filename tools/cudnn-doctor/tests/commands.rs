@@ -4,8 +4,9 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use cudnn_frameworks::{Dependents, mapped_libraries};
 use cudnn_plan_store::{About, Entry, Settings, Store};
-use cudnn_probe::{Dependents, Library, mapped_libraries};
+use cudnn_probe::Library;
 use serde_json::Value;
 use support::{ExtensionLibrary, FakeLibrary, TempDir, Version, lib_dir};
 

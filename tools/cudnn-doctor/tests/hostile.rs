@@ -38,6 +38,9 @@ fn within(seconds: u64, command: &mut Command) -> (Option<i32>, String) {
 fn doctor(arguments: &[&str]) -> Command {
     let mut command = Command::new(DOCTOR);
     command.args(arguments).env_clear();
+    if arguments.first() == Some(&"check") {
+        command.arg("--verbose");
+    }
     command
 }
 
@@ -417,7 +420,7 @@ fn a_lack_of_memory_is_not_blamed_on_cudnn() {
         let code = constructor(&format!("if ({refused}) {{ fputs(\"{message}\", stderr); abort(); }}"));
         let machine = Machine::new("libother.so", "");
         FakeLibrary::new(Library::Graph, VERSION).with_code(&code).build(&machine.cudnn.cleared(Library::Graph));
-        let (status, text) = within(20, &mut limited(&machine, "check"));
+        let (status, text) = within(20, &mut limited(&machine, "check --verbose"));
         assert!(status == Some(2) && text.contains("C054") && !text.contains("C050"), "{text}");
         assert!(text.contains("is limited to 2048 MB") && text.contains("ulimit -v unlimited"), "{text}");
         assert_eq!(text.contains("probably"), message.is_empty(), "{text}");
@@ -479,6 +482,19 @@ fn output_that_cannot_be_written_is_an_error() {
         assert_eq!(code, Some(141), "{arguments:?}: {stderr}");
         assert!(stderr.lines().all(|line| line.starts_with("There is no usable cuDNN")), "{arguments:?}: {stderr}");
     }
+}
+
+/// A file that may not grow is an output that cannot be written, and no signal that ends the doctor.
+#[test]
+fn a_limit_of_file_sizes_is_an_error_of_the_output() {
+    let dir = TempDir::new();
+    let script = "ulimit -f 0; exec \"$0\" facts > \"$1\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_cudnn-doctor")]).arg(dir.path().join("output"));
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("cannot write the output: File too large"), "{stderr}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::process::Command;
 use cudnn_plan_store::{About, Entry, Settings, Store, write_pack};
 use cudnn_probe::Library;
 use serde_json::Value;
-use support::{ExtensionLibrary, FakeLibrary, PythonEnvironment, TempDir, Version, lib_dir};
+use support::{ExtensionLibrary, FakeLibrary, PythonEnvironment, TempDir, Version, copy_fake_set, lib_dir};
 
 /// The keys of a document, `findings[].code`, and those whose values are empty or null.
 #[derive(Default)]
@@ -100,6 +100,8 @@ fn the_documents_have_the_documented_keys_and_no_others() {
     FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&broken.file(Library::Graph));
     std::fs::write(broken.file(Library::Ops), "no library").unwrap();
     let broken = broken.path();
+    let complete = TempDir::new();
+    copy_fake_set(Version::new(9, 19, 0), complete.path());
     let own = std::process::id().to_string();
     let cache = wheel.ancestors().nth(4).unwrap().to_str().unwrap().to_owned();
     let frameworks = environment();
@@ -116,6 +118,10 @@ fn the_documents_have_the_documented_keys_and_no_others() {
         ("install and uninstall", change(&["uninstall"])),
         ("list", document(&["list", "--deep", wheel.to_str().unwrap()], Some(broken))),
         ("check", document(&["check"], Some(broken))),
+        ("check --list", document(&["check", "--list"], None)),
+        ("fix", document(&["fix", "--no-load"], Some(broken))),
+        // The only step is for a shell.
+        ("fix", document(&["fix", "--no-load", "--only", "C020", "--yes"], Some(complete.path()))),
         ("explain", document(&["explain", wheel.join("libcudnn.so.9").to_str().unwrap()], None)),
         ("pid", document(&["pid", &own], None)),
         ("env", document(&["env"], Some(&wheel))),

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::FetchError;
-use crate::platform::IS_WINDOWS;
 use crate::variable::CACHE_VARIABLE;
+use cudnn_os::IS_WINDOWS;
 
 /// The directory in which releases are kept.
 ///

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::RELEASES;
 use crate::python;
 use crate::release::Release;
 use crate::variable::CACHE_VARIABLE;
 use crate::verify::Damage;
-use crate::{RELEASES, platform};
 
 /// Why a release could not be fetched.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl fmt::Display for FetchError {
                 write!(f, "no pinned release is named {id:?}; choose one of {}", known.join(", "))
             }
             FetchError::NoCacheDir => {
-                let other = if platform::IS_WINDOWS { "LOCALAPPDATA" } else { "HOME" };
+                let other = if cudnn_os::IS_WINDOWS { "LOCALAPPDATA" } else { "HOME" };
                 write!(f, "no cache directory: set {CACHE_VARIABLE} to an absolute path, or set {other}")
             }
             FetchError::RelativeCacheDir { path } => {

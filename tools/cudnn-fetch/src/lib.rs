@@ -16,7 +16,6 @@
 mod cache;
 mod error;
 mod pip;
-mod platform;
 mod python;
 mod release;
 mod variable;
@@ -27,7 +26,7 @@ use std::sync::{Mutex, PoisonError};
 
 pub use cache::cache_dir;
 pub use error::FetchError;
-pub use pip::pip;
+pub use pip::{pip, python};
 pub use release::Release;
 pub use variable::CACHE_VARIABLE;
 pub use verify::{Damage, sha256};
@@ -81,7 +80,7 @@ pub fn fetch_into(release: &'static Release, cache: &Path, network: Network) -> 
         let damage = dir.exists().then_some(damage);
         return Err(FetchError::Offline { release, dir, damage });
     }
-    if platform::IS_WINDOWS && !release.is_windows() {
+    if cudnn_os::IS_WINDOWS && !release.is_windows() {
         return Err(FetchError::OtherSystem { release });
     }
     let staging = cache::staging_dir(cache, &release.dir_name())?;

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use cudnn_os::child::end_child_with_this_process;
+
 use crate::error::FetchError;
 use crate::python::Python;
 use crate::release::Release;
@@ -21,11 +23,18 @@ const MAX_FILES: usize = 10_000;
 /// a `pip.py` in the user's current directory would run instead of pip.
 #[must_use]
 pub fn pip(work_dir: &Path) -> Command {
+    let mut command = python(work_dir);
+    command.args(["-m", "pip"]);
+    command
+}
+
+/// The Python that runs [`pip`], as a command without arguments for Python.
+#[must_use]
+pub fn python(work_dir: &Path) -> Command {
     let python = Python::find();
     let mut command = Command::new(python.program);
-    command.args(python.arguments);
     // From Python 3.11 on, no working directory on the module path at all.
-    command.args(["-m", "pip"]).current_dir(work_dir).env("PYTHONSAFEPATH", "1").stdin(Stdio::null());
+    command.args(python.arguments).current_dir(work_dir).env("PYTHONSAFEPATH", "1").stdin(Stdio::null());
     command
 }
 
@@ -53,6 +62,7 @@ pub(crate) fn install(release: &'static Release, work_dir: &Path, target: &Path)
         // What pip downloads and unpacks goes here, so that its progress shows, and nothing is left if it is killed.
         .envs(["TMPDIR", "TEMP", "TMP"].map(|name| (name, work_dir)))
         .stdout(std::io::stderr());
+    end_child_with_this_process(&mut command);
     let mut child = command
         .spawn()
         .map_err(|error| failed(format!("cannot start {}: {error}", command.get_program().display())))?;
@@ -121,12 +131,16 @@ fn total_len(dir: &Path) -> u64 {
     total
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_pip_that_receives_nothing_is_ended_and_a_slow_one_is_not() {
+        // It needs a POSIX shell.
+        if cudnn_os::IS_WINDOWS {
+            return;
+        }
         let dir = std::env::temp_dir().join(format!("cudnn-fetch-pip-{}", std::process::id()));
         std::fs::create_dir_all(dir.join("below")).unwrap();
         let wait = |script: &str, max_idle: u64| {

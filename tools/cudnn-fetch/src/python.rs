@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::platform::IS_WINDOWS;
+use cudnn_os::IS_WINDOWS;
 
 /// The environment variable that names the interpreter.
 pub(crate) const VARIABLE: &str = "PYTHON";

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::platform::IS_WINDOWS;
+use cudnn_os::IS_WINDOWS;
 
 /// A pinned wheel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

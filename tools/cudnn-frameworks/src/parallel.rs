@@ -1,28 +1,35 @@
-//! Work on many small files, which is mostly waiting for the system, in a few threads. Knows nothing of what the work is.
+//! Does work on many small files in a few threads, because it is mostly waiting for the system.
 
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use cudnn_probe::facts::Facts;
+use std::thread::{Builder, scope};
 
 const THREADS: usize = 4;
 
-/// Does the work for each item in a few threads. The results have the items' indices, in order.
-pub(crate) fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<(usize, R)> {
+/// Does the work for each item in a few threads. Returns the results in the order of the items.
+pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
-    let run = || {
-        let mut results = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(index) else { return results };
-            results.push((index, work(item)));
-        }
+    let facts = Facts::active();
+    let work = |item| match &facts {
+        Some(facts) => facts.within(|| work(item)),
+        None => work(item),
     };
-    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+    let run = || -> Vec<(usize, R)> {
+        let numbers = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+        numbers.map_while(|index| Some((index, work(items.get(index)?)))).collect()
+    };
+    let mut results = scope(|scope| {
         // A thread that cannot be started leaves its work to the others.
-        let start = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
-        let threads: Vec<_> = (1..THREADS).filter_map(start).collect();
+        let start = |_| Builder::new().spawn_scoped(scope, run).ok();
+        let threads: Vec<_> = (1..THREADS.min(items.len())).filter_map(start).collect();
         let mut results = run();
-        threads.into_iter().filter_map(|thread| thread.join().ok()).for_each(|part| results.extend(part));
+        for thread in threads {
+            results.extend(thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
         results
     });
     results.sort_unstable_by_key(|(index, _)| *index);
-    results
+    results.into_iter().map(|(_, result)| result).collect()
 }

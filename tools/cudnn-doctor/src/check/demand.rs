@@ -1,8 +1,9 @@
-//! What a framework demands of the cuDNN in its environment: a CUDA major, and releases. Judges nothing.
+//! Reads what a framework demands of the cuDNN in its environment.
 
 use cudnn_frameworks::{Comparison, Framework, Pin, allows_from};
-use cudnn_probe::Version;
-use cudnn_probe::packages::{CUDA_MAJORS, Component};
+use cudnn_probe::{Component, Version};
+
+use crate::packages::CUDA_MAJORS;
 
 /// The major of cuDNN that this project is about.
 pub(in crate::check) const CUDNN_MAJOR: u32 = 9;
@@ -102,4 +103,22 @@ pub(in crate::check) fn is_of_conda(framework: &Framework) -> bool {
     const MAX_LEN: u64 = 64;
     let installer = cudnn_probe::read_bounded(&framework.distribution.info_dir.join("INSTALLER"), MAX_LEN);
     installer.is_ok_and(|installer| installer.trim_ascii() == b"conda")
+}
+
+/// A demand of a framework that accepts newer minor releases.
+#[cfg(test)]
+pub(super) fn demand(framework: &str, requirement: &str, minimum: (u32, u32, u32), is_required: bool) -> Demand {
+    let cuda_major = requirement.strip_prefix(WHEEL).and_then(|rest| rest.get(..2)?.parse().ok()).unwrap_or(0);
+    let (cudnn_major, minor, patch) = minimum;
+    Demand {
+        framework: framework.into(),
+        package: framework.to_ascii_lowercase(),
+        cudnn_major,
+        is_optional: false,
+        cuda_major,
+        requirement: requirement.into(),
+        is_required,
+        minimum: Some(Version::new(cudnn_major, minor, patch)),
+        comparison: Comparison::Minor,
+    }
 }

@@ -1,23 +1,28 @@
-//! Checks what Windows finds for programs that load cuDNN by its name, as frameworks do, and for what cuDNN opens by name
-//! itself: `ld_so.rs` does so for Linux. The facts are those of a program that is started in this environment, has no DLL
-//! of cuDNN beside it, and adds no directory itself.
+//! Checks what Windows finds for programs that load cuDNN by its name: C012, C020 to C022, C027, C030, C031.
+//!
+//! The facts are those of a program that is started in this environment, has no DLL of cuDNN beside it, and adds no directory
+//! itself. `ld_so` does the same for Linux.
 
+use cudnn_probe::facts::PathFacts;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::dll_search::{Facts, Mode, Resolution, Rule, Simulation, help_for_missing_dll};
-use cudnn_probe::packages::{self, Component};
+use cudnn_frameworks::installation::InstallationReport;
+use cudnn_probe::dll_search::{Facts, Mode, Resolution, Rule, Simulation};
 use cudnn_probe::release_facts::has_library;
-use cudnn_probe::{InstallationReport, Library};
+use cudnn_probe::{Component, Library};
 
 use super::finding::{
-    Finding, FindingKind, Help, INCOMPLETE, LD_SO_MIX, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH, RELATIVE_PATH,
+    Finding, FindingKind, INCOMPLETE, LD_SO_MIX, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH, RELATIVE_PATH,
 };
-use super::{fix_commands, installation};
+use super::ld_so::is_same;
+use super::{installation, remedies};
+use crate::advice::missing_dll;
 use crate::context::Context;
 use crate::cudnn_file;
 use crate::escape::Printable;
-use crate::shell::prepend_library_path;
+use crate::packages::{self, PackageNames};
+use crate::remedy::Remedy;
 
 pub(super) fn findings(report: &InstallationReport, context: &Context) -> Vec<Finding> {
     let facts = Facts::of_host(&context.host);
@@ -32,14 +37,10 @@ pub(super) fn relative_path(path: &OsStr) -> Option<Finding> {
     let dirs = std::env::split_paths(path).filter(|dir| !dir.as_os_str().is_empty() && dir.is_relative());
     let mut dirs: Vec<String> = dirs.map(|dir| dir.printable()).collect();
     dirs.dedup();
-    if dirs.is_empty() {
-        return None;
-    }
-    Some(
-        Finding::new(RELATIVE_PATH, format!("PATH contains what is no full path: {}", dirs.join(", ")))
-            .note("Windows searches it below the working directory of each program; this project's search ignores it")
-            .help("write the full path of the directory"),
-    )
+    let message = format!("PATH contains what is no full path: {}", dirs.join(", "));
+    let note = "Windows searches it below the working directory of each program; this project's search ignores it";
+    let finding = Finding::new(RELATIVE_PATH, message).note(note).remedy("write the full path of the directory");
+    (!dirs.is_empty()).then_some(finding)
 }
 
 /// The file that Windows finds for a base name, and by which rule.
@@ -54,37 +55,29 @@ fn resolve(name: &str, facts: &Facts) -> Option<(PathBuf, Rule)> {
 
 /// Which cuDNN does a program get if it loads the shim by its name?
 fn by_name(report: &InstallationReport, facts: &Facts, context: &Context) -> Option<Finding> {
-    let shim = Library::Shim.windows_name();
-    let dir = report.dir.printable();
-    let found = resolve(shim, facts);
-    let Some((path, rule)) = found else {
+    let (shim, dir) = (Library::Shim.windows_name(), report.dir.printable());
+    let Some((path, rule)) = resolve(shim, facts) else {
         report.library(Library::Shim).filter(|part| part.identity.is_ok())?;
-        let message = format!("Windows does not find {shim}: {dir} is not on PATH");
-        return Some(
-            Finding::new(NOT_ON_PATH, message)
-                .note(
-                    "programs that load cuDNN by its name fail (error 126), unless its DLLs lie beside the program; PyTorch \
-                     opens each of its own by its path",
-                )
-                .note("this project's loader does find it")
-                .help(search_first(&report.dir)),
-        );
+        let note = "programs that load cuDNN by its name fail (error 126), unless its DLLs lie beside the program; PyTorch \
+                    opens each of its own by its path";
+        let finding =
+            Finding::new(NOT_ON_PATH, format!("Windows does not find {shim}: {dir} is not on PATH")).note(note);
+        return Some(finding.note("this project's loader does find it").remedy(search_first(&report.dir)));
     };
     let found_dir = path.parent().unwrap_or(&path);
+    let mix = mix(&path, rule, facts);
     if cudnn_file::is_drop_in(&path) || is_same(found_dir, &report.dir) {
-        return mix(&path, rule, facts);
+        return mix;
     }
     let version = InstallationReport::read(found_dir, &context.host).and_then(|other| other.version);
     let version = version.map_or(String::new(), |version| format!(" (cuDNN {version})"));
-    let finding = Finding::new(OTHER_ON_PATH, format!("Windows finds another {shim}: {}{version}", path.printable()))
+    let kind = mix.as_ref().map_or(OTHER_ON_PATH, |mix| mix.kind);
+    let finding = Finding::new(kind, format!("Windows finds another {shim}: {}{version}", path.printable()))
         .note(format!("found by: {rule}"))
-        .note(format!("this project's loader uses the cuDNN in {dir}"));
-    let finding = match mix(&path, rule, facts) {
-        Some(mix) => Finding { kind: mix.kind, ..finding }.note(mix.message).notes(mix.notes),
-        None => finding,
-    };
-    Some(finding.help(match rule {
-        Rule::SystemDir | Rule::Known => Help::new(format!(
+        .note(format!("this project's loader uses the cuDNN in {dir}"))
+        .notes(mix.into_iter().flat_map(|mix| std::iter::once(mix.message).chain(mix.notes)));
+    Some(finding.remedy(match rule {
+        Rule::SystemDir | Rule::Known => Remedy::new(format!(
             "remove cuDNN's DLLs from {}: Windows searches it before PATH, and no installer puts them there",
             found_dir.printable()
         )),
@@ -122,7 +115,7 @@ fn mix(shim: &Path, rule: Rule, facts: &Facts) -> Option<Finding> {
         let message = format!("Windows would mix two installations: {} would open DLLs in {there}", shim.printable());
         let list = foreign.iter().map(|(path, rule)| format!("{}: {rule}", path.printable()));
         let finding = Finding::new(LD_SO_MIX, message).note(note).note(format!("the shim is found by: {rule}"));
-        return Some(finding.notes(list).help(search_first(dir)));
+        return Some(finding.notes(list).remedy(search_first(dir)));
     }
     let first = missing.first()?;
     let message = format!("Windows finds {}, but not {first}, which that opens by its name", shim.printable());
@@ -130,10 +123,10 @@ fn mix(shim: &Path, rule: Rule, facts: &Facts) -> Option<Finding> {
         .note(format!("not found: {}", missing.join(", ")))
         .note(note)
         .note(format!("programs then end with `Could not locate {first}` or `Invalid handle. Cannot load symbol ...`"));
-    Some(finding.help(if dir.join(first).is_file() {
+    Some(finding.remedy(if dir.join(first).leads_to_file() {
         search_first(dir)
     } else {
-        Help::new(format!(
+        Remedy::new(format!(
             "put all DLLs of one release into {}, or take {} away, so that programs find a complete cuDNN",
             dir.printable(),
             Library::Shim.windows_name()
@@ -154,25 +147,17 @@ pub(super) fn of_linked_programs(report: &InstallationReport, context: &Context)
 }
 
 /// Makes Windows search a directory first.
-fn search_first(dir: &Path) -> Help {
-    match prepend_library_path(dir) {
-        Some(line) => {
-            Help::new("have Windows search that directory first, in programs that this shell starts:").command(line)
-        }
-        None => Help::new(
-            "PATH cannot contain the name of that directory: make a junction to it, without a semicolon in its name, and \
-             put the junction on PATH",
-        ),
-    }
+fn search_first(dir: &Path) -> Remedy {
+    Remedy::new("have Windows search that directory first, in programs that this shell starts:").search(dir)
 }
 
-type Companion = (Library, FindingKind, fn(u32) -> String);
+/// A DLL of CUDA: the kind of finding if it is missing, and its name for each CUDA major.
+type Companion = (FindingKind, fn(u32) -> String);
 
-/// The DLLs of CUDA that cuDNN opens by name when it needs them: the library that opens it, the kind of finding, and the
-/// name for each CUDA major.
+/// The DLLs of CUDA that cuDNN opens by name when it needs them.
 const COMPANIONS: [Companion; 2] = [
-    (Library::EnginesPrecompiled, NO_CUBLAS, |cuda| format!("cublasLt64_{cuda}.dll")),
-    (Library::EnginesPrecompiled, NO_NVRTC, |cuda| match cuda {
+    (NO_CUBLAS, |cuda| format!("cublasLt64_{cuda}.dll")),
+    (NO_NVRTC, |cuda| match cuda {
         // The name for CUDA 11 has the minor version from which on the interface is the same.
         11 => "nvrtc64_112_0.dll".to_owned(),
         cuda => format!("nvrtc64_{cuda}0_0.dll"),
@@ -185,62 +170,54 @@ pub(super) fn companions(report: &InstallationReport, context: &Context, loaded:
 }
 
 fn missing_companions(report: &InstallationReport, facts: &Facts, loaded: &[String]) -> Vec<Finding> {
-    let Some(major) = report.cuda_major else { return Vec::new() };
-    let mut findings = Vec::new();
-    for (opener, kind, name) in COMPANIONS {
-        let name = name(major);
+    let opener = Library::EnginesPrecompiled;
+    let Some(major) = report.cuda_major.filter(|_| report.library(opener).is_some()) else { return Vec::new() };
+    let finding = |(kind, name_for): Companion| {
+        let name = name_for(major);
         let is_loaded = loaded.iter().any(|loaded| loaded.eq_ignore_ascii_case(&name));
-        if is_loaded || report.library(opener).is_none() || resolve(&name, facts).is_some() {
-            continue;
+        if is_loaded || resolve(&name, facts).is_some() {
+            return None;
         }
         // Those of another major cannot be used, and are often the reason.
-        let others = (11..=13).filter(|other| *other != major).filter_map(|other| {
-            let (_, _, name) = COMPANIONS.iter().find(|(_, one, _)| one.code == kind.code)?;
-            resolve(&name(other), facts)
-        });
-        let others = others.map(|(path, _)| format!("found for another CUDA major: {}", path.printable()));
-        let finding = Finding::new(kind, format!("{name} was not found; {opener} opens it by its name when needed"))
-            .note(format!("this cuDNN is built for CUDA {major}"))
-            .notes(others)
-            .note("Windows searches PATH for it, and not the directory of cuDNN; PyTorch has it beside its own DLLs");
-        findings.push(finding.help(companion_help(&name, major, report)));
-    }
-    findings
+        let others = packages::CUDA_MAJORS.filter(|other| *other != major);
+        let others = others.filter_map(|other| resolve(&name_for(other), facts));
+        Some(
+            Finding::new(kind, format!("{name} was not found; {opener} opens it by its name when needed"))
+                .note(format!("this cuDNN is built for CUDA {major}"))
+                .notes(others.map(|(path, _)| format!("found for another CUDA major: {}", path.printable())))
+                .note(
+                    "Windows searches PATH for it, and not the directory of cuDNN; PyTorch has it beside its own DLLs",
+                )
+                .remedy(companion_help(&name, major, report)),
+        )
+    };
+    COMPANIONS.into_iter().filter_map(finding).collect()
 }
 
 /// Has Windows search the directory of a DLL of CUDA, which may be installed.
-fn companion_help(name: &str, cuda_major: u32, report: &InstallationReport) -> Help {
+fn companion_help(name: &str, cuda_major: u32, report: &InstallationReport) -> Remedy {
     let site = report.dir.ancestors().find(|dir| dir.ends_with("site-packages"));
     let component = Component::from_soname(name).map(|(component, _)| component);
-    let product = match component {
-        Some(Component::Nvrtc) => "cuda_nvrtc",
-        _ => "cublas",
-    };
+    let product = if component == Some(Component::Nvrtc) { "cuda_nvrtc" } else { "cublas" };
     let in_wheels = site.into_iter().flat_map(|site| {
         let nvidia = site.join("nvidia");
         let of_cuda = nvidia.join(format!("cu{cuda_major}")).join("bin");
         [nvidia.join(product).join("bin"), of_cuda.join("x86_64"), of_cuda.join("x64"), of_cuda]
     });
     let beside = std::iter::once(report.dir.clone());
-    let found = beside.chain(in_wheels).find(|dir| dir.join(name).is_file());
-    if let Some((dir, line)) = found.and_then(|dir| Some((dir.printable(), prepend_library_path(&dir)?))) {
-        return Help::new(format!("it is in {dir}: have Windows search that directory:")).command(line);
+    let found = beside.chain(in_wheels).find(|dir| dir.join(name).leads_to_file());
+    if let Some(dir) = found {
+        let text = format!("it is in {}: have Windows search that directory:", dir.printable());
+        return Remedy::new(text).search(&dir);
     }
     let beside = report.package.as_ref().zip(component).and_then(|(package, component)| {
         Some((component, packages::install_beside(package, component, cuda_major, report.cuda_minor)?))
     });
-    let (Some((component, command)), Some(site)) = (beside, site) else {
-        let text = help_for_missing_dll(name);
-        return Help::new(text.unwrap_or_else(|| format!("install {name}, and add its directory to PATH")));
+    let (Some((component, change)), Some(site)) = (beside, site) else {
+        let text = missing_dll(name);
+        return Remedy::new(text.unwrap_or_else(|| format!("install {name}, and add its directory to PATH")));
     };
     let text = format!("install {component} for CUDA {cuda_major}, and have Windows search its directory:");
     let dir = site.join(component.wheel_dir(cuda_major));
-    prepend_library_path(&dir).into_iter().fold(fix_commands::with_commands(text, &[command]), Help::command)
-}
-
-fn is_same(a: &Path, b: &Path) -> bool {
-    match (cudnn_probe::canonicalize(a), cudnn_probe::canonicalize(b)) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => a == b,
-    }
+    remedies::by_change(text, change).search(&dir)
 }

@@ -1,13 +1,11 @@
 //! A finding: a stable code, a severity, a message, notes with the evidence, and help. Text from outside is escaped
 //! here, once for all findings.
 
-use anstyle::AnsiColor;
-use cudnn_probe::packages::is_on_path;
-use serde_json::{Value, json};
+use std::path::PathBuf;
 
-use crate::docs;
 use crate::escape::Printable;
-use crate::shell::{SEARCH_PATH, is_through_link};
+use crate::remedy::Remedy;
+use anstyle::AnsiColor;
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -216,81 +214,6 @@ findings! {
          \"undefined symbol\" if it calls one of these functions: when it starts, or at the first call.";
 }
 
-/// The fix: a sentence, and its commands, each of which works when pasted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Help {
-    pub(crate) text: String,
-    pub(crate) commands: Vec<String>,
-    pub(crate) effect: Effect,
-}
-
-/// What following a help changes. A report in which one help replaces the installation must not have others for its
-/// files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// No package: the environment of a shell, or something that is not cuDNN.
-    Other,
-    /// The packages or files in the directory of the installation.
-    SameDir,
-    /// Programs use an installation in another directory.
-    OtherDir,
-}
-
-impl Help {
-    pub(crate) fn new(text: impl Into<String>) -> Self {
-        Help { text: text.into().printable(), commands: Vec::new(), effect: Effect::Other }
-    }
-
-    pub(crate) fn effect(mut self, effect: Effect) -> Self {
-        self.effect = effect;
-        self
-    }
-
-    /// Adds a command, quoted by `shell`.
-    pub(crate) fn command(mut self, command: impl Into<String>) -> Self {
-        const BY_LINK: &str = "by a symbolic link, since";
-        const AS_ROOT: &str = "as root, since there is no sudo here";
-        let mut command = command.into();
-        debug_assert!(!command.trim().is_empty(), "no command: {}", self.text);
-        if let Some(line) = command.strip_prefix("sudo ").filter(|_| lacks_sudo()) {
-            // A container whose user is another often has neither sudo nor the user's password.
-            command = line.replace(" && sudo ", " && ");
-            if !self.text.contains(AS_ROOT) {
-                let (text, colon) = self.text.strip_suffix(':').map_or((self.text.as_str(), ""), |text| (text, ":"));
-                self.text = format!("{text} ({AS_ROOT}){colon}");
-            }
-        }
-        if is_through_link(&command) && !self.text.contains(BY_LINK) {
-            let (text, colon) = self.text.strip_suffix(':').map_or((self.text.as_str(), ""), |text| (text, ":"));
-            let reason = if command.contains(SEARCH_PATH) {
-                format!("{SEARCH_PATH} cannot contain a name with a colon, a semicolon or a dollar sign")
-            } else {
-                "no search path can contain a name with a colon".to_owned()
-            };
-            self.text = format!("{text} ({BY_LINK} {reason}){colon}");
-        }
-        self.commands.push(command);
-        self
-    }
-}
-
-/// Does this machine have no sudo? Without PATH, that is not known.
-fn lacks_sudo() -> bool {
-    std::env::var_os("PATH").is_some() && !is_on_path("sudo")
-}
-
-impl From<String> for Help {
-    fn from(text: String) -> Self {
-        Help::new(text)
-    }
-}
-
-impl From<&str> for Help {
-    fn from(text: &str) -> Self {
-        Help::new(text)
-    }
-}
-
 /// Something that is wrong, or worth knowing.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
@@ -299,12 +222,15 @@ pub(crate) struct Finding {
     pub(crate) message: String,
     /// The evidence: paths, versions, rules.
     pub(crate) notes: Vec<String>,
-    pub(crate) help: Option<Help>,
+    /// What to do about it.
+    pub(crate) remedy: Option<Remedy>,
+    /// The directory of the installation that it is about, if that is one which the loader or a framework uses.
+    pub(crate) installation: Option<PathBuf>,
 }
 
 impl Finding {
     pub(crate) fn new(kind: FindingKind, message: impl AsRef<str>) -> Self {
-        Finding { kind, message: message.as_ref().printable(), notes: Vec::new(), help: None }
+        Finding { kind, message: message.as_ref().printable(), notes: Vec::new(), remedy: None, installation: None }
     }
 
     pub(crate) fn note(mut self, note: impl AsRef<str>) -> Self {
@@ -316,8 +242,8 @@ impl Finding {
         notes.into_iter().fold(self, Finding::note)
     }
 
-    pub(crate) fn help(mut self, help: impl Into<Help>) -> Self {
-        self.help = Some(help.into());
+    pub(crate) fn remedy(mut self, remedy: impl Into<Remedy>) -> Self {
+        self.remedy = Some(remedy.into());
         self
     }
 
@@ -325,24 +251,12 @@ impl Finding {
     pub(crate) fn is_of_doctor(&self) -> bool {
         self.kind.code == NOT_TESTED.code
     }
-
-    pub(crate) fn value(&self) -> Value {
-        json!({
-            "code": self.kind.code,
-            "severity": self.kind.severity.as_str(),
-            "title": self.kind.title,
-            "message": self.message,
-            "notes": self.notes,
-            "help": self.help.as_ref().map(|help| &help.text),
-            "commands": self.help.as_ref().map_or(&[][..], |help| &help.commands),
-            "read_more": docs::finding(self.kind.code),
-        })
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::docs;
     use std::fmt::Write;
 
     #[test]

@@ -1,21 +1,22 @@
 //! The installation itself, and whether it fits the machine.
 
-use cudnn_probe::{
-    InstallationReport, Installer, Library, LibraryReport, Package, ProbeError, Variant, Version, release_facts,
-};
+use cudnn_frameworks::installation::{InstallationReport, Installer, LibraryReport, Package, Variant};
+use cudnn_probe::facts;
+use cudnn_probe::{Library, ProbeError, Version, release_facts};
 
 use super::finding::{
-    Finding, FindingKind, Help, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED, NOT_VERIFIED,
+    Finding, FindingKind, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED, NOT_VERIFIED,
     OLD_DRIVER, OLD_GPU, OVERLAPPING_PACKAGES, Severity, UNUSABLE_LIBRARY,
 };
-use super::fix_commands::{self, Wanted};
 use super::kernels;
 use super::limits::{LAST_CUDA_FOR_OLD_GPUS, LAST_FOR_OLD_GPUS};
 use super::machine::{Gpu, Machine, capability};
+use super::remedies::{self, Wanted};
 use crate::context::Context;
-use crate::cudnn_file::is_drop_in;
+use crate::cudnn_file::{is_drop_in, sums_of_cudnn};
 use crate::escape::Printable;
-use crate::shell::sums_of_cudnn;
+use crate::packages::Command;
+use crate::remedy::{Action, Remedy};
 use crate::shim_release;
 
 /// The most missing symbols that a finding lists.
@@ -62,10 +63,10 @@ pub(super) fn of_other_programs(report: &InstallationReport) -> Vec<Finding> {
 
 fn unusable(report: &InstallationReport) -> Vec<Finding> {
     let finding = |(part, error): (&LibraryReport, &ProbeError)| {
-        let help = repair(part, error, report).unwrap_or_else(|| fix_commands::reinstall(report));
+        let help = repair(part, error, report).unwrap_or_else(|| remedies::reinstall(report));
         Finding::new(UNUSABLE_LIBRARY, format!("{} {error}", part.path.printable()))
             .notes(opened_first(part))
-            .help(help)
+            .remedy(help)
     };
     unusable_parts(report).map(finding).collect()
 }
@@ -78,17 +79,17 @@ pub(crate) fn unusable_parts(report: &InstallationReport) -> impl Iterator<Item 
 
 /// The help for one file of an installation. No package has installed one whose name contains the version, if there is
 /// another file under the name without it.
-pub(crate) fn repair(part: &LibraryReport, error: &ProbeError, report: &InstallationReport) -> Option<Help> {
+pub(crate) fn repair(part: &LibraryReport, error: &ProbeError, report: &InstallationReport) -> Option<Remedy> {
     if let ProbeError::Unreadable { error } = error
         && error.kind() == std::io::ErrorKind::PermissionDenied
     {
-        return Some(fix_commands::permit_file(&part.path));
+        return Some(remedies::permit_file(&part.path));
     }
     if !is_versioned(part) {
-        return fix_commands::repair(error, Some(report));
+        return remedies::repair(error, Some(report));
     }
     let text = format!("remove this file, so that cuDNN opens {} instead:", part.library);
-    Some(fix_commands::leftovers(report).unwrap_or_else(|| fix_commands::remove(text, &part.path)))
+    Some(remedies::leftovers(report).unwrap_or_else(|| remedies::remove(text, &part.path)))
 }
 
 fn is_versioned(part: &LibraryReport) -> bool {
@@ -110,7 +111,7 @@ fn conflicts(report: &InstallationReport) -> Vec<Finding> {
             .notes(symbols(&error))
             .notes(report.unowned.iter().map(|file| format!("{} belongs to no package", file.printable())))
             .notes(evidence())
-            .help(help.unwrap_or_else(|| fix_commands::reinstall(report)))
+            .remedy(help.unwrap_or_else(|| remedies::reinstall(report)))
     };
     report.conflicts().into_iter().filter(|(part, _)| !stands_for_shim(part)).map(finding).collect()
 }
@@ -129,7 +130,7 @@ fn shim_of_another_release(report: &InstallationReport) -> Option<Finding> {
     Some(
         Finding::new(MIXED_VERSIONS, message)
             .note("the functions that it exports are those of other releases; its file states no version")
-            .help(fix_commands::reinstall(report)),
+            .remedy(remedies::reinstall(report)),
     )
 }
 
@@ -158,13 +159,13 @@ fn not_as_installed(report: &InstallationReport, verify: bool) -> Option<Finding
         1 => format!("a library in {dir} is not the file that its package installed"),
         _ => format!("{count} libraries in {dir} are not the files that their package installed"),
     };
-    Some(Finding::new(NOT_AS_INSTALLED, message).notes(differences).help(fix_commands::reinstall(report)))
+    Some(Finding::new(NOT_AS_INSTALLED, message).notes(differences).remedy(remedies::reinstall(report)))
 }
 
 /// Does each library but the shim have the size that one and the same wheel has recorded for it?
 pub(super) fn is_one_wheel(report: &InstallationReport) -> bool {
     let package = |part: &LibraryReport| match &part.recorded[..] {
-        [recorded] if std::fs::metadata(&part.path).is_ok_and(|file| file.len() == recorded.len) => {
+        [recorded] if facts::metadata(&part.path).is_ok_and(|file| file.len() == recorded.len) => {
             Some(recorded.package.clone())
         }
         _ => None,
@@ -175,10 +176,15 @@ pub(super) fn is_one_wheel(report: &InstallationReport) -> bool {
 }
 
 /// The libraries whose sha256 a record states, and those whose sha256 no record states.
-pub(super) fn verifiable(report: &InstallationReport) -> (Vec<&LibraryReport>, Vec<&LibraryReport>) {
+fn verifiable(report: &InstallationReport) -> (Vec<&LibraryReport>, Vec<&LibraryReport>) {
     let usable = report.libraries.iter().chain(&report.versioned).filter(|part| part.identity.is_ok());
     let usable = usable.filter(|part| !stands_for_shim(part));
     usable.partition(|part| part.recorded.iter().any(|recorded| recorded.sha256.is_some()))
+}
+
+/// The names of the libraries whose sha256 was compared with a record.
+pub(super) fn verified(report: &InstallationReport) -> Vec<&'static str> {
+    verifiable(report).0.iter().map(|part| part.library.name_on(report.os)).collect()
 }
 
 /// Has each library the sha256 that a package has recorded? Reads all files.
@@ -201,30 +207,30 @@ fn not_verified(report: &InstallationReport) -> Option<Finding> {
     let name = |part: &&LibraryReport| part.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let names: Vec<String> = without.iter().map(name).collect();
     let help = match &report.package {
-        Some(package @ Package { installer: Installer::Dpkg, .. }) => verify_help("dpkg --verify", package),
-        Some(package @ Package { installer: Installer::Rpm, .. }) => verify_help("rpm --verify", package),
-        _ => Help::new("compare these sums with those of the package or archive that the files came from:")
-            .command(sums_of_cudnn(&report.dir)),
+        Some(package @ Package { installer: Installer::Dpkg, .. }) => verification("dpkg", package),
+        Some(package @ Package { installer: Installer::Rpm, .. }) => verification("rpm", package),
+        _ => Remedy::new("compare these sums with those of the package or archive that the files came from:")
+            .action(Action::Look(sums_of_cudnn(&report.dir))),
     };
     let finding = Finding::new(NOT_VERIFIED, message).note(format!("not verified: {}", names.join(", ")));
     let finding = match &report.package {
         Some(package) => finding.note(format!("installed as {package}")),
         None => finding.note("no package manager has a record of these files"),
     };
-    Some(finding.help(help))
+    Some(finding.remedy(help))
 }
 
 /// The installer compares the files with its records.
-fn verify_help(command: &str, package: &Package) -> Help {
-    Help::new(format!("{} itself can compare the files:", package.installer))
-        .command(format!("{command} {}", cudnn_probe::packages::quoted(&package.name)))
+fn verification(program: &str, package: &Package) -> Remedy {
+    Remedy::new(format!("{} itself can compare the files:", package.installer))
+        .action(Action::Look(Command::new(program, ["--verify", &package.name])))
 }
 
 /// The difference between a file and every record of it. After one wheel was installed over another, the file is as one
 /// of the two records states.
 fn difference(part: &LibraryReport, verify: bool) -> Option<String> {
     let name = part.library.file_name();
-    let len = std::fs::metadata(&part.path).ok()?.len();
+    let len = facts::metadata(&part.path).ok()?.len();
     let last = part.recorded.last()?;
     if part.recorded.iter().all(|recorded| recorded.len != len) {
         return Some(format!("{name} has {len} bytes, but {} installed {} bytes", last.package, last.len));
@@ -233,7 +239,7 @@ fn difference(part: &LibraryReport, verify: bool) -> Option<String> {
     if !verify || hashes.clone().any(Option::is_none) {
         return None;
     }
-    let found = cudnn_fetch::sha256(&part.path);
+    let found: Option<String> = facts::ask("sha256", &part.path, || cudnn_fetch::sha256(&part.path));
     hashes.all(|recorded| *recorded != found).then(|| {
         let found = found.as_deref().unwrap_or("unknown");
         format!("{name} has the right size, but another sha256 ({found}) than the file that {} installed", last.package)
@@ -246,7 +252,7 @@ fn incomplete(report: &InstallationReport) -> Option<Finding> {
     }
     let names: Vec<&str> = report.missing.iter().map(|library| library.name_on(report.os)).collect();
     let (missing, total) = (names.len(), names.len() + report.libraries.len());
-    let links = fix_commands::lost_links(report).len();
+    let links = remedies::lost_links(report).len();
     let dir = report.dir.printable();
     let message = match names.as_slice() {
         [only] if links == 1 => format!("the link {only} is missing in {dir}; its file is there, under its full name"),
@@ -265,7 +271,7 @@ fn incomplete(report: &InstallationReport) -> Option<Finding> {
     } else {
         finding
     };
-    Some(finding.help(fix_commands::reinstall(report)))
+    Some(finding.remedy(remedies::reinstall(report)))
 }
 
 /// Several packages own the same files: the last one installed has overwritten those of the others.
@@ -281,13 +287,13 @@ fn overlapping_packages(report: &InstallationReport, machine: &Machine) -> Optio
     Some(
         Finding::new(OVERLAPPING_PACKAGES, message)
             .notes(packages().map(|package| format!("installed: {package}")))
-            .help(fix_commands::keep_one(report, |cuda_major| machine.too_old_for(cuda_major).is_none())),
+            .remedy(remedies::keep_one(report, |cuda_major| machine.too_old_for(cuda_major).is_none())),
     )
 }
 
 fn known_issues(report: &InstallationReport, gpus: &[Gpu], context: &Context) -> Vec<Finding> {
     let Some(version) = report.version else { return Vec::new() };
-    let meet = |minimum: Version| fix_commands::meet(report, &wanted(minimum), gpus, context);
+    let meet = |minimum: Version| remedies::meet(report, &wanted(minimum), gpus, context);
     // One upgrade fixes all that can be fixed here.
     let mut fixes: Vec<Version> = release_facts::known_issues(version).map(|issue| issue.fixed_in).collect();
     fixes.sort_unstable();
@@ -299,9 +305,9 @@ fn known_issues(report: &InstallationReport, gpus: &[Gpu], context: &Context) ->
         let (kind, help) = match fixing.map_or_else(|| meet(issue.fixed_in), |(_, help)| Ok(help.clone())) {
             Ok(help) => (KNOWN_ISSUE, help),
             // Nothing can be done here.
-            Err(reason) => (FindingKind { severity: Severity::Note, ..KNOWN_ISSUE }, Help::new(reason)),
+            Err(reason) => (FindingKind { severity: Severity::Note, ..KNOWN_ISSUE }, Remedy::new(reason)),
         };
-        Finding::new(kind, message).note(note).help(help)
+        Finding::new(kind, message).note(note).remedy(help)
     };
     release_facts::known_issues(version).map(finding).collect()
 }
@@ -328,11 +334,11 @@ fn old_gpu(report: &InstallationReport, gpu: &Gpu, context: &Context) -> Option<
     let finding = Finding::new(OLD_GPU, message);
     let (last, wheel_version) = LAST_FOR_OLD_GPUS;
     Some(if gpu.compute_capability < release_facts::min_compute_capability(last) {
-        finding.help("no cuDNN 9 supports this GPU; use cuDNN 8 with an older CUDA, or a newer GPU")
+        finding.remedy("no cuDNN 9 supports this GPU; use cuDNN 8 with an older CUDA, or a newer GPU")
     } else {
-        finding.note(format!("{last} is the last release for compute capability {}", gpu.capability())).help(
-            fix_commands::install_version(report, wheel_version, LAST_CUDA_FOR_OLD_GPUS, context)
-                .unwrap_or_else(Help::new),
+        finding.note(format!("{last} is the last release for compute capability {}", gpu.capability())).remedy(
+            remedies::install_version(report, wheel_version, LAST_CUDA_FOR_OLD_GPUS, context)
+                .unwrap_or_else(Remedy::new),
         )
     })
 }
@@ -347,12 +353,12 @@ pub(super) fn old_driver(report: &InstallationReport, machine: &Machine, context
     let install = format!("install driver {minimum} or newer");
     let older = (FIRST_CUDA_WITH_WHEELS..major).rev().find(|major| machine.too_old_for(*major).is_none());
     let wanted = older.map(|older| Wanted { cuda_major: Some(older), ..Wanted::default() });
-    Some(match wanted.map(|wanted| fix_commands::meet(report, &wanted, &machine.gpus, context)) {
-        Some(Ok(help)) => {
-            let text = format!("{install}; or {}", help.text);
-            finding.help(Help { text, ..help })
+    Some(match wanted.map(|wanted| remedies::meet(report, &wanted, &machine.gpus, context)) {
+        Some(Ok(remedy)) => {
+            let text = format!("{install}; or {}", remedy.text);
+            finding.remedy(remedy.with_text(text))
         }
-        _ => finding.help(format!("{install}, or a cuDNN for an older CUDA major")),
+        _ => finding.remedy(format!("{install}, or a cuDNN for an older CUDA major")),
     })
 }
 

@@ -1,21 +1,26 @@
-//! Whether the installation has kernels for the GPUs of this machine, by the GPU code in its files. It knows nothing of
-//! the least compute capability that a release supports: that is in `installation`.
+//! Checks whether the installation has kernels for the GPUs of this machine (C041), by the GPU code in its files.
+//!
+//! The least compute capability that a release supports is checked in `installation`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use cudnn_frameworks::Jetson;
+use cudnn_frameworks::installation::{ArmVariant, InstallationReport, Installer};
 use cudnn_probe::release_facts::TegraChip;
-use cudnn_probe::{
-    ArmVariant, Candidate, GpuCode, InstallationReport, Installer, Jetson, Library, Origin, Requirements, check_dir,
-};
+use cudnn_probe::{Candidate, GpuCode, Library, Origin, Requirements, check_dir};
 
-use super::finding::{Finding, Help, NO_KERNELS};
-use super::fix_commands::{self, Wanted};
+use super::finding::{Finding, NO_KERNELS};
 use super::machine::{Gpu, Machine};
+use super::remedies::{self, Wanted};
 use crate::context::Context;
 use crate::escape::Printable;
+use crate::remedy::Remedy;
 
-/// One finding for each of these GPUs that the installation has no kernels for.
+/// The GPU code of each library that has some.
+type Code = [(Library, BTreeSet<GpuCode>)];
+
+/// C041 for each of these GPUs that the installation has no kernels for.
 pub(super) fn findings<'a>(
     report: &InstallationReport,
     gpus: impl Iterator<Item = &'a Gpu>,
@@ -23,15 +28,9 @@ pub(super) fn findings<'a>(
     context: &Context,
 ) -> Vec<Finding> {
     let mut gpus = gpus.peekable();
-    if gpus.peek().is_none() {
-        return Vec::new();
-    }
-    let code = report.gpu_code();
+    let code = if gpus.peek().is_some() { report.gpu_code() } else { Vec::new() };
     gpus.filter_map(|gpu| finding(report, &code, gpu, machine, context)).collect()
 }
-
-/// The GPU code of each library that has some.
-type Code = [(Library, BTreeSet<GpuCode>)];
 
 /// The libraries that have GPU code, and none that this GPU runs. One single kernel as PTX, in one library, does not make
 /// up for that.
@@ -48,41 +47,33 @@ fn finding(
     context: &Context,
 ) -> Option<Finding> {
     let lacking = lacking(code, gpu);
-    if lacking.is_empty() {
+    let targets: BTreeSet<GpuCode> = lacking.iter().flat_map(|(_, code)| code.iter().copied()).collect();
+    let targets: Vec<String> = targets.iter().map(ToString::to_string).collect();
+    let libraries: Vec<&str> = lacking.iter().map(|(library, _)| library.name_on(report.os)).collect();
+    if libraries.is_empty() {
         return None;
     }
     let version = report.version.map_or(String::new(), |version| format!(" {version}"));
     let (dir, name, capability) = (report.dir.printable(), gpu.name.printable(), gpu.capability());
     let message = format!("cuDNN{version} in {dir} has no kernels for {name} (compute capability {capability})");
-    let libraries: Vec<&str> = lacking.iter().map(|(library, _)| library.name_on(report.os)).collect();
-    let targets: BTreeSet<GpuCode> = lacking.iter().flat_map(|(_, code)| code.iter().copied()).collect();
-    let targets: Vec<String> = targets.iter().map(ToString::to_string).collect();
-    let note = format!("GPU code in {}: for {}", libraries.join(", "), targets.join(" "));
-    let mut finding = Finding::new(NO_KERNELS, message).note(note);
-    if let Some(variant) = report.arm_variant {
+    let build = report.arm_variant.map(|variant| {
         let value = format!("{variant} build");
-        let source = report.evidence.iter().find(|evidence| evidence.value == value).map(|evidence| &evidence.source);
-        finding = finding.note(format!("it is a {value}: {}", source.map_or("", String::as_str)));
-    }
-    if let Some(jetson) = &machine.jetson {
-        finding = finding.note(format!("this machine is a {}", description(jetson)));
-    }
+        let evidence = report.evidence.iter().find(|evidence| evidence.value == value);
+        format!("it is a {value}: {}", evidence.map_or("", |evidence| evidence.source.as_str()))
+    });
     let chip = TegraChip::with_compute_capability(gpu.compute_capability);
-    if let Some(chip) = chip {
-        finding = finding.note(
-            "a Jetson's GPU runs kernels for its own compute capability, and PTX that is not newer; those for others of \
-             its generation are not supported on it (CUDA's programming guide)",
-        );
-        let is_wheel = report.package.as_ref().is_some_and(|package| package.installer == Installer::Pip);
-        if is_wheel && chip.server_builds_since.is_none() {
-            finding =
-                finding.note("frameworks from the package index are built for servers, too: use builds for JetPack");
-        }
-    }
-    if report.library(Library::EnginesRuntimeCompiled).is_some() {
-        finding = finding.note("its engines that compile kernels at run time may still work");
-    }
-    Some(finding.help(help(report, gpu, chip, machine.jetson.as_ref(), context)))
+    let is_wheel = report.package.as_ref().is_some_and(|package| package.installer == Installer::Pip);
+    let for_servers = chip.filter(|chip| is_wheel && chip.server_builds_since.is_none());
+    Some(
+        Finding::new(NO_KERNELS, message)
+            .note(format!("GPU code in {}: for {}", libraries.join(", "), targets.join(" ")))
+            .notes(build)
+            .notes(machine.jetson.as_ref().map(|jetson| format!("this machine is a {}", description(jetson))))
+            .notes(
+                for_servers.map(|_| "frameworks from the package index are for servers, too: use builds for JetPack"),
+            )
+            .remedy(help(report, gpu, chip, machine.jetson.as_ref(), context)),
+    )
 }
 
 /// `Jetson Orin: nvidia,tegra234 (/proc/device-tree/compatible), L4T 36.4.3 (/etc/nv_tegra_release)`.
@@ -97,15 +88,15 @@ fn help(
     chip: Option<&TegraChip>,
     jetson: Option<&Jetson>,
     context: &Context,
-) -> Help {
+) -> Remedy {
     if let Some(dir) = other_with_kernels(report, gpu, context) {
-        return fix_commands::use_other(&dir);
+        return remedies::use_other(&dir);
     }
     let Some(chip) = chip else {
         return if report.arm_variant == Some(ArmVariant::L4t) {
-            fix_commands::server_build(report, context)
+            remedies::server_build(report, context)
         } else {
-            Help::new(
+            Remedy::new(
                 "install a release of cuDNN, or one for another CUDA major, that lists this compute capability in \
                  NVIDIA's support matrix",
             )
@@ -114,15 +105,15 @@ fn help(
     // Builds for servers have kernels for it.
     if let Some(since) = chip.server_builds_since.filter(|since| report.cuda_major.is_some_and(|cuda| cuda < *since)) {
         let wanted = Wanted { cuda_major: Some(since), ..Wanted::default() };
-        return fix_commands::meet(report, &wanted, &[], context).unwrap_or_else(Help::new);
+        return remedies::meet(report, &wanted, &[], context).unwrap_or_else(Remedy::new);
     }
     match jetson.and_then(|jetson| Some((jetson.l4t?, jetson.jetpack_cuda()))) {
-        Some((_, Some(cuda_major))) => fix_commands::install_jetpack(cuda_major, chip.product),
-        Some((l4t, None)) => Help::new(format!(
+        Some((_, Some(cuda_major))) => remedies::install_jetpack(cuda_major, chip.product),
+        Some((l4t, None)) => Remedy::new(format!(
             "JetPack for L4T {l4t} has cuDNN 8: install JetPack 6 or newer, if there is one for this machine, or use a \
              program that is built for cuDNN 8"
         )),
-        None => Help::new(
+        None => Remedy::new(
             "install NVIDIA's packages for JetPack (libcudnn9-cuda-12 with JetPack 6, libcudnn9-cuda-13 with JetPack 7); \
              in a container, use an image for Jetson",
         ),
@@ -131,26 +122,27 @@ fn help(
 
 /// Another installation for the same CUDA that has kernels for this GPU.
 fn other_with_kernels(report: &InstallationReport, gpu: &Gpu, context: &Context) -> Option<PathBuf> {
-    let others = context.inventory().into_iter().map(|installed| installed.report);
     let is_usable = |other: &InstallationReport| {
-        let candidate = Candidate::new(&other.dir, Origin::Explicit);
-        let is_same_cuda = other.cuda_major.is_none_or(|major| report.cuda_major.is_none_or(|cuda| cuda == major));
-        other.dir != report.dir && is_same_cuda && check_dir(&candidate, &Requirements::default()).is_ok()
+        let majors = other.cuda_major.zip(report.cuda_major);
+        other.dir != report.dir
+            && majors.is_none_or(|(other, this)| other == this)
+            && check_dir(&Candidate::new(&other.dir, Origin::Explicit), &Requirements::default()).is_ok()
     };
     let has_kernels = |other: &InstallationReport| {
         let code = other.gpu_code();
         !code.is_empty() && lacking(&code, gpu).is_empty()
     };
-    others.filter(is_usable).find(has_kernels).map(|other| other.dir)
+    let others = context.inventory().into_iter().map(|installed| installed.report);
+    { others }.find(|other| is_usable(other) && has_kernels(other)).map(|other| other.dir)
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
+    use crate::plan::advice_of;
 
-    use cudnn_probe::ld_so::KnownFiles;
-    use cudnn_probe::{Architecture, Host, Search};
+    use cudnn_probe::{Architecture, Host};
     use std::path::Path;
     use support::{ExtensionLibrary, FakeLibrary, TempDir, Version};
 
@@ -206,16 +198,7 @@ mod tests {
             gpus.iter().map(|capability| Gpu { name: "A GPU".into(), compute_capability: *capability }).collect();
         let machine = Machine::for_test(gpus, Jetson::detect(&host));
         let report = InstallationReport::read(&root.join(dir), &host).unwrap();
-        let files = KnownFiles::new();
-        let context = Context {
-            search: Search::new(host.clone()),
-            files,
-            host,
-            python_shim: None,
-            python: None,
-            is_python_named: false,
-        };
-        findings(&report, machine.gpus.iter(), &machine, &context)
+        findings(&report, machine.gpus.iter(), &machine, &Context::of_host(host))
     }
 
     #[test]
@@ -225,23 +208,19 @@ mod tests {
         let gpu = "has no kernels for A GPU (compute capability 9.0)";
         // The chip and L4T of a Jetson, the GPUs that NVML lists, the directory and the GPU code, and parts of the finding:
         // message, notes, help and commands.
+        let of_orin = [
+            orin,
+            "GPU code in libcudnn_ops.so.9, libcudnn_engines_runtime_compiled.so.9: for 7.5 8.0",
+            "it is a server (SBSA) build: pip nvidia-cudnn-cu12 9.28.0.42",
+            "Jetson Orin: nvidia,tegra234 (/proc/device-tree/compatible), L4T 36.4.3 (/etc/nv_tegra_release)",
+            "use builds for JetPack",
+            "apt-get install -y libcudnn9-cuda-12",
+            "env /usr/lib/aarch64-linux-gnu",
+        ];
+        let of_thor = [thor, "install another cuDNN for CUDA 13 in place of", "nvidia-cudnn-cu13"];
+        let of_server = [gpu, "it is a Jetson (L4T) build", "a build for servers", "install nvidia-cudnn-cu12"];
         for (chip, l4t, gpus, dir, code, expected) in [
-            (
-                "tegra234",
-                "36.4.3",
-                &[][..],
-                WHEEL,
-                SERVER,
-                &[
-                    orin,
-                    "GPU code in libcudnn_ops.so.9, libcudnn_engines_runtime_compiled.so.9: for 7.5 8.0",
-                    "it is a server (SBSA) build: pip nvidia-cudnn-cu12 9.28.0.42",
-                    "Jetson Orin: nvidia,tegra234 (/proc/device-tree/compatible), L4T 36.4.3 (/etc/nv_tegra_release)",
-                    "use builds for JetPack",
-                    "apt-get install -y libcudnn9-cuda-12",
-                    "env /usr/lib/aarch64-linux-gnu",
-                ][..],
-            ),
+            ("tegra234", "36.4.3", &[][..], WHEEL, SERVER, &of_orin[..]),
             ("tegra234", "39.2.1", &[], WHEEL, SERVER, &[orin, "apt-get install -y libcudnn9-cuda-13"]),
             ("tegra234", "36.4.3", &[87], WHEEL, SERVER, &["(compute capability 8.7)", "libcudnn9-cuda-12"]),
             ("tegra234", "35.4.1", &[], WHEEL, SERVER, &[orin, "JetPack for L4T 35.4.1 has cuDNN 8"]),
@@ -254,26 +233,12 @@ mod tests {
             // A chip that is not known, and files without GPU code.
             ("tegra999", "40.1.0", &[], WHEEL, SERVER, &[]),
             ("tegra234", "36.4.3", &[], WHEEL, &[], &[]),
-            (
-                "tegra264",
-                "38.2.0",
-                &[],
-                WHEEL,
-                SERVER,
-                &[thor, "replace it by a cuDNN for CUDA 13", "nvidia-cudnn-cu13"],
-            ),
+            ("tegra264", "38.2.0", &[], WHEEL, SERVER, &of_thor),
             ("tegra264", "38.2.0", &[], WHEEL, &["9.0", "11.0"], &[]),
             ("tegra264", "38.2.0", &[], WHEEL, &["9.0", "10.1"], &[]),
             // A server.
             ("", "", &[90], WHEEL, SERVER, &[]),
-            (
-                "",
-                "",
-                &[90],
-                TOOLKIT,
-                &["8.7", "12.0+PTX"],
-                &[gpu, "it is a Jetson (L4T) build", "a build for servers", "install nvidia-cudnn-cu12"],
-            ),
+            ("", "", &[90], TOOLKIT, &["8.7", "12.0+PTX"], &of_server),
             ("", "", &[90], TOOLKIT, JETSON, &[]),
             ("", "", &[90], WHEEL, &["10.0", "12.0+PTX"], &[gpu, "in NVIDIA's support matrix"]),
             ("", "", &[90, 90, 120], WHEEL, &["10.0", "12.0+PTX"], &[gpu, gpu]),
@@ -287,7 +252,8 @@ mod tests {
                 jetson(root, chip, l4t);
             }
             let found = check(root, dir, gpus, None);
-            let text = format!("{found:#?}");
+            let advice: Vec<_> = found.iter().filter_map(|finding| finding.remedy.as_ref().map(advice_of)).collect();
+            let text = format!("{found:#?}{advice:#?}");
             assert_eq!(found.is_empty(), expected.is_empty(), "{chip} {l4t} {gpus:?} {code:?}: {text}");
             for part in expected {
                 assert!(text.contains(part), "{chip} {l4t} {gpus:?} {code:?}: {part}: {text}");
@@ -311,7 +277,7 @@ mod tests {
         for (targets, expected) in [(JETSON, "put that installation first"), (SERVER, "install the cuDNN of JetPack")] {
             ops(targets);
             let found = check(root.path(), WHEEL, &[], Some(other.path()));
-            let help = found.first().and_then(|finding| finding.help.clone()).unwrap();
+            let help = found.first().and_then(|finding| finding.remedy.clone()).unwrap();
             assert!(help.text.contains(expected), "{help:?}");
         }
     }

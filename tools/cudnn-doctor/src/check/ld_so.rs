@@ -1,26 +1,29 @@
 //! Checks what ld.so finds for programs that load cuDNN by its name, as frameworks do, and for cuDNN's own dlopen
 //! calls.
 
+use cudnn_probe::facts::PathFacts;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use cudnn_frameworks::installation::{InstallationReport, Variant};
 use cudnn_probe::ld_so::{Resolution, Rule, Simulation};
-use cudnn_probe::{DIR_VARIABLE, InstallationReport, Library, Variant};
+use cudnn_probe::{DIR_VARIABLE, Library};
 
 use super::finding::{
-    Finding, FindingKind, Help, LD_SO_MIX, LINKED_MIX, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH, Severity,
+    Finding, FindingKind, LD_SO_MIX, LINKED_MIX, NO_CUBLAS, NO_NVRTC, NOT_ON_PATH, OTHER_ON_PATH, Severity,
 };
-use super::fix_commands::{self, Companion};
 use super::frameworks::Users;
 use super::load_test::Unusable;
 use super::plain_program::plain_program;
-use super::{culprit, installation, nvrtc};
+use super::remedies::{self, Companion};
+use super::{foreign_library, installation, nvrtc};
 use crate::context::Context;
 use crate::cudnn_file;
-use crate::dependency::Dependency;
-use crate::dependency_report::{OLDER_SHIM, dependencies, mixes};
+use crate::dependencies::{Dependency, OLDER_SHIM, dependencies, mixes};
 use crate::escape::Printable;
-use crate::platform;
-use crate::shell::{doctor, library_path_without, prepend_library_path, quoted_path, set_variable, unset_variable};
+use crate::platform::is_too_many_open_files;
+use crate::remedy::{Remedy, Variable, off_search_path};
+use crate::shell::{split_list, split_search_path};
 
 /// The CUDA majors that cuDNN 9 has been built for.
 const CUDA_MAJORS: [u32; 3] = [11, 12, 13];
@@ -59,7 +62,7 @@ fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
                         Some(tool) => format!("this project's loader finds it in programs that {tool} starts"),
                         None => "this project's loader does find it".to_owned(),
                     })
-                    .help(search_first(&report.dir)),
+                    .remedy(search_first(&report.dir)),
             )
         }
         Some((path, rule)) if cudnn_file::is_drop_in(&path) => {
@@ -71,9 +74,9 @@ fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
                     .note(format!("ld.so finds the drop-in by: {rule}"))
                     .note(format!("the drop-in takes {other}: {}", loaded.origin))
                     .note(format!("this project's loader uses the cuDNN in {dir} in other programs"))
-                    .help(
-                        Help::new("to choose one for all of them, set this variable to its directory:")
-                            .command(set_variable(DIR_VARIABLE, &report.dir)),
+                    .remedy(
+                        Remedy::new("to choose one for all of them, set this variable to its directory:")
+                            .set(DIR_VARIABLE, &report.dir),
                     ),
             )
         }
@@ -89,14 +92,14 @@ fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
                         Some(_) => format!("{shim} in {dir} is unusable"),
                     })
                     .note(format!("programs that load it by its name get {} ({rule})", path.printable()))
-                    .help(fix_commands::with_shim(report)),
+                    .remedy(remedies::with_shim(report)),
             )
         }
         Some((path, rule)) if path.parent().is_some_and(|found| !is_same(found, &report.dir)) => Some(
             other_on_path(&path, context)
                 .note(format!("found by: {rule}"))
                 .note(format!("this project's loader uses the cuDNN in {dir}"))
-                .help(separate(report, context, &[path])),
+                .remedy(separate(report, context, &[path])),
         ),
         Some(_) => None,
     }
@@ -140,25 +143,19 @@ pub(super) fn of_linked_programs(report: &InstallationReport, context: &Context)
     let other = other.and_then(|dir| InstallationReport::read(&dir, &context.host));
     let Some(other) = other.filter(|other| other.major == 9) else { return Vec::new() };
     // Replacing the files would remove the drop-in if it is among them.
-    let add_help = |finding: Finding| if is_drop_in { finding.help(lead_drop_in_to(&report.dir)) } else { finding };
+    let add_help = |finding: Finding| if is_drop_in { finding.remedy(lead_drop_in_to(&report.dir)) } else { finding };
     installation::of_other_programs(&other).into_iter().map(add_help).collect()
 }
 
 /// Has the drop-in load this installation.
-fn lead_drop_in_to(dir: &Path) -> Help {
-    Help::new("put the drop-in into a directory without other files of cuDNN, or lead it to the installation:")
-        .command(set_variable(DIR_VARIABLE, dir))
+fn lead_drop_in_to(dir: &Path) -> Remedy {
+    Remedy::new("put the drop-in into a directory without other files of cuDNN, or lead it to the installation:")
+        .set(DIR_VARIABLE, dir)
 }
 
 /// Makes ld.so search a directory first.
-fn search_first(dir: &Path) -> Help {
-    match prepend_library_path(dir) {
-        Some(line) => Help::new("have ld.so search that directory first:").command(line),
-        None => Help::new(
-            "LD_LIBRARY_PATH cannot contain the name of that directory: make a symbolic link to it, without a colon, \
-             semicolon or dollar sign in its name, and put the link on LD_LIBRARY_PATH",
-        ),
-    }
+fn search_first(dir: &Path) -> Remedy {
+    Remedy::new("have ld.so search that directory first:").search(dir)
 }
 
 /// Does NVIDIA's shim open the libraries of its installation, and graph the engines of the same one?
@@ -194,62 +191,62 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
             .notes((kind.severity == Severity::Note).then_some(OLDER_SHIM))
             .note(format!("for programs that load {}", shim.path.printable()))
             .notes(foreign(&dependencies, report))
-            .help(separate(report, context, &dependencies.into_iter().filter_map(|one| one.file).collect::<Vec<_>>())),
+            .remedy(separate(
+                report,
+                context,
+                &dependencies.into_iter().filter_map(|one| one.file).collect::<Vec<_>>(),
+            )),
     )
 }
 
 /// Has ld.so search the directory of the installation before others; and no others of cuDNN, if it would still go on to
 /// them: for the libraries that the installation lacks, or although it comes first already. `found`: the files that ld.so
 /// finds now.
-fn separate(report: &InstallationReport, context: &Context, found: &[PathBuf]) -> Help {
+fn separate(report: &InstallationReport, context: &Context, found: &[PathBuf]) -> Remedy {
     if let Some(help) = without_preload(report, context).or_else(|| without_hwcaps(report, found)) {
         return help;
     }
     let library_path = context.host.variable("LD_LIBRARY_PATH").unwrap_or_default();
-    let dirs = platform::split_search_path(&library_path).into_iter().map(PathBuf::from);
+    let dirs = split_search_path(&library_path).into_iter().map(PathBuf::from);
     let is_first = dirs.clone().next().is_some_and(|first| is_same(&first, &report.dir));
     if report.variant == Variant::Full && !is_first {
         return search_first(&report.dir);
     }
-    let has_cudnn = |dir: &PathBuf| Library::ALL.iter().any(|library| dir.join(library.file_name()).exists());
+    let has_cudnn = |dir: &PathBuf| Library::ALL.iter().any(|library| dir.join(library.file_name()).leads_somewhere());
     let dirs = dirs.filter_map(|dir| cudnn_probe::canonicalize(dir).ok());
     let others: Vec<PathBuf> = dirs.filter(|dir| !is_same(dir, &report.dir) && has_cudnn(dir)).collect();
-    let Some(line) = library_path_without(&others, &library_path) else { return search_first(&report.dir) };
-    let help = Help::new("have ld.so search no other directory of cuDNN:").command(line);
-    match prepend_library_path(&report.dir) {
-        Some(line) if !is_first => help.command(line),
-        _ => help,
-    }
+    let Some(variable) = off_search_path(&others, &library_path) else { return search_first(&report.dir) };
+    let remedy = Remedy::new("have ld.so search no other directory of cuDNN:").action(variable);
+    if is_first { remedy } else { remedy.search(&report.dir) }
 }
 
 /// Removes a file of cuDNN below the installation's directory, which ld.so prefers to the one in that directory:
 /// `glibc-hwcaps/x86-64-v3`. No search path leads past it, and NVIDIA's packages have none.
-fn without_hwcaps(report: &InstallationReport, found: &[PathBuf]) -> Option<Help> {
+fn without_hwcaps(report: &InstallationReport, found: &[PathBuf]) -> Option<Remedy> {
     let is_below = |file: &&PathBuf| {
         let dir = file.parent().and_then(|dir| cudnn_probe::canonicalize(dir).ok());
         dir.is_some_and(|dir| dir != report.dir && dir.starts_with(report.dir.join("glibc-hwcaps")))
     };
     let file = found.iter().find(is_below)?;
-    Some(fix_commands::remove(
+    Some(remedies::remove(
         "ld.so takes a file in a directory for this processor before the one in the directory above: remove it:".into(),
         file,
     ))
 }
 
 /// Takes files of another cuDNN off LD_PRELOAD: what is loaded already comes before all search paths.
-fn without_preload(report: &InstallationReport, context: &Context) -> Option<Help> {
+fn without_preload(report: &InstallationReport, context: &Context) -> Option<Remedy> {
     const NAME: &str = "LD_PRELOAD";
-    let value = context.host.variable(NAME)?.into_string().ok()?;
-    let is_other = |entry: &&str| {
+    let value = context.host.variable(NAME)?;
+    let is_other = |entry: &OsString| {
         let file = Path::new(entry);
         let is_cudnn = file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcudnn"));
         is_cudnn && file.parent().is_some_and(|dir| !is_same(dir, &report.dir)) && !cudnn_file::is_drop_in(file)
     };
-    let entries = value.split([' ', ':']).filter(|entry| !entry.is_empty());
-    let (others, kept): (Vec<&str>, Vec<&str>) = entries.partition(is_other);
-    let first = others.first()?.printable();
-    let line = if kept.is_empty() { unset_variable(NAME) } else { set_variable(NAME, kept.join(":")) };
-    Some(Help::new(format!("{NAME} has ld.so load {first} before all others: take it off:")).command(line))
+    let entries: Vec<OsString> = split_list(NAME, &value).into_iter().filter(is_other).collect();
+    let first = Path::new(entries.first()?).printable();
+    let text = format!("{NAME} has ld.so load {first} before all others: take it off:");
+    Some(Remedy::new(text).action(Variable::Without { name: NAME, entries }))
 }
 
 /// Does a sub-library find the libraries of its installation, if a program is linked to it, or opens it, without
@@ -260,33 +257,34 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
         // One that is alone in a directory of the search path.
         let (file, rule) = resolve(&mut plain_program(&context.host, &context.files)?, library.file_name())?;
         let dir = file.parent().filter(|dir| !is_same(dir, &report.dir))?;
-        let is_alone = !dir.join(Library::Graph.file_name()).exists();
+        let is_alone = !dir.join(Library::Graph.file_name()).leads_somewhere();
         let dependencies = dependencies(context.simulation(&file).ok().filter(|_| is_alone)?);
         Some(
             Finding::new(LINKED_MIX, mix_of_dirs(&dependencies)?)
                 .note(format!("for programs that are linked to {library}, or open it by its name: {rule}"))
                 .note("programs that use this project's loader get one installation")
                 .notes(foreign(&dependencies, report))
-                .help(separate(report, context, &[file])),
+                .remedy(separate(report, context, &[file])),
         )
     });
-    let by_path =
-        || {
-            LINKED.into_iter().find_map(|library| {
-                let file = &report.library(library)?.path;
-                let dependencies = dependencies(context.simulation(file).ok()?);
-                Some(
-            Finding::new(LINKED_MIX, mix_of_dirs(&dependencies)?)
-                .note(format!("for programs that are linked to {}, or open it themselves", file.printable()))
-                .note("programs that use this project's loader get one installation")
-                .notes(foreign(&dependencies, report))
-                .help(without_preload(report, context).unwrap_or_else(|| {
-                    Help::new("unset LD_LIBRARY_PATH, or make one cuDNN's directory the first on it; to see each file:")
-                        .command(format!("{} explain {}", doctor(), quoted_path(file)))
-                })),
-        )
-            })
-        };
+    let by_path = || {
+        LINKED.into_iter().find_map(|library| {
+            let file = &report.library(library)?.path;
+            let dependencies = dependencies(context.simulation(file).ok()?);
+            Some(
+                Finding::new(LINKED_MIX, mix_of_dirs(&dependencies)?)
+                    .note(format!("for programs that are linked to {}, or open it themselves", file.printable()))
+                    .note("programs that use this project's loader get one installation")
+                    .notes(foreign(&dependencies, report))
+                    .remedy(without_preload(report, context).unwrap_or_else(|| {
+                        Remedy::new(
+                            "unset LD_LIBRARY_PATH, or make one cuDNN's directory the first on it; to see each file:",
+                        )
+                        .look(["explain".into(), file.clone().into_os_string()])
+                    })),
+            )
+        })
+    };
     by_name.or_else(by_path)
 }
 
@@ -355,15 +353,15 @@ pub(super) fn unusable_companion(
     let name = format!("{stem}.so.{cuda_major}");
     let finding =
         Finding::new(kind, format!("{} {reason}", file.printable())).note(format!("{opener} opens {name} when needed"));
-    if platform::is_noexec(file) {
+    if crate::rights::is_noexec(file) {
         let help = "its file system is mounted noexec, so that no program can load a library from there: mount it with \
                     exec, or install the library on another file system";
-        return Some(finding.help(help));
+        return Some(finding.remedy(help));
     }
     let opener = report.library(opener)?;
-    let help = Companion { name: &name, cuda_major, opener, incomplete: Some(file) }.help(report, context);
-    let text = format!("replace it (a damaged file that stays must come after the new one): {}", help.text);
-    Some(finding.help(Help { text, ..help }))
+    let remedy = Companion { name: &name, cuda_major, opener, incomplete: Some(file) }.help(report, context);
+    let text = format!("replace it (a damaged file that stays must come after the new one): {}", remedy.text);
+    Some(finding.remedy(remedy.with_text(text)))
 }
 
 /// A damaged file that ld.so would find.
@@ -380,7 +378,7 @@ fn damage(simulation: &mut Simulation, name: &str) -> Option<Damage> {
     let before = simulation.lookups().len();
     simulation.dlopen(name, 0);
     simulation.lookups().iter().skip(before).find_map(|lookup| match &lookup.resolution {
-        Resolution::Unusable { path, error, rule } if !platform::is_too_many_open_files(error) => {
+        Resolution::Unusable { path, error, rule } if !is_too_many_open_files(error) => {
             Some(Damage { name: lookup.name.clone(), path: path.clone(), rule: rule.clone(), error: error.to_string() })
         }
         _ => None,
@@ -419,7 +417,7 @@ pub(super) fn companions(report: &InstallationReport, context: &Context, loaded:
                     path.printable()
                 );
                 let finding = Finding::new(kind, message).note(format!("{opener} opens {name} when needed"));
-                findings.push(finding.help(culprit::replace(path, &damage.rule)));
+                findings.push(finding.remedy(foreign_library::replace(path, &damage.rule)));
                 continue;
             }
             let help = Companion { incomplete: Some(path), ..companion }.help(report, context);
@@ -427,7 +425,7 @@ pub(super) fn companions(report: &InstallationReport, context: &Context, loaded:
             findings.push(
                 Finding::new(kind, format!("{name} is damaged: {} {error}", path.printable()))
                     .note(format!("{opener} opens it when needed"))
-                    .help(Help { text, ..help }),
+                    .remedy(help.with_text(text)),
             );
             continue;
         }
@@ -437,12 +435,14 @@ pub(super) fn companions(report: &InstallationReport, context: &Context, loaded:
             let message =
                 format!("{name} cannot be loaded: {lacking}, which {} needs, was not found", path.printable());
             let finding = Finding::new(kind, message).note(format!("{opener} opens {name} when needed"));
-            findings.push(finding.help(Help { text, ..help }));
+            findings.push(finding.remedy(help.with_text(text)));
             continue;
         }
         if let Some((path, _)) = resolve(&mut simulation, &name) {
             if opener == Library::EnginesRuntimeCompiled {
-                findings.extend(nvrtc::builtins(companion, &path, simulation, report, context));
+                let finding = nvrtc::builtins(&name, &path, major, simulation);
+                let companion = Companion { incomplete: Some(&path), ..companion };
+                findings.extend(finding.map(|finding| finding.remedy(companion.help(report, context))));
             }
             continue;
         }
@@ -456,7 +456,7 @@ pub(super) fn companions(report: &InstallationReport, context: &Context, loaded:
             Finding::new(kind, format!("{name} was not found; {opener} opens it when needed"))
                 .note(format!("this cuDNN is built for CUDA {major}"))
                 .notes(others)
-                .help(companion.help(report, context)),
+                .remedy(companion.help(report, context)),
         );
     }
     findings
@@ -474,7 +474,7 @@ fn resolve(simulation: &mut Simulation, name: &str) -> Option<(PathBuf, String)>
     }
 }
 
-fn is_same(a: &Path, b: &Path) -> bool {
+pub(super) fn is_same(a: &Path, b: &Path) -> bool {
     match (cudnn_probe::canonicalize(a), cudnn_probe::canonicalize(b)) {
         (Ok(a), Ok(b)) => a == b,
         _ => a == b,

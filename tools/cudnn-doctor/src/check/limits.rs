@@ -1,15 +1,16 @@
-//! Which releases of cuDNN an environment can have: its frameworks, the machine's GPUs and NVIDIA's packages limit them.
+//! Limits the releases of cuDNN that an environment can have.
+//!
 //! Commands that change the version stay within these limits, so that no finding's command causes another finding.
 
 use std::path::Path;
 
-use cudnn_frameworks::{Depth, Environment, allows_from, survey_to};
-use cudnn_probe::packages::Component;
-use cudnn_probe::{Host, Version, release_facts};
+use cudnn_frameworks::{Environment, Survey, allows_from, survey_to};
+use cudnn_probe::{Component, Host, Version, release_facts};
 
-use super::demand::{CUDNN_MAJOR, Demand, WHEEL};
+use super::demand::{CUDNN_MAJOR, Demand};
 use super::machine::Gpu;
 use crate::escape::Printable;
+use crate::surveys::FRAMEWORKS;
 
 /// The last release with kernels for compute capabilities 5.0 to 7.0, and its wheels' full version. It is also the last
 /// one for CUDA 11, and older than the first one for CUDA 13.
@@ -25,19 +26,8 @@ const LATER: Version = Version::new(9, 11, 0);
 pub(crate) struct Limits<'a> {
     /// A GPU that newer releases do not support.
     old_gpu: Option<&'a Gpu>,
-    pins: Vec<FrameworkPin>,
-}
-
-/// A framework that requires a cuDNN.
-struct FrameworkPin {
-    /// `PyTorch 2.8.0`.
-    framework: String,
-    /// `nvidia-cudnn-cu12`.
-    wheel: String,
-    /// `nvidia-cudnn-cu12==9.10.2.21`.
-    requirement: String,
-    /// Its metadata requires that; else it is only built for that CUDA.
-    is_required: bool,
+    /// The frameworks that require a cuDNN, or are built for one.
+    demands: Vec<Demand>,
 }
 
 /// The versions that fit.
@@ -50,45 +40,18 @@ pub(in crate::check) struct Choice {
 }
 
 impl<'a> Limits<'a> {
-    /// Those of the environment with this root, on a machine with these GPUs.
-    pub(in crate::check) fn new(root: Option<&Path>, gpus: &'a [Gpu], host: &Host) -> Self {
-        let depth = Depth { kernels: false, unlisted: false, metadata: false };
-        let survey = root.map(|root| survey_to(&Environment::at(root, host), host, depth));
-        let frameworks = survey.iter().flat_map(|survey| &survey.frameworks);
-        let pins = frameworks.clone().flat_map(|framework| {
-            let name = format!("{} {}", framework.kind.name, framework.version);
-            let pins = framework.pins.iter().filter(|pin| pin.extra.is_none());
-            pins.map(move |pin| (name.clone(), pin.without_marker(), pin.package.clone()))
-        });
-        let demands = frameworks.filter_map(Demand::of);
-        let demands = demands.filter(|demand| !demand.is_required && demand.cudnn_major == CUDNN_MAJOR);
-        let mut limits = Limits::of(gpus, pins);
-        limits.pins.extend(demands.map(|demand| FrameworkPin {
-            framework: demand.framework,
-            wheel: Component::Cudnn.wheel(demand.cuda_major),
-            requirement: demand.requirement,
-            is_required: false,
-        }));
-        limits
+    /// Those of this environment, on a machine with these GPUs.
+    pub(in crate::check) fn of_survey(survey: Option<&Survey>, gpus: &'a [Gpu]) -> Self {
+        let demands = survey.into_iter().flat_map(|survey| &survey.frameworks).filter_map(Demand::of);
+        Limits::of(gpus, demands.filter(|demand| demand.is_required || demand.cudnn_major == CUDNN_MAJOR))
     }
 
-    /// Those of these GPUs alone.
-    pub(super) fn of_gpus(gpus: &'a [Gpu]) -> Self {
-        Limits::of(gpus, [])
-    }
-
-    fn of(gpus: &'a [Gpu], pins: impl IntoIterator<Item = (String, String, String)>) -> Self {
+    /// Those of these GPUs and frameworks.
+    pub(super) fn of(gpus: &'a [Gpu], demands: impl IntoIterator<Item = Demand>) -> Self {
         let oldest = release_facts::min_compute_capability(LAST_FOR_OLD_GPUS.0);
         let old = oldest..release_facts::min_compute_capability(LATER);
         let is_old = |gpu: &&Gpu| old.contains(&gpu.compute_capability) && !gpu.is_tegra();
-        let pins = pins.into_iter().filter(|(_, _, package)| package.starts_with(WHEEL));
-        let pins = pins.map(|(framework, requirement, wheel)| FrameworkPin {
-            framework,
-            wheel,
-            requirement,
-            is_required: true,
-        });
-        Limits { old_gpu: gpus.iter().find(is_old), pins: pins.collect() }
+        Limits { old_gpu: gpus.iter().find(is_old), demands: demands.into_iter().collect() }
     }
 
     /// The versions from this one on that fit, or why there is none.
@@ -111,8 +74,8 @@ impl<'a> Limits<'a> {
         if cuda_major == 11 && is_later {
             return Err(format!("NVIDIA has no cuDNN {text} for CUDA 11: {last} is the last one"));
         }
-        for pin in &self.pins {
-            let specifiers = self.specifiers_of(pin, &format!("{},>={text}", choice.specifiers), cuda_major)?;
+        for demand in &self.demands {
+            let specifiers = specifiers_of(demand, &format!("{},>={text}", choice.specifiers), cuda_major)?;
             if let Some(version) = specifiers.strip_prefix("==").filter(|version| !version.contains(['*', ','])) {
                 choice.exact = Some(version.to_owned());
             }
@@ -126,43 +89,41 @@ impl<'a> Limits<'a> {
     /// Whether this full version fits the frameworks.
     pub(super) fn accept(&self, wheel_version: &str, cuda_major: u32) -> Result<(), String> {
         let exact = format!(",=={wheel_version}");
-        self.pins.iter().try_for_each(|pin| self.specifiers_of(pin, &exact, cuda_major).map(|_| ()))
+        self.demands.iter().try_for_each(|demand| specifiers_of(demand, &exact, cuda_major).map(drop))
     }
+}
 
-    /// The specifiers of a framework's requirement, which must allow one of these versions for this CUDA.
-    fn specifiers_of(&self, pin: &FrameworkPin, versions: &str, cuda_major: u32) -> Result<String, String> {
-        let FrameworkPin { framework, wheel, requirement, is_required } = pin;
-        let is_other_cuda = *wheel != Component::Cudnn.wheel(cuda_major);
-        if !is_required && is_other_cuda {
-            return Err(format!(
-                "{framework} in this environment is built for another CUDA, and the wheels of cuDNN for both own the \
-                 same files: give the program an environment of its own"
-            ));
-        }
-        if !is_required {
-            return Ok(String::new());
-        }
-        let allowed = allows_from(&format!("{requirement}{versions}"), "0");
+/// The CUDA major of the cuDNN that a framework of the environment with this root demands, if it is one of these packages.
+pub(super) fn demanded_cuda(root: &Path, packages: &[String], host: &Host) -> Option<u32> {
+    let survey = survey_to(&Environment::at(root, host), host, FRAMEWORKS);
+    let majors = survey.frameworks.iter().filter_map(Demand::of).map(|demand| demand.cuda_major);
+    { majors }.find(|major| packages.contains(&Component::Cudnn.wheel(*major)))
+}
+
+/// The specifiers of a framework's requirement, which must allow one of these versions for this CUDA. A framework that
+/// requires no cuDNN in its metadata accepts all versions for the CUDA that it is built for.
+fn specifiers_of(demand: &Demand, versions: &str, cuda_major: u32) -> Result<String, String> {
+    let Demand { framework, requirement, is_required, .. } = demand;
+    let is_other_cuda = demand.cuda_major != cuda_major;
+    let is_allowed = |requirement: &str| allows_from(requirement, "0").is_none_or(|(_, is_allowed)| is_allowed);
+    match is_required {
+        false if is_other_cuda => Err(format!(
+            "{framework} in this environment is built for another CUDA, and the wheels of cuDNN for both own the same \
+             files: give the program an environment of its own"
+        )),
+        false => Ok(String::new()),
+        true if is_other_cuda || !is_allowed(&format!("{requirement}{versions}")) => Err(format!(
+            "{framework} in this environment requires {requirement}: install a release of it that requires another \
+             cuDNN, or give the program an environment of its own",
+        )),
         // A requirement without a version allows all.
-        let specifiers = allows_from(requirement, "0").map_or(String::new(), |(specifiers, _)| specifiers);
-        if is_other_cuda || allowed.is_some_and(|(_, is_allowed)| !is_allowed) {
-            return Err(format!(
-                "{framework} in this environment requires {requirement}: install a release of it that requires another \
-                 cuDNN, or give the program an environment of its own",
-            ));
-        }
-        Ok(specifiers.replace(' ', ""))
-    }
-
-    /// The CUDA major of the cuDNN that a framework requires, if it is one of these packages.
-    pub(super) fn pinned_cuda(&self, packages: &[String]) -> Option<u32> {
-        let pin = self.pins.iter().find(|pin| packages.contains(&pin.wheel))?;
-        pin.wheel.strip_prefix(WHEEL)?.parse().ok()
+        true => Ok(allows_from(requirement, "0").map_or(String::new(), |(specifiers, _)| specifiers.replace(' ', ""))),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::demand::demand;
     use super::*;
 
     /// Wheels of cuDNN for CUDA 12, the newest first.
@@ -170,12 +131,8 @@ mod tests {
         ["9.28.0.42", "9.19.0.56", "9.15.1.9", "9.15.0.57", "9.11.0.98", "9.10.2.21", "9.10.0.56", "9.8.0.87"];
 
     fn version(wheel: &str) -> Version {
-        let numbers: Vec<u32> = wheel.split('.').map(|number| number.parse().unwrap_or(0)).collect();
-        Version::new(
-            numbers.first().copied().unwrap_or(9),
-            numbers.get(1).copied().unwrap_or(0),
-            numbers.get(2).copied().unwrap_or(0),
-        )
+        let (release, _) = wheel.rsplit_once('.').unwrap_or_default();
+        release.parse().unwrap_or(LATER)
     }
 
     /// The wheel that an installer takes for a choice.
@@ -194,9 +151,8 @@ mod tests {
         let gpu = |compute_capability| vec![Gpu { name: "a GPU".into(), compute_capability }];
         for gpus in [vec![], gpu(70), gpu(90), [gpu(90), gpu(70)].concat()] {
             for pin in ["", "==9.10.2.21", "==9.19.0.56", ">=9.8,<10.0"] {
-                let name = "nvidia-cudnn-cu12".to_owned();
-                let pins = (!pin.is_empty()).then(|| ("PyTorch 2.8".to_owned(), format!("{name}{pin}"), name));
-                let limits = Limits::of(&gpus, pins);
+                let torch = || demand("PyTorch 2.8", &format!("nvidia-cudnn-cu12{pin}"), (9, 0, 0), true);
+                let limits = Limits::of(&gpus, (!pin.is_empty()).then(torch));
                 for wanted in [None, Some(Version::new(9, 10, 1)), Some(Version::new(9, 15, 1))] {
                     for start in WHEELS {
                         let case = format!("{gpus:?} {pin} {wanted:?} {start}");
@@ -235,27 +191,23 @@ mod tests {
     #[test]
     fn limits_are_explained() {
         let gpus = [Gpu { name: "Tesla V100".into(), compute_capability: 70 }];
-        let pin =
-            |wheel: &str, version: &str| ("PyTorch 2.8".to_owned(), format!("{wheel}{version}"), wheel.to_owned());
-        let torch = || pin("nvidia-cudnn-cu12", "==9.10.2.21");
+        let torch = |version: &str| demand("PyTorch 2.8", &format!("nvidia-cudnn-cu12=={version}"), (9, 0, 0), true);
         let newer = Some(Version::new(9, 15, 1));
-        let explain = |gpus: &[Gpu], pins: Vec<_>, minimum, cuda| {
-            Limits::of(gpus, pins).choose(minimum, cuda).err().unwrap_or_default()
+        let explain = |gpus: &[Gpu], version: Option<&str>, minimum, cuda| {
+            Limits::of(gpus, version.map(torch)).choose(minimum, cuda).err().unwrap_or_default()
         };
+        let requires = "PyTorch 2.8 in this environment requires nvidia-cudnn-cu12==9.10";
         for (found, expected) in [
-            (explain(&gpus, vec![], newer, 12), "no cuDNN from 9.15.1 on supports Tesla V100 (compute capability 7.0)"),
-            (explain(&gpus, vec![], None, 13), "no cuDNN for CUDA 13 supports Tesla V100"),
-            (
-                explain(&[], vec![torch()], newer, 12),
-                "PyTorch 2.8 in this environment requires nvidia-cudnn-cu12==9.10",
-            ),
-            (explain(&[], vec![torch()], None, 13), "PyTorch 2.8 in this environment requires nvidia-cudnn-cu12==9.10"),
-            (explain(&[], vec![], newer, 11), "NVIDIA has no cuDNN 9.15.1 for CUDA 11"),
+            (explain(&gpus, None, newer, 12), "no cuDNN from 9.15.1 on supports Tesla V100 (compute capability 7.0)"),
+            (explain(&gpus, None, None, 13), "no cuDNN for CUDA 13 supports Tesla V100"),
+            (explain(&[], Some("9.10.2.21"), newer, 12), requires),
+            (explain(&[], Some("9.10.2.21"), None, 13), requires),
+            (explain(&[], None, newer, 11), "NVIDIA has no cuDNN 9.15.1 for CUDA 11"),
         ] {
             assert!(!expected.is_empty() && found.starts_with(expected), "{found}");
         }
-        let exact = Limits::of(&[], vec![pin("nvidia-cudnn-cu12", "==9.19.0.56")]).choose(newer, 12);
+        let exact = Limits::of(&[], [torch("9.19.0.56")]).choose(newer, 12);
         assert_eq!(exact.ok().and_then(|choice| choice.exact).as_deref(), Some("9.19.0.56"));
-        assert_eq!(Limits::of(&[], vec![]).choose(newer, 12), Ok(Choice::default()));
+        assert_eq!(Limits::of(&[], []).choose(newer, 12), Ok(Choice::default()));
     }
 }

@@ -1,42 +1,48 @@
-//! cuDNN loaded in a child process, so that a crash there is a finding here. The child starts the driver first, so that
-//! a crash of the driver is not blamed on cuDNN. It reports each step and each failure to its parent; its output belongs
-//! to the convolution, and to libraries that print.
+//! Loads cuDNN in a child process, so that a crash there is a finding here: C001, C003, C050 to C055.
+//!
+//! The child starts the driver first, so that a crash of the driver is not blamed on cuDNN. It reports each step and each
+//! failure to its parent; its output belongs to the convolution, and to libraries that print.
 
+use cudnn_probe::facts::{self, PathFacts};
 use std::ffi::{OsStr, OsString, c_void};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cudnn_backend::gpu::{self, Gpu, NoGpu};
+use cudnn_frameworks::installation::InstallationReport;
 use cudnn_loader::preload::{Devices, Preload, Step as PreloadStep, StepOutcome, VERSION_CHECKS, VersionCheck};
 use cudnn_loader::{Error, LoadError, LoadErrorKind, Options, cudnnGetLastErrorString, cudnnStatus_t, signatures};
+use cudnn_os::IS_WINDOWS;
+use cudnn_os::child::end_with_parent;
 use cudnn_probe::dll_search::{Facts, explain};
 use cudnn_probe::release_facts::has_library;
-use cudnn_probe::{Host, InstallationReport, Library, Os, identify};
+use cudnn_probe::{Host, Library, Os, identify};
 use serde_json::{Value, json};
 
 use super::finding::{
-    CHECK_FAILED, CRASHED, DRIVER_CRASHED, Finding, FindingKind, Help, NO_CONVOLUTION, NO_DRIVER, NO_MEMORY,
-    NOT_LOADED, NOT_TESTED, Severity,
+    CHECK_FAILED, CRASHED, DRIVER_CRASHED, Finding, FindingKind, NO_CONVOLUTION, NO_DRIVER, NO_MEMORY, NOT_LOADED,
+    NOT_TESTED, Severity,
 };
-use super::{culprit, fix_commands, installation};
+use super::{foreign_library, installation, remedies};
+use crate::advice::Advice;
 use crate::child_report::{Step, Work, begin, send};
 use crate::escape::Printable;
-use crate::platform::{self, CAN_LOAD, MEMORY_HELP, STATIC, STATIC_HELP, end_with_parent};
-use crate::shell::doctor;
-use crate::subprocess::{self, Ended, Patience};
+use crate::packages::Command;
+use crate::platform::{CAN_LOAD, MEMORY_HELP, STATIC, STATIC_HELP, system_library};
+use crate::remedy::{Action, Remedy};
+use crate::shell::{doctor, doctor_command};
+use crate::subprocess::{self, Ended, LACK_OF_MEMORY, Patience};
 use crate::system::{LOADER, LOADERS};
 use crate::{cudnn_file, demo, driver};
 
 /// The subcommand with which the doctor starts itself for this.
 pub(crate) const COMMAND: &str = "internal-load";
 
-/// The number of last lines of a crashed child that become notes, and the characters that are kept of the beginning and
-/// of the end of each.
+/// The number of last lines of a crashed child that become notes, and the characters that are kept of the end of each.
 const MAX_STDERR_LINES: usize = 3;
-const MAX_STDERR_LINE_PART: usize = 200;
+const MAX_STDERR_CHARS: usize = 400;
 
-/// The option with a library of CUDA.
-const CUDA_OPTION: &str = "--cuda=";
+const NOT_LOADED_NOTE: &str = "cuDNN was not loaded, and its files were only read";
 
 /// The prefix of the help that the demo prints.
 const HELP_PREFIX: &str = "help: ";
@@ -85,123 +91,116 @@ pub(crate) struct Parts {
     pub(crate) cuda: Vec<PathBuf>,
 }
 
+impl LoadTest {
+    /// The test could not be made.
+    fn not_made(message: &str, help: impl Into<Remedy>) -> LoadTest {
+        let finding = Finding::new(NOT_TESTED, message).note(NOT_LOADED_NOTE).remedy(help);
+        LoadTest { findings: vec![finding], ..LoadTest::default() }
+    }
+}
+
 /// Loads the cuDNN in this directory in a child process.
 pub(super) fn load(report: &InstallationReport, parts: &Parts, patience: &Patience) -> LoadTest {
     if !CAN_LOAD {
-        let finding = Finding::new(NOT_TESTED, STATIC).note("cuDNN was not loaded, and its files were only read");
         let help = format!("{STATIC_HELP}; `{} check --no-load` asks for no more than reading", doctor());
-        return LoadTest { findings: vec![finding.help(help)], ..LoadTest::default() };
+        return LoadTest::not_made(STATIC, help);
     }
     // The child has another working directory.
-    let dir = std::path::absolute(&report.dir).unwrap_or_else(|_| report.dir.clone());
-    let mut arguments = vec![OsStr::new(COMMAND)];
+    let absolute = |path: &Path| facts::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut arguments: Vec<OsString> = vec![COMMAND.into()];
     let options = [("--gpu", parts.convolution), ("--driver", parts.driver), ("--engines", parts.engines)];
-    arguments.extend(options.iter().filter(|(_, is_wanted)| *is_wanted).map(|(option, _)| OsStr::new(*option)));
-    let files = parts.cuda.iter().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()));
-    let files: Vec<OsString> = files.map(|file| option(CUDA_OPTION, &file)).collect();
-    arguments.extend(files.iter().map(OsString::as_os_str));
-    arguments.extend([OsStr::new("--"), dir.as_os_str()]);
+    arguments.extend(options.iter().filter(|(_, is_wanted)| *is_wanted).map(|(option, _)| option.into()));
+    for file in &parts.cuda {
+        let mut option = OsString::from("--cuda=");
+        option.push(absolute(file));
+        arguments.push(option);
+    }
+    arguments.extend(["--".into(), absolute(&report.dir).into_os_string()]);
+    let arguments: Vec<&OsStr> = arguments.iter().map(OsString::as_os_str).collect();
     match subprocess::run(&arguments, patience) {
         Ok(ended) => result(&ended, report, parts),
         Err(error) => {
             let (message, help) = subprocess::cannot_start(&error);
-            let finding = Finding::new(NOT_TESTED, message).note("cuDNN was not loaded, and its files were only read");
-            LoadTest { findings: vec![finding.help(help)], ..LoadTest::default() }
+            LoadTest::not_made(&message, help)
         }
     }
 }
 
-/// `--cuda=/usr/lib/libnvrtc.so.12`.
-fn option(name: &str, value: &Path) -> OsString {
-    let mut option = OsString::from(name);
-    option.push(value);
-    option
-}
-
 fn result(ended: &Ended, installation: &InstallationReport, parts: &Parts) -> LoadTest {
-    let mut findings: Vec<Finding> =
-        ended.messages.iter().filter_map(|message| parse_failure(message, installation, ended)).collect();
+    let mut test = LoadTest {
+        findings: ended.messages.iter().filter_map(|message| parse_failure(message, installation)).collect(),
+        convolution: ended.stdout.lines().filter(|_| parts.convolution).map(str::to_owned).collect(),
+        cuda: ended.messages.iter().find_map(|message| serde_json::from_value(message.get(CUDA_VERSION)?.clone()).ok()),
+        unusable_cuda: ended.messages.iter().filter_map(|message| parse_unusable(message, parts)).collect(),
+    };
     // Each library that needs the driver's fails for the same reason. The parent reports a library that it found to be
     // missing or damaged itself.
     let mut is_driver_reported = !parts.driver;
-    findings.retain(|finding| finding.kind.code != NO_DRIVER.code || !std::mem::replace(&mut is_driver_reported, true));
-    let mut unusable_cuda: Vec<Unusable> =
-        ended.messages.iter().filter_map(|message| parse_unusable(message, ended, parts)).collect();
-    match crash_of_cuda(ended, parts) {
-        Some(crash) => unusable_cuda.push(crash),
-        None => findings.extend(crash(ended, installation)),
+    let is_of_driver = |finding: &Finding| finding.kind.code == NO_DRIVER.code;
+    test.findings.retain(|finding| !is_of_driver(finding) || !std::mem::replace(&mut is_driver_reported, true));
+    let how = match ended.end.failure() {
+        None if ended.messages.iter().any(|message| message.get(FINISHED).is_some()) => return test,
+        None => "was ended by a library, with status 0".to_owned(),
+        Some(failure) => failure,
+    };
+    match crashed_cuda(ended, &how, parts) {
+        Some(unusable) => test.unusable_cuda.push(unusable),
+        None => test.findings.push(crash(ended, &how, installation)),
     }
-    let convolution = if parts.convolution { ended.stdout.lines().map(str::to_owned).collect() } else { Vec::new() };
-    let cuda = ended.messages.iter().find_map(|message| {
-        let number = |index: usize| u32::try_from(message.get(CUDA_VERSION)?.get(index)?.as_u64()?).ok();
-        Some((number(0)?, number(1)?))
-    });
-    LoadTest { findings, convolution, cuda, unusable_cuda }
+    test
 }
 
-/// A library of CUDA that ended the child, or hung in it. A lack of memory has a finding of its own.
-fn crash_of_cuda(ended: &Ended, parts: &Parts) -> Option<Unusable> {
-    let step = ended.step.as_ref().filter(|step| step.work == Work::LoadCuda)?;
-    let is_finished = ended.messages.iter().any(|message| message.get(FINISHED).is_some());
-    if is_finished || ended.lack_of_memory().is_some() {
-        return None;
-    }
+/// The library of CUDA that ended the child, or hung in it. A lack of memory has a finding of its own.
+fn crashed_cuda(ended: &Ended, how: &str, parts: &Parts) -> Option<Unusable> {
+    let step = ended.step.as_ref().filter(|step| step.work == Work::LoadCuda && ended.lack_of_memory.is_none())?;
     let file = parts.cuda.iter().find(|file| step.text.ends_with(&file.printable()))?;
-    let how = ended.end.failure().unwrap_or_else(|| "was ended by it, with status 0".to_owned());
     Some(Unusable { file: file.clone(), reason: format!("cannot be loaded: a child process {how}{}", ended.during()) })
 }
 
 /// A report from the child about a library of CUDA.
-fn parse_unusable(report: &Value, ended: &Ended, parts: &Parts) -> Option<Unusable> {
-    let text = |key: &str| report.get(key).and_then(Value::as_str);
-    text(FAILURE).filter(|kind| *kind == CUDA)?;
-    if ended.limits.explains_message(&report.to_string()).is_some() {
+fn parse_unusable(report: &Value, parts: &Parts) -> Option<Unusable> {
+    if report.get(FAILURE)? != CUDA || report.get(LACK_OF_MEMORY).is_some() {
         return None;
     }
-    let index = usize::try_from(report.get("index")?.as_u64()?).ok()?;
-    Some(Unusable { file: parts.cuda.get(index)?.clone(), reason: text("message")?.to_owned() })
+    let file = parts.cuda.get(usize::try_from(report.get("index")?.as_u64()?).ok()?)?;
+    Some(Unusable { file: file.clone(), reason: report.get("message")?.as_str()?.to_owned() })
 }
 
 /// The finding for a child that did not end as it should. It blames what the child was doing.
-fn crash(ended: &Ended, report: &InstallationReport) -> Option<Finding> {
-    let is_finished = ended.messages.iter().any(|message| message.get(FINISHED).is_some());
-    let how = match ended.end.failure() {
-        None if is_finished => return None,
-        None => "was ended by a library, with status 0".to_owned(),
-        Some(failure) => failure,
-    };
-    let during = ended.during();
-    let notes = last_lines(&ended.stderr);
+fn crash(ended: &Ended, how: &str, report: &InstallationReport) -> Finding {
+    let (during, notes) = (ended.during(), last_lines(&ended.stderr));
     if ended.step.is_none() && ended.end.has_exited() {
         let message = format!("the doctor cannot start itself again in a child process: that {how}");
-        let note = "cuDNN was not loaded, and its files were only read";
         let help =
             "check that the doctor's own file can be executed, and that LD_PRELOAD names no library that ends it";
-        return Some(Finding::new(NOT_TESTED, message).note(note).notes(notes).help(help));
-    }
-    if let Some(reason) = ended.lack_of_memory() {
-        let message = format!("a child process that loaded the cuDNN in {} {how}{during}", report.dir.printable());
-        return Some(Finding::new(NO_MEMORY, message).note(reason).notes(notes).help(MEMORY_HELP));
-    }
-    if ended.step.as_ref().is_some_and(Step::is_of_driver) {
-        let message = format!("a child process {how}{during}");
-        let note = "cuDNN was not loaded, because it opens the driver's library, too";
-        return Some(Finding::new(DRIVER_CRASHED, message).note(note).notes(notes).help(driver::HELP));
+        return Finding::new(NOT_TESTED, message).note(NOT_LOADED_NOTE).notes(notes).remedy(help);
     }
     let message = format!("a child process that loaded the cuDNN in {} {how}{during}", report.dir.printable());
-    let damaged = culprit::damaged(report);
-    if let Some((kind, text, help)) = culprit::explain_damaged(&damaged) {
-        return Some(Finding::new(kind, text).note(message).notes(notes).help(help));
+    if let Some(reason) = &ended.lack_of_memory {
+        return Finding::new(NO_MEMORY, message).note(reason).notes(notes).remedy(MEMORY_HELP);
+    }
+    if ended.step.as_ref().is_some_and(Step::is_of_driver) {
+        let note = "cuDNN was not loaded, because it opens the driver's library, too";
+        let finding = Finding::new(DRIVER_CRASHED, format!("a child process {how}{during}")).note(note);
+        return finding.notes(notes).remedy(driver::HELP);
+    }
+    if let Some(finding) = foreign_library::damaged(report) {
+        return finding.note(message).notes(notes);
     }
     let finding = Finding::new(CRASHED, message).notes(notes);
     if installation::is_as_installed(report) {
-        return Some(finding.note("each file of cuDNN has the sha256 that its package recorded").help(not_by_cudnn()));
+        return finding.note("each file of cuDNN has the sha256 that its package recorded").remedy(not_by_cudnn());
     }
-    Some(if ended.end.is_hang() { finding.help(slow(report)) } else { finding.help(fix_commands::reinstall(report)) })
+    let remedy = remedies::reinstall(report);
+    if !ended.end.is_hang() {
+        return finding.remedy(remedy);
+    }
+    let text = format!("if this machine is only slow, check with `--timeout 600`; else {}", remedy.text);
+    finding.remedy(remedy.with_text(text))
 }
 
 /// The help if cuDNN's files are undamaged: reinstalling them would change nothing.
-fn not_by_cudnn() -> Help {
+fn not_by_cudnn() -> Remedy {
     if Os::HOST == Os::Windows {
         return "reinstalling cuDNN would not help; check again in a new console, and with `--timeout 600` if this machine \
                 is only slow; a virus scanner may keep programs from starting"
@@ -209,40 +208,25 @@ fn not_by_cudnn() -> Help {
     }
     let text = "reinstalling cuDNN would not help; check again without LD_LIBRARY_PATH and LD_PRELOAD, and with \
                 `--timeout 600` if this machine is only slow; to see which files ld.so loads until then:";
-    Help::new(text).command(format!("LD_DEBUG=files {} check", doctor()))
-}
-
-/// The help for a cuDNN that hangs: maybe it is only slow.
-fn slow(report: &InstallationReport) -> Help {
-    let reinstall = fix_commands::reinstall(report);
-    let text = format!("if this machine is only slow, check with `--timeout 600`; else {}", reinstall.text);
-    reinstall.commands.into_iter().fold(Help::new(text), Help::command)
+    let doctor = doctor_command(["check"]);
+    let words = ["LD_DEBUG=files".into(), doctor.program].into_iter().chain(doctor.arguments);
+    Remedy::new(text).action(Action::Look(Command::new("env", words)))
 }
 
 /// The last lines of a child's stderr, as notes.
 fn last_lines(stderr: &str) -> Vec<String> {
     let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = lines.get(lines.len().saturating_sub(MAX_STDERR_LINES)..).unwrap_or_default();
-    last.iter().map(|line| format!("its stderr: {}", shortened(line))).collect()
-}
-
-/// The beginning and the end of a long line.
-fn shortened(line: &str) -> String {
-    let count = line.chars().count();
-    let omitted = count.saturating_sub(2 * MAX_STDERR_LINE_PART);
-    if omitted == 0 {
-        return line.to_owned();
-    }
-    let beginning: String = line.chars().take(MAX_STDERR_LINE_PART).collect();
-    let end: String = line.chars().skip(count - MAX_STDERR_LINE_PART).collect();
-    format!("{beginning} ... ({omitted} characters) ... {end}")
+    let omitted = |line: &str| line.chars().count().saturating_sub(MAX_STDERR_CHARS);
+    let end = |line: &str| line.chars().skip(omitted(line)).collect::<String>();
+    last.iter().map(|line| format!("its stderr: {}", end(line))).collect()
 }
 
 /// A report from the child.
-fn parse_failure(report: &Value, installation: &InstallationReport, ended: &Ended) -> Option<Finding> {
+fn parse_failure(report: &Value, installation: &InstallationReport) -> Option<Finding> {
     let text = |key: &str| report.get(key).and_then(Value::as_str);
-    if let Some(reason) = ended.limits.explains_message(&report.to_string()) {
-        return Some(Finding::new(NO_MEMORY, text("message")?).note(reason).help(MEMORY_HELP));
+    if let Some(reason) = text(LACK_OF_MEMORY) {
+        return Some(Finding::new(NO_MEMORY, text("message")?).note(reason).remedy(MEMORY_HELP));
     }
     let kind = match text(FAILURE)? {
         LOAD => NOT_LOADED,
@@ -254,22 +238,16 @@ fn parse_failure(report: &Value, installation: &InstallationReport, ended: &Ende
         _ => return None,
     };
     let notes = report.get("notes").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let loaded_from = format!("cuDNN was loaded from {}", installation.dir.printable());
     let finding = Finding::new(kind, text("message")?).notes(notes);
-    let finding = if kind.code == NO_DRIVER.code {
-        finding
-    } else {
-        finding.note(format!("cuDNN was loaded from {}", installation.dir.printable()))
-    };
+    let finding = finding.notes((kind.code != NO_DRIVER.code).then_some(loaded_from));
     let is_of_files = kind.code == CHECK_FAILED.code || kind.code == NOT_LOADED.code;
-    if let Some(help) = fix_commands::leftovers(installation).filter(|_| is_of_files) {
-        return Some(finding.help(help));
-    }
-    Some(match text("help").filter(|help| !help.is_empty()) {
-        // Here the notes come first.
-        Some(help) => finding.help(Help::new(help.replace("message below", "message above"))),
-        None if is_of_files => finding.help(fix_commands::reinstall(installation)),
-        None => finding,
-    })
+    let leftovers = || remedies::leftovers(installation).filter(|_| is_of_files);
+    // In the report the notes come first.
+    let stated = || Some(text("help")?.replace("message below", "message above")).filter(|help| !help.is_empty());
+    let remedy = leftovers().or_else(|| stated().map(Remedy::new));
+    let remedy = remedy.or_else(|| is_of_files.then(|| remedies::reinstall(installation)));
+    Some(Finding { remedy, ..finding })
 }
 
 /// The child process: loads each sub-library and calls its version check, then computes. With a GPU this creates a CUDA
@@ -287,20 +265,16 @@ pub(crate) fn run_child(dir: &Path, parts: &Parts) -> ExitCode {
 fn start_driver() {
     if !driver::open() {
         // The doctor's reading of the file has found no fault, but ld.so's has.
-        if let Err(message) = open(Path::new(driver::LIBRARY)) {
+        if let Err(message) = open(&system_library(driver::LIBRARY)) {
             report_damaged_driver(&message);
         }
         return;
     }
     begin(Work::StartDriver, "started the driver (cuInit)");
     match Gpu::start_driver() {
+        Ok(()) => Gpu::cuda_version().iter().for_each(|version| send(&json!({ CUDA_VERSION: version }))),
         Err(error @ (NoGpu::Start(_) | NoGpu::NoFunction(_))) => {
             report_failure(DRIVER, &format!("the driver does not start: {error}"), Vec::new(), driver_help(&error));
-        }
-        Ok(()) => {
-            if let Some((major, minor)) = Gpu::cuda_version() {
-                send(&json!({ CUDA_VERSION: [major, minor] }));
-            }
         }
         Err(_) => {}
     }
@@ -328,8 +302,7 @@ fn load_and_check(dir: &Path, parts: &Parts) {
                 let checked = unsafe { Error::check(check(), function.name(), cudnnGetLastErrorString) };
                 if let Err(error) = checked {
                     let message = format!("{function} returned {:?}", error.status);
-                    let notes = error.text.lines().map(|line| format!("cuDNN's message: {line}")).collect();
-                    report_failure(VERSION_CHECK, &message, notes, "");
+                    report_failure(VERSION_CHECK, &message, messages_of_cudnn(&error.text), "");
                 }
             }
             // JIT-only installations include graph alone.
@@ -356,8 +329,7 @@ fn open_cuda(files: &[PathBuf]) -> bool {
         let function = if name.starts_with("libnvrtc") { c"nvrtcVersion" } else { c"cublasLtCreate" };
         let message = match open(file) {
             Err(message) => format!("cannot be loaded: {message}"),
-            // SAFETY: the handle is that of an open library.
-            Ok(handle) if unsafe { platform::symbol(handle, function) }.is_null() => {
+            Ok(library) if library.symbol(function).is_none() => {
                 format!("is not the library that its name states: it has no {}", function.to_string_lossy())
             }
             Ok(_) => continue,
@@ -374,10 +346,7 @@ fn register_engines(dir: &Path) {
     begin(Work::Load, "registered cuDNN's engines");
     let preload = Preload::new().options(Options::new().path(dir)).libraries(&[]);
     let preload = preload.devices(Devices::List(Vec::new())).engines(true);
-    let report = match preload.run() {
-        Ok(report) => report,
-        Err(error) => error.report,
-    };
+    let report = preload.run().unwrap_or_else(|error| error.report);
     let Some(step) = report.steps.into_iter().find(|step| step.step == PreloadStep::Engines) else { return };
     let StepOutcome::Status(status, text) = step.outcome else { return };
     // A library of the installation could not be opened, which is reported already.
@@ -385,13 +354,17 @@ fn register_engines(dir: &Path) {
         return;
     }
     let message = format!("cuDNN returned {status:?} when it registered its engines");
-    let mut notes: Vec<String> = text.lines().map(|line| format!("cuDNN's message: {line}")).collect();
+    let mut notes = messages_of_cudnn(&text);
     if status == cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH {
         notes.push("a library of engines or heuristics is of another release; their files state no version".to_owned());
         return report_failure(VERSION_CHECK, &message, notes, "");
     }
     let help = "update cudnn-doctor; if the newest one reports the same, reinstall this cuDNN";
     report_failure(ENGINES, &message, notes, help);
+}
+
+fn messages_of_cudnn(text: &str) -> Vec<String> {
+    text.lines().map(|line| format!("cuDNN's message: {line}")).collect()
 }
 
 /// Opens the libraries that have no version check, as cuDNN does, and looks for a function of NVIDIA's shim.
@@ -411,28 +384,23 @@ fn open_others(dir: &Path) {
             continue;
         }
         begin(Work::Load, format!("loaded {library}"));
-        let handle = match open(&file) {
-            Ok(handle) => handle,
+        match open(&file) {
+            Ok(shim) if library == Library::Shim => call_shim(shim, &file),
+            Ok(_) => {}
             Err(message) => {
                 report_dlopen_error(&file, &format!("{LOADER} cannot load {}", file.printable()), &message, "");
-                continue;
             }
-        };
-        if library == Library::Shim {
-            call_shim(handle, &file);
         }
     }
 }
 
 /// Calls a function of NVIDIA's shim, which opens graph by its name: the one that is loaded already.
-fn call_shim(handle: *mut c_void, file: &Path) {
+fn call_shim(shim: cudnn_os::libraries::Library, file: &Path) {
     begin(Work::Load, format!("called cudnnGetVersion in {}", Library::Shim));
-    // SAFETY: the handle is that of an open library.
-    let function = unsafe { platform::symbol(handle, c"cudnnGetVersion") };
-    if function.is_null() {
+    let Some(function) = shim.symbol(c"cudnnGetVersion") else {
         let message = format!("{} does not export cudnnGetVersion", file.printable());
         return report_failure(LOAD, &message, Vec::new(), "");
-    }
+    };
     // SAFETY: cuDNN's headers declare this type. This child process exists to run the code of cuDNN's libraries.
     let get_version = unsafe { std::mem::transmute::<*mut c_void, signatures::cudnnGetVersion>(function) };
     // SAFETY: it takes nothing.
@@ -440,9 +408,10 @@ fn call_shim(handle: *mut c_void, file: &Path) {
 }
 
 /// Opens a library as cuDNN does; else the system's message.
-fn open(file: &Path) -> Result<*mut c_void, String> {
+fn open(file: &Path) -> Result<cudnn_os::libraries::Library, String> {
+    let open = if IS_WINDOWS { cudnn_os::libraries::Library::open } else { cudnn_os::libraries::Library::open_lazily };
     // SAFETY: this child process exists to run the code of cuDNN's libraries.
-    unsafe { platform::open_library(file) }
+    unsafe { open(file) }
 }
 
 fn run_convolution() {
@@ -481,30 +450,27 @@ fn driver_help(error: &NoGpu) -> &'static str {
 }
 
 fn report_load_error(error: &LoadError) {
-    let text = error.to_string();
+    let (text, advice) = (error.to_string(), error.advice().unwrap_or_default());
     let line = text.lines().next().unwrap_or_default();
     match error.kind() {
-        LoadErrorKind::Dlopen { path, message, .. } => report_dlopen_error(path, line, message, &error.help()),
-        _ => report_failure(LOAD, line, Vec::new(), &error.help()),
+        LoadErrorKind::Dlopen { path, message, .. } => report_dlopen_error(path, line, message, &advice),
+        _ => report_failure(LOAD, line, Vec::new(), &advice),
     }
 }
 
 /// Reports that ld.so cannot open a library of cuDNN, and what it blames.
 fn report_dlopen_error(library: &Path, text: &str, message: &str, help: &str) {
     // Some libraries are linked to the driver's.
-    if culprit::is_driver(message) {
+    if foreign_library::is_driver(message) {
         return report_damaged_driver(message);
     }
     let notes = vec![format!("{LOADERS} message: {message}")];
     if Os::HOST == Os::Windows {
         return report_dll(library, text, notes, help);
     }
-    let culprits = culprit::find(message, library);
-    if culprits.is_empty() {
-        report_failure(LOAD, text, notes, help);
-    } else {
-        let (text, help) = culprit::explain(library, &culprits);
-        report_failure(LOAD, &text, notes, &help);
+    match foreign_library::explain(message, library) {
+        Some((text, help)) => report_failure(LOAD, &text, notes, &help),
+        None => report_failure(LOAD, text, notes, help),
     }
 }
 
@@ -514,30 +480,13 @@ fn report_dll(library: &Path, text: &str, notes: Vec<String>, help: &str) {
     // Those of cuDNN are loaded in order, by their paths.
     facts.loaded =
         Library::ALL.iter().map(|library| library.windows_name()).map(|name| library.with_file_name(name)).collect();
-    facts.loaded.retain(|file| file != library && file.is_file());
-    match explain(library, &facts) {
-        Some(failure) => {
-            let advice = failure.help().unwrap_or_else(|| help.to_owned());
-            report_failure(LOAD, &format!("{text}: {failure}"), notes, &advice);
-        }
-        None => report_failure(LOAD, text, notes, help),
-    }
+    facts.loaded.retain(|file| file != library && file.leads_to_file());
+    let failure = explain(library, &facts);
+    let text = failure.as_ref().map_or(text.to_owned(), |failure| format!("{text}: {failure}"));
+    let advice = failure.and_then(|failure| failure.advice()).unwrap_or_else(|| help.to_owned());
+    report_failure(LOAD, &text, notes, &advice);
 }
 
 fn report_failure(kind: &str, message: &str, notes: Vec<String>, help: &str) {
     send(&json!({ FAILURE: kind, "message": message, "notes": notes, "help": help }));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_line_keeps_its_beginning_and_its_end() {
-        let stderr = format!("one\n\ntwo\nthree\nfirst{}last\n", "ü".repeat(1 << 20));
-        let notes = last_lines(&stderr);
-        let long = notes.last().map(String::as_str).unwrap_or_default();
-        assert!(notes.len() == 3 && long.len() < 1000, "{}", notes.len());
-        assert!(long.starts_with("its stderr: first") && long.ends_with("last") && long.contains("characters"));
-    }
 }

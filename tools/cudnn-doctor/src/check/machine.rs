@@ -2,24 +2,27 @@
 //! file may be installed under its name. The doctor looks up the driver's library by ld.so's rules, and does not open
 //! it.
 
+use cudnn_probe::facts::PathFacts;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use cudnn_frameworks::Jetson;
+use cudnn_os::child::end_with_parent;
 use cudnn_probe::dll_search::Facts;
 use cudnn_probe::ld_so::{KnownFiles, Resolution};
 use cudnn_probe::release_facts::TegraChip;
-use cudnn_probe::{Host, Jetson, Os, release_facts};
+use cudnn_probe::{Host, Os, release_facts};
 use serde_json::{Value, json};
 
-use super::finding::{Finding, Help, NO_DRIVER, NOT_TESTED};
+use super::finding::{Finding, NO_DRIVER, NOT_TESTED};
 use super::nvml::Nvml;
 use super::plain_program::plain_program;
 use crate::child_report::{Work, begin, send};
 use crate::driver;
 use crate::escape::Printable;
-use crate::platform::{CAN_LOAD, end_with_parent, system_library};
-use crate::shell::prepend_library_path;
+use crate::platform::{CAN_LOAD, system_library};
+use crate::remedy::Remedy;
 use crate::subprocess::{self, Patience};
 use crate::system;
 
@@ -100,7 +103,7 @@ impl Machine {
     pub(crate) fn detect(host: &Host, patience: &Patience) -> Machine {
         let (library, jetson) = (driver_library(host), Jetson::detect(host));
         let of_jetson = || jetson.as_ref().and_then(Gpu::of_jetson).into_iter().collect();
-        match query_nvml(patience) {
+        match if is_nvml_missing(host) { Ok(Value::Null) } else { query_nvml(patience) } {
             Ok(answer) => {
                 let gpus = answer.get("gpus").and_then(Value::as_array);
                 let gpus: Vec<Gpu> = gpus.map(|gpus| gpus.iter().filter_map(Gpu::parse).collect()).unwrap_or_default();
@@ -129,7 +132,7 @@ impl Machine {
     }
 
     /// A machine with these GPUs, which may be a Jetson.
-    #[cfg(test)]
+    #[cfg(all(test, unix))]
     pub(crate) fn for_test(mut gpus: Vec<Gpu>, jetson: Option<Jetson>) -> Machine {
         if gpus.is_empty() {
             gpus.extend(jetson.as_ref().and_then(Gpu::of_jetson));
@@ -206,14 +209,14 @@ impl Machine {
                 return Some(match self.nvml_error.as_ref()? {
                     QueryError::Failed(error) => {
                         Finding::new(NO_DRIVER, format!("the driver does not answer: {error}"))
-                            .help("reinstall the driver, or reboot if it was just updated")
+                            .remedy("reinstall the driver, or reboot if it was just updated")
                     }
-                    QueryError::NotStarted(error, help) => Finding::new(NOT_TESTED, error).help(*help),
+                    QueryError::NotStarted(error, help) => Finding::new(NOT_TESTED, error).remedy(*help),
                 });
             }
             DriverLibrary::Unusable(path, error) => {
                 let message = format!("the driver's library cannot be loaded: {} {error}", path.printable());
-                return Some(Finding::new(NO_DRIVER, message).help(driver::DAMAGED_HELP));
+                return Some(Finding::new(NO_DRIVER, message).remedy(driver::DAMAGED_HELP));
             }
             DriverLibrary::Missing => {
                 Finding::new(NO_DRIVER, format!("{}, the driver's library, was not found", driver::LIBRARY))
@@ -226,8 +229,8 @@ impl Machine {
             (None, None) if !CAN_LOAD => finding,
             (None, None) => finding.note(format!("NVML ({NVML_LIBRARY}) does not answer either")),
         };
-        Some(finding.help(match Os::HOST {
-            Os::Windows => Help::new(
+        Some(finding.remedy(match Os::HOST {
+            Os::Windows => Remedy::new(
                 "install NVIDIA's driver for this GPU, which has it, and restart Windows; a virtual machine needs the GPU \
                  passed to it",
             ),
@@ -237,20 +240,20 @@ impl Machine {
 }
 
 /// How to make the driver's library available, on the machine with this root directory.
-fn driver_help(root: &Path) -> Help {
-    let exists = |path: &str| root.join(path).exists();
+fn driver_help(root: &Path) -> Remedy {
+    let exists = |path: &str| root.join(path).leads_somewhere();
     let is_wsl = exists("dev/dxg") || exists("usr/lib/wsl/lib");
     let has_kernel_driver = exists("dev/nvidiactl") || exists("proc/driver/nvidia/version") || exists("dev/dxg");
     let is_container = ["/.dockerenv", "/run/.containerenv"].iter().any(|mark| exists(mark.trim_start_matches('/')));
-    let has_library = |dir: &&str| root.join(dir.trim_start_matches('/')).join(driver::LIBRARY).exists();
+    let has_library = |dir: &&str| root.join(dir.trim_start_matches('/')).join(driver::LIBRARY).leads_somewhere();
     // The library for forward compatibility works with a driver in the kernel only.
     let is_usable = |dir: &&str| has_kernel_driver || !dir.ends_with("/compat");
     let found = DRIVER_DIRS.into_iter().filter(is_usable).find(has_library);
-    if let Some((dir, line)) = found.and_then(|dir| Some((dir, prepend_library_path(Path::new(dir))?))) {
-        return Help::new(format!("it is in {dir}: have ld.so search that directory:")).command(line);
+    if let Some(dir) = found {
+        return Remedy::new(format!("it is in {dir}: have ld.so search that directory:")).search(Path::new(dir));
     }
     let is_jetson = Jetson::detect(&Host::sandbox(root)).is_some();
-    Help::new(if is_jetson && is_container {
+    Remedy::new(if is_jetson && is_container {
         "the driver's library of a Jetson comes with L4T: start the container with it, `docker run --runtime nvidia ...`"
     } else if is_jetson {
         "the driver's library of a Jetson comes with L4T, in its package nvidia-l4t-cuda: install that again; no driver for \
@@ -300,6 +303,19 @@ pub(crate) fn capability(tenths: u32) -> String {
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
+/// Is NVML nowhere where this system would find it for a child process? None need be started then.
+fn is_nvml_missing(host: &Host) -> bool {
+    if Os::HOST == Os::Windows {
+        return !system_library(NVML_LIBRARY).leads_to_file();
+    }
+    plain_program(host, &KnownFiles::new()).is_some_and(|mut simulation| {
+        let before = simulation.lookups().len();
+        simulation.dlopen(NVML_LIBRARY, 0);
+        let step = simulation.lookups().get(before);
+        step.is_some_and(|step| matches!(step.resolution, Resolution::Missing))
+    })
+}
+
 /// The answer of the child process, or why there is none.
 fn query_nvml(patience: &Patience) -> Result<Value, QueryError> {
     if !CAN_LOAD {
@@ -345,7 +361,7 @@ fn driver_library(host: &Host) -> DriverLibrary {
     if Os::HOST == Os::Windows {
         // Its installer puts it there, and CUDA's DLLs take it from there.
         let file = Facts::of_host(host).system_dir.map(|dir| dir.join(driver::LIBRARY));
-        return file.filter(|file| file.is_file()).map_or(DriverLibrary::Missing, DriverLibrary::Found);
+        return file.filter(|file| file.leads_to_file()).map_or(DriverLibrary::Missing, DriverLibrary::Found);
     }
     let Some(mut simulation) = plain_program(host, &KnownFiles::new()) else {
         return DriverLibrary::Missing;
@@ -383,6 +399,7 @@ fn is_older(version: &str, than: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::advice_of;
 
     #[test]
     fn the_advice_about_the_driver_fits_the_machine() {
@@ -409,7 +426,7 @@ mod tests {
                 let text = if file.ends_with("nv_tegra_release") { "# R36 (release), REVISION: 4.3\n" } else { "" };
                 let _ = std::fs::write(file, text);
             }
-            let help = driver_help(&root);
+            let help = advice_of(&driver_help(&root));
             let _ = std::fs::remove_dir_all(&root);
             assert!(help.text.contains(expected), "{files:?}: {help:?}");
             let is_command = expected.starts_with("/usr");

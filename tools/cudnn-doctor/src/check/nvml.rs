@@ -1,5 +1,6 @@
-//! Opens NVML and asks it for the driver's version and the GPUs. Any file may be installed under its name: a child process
-//! calls these functions.
+//! Queries NVML for the driver's version, with a list of the GPUs.
+//!
+//! Any file may be installed under its name: a child process calls these functions.
 
 use std::ffi::{CStr, OsStr, c_char};
 

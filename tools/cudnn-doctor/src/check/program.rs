@@ -1,28 +1,31 @@
-//! A program or library in any language: would ld.so find a cuDNN for it, and does that have what the program calls?
+//! Checks the cuDNN that a program finds, with the functions that it calls: C018, C081 to C084, C089, C100.
 
+use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
 
+use cudnn_frameworks::installation::InstallationReport;
 use cudnn_frameworks::is_of_driver;
 use cudnn_loader::Function;
+use cudnn_probe::internal::elf_interpreter;
 use cudnn_probe::ld_so::{Lookup, Resolution};
-use cudnn_probe::packages::Package;
-use cudnn_probe::{InstallationReport, Library, Os, ProbeError, elf_interpreter, missing_symbols};
+use cudnn_probe::{Library, Os, ProbeError, missing_symbols};
 
 use super::finding::{
-    Effect, Finding, FindingKind, Help, PROGRAM_DEPENDENCY, PROGRAM_FUNCTION, PROGRAM_NO_CUDNN, PROGRAM_OPENS,
-    PROGRAM_UNLINKED, PROGRAM_UNREADABLE, REQUIREMENT, Severity,
+    Finding, FindingKind, PROGRAM_DEPENDENCY, PROGRAM_FUNCTION, PROGRAM_NO_CUDNN, PROGRAM_OPENS, PROGRAM_UNLINKED,
+    PROGRAM_UNREADABLE, REQUIREMENT, Severity,
 };
 use crate::context::Context;
 use crate::cudnn_file;
-use crate::dependency::Dependency;
-use crate::dependency_report::{dependencies, dependencies_of, problems};
+use crate::dependencies::{Dependency, Named, dependencies, dependencies_of, names_in, problems};
 use crate::escape::Printable;
-use crate::named_libraries::{Named, names_in};
-use crate::shell::{doctor, is_use_line, quoted_path};
+use crate::remedy::Remedy;
 use crate::system;
 
 /// A function of cuDNN, and the file that calls it.
 pub(super) type Call = (Function, PathBuf);
+
+/// The most calls that a finding lists.
+pub(super) const MAX_CALLS: usize = 8;
 
 /// What a program finds.
 #[derive(Default)]
@@ -41,6 +44,13 @@ pub(super) struct Examined {
 impl Examined {
     fn of(findings: Vec<Finding>) -> Self {
         Examined { findings, ..Examined::default() }
+    }
+
+    /// These findings, and the cuDNN that the program finds.
+    fn with(findings: Vec<Finding>, name: &str, dependencies: &[Dependency], context: &Context) -> Self {
+        let found = installation(dependencies, context);
+        let how = found.as_ref().map(|(_, first)| format!("{name} loads {} ({})", first.name.printable(), first.rule));
+        Examined { dir: found.map(|(dir, _)| dir), how, ..Examined::of(findings) }
     }
 }
 
@@ -74,29 +84,26 @@ pub(super) fn examine(program: &Path, context: &Context) -> Examined {
     let has_cudnn = is_linked || !opened.is_empty();
     let evidence: Vec<String> = opened.iter().map(|named| named.evidence()).collect();
     let interpreter = elf_interpreter(program);
-    let unlinked = (!has_cudnn).then(|| unlinked(&name, interpreter.is_some(), &called, &named));
+    let is_executable = interpreter.is_some();
     let mut dependencies = dependencies(simulation);
     dependencies.retain(|dependency| is_linked || !is_tried(dependency));
     // C001 is about the driver.
     dependencies.retain(|dependency| dependency.error.is_none() || !is_of_driver(&dependency.name));
-    let mut findings: Vec<Finding> =
-        interpreter.and_then(|file| without_interpreter(&name, &file)).into_iter().collect();
-    findings.extend(unmet(program, &dependencies));
-    if let Some(unlinked) = unlinked {
-        findings.push(unlinked);
+    let interpreter = interpreter.and_then(|file| without_interpreter(&name, &file));
+    let mut findings: Vec<Finding> = interpreter.into_iter().chain(unmet(program, &dependencies)).collect();
+    if !has_cudnn {
+        findings.push(unlinked(&name, is_executable, &called, &named));
         return Examined::of(findings);
     }
     findings.extend(newer_functions(&name, &called, &dependencies));
-    let findings = findings.into_iter().map(|finding| finding.notes(evidence.iter().cloned())).collect();
-    let found = installation(&dependencies, context);
-    let how = found.as_ref().map(|(_, first)| format!("{name} loads {} ({})", first.name.printable(), first.rule));
-    Examined { findings, dir: found.map(|(dir, _)| dir), how, loaded, called }
+    let findings = findings.into_iter().map(|finding| finding.notes(&evidence)).collect();
+    Examined { loaded, called, ..Examined::with(findings, &name, &dependencies, context) }
 }
 
 fn unreadable(name: &str, error: &ProbeError) -> Examined {
     let help = "name a program or a shared library for this machine: a script's interpreter, or the library that calls \
                 cuDNN";
-    Examined::of(vec![Finding::new(PROGRAM_UNREADABLE, format!("{name} {error}")).help(help)])
+    Examined::of(vec![Finding::new(PROGRAM_UNREADABLE, format!("{name} {error}")).remedy(help)])
 }
 
 /// The same by Windows' rules. Which DLLs a program opens by name shows only when it runs.
@@ -110,16 +117,14 @@ fn examine_for_windows(program: &Path, context: &Context) -> Examined {
     if !dependencies.iter().any(|one| system::product(&one.name) == Some("cuDNN")) {
         let message = format!("{name} imports no DLL of cuDNN, nor does any DLL that it imports");
         let help = "it may open cuDNN by its name (LoadLibrary); name the DLL of the program that calls cuDNN";
-        findings.push(Finding::new(PROGRAM_NO_CUDNN, message).help(help));
+        findings.push(Finding::new(PROGRAM_NO_CUDNN, message).remedy(help));
         return Examined::of(findings);
     }
-    let found = installation(&dependencies, context);
-    let how = found.as_ref().map(|(_, first)| format!("{name} loads {} ({})", first.name.printable(), first.rule));
     let loaded = dependencies.iter().filter(|one| one.file.is_some()).map(|one| one.name.clone()).collect();
-    Examined { findings, dir: found.map(|(dir, _)| dir), how, loaded, called: Vec::new() }
+    Examined { loaded, ..Examined::with(findings, &name, &dependencies, context) }
 }
 
-/// The program is linked to the libraries of another CUDA than its cuDNN.
+/// C018: the program is linked to the libraries of another CUDA than its cuDNN.
 pub(super) fn other_cuda(loaded: &[String], report: &InstallationReport) -> Option<Finding> {
     let of_cuda =
         loaded.iter().find(|name| ["libcudart.so.", "libcublas.so."].iter().any(|of| name.starts_with(of)))?;
@@ -128,22 +133,7 @@ pub(super) fn other_cuda(loaded: &[String], report: &InstallationReport) -> Opti
     let dir = report.dir.printable();
     let message = format!("the program loads {of_cuda}, and a cuDNN for CUDA {other}: {dir}");
     let help = format!("install a cuDNN for CUDA {major} where the program finds it, in place of that one");
-    Some(Finding::new(REQUIREMENT, message).help(help))
-}
-
-/// A cuDNN that no command changes is not served by another one in the active environment: the program does not look
-/// there.
-pub(super) fn keep_environment(finding: &mut Finding, report: &InstallationReport) {
-    let is_of_package = report.package.as_ref().is_some_and(Package::is_cudnn);
-    let installs = |line: &String| line.contains(" install ");
-    let is_beside = |help: &Help| help.effect == Effect::OtherDir && help.commands.iter().any(installs);
-    let has_line = |help: &Help| help.commands.iter().any(|line| is_use_line(line));
-    let is_served = |help: &Help| is_of_package && has_line(help);
-    if finding.help.as_ref().is_some_and(|help| is_beside(help) && !is_served(help)) {
-        let dir = report.dir.printable();
-        finding.help =
-            Some(Help::new(format!("put another release in place of the one in {dir}, which the program finds")));
-    }
+    Some(Finding::new(REQUIREMENT, message).remedy(help))
 }
 
 /// The directory of the cuDNN that it would load, and what it finds first of that.
@@ -171,18 +161,18 @@ fn calls(file: &Path) -> Vec<Call> {
     symbols.iter().filter_map(|symbol| Some((Function::from_name(symbol)?, file.to_owned()))).collect()
 }
 
-/// The kernel cannot start it.
+/// C082: the kernel cannot start it.
 fn without_interpreter(name: &str, interpreter: &Path) -> Option<Finding> {
-    if interpreter.exists() {
+    if interpreter.leads_somewhere() {
         return None;
     }
     let message = format!("{name} cannot be started: its ELF interpreter {} does not exist", interpreter.printable());
     let help = "run it on a system like the one that it was built for, or install the C library that it was built for";
     let note = "a shell reports this as `No such file or directory`, or `not found`";
-    Some(Finding::new(PROGRAM_DEPENDENCY, message).note(note).help(help))
+    Some(Finding::new(PROGRAM_DEPENDENCY, message).note(note).remedy(help))
 }
 
-/// It is linked to no cuDNN, and opens none that ld.so finds.
+/// C084, C089, C100: it is linked to no cuDNN, and opens none that ld.so finds.
 fn unlinked(name: &str, is_executable: bool, called: &[Call], named: &[Named]) -> Finding {
     if let Some(first) = named.first() {
         let message = format!("{name} opens {} itself, as its read-only data says, and ld.so finds none", first.name);
@@ -192,32 +182,27 @@ fn unlinked(name: &str, is_executable: bool, called: &[Call], named: &[Named]) -
         names.dedup();
         let help = format!("install cuDNN where ld.so finds {}, if the program uses it", names.join(" or "));
         let finding = Finding::new(PROGRAM_OPENS, message).notes(named.iter().map(Named::evidence));
-        return finding.note(doubt).help(help);
+        return finding.note(doubt).remedy(help);
     }
     if let Some((function, file)) = called.first() {
-        let message = match called.len() {
-            1 => format!("{name} calls {function}, and is linked to no library of cuDNN"),
-            count => format!("{name} calls {count} functions of cuDNN, and is linked to no library of it"),
+        let functions =
+            if called.len() == 1 { function.to_string() } else { format!("{} functions of it", called.len()) };
+        let (severity, note) = match is_executable {
+            true => (Severity::Error, "it ends with `symbol lookup error` (status 127)"),
+            false => (PROGRAM_UNLINKED.severity, "as a plug-in it works only in a program that is linked to cuDNN"),
         };
-        let undefined = format!("{function} is an undefined symbol of {}", file.printable());
-        if is_executable {
-            let kind = FindingKind { severity: Severity::Error, ..PROGRAM_UNLINKED };
-            return Finding::new(kind, message)
-                .note(undefined)
-                .note("nor is any library that it is linked to: it ends with `symbol lookup error` (status 127)")
-                .help(format!("link {} with -lcudnn", file.printable()));
-        }
-        return Finding::new(PROGRAM_UNLINKED, message)
-            .note(undefined)
-            .note("nor is any library that it is linked to")
-            .help("link it with -lcudnn; as a plug-in it works only in a program that is linked to cuDNN");
+        let message = format!("{name} is linked to no library of cuDNN, and calls {functions}");
+        return Finding::new(FindingKind { severity, ..PROGRAM_UNLINKED }, message)
+            .note(format!("{function} is an undefined symbol of {}", file.printable()))
+            .note(note)
+            .remedy(format!("link {} with -lcudnn", file.printable()));
     }
     let message = format!("{name} is not linked to cuDNN, nor is any library that it is linked to");
     Finding::new(PROGRAM_NO_CUDNN, message)
-        .help("name the library of the program that calls cuDNN, or use check --run for a framework")
+        .remedy("name the library of the program that calls cuDNN, or use check --run for a framework")
 }
 
-/// What it would not find, and what does not belong together: one finding for all.
+/// C082: what it would not find, and what does not belong together; one finding for all.
 fn unmet(program: &Path, dependencies: &[Dependency]) -> Option<Finding> {
     let problems = problems(dependencies);
     let name = program.printable();
@@ -226,34 +211,26 @@ fn unmet(program: &Path, dependencies: &[Dependency]) -> Option<Finding> {
         [problem] => (format!("{name}: {problem}"), Vec::new()),
         _ => (format!("{name} would not load: {} problems with the libraries that it needs", problems.len()), problems),
     };
-    let explain = format!("{} explain {}", doctor(), quoted_path(program));
-    let help = Help::new("to see each file and the rule that finds it:").command(explain);
-    Some(Finding::new(PROGRAM_DEPENDENCY, message).notes(notes).help(help))
+    let help = Remedy::new("to see each file and the rule that finds it:");
+    let help = help.look(["explain".into(), program.as_os_str().to_owned()]);
+    Some(Finding::new(PROGRAM_DEPENDENCY, message).notes(notes).remedy(help))
 }
 
-/// The functions that were added after the release that the program would load.
+/// C083: functions that were added after the release that the program would load.
 fn newer_functions(name: &str, called: &[Call], found: &[Dependency]) -> Option<Finding> {
-    const MAX: usize = 8;
-    let library_of = |library: Library| move |one: &&Dependency| cudnn_file::library(&one.name) == Some(library);
-    let graph =
-        found.iter().find(library_of(Library::Graph)).or_else(|| found.iter().find(library_of(Library::Shim)))?;
+    let of = |library: Library| found.iter().find(|one| cudnn_file::library(&one.name) == Some(library));
+    let graph = of(Library::Graph).or_else(|| of(Library::Shim))?;
     let version = graph.version?;
-    let newer: Vec<_> = called.iter().filter(|(function, _)| function.since() > version).collect();
+    let newer: Vec<&Call> = called.iter().filter(|(function, _)| function.since() > version).collect();
     let newest = newer.iter().map(|(function, _)| function.since()).max()?;
     let message = match newer.as_slice() {
         [(function, _)] => format!("{name} calls {function}, which cuDNN {version} does not have"),
         _ => format!("{name} calls {} functions that cuDNN {version} does not have", newer.len()),
     };
-    let list = newer.iter().take(MAX).map(|(function, file)| {
+    let list = newer.iter().take(MAX_CALLS).map(|(function, file)| {
         format!("{function}: since cuDNN {}, called by {}", function.since(), file.printable())
     });
-    let rest = (newer.len() > MAX).then(|| format!("and {} more", newer.len() - MAX));
+    let finding = Finding::new(PROGRAM_FUNCTION, message).notes(list);
     let file = graph.file.as_deref().map(|file| format!("it would load {}", file.printable()));
-    Some(
-        Finding::new(PROGRAM_FUNCTION, message)
-            .notes(list)
-            .notes(rest)
-            .notes(file)
-            .help(format!("install cuDNN {newest} or newer where the program finds it")),
-    )
+    Some(finding.notes(file).remedy(format!("install cuDNN {newest} or newer where the program finds it")))
 }

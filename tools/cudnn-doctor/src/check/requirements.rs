@@ -1,25 +1,25 @@
-//! The program's requirements, as the command line states them, against the installation that it would get.
+//! Checks the installation against the requirements that the command line states: C018, C019.
 
 use std::path::Path;
 
+use cudnn_frameworks::installation::{InstallationReport, Variant};
 use cudnn_loader::Function;
-use cudnn_probe::{Installation, InstallationReport, Library, ProbeError, Requirements, Variant, Version, check_dir};
+use cudnn_probe::{Installation, Library, ProbeError, Requirements, Version, check_dir};
 
 use super::Requested;
-use super::finding::{Finding, Help, LACKS_FUNCTION, REQUIREMENT};
-use super::fix_commands::{self, Wanted};
+use super::finding::{Finding, LACKS_FUNCTION, REQUIREMENT};
 use super::machine::Gpu;
-use super::program::Call;
+use super::program::{Call, MAX_CALLS};
+use super::remedies::{self, Wanted};
 use crate::context::Context;
 use crate::escape::Printable;
+use crate::remedy::Remedy;
 
 /// The major that this tool examines.
 pub(super) const MAJOR: u32 = 9;
 
-/// The most functions that a finding lists.
-const MAX_FUNCTIONS: usize = 8;
-
-/// All findings have one help, which meets all requirements. `called`: the program that finds this cuDNN, and what it calls.
+/// All findings have one remedy, which meets all requirements. `called`: the program that finds this cuDNN, and what it
+/// calls.
 pub(super) fn findings(
     requested: &Requested,
     called: Option<(&Path, &[Call])>,
@@ -31,21 +31,21 @@ pub(super) fn findings(
     // Each alone, so that the first that is not met does not hide the other one.
     let each = [requirements(minimum(requested), None), requirements(None, requested.cuda_major)];
     let errors: Vec<ProbeError> = each.iter().filter_map(|requirements| requirements.check(used).err()).collect();
-    let unmet = (!errors.is_empty()).then(|| unmet(&errors, report));
     let lacking = requested.functions.iter().filter_map(|function| lacks(*function, report));
-    let lacking: Vec<Finding> =
-        lacking.chain(called.and_then(|(name, called)| lacks_called(name, called, report))).collect();
-    if unmet.is_none() && lacking.is_empty() {
-        return Vec::new();
+    let lacking = lacking.chain(called.and_then(|(name, called)| lacks_called(name, called, report)));
+    let mut findings: Vec<Finding> = unmet(&errors, report).into_iter().chain(lacking).collect();
+    if findings.is_empty() {
+        return findings;
     }
-    let functions = requested
-        .functions
-        .iter()
-        .chain(called.into_iter().flat_map(|(_, called)| called).map(|(function, _)| function));
+    let called = called.map(|(_, called)| called);
+    let functions = requested.functions.iter().chain(called.into_iter().flatten().map(|(function, _)| function));
     let functions: Vec<Function> = functions.copied().collect();
-    let (note, help) = fix(requested, &functions, called.is_some(), context, report, gpus);
-    let add = |finding: Finding| finding.notes(&note).help(help.clone());
-    unmet.into_iter().chain(lacking).map(add).collect()
+    let (note, remedy) = fix(requested, &functions, called.is_some(), context, report, gpus);
+    for finding in &mut findings {
+        finding.notes.extend(note.clone());
+        finding.remedy = Some(remedy.clone());
+    }
+    findings
 }
 
 /// The oldest cuDNN 9 that the program can use.
@@ -68,7 +68,7 @@ fn fix(
     context: &Context,
     report: &InstallationReport,
     gpus: &[Gpu],
-) -> (Option<String>, Help) {
+) -> (Option<String>, Remedy) {
     let libraries = || functions.iter().map(|function| function.library().library());
     let newer = functions.iter().map(|function| function.since());
     let newer = newer.filter(|since| report.version.is_some_and(|version| version < *since));
@@ -76,67 +76,56 @@ fn fix(
     let requirements = requirements(minimum, requested.cuda_major);
     let has_all = |other: &Installation| libraries().all(|library| other.check(library).is_ok());
     let other = context.search.candidates().find_map(|dir| check_dir(&dir, &requirements).ok().filter(has_all));
-    if let Some(other) = other {
-        let Installation { version, dir, origin, .. } = &other;
+    if let Some(Installation { version, dir, origin, .. }) = &other {
         let note = format!("{version} in {} meets the requirements ({origin})", dir.printable());
-        return (Some(note), fix_commands::use_other(dir));
+        return (Some(note.printable()), remedies::use_other(dir));
     }
     let is_jit = report.variant == Variant::JitOnly;
     let lacks = |library: Library| report.library(library).is_none() && (is_jit || report.missing.contains(&library));
     let full = libraries().any(lacks);
     let wanted = Wanted { minimum, cuda_major: requested.cuda_major, full, is_of_program };
-    (None, fix_commands::meet(report, &wanted, gpus, context).unwrap_or_else(Help::new))
+    (None, remedies::meet(report, &wanted, gpus, context).unwrap_or_else(Remedy::new))
 }
 
-fn unmet(errors: &[ProbeError], report: &InstallationReport) -> Finding {
+/// C018: another release, or another CUDA.
+fn unmet(errors: &[ProbeError], report: &InstallationReport) -> Option<Finding> {
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let message = format!("the installation in {} {}", report.dir.printable(), errors.join(", and "));
     // The last of several packages has overwritten the files of the others, and nothing states which one that was.
     let packages = report.package.iter().chain(&report.other_packages);
-    let note = packages.map(|package| format!("installed as {package}, in {}", package.root.printable()));
-    Finding::new(REQUIREMENT, message).notes(note)
+    let notes = packages.map(|package| format!("installed as {package}, in {}", package.root.printable()));
+    (!errors.is_empty()).then(|| Finding::new(REQUIREMENT, message).notes(notes))
 }
 
+/// C019: a function that the command line names.
 fn lacks(function: Function, report: &InstallationReport) -> Option<Finding> {
-    let version = report.version?;
-    let (since, library) = (function.since(), function.library());
-    let finding = if version < since {
-        Finding::new(LACKS_FUNCTION, format!("{function} was added in cuDNN {since}, but found cuDNN {version}"))
+    let (version, since, library) = (report.version?, function.since(), function.library());
+    let message = if version < since {
+        format!("{function} was added in cuDNN {since}, but found cuDNN {version}")
     } else if report.library(library.library()).is_none() {
-        let message = format!("{function} is in {library}, which this cuDNN ({}) does not include", report.variant);
-        Finding::new(LACKS_FUNCTION, message)
+        format!("{function} is in {library}, which this cuDNN ({}) does not include", report.variant)
     } else {
         return None;
     };
-    Some(finding.note(format!("the loader uses the cuDNN in {}", report.dir.printable())))
+    let note = format!("the loader uses the cuDNN in {}", report.dir.printable());
+    Some(Finding::new(LACKS_FUNCTION, message).note(note))
 }
 
-/// What a program calls, and is in libraries that this cuDNN does not have. What a later release added is reported already
-/// (C083).
+/// C019: what a program calls, and is in libraries that this cuDNN does not have. What a later release added is reported
+/// already (C083).
 fn lacks_called(program: &Path, called: &[Call], report: &InstallationReport) -> Option<Finding> {
     let version = report.version?;
     let is_lacking =
         |(function, _): &&Call| function.since() <= version && report.library(function.library().library()).is_none();
     let lacking: Vec<&Call> = called.iter().filter(is_lacking).collect();
-    let (name, variant) = (program.printable(), report.variant);
-    let message = match lacking.as_slice() {
-        [] => return None,
-        [(function, _)] => {
-            format!(
-                "{name} calls {function}, which is in {}: this cuDNN ({variant}) does not include it",
-                function.library()
-            )
-        }
-        _ => format!(
-            "{name} calls {} functions of libraries that this cuDNN ({variant}) does not include",
-            lacking.len()
-        ),
-    };
+    let (first, _) = lacking.first()?;
+    let (name, variant, count) = (program.printable(), report.variant, lacking.len());
+    let functions = if count == 1 { first.to_string() } else { format!("{count} functions") };
+    let message = format!("{name} calls {functions} of libraries that this cuDNN ({variant}) does not include");
     let list = lacking
         .iter()
-        .take(MAX_FUNCTIONS)
+        .take(MAX_CALLS)
         .map(|(function, file)| format!("{function}: in {}, called by {}", function.library(), file.printable()));
-    let rest = (lacking.len() > MAX_FUNCTIONS).then(|| format!("and {} more", lacking.len() - MAX_FUNCTIONS));
     let dir = format!("the program finds the cuDNN in {}", report.dir.printable());
-    Some(Finding::new(LACKS_FUNCTION, message).notes(list).notes(rest).note(dir))
+    Some(Finding::new(LACKS_FUNCTION, message).notes(list).note(dir))
 }

@@ -1,9 +1,10 @@
-//! The wheel of cuDNN that suits an environment: what its frameworks require and were built for, and the GPUs, decide.
+//! Chooses the wheel of cuDNN that suits an environment on this machine.
+//!
 //! Every command that installs cuDNN or a framework takes its package from here, so that none undoes another one's.
 
-use cudnn_frameworks::facts::{FACTS, Fact};
+use cudnn_frameworks::releases::{self, Fact};
 use cudnn_frameworks::{Framework, allows_from};
-use cudnn_probe::packages::{Component, DEFAULT_CUDA_MAJOR};
+use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR};
 
 use super::demand::{CUDNN_MAJOR, Demand};
 use super::limits::Limits;
@@ -16,8 +17,6 @@ pub(crate) struct Suitable {
     pub(crate) cuda_major: u32,
     /// What pip takes: `nvidia-cudnn-cu12==9.10.2.21`.
     pub(crate) requirement: String,
-    /// The frameworks whose metadata requires another release, although they accept this one; as sentences.
-    pub(crate) warnings: Vec<String>,
     /// A framework demands it.
     pub(crate) is_demanded: bool,
 }
@@ -50,52 +49,42 @@ pub(crate) fn suitable<'a>(
 }
 
 fn choose(demands: &[Demand], gpus: &[Gpu], default_cuda: u32) -> Result<Suitable, String> {
-    let cudnn_major = demands.iter().min_by_key(|demand| demand.is_optional).map(|demand| demand.cudnn_major);
-    let cudnn_major = cudnn_major.unwrap_or(CUDNN_MAJOR);
-    let of_other_major = |demand: &&Demand| demand.cudnn_major != cudnn_major && !demand.is_optional;
-    if let Some(other) = demands.iter().find(of_other_major) {
-        let first = demands.iter().find(|demand| demand.cudnn_major == cudnn_major && !demand.is_optional);
-        return Err(first.map_or_else(String::new, |first| no_common_major(first, other)));
-    }
     // One that can do without cuDNN does without.
-    let demands: Vec<&Demand> = demands.iter().filter(|demand| demand.cudnn_major == cudnn_major).collect();
-    let cuda_major = demands.first().map_or(default_cuda, |demand| demand.cuda_major);
-    let other_cuda = demands.iter().find(|demand| demand.cuda_major != cuda_major);
-    if let (Some(first), Some(other)) = (demands.first(), other_cuda) {
-        let (one, two, major) = (&first.framework, &other.framework, other.cuda_major);
+    let Some(first) = demands.iter().min_by_key(|demand| demand.is_optional) else {
+        let exact = Limits::of(gpus, []).choose(None, default_cuda)?.exact.map(|exact| format!("=={exact}"));
+        let requirement = format!("{}{}", Component::Cudnn.wheel(default_cuda), exact.unwrap_or_default());
+        return Ok(Suitable { cudnn_major: CUDNN_MAJOR, cuda_major: default_cuda, requirement, is_demanded: false });
+    };
+    let Demand { cudnn_major, cuda_major, .. } = *first;
+    let is_other_major = |demand: &&Demand| demand.cudnn_major != cudnn_major && !demand.is_optional;
+    if let Some(other) = demands.iter().find(is_other_major) {
+        return Err(no_common_major(first, other));
+    }
+    let demands = || demands.iter().filter(|demand| demand.cudnn_major == cudnn_major);
+    if let Some(other) = demands().find(|demand| demand.cuda_major != cuda_major) {
         return Err(format!(
-            "{one} is built for CUDA {cuda_major} and {two} for CUDA {major}, and the wheels of cuDNN for both own the \
-             same files: give one of them an environment of its own"
+            "{} is built for CUDA {cuda_major} and {} for CUDA {}, and the wheels of cuDNN for both own the same files: \
+             give one of them an environment of its own",
+            first.framework, other.framework, other.cuda_major
         ));
     }
-    let newest = demands.iter().copied().max_by_key(|demand| (demand.minimum, demand.exact().is_some()));
-    let minimum = newest.and_then(|demand| demand.minimum);
+    let newest = demands().max_by_key(|demand| (demand.minimum, demand.exact().is_some())).unwrap_or(first);
+    let (minimum, exact) = (newest.minimum, newest.exact());
     // What limits the releases of cuDNN 9 does not limit others.
     let gpus = if cudnn_major == CUDNN_MAJOR { gpus } else { &[] };
-    let limit = Limits::of_gpus(gpus).choose(minimum, cuda_major).map_err(|reason| match newest {
-        Some(Demand { framework, requirement, .. }) => format!("{framework} requires {requirement}, but {reason}"),
-        None => reason,
-    })?;
-    let Some(newest) = newest else {
-        let exact = limit.exact.map_or(String::new(), |exact| format!("=={exact}"));
-        let requirement = format!("{}{exact}", Component::Cudnn.wheel(cuda_major));
-        return Ok(Suitable { cudnn_major, cuda_major, requirement, warnings: Vec::new(), is_demanded: false });
-    };
-    let exact = newest.exact();
+    let limit = Limits::of(gpus, []).choose(minimum, cuda_major);
+    let limit =
+        limit.map_err(|reason| format!("{} requires {}, but {reason}", newest.framework, newest.requirement))?;
     let mut requirement = newest.requirement.clone();
-    let mut warnings: Vec<String> = Vec::new();
-    for other in demands.iter().copied().filter(|other| !std::ptr::eq(*other, newest)) {
-        let accepts = minimum.is_none_or(|minimum| other.accepts(minimum));
-        if !accepts || other.is_required && !other.allows(exact, minimum) && other.exact().is_none() {
+    for other in demands().filter(|other| !std::ptr::eq(*other, newest)) {
+        let is_accepted = minimum.is_none_or(|minimum| other.accepts(minimum));
+        // One that requires another release exactly may accept this one, and pip only warns.
+        let is_allowed = !other.is_required || other.exact().is_some() || other.allows(exact, minimum);
+        if !is_accepted || !is_allowed {
             return Err(format!(
                 "no cuDNN suits both {} ({}) and {} ({}): give one of them an environment of its own",
                 newest.framework, newest.requirement, other.framework, other.requirement
             ));
-        }
-        if other.is_required && !other.allows(exact, minimum) {
-            let (framework, pin) = (&other.framework, &other.requirement);
-            warnings
-                .push(format!("{framework} requires {pin}: it accepts newer minor releases, too, and pip only warns"));
         }
         if other.is_required && exact.is_none() {
             add_upper_bounds(&mut requirement, &other.requirement, cudnn_major + 1);
@@ -104,38 +93,27 @@ fn choose(demands: &[Demand], gpus: &[Gpu], default_cuda: u32) -> Result<Suitabl
     if exact.is_none() {
         requirement += &limit.specifiers;
     }
-    Ok(Suitable { cudnn_major, cuda_major, requirement, warnings, is_demanded: true })
+    Ok(Suitable { cudnn_major, cuda_major, requirement, is_demanded: true })
 }
 
 /// Why no cuDNN suits two frameworks that accept one major each, and which releases of them agree.
 fn no_common_major(one: &Demand, other: &Demand) -> String {
     let (older, newer) = if one.cudnn_major < other.cudnn_major { (one, other) } else { (other, one) };
-    let facts = |demand: &Demand| FACTS.iter().filter(|fact| fact.package == demand.package).collect::<Vec<&Fact>>();
-    let major = |fact: &Fact| fact.cudnn.map(|(major, _, _)| major);
     let (old, new) = (older.cudnn_major, newer.cudnn_major);
-    let of_older = facts(older).into_iter().find(|fact| major(fact).is_none_or(|major| major == new));
-    let of_newer = facts(newer);
-    let last = of_newer.iter().rposition(|fact| major(fact) == Some(old));
-    let after_last = last.and_then(|last| of_newer.get(last + 1));
-    let without = of_newer.iter().find(|fact| fact.cudnn.is_none());
-    let release = |fact: &Fact, operator: &str| match major(fact).filter(|_| operator == ">=") {
-        _ if operator == "<" => format!("{}<{}, which is built for cuDNN {old}", fact.package, fact.since),
-        Some(new) => format!("{}>={}, which is built for cuDNN {new}", fact.package, fact.since),
-        None => format!("{}>={}, which uses no cuDNN", fact.package, fact.since),
+    let of = |demand: &Demand| releases::all().iter().filter(|fact| fact.package == demand.package).collect::<Vec<_>>();
+    let is_for = |fact: &Fact, wanted: u32| fact.cudnn.is_some_and(|cudnn| cudnn.major == wanted);
+    let (of_older, of_newer) = (of(older), of(newer));
+    let upgrade = of_older.iter().find(|fact| is_for(fact, new));
+    let last = of_newer.iter().rposition(|fact| is_for(fact, old));
+    let downgrade = last.and_then(|last| of_newer.get(last + 1));
+    let option = |fact: &&Fact, operator: &str, major: u32| {
+        format!("install {}{operator}{}, which is built for cuDNN {major}, or ", fact.package, fact.since)
     };
-    let options = [
-        of_older.map(|fact| release(fact, ">=")),
-        after_last.map(|fact| release(fact, "<")),
-        without.map(|fact| release(fact, ">=")),
-    ];
-    let options: Vec<String> = options.into_iter().flatten().map(|option| format!("install {option}, or ")).collect();
+    let options = [upgrade.map(|fact| option(fact, ">=", new)), downgrade.map(|fact| option(fact, "<", old))];
+    let options: String = options.into_iter().flatten().collect();
     format!(
         "no cuDNN suits both {} ({}) and {} ({}): {}give one of them an environment of its own",
-        older.framework,
-        older.requirement,
-        newer.framework,
-        newer.requirement,
-        options.concat()
+        older.framework, older.requirement, newer.framework, newer.requirement, options
     )
 }
 
@@ -151,26 +129,8 @@ fn add_upper_bounds(requirement: &mut String, other: &str, next: u32) {
 
 #[cfg(test)]
 mod tests {
-    use cudnn_frameworks::Comparison;
-    use cudnn_probe::Version;
-
+    use super::super::demand::demand;
     use super::*;
-
-    fn demand(framework: &str, requirement: &str, minimum: (u32, u32, u32), is_required: bool) -> Demand {
-        let cuda = requirement.trim_start_matches("nvidia-cudnn-cu").get(..2).and_then(|cuda| cuda.parse().ok());
-        let (major, minor, patch) = minimum;
-        Demand {
-            framework: framework.into(),
-            package: framework.to_ascii_lowercase(),
-            cudnn_major: major,
-            is_optional: false,
-            cuda_major: cuda.unwrap_or(0),
-            requirement: requirement.into(),
-            is_required,
-            minimum: Some(Version::new(major, minor, patch)),
-            comparison: Comparison::Minor,
-        }
-    }
 
     #[test]
     fn one_package_suits_all_frameworks_or_none_does() {
@@ -214,8 +174,7 @@ mod tests {
                 none,
                 Err("no cuDNN suits both torch (nvidia-cudnn-cu12==8.9.2.26) and ctranslate2 \
                      (nvidia-cudnn-cu12>=9.1.0,<10): install torch>=2.4.0, which is built for cuDNN 9, or install \
-                     ctranslate2<4.5.0, which is built for cuDNN 8, or install ctranslate2>=4.6.3, which uses no cuDNN, \
-                     or give one of them an environment of its own"),
+                     ctranslate2<4.5.0, which is built for cuDNN 8, or give one of them an environment of its own"),
             ),
             (
                 vec![pinned_13()],
@@ -234,7 +193,5 @@ mod tests {
                 }
             }
         }
-        let warned = choose(&[older(), tensorflow()], none, 12).map(|found| found.warnings.len());
-        assert_eq!(warned, Ok(1));
     }
 }

@@ -1,28 +1,75 @@
 //! `check`: prints the diagnosis of this machine.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
+use clap::Parser as _;
 use cudnn_loader::Function;
-use cudnn_probe::packages::{CUDA_MAJORS, python_problem};
+use cudnn_probe::facts::{Facts, PathFacts};
 use cudnn_probe::{Version, VersionError};
 use serde_json::{Value, json};
 
-use super::findings;
+use super::findings::{self, Look};
+use super::prose::Prose;
 use crate::check::kernels::description;
-use crate::check::{Diagnosis, Finding, Requested, Severity, diagnose};
+use crate::check::{Diagnosis, FINDINGS, Finding, Requested, diagnose};
 use crate::context::Context;
 use crate::cudnn_file::drop_in_before;
 use crate::escape::Printable;
 use crate::framework_run::{Framework, Run};
-use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
+use crate::output::{Format, Outcome, SCHEMA, document, fail, outln, remark};
+use crate::packages::{CUDA_MAJORS, python_problem};
 use crate::platform::CAN_LOAD;
 use crate::python::{Python, no_python};
-use crate::shell::command_for_environment;
+use crate::saved_facts;
+use crate::shell::{command_for_environment, doctor, doctor_command};
 use crate::subprocess::Patience;
+use crate::table::table;
 
-/// The options of `check`.
+/// What the installation's directory is called in the report below its first lines.
+const CUDNN_NAME: &str = "<cudnn>";
+
+/// What the environment's directory is called there.
+const ENVIRONMENT_NAME: &str = "<env>";
+
+/// The command line of `check`.
 #[derive(clap::Args, Default)]
-pub(crate) struct Arguments {
+pub(crate) struct Command {
+    /// List the codes that `check` can report, with severity and title, and check nothing.
+    #[arg(long, conflicts_with = "Options")]
+    list: bool,
+    /// Also save all facts behind the report to this new file, for a bug report. The names of users and of this host are
+    /// replaced.
+    #[arg(long, value_name = "FILE", conflicts_with = "list")]
+    save_facts: Option<PathBuf>,
+    /// With --save-facts: keep the names of users and of this host.
+    #[arg(long, requires = "save_facts")]
+    with_names: bool,
+    /// Make the report again from a file of --save-facts, with the options that it was saved with. Reads nothing else.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "save_facts"])]
+    facts: Option<PathBuf>,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// The options of `check`, as a file of saved facts has them.
+#[derive(clap::Parser)]
+#[command(no_binary_name = true)]
+struct SavedOptions {
+    #[command(flatten)]
+    options: Options,
+}
+
+/// The options of `check`, which `fix` has, too.
+#[derive(clap::Args, Default, PartialEq)]
+pub(crate) struct Options {
+    /// Report only findings with these codes: C014,C030. The plan and the exit status follow from them alone. Can be
+    /// repeated.
+    #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = code)]
+    only: Vec<&'static str>,
+    /// Also print the evidence for each finding, and where to read more.
+    #[arg(long, short)]
+    verbose: bool,
     /// Do not load cuDNN: read files only.
     #[arg(long)]
     no_load: bool,
@@ -53,6 +100,11 @@ pub(crate) struct Arguments {
     program: Option<PathBuf>,
 }
 
+fn code(text: &str) -> Result<&'static str, String> {
+    let kind = FINDINGS.iter().find(|kind| kind.code.eq_ignore_ascii_case(text));
+    kind.map(|kind| kind.code).ok_or_else(|| format!("no finding has this code; `{} check --list` lists all", doctor()))
+}
+
 fn function(name: &str) -> Result<Function, String> {
     Function::from_name(name).ok_or_else(|| "cuDNN 9 has no public function with this name".into())
 }
@@ -73,7 +125,127 @@ fn cuda_major(text: &str) -> Result<u32, String> {
     major.ok_or_else(|| format!("releases of cuDNN 9 are built for CUDA {first} to {last}"))
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience, format: Format) -> Outcome {
+pub(crate) fn run(command: &Command, context: &Context, patience: &Patience, format: Format) -> Outcome {
+    if command.list {
+        list(format);
+        return Outcome::Fine;
+    }
+    if let Some(file) = &command.facts {
+        return from_facts(file, &command.options, patience, format);
+    }
+    let Some(file) = &command.save_facts else {
+        return report(&command.options, &saved_words(), context, patience, format);
+    };
+    let (facts, words) = (Facts::recorder(), saved_words());
+    // A file that cannot be written must not cost the time of a check.
+    let output = match saved_facts::create(file) {
+        Ok(output) => output,
+        Err(error) => return fail(format, format_args!("error: {error}")),
+    };
+    let outcome = facts.within(|| report(&command.options, &words, &Context::new(), patience, format));
+    match saved_facts::save(output, &facts, &words, command.with_names) {
+        Ok(()) => {
+            let advice = "Look through it before you publish it: it contains paths and parts of files of this machine.";
+            remark(format_args!("\nSaved the facts behind this report to {}. {advice}", file.printable()));
+            outcome
+        }
+        Err(error) => {
+            remark(format_args!("error: cannot write {}: {error}", file.printable()));
+            Outcome::Failed
+        }
+    }
+}
+
+/// Prints the report about saved facts. Of the options on this command line, those that choose what is printed count.
+fn from_facts(file: &Path, arguments: &Options, patience: &Patience, format: Format) -> Outcome {
+    let only_of_look = Options { only: arguments.only.clone(), verbose: arguments.verbose, ..Options::default() };
+    if *arguments != only_of_look {
+        return fail(
+            format,
+            "error: facts come with the options that they were saved with: use only --verbose, --only and --json",
+        );
+    }
+    let saved = match saved_facts::read(file) {
+        Ok(saved) => saved,
+        Err(error) => return fail(format, format_args!("error: {error}")),
+    };
+    let mut options = match SavedOptions::try_parse_from(&saved.options) {
+        Ok(SavedOptions { options }) => options,
+        Err(error) => {
+            return fail(format, format_args!("error: {} has unknown options of check: {error}", file.printable()));
+        }
+    };
+    options.verbose = arguments.verbose;
+    if !arguments.only.is_empty() {
+        options.only.clone_from(&arguments.only);
+    }
+    if let Some(version) = &saved.other_version {
+        remark(format_args!("note: cudnn-doctor {version} saved these facts, and may have asked other questions"));
+    }
+    saved.facts.within(|| report(&options, &saved.options, &Context::new(), patience, format))
+}
+
+/// Checks, and prints the report. `words`: the options that decide what is checked.
+fn report(arguments: &Options, words: &[OsString], context: &Context, patience: &Patience, format: Format) -> Outcome {
+    let diagnosis = match diagnosis(arguments, context, patience, format) {
+        Ok(diagnosis) => diagnosis,
+        Err(outcome) => return outcome,
+    };
+    match format {
+        Format::Json => document(&value(&diagnosis)),
+        Format::Text => text(&diagnosis, arguments, words),
+    }
+    outcome(&diagnosis)
+}
+
+/// The options of `check` on this command line that decide what is checked.
+fn saved_words() -> Vec<OsString> {
+    let mut words = std::env::args_os().skip(1);
+    let mut kept = Vec::new();
+    let mut has_name = false;
+    while let Some(word) = words.next() {
+        match word.to_str() {
+            Some("--save-facts" | "--timeout") => drop(words.next()),
+            Some("check") if !std::mem::replace(&mut has_name, true) => {}
+            Some("--with-names" | "--json" | "--verbose" | "-v") => {}
+            Some(text) if text.starts_with("--save-facts=") || text.starts_with("--timeout=") => {}
+            _ => kept.push(word),
+        }
+    }
+    kept
+}
+
+/// Prints all codes.
+fn list(format: Format) {
+    if format == Format::Json {
+        let checks: Vec<Value> = FINDINGS.iter().map(super::facts::finding).collect();
+        return document(&json!({ "schema": SCHEMA, "checks": checks }));
+    }
+    let mut table = table(["code", "severity", "title"]);
+    for kind in FINDINGS {
+        table.add_row([kind.code, kind.severity.as_str(), kind.title]);
+    }
+    outln!("{table}");
+}
+
+/// The exit status that a diagnosis gives.
+pub(super) fn outcome(diagnosis: &Diagnosis) -> Outcome {
+    if diagnosis.findings.iter().any(Finding::is_of_doctor) {
+        return Outcome::Failed;
+    }
+    findings::outcome(&diagnosis.findings)
+}
+
+/// The diagnosis that these options ask for.
+///
+/// # Errors
+/// The doctor cannot do that, and has said why.
+pub(super) fn diagnosis(
+    arguments: &Options,
+    context: &Context,
+    patience: &Patience,
+    format: Format,
+) -> Result<Diagnosis, Outcome> {
     let requested = Requested {
         minimum: arguments.minimum,
         cuda_major: arguments.cuda,
@@ -83,6 +255,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
         verify: arguments.verify,
         program: arguments.program.clone(),
         frameworks: arguments.run.clone(),
+        only: arguments.only.clone(),
     };
     // The environment that is judged is the one whose Python is run.
     let named = arguments.python.as_deref();
@@ -90,27 +263,19 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
     let python = if is_about_python { Python::find(named, &context.search) } else { None };
     // A run reports an interpreter that is missing.
     let is_usable = |python: &Python| {
-        !requested.frameworks.is_empty() || python.program.is_file() || python_problem(&python.root).is_some()
+        !requested.frameworks.is_empty() || python.program.leads_to_file() || python_problem(&python.root).is_some()
     };
     if let Some(named) = named
         && !python.as_ref().is_some_and(is_usable)
     {
-        return fail(format, no_python(named));
+        return Err(fail(format, no_python(named)));
     }
     let of_python = python.map(|python| context.of_python(python, named.is_some()));
-    let diagnosis = diagnose(of_python.as_ref().unwrap_or(context), &requested, patience);
-    match format {
-        Format::Json => document(&value(&diagnosis)),
-        Format::Text => text(&diagnosis),
-    }
-    if diagnosis.findings.iter().any(Finding::is_of_doctor) {
-        return Outcome::Failed;
-    }
-    findings::outcome(&diagnosis.findings)
+    Ok(diagnose(of_python.as_ref().unwrap_or(context), &requested, patience))
 }
 
 fn value(diagnosis: &Diagnosis) -> Value {
-    let Diagnosis { machine, inactive, report, convolution, runs, verified, findings, .. } = diagnosis;
+    let Diagnosis { machine, inactive, report, convolution, runs, verified, findings, plan, .. } = diagnosis;
     json!({
         "schema": SCHEMA,
         "machine": machine.value(),
@@ -121,12 +286,35 @@ fn value(diagnosis: &Diagnosis) -> Value {
         "convolution": convolution,
         "runs": runs.iter().map(Run::value).collect::<Vec<Value>>(),
         "verified": verified.as_deref().unwrap_or_default(),
-        "findings": findings.iter().map(Finding::value).collect::<Vec<Value>>(),
+        "findings": findings::value(findings, plan),
+        "plan": plan.value(),
     })
 }
 
-fn text(diagnosis: &Diagnosis) {
-    let Diagnosis { machine, inactive, report, program, convolution, runs, verified, findings } = diagnosis;
+/// The names of directories in a report: the installation's and the environment's, where they repeat.
+fn prose(diagnosis: &Diagnosis, is_verbose: bool) -> Prose {
+    let Diagnosis { report, environment, findings, plan, .. } = diagnosis;
+    let messages = findings.iter().map(|finding| &finding.message);
+    let notes = findings.iter().filter(|_| is_verbose).flat_map(|finding| &finding.notes);
+    let help = plan.advice.iter().flatten().map(|advice| &advice.text);
+    let titles = plan.steps.iter().map(|step| &step.title);
+    let texts: Vec<&str> = messages.chain(notes).chain(help).chain(titles).map(String::as_str).collect();
+    let mut prose = Prose::of_home();
+    if let Some(report) = report {
+        prose = prose.with(&report.dir, CUDNN_NAME, &texts);
+    }
+    match environment {
+        Some(root) => prose.with(root, ENVIRONMENT_NAME, &texts),
+        None => prose,
+    }
+}
+
+/// Prints the report for a person. `words`: the options that decided what was checked.
+fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
+    let Diagnosis { machine, inactive, environment, report, program, convolution, runs, verified, findings, plan } =
+        diagnosis;
+    let names = prose(diagnosis, arguments.verbose);
+    let home = Prose::of_home();
     if let Some(root) = inactive {
         let (root, command) = (root.printable(), command_for_environment(root));
         outln!("note    {root} is not active, so this report does not cover it. To check it: {command}");
@@ -152,7 +340,14 @@ fn text(diagnosis: &Diagnosis) {
         let version = report.version.map_or("of unknown version".into(), |version| version.to_string());
         let cuda = report.cuda().map_or(String::new(), |cuda| format!(" for CUDA {cuda}"));
         let arm = report.arm_variant.map_or(String::new(), |variant| format!(", {variant} build"));
-        outln!("cuDNN   {version}{cuda}, {}{arm}, in {}", report.variant, report.dir.printable());
+        let dir = home.shorten(&report.dir.printable());
+        let name = if names.has(CUDNN_NAME) { format!(" (below: {CUDNN_NAME})") } else { String::new() };
+        outln!("cuDNN   {version}{cuda}, {}{arm}, in {dir}{name}", report.variant);
+    } else {
+        outln!("cuDNN   none that programs can use");
+    }
+    if let Some(root) = environment.as_ref().filter(|_| names.has(ENVIRONMENT_NAME)) {
+        outln!("Python  in {} (below: {ENVIRONMENT_NAME})", home.shorten(&root.printable()));
     }
     if let Some(version) = report.as_ref().and_then(drop_in_before) {
         outln!("        in front of it: the drop-in {version}");
@@ -172,8 +367,15 @@ fn text(diagnosis: &Diagnosis) {
         outln!("");
         run.lines().iter().for_each(|line| outln!("{line}"));
     }
-    findings::print(findings);
-    if findings.iter().all(|finding| finding.kind.severity == Severity::Note) {
-        outln!("\nNothing is wrong.");
+    let look = Look { is_verbose: arguments.verbose, prose: &names };
+    findings::print(findings, plan, &look);
+    findings::print_hint(findings, &look);
+    let only = &arguments.only;
+    let fix = doctor_command(["fix".into(), "--yes".into()].into_iter().chain(words.iter().cloned())).to_string();
+    match findings::summary(findings, plan, &fix) {
+        Some(summary) if arguments.verbose => outln!("\n{summary}"),
+        Some(summary) => outln!("{summary}"),
+        None if only.is_empty() => outln!("\nNothing is wrong."),
+        None => outln!("\nNothing is wrong of what was selected: {}", only.join(", ")),
     }
 }

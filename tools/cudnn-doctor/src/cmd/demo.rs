@@ -1,16 +1,18 @@
 //! `demo`: from nothing to a convolution, with the time that each step takes.
 
 use cudnn_fetch::{FetchError, Network};
-use cudnn_loader::Options;
+use cudnn_loader::{LoadError, Options};
+use cudnn_os::memory_limits::MemoryLimits;
 use cudnn_probe::{Os, ProbeError};
 
 use super::fetch::fetch_libraries;
+use crate::advice::Advice;
 use crate::child_report::{Work, begin};
 use crate::context::Context;
 use crate::demo::{Failure, run_demo};
 use crate::escape::Printable;
 use crate::output::{Outcome, outln, remark};
-use crate::platform::{MEMORY_HELP, MemoryLimits, safe_working_dir};
+use crate::platform::{MEMORY_HELP, safe_working_dir};
 
 /// The release to fetch if no cuDNN is installed: the smallest real one. For Windows there is no JIT-only one.
 const FALLBACK_RELEASE: &str = match Os::HOST {
@@ -37,8 +39,12 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Outcome {
         Err(error) => {
             // As `fetch` does: nothing was found out about cuDNN.
             let outcome = if error.is::<FetchError>() { Outcome::Failed } else { Outcome::Errors };
-            remark(format_args!("\nerror: {error:#}"));
-            if let Some(reason) = MemoryLimits::read().explains_message(&format!("{error:#}")) {
+            let text = match error.downcast_ref::<LoadError>() {
+                Some(error) => error.report_with(&error.advice().unwrap_or_default()),
+                None => format!("{error:#}"),
+            };
+            remark(format_args!("\nerror: {text}"));
+            if let Some(reason) = MemoryLimits::read().explains_message(&text) {
                 remark(format_args!("note: {reason}\nhelp: {}", MEMORY_HELP));
             }
             outcome
@@ -65,7 +71,7 @@ fn choose(arguments: &Arguments, context: &Context) -> Result<Options, Failure> 
     {
         let (dir, error) = (rejected.candidate.dir.printable(), rejected.error.to_string());
         outln!("rejected: {dir} {}", error.printable());
-        if let Some(help) = rejected.error.help() {
+        if let Some(help) = rejected.error.advice() {
             outln!("  = help: {}", help.printable());
         }
     }

@@ -6,12 +6,12 @@ use anstyle::AnsiColor;
 use cudnn_probe::{Installation, Library, Os, ProbeError};
 use serde_json::{Value, json};
 
+use crate::advice::Advice;
 use crate::context::Context;
 use crate::cudnn_file;
-use crate::dependency::Dependency;
-use crate::dependency_report::{dependencies_of, notes, problems};
+use crate::dependencies::{Dependency, dependencies_of, notes, problems};
 use crate::escape::Printable;
-use crate::output::{Format, Outcome, SCHEMA, document, fail, labelled, outln};
+use crate::output::{CommandResult, Format, Outcome, labelled, outln};
 use crate::shell::{doctor, quoted_path};
 use crate::system::{OPEN, major_of_cudnn};
 
@@ -22,47 +22,37 @@ pub(crate) struct Arguments {
     file: Option<PathBuf>,
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> Outcome {
-    let file = match arguments.file.clone().map_or_else(|| selected_shim(context), Ok) {
-        Ok(file) => file,
-        Err(error) => return fail(format, error),
-    };
-    let dependencies = match dependencies_of(&file, &context.host) {
-        Ok(dependencies) => dependencies,
-        Err(error) => return fail(format, unreadable(&file, &error)),
-    };
+pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> CommandResult {
+    let file = arguments.file.clone().map_or_else(|| selected_shim(context), Ok)?;
+    let dependencies = dependencies_of(&file, &context.host).map_err(|error| unreadable(&file, &error))?;
     let mut problems = problems(&dependencies);
     problems.extend(other_major(&dependencies, context));
     let notes = notes(&dependencies);
-    match format {
-        Format::Json => document(&json!({
-            "schema": SCHEMA,
+    let keys = || {
+        json!({
             "file": file.to_string_lossy(),
             "names": dependencies.iter().map(value).collect::<Vec<Value>>(),
             "problems": problems,
             "notes": notes,
-        })),
-        Format::Text => {
-            text(&file, &dependencies, context);
-            for problem in &problems {
-                outln!("");
-                labelled("error", AnsiColor::Red, format_args!(": {problem}"));
-            }
-            for note in &notes {
-                outln!("");
-                labelled("note", AnsiColor::Cyan, format_args!(": {note}"));
-            }
+        })
+    };
+    format.report(keys, || {
+        text(&file, &dependencies, context);
+        for problem in &problems {
+            labelled("\nerror", AnsiColor::Red, format_args!(": {problem}"));
         }
-    }
-    if problems.is_empty() { Outcome::Fine } else { Outcome::Errors }
+        for note in &notes {
+            labelled("\nnote", AnsiColor::Cyan, format_args!(": {note}"));
+        }
+    });
+    Ok(if problems.is_empty() { Outcome::Fine } else { Outcome::Errors })
 }
 
 /// NVIDIA's shim of the installation that the loader would use.
 fn selected_shim(context: &Context) -> Result<PathBuf, String> {
-    let Some(selected) = context.selected() else {
-        let text = "No usable cuDNN was found, so there is nothing to explain. Name a program or a library.";
-        return Err(text.to_owned());
-    };
+    let selected = context
+        .selected()
+        .ok_or("No usable cuDNN was found, so there is nothing to explain. Name a program or a library.")?;
     let shim = selected.path(Library::Shim);
     if shim.symlink_metadata().is_ok() {
         return Ok(shim);
@@ -84,7 +74,7 @@ fn unreadable(file: &Path, error: &ProbeError) -> String {
     let path = file.printable();
     let text = error.to_string().printable();
     if cudnn_file::library(&name).is_some() {
-        let help = error.help().map_or(String::new(), |help| format!("\nhelp: {}", help.printable()));
+        let help = error.advice().map_or(String::new(), |help| format!("\nhelp: {}", help.printable()));
         return format!("{path} {text}{help}");
     }
     match error {

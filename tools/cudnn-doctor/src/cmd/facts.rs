@@ -1,6 +1,6 @@
 //! `facts`: the data behind the other commands: releases, drivers, GPUs, and the kinds of findings.
 
-use cudnn_frameworks::facts::{FACTS, Fact};
+use cudnn_frameworks::releases::{self, Fact};
 use cudnn_probe::release_facts;
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::check::machine::capability;
 use crate::check::{FINDINGS, FindingKind};
 use crate::docs;
 use crate::escape::Printable;
-use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
+use crate::output::{CommandResult, Format, Outcome, outln};
 
 /// The options of `facts`.
 #[derive(clap::Args)]
@@ -19,32 +19,25 @@ pub(crate) struct Arguments {
     code: Option<String>,
 }
 
-pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
+pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     let Some(code) = &arguments.code else {
-        match format {
-            Format::Json => document(&value()),
-            Format::Text => text(),
-        }
-        return Outcome::Fine;
+        format.report(value, text);
+        return Ok(Outcome::Fine);
     };
-    let Some(kind) = FINDINGS.iter().find(|kind| kind.code.eq_ignore_ascii_case(code)) else {
-        return fail(format, format_args!("error: no finding has the code {}", code.printable()));
-    };
-    match format {
-        Format::Json => document(&json!({ "schema": SCHEMA, "findings": [finding(kind)] })),
-        Format::Text => {
+    let kind = FINDINGS.iter().find(|kind| kind.code.eq_ignore_ascii_case(code));
+    let kind = kind.ok_or_else(|| format!("error: no finding has the code {}", code.printable()))?;
+    format.report(
+        || json!({ "findings": [finding(kind)] }),
+        || {
             print(kind);
-            if let Some(page) = docs::page(kind.code) {
-                outln!("read more: {page}");
-            }
-        }
-    }
-    Outcome::Fine
+            docs::page(kind.code).iter().for_each(|page| outln!("read more: {page}"));
+        },
+    );
+    Ok(Outcome::Fine)
 }
 
 fn value() -> Value {
     json!({
-        "schema": SCHEMA,
         "min_driver": release_facts::MIN_DRIVER.iter().map(|(cuda, driver)| json!({ "cuda_major": cuda, "driver": driver })).collect::<Vec<_>>(),
         "min_compute_capability": release_facts::MIN_COMPUTE_CAPABILITY.iter().map(|(since, oldest)| json!({
             "since": since.to_string(),
@@ -57,12 +50,12 @@ fn value() -> Value {
             "fixed_in": issue.fixed_in.to_string(),
             "message": issue.description,
         })).collect::<Vec<_>>(),
-        "frameworks": FACTS.iter().map(|fact| json!({
+        "frameworks": releases::all().iter().map(|fact| json!({
             "package": fact.package,
             "since": fact.since,
             "cudnn": cudnn(fact),
             "cuda": cuda(fact),
-            "evidence": fact.source.evidence.as_str(),
+            "evidence": fact.source.evidence,
             "url": fact.source.url,
             "date": fact.source.date,
         })).collect::<Vec<_>>(),
@@ -70,7 +63,8 @@ fn value() -> Value {
     })
 }
 
-fn finding(kind: &FindingKind) -> Value {
+/// A kind of finding for programs.
+pub(super) fn finding(kind: &FindingKind) -> Value {
     json!({
         "code": kind.code,
         "severity": kind.severity.as_str(),
@@ -85,7 +79,7 @@ fn print(FindingKind { code, severity, title, cause }: &FindingKind) {
 }
 
 fn cudnn(fact: &Fact) -> Option<String> {
-    fact.cudnn.map(|(major, minor, patch)| format!("{major}.{minor}.{patch}"))
+    fact.cudnn.map(|cudnn| cudnn.to_string())
 }
 
 fn cuda(fact: &Fact) -> Option<String> {
@@ -110,12 +104,12 @@ fn text() {
         outln!("  {} through releases before {}: {}", issue.from, issue.fixed_in, issue.description);
     }
     outln!("\nWhat releases of frameworks were built for, or accept, where their files do not state it:");
-    for fact in FACTS {
+    for fact in releases::all() {
         let cudnn = cudnn(fact).map_or("no cuDNN".to_owned(), |cudnn| format!("cuDNN {cudnn}"));
         let cuda = cuda(fact).map_or(String::new(), |cuda| format!(", CUDA {cuda}"));
         let source = fact.source;
         outln!("  {} since {}: {cudnn}{cuda}", fact.package, fact.since);
-        outln!("       {}: {}, read on {}", source.evidence.as_str(), source.url, source.date);
+        outln!("       {}: {}, read on {}", source.evidence, source.url, source.date);
     }
     outln!("\nFindings of `cudnn-doctor check`:");
     FINDINGS.iter().for_each(print);

@@ -6,7 +6,7 @@ use cudnn_fetch::{FetchError, Network, RELEASES, Release};
 use serde_json::{Value, json};
 
 use crate::escape::Printable;
-use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
+use crate::output::{CommandResult, Format, Outcome, outln};
 use crate::shell::use_dir;
 
 /// The options of `fetch`.
@@ -19,43 +19,30 @@ pub(crate) struct Arguments {
     into: Option<PathBuf>,
 }
 
-pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
+pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     let Some(id) = &arguments.release else {
         list(format);
-        return Outcome::Fine;
+        return Ok(Outcome::Fine);
     };
     if let Some(file) = arguments.into.as_deref().filter(|into| into.exists() && !into.is_dir()) {
-        return fail(format, format!("{} is no directory: --into takes one", file.printable()));
+        return Err(format!("{} is no directory: --into takes one", file.printable()).into());
     }
-    let into = match arguments.into.as_deref().map(std::path::absolute).transpose() {
-        Ok(into) => into,
-        Err(error) => return fail(format, error),
-    };
-    let announce = |release: &Release| {
+    let into = arguments.into.as_deref().map(std::path::absolute).transpose()?;
+    // The other pinned wheels are for this project's build and tests.
+    if cudnn_fetch::release(id).is_ok_and(|release| !release.is_cudnn()) {
+        return Err(format!("`{id}` is no release of cuDNN: `fetch` without a name lists those").into());
+    }
+    let announce = |Release { package, version, megabytes, .. }: &Release| {
         if format == Format::Text {
-            let Release { package, version, megabytes, .. } = release;
             outln!("{package} {version} ({megabytes} MB, downloaded unless it is in the cache)");
         }
     };
-    // The other pinned wheels are for this project's build and tests.
-    if cudnn_fetch::release(id).is_ok_and(|release| !release.is_cudnn()) {
-        return fail(format, format!("`{id}` is no release of cuDNN: `fetch` without a name lists those"));
-    }
-    match fetch_libraries(id, into.as_deref(), Network::Allowed, announce) {
-        Ok(dir) => {
-            match format {
-                Format::Json => {
-                    document(&json!({ "schema": SCHEMA, "id": id, "directory": dir.to_string_lossy() }));
-                }
-                Format::Text => {
-                    outln!("{}", dir.printable());
-                    outln!("To use it: {}", use_dir(&dir));
-                }
-            }
-            Outcome::Fine
-        }
-        Err(error) => fail(format, error),
-    }
+    let dir = fetch_libraries(id, into.as_deref(), Network::Allowed, announce)?;
+    format.report(
+        || json!({ "id": id, "directory": dir.to_string_lossy() }),
+        || outln!("{}\nTo use it: {}", dir.printable(), use_dir(&dir)),
+    );
+    Ok(Outcome::Fine)
 }
 
 /// The directory of a pinned release's libraries, in the cache or under `into`; fetched first if it is not there.
@@ -77,24 +64,14 @@ pub(super) fn fetch_libraries(
 
 fn list(format: Format) {
     let releases = || RELEASES.iter().filter(|release| release.is_cudnn());
-    match format {
-        Format::Json => {
-            let value = |release: &Release| {
-                json!({
-                    "id": release.id,
-                    "package": release.package,
-                    "version": release.version,
-                    "platform": release.platform,
-                    "megabytes": release.megabytes,
-                })
-            };
-            document(&json!({ "schema": SCHEMA, "releases": releases().map(value).collect::<Vec<Value>>() }));
-        }
-        Format::Text => {
+    let value = |Release { id, package, version, platform, megabytes, .. }: &Release| json!({ "id": id, "package": package, "version": version, "platform": platform, "megabytes": megabytes });
+    format.report(
+        || json!({ "releases": releases().map(value).collect::<Vec<Value>>() }),
+        || {
             for release in releases() {
                 let Release { id, package, version, megabytes, .. } = release;
                 outln!("{id:<26} {package} {version}, {megabytes} MB, for {}", release.machine());
             }
-        }
-    }
+        },
+    );
 }

@@ -1,24 +1,123 @@
-//! Findings as text, and the exit status that they give: for `check` and `frameworks`.
+//! Findings and their plan as text, and the exit status that they give: for `check`, `frameworks` and `fix`.
 
+use serde_json::{Value, json};
+
+use super::prose::Prose;
 use crate::check::{Finding, Severity};
 use crate::docs;
+use crate::fix::is_of_shell;
 use crate::output::{Outcome, labelled, outln};
+use crate::plan::{Advice, Plan};
+use crate::shell::doctor;
 
-pub(crate) fn print(findings: &[Finding]) {
-    for finding in findings {
-        let severity = finding.kind.severity;
-        outln!("");
-        labelled(severity.as_str(), severity.colour(), format_args!("[{}]: {}", finding.kind.code, finding.message));
-        for note in &finding.notes {
-            outln!("  = note: {note}");
+/// What is printed of findings, besides messages and help.
+pub(crate) struct Look<'a> {
+    /// Also the evidence, and where to read more.
+    pub(crate) is_verbose: bool,
+    pub(crate) prose: &'a Prose,
+}
+
+/// Prints each finding with what to do, then the plan.
+pub(crate) fn print(findings: &[Finding], plan: &Plan, look: &Look<'_>) {
+    let shorten = |text: &str| look.prose.shorten(text);
+    for (index, (finding, advice)) in findings.iter().zip(&plan.advice).enumerate() {
+        let (severity, code) = (finding.kind.severity, finding.kind.code);
+        if index == 0 || look.is_verbose {
+            outln!("");
         }
-        if let Some(help) = &finding.help {
-            outln!("  = help: {}", help.text);
-            for command in &help.commands {
-                outln!("          {command}");
+        labelled(severity.as_str(), severity.colour(), format_args!("[{code}]: {}", shorten(&finding.message)));
+        for note in finding.notes.iter().filter(|_| look.is_verbose) {
+            outln!("  = note: {}", shorten(note));
+        }
+        // Findings in a row with one help have it after the last.
+        let next = plan.advice.get(index + 1).filter(|_| !look.is_verbose);
+        let is_repeated = next.is_some_and(|next| next == advice);
+        if let Some(advice) = advice.as_ref().filter(|_| !is_repeated) {
+            outln!("  = help: {}", help(advice, look.prose));
+            advice.remaining.iter().for_each(|command| outln!("          {command}"));
+        }
+        if look.is_verbose {
+            outln!("  = read more: {}", docs::finding(code));
+        }
+    }
+    print_plan(plan, look.prose);
+}
+
+/// The text of a help. The commands of a step are in the plan, to which it refers.
+fn help(advice: &Advice, prose: &Prose) -> String {
+    let text = prose.shorten(&advice.text);
+    let Some((last, others)) = advice.steps.split_last() else { return text };
+    let steps = match others {
+        [] => format!("step {last}"),
+        others => {
+            let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+            format!("steps {} and {last}", others.join(", "))
+        }
+    };
+    let colon = if advice.remaining.is_empty() { "" } else { ":" };
+    format!("{} ({steps}){colon}", text.trim_end_matches(':'))
+}
+
+/// Where the evidence and the explanation of a code are, if they were not printed.
+pub(crate) fn print_hint<'a>(findings: impl IntoIterator<Item = &'a Finding>, look: &Look<'_>) {
+    let mut findings = findings.into_iter().peekable();
+    let Some(first) = findings.peek().filter(|_| !look.is_verbose) else { return };
+    let explain = format!("`{} facts {}` explains a code", doctor(), first.kind.code);
+    match findings.any(|finding| !finding.notes.is_empty()) {
+        true => outln!("\n--verbose shows the evidence; {explain}."),
+        false => outln!("\n{explain}."),
+    }
+}
+
+/// How many errors and warnings there are, and what removes them; `fix` is the command that executes the plan.
+pub(crate) fn summary(findings: &[Finding], plan: &Plan, fix: &str) -> Option<String> {
+    let count = |severity, name: &str| {
+        let count = findings.iter().filter(|finding| finding.kind.severity == severity).count();
+        let plural = if count == 1 { "" } else { "s" };
+        (count > 0).then(|| format!("{count} {name}{plural}"))
+    };
+    let counts: Vec<String> =
+        [count(Severity::Error, "error"), count(Severity::Warning, "warning")].into_iter().flatten().collect();
+    if counts.is_empty() {
+        return None;
+    }
+    let is_wrong = |finding: &&Finding| finding.kind.severity > Severity::Note;
+    let advice = || findings.iter().zip(&plan.advice).filter(|(finding, _)| is_wrong(finding));
+    let is_in_plan = |advice: &Option<Advice>| advice.as_ref().is_some_and(|advice| !advice.steps.is_empty());
+    let (all, planned) = (advice().count(), advice().filter(|(_, advice)| is_in_plan(advice)).count());
+    let part = if planned < all { format!(" (they fix {planned} of these {all})") } else { String::new() };
+    let what = if plan.steps.is_empty() {
+        "no command fixes this; follow the help above".to_owned()
+    } else if plan.steps.iter().all(|step| is_of_shell(&step.action)) {
+        format!("paste the commands above into the shell that starts your programs{part}")
+    } else {
+        format!("`{fix}` executes the steps above{part}")
+    };
+    Some(format!("{}: {what}", counts.join(", ")))
+}
+
+/// The findings for programs.
+pub(crate) fn value(findings: &[Finding], plan: &Plan) -> Vec<Value> {
+    let advice = plan.advice.iter().map(Option::as_ref);
+    findings.iter().zip(advice).map(|(finding, advice)| value_of(finding, advice)).collect()
+}
+
+/// The steps that remove the errors and warnings.
+pub(crate) fn print_plan(plan: &Plan, prose: &Prose) {
+    if plan.steps.is_empty() {
+        return;
+    }
+    outln!("\nTo fix this:");
+    // What prepares the installer stands in each step that needs it.
+    let mut printed: Vec<String> = Vec::new();
+    for (index, step) in plan.steps.iter().enumerate() {
+        outln!("  {}. {} ({})", index + 1, prose.shorten(&step.title), step.fixes.join(", "));
+        for command in step.commands() {
+            if !printed.contains(&command) {
+                outln!("       {command}");
+                printed.push(command);
             }
         }
-        outln!("  = read more: {}", docs::finding(finding.kind.code));
     }
 }
 
@@ -28,4 +127,18 @@ pub(crate) fn outcome<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Ou
         Some(Severity::Warning) => Outcome::Warnings,
         Some(Severity::Note) | None => Outcome::Fine,
     }
+}
+
+fn value_of(finding: &Finding, advice: Option<&Advice>) -> Value {
+    let kind = &finding.kind;
+    json!({
+        "code": kind.code,
+        "severity": kind.severity.as_str(),
+        "title": kind.title,
+        "message": finding.message,
+        "notes": finding.notes,
+        "help": advice.map(|advice| &advice.text),
+        "commands": advice.map_or(&[][..], |advice| &advice.commands),
+        "read_more": docs::finding(kind.code),
+    })
 }

@@ -1,21 +1,26 @@
 //! `frameworks`: what the frameworks of Python environments were built for, and which cuDNN each would load.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use comfy_table::Table;
-use cudnn_frameworks::{Comparison, Depth, Environment, Framework, Opened, PinState, Unlisted};
+use cudnn_frameworks::{
+    Comparison, Damaged, Depth, Environment, Framework, Opened, Pin, PinState, Unlisted, in_parallel, is_cudnn,
+    survey_to,
+};
 use cudnn_probe::Os;
 use serde_json::{Value, json};
 
-use super::findings;
-use crate::check::Finding;
-use crate::check::frameworks::{Judged, how, how_in_short, is_cudnn, judge, release, source};
+use super::findings::{self, Look};
+use super::prose::Prose;
+use crate::check::frameworks::{Judged, how, how_in_short, judge, release, source};
 use crate::check::machine::Machine;
 use crate::context::Context;
-use crate::dependency_report::with_canonical_dir;
+use crate::dependencies::with_canonical_dir;
 use crate::escape::Printable;
-use crate::output::{Format, Outcome, SCHEMA, document, fail, outln, remark};
+use crate::output::{CommandResult, Format, Outcome, outln, remark};
 use crate::subprocess::Patience;
 use crate::table::table;
 
@@ -27,51 +32,49 @@ pub(crate) struct Arguments {
     /// The roots of Python environments: virtual, conda, or `/usr`. Default: those that are active.
     #[arg(value_name = "DIR")]
     roots: Vec<PathBuf>,
+    /// Also print the evidence for each finding, and where to read more.
+    #[arg(long, short)]
+    verbose: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience, format: Format) -> Outcome {
+pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience, format: Format) -> CommandResult {
     let machine = Machine::detect(&context.host, patience);
-    let (roots, missing) = roots(&arguments.roots);
-    let error = (!missing.is_empty()).then(|| format!("no such directory: {}", missing.join(", ")));
-    if let Some(error) = error.as_ref().filter(|_| roots.is_empty()) {
-        return fail(format, error);
-    }
-    let environments = if roots.is_empty() {
-        Environment::active(&context.search)
+    let (roots, mut errors) = roots(&arguments.roots);
+    let host = &context.host;
+    let judged = |environment: &Environment| judge(Arc::new(survey_to(environment, host, DEPTH)), &machine, host);
+    let mut judged: Vec<Judged> = if arguments.roots.is_empty() {
+        in_parallel(&Environment::active(&context.search), judged)
     } else {
-        roots.iter().map(|root| Environment::at(root, &context.host)).collect()
+        in_parallel(&roots, |root| judged(&Environment::at(root, host)))
     };
-    let mut judged: Vec<Judged> =
-        environments.iter().map(|environment| judge(environment, &machine, &context.host, DEPTH)).collect();
-    let is_none = |judged: &&Judged| judged.survey.is_no_environment && !roots.is_empty();
-    let none: Vec<String> =
-        judged.iter().filter(is_none).map(|judged| judged.survey.environment.root.printable()).collect();
-    judged.retain(|judged| !is_none(&judged));
-    let none = (!none.is_empty())
-        .then(|| format!("no Python environment: {} (neither a Python nor a package is there)", none.join(", ")));
-    let errors: Vec<String> = error.into_iter().chain(none).collect();
+    judged.retain(|Judged { survey, .. }| {
+        let is_none = survey.is_no_environment && !roots.is_empty();
+        if is_none {
+            let root = survey.environment.root.printable();
+            errors.push(format!("no Python environment: {root} (neither a Python nor a package is there)"));
+        }
+        !is_none
+    });
     let error = (!errors.is_empty()).then(|| errors.join("; "));
     if let Some(error) = error.as_ref().filter(|_| judged.is_empty()) {
-        return fail(format, error);
+        return Err(error.as_str().into());
     }
-    match format {
-        Format::Json => {
-            let environments = judged.iter().map(value).collect::<Vec<Value>>();
-            document(&match &error {
-                Some(error) => json!({ "schema": SCHEMA, "environments": environments, "error": error }),
-                None => json!({ "schema": SCHEMA, "environments": environments }),
-            });
+    let keys = || {
+        let environments = judged.iter().map(value).collect::<Vec<Value>>();
+        match &error {
+            Some(error) => json!({ "environments": environments, "error": error }),
+            None => json!({ "environments": environments }),
         }
-        Format::Text => text(&judged),
-    }
+    };
+    format.report(keys, || text(&judged, arguments.verbose));
     if let Some(error) = error {
         remark(error);
-        return Outcome::Failed;
+        return Ok(Outcome::Failed);
     }
-    findings::outcome(judged.iter().flat_map(|judged| &judged.findings))
+    Ok(findings::outcome(judged.iter().flat_map(|judged| &judged.findings)))
 }
 
-/// The directories among these paths, each once, whatever its names; and the paths that are none.
+/// The directories among these paths, each once, whatever its names; and why the other paths are none.
 fn roots(paths: &[PathBuf]) -> (Vec<&PathBuf>, Vec<String>) {
     let (mut roots, mut missing, mut known) = (Vec::new(), Vec::new(), HashSet::new());
     for path in paths {
@@ -81,33 +84,31 @@ fn roots(paths: &[PathBuf]) -> (Vec<&PathBuf>, Vec<String>) {
                     roots.push(path);
                 }
             }
-            _ => missing.push(path.printable()),
+            _ => missing.push(format!("no such directory: {}", path.printable())),
         }
     }
     (roots, missing)
 }
 
-fn text(judged: &[Judged]) {
-    for (index, Judged { survey, findings: found }) in judged.iter().enumerate() {
+fn text(judged: &[Judged], is_verbose: bool) {
+    let look = Look { is_verbose, prose: &Prose::of_home() };
+    for (index, Judged { survey, findings: found, plan }) in judged.iter().enumerate() {
         if index > 0 {
             outln!("");
         }
         outln!("{}", survey.environment.root.printable());
-        if survey.frameworks.is_empty() {
-            outln!("  no framework was found here");
-        } else {
-            outln!("{}", framework_table(&survey.frameworks));
+        match survey.frameworks.as_slice() {
+            [] => outln!("  no framework was found here"),
+            frameworks => outln!("{}", framework_table(frameworks)),
         }
         for Unlisted { distribution, opens, .. } in &survey.unlisted {
             let name = format!("{} {}", distribution.name, distribution.version).printable();
-            let gets = opens
-                .cudnn
-                .first()
-                .map(|opened| format!(", and gets {}", with_canonical_dir(&opened.path).printable()));
-            outln!("  {name} uses cuDNN, too{}", gets.unwrap_or_default());
+            let gets = opens.cudnn.first().map(|opened| with_canonical_dir(&opened.path).printable());
+            outln!("  {name} uses cuDNN, too{}", gets.map_or(String::new(), |file| format!(", and gets {file}")));
         }
-        findings::print(found);
+        findings::print(found, plan, &look);
     }
+    findings::print_hint(judged.iter().flat_map(|judged| &judged.findings), &look);
     if judged.is_empty() {
         outln!("No Python environment was found. Name the root of one.");
     }
@@ -121,7 +122,8 @@ fn framework_table(frameworks: &[Framework]) -> Table {
         let is_cpu = built.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value);
         let gets = opens.cudnn.first();
         let version = opens.version();
-        let codes: Vec<String> = built.gpu_code.iter().flat_map(|code| &code.value).map(ToString::to_string).collect();
+        let is_of_windows =
+            || framework.os == Os::Windows && framework.kind.without_gpu_on_windows(&framework.version).is_some();
         table.add_row([
             format!("{} {}", framework.kind.name, framework.version).printable(),
             match (&built.rocm, &built.cuda) {
@@ -148,13 +150,11 @@ fn framework_table(frameworks: &[Framework]) -> Table {
                 (None, _) if opens.users.is_empty() => "?".into(),
                 (None, _) => "not found".into(),
             },
-            if built.compiles_at_run_time { "any (compiles)".into() } else { codes.join(" ") },
+            if built.compiles_at_run_time { "any (compiles)".into() } else { kernels_for(framework).join(" ") },
             match gets {
                 Some(opened) => format!("{} ({})", with_canonical_dir(&opened.path).printable(), how_in_short(opened)),
                 None if built.rocm.is_some() => "built for AMD's ROCm: does not use cuDNN".into(),
-                None if is_cpu && framework.os == Os::Windows && has_no_gpu_build(framework) => {
-                    "no build for Windows uses a GPU".into()
-                }
+                None if is_cpu && is_of_windows() => "no build for Windows uses a GPU".into(),
                 None if is_cpu => "built for the CPU: does not use cuDNN".into(),
                 None if opens.is_unexamined => "what it loads on Windows is not known".into(),
                 None => String::new(),
@@ -164,27 +164,36 @@ fn framework_table(frameworks: &[Framework]) -> Table {
     table
 }
 
-fn has_no_gpu_build(framework: &Framework) -> bool {
-    framework.kind.without_gpu_on_windows(&framework.version).is_some()
-}
-
 fn value(judged: &Judged) -> Value {
-    let Judged { survey, findings } = judged;
+    let Judged { survey, findings, plan } = judged;
     json!({
         "root": survey.environment.root.to_string_lossy(),
         "python": survey.environment.python.map(|(major, minor)| format!("{major}.{minor}")),
         "frameworks": survey.frameworks.iter().map(framework_value).collect::<Vec<Value>>(),
         "unlisted": survey.unlisted.iter().map(unlisted_value).collect::<Vec<Value>>(),
-        "findings": findings.iter().map(Finding::value).collect::<Vec<Value>>(),
+        "findings": findings::value(findings, plan),
+        "plan": plan.value(),
     })
 }
 
 fn framework_value(framework: &Framework) -> Value {
-    let built = &framework.built_for;
-    let opens = &framework.opens;
+    let Framework { kind, built_for: built, opens, .. } = framework;
+    let damaged = |all: &[Damaged]| {
+        let value = |damaged: &Damaged| json!({ "file": damaged.path.to_string_lossy(), "reason": damaged.reason });
+        all.iter().map(value).collect::<Vec<_>>()
+    };
+    let (missing_cudnn, missing): (Vec<&String>, Vec<&String>) = opens.missing.iter().partition(|name| is_cudnn(name));
+    let requires = |pin: &Pin| {
+        let installed = match &pin.state {
+            PinState::Met(version) | PinState::OtherVersion(version) => Some(version),
+            _ => None,
+        };
+        let is_met = matches!(pin.state, PinState::Met(_));
+        json!({ "requirement": pin.requirement, "extra": pin.extra, "met": is_met, "installed": installed })
+    };
     json!({
-        "id": framework.kind.id,
-        "name": framework.kind.name,
+        "id": kind.id,
+        "name": kind.name,
         "version": framework.version,
         "package": framework.distribution.name,
         "directory": framework.dir.as_ref().map(|dir| dir.to_string_lossy()),
@@ -201,47 +210,38 @@ fn framework_value(framework: &Framework) -> Value {
             "version": cudnn.value.to_string(),
             "source": source(&cudnn.source),
         })),
-        "kernels_for": built.gpu_code.iter().flat_map(|code| &code.value).map(ToString::to_string).collect::<Vec<_>>(),
+        "kernels_for": kernels_for(framework),
         "compiles_at_run_time": built.compiles_at_run_time,
         "needs_cudnn": !opens.needs_none,
         "is_unexamined": opens.is_unexamined,
         "loads": opens.cudnn.iter().map(opened_value).collect::<Vec<_>>(),
-        "missing": opens.missing.iter().filter(|name| !is_cudnn(name)).collect::<Vec<_>>(),
-        "missing_cudnn": opens.missing.iter().filter(|name| is_cudnn(name)).collect::<Vec<_>>(),
-        "damaged_cudnn": opens.damaged.iter().map(|damaged| json!({
-            "file": damaged.path.to_string_lossy(),
-            "reason": damaged.reason,
-        })).collect::<Vec<_>>(),
-        "damaged": opens.damaged_others.iter().map(|damaged| json!({
-            "file": damaged.path.to_string_lossy(),
-            "reason": damaged.reason,
-        })).collect::<Vec<_>>(),
-        "half_searched": opens.half_searched.iter().map(|dir| dir.to_string_lossy()).collect::<Vec<_>>(),
-        "requires": framework.pins.iter().map(|pin| json!({
-            "requirement": pin.requirement,
-            "extra": pin.extra,
-            "met": matches!(pin.state, PinState::Met(_)),
-            "installed": match &pin.state {
-                PinState::Met(version) | PinState::OtherVersion(version) => Some(version),
-                _ => None,
-            },
-        })).collect::<Vec<_>>(),
+        "missing": missing,
+        "missing_cudnn": missing_cudnn,
+        "damaged_cudnn": damaged(&opens.damaged),
+        "damaged": damaged(&opens.damaged_others),
+        "half_searched": texts(&opens.half_searched),
+        "requires": framework.pins.iter().map(requires).collect::<Vec<_>>(),
     })
+}
+
+fn kernels_for(framework: &Framework) -> Vec<String> {
+    framework.built_for.gpu_code.iter().flat_map(|code| &code.value).map(ToString::to_string).collect()
+}
+
+fn texts(paths: &[PathBuf]) -> Vec<Cow<'_, str>> {
+    paths.iter().map(|path| path.to_string_lossy()).collect()
 }
 
 fn opened_value(opened: &Opened) -> Value {
-    json!({
-        "file": opened.path.to_string_lossy(),
-        "version": opened.version.map(|version| version.to_string()),
-        "rule": how(opened),
-    })
+    let version = opened.version.map(|version| version.to_string());
+    json!({ "file": opened.path.to_string_lossy(), "version": version, "rule": how(opened) })
 }
 
-fn unlisted_value(unlisted: &Unlisted) -> Value {
+fn unlisted_value(Unlisted { distribution, opens, .. }: &Unlisted) -> Value {
     json!({
-        "package": unlisted.distribution.name,
-        "version": unlisted.distribution.version,
-        "libraries": unlisted.opens.users.iter().map(|user| user.to_string_lossy()).collect::<Vec<_>>(),
-        "loads": unlisted.opens.cudnn.iter().map(opened_value).collect::<Vec<_>>(),
+        "package": distribution.name,
+        "version": distribution.version,
+        "libraries": texts(&opens.users),
+        "loads": opens.cudnn.iter().map(opened_value).collect::<Vec<_>>(),
     })
 }

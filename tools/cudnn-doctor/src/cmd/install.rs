@@ -7,15 +7,16 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::drop_in::change::{self, Change, Done};
+use crate::drop_in::command::Command;
 use crate::drop_in::standing::{Layers, Shim, Standing};
-use crate::drop_in::target::{self, Command, Named};
-use crate::drop_in::{KEPT, Refusal, VERSION, source};
+use crate::drop_in::target::{self, Named};
+use crate::drop_in::{KEPT, VERSION, source};
 use crate::escape::Printable;
-use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
+use crate::output::{CommandResult, Format, Outcome, outln};
 
-/// The directory of cuDNN that a command is about.
+/// The directory of cuDNN that a command is about. These are the options of `uninstall`.
 #[derive(clap::Args)]
-struct Where {
+pub(crate) struct Place {
     /// A directory of cuDNN, or the root of what has one, such as an environment. Default: the active environment.
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -24,7 +25,7 @@ struct Where {
     python: Option<PathBuf>,
 }
 
-impl Where {
+impl Place {
     fn named(&self) -> Named<'_> {
         match (&self.dir, &self.python) {
             (Some(dir), _) => Named::Dir(dir),
@@ -38,52 +39,62 @@ impl Where {
 #[derive(clap::Args)]
 pub(crate) struct InstallArguments {
     #[command(flatten)]
-    place: Where,
+    place: Place,
     /// The directory with the drop-in. Default: what came with this cudnn-doctor.
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
 }
 
-/// The options of `uninstall`.
-#[derive(clap::Args)]
-pub(crate) struct UninstallArguments {
-    #[command(flatten)]
-    place: Where,
+pub(crate) fn install(arguments: &InstallArguments, context: &Context, format: Format) -> CommandResult {
+    let command = Command::Install { from: arguments.from.as_deref() };
+    let dir = target::find(arguments.place.named(), command, context)?;
+    let source = source::find(arguments.from.as_deref())?;
+    let Done { change, standing } = &change::install(&dir, &source, &context.host)?;
+    format.report(
+        || value(*change, standing, &dir),
+        || {
+            let cudnn = standing.title(&dir);
+            match change {
+                Change::None => outln!("The drop-in {VERSION} is already in front of {cudnn}."),
+                Change::Updated => outln!("The drop-in {VERSION} is in front of {cudnn}, in place of another drop-in."),
+                _ => outln!("The drop-in {VERSION} is in front of {cudnn}."),
+            }
+            outln!("NVIDIA's {} is beside it, as {KEPT}.", Library::Shim);
+            if standing.layers != Layers::Ours {
+                outln!("Without layers: the drop-in came without their library.");
+            }
+            outln!("To take the drop-in away: {}", Command::Uninstall.command(&dir));
+            let again = command.command(&dir);
+            outln!("When cuDNN is upgraded, its installer takes it away too: then run {again} again.");
+        },
+    );
+    Ok(Outcome::Fine)
 }
 
-pub(crate) fn install(arguments: &InstallArguments, context: &Context, format: Format) -> Outcome {
-    let from = arguments.from.as_deref();
-    let done = target::find(arguments.place.named(), Command::Install { from }, context).and_then(|dir| {
-        let source = source::find(from)?;
-        Ok((change::install(&dir, &source, &context.host)?, dir))
-    });
-    answer(done, format, |done, dir| installed(done, dir, from))
+pub(crate) fn uninstall(place: &Place, context: &Context, format: Format) -> CommandResult {
+    let dir = target::find(place.named(), Command::Uninstall, context)?;
+    let Done { change, standing } = &change::uninstall(&dir, &context.host)?;
+    format.report(
+        || value(*change, standing, &dir),
+        || {
+            let (cudnn, shim) = (standing.title(&dir), Library::Shim);
+            match change {
+                Change::None => outln!("The drop-in is not in front of {cudnn}; nothing is left of it."),
+                Change::Cleaned if standing.shim == Shim::Missing => {
+                    outln!("What the drop-in has left in {} is gone.", dir.printable());
+                }
+                Change::Cleaned => {
+                    outln!("NVIDIA's {shim} was in front of {cudnn} already; what the drop-in has left is gone.");
+                }
+                _ => outln!("NVIDIA's {shim} is in front of {cudnn} again."),
+            }
+        },
+    );
+    Ok(Outcome::Fine)
 }
 
-pub(crate) fn uninstall(arguments: &UninstallArguments, context: &Context, format: Format) -> Outcome {
-    let done = target::find(arguments.place.named(), Command::Uninstall, context)
-        .and_then(|dir| Ok((change::uninstall(&dir, &context.host)?, dir)));
-    answer(done, format, uninstalled)
-}
-
-fn answer(done: Result<(Done, PathBuf), Refusal>, format: Format, text: impl Fn(&Done, &Path)) -> Outcome {
-    match (done, format) {
-        (Err(refusal), format) => fail(format, refusal),
-        (Ok((done, dir)), Format::Json) => {
-            document(&value(&done, &dir));
-            Outcome::Fine
-        }
-        (Ok((done, dir)), Format::Text) => {
-            text(&done, &dir);
-            Outcome::Fine
-        }
-    }
-}
-
-fn value(done: &Done, dir: &Path) -> Value {
-    let Done { change, standing } = done;
+fn value(change: Change, standing: &Standing, dir: &Path) -> Value {
     json!({
-        "schema": SCHEMA,
         "directory": dir.to_string_lossy(),
         "change": match change {
             Change::None => "none",
@@ -100,42 +111,4 @@ fn value(done: &Done, dir: &Path) -> Value {
         "version": standing.version().map(|version| version.to_string()),
         "layers": standing.layers == Layers::Ours,
     })
-}
-
-/// `cuDNN 9.19.0 in DIR`.
-fn cudnn(standing: &Standing, dir: &Path) -> String {
-    let version = standing.version().map_or(String::new(), |version| format!(" {version}"));
-    format!("cuDNN{version} in {}", dir.printable())
-}
-
-fn installed(done: &Done, dir: &Path, from: Option<&Path>) {
-    let Done { change, standing } = done;
-    let cudnn = cudnn(standing, dir);
-    match change {
-        Change::None => outln!("The drop-in {VERSION} is already in front of {cudnn}."),
-        Change::Updated => outln!("The drop-in {VERSION} is in front of {cudnn}, in place of another drop-in."),
-        _ => outln!("The drop-in {VERSION} is in front of {cudnn}."),
-    }
-    outln!("NVIDIA's {} is beside it, as {KEPT}.", Library::Shim);
-    if standing.layers != Layers::Ours {
-        outln!("Without layers: the drop-in came without their library.");
-    }
-    outln!("To take the drop-in away: {}", Command::Uninstall.line(dir));
-    let again = Command::Install { from }.line(dir);
-    outln!("When cuDNN is upgraded, its installer takes it away too: then run {again} again.");
-}
-
-fn uninstalled(done: &Done, dir: &Path) {
-    let Done { change, standing } = done;
-    let cudnn = cudnn(standing, dir);
-    match change {
-        Change::None => outln!("The drop-in is not in front of {cudnn}; nothing is left of it."),
-        Change::Cleaned if standing.shim == Shim::Missing => {
-            outln!("What the drop-in has left in {} is gone.", dir.printable())
-        }
-        Change::Cleaned => {
-            outln!("NVIDIA's {} was in front of {cudnn} already; what the drop-in has left is gone.", Library::Shim)
-        }
-        _ => outln!("NVIDIA's {} is in front of {cudnn} again.", Library::Shim),
-    }
 }

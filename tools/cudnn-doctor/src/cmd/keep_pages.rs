@@ -15,7 +15,7 @@ use crate::shell::set_variable;
 pub(crate) struct Kept {
     list: PageList,
     file: PathBuf,
-    /// No variable has to name the file.
+    /// Programs find the file without a variable.
     is_found: bool,
 }
 
@@ -28,18 +28,20 @@ pub(crate) fn keep(process: Option<u32>, to: Option<&Path>) -> Result<Kept, Stri
     let list = PageList::of_process(process.unwrap_or_else(std::process::id)).map_err(|error| error.to_string())?;
     let list = if process.is_some() && to.is_none() { list } else { list.for_all_programs() };
     if let Some(file) = to {
-        write_pages(file, &list.encode()).map_err(|problem| problem.what().to_string())?;
+        write_pages(file, &list.encode()).map_err(|problem| problem.what().to_string().printable())?;
         return Ok(Kept { list, file: file.to_owned(), is_found: false });
     }
-    let (settings, problems) = Settings::from_environment();
+    let (settings, mut problems) = Settings::from_environment();
     let (store, more) = Store::open(&settings);
-    let kept = store.put_pages(&list.file_name(), &list.encode()).map_err(|problem| problem.what().to_string())?;
-    let Some(file) = kept else {
-        // The store names the problem of the directory last.
-        let reason = problems.iter().chain(&more).last().map(|problem| problem.what().to_string());
-        return Err(reason.unwrap_or_else(|| "there is no directory of plans".into()));
-    };
-    Ok(Kept { list, file, is_found: true })
+    problems.extend(more);
+    match store.put_pages(&list.file_name(), &list.encode()) {
+        Ok(Some(file)) => return Ok(Kept { list, file, is_found: true }),
+        Ok(None) => {}
+        Err(problem) => problems.push(problem),
+    }
+    // The store names the problem of the directory last.
+    let reason = problems.last().map(|problem| problem.what().to_string().printable());
+    Err(reason.unwrap_or_else(|| "there is no directory of plans".into()))
 }
 
 impl Kept {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::drop_in::source;
-use crate::output::{Format, Outcome, SCHEMA, document, outln};
+use crate::output::{CommandResult, Format, Outcome, outln};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -26,18 +26,15 @@ pub(super) struct Answer {
     pub(super) file: Result<PathBuf, String>,
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> Outcome {
+pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> CommandResult {
     let of_drop_in = || Some(source::find(None).ok()?.file.parent()?.to_owned());
     let of_doctor = || Some(std::env::current_exe().ok()?.parent()?.to_owned());
     let beside = arguments.beside.clone().or_else(of_drop_in).or_else(of_doctor);
     let dirs = layer_dirs(&context.host, beside.as_deref());
     let answers: Vec<Answer> = requested_layers(&context.host, beside.as_deref()).into_iter().map(judge).collect();
     let available = available_layers(&dirs);
-    match format {
-        Format::Json => document(&value(&answers, &dirs, &available)),
-        Format::Text => text(&answers, &dirs, &available),
-    }
-    if answers.iter().all(|answer| answer.file.is_ok()) { Outcome::Fine } else { Outcome::Errors }
+    format.report(|| value(&answers, &dirs, &available), || text(&answers, &dirs, &available));
+    Ok(if answers.iter().all(|answer| answer.file.is_ok()) { Outcome::Fine } else { Outcome::Errors })
 }
 
 pub(super) fn judge(RequestedLayer { name, files, .. }: RequestedLayer) -> Answer {
@@ -68,15 +65,17 @@ fn refusal(name: &str, file: &Path) -> Option<String> {
 }
 
 fn value(answers: &[Answer], dirs: &[PathBuf], available: &[(String, PathBuf)]) -> Value {
+    let requested = |Answer { name, file }: &Answer| {
+        let (file, problem) = (file.as_ref().map(|file| file.to_string_lossy()).ok(), file.as_ref().err());
+        json!({ "name": name, "file": file, "problem": problem })
+    };
     json!({
-        "schema": SCHEMA,
-        "requested": answers.iter().map(|Answer { name, file }| json!({
+        "requested": answers.iter().map(requested).collect::<Vec<_>>(),
+        "dirs": dirs.iter().map(|dir| dir.to_string_lossy()).collect::<Vec<_>>(),
+        "available": available.iter().map(|(name, file)| json!({
             "name": name,
-            "file": file.as_ref().ok(),
-            "problem": file.as_ref().err(),
+            "file": file.to_string_lossy(),
         })).collect::<Vec<_>>(),
-        "dirs": dirs,
-        "available": available.iter().map(|(name, file)| json!({ "name": name, "file": file })).collect::<Vec<_>>(),
     })
 }
 

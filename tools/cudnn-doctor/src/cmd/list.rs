@@ -3,19 +3,23 @@
 use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
+use cudnn_frameworks::in_parallel;
+use cudnn_frameworks::installation::{InstallationReport, Installed, LibraryReport, Package};
+use cudnn_probe::internal::UnderRoot;
 use cudnn_probe::{
-    Architecture, Candidate, DIR_VARIABLE, Installation, InstallationReport, Installed, Library, LibraryReport, Origin,
-    Os, Package, ProbeError, Requirements, UnderRoot, check_dir, gpu_code,
+    Candidate, DIR_VARIABLE, Installation, Library, Origin, ProbeError, RejectedCandidate, Requirements, Selection,
+    check_dir, gpu_code,
 };
 use serde_json::{Value, json};
 
-use crate::check::Help;
-use crate::check::fix_commands::{denied_dir, reinstall};
 use crate::check::installation::{repair, unusable_parts};
+use crate::check::remedies::{denied_dir, reinstall};
 use crate::context::Context;
 use crate::cudnn_file::drop_in_before;
 use crate::escape::Printable;
-use crate::output::{Format, Outcome, SCHEMA, document, labelled, outln, remark};
+use crate::output::{CommandResult, Format, Outcome, labelled, outln, remark};
+use crate::plan::advice_of;
+use crate::remedy::Remedy;
 use crate::shell::{doctor, use_dir};
 use crate::shim_release::conflict;
 use crate::table::table;
@@ -36,198 +40,9 @@ pub(crate) struct Arguments {
 struct Row {
     installed: Installed,
     is_used: bool,
+    problems: Vec<Problem>,
     /// With `--deep`: for each library, the compute capabilities that its kernels were compiled for.
     gpu_targets: Option<Vec<Vec<String>>>,
-}
-
-pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> Outcome {
-    let selected = context.selected();
-    let is_used = |installed: &Installed| selected.as_ref().is_some_and(|one| one.dir == installed.report.dir);
-    let (mut further, mut unsearched) = (Vec::new(), Vec::new());
-    for root in &arguments.roots {
-        let UnderRoot { candidates, unsearched: left_out, .. } = context.search.look_under_root(root);
-        further.extend(candidates);
-        unsearched.extend(left_out);
-    }
-    let rows: Vec<Row> = context
-        .inventory_with(further)
-        .into_iter()
-        .map(|installed| Row {
-            is_used: is_used(&installed),
-            gpu_targets: arguments.deep.then(|| gpu_targets(&installed)),
-            installed,
-        })
-        .collect();
-    let missing: Vec<String> =
-        arguments.roots.iter().filter(|root| !root.exists()).map(|root| root.printable()).collect();
-    let error = (!missing.is_empty()).then(|| format!("no such directory: {}", missing.join(", ")));
-    match format {
-        Format::Json => {
-            let mut list = json!({
-                "schema": SCHEMA,
-                "installations": rows.iter().map(value).collect::<Vec<Value>>(),
-                "unsearched": unsearched.iter().take(MAX_UNSEARCHED).map(|dir| dir.to_string_lossy()).collect::<Vec<_>>(),
-            });
-            if let (Some(error), Some(list)) = (&error, list.as_object_mut()) {
-                list.insert("error".to_owned(), json!(error));
-            }
-            document(&list);
-        }
-        Format::Text => {
-            text(&rows, selected.as_ref(), &arguments.roots, context);
-            if let Some(text) = left_out(&unsearched) {
-                outln!("\n{text}");
-            }
-        }
-    }
-    if let Some(error) = error {
-        remark(error);
-        return Outcome::Failed;
-    }
-    // Problems of the other installations do not concern programs that load this one.
-    match rows.iter().find(|row| row.is_used) {
-        Some(row) if problems(&row.installed).is_empty() => Outcome::Fine,
-        _ => Outcome::Errors,
-    }
-}
-
-/// The most directories in the JSON document that were not searched.
-const MAX_UNSEARCHED: usize = 100;
-
-/// What the limits of the search below the roots have left out.
-fn left_out(unsearched: &[PathBuf]) -> Option<String> {
-    let first = unsearched.first()?.printable();
-    let others = match unsearched.len() - 1 {
-        0 => String::new(),
-        1 => " and 1 other directory".to_owned(),
-        others => format!(" and {others} other directories"),
-    };
-    Some(format!(
-        "Not searched, because the tree is too deep or too large, or cannot be read: {first}{others}. To search one of \
-         them, name it: `{} list DIR`.",
-        doctor()
-    ))
-}
-
-fn gpu_targets(installed: &Installed) -> Vec<Vec<String>> {
-    let targets =
-        |part: &LibraryReport| gpu_code(&part.path).unwrap_or_default().iter().map(ToString::to_string).collect();
-    installed.report.libraries.iter().map(targets).collect()
-}
-
-fn text(rows: &[Row], selected: Option<&Installation>, roots: &[PathBuf], context: &Context) {
-    let rejected = context.select(&Requirements::default()).rejected;
-    let mut denied: Vec<PathBuf> = rejected.iter().filter_map(denied_dir).collect();
-    denied.dedup();
-    for dir in &denied {
-        let text = format!(": {} cannot be read: permission denied", dir.printable());
-        labelled("error", AnsiColor::Red, text);
-    }
-    if rows.is_empty() && !denied.is_empty() {
-        outln!("No cuDNN that this user can read was found. `{} check` shows how to fix that.", doctor());
-        return;
-    }
-    if rows.is_empty() {
-        outln!("No cuDNN was found. `{} check` shows where the search looked and what to install.", doctor());
-        if !roots.is_empty() {
-            outln!(
-                "Name the root of an environment, of a CUDA toolkit or of an unpacked archive, or a library directory."
-            );
-        }
-        return;
-    }
-    let mut table = table(["", "cuDNN", "CUDA", "platform", "variant", "package", "directory"]);
-    for Row { installed, is_used, .. } in rows {
-        let report = &installed.report;
-        let packages: Vec<String> = packages(report).map(|package| package.to_string().printable()).collect();
-        let package = if packages.is_empty() { "-".into() } else { packages.join(", ") };
-        table.add_row([
-            if *is_used { "->" } else { "" }.to_owned(),
-            report.version.map_or(format!("{}?", report.major), |version| version.to_string()),
-            report.cuda().unwrap_or("?".into()),
-            platform(report),
-            if report.major == 9 { report.variant.to_string() } else { "not cuDNN 9".into() },
-            package,
-            report.dir.printable(),
-        ]);
-    }
-    outln!("{table}");
-    for row in rows {
-        details(row);
-    }
-    let usable = |row: &&Row| {
-        let report = &row.installed.report;
-        let is_for_this_machine = report.os == Os::HOST && report.architecture == Some(Architecture::HOST);
-        let candidate = Candidate::new(&report.dir, Origin::Explicit);
-        let is_usable = || check_dir(&candidate, &Requirements::default()).is_ok();
-        report.major == 9 && is_for_this_machine && problems(&row.installed).is_empty() && is_usable()
-    };
-    match (selected, rows.iter().find(usable)) {
-        (Some(selected), _) => {
-            let origin = selected.origin.to_string().printable();
-            match context.starter_of(&selected.dir) {
-                Some(tool) => {
-                    outln!("\nThe loader uses the marked one in programs that {tool} starts (found: {origin}).")
-                }
-                None => outln!("\nThe loader uses the marked one (found: {origin})."),
-            }
-        }
-        (None, Some(usable)) => {
-            let reason = if context.search.explicit_candidate().is_some() {
-                format!("{DIR_VARIABLE} names another directory")
-            } else {
-                "its search does not look there".to_owned()
-            };
-            outln!("\nThe loader uses none of them, because {reason}. To use one:");
-            outln!("  {}", use_dir(&usable.installed.report.dir));
-        }
-        (None, None) => outln!("\nThe loader can use none of them: `{} check` shows how to fix that.", doctor()),
-    }
-}
-
-/// `Linux x86-64`, `Linux aarch64, server (SBSA)`.
-fn platform(report: &InstallationReport) -> String {
-    let Some(architecture) = report.architecture else { return String::new() };
-    let arm = report.arm_variant.map_or(String::new(), |variant| format!(", {variant}"));
-    format!("{} {architecture}{arm}", report.os)
-}
-
-fn details(Row { installed, gpu_targets, .. }: &Row) {
-    let report = &installed.report;
-    outln!("\n{}", report.dir.printable());
-    for Candidate { dir, origin, .. } in &installed.found_via {
-        let origin = origin.to_string();
-        let origin = origin.printable();
-        if *dir == report.dir {
-            outln!("  found: {origin}");
-        } else {
-            outln!("  found: {origin}, as {}", dir.printable());
-        }
-    }
-    if let Some(version) = drop_in_before(report) {
-        outln!("  in front of it: the drop-in {version}");
-    }
-    if !report.other_packages.is_empty() {
-        let names: Vec<String> = packages(report).map(|package| package.to_string().printable()).collect();
-        outln!("  installed over each other: {}; `{} check` shows how to fix that", names.join(", "), doctor());
-    }
-    for Problem { library, message, help } in problems(installed) {
-        labelled("  error", AnsiColor::Red, format_args!(": {library} {}", message.printable()));
-        if let Some(help) = help {
-            outln!("    = help: {}", help.text);
-            for command in &help.commands {
-                outln!("            {command}");
-            }
-        }
-    }
-    if !report.missing.is_empty() {
-        let names: Vec<&str> = report.missing.iter().map(|library| library.name_on(report.os)).collect();
-        outln!("  missing: {}", names.join(", "));
-    }
-    let targets = gpu_targets.iter().flatten();
-    for (part, targets) in report.libraries.iter().zip(targets).filter(|(_, targets)| !targets.is_empty()) {
-        outln!("  kernels in {}: {}", part.library.name_on(report.os), targets.join(" "));
-    }
 }
 
 /// A problem with one library of an installation.
@@ -235,7 +50,68 @@ struct Problem {
     /// The name of the file.
     library: String,
     message: String,
-    help: Option<Help>,
+    help: Option<Remedy>,
+}
+
+/// The most directories in the JSON document that were not searched.
+const MAX_UNSEARCHED: usize = 100;
+
+pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> CommandResult {
+    let Selection { installation: selected, rejected, .. } = context.select(&Requirements::default());
+    let search = &context.search;
+    let below = in_parallel(&arguments.roots, |root| search.look_under_root(root));
+    let (mut further, mut unsearched) = (Vec::new(), Vec::new());
+    for UnderRoot { candidates, unsearched: left_out, .. } in below {
+        further.extend(candidates);
+        unsearched.extend(left_out);
+    }
+    let all = context.inventory_with(further);
+    let details = in_parallel(&all, |installed| (problems(installed), arguments.deep.then(|| gpu_targets(installed))));
+    let row = |(installed, (problems, gpu_targets)): (Installed, _)| Row {
+        is_used: selected.as_ref().is_some_and(|one| one.dir == installed.report.dir),
+        installed,
+        problems,
+        gpu_targets,
+    };
+    let rows: Vec<Row> = all.into_iter().zip(details).map(row).collect();
+    let missing = arguments.roots.iter().filter(|root| !root.exists()).map(|root| root.printable());
+    let missing: Vec<String> = missing.collect();
+    let error = (!missing.is_empty()).then(|| format!("no such directory: {}", missing.join(", ")));
+    let keys = || {
+        let mut keys = json!({
+            "installations": rows.iter().map(value).collect::<Vec<Value>>(),
+            "unsearched": unsearched.iter().take(MAX_UNSEARCHED).map(|dir| dir.to_string_lossy()).collect::<Vec<_>>(),
+        });
+        if let (Some(error), Some(keys)) = (&error, keys.as_object_mut()) {
+            keys.insert("error".to_owned(), json!(error));
+        }
+        keys
+    };
+    format.report(keys, || {
+        text(&rows, selected.as_ref(), &rejected, context);
+        if let Some(first) = unsearched.first() {
+            let more = match unsearched.len() - 1 {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let (first, doctor) = (first.printable(), doctor());
+            outln!("\nNot searched, because too deep, too large, or not readable: {first}{more}.");
+            outln!("To search one of them, name it: `{doctor} list DIR`.");
+        }
+    });
+    if let Some(error) = error {
+        remark(error);
+        return Ok(Outcome::Failed);
+    }
+    // Problems of the other installations do not concern programs that load this one.
+    let is_fine = rows.iter().any(|row| row.is_used && row.problems.is_empty());
+    Ok(if is_fine { Outcome::Fine } else { Outcome::Errors })
+}
+
+fn gpu_targets(installed: &Installed) -> Vec<Vec<String>> {
+    let targets =
+        |part: &LibraryReport| gpu_code(&part.path).unwrap_or_default().iter().map(ToString::to_string).collect();
+    installed.report.libraries.iter().map(targets).collect()
 }
 
 fn problems(installed: &Installed) -> Vec<Problem> {
@@ -256,9 +132,102 @@ fn problems(installed: &Installed) -> Vec<Problem> {
     unusable.chain(conflicts.iter().map(|(part, error)| problem(part, error))).chain(shim).collect()
 }
 
+fn text(rows: &[Row], selected: Option<&Installation>, rejected: &[RejectedCandidate], context: &Context) {
+    let mut denied: Vec<PathBuf> = rejected.iter().filter_map(denied_dir).collect();
+    denied.dedup();
+    for dir in &denied {
+        let text = format!(": {} cannot be read: permission denied", dir.printable());
+        labelled("error", AnsiColor::Red, text);
+    }
+    let doctor = doctor();
+    if rows.is_empty() {
+        match denied.is_empty() {
+            true => outln!("No cuDNN was found. `{doctor} check` shows where the search looked and what to install."),
+            false => outln!("No cuDNN that this user can read was found. `{doctor} check` shows how to fix that."),
+        }
+        return;
+    }
+    let mut table = table(["", "cuDNN", "CUDA", "platform", "variant", "package", "directory"]);
+    for Row { installed, is_used, .. } in rows {
+        let report = &installed.report;
+        let names = names_of_packages(report);
+        table.add_row([
+            if *is_used { "->" } else { "" }.to_owned(),
+            report.version.map_or(format!("{}?", report.major), |version| version.to_string()),
+            report.cuda().unwrap_or("?".into()),
+            platform(report),
+            if report.major == 9 { report.variant.to_string() } else { "not cuDNN 9".into() },
+            if names.is_empty() { "-".into() } else { names },
+            report.dir.printable(),
+        ]);
+    }
+    outln!("{table}");
+    rows.iter().for_each(details);
+    let usable = rows.iter().find(|row| {
+        let candidate = Candidate::new(&row.installed.report.dir, Origin::Explicit);
+        row.problems.is_empty() && check_dir(&candidate, &Requirements::default()).is_ok()
+    });
+    match (selected, usable) {
+        (Some(selected), _) => {
+            let starter = context.starter_of(&selected.dir);
+            let programs = starter.map_or(String::new(), |tool| format!(" in programs that {tool} starts"));
+            let origin = selected.origin.to_string().printable();
+            outln!("\nThe loader uses the marked one{programs} (found: {origin}).");
+        }
+        (None, Some(usable)) => {
+            let reason = match context.search.explicit_candidate() {
+                Some(_) => format!("{DIR_VARIABLE} names another directory"),
+                None => "its search does not look there".to_owned(),
+            };
+            outln!("\nThe loader uses none of them, because {reason}. To use one:");
+            outln!("  {}", use_dir(&usable.installed.report.dir));
+        }
+        (None, None) => outln!("\nThe loader can use none of them: `{doctor} check` shows how to fix that."),
+    }
+}
+
+/// `Linux x86-64`, `Linux aarch64, server (SBSA)`.
+fn platform(report: &InstallationReport) -> String {
+    let Some(architecture) = report.architecture else { return String::new() };
+    let arm = report.arm_variant.map_or(String::new(), |variant| format!(", {variant}"));
+    format!("{} {architecture}{arm}", report.os)
+}
+
+fn details(Row { installed, problems, gpu_targets, .. }: &Row) {
+    let report = &installed.report;
+    outln!("\n{}", report.dir.printable());
+    for Candidate { dir, origin, .. } in &installed.found_via {
+        let name = if *dir == report.dir { String::new() } else { format!(", as {}", dir.printable()) };
+        outln!("  found: {}{name}", origin.to_string().printable());
+    }
+    if let Some(version) = drop_in_before(report) {
+        outln!("  in front of it: the drop-in {version}");
+    }
+    if !report.other_packages.is_empty() {
+        let names = names_of_packages(report);
+        outln!("  installed over each other: {names}; `{} check` shows how to fix that", doctor());
+    }
+    for Problem { library, message, help } in problems {
+        labelled("  error", AnsiColor::Red, format_args!(": {library} {}", message.printable()));
+        if let Some(advice) = help.as_ref().map(advice_of) {
+            outln!("    = help: {}", advice.text);
+            advice.commands.iter().for_each(|command| outln!("            {command}"));
+        }
+    }
+    if !report.missing.is_empty() {
+        let names: Vec<&str> = report.missing.iter().map(|library| library.name_on(report.os)).collect();
+        outln!("  missing: {}", names.join(", "));
+    }
+    let targets = gpu_targets.iter().flatten();
+    for (part, targets) in report.libraries.iter().zip(targets).filter(|(_, targets)| !targets.is_empty()) {
+        outln!("  kernels in {}: {}", part.library.name_on(report.os), targets.join(" "));
+    }
+}
+
 /// All packages that own the files.
-fn packages(report: &InstallationReport) -> impl Iterator<Item = &Package> {
-    report.package.iter().chain(&report.other_packages)
+fn names_of_packages(report: &InstallationReport) -> String {
+    let packages = report.package.iter().chain(&report.other_packages);
+    packages.map(|package| package.to_string().printable()).collect::<Vec<_>>().join(", ")
 }
 
 fn package_value(package: &Package) -> Value {
@@ -300,12 +269,15 @@ fn value(row: &Row) -> Value {
         "drop_in": drop_in_before(report),
         "libraries": libraries.collect::<Vec<_>>(),
         "missing": report.missing.iter().map(|library| library.name_on(report.os)).collect::<Vec<_>>(),
-        "problems": problems(&row.installed).iter().map(|problem| json!({
-            "name": problem.library,
-            "message": problem.message,
-            "help": problem.help.as_ref().map(|help| &help.text),
-            "commands": problem.help.as_ref().map_or(&[][..], |help| &help.commands),
-        })).collect::<Vec<_>>(),
+        "problems": row.problems.iter().map(|problem| {
+            let advice = problem.help.as_ref().map(advice_of);
+            json!({
+                "name": problem.library,
+                "message": problem.message,
+                "help": advice.as_ref().map(|advice| &advice.text),
+                "commands": advice.as_ref().map_or(&[][..], |advice| &advice.commands),
+            })
+        }).collect::<Vec<_>>(),
         "evidence": report.evidence.iter().map(|evidence| json!({
             "value": evidence.value,
             "source": evidence.source,

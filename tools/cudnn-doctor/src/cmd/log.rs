@@ -1,17 +1,18 @@
 //! `log`: summarizes a log that cuDNN has written, and explains its first error. The file is read as a stream, so that
 //! its length does not matter.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use cudnn_loader::logging::{Entry, Severity, parse};
+use cudnn_loader::logging::{Entry, Reason, Severity, parse};
+use cudnn_os::files::{open_without_waiting, skip_hole};
 use serde_json::{Value, json};
 
 use crate::escape::Printable;
-use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
-use crate::platform::{open_without_waiting, skip_hole};
+use crate::output::{CommandResult, Format, Outcome, count, outln};
 
 /// Longer lines are split, in bytes.
 const MAX_LINE_LEN: u64 = 64 << 10;
@@ -39,20 +40,15 @@ pub(crate) struct Arguments {
     file: PathBuf,
 }
 
-pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
-    let summary = match Summary::read(&arguments.file) {
-        Ok(summary) => summary,
-        Err(error) => return fail(format, format!("cannot read {}: {error}", arguments.file.printable())),
-    };
-    match format {
-        Format::Json => document(&summary.value()),
-        Format::Text => summary.text(),
-    }
-    match (summary.error_count, summary.warnings) {
+pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
+    let summary = Summary::read(&arguments.file)
+        .map_err(|error| format!("cannot read {}: {error}", arguments.file.printable()))?;
+    format.report(|| summary.value(), || summary.text());
+    Ok(match (summary.error_count, summary.warnings) {
         (0, 0) => Outcome::Fine,
         (0, _) => Outcome::Warnings,
         _ => Outcome::Errors,
-    }
+    })
 }
 
 #[derive(Default)]
@@ -89,15 +85,11 @@ impl Summary {
 
     fn add(&mut self, entry: Entry) {
         self.entry_count += 1;
-        if let Some(version) = entry.version
-            && self.versions.len() < MAX_DISTINCT
-        {
-            self.versions.insert(version.to_string());
+        if self.versions.len() < MAX_DISTINCT {
+            self.versions.extend(entry.version.map(|version| version.to_string()));
         }
-        if let Some(process) = entry.process
-            && self.processes.len() < MAX_DISTINCT
-        {
-            self.processes.insert(process);
+        if self.processes.len() < MAX_DISTINCT {
+            self.processes.extend(entry.process);
         }
         if entry.severity >= Severity::Error {
             self.error_count += 1;
@@ -135,43 +127,33 @@ impl Summary {
             return;
         }
         let versions: Vec<&str> = self.versions.iter().map(String::as_str).collect();
-        let cudnn = match versions.as_slice() {
-            // The loader's entries: it found no cuDNN. Only a complete entry names its process.
-            [] if self.processes.is_empty() => "cuDNN of an unknown release".to_owned(),
-            [] => "no cuDNN".to_owned(),
-            versions => format!("cuDNN {}", versions.join(" and ")),
+        let cudnn = match (versions.as_slice(), self.processes.len()) {
+            ([], 0) => "cuDNN of an unknown release".to_owned(),
+            // The loader's entries: it found no cuDNN.
+            ([], _) => "no cuDNN".to_owned(),
+            (versions, _) => format!("cuDNN {}", versions.join(" and ")),
         };
-        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        // Only a complete entry names its process.
         match self.processes.len() {
             0 => outln!("{cudnn}, an unknown process"),
-            1 => outln!("{cudnn}, 1 process"),
-            processes => outln!("{cudnn}, {processes} processes"),
+            processes => outln!("{cudnn}, {}", count(processes, "process")),
         }
         let calls = self.calls.values().sum::<usize>() + self.other_calls;
-        let (warnings, errors) = (self.warnings, self.error_count);
-        outln!(
-            "{calls} call{} of {}{} function{}, {warnings} warning{}, {errors} error{}",
-            plural(calls),
-            if self.other_calls > 0 { "more than " } else { "" },
-            self.calls.len(),
-            plural(self.calls.len()),
-            plural(warnings),
-            plural(errors)
-        );
+        let more_than = if self.other_calls > 0 { "more than " } else { "" };
+        let functions = count(self.calls.len(), "function");
+        let (warnings, errors) = (count(self.warnings, "warning"), count(self.error_count, "error"));
+        outln!("{} of {more_than}{functions}, {warnings}, {errors}", count(calls, "call"));
         let mut by_count: Vec<(&String, &usize)> = self.calls.iter().collect();
-        by_count.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-        for (function, count) in by_count.iter().take(MAX_LISTED) {
+        by_count.sort_by_key(|(function, count)| (Reverse(*count), *function));
+        let (listed, others) = by_count.split_at(by_count.len().min(MAX_LISTED));
+        for (function, count) in listed {
             outln!("{count:8}  {}", function.printable());
         }
-        let listed: usize = by_count.iter().take(MAX_LISTED).map(|(_, count)| **count).sum();
-        if calls > listed {
-            let functions = by_count.len().saturating_sub(MAX_LISTED);
-            let more = if self.other_calls > 0 { "more than " } else { "" };
-            outln!("{:8}  {more}{functions} other function{} (`--json` lists them)", calls - listed, plural(functions));
+        let rest = calls - listed.iter().map(|(_, count)| **count).sum::<usize>();
+        if rest > 0 {
+            outln!("{rest:8}  {more_than}{} (`--json` lists them)", count(others.len(), "other function"));
         }
-        if let Some(first) = self.errors.first() {
-            self.explain(first);
-        }
+        self.errors.first().iter().for_each(|first| self.explain(first));
     }
 
     fn explain(&self, error: &Entry) {
@@ -203,35 +185,26 @@ impl Summary {
         let (more, kept) = (self.error_count - 1, self.errors.len());
         if more > 0 {
             let lists = if kept == self.error_count { "all".to_owned() } else { format!("the first {kept}") };
-            outln!(
-                "\n{more} more error{} not shown (`--json` lists {lists}).",
-                if more == 1 { " is" } else { "s are" }
-            );
+            let are = if more == 1 { "is" } else { "are" };
+            outln!("\n{} {are} not shown (`--json` lists {lists}).", count(more, "more error"));
         }
     }
 
     fn value(&self) -> Value {
+        let reason = |Reason { status, reason, .. }: &Reason| json!({ "status": status, "reason": reason, "meaning": meaning(status) });
+        let error = |Entry { function, time, thread, traceback, .. }: &Entry| {
+            let reasons: Vec<Value> = traceback.iter().map(reason).collect();
+            json!({ "function": function, "time": time, "thread": thread, "reasons": reasons })
+        };
+        let call = |(function, count): (&String, &usize)| json!({ "function": function, "count": count });
         json!({
-            "schema": SCHEMA,
             "versions": self.versions,
             "processes": self.processes.len(),
-            "calls": self.calls.iter().map(|(function, count)| json!({
-                "function": function,
-                "count": count,
-            })).collect::<Vec<_>>(),
+            "calls": self.calls.iter().map(call).collect::<Vec<_>>(),
             "other_calls": self.other_calls,
             "warnings": self.warnings,
             "error_count": self.error_count,
-            "errors": self.errors.iter().map(|error| json!({
-                "function": error.function,
-                "time": error.time,
-                "thread": error.thread,
-                "reasons": error.traceback.iter().map(|reason| json!({
-                    "status": reason.status,
-                    "reason": reason.reason,
-                    "meaning": meaning(&reason.status),
-                })).collect::<Vec<_>>(),
-            })).collect::<Vec<_>>(),
+            "errors": self.errors.iter().map(error).collect::<Vec<_>>(),
         })
     }
 }
@@ -300,59 +273,26 @@ fn is_call(entry: &Entry) -> bool {
     entry.severity == Severity::Info && is_cudnn && !is_result
 }
 
-/// The meaning of a status, by its beginning: the exact ones first.
+/// The meanings of statuses, by the beginnings of their names behind `CUDNN_STATUS_`: the exact ones first.
+const MEANINGS: [(&str, &str); 12] = [
+    ("NOT_INITIALIZED", "no driver, no GPU, or a GPU that it cannot use. Run `cudnn-doctor check`."),
+    ("SUBLIBRARY_VERSION_MISMATCH", "libraries of two releases are mixed. Run `cudnn-doctor check`."),
+    ("SUBLIBRARY_LOADING_FAILED", "cuDNN, or a library that it needs, cannot be loaded. Run `cudnn-doctor check`."),
+    ("BAD_PARAM", "an argument or a descriptor's attribute is invalid; the reason names the check that failed."),
+    ("NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE", "a library of cuDNN is missing or unusable. Run `cudnn-doctor check`."),
+    ("NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING", "CUDA lacks a library, often NVRTC. Run `cudnn-doctor check`."),
+    ("NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER", "the driver is too old for this cuDNN. Run `cudnn-doctor check`."),
+    ("NOT_SUPPORTED_INCOMPATIBLE_CUDART", "the program's CUDA runtime does not fit. Run `cudnn-doctor check`."),
+    ("NOT_SUPPORTED_ARCH_MISMATCH", "no engine has code for this GPU. Run `cudnn-doctor check`."),
+    ("NOT_SUPPORTED", "no engine supports this: try another layout, data type or algorithm, or a newer cuDNN."),
+    ("INTERNAL_ERROR", "a failure inside cuDNN: often memory ran out, or a library was missing."),
+    ("EXECUTION_FAILED", "the GPU reported an error, perhaps of an earlier kernel."),
+];
+
+/// The meaning of a status.
 pub(crate) fn meaning(status: &str) -> Option<&'static str> {
-    const MEANINGS: [(&str, &str); 12] = [
-        (
-            "CUDNN_STATUS_NOT_INITIALIZED",
-            "cuDNN could not initialize: no driver, no GPU, or a GPU that it cannot use. Run `cudnn-doctor check`.",
-        ),
-        (
-            "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH",
-            "libraries of two releases are mixed. Run `cudnn-doctor check` to see which.",
-        ),
-        (
-            "CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED",
-            "a library of cuDNN, or one that it needs, cannot be loaded. Run `cudnn-doctor check` to see which.",
-        ),
-        (
-            "CUDNN_STATUS_BAD_PARAM",
-            "an argument or a descriptor's attribute is invalid; the reason names the check that failed.",
-        ),
-        (
-            "CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE",
-            "a library of cuDNN is missing or cannot be loaded. Run `cudnn-doctor check` to see which.",
-        ),
-        (
-            "CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING",
-            "a library of CUDA that cuDNN opens is missing or does not fit, often NVRTC. Run `cudnn-doctor check`.",
-        ),
-        (
-            "CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER",
-            "the driver is too old for this cuDNN. Run `cudnn-doctor check`.",
-        ),
-        (
-            "CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART",
-            "the program's CUDA runtime does not fit this cuDNN. Run `cudnn-doctor check`.",
-        ),
-        (
-            "CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH",
-            "no engine has code for this GPU. Run `cudnn-doctor check` to see which GPUs this cuDNN supports.",
-        ),
-        (
-            "CUDNN_STATUS_NOT_SUPPORTED",
-            "no engine supports this: try another layout, data type or algorithm, or a newer cuDNN.",
-        ),
-        (
-            "CUDNN_STATUS_INTERNAL_ERROR",
-            "a failure inside cuDNN, often because memory ran out or an engine could not open a library.",
-        ),
-        (
-            "CUDNN_STATUS_EXECUTION_FAILED",
-            "the GPU reported an error. An invalid memory access of an earlier kernel shows up here too.",
-        ),
-    ];
-    MEANINGS.iter().find(|(prefix, _)| status.starts_with(prefix)).map(|(_, meaning)| *meaning)
+    let name = status.strip_prefix("CUDNN_STATUS_")?;
+    MEANINGS.iter().find(|(start, _)| name.starts_with(start)).map(|(_, meaning)| *meaning)
 }
 
 #[cfg(test)]

@@ -1,18 +1,22 @@
 //! `pid`: which files of cuDNN and CUDA a running process has loaded, and whether they belong together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashSet;
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
+use cudnn_frameworks::{Dependents, MappedLibrary};
+use cudnn_os::processes::{MAX_ID, program_of, variable_of};
 use cudnn_probe::dll_search::{Facts, Mode, Simulation as DllSimulation};
 use cudnn_probe::ld_so::Simulation;
-use cudnn_probe::{Dependents, FileIdentity, Host, Library, MappedLibrary, Os, Version, identify_any};
+use cudnn_probe::{FileIdentity, Host, Library, Os, Version, identify_any};
 use serde_json::{Value, json};
 
 use crate::cudnn_file;
 use crate::escape::Printable;
-use crate::output::{Format, Outcome, SCHEMA, document, fail, labelled, outln};
-use crate::platform::{MAX_PID, RIGHTS_HINT, loaded_libraries, program_of, variable_of};
+use crate::output::{CommandResult, Format, Outcome, labelled, outln};
+use crate::platform::{RIGHTS_HINT, loaded_libraries};
+use crate::shell::SEARCH_PATH;
 use crate::system;
 
 /// The number of files of cuDNN and CUDA that are read. A process has some dozens.
@@ -22,7 +26,7 @@ const MAX_ROWS: usize = 256;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The id of the process.
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=MAX_PID))]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=MAX_ID))]
     pid: u32,
 }
 
@@ -38,38 +42,29 @@ struct Row {
     needed_by: Vec<PathBuf>,
 }
 
-pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
+pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     let pid = arguments.pid;
-    let mapped = match loaded_libraries(pid) {
-        Ok(mapped) => mapped,
-        Err(error) => {
-            return fail(format, format!("cannot inspect process {pid}: {error}. {RIGHTS_HINT}"));
-        }
-    };
+    let mapped =
+        loaded_libraries(pid).map_err(|error| format!("cannot inspect process {pid}: {error}. {RIGHTS_HINT}"))?;
     let dependents = Dependents::new(&mapped);
     // In the order of loading, so that a limit drops what ld.so did not load.
     let mut files: Vec<(&MappedLibrary, &'static str)> =
         mapped.iter().filter_map(|mapped| Some((mapped, product(mapped)?))).collect();
     files.sort_by_key(|(mapped, _)| mapped.load_index.unwrap_or(usize::MAX));
-    let rows: Vec<Row> =
-        files.iter().take(MAX_ROWS).map(|(mapped, product)| row(mapped, product, &dependents)).collect();
+    let read = files.iter().take(MAX_ROWS);
+    let rows: Vec<Row> = read.map(|(mapped, product)| row(mapped, product, &dependents)).collect();
     let mut problems = problems(&rows);
-    if files.len() > MAX_ROWS {
-        let count = files.len();
-        problems
-            .push(format!("the process has mapped {count} files named like cuDNN's and CUDA's: {MAX_ROWS} were read"));
+    let count = files.len();
+    if count > MAX_ROWS {
+        let what = "files named like cuDNN's and CUDA's";
+        problems.push(format!("the process has mapped {count} {what}: {MAX_ROWS} were read"));
     }
     problems.extend(shim_without_graph(pid, &rows));
-    match format {
-        Format::Json => document(&json!({
-            "schema": SCHEMA,
-            "pid": pid,
-            "libraries": rows.iter().map(value).collect::<Vec<Value>>(),
-            "problems": problems,
-        })),
-        Format::Text => text(pid, &rows, &problems),
-    }
-    if problems.is_empty() { Outcome::Fine } else { Outcome::Errors }
+    format.report(
+        || json!({ "pid": pid, "libraries": rows.iter().map(value).collect::<Vec<Value>>(), "problems": problems }),
+        || text(pid, &rows, &problems),
+    );
+    Ok(if problems.is_empty() { Outcome::Fine } else { Outcome::Errors })
 }
 
 fn text(pid: u32, rows: &[Row], problems: &[String]) {
@@ -86,8 +81,7 @@ fn text(pid: u32, rows: &[Row], problems: &[String]) {
         outln!("{product:<12} {:<12} {}{state}", version.printable(), mapped.path.printable());
     }
     for problem in problems {
-        outln!("");
-        labelled("error", AnsiColor::Red, format_args!(": {problem}"));
+        labelled("\nerror", AnsiColor::Red, format_args!(": {problem}"));
     }
 }
 
@@ -150,7 +144,9 @@ fn shim_without_graph(pid: u32, rows: &[Row]) -> Option<String> {
     if Os::HOST == Os::Windows {
         return shim_without_dlls(path, &program);
     }
-    let mut simulation = Simulation::new(&program, &host_of(pid)?).ok()?;
+    // The machine as this process sees it.
+    let host = Host::current().env(SEARCH_PATH, variable_of(pid, SEARCH_PATH)?);
+    let mut simulation = Simulation::new(&program, &host).ok()?;
     simulation.dlopen(path.to_str()?, 0);
     let from = simulation.objects().iter().position(|object| object.path == *path)?;
     let names = Library::Graph.dlopen_names(cudnn_file::version(path).unwrap_or(Version::new(9, 0, 0)));
@@ -176,40 +172,24 @@ fn shim_without_dlls(shim: &Path, program: &Path) -> Option<String> {
     ))
 }
 
-/// The machine as this process sees it.
-fn host_of(pid: u32) -> Option<Host> {
-    const NAME: &str = "LD_LIBRARY_PATH";
-    Some(Host::current().env(NAME, variable_of(pid, NAME)?))
-}
-
 fn problems(rows: &[Row]) -> Vec<String> {
     let mut problems = Vec::new();
     let cudnn = || rows.iter().filter(|row| row.product == "cuDNN");
-    let dirs: BTreeSet<&Path> = cudnn().filter_map(|row| row.mapped.path.parent()).collect();
+    // The first library of each directory and of each release.
+    let dirs = first_of_each(cudnn(), |row| row.mapped.path.parent());
+    let versions = first_of_each(cudnn(), |row| row.version.as_deref());
+    let list = |rows: Vec<&Row>| rows.into_iter().map(summary).collect::<Vec<_>>().join("; then ");
     if dirs.len() > 1 {
-        let count = dirs.len();
-        let list: Vec<String> = first_of_each(rows, &dirs).into_iter().map(summary).collect();
-        problems.push(format!("cuDNN from {count} directories in one process: {}", list.join("; then ")));
+        problems.push(format!("cuDNN from {} directories in one process: {}", dirs.len(), list(dirs)));
+    } else if versions.len() > 1 {
+        problems.push(format!("{} releases of cuDNN in one process: {}", versions.len(), list(versions)));
     }
-    let mut versions = BTreeMap::<&str, &Row>::new();
-    for row in cudnn() {
-        if let Some(version) = row.version.as_deref() {
-            versions.entry(version).or_insert(row);
-        }
-    }
-    if versions.len() > 1 && dirs.len() < 2 {
-        let list: Vec<String> = versions.values().map(|row| summary(row)).collect();
-        problems.push(format!("{} releases of cuDNN in one process: {}", versions.len(), list.join("; ")));
-    }
-    let mut majors = BTreeMap::<u32, &'static str>::new();
-    for row in rows {
-        if let Some(major) = row.cuda_major {
-            majors.entry(major).or_insert(row.product);
-        }
-    }
+    let mut majors = first_of_each(rows.iter(), |row| row.cuda_major);
+    majors.sort_by_key(|row| row.cuda_major);
     if majors.len() > 1 {
-        let list: Vec<String> = majors.iter().map(|(major, product)| format!("CUDA {major} ({product})")).collect();
-        problems.push(format!("libraries of {} in one process", list.join(" and ")));
+        let major = |row: &&Row| Some(format!("CUDA {} ({})", row.cuda_major?, row.product));
+        let majors: Vec<String> = majors.iter().filter_map(major).collect();
+        problems.push(format!("libraries of {} in one process", majors.join(" and ")));
     }
     for row in rows.iter().filter(|row| row.mapped.deleted) {
         let path = row.mapped.path.printable();
@@ -219,13 +199,13 @@ fn problems(rows: &[Row]) -> Vec<String> {
     problems
 }
 
-/// The first library of each directory, in load order.
-fn first_of_each<'a>(rows: &'a [Row], dirs: &BTreeSet<&Path>) -> Vec<&'a Row> {
-    let is_in = |row: &Row, dir: &Path| row.product == "cuDNN" && row.mapped.path.parent() == Some(dir);
-    let mut firsts: Vec<(usize, &Row)> =
-        dirs.iter().filter_map(|dir| rows.iter().enumerate().find(|(_, row)| is_in(row, dir))).collect();
-    firsts.sort_by_key(|(index, _)| *index);
-    firsts.into_iter().map(|(_, row)| row).collect()
+/// The first row with each value of a key, in load order.
+fn first_of_each<'a, K: Eq + Hash>(
+    rows: impl Iterator<Item = &'a Row>,
+    key: impl Fn(&'a Row) -> Option<K>,
+) -> Vec<&'a Row> {
+    let mut known = HashSet::new();
+    rows.filter(|row| key(row).is_some_and(|key| known.insert(key))).collect()
 }
 
 fn summary(row: &Row) -> String {

@@ -1,7 +1,6 @@
 //! `preload`: loads cuDNN before its first use, and shows the steps as a timeline.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
@@ -13,10 +12,12 @@ use cudnn_loader::{
 use serde_json::{Value, json};
 
 use super::keep_pages::{self, Kept};
+use crate::advice::Advice;
 use crate::child_report::{Work, begin};
 use crate::escape::Printable;
-use crate::output::{Format, Outcome, SCHEMA, document, fail, outln};
-use crate::platform::{open_without_waiting, safe_working_dir};
+use crate::output::{CommandResult, Format, Outcome, outln};
+use crate::plan_again;
+use crate::platform::safe_working_dir;
 
 /// The options of `preload`.
 #[derive(clap::Args)]
@@ -55,85 +56,51 @@ pub(crate) struct Arguments {
 /// The width of the timeline, in characters.
 const TIMELINE_WIDTH: f64 = 40.0;
 
-pub(crate) fn run(arguments: &Arguments, format: Format) -> Outcome {
+pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     // The working directory is going to be another one.
-    let to = match arguments.to.as_ref().map(std::path::absolute).transpose() {
-        Ok(to) => to,
-        Err(error) => return fail(format, error),
-    };
+    let to = arguments.to.as_ref().map(std::path::absolute).transpose()?;
     if arguments.of.is_some() {
-        return match keep_pages::keep(arguments.of, to.as_deref()) {
-            Ok(kept) => {
-                match format {
-                    Format::Json => document(&json!({ "schema": SCHEMA, "kept": kept.value() })),
-                    Format::Text => kept.text(),
-                }
-                Outcome::Fine
-            }
-            Err(reason) => fail(format, reason.printable()),
-        };
+        let kept = keep_pages::keep(arguments.of, to.as_deref())?;
+        format.report(|| json!({ "kept": kept.value() }), || kept.text());
+        return Ok(Outcome::Fine);
     }
     let devices = match (arguments.no_context, arguments.all_devices) {
         (true, _) => Devices::List(Vec::new()),
         (_, true) => Devices::All,
         _ => Devices::Current,
     };
-    let dir = match arguments.dir.as_ref().map(std::path::absolute).transpose() {
-        Ok(dir) => dir,
-        Err(error) => return fail(format, error),
-    };
+    let dir = arguments.dir.as_ref().map(std::path::absolute).transpose()?;
     let options = dir.map_or(Options::new(), |dir| Options::new().path(dir));
-    let preload = Preload::new().options(options).devices(devices).engines(!arguments.no_engines);
-    let preload = match arguments.description.as_deref().map(read_description) {
-        None => preload,
+    let mut preload = Preload::new().options(options).devices(devices).engines(!arguments.no_engines);
+    if let Some(file) = &arguments.description {
+        let description = plan_again::description(file)?;
         // SAFETY: the user names the file of a description that cuDNN wrote, as the option's help asks for.
-        Some(Ok(description)) => unsafe { preload.device_description(description) },
-        Some(Err(error)) => return fail(format, format!("cannot read the device description: {error}")),
-    };
-    // An empty or relative element of a search path must not lead to libraries in the user's directory.
-    if let Err(error) = std::env::set_current_dir(safe_working_dir()) {
-        return fail(format, error);
+        preload = unsafe { preload.device_description(description) };
     }
+    // An empty or relative element of a search path must not lead to libraries in the user's directory.
+    std::env::set_current_dir(safe_working_dir())?;
     begin(Work::Load, "preloaded cuDNN");
     let progress = |step: &StepReport| {
         begin(Work::Load, format!("preloaded cuDNN, after the step \"{}\"", step.step));
     };
-    let (report, is_failure) = match preload.run_with_progress(progress) {
-        Ok(report) => (report, false),
-        Err(error) => (error.report.clone(), true),
+    let (report, outcome) = match preload.run_with_progress(progress) {
+        Ok(report) => (report, Outcome::Fine),
+        Err(error) => (error.report.clone(), Outcome::Errors),
     };
     begin(Work::Compute, "used cuDNN for the first time");
     let first_use = (arguments.query || arguments.keep).then(first_use);
-    let kept = match arguments.keep.then(|| keep_pages::keep(None, to.as_deref())).transpose() {
-        Ok(kept) => kept,
-        Err(reason) => return fail(format, reason.printable()),
-    };
-    match format {
-        Format::Json => document(&value(&report, first_use, kept.as_ref())),
-        Format::Text => {
+    let kept = arguments.keep.then(|| keep_pages::keep(None, to.as_deref())).transpose()?;
+    format.report(
+        || value(&report, first_use.as_ref(), kept.as_ref()),
+        || {
             text(&report);
-            if let Some(FirstUse { handle_ms, query_ms, status }) = first_use {
+            if let Some(FirstUse { handle_ms, query_ms, status }) = &first_use {
                 outln!("\nfirst use: handle {handle_ms:.2} ms, workspace query {query_ms:.2} ms ({status:?})");
             }
             kept.iter().for_each(Kept::text);
-        }
-    }
-    if is_failure { Outcome::Errors } else { Outcome::Fine }
-}
-
-/// The largest description that is read, in bytes. Those that cuDNN writes have a few thousand.
-const MAX_DESCRIPTION_LEN: u64 = 1 << 20;
-
-/// Reads a device description, which must be a regular file.
-fn read_description(file: &Path) -> std::io::Result<String> {
-    let file = open_without_waiting(file)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() || metadata.len() > MAX_DESCRIPTION_LEN {
-        return Err(std::io::Error::other("it is no regular file of at most 1 MB"));
-    }
-    let mut text = String::new();
-    file.take(MAX_DESCRIPTION_LEN).read_to_string(&mut text)?;
-    Ok(text)
+        },
+    );
+    Ok(outcome)
 }
 
 /// The cost of the first use after the preload.
@@ -202,9 +169,16 @@ fn text(report: &Report) {
         outln!("{bar:<41} {start:8.2} +{duration:8.2} ms  {}{outcome}", step.step.to_string().printable());
     }
     outln!("\n{:.2} ms in total", milliseconds(report.duration));
+    let advice = report.steps.iter().find_map(|step| match &step.outcome {
+        StepOutcome::LoadFailed(error) => error.advice(),
+        _ => None,
+    });
+    if let Some(advice) = advice {
+        outln!("help: {}", advice.printable());
+    }
 }
 
-fn value(report: &Report, first_use: Option<FirstUse>, kept: Option<&Kept>) -> Value {
+fn value(report: &Report, first_use: Option<&FirstUse>, kept: Option<&Kept>) -> Value {
     let steps = report.steps.iter().map(|step| {
         json!({
             "step": step.step.to_string(),
@@ -215,7 +189,6 @@ fn value(report: &Report, first_use: Option<FirstUse>, kept: Option<&Kept>) -> V
         })
     });
     json!({
-        "schema": SCHEMA,
         "duration_ms": milliseconds(report.duration),
         "steps": steps.collect::<Vec<_>>(),
         "first_use": first_use.map(|first_use| json!({

@@ -1,11 +1,13 @@
 //! `run`: starts a program with the drop-in in front of it, by variables, and becomes that program.
 
+use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::SystemTime;
 
+use cudnn_os::child::become_program;
 use cudnn_probe::layers::{LAYER_PATH_VARIABLE, LAYERS_VARIABLE, requested_layers};
 use cudnn_probe::{FileIdentity, Library, Os};
 
@@ -13,10 +15,10 @@ use super::layers::judge as judge_layer;
 use crate::context::Context;
 use crate::drop_in::functions::{nvidia_shim_in, refuse_older};
 use crate::drop_in::preload::{self, PRELOAD, find, judge, program_of};
-use crate::drop_in::{Refusal, source};
+use crate::drop_in::source;
 use crate::escape::Printable;
-use crate::output::{Format, fail, remark};
-use crate::platform::become_program;
+use crate::output::remark;
+use crate::refusal::Refusal;
 use crate::shell::doctor;
 
 /// The exit status if there is no such program, as of a shell and of `env`.
@@ -29,6 +31,9 @@ const TRACE_VARIABLE: &str = "CUDNN_TRACE";
 /// Why a program that has ended may have written no trace.
 const NO_TRACE: &str = "the program has not called cuDNN through the drop-in or cudnn-loader. A program that is linked to \
                         cuDNN's sub-libraries, or that opens NVIDIA's shim by its path, calls NVIDIA's library";
+
+/// What can be loaded ahead.
+const PARTS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
 
 /// The options of `run`.
 #[derive(clap::Args)]
@@ -46,8 +51,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     verbose_errors: bool,
     /// Load these parts ahead, in a program that is linked to cuDNN. Only `files` is safe in every program.
-    #[arg(long, value_name = "PARTS", value_delimiter = ',')]
-    preload: Vec<Part>,
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = PARTS)]
+    preload: Vec<String>,
     /// The directory with the drop-in. Default: what came with this cudnn-doctor.
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
@@ -56,35 +61,10 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 }
 
-/// What can be loaded ahead.
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Part {
-    Files,
-    Libraries,
-    Contexts,
-    Engines,
-}
-
-impl Part {
-    fn word(self) -> &'static str {
-        match self {
-            Part::Files => "files",
-            Part::Libraries => "libraries",
-            Part::Contexts => "contexts",
-            Part::Engines => "engines",
-        }
-    }
-}
-
 /// Does not return where the program starts.
-pub(crate) fn run(arguments: &Arguments, context: &Context) -> ExitCode {
-    let Some((program, rest)) = arguments.command.split_first() else {
-        return fail(Format::Text, "error: no program is named").into();
-    };
-    let variables = match variables(arguments, program, context) {
-        Ok(variables) => variables,
-        Err(refusal) => return fail(Format::Text, refusal).into(),
-    };
+pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode, Box<dyn Error>> {
+    let (program, rest) = arguments.command.split_first().ok_or("error: no program is named")?;
+    let variables = variables(arguments, program, context)?;
     // Each process has its own file if the name has `%i` in it.
     let trace = variables.iter().find(|(name, _)| *name == TRACE_VARIABLE).map(|(_, file)| PathBuf::from(file));
     let trace = trace.filter(|file| !has_process(file)).map(|file| (state(&file), file));
@@ -100,16 +80,15 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> ExitCode {
     command.args(rest).envs(variables);
     let error = become_program(&mut command, check_trace.as_ref().map(|check| check as &dyn Fn()));
     let name = Path::new(program).printable();
-    if error.kind() != ErrorKind::NotFound {
-        remark(format_args!("error: cannot start {name}: {error}"));
-        return ExitCode::from(NOT_STARTED);
-    }
-    if find(program).is_some_and(|file| file.exists()) {
-        remark(format_args!("error: cannot start {name}: the interpreter that it names does not exist"));
-        return ExitCode::from(NOT_STARTED);
-    }
-    remark(format_args!("error: there is no program {name}: {error}"));
-    ExitCode::from(NOT_FOUND)
+    let (status, text) = if error.kind() != ErrorKind::NotFound {
+        (NOT_STARTED, format!("cannot start {name}: {error}"))
+    } else if find(program).is_some_and(|file| file.exists()) {
+        (NOT_STARTED, format!("cannot start {name}: the interpreter that it names does not exist"))
+    } else {
+        (NOT_FOUND, format!("there is no program {name}: {error}"))
+    };
+    remark(format_args!("error: {text}"));
+    Ok(ExitCode::from(status))
 }
 
 /// The variables for the program.
@@ -119,17 +98,15 @@ fn variables(
     context: &Context,
 ) -> Result<Vec<(&'static str, OsString)>, Refusal> {
     if Os::HOST != Os::Linux {
-        let name = Library::Shim;
         return Err(Refusal::new("on Windows no variable puts a library in front of a program").help(format!(
-            "put the drop-in in front of the programs of an environment: `{} install`; or copy {name} into the program's \
+            "put the drop-in in front of the programs of an environment: `{} install`; or copy {} into the program's \
              directory, where Windows looks first",
-            doctor()
+            doctor(),
+            Library::Shim
         )));
     }
     let source = source::find(arguments.from.as_deref())?;
-    if let Some(note) = judge(program)? {
-        remark(note);
-    }
+    judge(program)?.iter().for_each(remark);
     if let Some(nvidia) = nvidia_shim(program, context) {
         refuse_older(&source.file, &nvidia)?;
     }
@@ -150,8 +127,7 @@ fn variables(
         variables.push(("CUDNN_LOADER_VERBOSE_ERRORS", "1".into()));
     }
     if !arguments.preload.is_empty() {
-        let parts: Vec<&str> = arguments.preload.iter().map(|part| part.word()).collect();
-        variables.push(("CUDNN_LOADER_PRELOAD", parts.join(",").into()));
+        variables.push(("CUDNN_LOADER_PRELOAD", arguments.preload.join(",").into()));
     }
     Ok(variables)
 }
@@ -231,19 +207,15 @@ fn layers(arguments: &Arguments) -> Option<OsString> {
     if layers.is_empty() && trace.is_none() && !plans {
         return None;
     }
-    let mut list = layers.clone();
-    if list.is_empty() {
-        let before = std::env::var_os(LAYERS_VARIABLE).filter(|before| !before.is_empty());
-        list.extend(before);
-    }
+    let before = || std::env::var_os(LAYERS_VARIABLE).filter(|before| !before.is_empty());
+    let mut list = if layers.is_empty() { Vec::from_iter(before()) } else { layers.clone() };
     let names = list.join(OsStr::new(","));
     let has = |layer: &str| names.as_encoded_bytes().split(|byte| *byte == b',').any(|name| name == layer.as_bytes());
-    let (add_trace, add_plans) = (trace.is_some() && !has("trace"), *plans && !has("plans"));
     // The trace shows what the program calls, before another layer answers.
-    if add_trace {
+    if trace.is_some() && !has("trace") {
         list.insert(0, "trace".into());
     }
-    if add_plans {
+    if *plans && !has("plans") {
         list.push("plans".into());
     }
     Some(list.join(OsStr::new(",")))

@@ -14,8 +14,7 @@ use cudnn_backend::tensor::Tensor;
 use cudnn_loader::{self as cudnn, cudnnDataType_t as DataType};
 use cudnn_probe::Library;
 
-use super::gpu::driver_failure;
-use super::{Failure, HELP, Progress};
+use super::{Failure, HELP, Progress, driver_failure, milliseconds};
 use crate::child_report::{Work, begin};
 use crate::output::outln;
 
@@ -29,12 +28,12 @@ const TOLERANCE: f64 = 1e-3;
 const RUNS: u32 = 100;
 
 /// The convolution's input, half precision, channels innermost.
-pub(crate) fn input() -> Tensor {
+pub(super) fn input() -> Tensor {
     Tensor::channels_last(1, HALF, &X_DIMS)
 }
 
 /// Runs the convolution on this GPU, prints each step's time, and compares the result with the CPU's.
-pub(crate) fn run(gpu: &Gpu, progress: &mut Progress) -> Result<(), Failure> {
+pub(super) fn run(gpu: &Gpu, progress: &mut Progress) -> Result<(), Failure> {
     let (major, minor) = gpu.compute_capability;
     let ([n, c, h, w], [_, k, p, q]) = (X_DIMS, Y_DIMS);
     outln!(
@@ -100,10 +99,6 @@ pub(crate) fn run(gpu: &Gpu, progress: &mut Progress) -> Result<(), Failure> {
     Ok(())
 }
 
-fn milliseconds(start: Instant) -> f64 {
-    start.elapsed().as_secs_f64() * 1e3
-}
-
 fn with_help(error: cudnn::Error) -> Failure {
     format!("{error}\nhelp: {HELP}").into()
 }
@@ -123,12 +118,7 @@ fn no_engine(error: &NoPlan) -> String {
         }
         _ => "install a full cuDNN release that supports this GPU".into(),
     };
-    let mut text = format!("no engine of this cuDNN can run the convolution on this GPU\nhelp: {help}");
-    let mut reasons: Vec<String> = error.errors.iter().map(ToString::to_string).collect();
+    let mut reasons: Vec<String> = error.errors.iter().map(|reason| format!("\nnote: {reason}")).collect();
     reasons.dedup();
-    for reason in reasons {
-        text.push_str("\nnote: ");
-        text.push_str(&reason);
-    }
-    text
+    format!("no engine of this cuDNN can run the convolution on this GPU\nhelp: {help}{}", reasons.concat())
 }

@@ -1,22 +1,28 @@
 //! cuDNN in use, each step shown with the time it takes: the first call into each sub-library, and a convolution where
 //! there is a GPU. For `demo`, and for the load test of `check`. It must not know how an installation is chosen.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::ptr::null_mut;
 use std::time::Instant;
 
-use cudnn_backend::gpu::Gpu;
+use cudnn_backend::gpu::{Gpu, NoGpu};
+use cudnn_frameworks::mapped_libraries;
 use cudnn_loader::{self as cudnn, Function, LoadErrorKind, Options, SubLibrary, cudnnStatus_t};
-use cudnn_probe::{Installation, mapped_libraries};
+use cudnn_probe::Installation;
 
 use crate::child_report::{Work, begin};
 use crate::escape::Printable;
 use crate::output::outln;
 
 mod convolution;
-mod gpu;
 
 /// A failure: what happened, and what to do.
 pub(crate) type Failure = Box<dyn std::error::Error>;
+
+/// The help for a failure inside cuDNN.
+pub(crate) const HELP: &str = "to see cuDNN's own log, set CUDNN_LOGLEVEL_DBG=2 and CUDNN_LOGDEST_DBG=stderr; to try another \
+                    installation, set CUDNN_LOADER_DIR to its directory";
 
 /// Loads cuDNN with these options, calls into each sub-library, and runs the convolution.
 pub(crate) fn run_demo(options: &Options) -> Result<(), Failure> {
@@ -25,25 +31,41 @@ pub(crate) fn run_demo(options: &Options) -> Result<(), Failure> {
     let installation = first_calls(options, &mut progress)?;
     outln!("\ncuDNN {} in {}", installation.version, installation.dir.printable());
     begin(Work::StartDriver, "started the driver");
-    match gpu::first()? {
-        Ok(gpu) => convolution::run(&gpu, &mut progress),
+    match first_gpu()? {
+        Ok(gpu) => convolution::run(&gpu, &mut progress)?,
         Err(reason) => {
             let except = if progress.lacks_driver { ", except what needs the driver" } else { "" };
             outln!("\nThere is no GPU to compute on ({reason}). Everything up to this point works{except}.");
-            Ok(())
         }
     }
+    Ok(())
 }
 
 /// Runs the convolution alone, with the loaded cuDNN; reports if there is no GPU.
 pub(crate) fn run_convolution() -> Result<(), Failure> {
-    match gpu::first()? {
-        Ok(gpu) => convolution::run(&gpu, &mut Progress::default()),
-        Err(reason) => {
-            outln!("\nThere is no GPU to compute on: {reason}.");
-            Ok(())
-        }
+    match first_gpu()? {
+        Ok(gpu) => convolution::run(&gpu, &mut Progress::default())?,
+        Err(reason) => outln!("\nThere is no GPU to compute on: {reason}."),
     }
+    Ok(())
+}
+
+/// The first GPU; or why there is none, which is no failure of the demo.
+fn first_gpu() -> Result<Result<Gpu, NoGpu>, Failure> {
+    match Gpu::first() {
+        Err(NoGpu::Driver(error)) => Err(driver_failure(error)),
+        Err(error @ (NoGpu::Start(_) | NoGpu::NoFunction(_))) => Err(driver_failure(error)),
+        gpu => Ok(gpu),
+    }
+}
+
+/// An error of the driver, with help.
+fn driver_failure(error: impl Display) -> Failure {
+    format!(
+        "the GPU cannot be used: {error}\nhelp: check that `nvidia-smi` works and lists the GPU as free; if it does not, \
+         reinstall the driver, or reboot if it was just updated"
+    )
+    .into()
 }
 
 /// Makes one first call into each sub-library.
@@ -58,25 +80,18 @@ fn first_calls(options: &Options, progress: &mut Progress) -> Result<&'static In
     let (cudart, device) = unsafe { (cudnn::cudnnGetCudartVersion(), cudnn::cudnnGetMaxDeviceVersion()) };
     outln!("     version {version}, CUDA runtime {cudart}, newest supported device {device}");
     progress.first_call(Function::CudnnCreateTensorDescriptor, || {
-        let mut tensor = std::ptr::null_mut();
+        let mut tensor = null_mut();
+        let (format, ty) = (cudnn::cudnnTensorFormat_t::CUDNN_TENSOR_NHWC, cudnn::cudnnDataType_t::CUDNN_DATA_HALF);
         // SAFETY: the first call creates the descriptor that the others use.
         unsafe {
             cudnn::check!(cudnn::cudnnCreateTensorDescriptor(&mut tensor))?;
-            let set = cudnn::check!(cudnn::cudnnSetTensor4dDescriptor(
-                tensor,
-                cudnn::cudnnTensorFormat_t::CUDNN_TENSOR_NHWC,
-                cudnn::cudnnDataType_t::CUDNN_DATA_HALF,
-                32,
-                64,
-                56,
-                56,
-            ));
+            let set = cudnn::check!(cudnn::cudnnSetTensor4dDescriptor(tensor, format, ty, 32, 64, 56, 56));
             cudnn::check!(cudnn::cudnnDestroyTensorDescriptor(tensor))?;
             set
         }
     })?;
     progress.first_call(Function::CudnnCreateConvolutionDescriptor, || {
-        let mut convolution = std::ptr::null_mut();
+        let mut convolution = null_mut();
         // SAFETY: as above.
         unsafe {
             cudnn::check!(cudnn::cudnnCreateConvolutionDescriptor(&mut convolution))?;
@@ -84,7 +99,7 @@ fn first_calls(options: &Options, progress: &mut Progress) -> Result<&'static In
         }
     })?;
     progress.first_call(Function::CudnnCreateRNNDescriptor, || {
-        let mut rnn = std::ptr::null_mut();
+        let mut rnn = null_mut();
         // SAFETY: as above.
         unsafe {
             cudnn::check!(cudnn::cudnnCreateRNNDescriptor(&mut rnn))?;
@@ -99,7 +114,7 @@ fn first_calls(options: &Options, progress: &mut Progress) -> Result<&'static In
 
 /// The output so far.
 #[derive(Default)]
-pub(crate) struct Progress {
+struct Progress {
     libraries: Vec<PathBuf>,
     /// Something failed only because the driver is missing.
     lacks_driver: bool,
@@ -118,7 +133,7 @@ impl Progress {
         let result = function.resolve().map(|_| call());
         self.call(function.name(), start);
         match result {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(())) => {}
             // cuDNN itself failed: its engines open the driver's library.
             Ok(Err(error))
                 if error.status == cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED
@@ -129,29 +144,28 @@ impl Progress {
                     "     failed: this cuDNN's engines need libcuda.so.1, the driver's library, which is not installed"
                 );
                 self.lacks_driver = true;
-                Ok(())
             }
-            Ok(Err(error)) => Err(format!("{error:#}\nhelp: {HELP}").into()),
-            Err(error) => match error.kind() {
-                LoadErrorKind::LibraryMissing | LoadErrorKind::FunctionTooNew { .. } => {
-                    outln!("     the installation does not include {}", function.library());
-                    Ok(())
-                }
-                _ => Err(error.into()),
-            },
+            Ok(Err(error)) => return Err(format!("{error:#}\nhelp: {HELP}").into()),
+            Err(error)
+                if matches!(error.kind(), LoadErrorKind::LibraryMissing | LoadErrorKind::FunctionTooNew { .. }) =>
+            {
+                outln!("     the installation does not include {}", function.library());
+            }
+            Err(error) => return Err(error.into()),
         }
+        Ok(())
     }
 
     /// Prints what a call loaded, and how long it took.
     fn call(&mut self, name: &str, start: Instant) {
-        let duration = start.elapsed();
+        let time = milliseconds(start);
         self.opened();
-        outln!("  {name}: {:.2} ms", duration.as_secs_f64() * 1e3);
+        outln!("  {name}: {time:.2} ms");
     }
 
     /// Prints the libraries that were loaded since the last time: first those that the loader opened, with the time
     /// that it took, then those that cuDNN opened itself.
-    pub(crate) fn opened(&mut self) {
+    fn opened(&mut self) {
         for opened in SubLibrary::ALL.iter().filter_map(|library| library.loaded()) {
             if self.is_new(&opened.path) {
                 outln!("     loaded {} in {:.2} ms", opened.path.printable(), opened.duration.as_secs_f64() * 1e3);
@@ -168,13 +182,11 @@ impl Progress {
     fn is_new(&mut self, path: &Path) -> bool {
         let path = cudnn_probe::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let is_new = !self.libraries.contains(&path);
-        if is_new {
-            self.libraries.push(path);
-        }
+        self.libraries.extend(is_new.then_some(path));
         is_new
     }
 }
 
-/// The help for a failure inside cuDNN.
-pub(crate) const HELP: &str = "to see cuDNN's own log, set CUDNN_LOGLEVEL_DBG=2 and CUDNN_LOGDEST_DBG=stderr; to try \
-                               another installation, set CUDNN_LOADER_DIR to its directory";
+fn milliseconds(start: Instant) -> f64 {
+    start.elapsed().as_secs_f64() * 1e3
+}

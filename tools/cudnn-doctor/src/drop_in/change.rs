@@ -1,24 +1,28 @@
 //! Puts the drop-in in front of the cuDNN in a directory, and takes it away: by renames alone, so that the directory is in
 //! one state or the other at any moment. Prints nothing.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Result as IoResult, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cudnn_probe::{Host, InstallationReport, Library, Os};
+use cudnn_frameworks::installation::InstallationReport;
+use cudnn_os::files::{lock_dir, symlink, sync_dir};
+use cudnn_os::processes::users_of;
+use cudnn_os::rights::{belongs_to_user, take_rights};
+use cudnn_probe::{Host, Library, Os};
 use tempfile::TempPath;
 
+use super::command::Command;
 use super::functions::refuse_older;
 use super::source::Source;
 use super::standing::{Files, Kept, Layers, Shim, Standing, shared_package};
-use super::target::Command;
-use super::{KEPT, LAYERS, Refusal};
-use crate::check::finding::Help;
-use crate::check::fix_commands;
+use super::{KEPT, LAYERS};
+use crate::check::remedies;
 use crate::escape::Printable;
-use crate::platform::{belongs_to_user, copy_link, lock_dir, sync_dir, take_rights, users_of};
+use crate::refusal::Refusal;
+use crate::remedy::{Action, Remedy};
 use crate::shell::doctor;
 
 /// The start of the names of files that are not finished.
@@ -28,7 +32,7 @@ const UNFINISHED: &str = ".cudnn-doctor-";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a command has done.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Everything was as it should be.
     None,
@@ -51,24 +55,35 @@ pub(crate) struct Done {
 
 /// Puts the drop-in in front.
 pub(crate) fn install(dir: &Path, source: &Source, host: &Host) -> Result<Done, Refusal> {
-    let lock = Lock::take(dir)?;
+    let lock = lock(dir)?;
     let standing = Standing::read(dir, host);
+    let (place, name) = (dir.printable(), Library::Shim);
     let change = match (&standing.shim, &standing.kept) {
         (Shim::Other(reason), _) => return Err(unknown(&standing, reason)),
-        (Shim::DropIn | Shim::Missing, _) if !standing.has_cudnn() => return Err(no_cudnn(dir)),
-        (Shim::Nvidia, _) if !standing.has_cudnn() => return Err(shim_alone(dir, &standing)),
-        (Shim::Missing, Kept::Missing) => return Err(no_shim(dir, &standing)),
-        (Shim::DropIn | Shim::Missing, Kept::Stale(reason)) => return Err(stale(dir, &standing, Some(reason))),
-        (Shim::DropIn, Kept::Missing) => return Err(stale(dir, &standing, None)),
+        // Without the libraries behind it, no shim can be replaced by another.
+        (Shim::Nvidia, _) if !standing.has_cudnn() => {
+            let message = format!("{place} has NVIDIA's {name}, but none of cuDNN's other libraries");
+            return Err(reinstall(message, &standing));
+        }
+        // cuDNN was uninstalled.
+        _ if !standing.has_cudnn() => {
+            let message = format!("{place} has no cuDNN, but what the drop-in has left there");
+            return Err(Refusal::new(message).help(Remedy::new("to remove that:").action(removal(dir))));
+        }
+        (Shim::Missing, Kept::Missing) => {
+            return Err(reinstall(format!("{place} has no {name} for the drop-in to stand in front of"), &standing));
+        }
+        (Shim::Nvidia, _) | (Shim::Missing, Kept::OfThisRelease) => Change::Installed,
         (Shim::DropIn, Kept::OfThisRelease) if is_current(&standing, source) => Change::None,
         (Shim::DropIn, Kept::OfThisRelease) => Change::Updated,
-        (Shim::Nvidia, _) | (Shim::Missing, Kept::OfThisRelease) => Change::Installed,
+        (Shim::DropIn | Shim::Missing, _) => return Err(stale(dir, &standing)),
     };
     refuse_shared(&standing)?;
-    let Files { shim, kept, .. } = &standing.files;
+    let Files { shim, kept, layers } = &standing.files;
     refuse_older(&source.file, if standing.shim == Shim::Nvidia { shim } else { kept })?;
     if standing.layers == Layers::Other {
-        return Err(foreign_layers(&standing));
+        let message = format!("{} is not this project's {LAYERS}; it stays as it is", layers.printable());
+        return Err(Refusal::new(message).help("rename it"));
     }
     if change != Change::None {
         refuse_used(dir, &standing)?;
@@ -80,54 +95,57 @@ pub(crate) fn install(dir: &Path, source: &Source, host: &Host) -> Result<Done, 
 
 /// Takes the drop-in away.
 pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<Done, Refusal> {
-    let lock = Lock::take(dir)?;
+    let lock = lock(dir)?;
     let standing = Standing::read(dir, host);
     let has_cudnn = standing.has_cudnn();
     let is_clean = standing.kept == Kept::Missing && standing.layers != Layers::Ours;
     let change = match (&standing.shim, &standing.kept) {
         (Shim::Other(reason), _) => return Err(unknown(&standing, reason)),
-        (Shim::DropIn, Kept::Missing) => return Err(stale(dir, &standing, None)),
+        (Shim::DropIn, Kept::Missing) => return Err(stale(dir, &standing)),
         // An installer still counts on a file of this name.
         (Shim::DropIn, _) if !has_cudnn && !standing.has_recorded_shim() => Change::Cleaned,
-        (Shim::DropIn, Kept::Stale(reason)) => return Err(stale(dir, &standing, Some(reason))),
+        (Shim::DropIn, Kept::Stale(_)) => return Err(stale(dir, &standing)),
         (Shim::DropIn, Kept::OfThisRelease) => Change::Restored,
         (Shim::Missing, Kept::OfThisRelease) if has_cudnn => Change::Restored,
         (Shim::Nvidia | Shim::Missing, _) if is_clean => Change::None,
         (Shim::Nvidia | Shim::Missing, _) => Change::Cleaned,
     };
-    let failed = |file: &Path| {
-        let what = file.printable();
-        move |error| not_writable(dir, &what, &error)
-    };
     if change != Change::None {
         refuse_used(dir, &standing)?;
+        take_away(change, &standing).map_err(|(what, error)| not_writable(dir, &what, &error))?;
+        sync_dir(dir);
     }
-    let Files { shim, kept, layers } = &standing.files;
-    if change == Change::Restored {
-        std::fs::rename(kept, shim).map_err(failed(shim))?;
-    }
-    if change == Change::Cleaned && standing.shim == Shim::DropIn {
-        std::fs::remove_file(shim).map_err(failed(shim))?;
-    }
-    if change != Change::None && standing.layers == Layers::Ours {
-        std::fs::remove_file(layers).map_err(failed(layers))?;
-    }
-    // Last: it is what shows that something is left.
-    if change == Change::Cleaned && standing.kept != Kept::Missing {
-        std::fs::remove_file(kept).map_err(failed(kept))?;
-    }
-    sync_dir(dir);
     drop(lock);
     Ok(Done { change, standing: Standing::read(dir, host) })
 }
 
+/// The steps of `uninstall`.
+fn take_away(change: Change, standing: &Standing) -> Result<(), Failure> {
+    let Files { shim, kept, layers } = &standing.files;
+    let remove = |file: &Path| std::fs::remove_file(file).map_err(at(file));
+    if change == Change::Restored {
+        std::fs::rename(kept, shim).map_err(at(shim))?;
+    } else if standing.shim == Shim::DropIn {
+        remove(shim)?;
+    }
+    if standing.layers == Layers::Ours {
+        remove(layers)?;
+    }
+    // Last: it is what shows that something is left.
+    if change == Change::Cleaned && standing.kept != Kept::Missing { remove(kept) } else { Ok(()) }
+}
+
+/// What could not be changed, and the error of the system.
+type Failure = (String, std::io::Error);
+
+fn at(file: &Path) -> impl FnOnce(std::io::Error) -> Failure {
+    let what = file.printable();
+    move |error| (what, error)
+}
+
 /// The steps of `install`. A step that fails is undone with those before it, except that newer layers stay in place of
 /// older ones.
-fn put(dir: &Path, source: &Source, standing: &Standing) -> Result<(), (String, std::io::Error)> {
-    let at = |file: &Path| {
-        let what = file.printable();
-        move |error| (what, error)
-    };
+fn put(dir: &Path, source: &Source, standing: &Standing) -> Result<(), Failure> {
     let Files { shim, kept, layers } = &standing.files;
     let like = if standing.shim == Shim::Missing { kept } else { shim };
     // The complete copies first: a full disk shows here.
@@ -170,9 +188,9 @@ fn copy(content: &[u8], dir: &Path, like: &Path) -> IoResult<TempPath> {
 fn keep(shim: &Path, kept: &Path, dir: &Path) -> IoResult<()> {
     let is_link = shim.symlink_metadata()?.is_symlink();
     // Linking needs a name that is free: `make` tries names until one is.
-    let second = tempfile::Builder::new()
-        .prefix(UNFINISHED)
-        .make_in(dir, |name| if is_link { copy_link(shim, name) } else { std::fs::hard_link(shim, name) });
+    let second = tempfile::Builder::new().prefix(UNFINISHED).make_in(dir, |name| {
+        if is_link { symlink(&std::fs::read_link(shim)?, name) } else { std::fs::hard_link(shim, name) }
+    });
     let second = match second {
         Ok(second) => second.into_temp_path(),
         // A file system without links, or a file of somebody else.
@@ -200,45 +218,34 @@ fn is_current(standing: &Standing, source: &Source) -> bool {
     is_same(&standing.files.shim, &source.file) && layers.is_none_or(|layers| is_same(layers, &standing.files.layers))
 }
 
-/// The lock on a directory. Whoever has it removes what a doctor that was killed has left.
-struct Lock {
-    _file: Option<File>,
-}
-
-impl Lock {
-    fn take(dir: &Path) -> Result<Lock, Refusal> {
-        let start = Instant::now();
-        let file = loop {
-            match lock_dir(dir) {
-                Ok(file) => break file,
-                Err(error) if error.kind() == ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let seconds = PATIENCE.as_secs();
-                    let message = format!("another process has locked {} for {seconds} seconds", dir.printable());
-                    return Err(Refusal::new(message).help("wait for the other cudnn-doctor, or end it"));
-                }
-                Err(error) => {
-                    return Err(Refusal::new(format!("{} cannot be opened: {error}", dir.printable())));
-                }
+/// Takes the lock on a directory, and removes what a doctor that was killed has left.
+fn lock(dir: &Path) -> Result<Option<File>, Refusal> {
+    let start = Instant::now();
+    let file = loop {
+        match lock_dir(dir) {
+            Ok(file) => break file,
+            Err(error) if error.kind() == ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(20));
             }
-        };
-        if file.is_some() {
-            unfinished(dir).iter().for_each(|file| drop(std::fs::remove_file(file)));
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let seconds = PATIENCE.as_secs();
+                let message = format!("another process has locked {} for {seconds} seconds", dir.printable());
+                return Err(Refusal::new(message).help("wait for the other cudnn-doctor, or end it"));
+            }
+            Err(error) => return Err(Refusal::new(format!("{} cannot be opened: {error}", dir.printable()))),
         }
-        Ok(Lock { _file: file })
+    };
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().filter(|_| file.is_some());
+    for name in entries.map(|entry| entry.file_name()).filter(|name| is_unfinished(name)) {
+        let _ = std::fs::remove_file(dir.join(name));
     }
+    Ok(file)
 }
 
-fn unfinished(dir: &Path) -> Vec<PathBuf> {
-    let names = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    // The names that `tempfile` makes, and no file of somebody else's.
-    let is_unfinished = |name: &OsString| {
-        let random = name.as_encoded_bytes().strip_prefix(UNFINISHED.as_bytes());
-        random.is_some_and(|random| random.len() == 6 && random.iter().all(u8::is_ascii_alphanumeric))
-    };
-    names.filter(is_unfinished).map(|name| dir.join(name)).collect()
+/// Is it a name that `tempfile` makes, and no file of somebody else's?
+fn is_unfinished(name: &OsStr) -> bool {
+    let random = name.as_encoded_bytes().strip_prefix(UNFINISHED.as_bytes());
+    random.is_some_and(|random| random.len() == 6 && random.iter().all(u8::is_ascii_alphanumeric))
 }
 
 /// The package manager of the system owns the directory, and all users share it.
@@ -264,75 +271,49 @@ fn unknown(standing: &Standing, reason: &str) -> Refusal {
     reinstall(format!("{} {reason}; it stays as it is", standing.files.shim.printable()), standing)
 }
 
-/// cuDNN was uninstalled.
-fn no_cudnn(dir: &Path) -> Refusal {
-    let message = format!("{} has no cuDNN, but what the drop-in has left there", dir.printable());
-    Refusal::new(message).help(Help::new("to remove that:").command(Command::Uninstall.line(dir)))
-}
-
-/// Without the libraries behind it, no shim can be replaced by another.
-fn shim_alone(dir: &Path, standing: &Standing) -> Refusal {
-    let name = Library::Shim;
-    reinstall(format!("{} has NVIDIA's {name}, but none of cuDNN's other libraries", dir.printable()), standing)
-}
-
-fn no_shim(dir: &Path, standing: &Standing) -> Refusal {
-    let name = Library::Shim;
-    reinstall(format!("{} has no {name} for the drop-in to stand in front of", dir.printable()), standing)
-}
-
 /// A refusal that cuDNN's installer mends, if it is known.
 fn reinstall(message: String, standing: &Standing) -> Refusal {
-    let refusal = Refusal::new(message);
-    match &standing.report {
-        Some(report) => refusal.help(fix_commands::reinstall(report)),
-        None => refusal,
-    }
+    let help = standing.report.as_ref().map(remedies::reinstall);
+    Refusal { help, ..Refusal::new(message) }
 }
 
 /// NVIDIA's shim of the release that is there is nowhere.
-fn stale(dir: &Path, standing: &Standing, reason: Option<&str>) -> Refusal {
-    let kept = standing.files.kept.printable();
-    let what = match reason {
-        Some(reason) => format!("{kept} {reason}"),
-        None => format!("NVIDIA's {} was not kept in {KEPT}", Library::Shim),
+fn stale(dir: &Path, standing: &Standing) -> Refusal {
+    let what = match &standing.kept {
+        Kept::Stale(reason) => format!("{} {reason}", standing.files.kept.printable()),
+        _ => format!("NVIDIA's {} was not kept in {KEPT}", Library::Shim),
     };
     let message = format!("{}: {what}, so that it could not come back", dir.printable());
-    let refusal = Refusal::new(message);
-    match &standing.report {
-        Some(report) => refusal.help(bring_back(report)),
-        None => refusal,
-    }
+    Refusal { help: standing.report.as_ref().map(bring_back), ..Refusal::new(message) }
 }
 
 /// The installer's command that puts NVIDIA's shim in place of the drop-in.
-pub(crate) fn bring_back(report: &InstallationReport) -> Help {
-    let help = fix_commands::reinstall(report);
-    let text = help.text.replace(fix_commands::PUT_DROP_IN_AGAIN, "");
-    let text = text.trim_end_matches(':');
-    Help { text: format!("{text}, which brings NVIDIA's {} back:", Library::Shim), ..help }
-        .command(Command::Uninstall.line(&report.dir))
+pub(crate) fn bring_back(report: &InstallationReport) -> Remedy {
+    let remedy = remedies::reinstall(report);
+    let text = remedy.text.replace(remedies::PUT_DROP_IN_AGAIN, "");
+    let text = format!("{}, which brings NVIDIA's {} back:", text.trim_end_matches(':'), Library::Shim);
+    remedy.with_text(text).action(removal(&report.dir))
 }
 
-fn foreign_layers(standing: &Standing) -> Refusal {
-    let layers = standing.files.layers.printable();
-    Refusal::new(format!("{layers} is not this project's {LAYERS}; it stays as it is")).help("rename it")
+/// Takes the drop-in away.
+fn removal(dir: &Path) -> Action {
+    Action::DropIn { command: Command::Uninstall, dir: dir.to_owned() }
 }
 
 /// The system did not let the doctor change the directory.
 fn not_writable(dir: &Path, what: &str, error: &std::io::Error) -> Refusal {
     let refusal = Refusal::new(format!("cannot change {}: {what}: {error}", dir.printable()));
-    let is_forbidden = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
-    let rights = if belongs_to_user(dir) {
-        "make the directory writable"
-    } else {
-        "run the command as the owner of the directory"
+    if !matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) {
+        return refusal.help("nothing was changed in what programs load; try again when that is solved");
+    }
+    let rights = match belongs_to_user(dir) {
+        true => "make the directory writable",
+        false => "run the command as the owner of the directory",
     };
-    match is_forbidden {
-        true if Os::HOST == Os::Windows => refusal.help(rights),
-        true => {
+    match Os::HOST {
+        Os::Windows => refusal.help(rights),
+        _ => {
             refusal.help(format!("{rights}, or put the drop-in in front of one program: `{} run -- PROGRAM`", doctor()))
         }
-        false => refusal.help("nothing was changed in what programs load; try again when that is solved"),
     }
 }

@@ -2,17 +2,14 @@
 //! LD_PRELOAD. Prints nothing, and knows nothing of the command line. docs/design/0021-install.md has the rules.
 
 pub(crate) mod change;
+pub(crate) mod command;
 pub(crate) mod functions;
 pub(crate) mod preload;
 pub(crate) mod source;
 pub(crate) mod standing;
 pub(crate) mod target;
 
-use std::fmt;
-
 use cudnn_probe::Os;
-
-use crate::check::finding::Help;
 
 /// NVIDIA's shim, kept beside the drop-in. Programs open what matches `libcudnn.so*` (Transformer Engine takes the last
 /// one), `libcudnn*.so*` or `*.dll`: this matches none.
@@ -29,29 +26,3 @@ pub(crate) const LAYERS: &str = match Os::HOST {
 
 /// The version of the doctor, which is that of its drop-in.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// Why the doctor does not do what it was asked to do, and what to do.
-#[derive(Debug)]
-pub(crate) struct Refusal {
-    pub(crate) message: String,
-    pub(crate) help: Option<Help>,
-}
-
-impl Refusal {
-    pub(crate) fn new(message: impl Into<String>) -> Refusal {
-        Refusal { message: message.into(), help: None }
-    }
-
-    pub(crate) fn help(self, help: impl Into<Help>) -> Refusal {
-        Refusal { help: Some(help.into()), ..self }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {}", self.message)?;
-        let Some(help) = &self.help else { return Ok(()) };
-        write!(f, "\nhelp: {}", help.text)?;
-        help.commands.iter().try_for_each(|command| write!(f, "\n      {command}"))
-    }
-}

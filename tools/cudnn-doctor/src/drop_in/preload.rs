@@ -2,15 +2,18 @@
 //! program. Changes no installation.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::elf_interpreter;
+use cudnn_os::files::{is_executable, open_without_waiting, symlink};
+use cudnn_os::program::executable;
+use cudnn_os::rights::{belongs_to_user, changes_rights, create_own_dir, is_noexec, others_may_write};
+use cudnn_probe::internal::elf_interpreter;
 
-use super::Refusal;
-use crate::check::finding::Help;
 use crate::escape::Printable;
-use crate::platform::{belongs_to_user, changes_rights, create_own_dir, executable, is_noexec, others_may_write};
-use crate::shell::{doctor, link_name};
+use crate::refusal::Refusal;
+use crate::remedy::Remedy;
+use crate::shell::{doctor, link_name, split_list};
 
 /// The variable with the libraries that ld.so loads before all others.
 pub(crate) const PRELOAD: &str = "LD_PRELOAD";
@@ -33,19 +36,12 @@ pub(crate) fn name(library: &Path) -> Result<PathBuf, Refusal> {
 
 /// The value with this name first, and what was in it before after that.
 pub(crate) fn value(name: &Path, before: Option<OsString>) -> OsString {
-    let mut value = name.as_os_str().to_owned();
-    if let Some(before) = before.filter(|before| !before.is_empty()) {
-        if elements(&before).next() == Some(name.as_os_str().as_encoded_bytes()) {
-            return before;
-        }
-        value.push(":");
-        value.push(before);
+    let before = before.unwrap_or_default();
+    match split_list(PRELOAD, &before).first() {
+        None => name.into(),
+        Some(first) if first == name => before,
+        Some(_) => [name.as_os_str(), &before].join(OsStr::new(":")),
     }
-    value
-}
-
-fn elements(value: &OsStr) -> impl Iterator<Item = &[u8]> {
-    value.as_encoded_bytes().split(|byte| b" :".contains(byte))
 }
 
 /// Does ld.so take this for one name, as it is? It splits the value at spaces and colons, and replaces what `$` begins.
@@ -79,20 +75,10 @@ fn make_link(dir: &Path, links: &Path, link: &Path) -> std::io::Result<()> {
     }
     let leads_there = || std::fs::read_link(link).is_ok_and(|target| target == dir);
     if !leads_there() {
-        new_link(dir, links, link)?;
+        let new = tempfile::Builder::new().prefix(".new-").make_in(links, |name| symlink(dir, name))?;
+        std::fs::rename(new.path(), link)?;
     }
     if leads_there() { Ok(()) } else { Err(std::io::Error::other("another process has changed it")) }
-}
-
-#[cfg(unix)]
-fn new_link(dir: &Path, links: &Path, link: &Path) -> std::io::Result<()> {
-    let new = tempfile::Builder::new().prefix(".new-").make_in(links, |name| std::os::unix::fs::symlink(dir, name))?;
-    std::fs::rename(new.path(), link)
-}
-
-#[cfg(not(unix))]
-fn new_link(_dir: &Path, _links: &Path, _link: &Path) -> std::io::Result<()> {
-    Err(std::io::ErrorKind::Unsupported.into())
 }
 
 /// What ld.so makes of the variable for this command: nothing to say, a remark, or why it would have no effect.
@@ -105,13 +91,15 @@ pub(crate) fn judge(command: &OsStr) -> Result<Option<String>, Refusal> {
              {PRELOAD} for it, and takes it away from the programs that it starts"
         );
         let help = format!("let it start the doctor, which starts the program: `{} run -- PROGRAM`", doctor());
-        return Err(Refusal::new(message).help(Help::new(help)));
+        return Err(Refusal::new(message).help(Remedy::new(help)));
     }
     // The C library would also start a shell with what the kernel refuses, as with a script without a first line.
     if !is_for_this_machine(&program) {
         let message = format!("{name} is not built for this processor: ld.so cannot put the drop-in in front of it");
         return Err(Refusal::new(message).help("run it where its processor is, with the drop-in for that"));
     }
+    let is_musl =
+        |loader: &Path| loader.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"ld-musl"));
     match elf_interpreter(&program) {
         None => Ok(Some(format!(
             "note: {name} is statically linked: the drop-in is not in front of it, but in front of programs that it starts"
@@ -124,10 +112,6 @@ pub(crate) fn judge(command: &OsStr) -> Result<Option<String>, Refusal> {
     }
 }
 
-fn is_musl(loader: &Path) -> bool {
-    loader.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"ld-musl"))
-}
-
 /// The file of a command, as the system would find it.
 pub(crate) fn find(command: &OsStr) -> Option<PathBuf> {
     let path = Path::new(command);
@@ -138,28 +122,15 @@ pub(crate) fn find(command: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(&dirs).map(|dir| dir.join(path)).find(|file| is_executable(file))
 }
 
-#[cfg(unix)]
-fn is_executable(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(file).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_executable(file: &Path) -> bool {
-    file.is_file()
-}
-
 /// The program in this file, or the one that the kernel starts for this script.
-pub(crate) fn program_of(file: PathBuf) -> Option<PathBuf> {
-    let mut file = file;
+pub(crate) fn program_of(mut file: PathBuf) -> Option<PathBuf> {
     for _ in 0..MAX_SCRIPTS {
         let start = start_of(&file, MAX_LINE)?;
         let Some(line) = start.strip_prefix(b"#!") else {
             return start.starts_with(b"\x7fELF").then_some(file);
         };
-        let line = line.split(|byte| *byte == b'\n').next()?.trim_ascii();
-        let interpreter = line.split(|byte| b" \t".contains(byte)).next().filter(|name| !name.is_empty())?;
-        file = PathBuf::from(String::from_utf8(interpreter.to_vec()).ok()?);
+        let line = line.split(|byte| *byte == b'\n').next()?;
+        file = std::str::from_utf8(line).ok()?.split_whitespace().next()?.into();
     }
     None
 }
@@ -174,15 +145,11 @@ fn is_for_this_machine(program: &Path) -> bool {
     own.is_none() || kind(program) == own
 }
 
-/// The first bytes of a regular file.
+/// The first bytes of a regular file. A pipe would wait.
 fn start_of(file: &Path, len: usize) -> Option<Vec<u8>> {
-    use std::io::Read;
-    // A pipe would wait.
-    if !std::fs::metadata(file).ok()?.is_file() {
-        return None;
-    }
+    let file = open_without_waiting(file).ok().filter(|file| file.metadata().is_ok_and(|file| file.is_file()))?;
     let mut start = Vec::new();
-    std::fs::File::open(file).ok()?.take(len as u64).read_to_end(&mut start).ok()?;
+    file.take(len as u64).read_to_end(&mut start).ok()?;
     Some(start)
 }
 

@@ -1,16 +1,18 @@
 //! The drop-in that came with this doctor: a short list of places beside the executable, and what must be true of the file
 //! there. Does not know where it goes.
 
+use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
 
+use cudnn_os::program::executable;
 use cudnn_probe::layers::marker;
 use cudnn_probe::{Library, Os, exports, identify};
 
-use super::{LAYERS, Refusal, VERSION};
-use crate::check::finding::Help;
+use super::{LAYERS, VERSION};
 use crate::cudnn_file::{drop_in_version, is_drop_in};
 use crate::escape::Printable;
-use crate::platform::executable;
+use crate::refusal::Refusal;
+use crate::remedy::Remedy;
 
 /// The directory of the libraries in the Python package `cudnn_shim`, below a directory of packages.
 const IN_PACKAGE: &str = match Os::HOST {
@@ -49,7 +51,7 @@ pub(crate) fn find(from: Option<&Path>) -> Result<Source, Refusal> {
         Some(dir) => format!("there is no drop-in to use in {}", dir.printable()),
         None => format!("the drop-in of this doctor ({VERSION}) is not beside it"),
     };
-    Err(Refusal::new(format!("{message}: {}", reasons.join("; "))).help(Help::new(format!(
+    Err(Refusal::new(format!("{message}: {}", reasons.join("; "))).help(Remedy::new(format!(
         "name the directory with the drop-in by --from; the wheel of cudnn-doctor has both, and in a checkout of the \
          project `cargo xtask dist` builds it and prints a directory for --from. It must be of version {VERSION}, as this \
          doctor"
@@ -75,18 +77,18 @@ fn dirs_beside_doctor() -> Vec<PathBuf> {
 
 /// The package's libraries in the directories of packages of each Python: `lib/python3.12/site-packages`.
 fn packages_in(lib: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(lib).into_iter().flatten().flatten();
+    let entries = facts::read_dir(lib).into_iter().flatten().flatten();
     let is_python =
         |dir: &PathBuf| dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("python3"));
     let mut pythons: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_python).collect();
     pythons.sort();
     let sites = pythons.iter().flat_map(|dir| ["site-packages", "dist-packages"].map(|site| dir.join(site)));
-    sites.map(|site| site.join(IN_PACKAGE)).filter(|dir| dir.is_dir()).collect()
+    sites.map(|site| site.join(IN_PACKAGE)).filter(|dir| dir.leads_to_dir()).collect()
 }
 
 /// The drop-in in a directory, or why it cannot be used, to follow the name of the directory.
 fn read(dir: &Path) -> Result<Source, String> {
-    let dir = std::path::absolute(dir).map_err(|error| error.to_string())?;
+    let dir = facts::absolute(dir).map_err(|error| error.to_string())?;
     let name = Library::Shim.file_name();
     let file = dir.join(name);
     // The loader finds layers beside the file that a link leads to, and a link may change.
@@ -104,7 +106,7 @@ fn read(dir: &Path) -> Result<Source, String> {
         None => return Err("has a drop-in that states no version: it is older than this doctor".into()),
     }
     let layers = file.with_file_name(LAYERS);
-    match layers.symlink_metadata() {
+    match facts::symlink_metadata(&layers) {
         Err(_) => Ok(Source { file, layers: None }),
         Ok(_) if has_layers(&layers) => Ok(Source { file, layers: Some(layers) }),
         Ok(_) => Err(format!("has a {LAYERS} that is damaged, or not this project's")),

@@ -1,12 +1,12 @@
 //! What stands in a directory of cuDNN: whose `libcudnn.so.9` programs get, and what the kept file is. Read from the files
 //! each time; changes nothing.
 
+use cudnn_probe::facts;
 use std::path::{Path, PathBuf};
 
+use cudnn_frameworks::installation::{InstallationReport, Installer, Package};
 use cudnn_loader::Function;
-use cudnn_probe::{
-    Architecture, Host, InstallationReport, Installer, Library, Os, Package, Version, exports, identify_any,
-};
+use cudnn_probe::{Architecture, Host, Library, Os, Version, exports, identify_any};
 
 use super::source::has_layers;
 use super::{KEPT, LAYERS};
@@ -78,7 +78,7 @@ impl Standing {
         // A directory of cuDNN 8 has none that the drop-in could use.
         let report = InstallationReport::read(dir, host).filter(|report| report.major == 9);
         let files = Files::in_dir(dir);
-        let shim = match files.shim.symlink_metadata() {
+        let shim = match facts::symlink_metadata(&files.shim) {
             Err(_) => Shim::Missing,
             Ok(_) if is_drop_in(&files.shim) => Shim::DropIn,
             Ok(_) => match fault(&files.shim, report.as_ref()) {
@@ -86,11 +86,11 @@ impl Standing {
                 Some(reason) => Shim::Other(reason),
             },
         };
-        let kept = match files.kept.symlink_metadata() {
+        let kept = match facts::symlink_metadata(&files.kept) {
             Err(_) => Kept::Missing,
             Ok(_) => fault(&files.kept, report.as_ref()).map_or(Kept::OfThisRelease, Kept::Stale),
         };
-        let layers = match files.layers.symlink_metadata() {
+        let layers = match facts::symlink_metadata(&files.layers) {
             Err(_) => Layers::Missing,
             Ok(_) if has_layers(&files.layers) => Layers::Ours,
             Ok(_) => Layers::Other,
@@ -114,6 +114,12 @@ impl Standing {
     pub(crate) fn version(&self) -> Option<Version> {
         self.report.as_ref()?.library(Library::Graph)?.identity.as_ref().ok()?.version
     }
+
+    /// `cuDNN 9.19.0 in DIR`.
+    pub(crate) fn title(&self, dir: &Path) -> String {
+        let version = self.version().map_or(String::new(), |version| format!(" {version}"));
+        format!("cuDNN{version} in {}", dir.printable())
+    }
 }
 
 /// The package of the system that owns an installation: all users share it.
@@ -133,20 +139,22 @@ fn fault(file: &Path, report: Option<&InstallationReport>) -> Option<String> {
     if is_drop_in_named(Path::new(Library::Shim.file_name()), file) {
         return Some("is the drop-in, not NVIDIA's shim".into());
     }
-    let first: Vec<&str> =
-        Function::ALL.iter().filter(|function| function.since() <= FIRST).map(|function| function.name()).collect();
+    let first = Function::ALL.iter().filter(|function| function.since() <= FIRST);
+    let first: Vec<&str> = first.map(|function| function.name()).collect();
     if !exports(file, &first).is_ok_and(|found| found.iter().all(|is_there| *is_there)) {
         return Some(format!("is not NVIDIA's shim: it lacks functions that cuDNN {FIRST} has"));
     }
-    let graph = report.and_then(|report| report.library(Library::Graph)?.identity.as_ref().ok()?.version);
-    if let (Some(graph), Some(conflict)) = (graph, graph.and_then(|graph| shim_release::conflict(file, graph))) {
+    let report = report?;
+    if let Some(graph) = report.library(Library::Graph).and_then(|part| part.identity.as_ref().ok()?.version)
+        && let Some(conflict) = shim_release::conflict(file, graph)
+    {
         return Some(format!("{conflict}, but the {} beside it is {graph}", Library::Graph));
     }
-    let recorded = report.and_then(|report| report.library(Library::Shim)).map_or(&[][..], |shim| &shim.recorded);
-    let hashes: Option<Vec<&String>> = recorded.iter().map(|recorded| recorded.sha256.as_ref()).collect();
-    let hashes = hashes.filter(|hashes| !hashes.is_empty())?;
+    let recorded = &report.library(Library::Shim)?.recorded;
+    let hashes: Vec<&String> = recorded.iter().map(|recorded| recorded.sha256.as_ref()).collect::<Option<_>>()?;
+    let package = &recorded.last()?.package;
     let found = cudnn_fetch::sha256(file);
     let is_recorded = hashes.into_iter().any(|recorded| Some(recorded) == found.as_ref());
-    let package = recorded.last().map_or(String::new(), |recorded| recorded.package.to_string().printable());
+    let package = package.to_string().printable();
     (!is_recorded).then(|| format!("is not the file that {package} installed: it has another sha256"))
 }

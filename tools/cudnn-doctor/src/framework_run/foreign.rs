@@ -1,14 +1,15 @@
 //! Modules from outside of a Python's environment, and the variables that lead there: PYTHONHOME and PYTHONPATH.
 
+use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::packages;
+use cudnn_frameworks::installation::site_packages;
 
-use crate::check::finding::Help;
 use crate::escape::Printable;
+use crate::packages;
 use crate::platform::python_in;
 use crate::python::Python;
-use crate::shell::{set_variable, unset_variable};
+use crate::remedy::{Remedy, Variable};
 
 const HOME: &str = "PYTHONHOME";
 const PATH: &str = "PYTHONPATH";
@@ -24,7 +25,7 @@ const AT_START: [&str; 7] =
 pub(super) struct Foreign {
     /// As a clause.
     pub(super) what: String,
-    pub(super) help: Help,
+    pub(super) help: Remedy,
 }
 
 impl Foreign {
@@ -35,28 +36,6 @@ impl Foreign {
             .or_else(|| Foreign::of_file(module?, python))
     }
 
-    /// A virtual environment's Python took the standard library of another Python.
-    fn of_home(python: &Python) -> Option<Foreign> {
-        let home = std::env::var_os(HOME).filter(|home| !home.is_empty())?;
-        // It may have two parts.
-        let home = home.to_str()?.split(':').next().map(PathBuf::from)?;
-        let program = cudnn_probe::canonicalize(&python.program).ok()?;
-        let base = program.parent()?.parent()?;
-        if !python.is_virtual || real(&home) == real(base) {
-            return None;
-        }
-        let (used, expected) = (home.printable(), base.printable());
-        let what = format!("Python took its standard library from {used}, not from {expected}: {HOME} leads there");
-        Some(Foreign { what, help: without_home() })
-    }
-
-    /// A directory of PYTHONPATH is itself a package, so that its modules replace others: `typing` of `jax/typing.py`.
-    pub(super) fn of_package() -> Option<Foreign> {
-        let (dir, line) = without(PATH, is_package)?;
-        let what = format!("{PATH} leads into a package: {}", dir.printable());
-        Some(Foreign { what, help: Help::new(text_for_package(&dir)).command(line) })
-    }
-
     /// Python used another environment than that of its program.
     fn of_prefix(prefix: &Path, python: &Python) -> Option<Foreign> {
         if real(prefix) == real(&python.root) {
@@ -64,72 +43,79 @@ impl Foreign {
         }
         let (used, expected) = (prefix.printable(), python.root.printable());
         let what = format!("Python took its modules from {used}, not from {expected}");
-        Some(match std::env::var_os(HOME).filter(|home| !home.is_empty()) {
-            Some(_) => Foreign { what: format!("{what}: {HOME} leads there"), help: without_home() },
-            None => Foreign { what, help: Help::new(format!("name that environment: --python {used}")) },
+        Some(match home() {
+            Some(home) => Foreign { what: format!("{what}: {HOME} leads there"), help: without_home(&home) },
+            None => Foreign { what, help: Remedy::new(format!("name that environment: --python {used}")) },
         })
+    }
+
+    /// A virtual environment's Python took the standard library of another Python.
+    fn of_home(python: &Python) -> Option<Foreign> {
+        let home = home().filter(|_| python.is_virtual)?;
+        // It may have two parts.
+        let used = PathBuf::from(home.to_str()?.split(':').next()?);
+        let program = cudnn_probe::canonicalize(&python.program).ok()?;
+        let expected = program.parent()?.parent()?;
+        if real(&used) == real(expected) {
+            return None;
+        }
+        let (used, expected) = (used.printable(), expected.printable());
+        let what = format!("Python took its standard library from {used}, not from {expected}: {HOME} leads there");
+        Some(Foreign { what, help: without_home(&home) })
     }
 
     /// This file is from a directory of PYTHONPATH outside of the environment.
     pub(super) fn of_file(file: &Path, python: &Python) -> Option<Foreign> {
         let (file, root) = (real(file), real(&python.root));
-        if file.starts_with(&root) {
-            return None;
-        }
-        let leads = |dir: &Path| file.starts_with(real(dir));
-        let (dir, line) = without(PATH, leads)?;
+        let (dir, change) = without(PATH, |dir| !file.starts_with(&root) && file.starts_with(real(dir)))?;
         let what = format!("Python took {} from {}: {PATH} leads there", file.printable(), dir.printable());
-        let help = Help::new(format!("to use the packages of {}:", python.root.printable())).command(line);
+        let help = Remedy::new(format!("to use the packages of {}:", python.root.printable())).action(change);
         Some(Foreign { what, help })
+    }
+
+    /// A directory of PYTHONPATH is itself a package, so that its modules replace others: `typing` of `jax/typing.py`.
+    pub(super) fn of_package() -> Option<Foreign> {
+        let (dir, change) = without(PATH, is_package)?;
+        let what = format!("{PATH} leads into a package: {}", dir.printable());
+        Some(Foreign { what, help: replaced(&dir, change) })
     }
 }
 
 /// The help for a Python that does not start, if a variable keeps it from that.
-pub(super) fn help_to_start(stderr: &[String]) -> Option<Help> {
-    if std::env::var_os(HOME).is_some_and(|home| !home.is_empty()) {
-        return Some(without_home());
+pub(super) fn help_to_start(stderr: &[String]) -> Option<Remedy> {
+    if let Some(home) = home() {
+        return Some(without_home(&home));
     }
     let is_named = |dir: &Path| dir.to_str().is_some_and(|dir| stderr.iter().any(|line| line.contains(dir)));
-    let leads = |dir: &Path| AT_START.iter().any(|name| dir.join(name).exists()) || is_named(dir);
-    let (dir, line) = without(PATH, leads).or_else(|| without(PATH, is_package))?;
+    let leads = |dir: &Path| AT_START.iter().any(|name| dir.join(name).leads_somewhere()) || is_named(dir);
+    let (dir, change) = without(PATH, leads).or_else(|| without(PATH, is_package))?;
+    Some(replaced(&dir, change))
+}
+
+fn replaced(dir: &Path, change: Variable) -> Remedy {
     let text = format!("{PATH} leads to modules in {} that replace Python's: remove that directory:", dir.printable());
-    Some(Help::new(text).command(line))
+    Remedy::new(text).action(change)
 }
 
 /// Is it the directory of a package, and none of packages?
 fn is_package(dir: &Path) -> bool {
-    dir.join("__init__.py").is_file()
+    dir.join("__init__.py").leads_to_file()
 }
 
-fn text_for_package(dir: &Path) -> String {
-    let dir = dir.printable();
-    format!("{PATH} leads into the package {dir}, whose modules replace those of Python: remove that directory:")
-}
-
-/// Where a framework's module is.
-pub(super) enum Owner {
-    /// In the environment of the Python that imports it.
-    Same,
-    /// In the environment of this one.
-    Other(Python),
-    /// Somewhere else: what brings it in, as a clause.
-    Unknown(String),
-}
-
-/// Whose pip changes the package that this module belongs to.
-pub(super) fn owner(module: &Path, python: &Python) -> Owner {
+/// Whose pip changes the package that this module belongs to: that of this Python, or of another one.
+///
+/// # Errors
+/// What brings in a module that is in no environment, as a clause.
+pub(super) fn owner(module: &Path, python: &Python) -> Result<Python, String> {
     let is_in = |dir: &Path| real(module).starts_with(real(dir)) || module.starts_with(dir);
     if is_in(&python.root) || packages::user_base().is_some_and(|base| is_in(&base)) {
-        return Owner::Same;
+        return Ok(python.clone());
     }
     let site = module.ancestors().find(|dir| SITES.iter().any(|site| dir.ends_with(site)));
     // `lib/python3.12/site-packages` is below the root.
     let root = site.and_then(|site| site.ancestors().nth(3));
-    let program = root.map(python_in).filter(|program| program.is_file());
-    match program.and_then(Python::of) {
-        Some(python) => Owner::Other(python),
-        None => Owner::Unknown(brought_in(module, python)),
-    }
+    let program = root.map(python_in).filter(|program| program.leads_to_file());
+    program.and_then(Python::of).ok_or_else(|| brought_in(module, python))
 }
 
 /// What has Python import a module from outside of its environment.
@@ -139,35 +125,39 @@ fn brought_in(module: &Path, python: &Python) -> String {
     if let Some((dir, _)) = without(PATH, |dir| dirs.iter().any(|other| real(other) == real(dir))) {
         return format!("{PATH} leads to {}", dir.printable());
     }
-    let is_named = |file: &PathBuf| {
+    let is_path_file = |file: &&PathBuf| {
         let text = cudnn_probe::read_bounded(file, MAX_LEN).unwrap_or_default();
-        String::from_utf8_lossy(&text).lines().any(|line| dirs.iter().any(|dir| Path::new(line.trim()) == *dir))
+        let is_named = || String::from_utf8_lossy(&text).lines().any(|line| dirs.contains(&Path::new(line.trim())));
+        file.extension().is_some_and(|extension| extension == "pth") && is_named()
     };
-    let entries = || packages::site_packages(&python.root).flat_map(std::fs::read_dir).flatten().flatten();
-    let is_path_file = |file: &PathBuf| file.extension().is_some_and(|extension| extension == "pth");
-    let found = entries().map(|entry| entry.path()).find(|file| is_path_file(file) && is_named(file));
-    let customized = || entries().map(|entry| entry.path()).find(|file| file.ends_with("sitecustomize.py"));
-    match found.or_else(customized) {
+    let sites = site_packages(&python.root).flat_map(facts::read_dir).flatten().flatten();
+    let files: Vec<PathBuf> = sites.map(|entry| entry.path()).collect();
+    let customized = || files.iter().find(|file| file.ends_with("sitecustomize.py"));
+    match files.iter().find(is_path_file).or_else(customized) {
         Some(file) => format!("{} leads there", file.printable()),
         None => "neither PYTHONPATH nor a .pth file names it".to_owned(),
     }
 }
 
-fn without_home() -> Help {
-    let home = PathBuf::from(std::env::var_os(HOME).unwrap_or_default());
-    let text = format!("{HOME} has this Python take its modules from {}: unset it:", home.printable());
-    Help::new(text).command(unset_variable(HOME))
+/// The value of PYTHONHOME.
+fn home() -> Option<PathBuf> {
+    facts::variable(HOME).filter(|home| !home.is_empty()).map(PathBuf::from)
 }
 
-/// The first directory in a variable with a list of them that leads astray, and the line that takes each such directory
-/// away from it.
-pub(super) fn without(variable: &str, leads: impl Fn(&Path) -> bool) -> Option<(PathBuf, String)> {
-    let path = std::env::var_os(variable)?;
+fn without_home(home: &Path) -> Remedy {
+    let home = home.printable();
+    Remedy::new(format!("{HOME} has this Python take its modules from {home}: unset it:")).unset(HOME)
+}
+
+/// The first directory in a variable with a list of them that leads astray, and the change that takes each such directory
+/// off it.
+pub(super) fn without(variable: &'static str, leads: impl Fn(&Path) -> bool) -> Option<(PathBuf, Variable)> {
+    let path = facts::variable(variable)?;
     let leads = |dir: &PathBuf| dir.is_absolute() && leads(dir);
-    let dir = std::env::split_paths(&path).find(leads)?;
-    let rest = std::env::join_paths(std::env::split_paths(&path).filter(|other| !leads(other))).ok()?;
-    let line = if rest.is_empty() { unset_variable(variable) } else { set_variable(variable, rest) };
-    Some((dir, line))
+    let dirs: Vec<PathBuf> = std::env::split_paths(&path).filter(leads).collect();
+    let first = dirs.first()?.clone();
+    let entries = dirs.into_iter().map(PathBuf::into_os_string).collect();
+    Some((first, Variable::Without { name: variable, entries }))
 }
 
 fn real(file: &Path) -> PathBuf {

@@ -17,36 +17,39 @@ pub(crate) enum Framework {
 }
 
 impl Framework {
+    /// The name, the module, which is also the name on the command line, the package with CUDA, and the program that makes
+    /// its steps, without the part that all share.
+    fn facts(self) -> [&'static str; 4] {
+        match self {
+            Framework::Torch => ["PyTorch", "torch", "torch", include_str!("torch.py")],
+            Framework::Jax => ["JAX", "jax", "jax", include_str!("jax.py")],
+            Framework::Tensorflow => ["TensorFlow", "tensorflow", "tensorflow", include_str!("tensorflow.py")],
+            Framework::Onnxruntime => {
+                ["ONNX Runtime", "onnxruntime", "onnxruntime-gpu", include_str!("onnxruntime.py")]
+            }
+            Framework::Ctranslate2 => ["CTranslate2", "ctranslate2", "ctranslate2", include_str!("ctranslate2.py")],
+        }
+    }
+
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Framework::Torch => "PyTorch",
-            Framework::Jax => "JAX",
-            Framework::Tensorflow => "TensorFlow",
-            Framework::Onnxruntime => "ONNX Runtime",
-            Framework::Ctranslate2 => "CTranslate2",
-        }
+        let [name, ..] = self.facts();
+        name
     }
 
-    /// The name of its module, and on the command line.
     pub(super) fn module(self) -> &'static str {
-        match self {
-            Framework::Torch => "torch",
-            Framework::Jax => "jax",
-            Framework::Tensorflow => "tensorflow",
-            Framework::Onnxruntime => "onnxruntime",
-            Framework::Ctranslate2 => "ctranslate2",
-        }
+        let [_, module, ..] = self.facts();
+        module
     }
 
-    /// The program that makes its steps, without the part that all share.
+    /// The name of the package with CUDA.
+    pub(super) fn wheel(self) -> &'static str {
+        let [_, _, wheel, _] = self.facts();
+        wheel
+    }
+
     pub(super) fn script(self) -> &'static str {
-        match self {
-            Framework::Torch => include_str!("torch.py"),
-            Framework::Jax => include_str!("jax.py"),
-            Framework::Tensorflow => include_str!("tensorflow.py"),
-            Framework::Onnxruntime => include_str!("onnxruntime.py"),
-            Framework::Ctranslate2 => include_str!("ctranslate2.py"),
-        }
+        let [.., script] = self.facts();
+        script
     }
 
     /// The package with the framework and this CUDA, as pip takes it.
@@ -54,27 +57,16 @@ impl Framework {
         match self {
             Framework::Jax => format!("jax[cuda{cuda_major}]"),
             Framework::Tensorflow => "tensorflow[and-cuda]".to_owned(),
-            Framework::Torch | Framework::Onnxruntime | Framework::Ctranslate2 => self.wheel().to_owned(),
+            _ => self.wheel().to_owned(),
         }
     }
 
-    /// The name of that package alone.
-    pub(super) fn wheel(self) -> &'static str {
+    /// The package without CUDA that owns the same files as the one with CUDA.
+    pub(super) fn cpu_package(self) -> Option<&'static str> {
         match self {
-            Framework::Torch => "torch",
-            Framework::Jax => "jax",
-            Framework::Tensorflow => "tensorflow",
-            Framework::Onnxruntime => "onnxruntime-gpu",
-            Framework::Ctranslate2 => "ctranslate2",
-        }
-    }
-
-    /// The packages without CUDA that own the same files as the one with CUDA.
-    pub(super) fn cpu_packages(self) -> &'static [&'static str] {
-        match self {
-            Framework::Tensorflow => &["tensorflow-cpu"],
-            Framework::Onnxruntime => &["onnxruntime"],
-            Framework::Torch | Framework::Jax | Framework::Ctranslate2 => &[],
+            Framework::Tensorflow => Some("tensorflow-cpu"),
+            Framework::Onnxruntime => Some("onnxruntime"),
+            Framework::Torch | Framework::Jax | Framework::Ctranslate2 => None,
         }
     }
 }

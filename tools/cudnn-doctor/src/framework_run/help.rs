@@ -1,234 +1,279 @@
 //! The help for a cause: which package has to change, or which variable.
 
+use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
 
-use cudnn_frameworks::Environment;
-use cudnn_frameworks::facts::is_since;
-use cudnn_probe::packages::{self, CudaWheel};
-use cudnn_probe::{InstallationReport, Version};
+use cudnn_frameworks::installation::{InstallationReport, site_packages};
+use cudnn_frameworks::releases::{self, is_since};
+use cudnn_frameworks::{Depth, Environment, survey_to};
 
-use super::explain::{Cause, Kind};
-use super::framework::Framework;
-use super::{Run, build, foreign};
-use crate::check::finding::Help;
-use crate::check::fix_commands::{self, Wanted, with_commands};
+use super::cause::{Cause, Kind};
+use super::foreign;
+use super::{Framework, Run};
 use crate::check::frameworks::{help_for_libraries, install_for_active};
 use crate::check::machine::Machine;
+use crate::check::remedies::{self, Wanted};
+use crate::check::suitable::suitable;
 use crate::context::Context;
 use crate::escape::Printable;
+use crate::packages::{self, Command, PackageChange};
 use crate::python::Python;
-use crate::shell::{doctor, prepend_library_path, unset_variable};
+use crate::remedy::{Action, Remedy};
+use crate::shell::doctor;
 
 /// The variables that lead to another cuDNN than the one of the framework's environment, and where it is below their
 /// directories.
 const VARIABLES: [(&str, &str); 2] = [("LD_LIBRARY_PATH", ""), ("PYTHONPATH", "nvidia/cudnn/lib")];
 
-pub(super) fn help(cause: &Cause, run: &Run, python: &Python, context: &Context, machine: &Machine) -> Help {
-    let Run { framework, libraries, .. } = run;
-    let framework = *framework;
-    let (name, loaded) = (framework.name(), loaded_installation(libraries, python, context));
-    match &cause.kind {
-        Kind::MissingLibrary(library) => missing_library(library, run, python, context, machine),
-        Kind::MissingSubLibrary if framework == Framework::Ctranslate2 => Help::new(
-            "CTranslate2 4.5 and 4.6 contain cuDNN's shim without its libraries; 4.6.3 and later do without cuDNN:",
-        )
-        .command(install(python, &["--upgrade", "ctranslate2>=4.6.3"])),
-        Kind::MissingSymbol if !cause.text.contains("cudnn") => Help::new(format!(
-            "a library is not of the release that {name} was built for: reinstall {name} with all that it requires"
-        )),
-        Kind::MissingSubLibrary | Kind::MissingSymbol | Kind::Mixed => {
-            by_variable(libraries, python).or_else(|| Some(fix_commands::reinstall(&loaded?))).unwrap_or_else(other)
-        }
-        Kind::OldCudnn(built_for) => {
-            by_variable(libraries, python).unwrap_or_else(|| old_cudnn(*built_for, loaded, context, machine))
-        }
-        Kind::NoKernel => Help::new(format!(
-            "install a build of {name} with code for this GPU: its download page lists the GPUs of each build"
-        )),
-        Kind::NoGpuMemory => {
-            Help::new("free the GPU's memory; to see which processes use it:").command("nvidia-smi".to_owned())
-        }
-        Kind::OldDriver => {
-            Help::new(format!("update NVIDIA's driver, or install a build of {name} for an older CUDA release"))
-        }
-        Kind::NoGpu => Help::new(
-            "check that `nvidia-smi` works, that the container was started with GPU access, and CUDA_VISIBLE_DEVICES",
-        ),
-        Kind::NoModule(module) if module == framework.module() => {
-            let text = format!("{name} is not installed for this Python: install it, or name another by --python:");
-            install_framework(text, framework, &[], python, context, machine)
-        }
-        Kind::NoModule(module) => {
-            Help::new(format!("install the package with the module {module}, or reinstall {name}"))
-        }
-        Kind::Hidden(variable) => {
-            Help::new(format!("{variable} hides the GPUs: unset it:")).command(unset_variable(variable))
-        }
-        Kind::NoCuda => with_cuda(framework, run.package.as_deref(), python, context, machine),
-        Kind::Other => other(),
-    }
+/// A run, and where its framework is installed.
+pub(super) struct Helper<'a> {
+    pub(super) run: &'a Run,
+    pub(super) python: &'a Python,
+    pub(super) context: &'a Context,
+    pub(super) machine: &'a Machine,
 }
 
-/// Installs the framework with CUDA, beside the others of the environment. These commands come first.
-fn install_framework(
-    text: String,
-    framework: Framework,
-    options: &[&str],
-    python: &Python,
-    context: &Context,
-    machine: &Machine,
-) -> Help {
-    match build::requirements(framework, python, context, machine) {
-        Ok(requirements) => {
-            let arguments: Vec<&str> = options.iter().copied().chain(requirements.iter().map(String::as_str)).collect();
-            Help::new(text).command(install(python, &arguments))
-        }
-        Err(reason) => Help::new(reason),
-    }
-}
-
-/// Installs the build with CUDA. Builds in packages of two names overwrite each other.
-fn with_cuda(
-    framework: Framework,
-    installed: Option<&str>,
-    python: &Python,
-    context: &Context,
-    machine: &Machine,
-) -> Help {
-    let (name, package, others) = (framework.name(), framework.package(12), framework.cpu_packages());
-    let Some(installed) = installed.filter(|installed| others.contains(installed) || *installed == package) else {
-        // The same release may be installed without CUDA. JAX's part with CUDA is in packages of their own.
-        let options: &[&str] = if framework == Framework::Jax { &[] } else { &["--force-reinstall"] };
-        let text = format!("to use a GPU, install a build of {name} with CUDA:");
-        return install_framework(text, framework, options, python, context, machine);
-    };
-    let text =
-        format!("to use a GPU, replace {installed} by the build of {name} with CUDA; they overwrite each other:");
-    let both = others.iter().copied().chain((installed == package).then_some(package.as_str()));
-    let removed: Vec<&str> = std::iter::once("--yes").chain(both).collect();
-    let help = install_framework(text, framework, &[], python, context, machine);
-    if help.commands.is_empty() {
-        return help;
-    }
-    let removal = pip(python, "uninstall", &removed);
-    Help { commands: std::iter::once(removal).chain(help.commands).collect(), ..help }
-}
-
-/// The help for a library that ld.so does not find.
-fn missing_library(library: &str, run: &Run, python: &Python, context: &Context, machine: &Machine) -> Help {
-    let framework = run.framework;
-    // The libraries that it needs after this one, too.
-    let environment = || Environment::of_python(&python.program, &python.root, &context.host);
-    let of_cuda = Some(framework).filter(|_| !library.is_empty() && !library.starts_with("libcudnn"));
-    let all =
-        of_cuda.and_then(|framework| help_for_libraries(framework.module(), &environment(), machine, &context.host));
-    if let Some(help) = all {
-        return help;
-    }
-    if library.starts_with("libcudnn") {
-        let installed = context.selected().filter(|_| library.ends_with(".so.9"));
-        if let Some(line) = installed.as_ref().and_then(|installed| prepend_library_path(&installed.dir)) {
-            let preload = match framework {
-                Framework::Onnxruntime if run.version.as_deref().is_some_and(|version| is_since(version, "1.21")) => {
-                    "call onnxruntime.preload_dlls() before the first session, or "
+impl Helper<'_> {
+    pub(super) fn help(&self, cause: &Cause) -> Remedy {
+        let framework = self.run.framework;
+        let name = framework.name();
+        match &cause.kind {
+            Kind::MissingLibrary(library) => self.missing_library(library),
+            Kind::MissingSubLibrary if framework == Framework::Ctranslate2 => Remedy::new(
+                "CTranslate2 4.5 and 4.6 contain cuDNN's shim without its libraries; 4.6.3 and later do without cuDNN:",
+            )
+            .change(self.change().install(["ctranslate2>=4.6.3".to_owned()])),
+            Kind::MissingSymbol if !cause.text.contains("cudnn") => Remedy::new(format!(
+                "a library is not of the release that {name} was built for: reinstall {name} with all that it requires"
+            )),
+            Kind::MissingSubLibrary | Kind::MissingSymbol | Kind::Mixed => {
+                let reinstalled = || self.loaded_installation().map(|loaded| remedies::reinstall(&loaded));
+                self.by_variable().or_else(reinstalled).unwrap_or_else(other)
+            }
+            Kind::OldCudnn(built_for) => self.by_variable().unwrap_or_else(|| match self.loaded_installation() {
+                Some(loaded) => {
+                    let wanted = Wanted { minimum: *built_for, ..Wanted::default() };
+                    remedies::meet(&loaded, &wanted, &[], self.context).unwrap_or_else(Remedy::new)
                 }
-                _ => "",
+                None => self.install_cudnn(),
+            }),
+            Kind::NoKernel => Remedy::new(format!(
+                "install a build of {name} with code for this GPU: its download page lists the GPUs of each build"
+            )),
+            Kind::NoGpuMemory => Remedy::new("free the GPU's memory; to see which processes use it:")
+                .action(Action::Look(Command::new("nvidia-smi", [""; 0]))),
+            Kind::OldDriver => {
+                Remedy::new(format!("update NVIDIA's driver, or install a build of {name} for an older CUDA release"))
+            }
+            Kind::NoGpu => Remedy::new(
+                "check that `nvidia-smi` works, that the container was started with GPU access, and CUDA_VISIBLE_DEVICES",
+            ),
+            Kind::NoModule(module) if module == framework.module() => {
+                let text = "is not installed for this Python: install it, or name another by --python:";
+                self.install_framework(format!("{name} {text}"), false)
+            }
+            Kind::NoModule(module) => {
+                Remedy::new(format!("install the package with the module {module}, or reinstall {name}"))
+            }
+            Kind::Hidden(variable) => Remedy::new(format!("{variable} hides the GPUs: unset it:")).unset(variable),
+            Kind::NoCuda => self.with_cuda(),
+            Kind::Other => other(),
+        }
+    }
+
+    /// A change of the packages of this Python.
+    fn change(&self) -> PackageChange {
+        PackageChange::of(self.python.site())
+    }
+
+    /// Installs the framework with CUDA, so that it suits the others of the environment.
+    fn install_framework(&self, text: String, again: bool) -> Remedy {
+        match self.requirements() {
+            Ok(requirements) if again => {
+                let change = PackageChange { with_dependencies: true, ..self.change() };
+                Remedy::new(text).change(change.reinstall(requirements))
+            }
+            Ok(requirements) => Remedy::new(text).change(self.change().install(requirements)),
+            Err(reason) => Remedy::new(reason),
+        }
+    }
+
+    /// The requirements that pip takes: the framework's, and that of the cuDNN which the others demand.
+    ///
+    /// # Errors
+    /// Why no build of the framework suits the others, and what to do.
+    fn requirements(&self) -> Result<Vec<String>, String> {
+        let Helper { run: Run { framework, .. }, python, context, machine } = self;
+        let depth = Depth { kernels: false, unlisted: false, metadata: false };
+        let survey = survey_to(&self.environment(), &context.host, depth);
+        let others = || survey.frameworks.iter().filter(|other| other.kind.id != framework.module());
+        let suitable = suitable(others(), machine)?;
+        if suitable.is_demanded {
+            let build = build_for(*framework, suitable.cuda_major).ok_or_else(|| {
+                let other = others().find(|other| !other.opens.needs_none);
+                let other = other.map_or("another framework here", |other| other.kind.name);
+                let (cuda, name) = (suitable.cuda_major, framework.name());
+                format!(
+                    "{other} is built for CUDA {cuda}, and no known release of {name} in the Python package index is: give \
+                     {name} an environment of its own"
+                )
+            })?;
+            return Ok(vec![build, suitable.requirement]);
+        }
+        let has_jax_13 = || site_packages(&python.root).any(|dir| dir.join("jax_plugins/xla_cuda13").leads_to_dir());
+        let is_for_13 = *framework == Framework::Jax && has_jax_13();
+        Ok(vec![framework.package(if is_for_13 { 13 } else { suitable.cuda_major.max(12) })])
+    }
+
+    fn environment(&self) -> Environment {
+        Environment::of_python(&self.python.program, &self.python.root, &self.context.host)
+    }
+
+    /// Installs the build with CUDA. Builds in packages of two names overwrite each other.
+    fn with_cuda(&self) -> Remedy {
+        let framework = self.run.framework;
+        let (name, package, cpu) = (framework.name(), framework.package(12), framework.cpu_package());
+        let is_of_two = |installed: &&str| Some(*installed) == cpu || *installed == package;
+        let Some(installed) = self.run.package.as_deref().filter(is_of_two) else {
+            // The same release may be installed without CUDA. JAX's part with CUDA is in packages of their own.
+            let text = format!("to use a GPU, install a build of {name} with CUDA:");
+            return self.install_framework(text, framework != Framework::Jax);
+        };
+        let text =
+            format!("to use a GPU, replace {installed} by the build of {name} with CUDA; they overwrite each other:");
+        let both = cpu.into_iter().chain((installed == package).then_some(package.as_str()));
+        let mut remedy = self.install_framework(text, false);
+        for action in &mut remedy.actions {
+            if let Action::Packages(change) = action {
+                change.remove.extend(both.clone().map(str::to_owned));
+            }
+        }
+        remedy
+    }
+
+    /// The help for a library that ld.so does not find.
+    fn missing_library(&self, library: &str) -> Remedy {
+        let Helper { run, python, context, machine } = self;
+        let name = run.framework.name();
+        if library.starts_with("libcudnn") {
+            if !library.ends_with(".so.9") {
+                return Remedy::new(format!(
+                    "this {name} was built for another major version of cuDNN: install a release for cuDNN 9"
+                ));
+            }
+            let Some(installed) = context.selected() else { return self.install_cudnn() };
+            let can_preload = run.framework == Framework::Onnxruntime
+                && run.version.as_deref().is_some_and(|version| is_since(version, "1.21"));
+            let preload = match can_preload {
+                true => "call onnxruntime.preload_dlls() before the first session, or ",
+                false => "",
             };
-            return Help::new(format!("{preload}have ld.so search the directory of the installed cuDNN:"))
-                .command(line);
+            let text = format!("{preload}have ld.so search the directory of the installed cuDNN:");
+            return Remedy::new(text).search(&installed.dir);
         }
-        if !library.ends_with(".so.9") {
-            return Help::new(format!(
-                "this {} was built for another major version of cuDNN: install a release for cuDNN 9",
-                framework.name()
-            ));
+        if library.is_empty() {
+            return self.install_framework(format!("install {name} with the libraries of CUDA:"), false);
         }
-        return install_cudnn(context, machine);
+        // The libraries that it needs after this one, too.
+        let all = help_for_libraries(run.framework.module(), &self.environment(), machine, &context.host);
+        all.unwrap_or_else(|| match packages::cuda_wheel(library, None) {
+            Some(wheel) => {
+                let mut dirs = site_packages(&python.root).map(|site| site.join(&wheel.dir));
+                match dirs.find(|dir| dir.join(library).leads_to_file()) {
+                    Some(dir) => {
+                        Remedy::new(format!("{library} is in {}: have ld.so search there:", wheel.name)).search(&dir)
+                    }
+                    None => Remedy::new(format!("install the package with {library}:"))
+                        .change(self.change().install([wheel.requirement])),
+                }
+            }
+            None => Remedy::new(format!(
+                "install the package with {library}; to see what the installed packages require and lack:"
+            ))
+            .action(Action::Look(Command::new(&python.program, ["-m", "pip", "check"]))),
+        })
     }
-    match packages::cuda_wheel(library, None) {
-        Some(wheel) => with_wheel(library, &wheel, python),
-        None if library.is_empty() => {
-            let text = format!("install {} with the libraries of CUDA:", framework.name());
-            install_framework(text, framework, &[], python, context, machine)
-        }
-        None => Help::new(format!(
-            "install the package with {library}; to see what the installed packages require and lack:"
-        ))
-        .command(pip(python, "check", &[])),
+
+    /// The help if a variable leads to a cuDNN that was loaded, outside the framework's environment.
+    fn by_variable(&self) -> Option<Remedy> {
+        let real = |file: &Path| cudnn_probe::canonicalize(file).ok();
+        let environment = real(&self.python.root);
+        let is_outside = |file: &PathBuf| environment.as_ref().is_none_or(|root| !file.starts_with(root));
+        let files = self.run.libraries.iter().filter_map(|file| real(Path::new(file)));
+        let loaded: Vec<PathBuf> = files.filter(is_outside).collect();
+        // The directory may contain links.
+        let has_loaded = |dir: &Path| {
+            let files = facts::read_dir(dir).into_iter().flatten().flatten();
+            let mut files = files.filter(|file| file.file_name().to_string_lossy().starts_with("libcudnn"));
+            files.any(|file| real(&file.path()).is_some_and(|file| loaded.contains(&file)))
+        };
+        VARIABLES.into_iter().find_map(|(variable, below)| {
+            let (dir, change) = foreign::without(variable, |dir| has_loaded(&dir.join(below)))?;
+            let dir = dir.printable();
+            let text = format!("{variable} leads to the cuDNN in {dir}: remove that directory from it:");
+            Some(Remedy::new(text).action(change))
+        })
+    }
+
+    /// The installation whose shim or graph library was loaded; the one of the framework's environment if there are several.
+    fn loaded_installation(&self) -> Option<InstallationReport> {
+        let is_main = |file: &&Path| {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("libcudnn.so") || name.starts_with("libcudnn_graph.so")
+        };
+        let files: Vec<&Path> = self.run.libraries.iter().map(Path::new).filter(is_main).collect();
+        let in_environment = files.iter().find(|file| file.starts_with(&self.python.root));
+        InstallationReport::read(in_environment.or(files.first())?.parent()?, &self.context.host)
+    }
+
+    /// Installs a cuDNN: what the frameworks of the active environment demand, or else the full one.
+    fn install_cudnn(&self) -> Remedy {
+        let of_active = install_for_active(self.context, self.machine);
+        of_active.unwrap_or_else(|| remedies::install(self.context, self.machine))
     }
 }
 
-/// Installs a wheel with a library, or has ld.so search the wheel that is there.
-fn with_wheel(library: &str, wheel: &CudaWheel, python: &Python) -> Help {
-    let dirs = packages::site_packages(&python.root).map(|site| site.join(&wheel.dir));
-    let installed = dirs.into_iter().find(|dir| dir.join(library).is_file());
-    match installed.as_deref().and_then(prepend_library_path) {
-        Some(line) => Help::new(format!("{library} is in {}: have ld.so search there:", wheel.name)).command(line),
-        None => {
-            Help::new(format!("install the package with {library}:")).command(install(python, &[&wheel.requirement]))
-        }
+/// The requirement of a build for this CUDA major: the package, or its releases before those for another CUDA.
+fn build_for(framework: Framework, cuda_major: u32) -> Option<String> {
+    let package = framework.package(cuda_major);
+    if framework == Framework::Jax {
+        return [12, 13].contains(&cuda_major).then_some(package);
     }
-}
-
-fn old_cudnn(
-    built_for: Option<Version>,
-    loaded: Option<InstallationReport>,
-    context: &Context,
-    machine: &Machine,
-) -> Help {
-    let Some(report) = loaded else { return install_cudnn(context, machine) };
-    let wanted = Wanted { minimum: built_for, ..Wanted::default() };
-    fix_commands::meet(&report, &wanted, &[], context).unwrap_or_else(Help::new)
-}
-
-/// The help if a variable leads to a cuDNN that was loaded, outside the framework's environment.
-fn by_variable(libraries: &[String], python: &Python) -> Option<Help> {
-    let real = |file: &Path| cudnn_probe::canonicalize(file).ok();
-    let environment = real(&python.root);
-    let is_outside = |file: &PathBuf| environment.as_ref().is_none_or(|root| !file.starts_with(root));
-    let loaded: Vec<PathBuf> = libraries.iter().filter_map(|file| real(Path::new(file))).filter(is_outside).collect();
-    // The directory may contain links.
-    let has_loaded = |dir: &Path| {
-        let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
-        let mut files = files.filter(|file| file.file_name().to_string_lossy().starts_with("libcudnn"));
-        files.any(|file| real(&file.path()).is_some_and(|file| loaded.contains(&file)))
-    };
-    VARIABLES.into_iter().find_map(|(variable, below)| {
-        let (dir, line) = foreign::without(variable, |dir| has_loaded(&dir.join(below)))?;
-        let dir = dir.printable();
-        Some(Help::new(format!("{variable} leads to the cuDNN in {dir}: remove that directory from it:")).command(line))
+    let facts: Vec<_> = releases::all().iter().filter(|fact| fact.package == framework.wheel()).collect();
+    let last = facts.iter().rposition(|fact| fact.cuda.is_some_and(|(major, _)| major == cuda_major))?;
+    Some(match facts.get(last + 1) {
+        Some(next) => format!("{package}<{}", next.since),
+        None => package,
     })
 }
 
-/// The installation whose shim or graph library was loaded; the one of the framework's environment if there are several.
-fn loaded_installation(libraries: &[String], python: &Python, context: &Context) -> Option<InstallationReport> {
-    let is_main = |file: &&Path| {
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("libcudnn.so") || name.starts_with("libcudnn_graph.so")
-    };
-    let files: Vec<&Path> = libraries.iter().map(Path::new).filter(is_main).collect();
-    let in_environment = files.iter().find(|file| file.starts_with(&python.root));
-    InstallationReport::read(in_environment.or(files.first())?.parent()?, &context.host)
-}
-
-/// The command that installs something for this Python.
-fn install(python: &Python, arguments: &[&str]) -> String {
-    pip(python, "install", arguments)
-}
-
-fn pip(python: &Python, action: &str, arguments: &[&str]) -> String {
-    with_commands("", &[python.pip(action, arguments)]).commands.join(" && ")
-}
-
-fn other() -> Help {
-    Help::new(format!(
+fn other() -> Remedy {
+    Remedy::new(format!(
         "mend the other findings first; to see all calls of cuDNN, start the program with CUDNN_LOGLEVEL_DBG=3 and \
          CUDNN_LOGDEST_DBG=cudnn.log in its environment, then run `{} log cudnn.log`",
         doctor()
     ))
 }
 
-/// Installs a cuDNN: what the frameworks of the active environment demand, or else the full one.
-fn install_cudnn(context: &Context, machine: &Machine) -> Help {
-    install_for_active(context, machine).unwrap_or_else(|| fix_commands::install(context, machine))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_framework_is_built_for_the_cuda_of_the_others() {
+        for (framework, cuda_major, expected) in [
+            (Framework::Jax, 12, Some("jax[cuda12]")),
+            (Framework::Jax, 13, Some("jax[cuda13]")),
+            (Framework::Jax, 11, None),
+            (Framework::Torch, 12, Some("torch<2.11.0")),
+            (Framework::Torch, 13, Some("torch")),
+            (Framework::Onnxruntime, 12, Some("onnxruntime-gpu<1.27.0")),
+            (Framework::Onnxruntime, 13, Some("onnxruntime-gpu")),
+            (Framework::Tensorflow, 12, Some("tensorflow[and-cuda]")),
+            (Framework::Tensorflow, 13, None),
+            (Framework::Ctranslate2, 12, Some("ctranslate2")),
+        ] {
+            assert_eq!(build_for(framework, cuda_major).as_deref(), expected, "{framework:?} {cuda_major}");
+        }
+    }
 }

@@ -1,32 +1,30 @@
 //! Frameworks at work: runs a framework's convolution, attention and RNN in a child process, with the Python of its
 //! environment, and explains what fails by its first cause. What a framework's files state is not for this module.
 
-mod build;
+mod cause;
 mod child;
-mod evidence;
-mod explain;
 mod finding;
 mod foreign;
 mod framework;
 mod help;
-mod line;
-mod report;
 mod step;
 
+use cudnn_probe::facts;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use cudnn_os::errors::is_lack_of_resources;
+use serde_json::{Value, json};
 
-use crate::check::finding::{FRAMEWORK_FAILED, Finding, Help, NOT_TESTED};
+use crate::check::finding::{FRAMEWORK_ELSEWHERE, FRAMEWORK_FAILED, Finding, NOT_TESTED};
 use crate::check::machine::Machine;
 use crate::context::Context;
 use crate::escape::Printable;
-use crate::platform::{OPEN_LIMITS_HELP, is_lack_of_resources, python_in};
-use crate::shell::command_for_environment;
+use crate::platform::{OPEN_LIMITS_HELP, python_in};
+use crate::remedy::Remedy;
 use crate::subprocess::{Ended, Patience, run_command};
 use crate::system::PYTHON;
 use child::Log;
-use step::{Outcome, Step};
+use step::{Outcome, Step, first_line};
 
 pub(crate) use framework::Framework;
 
@@ -55,7 +53,7 @@ pub(crate) struct Run {
 pub(crate) fn run(framework: Framework, context: &Context, machine: &Machine, patience: &Patience) -> Run {
     let mut run = Run {
         framework,
-        python: None,
+        python: context.python.as_ref().map(|python| python.program.clone()),
         version: None,
         package: None,
         prefix: None,
@@ -64,63 +62,61 @@ pub(crate) fn run(framework: Framework, context: &Context, machine: &Machine, pa
         libraries: Vec::new(),
         finding: None,
     };
-    let cannot = |error: String| Finding::new(FRAMEWORK_FAILED, format!("{} cannot be run: {error}", framework.name()));
-    let Some(python) = &context.python else {
-        let example = python_in(Path::new("ENVIRONMENT"));
-        let help =
-            format!("activate the environment of the program, or name its interpreter: --python {}", example.display());
-        run.finding = Some(cannot(format!("no {PYTHON} was found")).help(help));
-        return run;
-    };
-    run.python = Some(python.program.clone());
-    let log = match Log::create() {
-        Ok(log) => log,
-        Err(error) => {
-            let help = "have TMPDIR name a directory that exists and that you can write to, or unset it";
-            run.finding = Some(untested(framework, &error).help(help));
-            return run;
-        }
-    };
-    match run_command(child::command(&python.program, framework, &log), patience) {
-        Ok(ended) => {
-            run.read(&ended);
-            let finding = run.finding(&ended, &log, python, context, machine);
-            run.finding = finding.map(|finding| in_project(finding, framework, context));
-        }
-        Err(error) if is_lack_of_resources(&error) => {
-            run.finding = Some(untested(framework, &error).help(OPEN_LIMITS_HELP));
-        }
-        Err(error) => {
-            let help = "name another interpreter or environment by --python";
-            run.finding = Some(cannot(format!("{}: {error}", python.program.printable())).help(help));
-        }
-    }
+    run.finding = run.start(context, machine, patience);
     run
 }
 
 /// Names the virtual environment of the working directory before anything is installed for another Python.
 fn in_project(finding: Finding, framework: Framework, context: &Context) -> Finding {
-    let is_install = |help: &Help| help.commands.iter().any(|line| line.contains(" install "));
-    let is_wanted = finding.help.as_ref().is_some_and(is_install);
+    let is_wanted = finding.remedy.as_ref().is_some_and(Remedy::installs);
     let Some(root) = context.inactive_environment().filter(|_| is_wanted) else { return finding };
     let (name, place) = (framework.name(), root.printable());
     let text = format!("the virtual environment {place} is here and not active: run {name} in that one first:");
-    let command = format!("{} --run {}", command_for_environment(&root), framework.module());
-    finding.help(Help::new(text).command(command))
-}
-
-/// The finding about the doctor, which could not start a framework.
-fn untested(framework: Framework, error: &std::io::Error) -> Finding {
-    Finding::new(NOT_TESTED, format!("the doctor could not run {}: {error}", framework.name()))
-        .note(format!("this says nothing about {}", framework.name()))
+    let [check, python, run] = ["check", "--python", "--run"].map(Into::into);
+    finding.remedy(Remedy::new(text).look([check, python, root.into_os_string(), run, framework.module().into()]))
 }
 
 impl Run {
+    /// Runs the framework. Returns what is wrong with it, or why it could not be started.
+    fn start(&mut self, context: &Context, machine: &Machine, patience: &Patience) -> Option<Finding> {
+        let (framework, name) = (self.framework, self.framework.name());
+        let cannot = |error: String| Finding::new(FRAMEWORK_FAILED, format!("{name} cannot be run: {error}"));
+        let untested = |error: &std::io::Error| {
+            Finding::new(NOT_TESTED, format!("the doctor could not run {name}: {error}"))
+                .note(format!("this says nothing about {name}"))
+        };
+        let Some(python) = &context.python else {
+            let example = python_in(Path::new("ENVIRONMENT"));
+            let help = "activate the environment of the program, or name its interpreter: --python";
+            return Some(cannot(format!("no {PYTHON} was found")).remedy(format!("{help} {}", example.display())));
+        };
+        let run = format!("{name} by {}", python.program.display());
+        let log = match Log::create(&run) {
+            Ok(log) => log,
+            Err(error) => {
+                let help = "have TMPDIR name a directory that exists and that you can write to, or unset it";
+                return Some(untested(&error).remedy(help));
+            }
+        };
+        let ended = match facts::ask("run of framework", &run, || {
+            run_command(child::command(&python.program, framework, &log), patience)
+        }) {
+            Ok(ended) => ended,
+            Err(error) if is_lack_of_resources(&error) => return Some(untested(&error).remedy(OPEN_LIMITS_HELP)),
+            Err(error) => {
+                let help = "name another interpreter or environment by --python";
+                return Some(cannot(format!("{}: {error}", python.program.printable())).remedy(help));
+            }
+        };
+        self.read(&ended);
+        let finding = self.finding(&ended, &log, python, context, machine)?;
+        Some(in_project(finding, framework, context))
+    }
+
     /// Reads the child's messages.
     fn read(&mut self, ended: &Ended) {
         for message in ended.messages.iter().take(MAX_MESSAGES) {
             let value = |key: &str| message.get(key).and_then(Value::as_str).map(str::to_owned);
-            let text = |key: &str| value(key).unwrap_or_default();
             let texts = |key: &str| {
                 let values = message.get(key).and_then(Value::as_array).into_iter().flatten();
                 values.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
@@ -134,15 +130,47 @@ impl Run {
             if message.get("libraries").is_some() {
                 self.libraries = texts("libraries");
             }
-            if message.get("begin").is_some() {
+            if let Some(name) = value("begin") {
                 let log_start = message.get("log").and_then(Value::as_u64).unwrap_or(0);
-                self.steps.push(Step { log_start, ..Step::new(text("begin")) });
+                self.steps.push(Step { name, log_start, ..Step::default() });
             }
             if let (Some(_), Some(step)) = (message.get("end"), self.steps.last_mut()) {
-                step.outcome = Some(Outcome::parse(&text("outcome")));
-                (step.text, step.causes) = (text("text"), texts("causes"));
+                step.outcome = Some(Outcome::parse(&value("outcome").unwrap_or_default()));
+                (step.text, step.causes) = (value("text").unwrap_or_default(), texts("causes"));
                 step.file = value("file").map(PathBuf::from);
             }
         }
+    }
+
+    /// For `--json`.
+    pub(crate) fn value(&self) -> Value {
+        let step = |Step { name, outcome, text, .. }: &Step| json!({ "step": name, "outcome": outcome.map(Outcome::as_str), "text": text });
+        // That the framework is elsewhere is no fault of it.
+        let is_fault = |finding: &Finding| finding.kind.code != FRAMEWORK_ELSEWHERE.code;
+        json!({
+            "framework": self.framework.module(),
+            "python": self.python.as_ref().map(|python| python.to_string_lossy()),
+            "version": self.version,
+            "works": !self.finding.as_ref().is_some_and(is_fault),
+            "steps": self.steps.iter().map(step).collect::<Vec<_>>(),
+            "libraries": self.libraries,
+        })
+    }
+
+    /// The run as lines of text.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let python = self.python.as_ref().map_or(String::new(), |python| format!(", by {}", python.printable()));
+        let step = |Step { name, outcome, text, .. }: &Step| {
+            let outcome = match outcome {
+                Some(Outcome::Done) => "",
+                Some(Outcome::Skipped) => "skipped: ",
+                Some(Outcome::Cpu) => "on the CPU: ",
+                Some(Outcome::Failed) | None => "failed: ",
+            };
+            let text = format!("  {:<12} {outcome}{}", name.printable(), first_line(text).printable());
+            text.trim_end().to_owned()
+        };
+        let title = format!("{}{python}", self.title());
+        std::iter::once(title).chain(self.steps.iter().map(step)).collect()
     }
 }

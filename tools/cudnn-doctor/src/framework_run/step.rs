@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use super::line::shortened;
-
 /// The step of a Python that has sent nothing.
 pub(super) const START: &str = "start of Python";
 
@@ -12,6 +10,9 @@ pub(super) const END: &str = "end of the process";
 
 /// The first step of each script.
 pub(super) const IMPORT: &str = "import";
+
+/// The characters that are kept of the beginning and of the end of a line.
+const MAX_LINE_PART: usize = 300;
 
 /// How a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ impl Outcome {
 }
 
 /// A step of the child.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Step {
     pub(super) name: String,
     /// `None` if the child ended before the step did.
@@ -56,11 +57,6 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// A step that begins.
-    pub(super) fn new(name: String) -> Step {
-        Step { name, outcome: None, text: String::new(), causes: Vec::new(), log_start: 0, file: None }
-    }
-
     /// The name, to follow "the".
     pub(super) fn noun(&self) -> &str {
         match self.name.as_str() {
@@ -75,4 +71,13 @@ impl Step {
 /// The first line with text.
 pub(super) fn first_line(text: &str) -> String {
     shortened(text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default())
+}
+
+/// The beginning and the end of a long line.
+pub(super) fn shortened(line: &str) -> String {
+    let count = line.chars().count();
+    let Some(omitted @ 1..) = count.checked_sub(2 * MAX_LINE_PART) else { return line.to_owned() };
+    let beginning: String = line.chars().take(MAX_LINE_PART).collect();
+    let end: String = line.chars().skip(count - MAX_LINE_PART).collect();
+    format!("{beginning} ... ({omitted} characters) ... {end}")
 }

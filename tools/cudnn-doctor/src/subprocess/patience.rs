@@ -19,7 +19,7 @@ pub(crate) struct Patience {
     /// The user's limit for each step.
     timeout: Option<Duration>,
     /// The longest time of a child in all.
-    total: Duration,
+    pub(super) total: Duration,
 }
 
 impl Patience {
@@ -34,40 +34,19 @@ impl Patience {
         Patience { timeout: self.timeout, total: TOTAL_LIMIT }
     }
 
-    /// How long a step may make no progress.
-    pub(super) fn limit(&self, step: Option<&Step>) -> Duration {
-        let work = step.map_or(Work::Load, |step| step.work);
-        let seconds = match work {
-            Work::OpenDriver | Work::QueryNvml => 10,
-            Work::Load | Work::LoadCuda => 20,
-            Work::StartDriver => 30,
+    /// How long a step may make no progress, and how long it may take, even if it reads all the time.
+    pub(super) fn limits(&self, step: Option<&Step>) -> (Duration, Duration) {
+        let (idle, all) = match step.map_or(Work::Load, |step| step.work) {
+            Work::OpenDriver | Work::QueryNvml => (10, 60),
+            Work::StartDriver => (30, 60),
+            Work::Load | Work::LoadCuda => (20, 600),
             // Compiling a kernel reads nothing.
-            Work::Compute => 120,
+            Work::Compute => (120, 600),
             // pip has limits of its own.
-            Work::Fetch => return TOTAL_LIMIT,
+            Work::Fetch => return (TOTAL_LIMIT, TOTAL_LIMIT),
         };
-        self.timeout.unwrap_or(Duration::from_secs(seconds))
-    }
-
-    /// How long a step may take, even if it reads all the time.
-    pub(super) fn step_limit(&self, step: Option<&Step>) -> Duration {
-        let seconds = match step.map(|step| step.work) {
-            Some(Work::OpenDriver | Work::QueryNvml | Work::StartDriver) => 60,
-            Some(Work::Fetch) => return TOTAL_LIMIT,
-            _ => 600,
-        };
-        Duration::from_secs(seconds).max(self.timeout.unwrap_or_default())
-    }
-
-    /// How long a child may take in all, whatever it reports or reads. One on the doctor's terminal may fetch a release.
-    pub(super) fn total(&self, has_session: bool) -> Duration {
-        if has_session { self.total } else { TOTAL_LIMIT }
-    }
-
-    /// The same patience with another limit for a child in all.
-    #[cfg(test)]
-    pub(super) fn with_total(self, total: Duration) -> Patience {
-        Patience { total, ..self }
+        let all = Duration::from_secs(all).max(self.timeout.unwrap_or_default());
+        (self.timeout.unwrap_or(Duration::from_secs(idle)), all)
     }
 }
 
@@ -78,14 +57,14 @@ mod tests {
     #[test]
     fn each_kind_of_step_has_its_own_limit() {
         let step = |work| Step { work, text: String::new() };
-        let limit = |work| Patience::new(None).limit(Some(&step(work))).as_secs();
+        let limit = |work| Patience::new(None).limits(Some(&step(work))).0.as_secs();
         let works = [Work::OpenDriver, Work::QueryNvml, Work::StartDriver, Work::Load, Work::Compute];
         assert_eq!(works.map(limit), [10, 10, 30, 20, 120]);
     }
 
     #[test]
     fn a_longer_limit_for_steps_extends_the_run() {
-        assert_eq!(Patience::new(None).total(true), RUN_LIMIT);
-        assert_eq!(Patience::new(Some(Duration::from_secs(3600))).total(true).as_secs(), 6 * 3600);
+        assert_eq!(Patience::new(None).total, RUN_LIMIT);
+        assert_eq!(Patience::new(Some(Duration::from_secs(3600))).total.as_secs(), 6 * 3600);
     }
 }

@@ -3,10 +3,10 @@
 use std::io::ErrorKind;
 use std::process::Stdio;
 
+use cudnn_os::pipes::Pipe;
 use serde_json::Value;
 
 use crate::child_report::TOKEN_LEN;
-use crate::platform::{self, Pipe};
 
 /// The parts of a child's output that are kept, in bytes: its beginning and its end.
 const MAX_HEAD_LEN: usize = 1 << 20;
@@ -42,7 +42,7 @@ impl Reports {
     /// The child's end, from which it can read the token already.
     pub(super) fn open_channel(&mut self) -> std::io::Result<Stdio> {
         self.token = token()?;
-        let (ours, childs) = platform::channel(format!("{}\n", self.token).as_bytes())?;
+        let (ours, childs) = cudnn_os::pipes::channel(format!("{}\n", self.token).as_bytes())?;
         self.stream.pipe = Some(ours);
         Ok(childs)
     }
@@ -65,7 +65,7 @@ impl Reports {
 /// A text that nobody can guess, of [`TOKEN_LEN`] bytes.
 fn token() -> std::io::Result<String> {
     let mut bytes = [0u8; TOKEN_LEN / 2];
-    platform::random(&mut bytes)?;
+    cudnn_os::random::fill(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Stream {
 impl Stream {
     /// The child's end.
     pub(super) fn open(&mut self) -> std::io::Result<Stdio> {
-        let (ours, childs) = platform::pipe()?;
+        let (ours, childs) = cudnn_os::pipes::pipe()?;
         self.pipe = Some(ours);
         Ok(childs)
     }

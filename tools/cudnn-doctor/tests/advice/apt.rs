@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use cudnn_probe::packages::{self, Component, Installer, Package};
+use crate::packages;
+use cudnn_frameworks::installation::{Installer, Package};
+use cudnn_probe::Component;
 use support::{TempDir, not_run};
 
 fn dpkg_deb(repository: &Path, name: &str, version: &str) {
@@ -89,24 +91,25 @@ fn apt_get_accepts_the_commands_for_system_packages() {
     // It asks nothing, even if there is nobody to answer.
     let dpkg = format!("{conf}Dir::Bin::dpkg \"/bin/true\";\nDebug::NoLocking \"true\";\n");
     std::fs::write(path("apt.conf"), dpkg).unwrap();
-    for command in packages::replace_by(std::slice::from_ref(&cu13), Component::Cudnn, 12, Some("9.19.0.56")) {
+    let commands = |change: Option<packages::PackageChange>| change.unwrap().commands().unwrap();
+    for command in commands(packages::replace_by(std::slice::from_ref(&cu13), Component::Cudnn, 12, Some("9.19.0.56")))
+    {
         simulate(root.path(), &command);
     }
     // From here on nothing is installed.
     std::fs::write(path("apt.conf"), conf + "APT::Get::Simulate \"true\";\n").unwrap();
-    let one = |command: Option<packages::Command>| vec![command.unwrap()];
     let mut held = old.clone();
     held.is_held = true;
     let again = "Inst libcudnn9-cuda-12 [9.10.2.21-1] (9.10.2.21-1";
     let cases = [
         // The repository has a newer one, too.
-        (one(packages::reinstall(&old)), again),
-        (one(packages::reinstall(&held)), again),
-        (one(packages::upgrade(&old, "9.19")), "Inst libcudnn9-cuda-12 [9.10.2.21-1] (9.19.0.56-1"),
-        (one(packages::install(Component::Cudnn, 13, Installer::Dpkg)), ""),
-        (one(packages::install_beside(&old, Component::Cublas, 12, Some(9))), "Inst libcublas-12-9"),
-        (one(packages::install_beside(&old, Component::Nvrtc, 12, Some(9))), "Inst cuda-nvrtc-12-9"),
-        (packages::replace_by(&[cu13], Component::Cudnn, 12, Some("9.10.2.21")), "Remv libcudnn9-cuda-13"),
+        (commands(packages::reinstall(&old)), again),
+        (commands(packages::reinstall(&held)), again),
+        (commands(packages::upgrade(&old, "9.19")), "Inst libcudnn9-cuda-12 [9.10.2.21-1] (9.19.0.56-1"),
+        (commands(packages::install_for_system(Component::Cudnn, 13)), ""),
+        (commands(packages::install_beside(&old, Component::Cublas, 12, Some(9))), "Inst libcublas-12-9"),
+        (commands(packages::install_beside(&old, Component::Nvrtc, 12, Some(9))), "Inst cuda-nvrtc-12-9"),
+        (commands(packages::replace_by(&[cu13], Component::Cudnn, 12, Some("9.10.2.21"))), "Remv libcudnn9-cuda-13"),
     ];
     for (commands, expected) in cases {
         assert!(commands.iter().all(packages::Command::needs_root), "{commands:?}");

@@ -263,7 +263,7 @@ fn commands_give_frameworks_the_packages_that_they_need() {
         (2, Case::new("CTranslate2 without cuBLAS", "C074", &["ctranslate2==4.8.5"], nothing)),
         (1, Case::new("CTranslate2 without a run path", "C074", &["ctranslate2==4.8.5", CUBLAS], nothing)),
         (2, Case::new("CUDA 13 in a wheel for any CUDA", "C074", &["onnxruntime-gpu==1.31.1"], nothing)),
-        (4, Case::new("a run of ONNX Runtime", "C091", &["onnxruntime-gpu==1.31.1", "numpy"], nothing).options(&RUN)),
+        (3, Case::new("a run of ONNX Runtime", "C091", &["onnxruntime-gpu==1.31.1", "numpy"], nothing).options(&RUN)),
         (2, Case::new("a run beside the wheels", "C091", &beside, nothing).options(&RUN)),
         (
             1,

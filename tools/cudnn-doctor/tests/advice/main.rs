@@ -4,11 +4,18 @@
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod apt;
+mod commands;
 mod frameworks;
 mod healthy;
 mod moves;
+#[path = "../../src/packages/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "a part of the program, which uses all of it")]
+mod packages;
 mod paths;
 mod pythons;
+#[path = "../../src/rights.rs"]
+#[allow(dead_code, reason = "a part of the program, which uses all of it")]
+mod rights;
 mod tools;
 mod user_site;
 mod world;
@@ -631,12 +638,13 @@ fn commands_meet_all_requirements_together() {
 
 /// The loader does not know the environment: its commands are for a shell in which the environment is active.
 #[test]
-fn commands_of_the_loader_work_in_the_active_environment() {
-    // The command in the help, between backticks. The loader's reports are in its log, too.
+fn commands_for_errors_of_the_loader_work_in_the_active_environment() {
+    // The command in the help, between backticks. The loader's own reports refer to the doctor.
     let log = "CUDNN_LOGLEVEL_DBG=1 CUDNN_LOGDEST_DBG=stderr";
     let command = |world: &World, doctor: &str| {
         let output = world.sh(&format!("{log} cudnn-doctor {doctor} 2>&1 || true")).stdout;
         let output = String::from_utf8(output).unwrap();
+        assert!(!output.contains("Info: help: ") || output.contains("Run `cudnn-doctor check`"), "{output}");
         let commands =
             output.split('`').skip(1).step_by(2).filter(|text| text.starts_with("pip ") || text.starts_with("for "));
         commands.map(str::to_owned).next().unwrap_or_else(|| panic!("no command: {output}"))

@@ -75,7 +75,7 @@ fn commands_make_a_python_again_by_an_interpreter_and_not_by_a_script_of_pyenv()
         assert!(!commands.concat().contains("/shims/"), "{commands:#?}");
         // The environment works again, and nothing else is left in it.
         world.sh("\"$VIRTUAL_ENV/bin/python3\" -I -m pip --version");
-        assert!(!world.environment().join("new-python").exists());
+        assert!(!world.environment().join(".cudnn-doctor-new-python").exists());
     }
 }
 

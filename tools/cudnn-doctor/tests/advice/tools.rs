@@ -1,4 +1,4 @@
-//! The commands of tools that a build machine seldom has. conda, dnf, podman and wsl are played by a program which accepts
+//! The commands of tools that a build machine seldom has. conda, podman and wsl are played by a program which accepts
 //! only what the manual of the tool defines: subcommands, options with and without a value, and the form of package
 //! names. So an option that the tool does not have, or a badly quoted path, fails; whether a package exists does not show.
 //! Where docker or podman is installed, it parses its command itself.
@@ -8,26 +8,27 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
-use cudnn_probe::packages::{self, Component, Installer, Package};
+use crate::packages;
+use cudnn_frameworks::installation::{Installer, Package};
+use cudnn_probe::Component;
 use support::{TempDir, not_run};
 
-/// Sources: conda's `conda install --help` and its page on match specifications; dnf(8); docker-run(1); podman-run(1);
+/// Sources: conda's `conda install --help` and its page on match specifications; docker-run(1); podman-run(1);
 /// `wsl.exe --help`.
 const STRICT: &str = r#"#!/usr/bin/env python3
 import os, re, sys
 tool, args = os.path.basename(sys.argv[0]), sys.argv[1:]
 def fail(why):
     sys.exit(f"{tool}: {why}: {args!r}")
-FLAGS = {"conda": ["--force-reinstall", "--copy", "--yes", "-y"], "dnf": ["-y", "--assumeyes"], "docker": ["--rm", "-it"], "podman": ["--rm", "-it"], "wsl": ["--shutdown"]}
-VALUES = {"conda": ["--prefix", "-p", "--name", "-n", "--channel", "-c"], "dnf": [], "docker": ["--gpus", "--runtime"], "podman": ["--device"], "wsl": []}
-COMMANDS = {"conda": ["install"], "dnf": ["install", "reinstall", "upgrade", "remove"], "docker": ["run"], "podman": ["run"], "wsl": [None]}
+FLAGS = {"conda": ["--force-reinstall", "--copy", "--yes", "-y"], "docker": ["--rm", "-it"], "podman": ["--rm", "-it"], "wsl": ["--shutdown"]}
+VALUES = {"conda": ["--prefix", "-p", "--name", "-n", "--channel", "-c"], "docker": ["--gpus", "--runtime"], "podman": ["--device"], "wsl": []}
+COMMANDS = {"conda": ["install"], "docker": ["run"], "podman": ["run"], "wsl": [None]}
 FORMS = {
     "conda": r"([a-z0-9-]+::)?[a-z0-9][a-z0-9._-]*((=|==|>=|<=|>|<)[0-9][0-9A-Za-z.*_+]*)?",
-    "dnf": r"[A-Za-z0-9][A-Za-z0-9._+-]*",
     "docker": r"[a-z0-9./:_-]+", "podman": r"[a-z0-9./:_-]+", "wsl": r"(?!)",
 }
 VALUE_FORMS = {"--runtime": r"[a-z]+", "--gpus": r"all|[0-9]+|device=[0-9,]+", "--device": r"[a-z.]+/[a-z]+=[a-z0-9:]+|/dev/.+", "--channel": r"[a-z-]+"}
-ANSWERS = {"conda": ["--yes", "-y"], "dnf": ["-y", "--assumeyes"]}
+ANSWERS = {"conda": ["--yes", "-y"]}
 if tool in ANSWERS and not any(word in ANSWERS[tool] for word in args):
     fail("it would ask, and take the next line that is pasted as the answer")
 command = None if COMMANDS[tool] == [None] else (args[:1] or fail("no command"))[0]
@@ -59,7 +60,7 @@ print("names", *names)
 
 fn tools() -> TempDir {
     let dir = TempDir::new();
-    for tool in ["conda", "dnf", "docker", "podman", "wsl", "sudo"] {
+    for tool in ["conda", "docker", "podman", "wsl", "sudo"] {
         let script = if tool == "sudo" { "#!/bin/sh\nexec \"$@\"\n" } else { STRICT };
         support::write_program(dir.path().join(tool), script);
     }
@@ -75,33 +76,24 @@ fn run(tools: &TempDir, line: &str) -> Result<String, String> {
 }
 
 #[test]
-fn conda_and_dnf_accept_their_commands() {
+fn conda_accepts_its_commands() {
     let tools = tools();
     for root in [&b"/opt/conda"[..], b"/it's a \"root\" $(touch RUN)", b"/new\nline", b"/\xff\xfe"] {
         let root = Path::new(OsStr::from_bytes(root));
         let conda = Package::new(Installer::Conda, "libcudnn", Some("9.10.1.4"), root);
-        let rpm = Package::new(Installer::Rpm, "libcudnn9-cuda-12", Some("9.10.1.4-1"), "/");
         let hex: String = root.as_os_str().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         let prefix = format!("prefix {hex}\n");
-        let one = |command: Option<packages::Command>| vec![command.unwrap()];
+        let commands = |change: Option<packages::PackageChange>| change.unwrap().commands().unwrap();
         for (commands, expected) in [
-            (one(packages::reinstall(&conda)), format!("{prefix}names libcudnn=9.10.1.4\n")),
-            (one(packages::upgrade(&conda, "9.12.0")), format!("{prefix}names libcudnn>=9.12.0\n")),
+            (commands(packages::reinstall(&conda)), format!("{prefix}names libcudnn=9.10.1.4\n")),
+            (commands(packages::upgrade(&conda, "9.12.0")), format!("{prefix}names libcudnn>=9.12.0\n")),
             (
-                one(packages::install_beside(&conda, Component::Nvrtc, 12, None)),
+                commands(packages::install_beside(&conda, Component::Nvrtc, 12, None)),
                 format!("{prefix}names cuda-nvrtc cuda-version=12\n"),
             ),
-            (packages::replace(&[conda], Component::Cudnn, 13), format!("{prefix}names cudnn cuda-version=13\n")),
             (
-                one(packages::install(Component::CudnnJit, 13, Installer::Conda)),
-                "names nvidia::libcudnn-jit cuda-version=13\n".into(),
-            ),
-            (one(packages::reinstall(&rpm)), "names libcudnn9-cuda-12\n".into()),
-            (one(packages::upgrade(&rpm, "9.12.0")), "names libcudnn9-cuda-12\n".into()),
-            (one(packages::install_beside(&rpm, Component::Cublas, 12, Some(9))), "names libcublas-12-9\n".into()),
-            (
-                packages::replace_by(&[rpm], Component::Cudnn, 13, Some("9.19.0.56")),
-                "names libcudnn9-cuda-12\nnames libcudnn9-cuda-13-9.19.0.56-1\n".into(),
+                commands(packages::replace(&[conda], Component::Cudnn, 13)),
+                format!("{prefix}names cudnn cuda-version=13\n"),
             ),
         ] {
             let line = packages::command_line(&commands);
@@ -109,15 +101,7 @@ fn conda_and_dnf_accept_their_commands() {
         }
     }
     // The stand-in is strict.
-    for wrong in [
-        "conda install -y --frobnicate x",
-        "conda instal -y x",
-        "dnf install -y 'a b'",
-        "dnf install -y",
-        "dnf install x",
-        "conda install x",
-        "wsl --halt",
-    ] {
+    for wrong in ["conda install -y --frobnicate x", "conda instal -y x", "conda install x", "wsl --halt"] {
         assert!(run(&tools, wrong).is_err(), "{wrong}");
     }
 }

@@ -246,7 +246,7 @@ impl World {
     }
 
     /// Runs a program in the world's directory, with the world's variables and no others.
-    fn command(&self, program: &str) -> Command {
+    pub(crate) fn command(&self, program: &str) -> Command {
         let doctor = Path::new(env!("CARGO_BIN_EXE_cudnn-doctor")).parent().unwrap().to_owned();
         let mut path = vec![doctor, tools().path().join("bin")];
         path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
@@ -398,8 +398,7 @@ impl<'a> Case<'a> {
         let findings = world.findings_after("sh", &self.prelude(world), self.options);
         let found = findings.iter().find(|finding| finding["code"] == self.code);
         let found = found.unwrap_or_else(|| panic!("{}: {} is not found: {findings:#?}", self.name, self.code));
-        let commands = found["commands"].as_array().unwrap();
-        (commands.iter().map(|command| command.as_str().unwrap().to_owned()).collect(), errors(&findings))
+        (commands_of(found, &findings), errors(&findings))
     }
 
     /// Installs, breaks, and returns the findings with the code.
@@ -413,7 +412,7 @@ impl<'a> Case<'a> {
     /// Executes the commands. The finding must be gone afterwards, no new error may have come, and files of other
     /// packages must be as they were. Returns the commands.
     pub(crate) fn run(&self, world: &World) -> Vec<String> {
-        let (before, errors_before) = self.arrange(world);
+        let (mut before, errors_before) = self.arrange(world);
         assert!(!before.is_empty(), "{}: {} has no command", self.name, self.code);
         let neighbours = || -> Vec<_> {
             let files = digest(&world.environment());
@@ -421,8 +420,18 @@ impl<'a> Case<'a> {
             files.into_iter().filter(is_neighbour).collect()
         };
         let others = neighbours();
-        let lines = format!("{}{}", self.prelude(world), before.join("\n"));
-        let after = world.findings_after("sh", &lines, self.options);
+        let execute = |commands: &[String]| {
+            world.findings_after("sh", &format!("{}{}", self.prelude(world), commands.join("\n")), self.options)
+        };
+        let mut after = execute(&before);
+        // It may have waited for another one.
+        if let Some(left) = after.iter().find(|finding| finding["code"] == self.code) {
+            let second = commands_of(left, &after);
+            if !second.is_empty() && second != before {
+                before.extend(second);
+                after = execute(&before);
+            }
+        }
         let is_gone = after.iter().all(|finding| finding["code"] != self.code);
         assert!(is_gone, "{}: {} after {before:#?}: {after:#?}", self.name, self.code);
         let new: Vec<_> = errors(&after).into_iter().filter(|code| !errors_before.contains(code)).collect();
@@ -432,6 +441,15 @@ impl<'a> Case<'a> {
         assert_eq!(neighbours(), others, "{}", self.name);
         before
     }
+}
+
+/// The commands of a finding, or of the one whose help it says to follow first.
+fn commands_of(finding: &Value, findings: &[Value]) -> Vec<String> {
+    let help = finding["help"].as_str().unwrap_or_default();
+    let first = help.strip_prefix("follow the help of ").and_then(|rest| rest.split(' ').next());
+    let first = first.and_then(|code| findings.iter().find(|finding| finding["code"] == code));
+    let commands = first.unwrap_or(finding)["commands"].as_array().unwrap();
+    commands.iter().map(|command| command.as_str().unwrap().to_owned()).collect()
 }
 
 /// The codes of the findings that are errors.

@@ -1,68 +1,77 @@
-//! Whether a library's file contains the name of cuDNN: one that opens it by name must, in full or in parts.
+//! Finds the name of cuDNN in the bytes of libraries: one that opens it by name must contain that, in full or in parts.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use cudnn_probe::parts_without_gpu_code_any;
+use cudnn_probe::facts;
+use cudnn_probe::internal::parts_without_gpu_code_any;
+use cudnn_probe::{ld_so, parts_without_gpu_code};
 
-/// The most bytes that are read. The largest known library has 65 MB besides its GPU code.
+use crate::files::contains;
+
+/// The most bytes of a framework's library that are read. The largest known one has 65 MB besides its GPU code.
 const MAX_LEN: u64 = 256 << 20;
-const BLOCK_LEN: usize = 1 << 20;
-const NAME: &[u8; 5] = b"cudnn";
 
 /// Does the file contain `cudnn`, in its code or data? A run path contains it too, as a directory (`nvidia/cudnn/lib`),
 /// and does not count. A file that cannot be read, or is too long, is taken to contain it.
-pub(crate) fn contain_cudnn(file: &Path) -> bool {
-    let Ok(parts) = parts_without_gpu_code_any(file) else { return true };
-    let length: u64 = parts.iter().map(|part| part.end.saturating_sub(part.start)).sum();
-    let Ok(file) = File::open(file) else { return true };
-    length > MAX_LEN || parts.into_iter().any(|part| is_in_part(&file, part).unwrap_or(true))
+pub(super) fn contain_cudnn(file: &Path) -> bool {
+    facts::ask("name of cuDNN in library", file, || {
+        let Ok(parts) = parts_without_gpu_code_any(file) else { return true };
+        let Ok(file) = File::open(file) else { return true };
+        length(&parts) > MAX_LEN
+            || parts.iter().any(|part| contains(&file, part, b"cudnn", is_no_directory).unwrap_or(true))
+    })
 }
 
-fn is_in_part(mut file: &File, part: Range<u64>) -> std::io::Result<bool> {
-    file.seek(SeekFrom::Start(part.start))?;
-    let mut rest = file.take(part.end.saturating_sub(part.start));
-    let mut block = Vec::with_capacity(BLOCK_LEN + 16);
-    loop {
-        // What is kept of the last block: a name that begins there, and the byte before it.
-        let kept = block.len().min(NAME.len() + 1);
-        block.drain(..block.len() - kept);
-        if (&mut rest).take(BLOCK_LEN as u64).read_to_end(&mut block)? == 0 {
-            return Ok(false);
-        }
-        if is_in_block(&block) {
-            return Ok(true);
-        }
+fn is_no_directory(block: &[u8], at: usize) -> bool {
+    block.get(at.wrapping_sub(1)) != Some(&b'/') || block.get(at + b"cudnn".len()) != Some(&b'/')
+}
+
+fn length(parts: &[Range<u64>]) -> u64 {
+    parts.iter().map(|part| part.end.saturating_sub(part.start)).sum()
+}
+
+/// How a library uses cuDNN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Uses {
+    /// It is linked to it (`DT_NEEDED`).
+    Linked,
+    /// It contains its name.
+    Named,
+    /// It uses CUDA, and is too large to be searched for the name.
+    Unknown,
+}
+
+/// How the library in this file uses cuDNN; `None` if it does not, or is no library for this machine. Reads the headers of
+/// each, and searches only those that use CUDA in another way, as long as bytes are left that may be searched.
+pub(super) fn uses(file: &Path, bytes_left: &AtomicU64) -> Option<Uses> {
+    let needed = ld_so::needed(file).ok()?;
+    if needed.iter().any(|name| name.starts_with("libcudnn")) {
+        return Some(Uses::Linked);
     }
-}
-
-/// Compares two letters in steps that the compiler turns into vector instructions: few places have both.
-fn is_in_block(block: &[u8]) -> bool {
-    const STEP: usize = 64;
-    let mut start = 0;
-    loop {
-        let letters = block.get(start..).and_then(<[u8]>::first_chunk::<STEP>);
-        let next = block.get(start + 1..).and_then(<[u8]>::first_chunk::<STEP>);
-        let Some((letters, next)) = letters.zip(next) else {
-            return is_near(block, start.saturating_sub(3), block.len());
-        };
-        let pairs = letters.iter().zip(next);
-        let found = pairs.fold(0, |found, (a, b)| found | (u8::from(*a == b'd') & u8::from(*b == b'n')));
-        if found != 0 && is_near(block, start.saturating_sub(3), start + STEP) {
-            return true;
-        }
-        start += STEP;
+    let parts = parts_without_gpu_code(file).ok()?;
+    // The GPU code is what is between the parts.
+    let has_gpu_code = parts.windows(2).any(|pair| matches!(pair, [before, after] if before.end < after.start));
+    if !has_gpu_code && !needed.iter().any(|name| is_cuda(name)) {
+        return None;
     }
+    let take = |left: u64| left.checked_sub(length(&parts));
+    if bytes_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
+        return Some(Uses::Unknown);
+    }
+    let is_named = facts::ask("libcudnn in library", file, || {
+        let Ok(file) = File::open(file) else { return false };
+        parts.iter().any(|part| contains(&file, part, b"libcudnn", |_, _| true).unwrap_or(false))
+    });
+    is_named.then_some(Uses::Named)
 }
 
-/// Is the name between these places, and not as a directory?
-fn is_near(block: &[u8], start: usize, end: usize) -> bool {
-    let is_name = |at: usize| block.get(at..at + NAME.len()) == Some(NAME);
-    let is_directory =
-        |at: usize| block.get(at.wrapping_sub(1)) == Some(&b'/') && block.get(at + NAME.len()) == Some(&b'/');
-    (start..end).any(|at| is_name(at) && !is_directory(at))
+/// A library of CUDA or its driver, with the hash that a wheel may add: `libcudart-9335f6a2.so.12.4.127`.
+fn is_cuda(name: &str) -> bool {
+    let names = ["libcuda", "libcudart", "libcublas", "libcublasLt", "libnvrtc"];
+    names.iter().any(|cuda| name.strip_prefix(cuda).is_some_and(|rest| rest.starts_with(['.', '-'])))
 }
 
 #[cfg(test)]
@@ -70,20 +79,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_is_found_wherever_it_is_but_not_as_a_directory() {
-        for offset in 0..200 {
-            let mut block = vec![b'n'; offset];
-            block.extend(b"cudnn");
-            assert!(is_in_block(&block), "{offset}");
-            block.extend([b'd'; 100]);
-            assert!(is_in_block(&block), "{offset}");
+    fn the_name_does_not_count_as_a_directory() {
+        let is_in = |text: &str| {
+            let mut places = text.match_indices("cudnn");
+            places.any(|(at, _)| is_no_directory(text.as_bytes(), at))
+        };
+        for text in ["", "cudn", "cuddn", "$ORIGIN/../../nvidia/cudnn/lib:x", "CUDNN"] {
+            assert!(!is_in(text), "{text}");
         }
-        for text in ["", "cudn", "cuddn", "ncudncu", "$ORIGIN/../../nvidia/cudnn/lib:x", "CUDNN"] {
-            assert!(!is_in_block(text.as_bytes()), "{text}");
-            assert!(!is_in_block(&[&[b'/'; 62], text.as_bytes()].concat()), "{text}");
-        }
-        for text in ["libcudnn.so", "/cudnn", "ccudnn", "cucudnn", "cudcudnn", "cudncudnn", "/cudnn/ cudnn."] {
-            assert!(is_in_block(text.as_bytes()), "{text}");
+        for text in ["libcudnn.so", "/cudnn", "ccudnn", "cucudnn", "/cudnn/ cudnn."] {
+            assert!(is_in(text), "{text}");
         }
     }
 }

@@ -1,80 +1,74 @@
-//! The libraries of CUDA that a framework needs and would not find.
+//! Checks the libraries of CUDA that a framework needs: C074.
 
-use std::collections::BTreeMap;
+use cudnn_probe::facts::PathFacts;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use cudnn_frameworks::{Damaged, Framework, Pin, PinState, Survey};
-use cudnn_probe::Os;
+use cudnn_frameworks::{Damaged, Framework, Pin, PinState, is_cudnn};
 use cudnn_probe::ld_so::Rule;
-use cudnn_probe::packages::{self, CudaWheel};
 
-use super::broken;
-use super::help::{or_by_program, with_search};
-use super::incomplete::is_cudnn;
-use super::text::{release, source, title};
-use crate::check::culprit;
+use super::remedy::{or_by_program, with_search};
+use super::site::real;
+use super::subject::Subject;
+use super::text::{release, source};
 use crate::check::demand::is_of_conda;
-use crate::check::finding::{FRAMEWORK_NO_CUDA, Finding, Help};
-use crate::check::fix_commands::with_commands;
-use crate::check::place::Place;
+use crate::check::finding::{FRAMEWORK_NO_CUDA, Finding};
+use crate::check::foreign_library;
+use crate::check::remedies::by_change;
 use crate::escape::Printable;
-use crate::shell::prepend_library_path;
+use crate::packages::{self, CudaWheel, PackageChange};
+use crate::remedy::Remedy;
 use crate::system::LOADER;
 
-/// Libraries of CUDA that it needs and would not find.
-pub(super) fn missing(framework: &Framework, survey: &Survey) -> Option<Finding> {
-    let is_foreign = |name: &&String| damaged_for(name, framework).is_some_and(is_foreign);
+/// C074: libraries of CUDA that it would not find.
+pub(super) fn missing(subject: &Subject<'_>) -> Option<Finding> {
+    let framework = subject.framework;
+    let is_foreign = |name: &str| damaged_for(name, framework).is_some_and(is_foreign);
     let missing = framework.opens.missing.iter().filter(|name| !is_cudnn(name) && !is_foreign(name));
     let missing: Vec<&String> = missing.collect();
     let first = missing.first()?;
-    let message = format!("{} would not find {}", title(framework), first.printable());
-    let others = missing.iter().skip(1).map(|name| format!("nor {name}"));
-    let damaged = missing.iter().filter_map(|name| damaged_for(name, framework)).map(text);
     let built = framework.built_for.cuda.as_ref().map(|cuda| {
         let (major, minor) = cuda.value;
         format!("built for CUDA {} ({})", release(major, minor), source(&cuda.source))
     });
-    let finding = Finding::new(FRAMEWORK_NO_CUDA, message).notes(others).notes(damaged).notes(built);
+    let finding = Finding::new(FRAMEWORK_NO_CUDA, format!("{} would not find {}", subject.title(), first.printable()))
+        .notes(missing.iter().skip(1).map(|name| format!("nor {name}")))
+        .notes(missing.iter().filter_map(|name| damaged_for(name, framework)).map(text))
+        .notes(built);
     let is_of_conda = is_of_conda(framework);
-    let wheels = if is_of_conda { None } else { wheels(&missing, framework) };
+    let wheel = |name: &&String| packages::cuda_wheel(name, subject.cuda_major());
+    let wheels: Option<Vec<CudaWheel>> = missing.iter().map(wheel).collect();
     // What it requires comes first.
-    let is_unmet = |pin: &&Pin| pin.extra.is_none() && !matches!(pin.state, PinState::Met(_));
     let is_among = |pin: &Pin| match &wheels {
-        Some(wheels) => wheels.keys().any(|wheel| wheel.name == pin.package),
-        None => is_of_conda || pin.package.starts_with("nvidia-"),
+        Some(wheels) if !is_of_conda => wheels.iter().any(|wheel| wheel.name == pin.package),
+        _ => is_of_conda || pin.package.starts_with("nvidia-"),
     };
-    if framework.pins.iter().filter(is_unmet).any(is_among) {
-        return Some(finding.help("install what it requires: see the finding about that"));
+    let is_unmet = |pin: &Pin| pin.extra.is_none() && !matches!(pin.state, PinState::Met(_));
+    if framework.pins.iter().any(|pin| is_unmet(pin) && is_among(pin)) {
+        return Some(finding.remedy("install what it requires: see the finding about that"));
     }
-    if let Some(help) = reach_cuda(&missing, framework, survey) {
-        return Some(or_by_program(finding.help(help), framework, survey));
-    }
-    let wheels = wheels.unwrap_or_default();
-    let commands = install(&wheels, framework, survey);
-    Some(if commands.is_empty() {
-        finding.help("install the CUDA libraries of this major in its environment")
-    } else {
-        let mut dirs: Vec<PathBuf> = wheels.keys().map(|wheel| wheel.dir.clone()).collect();
-        dirs.sort();
-        dirs.dedup();
-        let help = with_commands("install the wheels that contain them:", &commands);
-        or_by_program(finding.help(with_search(help, framework, &dirs)), framework, survey)
+    let remedy = wheels.and_then(|wheels| {
+        let wheels: Vec<(&str, CudaWheel)> = missing.iter().map(|name| name.as_str()).zip(wheels).collect();
+        reach(&wheels, subject).or_else(|| install(&wheels, subject).filter(|_| !is_of_conda))
+    });
+    Some(match remedy {
+        Some(remedy) => or_by_program(finding.remedy(remedy), subject),
+        None => finding.remedy("install the CUDA libraries of this major in its environment"),
     })
 }
 
-/// Libraries that are damaged and come from outside: ld.so takes those on LD_LIBRARY_PATH before the right ones.
-pub(super) fn damaged(framework: &Framework) -> Option<Finding> {
-    let others = &framework.opens.damaged_others;
-    let is_missing = |damaged: &&Damaged| {
-        !is_foreign(damaged) && framework.opens.missing.iter().any(|name| damaged.path.ends_with(name))
-    };
+/// C074: libraries that are damaged and come from outside: ld.so takes those on LD_LIBRARY_PATH before the right ones.
+pub(super) fn damaged(subject: &Subject<'_>) -> Option<Finding> {
+    let opens = &subject.framework.opens;
+    let is_missing =
+        |damaged: &Damaged| !is_foreign(damaged) && opens.missing.iter().any(|name| damaged.path.ends_with(name));
     // C086 is about its own.
-    let mut others = others.iter().filter(|damaged| !is_missing(damaged) && !broken::is_own(damaged, framework));
+    let mut others = opens.damaged_others.iter().filter(|damaged| !is_missing(damaged) && !subject.owns(damaged));
     let first = others.next()?;
     let rule = first.rule.as_ref()?;
-    let message = format!("{} would load a damaged library: {}", title(framework), text(first));
+    let message = format!("{} would load a damaged library: {}", subject.title(), text(first));
     let finding = Finding::new(FRAMEWORK_NO_CUDA, message).note(format!("found by: {rule}")).notes(others.map(text));
-    Some(finding.help(culprit::replace(&first.path, rule)))
+    Some(finding.remedy(foreign_library::replace(&first.path, rule)))
 }
 
 /// The damaged file that ld.so finds for this name.
@@ -93,67 +87,41 @@ fn text(damaged: &Damaged) -> String {
 
 /// Whether this file is there, and is none of those that ld.so cannot load.
 fn is_usable(file: &Path, framework: &Framework) -> bool {
-    let real = |path: &Path| cudnn_probe::canonicalize(path).ok();
-    file.is_file() && !framework.opens.damaged_others.iter().any(|damaged| real(&damaged.path) == real(file))
+    file.leads_to_file() && !framework.opens.damaged_others.iter().any(|damaged| real(&damaged.path) == real(file))
 }
 
-/// The wheels that contain all these libraries, with the libraries of each.
-fn wheels<'a>(names: &[&'a String], framework: &Framework) -> Option<BTreeMap<CudaWheel, Vec<&'a String>>> {
-    let cuda = framework.built_for.cuda.as_ref().map(|cuda| cuda.value.0);
-    let mut wheels: BTreeMap<CudaWheel, Vec<&String>> = BTreeMap::new();
-    for name in names {
-        wheels.entry(packages::cuda_wheel(name, cuda)?).or_default().push(name);
-    }
-    Some(wheels)
-}
-
-/// The commands that install wheels whose libraries are not in the environment: again, where pip has a record of the
-/// wheel.
-fn install(
-    wheels: &BTreeMap<CudaWheel, Vec<&String>>,
-    framework: &Framework,
-    survey: &Survey,
-) -> Vec<packages::Command> {
-    let (place, site) = (Place::of(framework, survey), &framework.distribution.import_dir);
-    let is_there = |wheel: &CudaWheel, names: &[&String]| {
-        names.iter().all(|name| is_usable(&site.join(&wheel.dir).join(name), framework))
-    };
-    let (mut new, mut again) = (Vec::new(), Vec::new());
-    for (wheel, _) in wheels.iter().filter(|(wheel, names)| !is_there(wheel, names)) {
-        let selected =
-            wheel.requirement.strip_prefix(&format!("{}==", wheel.name)).map(|version| version.trim_end_matches('*'));
-        let is_selected = |version: &String| selected.is_none_or(|selected| version.starts_with(selected));
-        match place.recorded_version(&wheel.name).filter(is_selected) {
-            Some(version) => again.push(format!("{}=={version}", wheel.name)),
-            None => new.push(wheel.requirement.clone()),
-        }
-    }
-    let again = (!again.is_empty()).then(|| place.reinstall(again)).flatten();
-    let new = (!new.is_empty()).then(|| place.install(new)).flatten();
-    again.into_iter().chain(new).collect()
-}
-
-/// A path below a directory, of parts that are written with `/`.
-fn below(dir: &Path, parts: &str) -> PathBuf {
-    parts.split('/').fold(dir.to_owned(), |dir, part| dir.join(part))
-}
-
-/// The directories of wheels that contain all that is missing, for ld.so.
-fn reach_cuda(missing: &[&String], framework: &Framework, survey: &Survey) -> Option<Help> {
-    const MAX_DIRS: usize = 256;
-    let import_dirs = survey.environment.import_dirs.iter();
-    let wheels = import_dirs.filter_map(|dir| std::fs::read_dir(dir.join("nvidia")).ok()).flatten().take(MAX_DIRS);
-    let dirs: &[&str] = if survey.environment.os == Os::Windows { &["bin", "bin/x86_64"] } else { &["lib"] };
-    let wheels = wheels.flatten();
-    let libs: Vec<PathBuf> = wheels.flat_map(|wheel| dirs.iter().map(move |dir| below(&wheel.path(), dir))).collect();
-    let mut dirs: Vec<&PathBuf> = Vec::new();
-    for name in missing {
-        let dir = libs.iter().find(|dir| is_usable(&dir.join(name), framework))?;
+/// Has ld.so search the wheels of the environment that contain all these libraries.
+fn reach(wheels: &[(&str, CudaWheel)], subject: &Subject<'_>) -> Option<Remedy> {
+    let import_dirs = &subject.survey.environment.import_dirs;
+    let mut dirs: Vec<PathBuf> = Vec::new();
+    for (name, wheel) in wheels {
+        let mut places = import_dirs.iter().map(|dir| dir.join(&wheel.dir));
+        let dir = places.find(|dir| is_usable(&dir.join(name), subject.framework))?;
         if !dirs.contains(&dir) {
             dirs.push(dir);
         }
     }
-    let lines: Option<Vec<String>> = dirs.into_iter().map(|dir| prepend_library_path(dir)).collect();
-    let help = Help::new(format!("they are in wheels of this environment: have {LOADER} search their directories:"));
-    Some(lines?.into_iter().fold(help, Help::command))
+    let text = format!("they are in wheels of this environment: have {LOADER} search their directories:");
+    Some(dirs.iter().fold(Remedy::new(text), |remedy, dir| remedy.search(dir)))
+}
+
+/// Installs the wheels whose libraries are not in the environment: again, where pip has a record of the wheel.
+fn install(wheels: &[(&str, CudaWheel)], subject: &Subject<'_>) -> Option<Remedy> {
+    let (site, import_dir) = (subject.site(), &subject.framework.distribution.import_dir);
+    let is_there =
+        |name: &str, wheel: &CudaWheel| is_usable(&import_dir.join(&wheel.dir).join(name), subject.framework);
+    let absent = wheels.iter().filter(|(name, wheel)| !is_there(name, wheel)).map(|(_, wheel)| wheel);
+    let (mut new, mut again) = (Vec::new(), Vec::new());
+    for CudaWheel { name, requirement, .. } in absent.collect::<BTreeSet<_>>() {
+        let selected = requirement.strip_prefix(name).and_then(|rest| rest.strip_prefix("=="));
+        let selected = selected.unwrap_or_default().trim_end_matches('*');
+        match site.recorded_version(name).filter(|version| version.starts_with(selected)) {
+            Some(version) => again.push(format!("{name}=={version}")),
+            None => new.push(requirement.clone()),
+        }
+    }
+    let change = PackageChange::of(site).reinstall(again).install(new).possible()?;
+    let dirs: BTreeSet<PathBuf> = wheels.iter().map(|(_, wheel)| wheel.dir.clone()).collect();
+    let dirs: Vec<PathBuf> = dirs.into_iter().collect();
+    Some(with_search(by_change("install the wheels that contain them:", change), subject, &dirs))
 }

@@ -1,98 +1,98 @@
-//! Whether the frameworks of an environment fit the cuDNN that they would load, the driver and the GPUs: the facts of
-//! `cudnn-frameworks`, judged.
+//! Judges whether the frameworks of an environment work on this machine with the cuDNN that they would load.
+//!
+//! `cudnn-frameworks` states the facts. Each check is a function from a [`Subject`] to the finding whose code its comment
+//! names; [`OF_CUDNN`] and [`OF_FRAMEWORK`] list the checks.
 
-mod broken;
 mod cuda;
-mod devices;
-mod foreign;
-mod half_searched;
-mod help;
-mod incomplete;
-mod libraries;
-mod loaded;
-mod other_cuda;
-mod pairs;
+mod cudnn;
+mod environment;
+mod gpu;
+mod package;
 mod pins;
+mod remedy;
+mod site;
+mod subject;
 mod text;
-mod unneeded;
-mod used;
-mod users;
 
-use cudnn_frameworks::{Depth, Environment, Framework, Remedy, Survey, Unreadable, survey_to};
-use cudnn_probe::packages::{self, Installer, Package};
-use cudnn_probe::{Host, Origin, Os};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cudnn_frameworks::installation::InstallationReport;
+use cudnn_frameworks::{Depth, Environment, Survey, survey_to};
+use cudnn_probe::{Host, Os};
 
 use super::demand::{CUDNN_MAJOR, Demand};
-use super::finding::{Finding, FindingKind, Help, PACKAGES_UNREADABLE, Severity};
-use super::fix_commands::{permit, with_commands};
+use super::finding::Finding;
 use super::machine::Machine;
 use super::suitable::suitable;
 use crate::context::Context;
-use crate::escape::Printable;
-use crate::shell::{doctor, quoted_path, removal_of_dir};
-pub(crate) use incomplete::is_cudnn;
-pub(crate) use libraries::help_for_libraries;
+use crate::plan::{Plan, Situation};
+use crate::remedy::Remedy;
+use crate::surveys::FRAMEWORKS;
+use subject::{Subject, dir_of_graph};
+
+pub(in crate::check) use environment::{Users, qualify_unneeded};
 pub(crate) use text::{how, how_in_short, release, source};
-pub(crate) use unneeded::Unneeded;
-use used::{UsedInstallation, UsedInstallations};
-pub(in crate::check) use users::Users;
+
+type Check = fn(&Subject<'_>) -> Option<Finding>;
+
+/// The checks of the cuDNN that a framework would load. The first finding counts: another cuDNN may have what this one
+/// lacks.
+const OF_CUDNN: [Check; 6] =
+    [cudnn::for_other_cuda, cudnn::missing, cudnn::mixed, cudnn::too_old, cudnn::incomplete, cudnn::older_shim];
+
+/// The other checks of a framework, all of whose findings count.
+const OF_FRAMEWORK: [Check; 6] =
+    [cudnn::half_searched, pins::unmet, cuda::missing, cuda::damaged, gpu::old_driver, gpu::kernels];
 
 /// The frameworks of an environment, and what is wrong with them.
 pub(crate) struct Judged {
-    pub(crate) survey: Survey,
+    pub(crate) survey: Arc<Survey>,
     pub(crate) findings: Vec<Finding>,
+    pub(crate) plan: Plan,
 }
 
-pub(crate) fn judge(environment: &Environment, machine: &Machine, host: &Host, depth: Depth) -> Judged {
-    let survey = survey_to(environment, host, depth);
-    let used = UsedInstallations::read(&survey);
-    let of_framework = |framework| of_framework(framework, used.of(framework), &survey, machine);
-    let mut findings: Vec<Finding> = survey.frameworks.iter().flat_map(of_framework).collect();
-    findings.extend(cudnn_frameworks::pairs(&survey, host).iter().filter_map(pairs::together));
-    findings.extend(unreadable(&survey));
-    findings.extend(unsearched(&survey));
-    if environment.os != Os::HOST {
+pub(crate) fn judge(survey: Arc<Survey>, machine: &Machine, host: &Host) -> Judged {
+    let dirs = survey.frameworks.iter().filter_map(dir_of_graph);
+    // Each is read once, however many frameworks use it.
+    let mut reports: HashMap<PathBuf, Option<InstallationReport>> = HashMap::new();
+    for dir in dirs {
+        reports.entry(dir).or_insert_with_key(|dir| InstallationReport::read(dir, &Host::current()));
+    }
+    let mut findings: Vec<Finding> = Vec::new();
+    for framework in &survey.frameworks {
+        let report = dir_of_graph(framework).and_then(|dir| reports.get(&dir)?.as_ref());
+        findings.extend(of_framework(&Subject { framework, survey: &survey, machine, report }));
+    }
+    findings.extend(cudnn_frameworks::pairs(&survey, host).iter().filter_map(environment::together));
+    findings.extend(environment::unreadable(&survey));
+    findings.extend(environment::unsearched(&survey));
+    if survey.environment.os != Os::HOST {
         findings.iter_mut().for_each(leave_help_to_windows);
     }
-    Judged { survey, findings }
+    let plan = Plan::of(&findings, &Situation::default());
+    Judged { survey, findings, plan }
+}
+
+fn of_framework(subject: &Subject<'_>) -> Vec<Finding> {
+    let damaged = package::damaged(subject);
+    if subject.is_without_cuda() {
+        return damaged.into_iter().chain(package::cpu_only(subject)).collect();
+    }
+    let of_cudnn = OF_CUDNN.iter().find_map(|check| check(subject));
+    let others = OF_FRAMEWORK.iter().filter_map(|check| check(subject));
+    let mut findings: Vec<Finding> = damaged.into_iter().chain(of_cudnn).chain(others).collect();
+    let dir = subject.report.map(|report| report.dir.clone());
+    findings.iter_mut().for_each(|finding| finding.installation.clone_from(&dir));
+    findings
 }
 
 /// The commands of this system do not change an environment of Windows.
 fn leave_help_to_windows(finding: &mut Finding) {
-    if finding.help.as_ref().is_some_and(|help| !help.commands.is_empty()) {
-        finding.help = Some(Help::new("run `cudnn-doctor frameworks` on Windows, which has the commands"));
+    if finding.remedy.as_ref().is_some_and(|remedy| !remedy.actions.is_empty()) {
+        finding.remedy = Some(Remedy::new("run `cudnn-doctor frameworks` on Windows, which has the commands"));
     }
-}
-
-/// `used`: the installation that it would use.
-fn of_framework(
-    framework: &Framework,
-    used: Option<&UsedInstallation>,
-    survey: &Survey,
-    machine: &Machine,
-) -> Vec<Finding> {
-    if framework.built_for.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value) {
-        let broken = broken::finding(framework, survey);
-        return broken.into_iter().chain(devices::cpu_only(framework, survey, machine)).collect();
-    }
-    let mut findings: Vec<Finding> = Vec::new();
-    let broken = broken::finding(framework, survey);
-    let is_unusable = broken.as_ref().is_some_and(|finding| finding.kind.severity == Severity::Error);
-    findings.extend(broken);
-    // One cause at a time: another cuDNN may have the libraries that this one lacks.
-    let of_cudnn = other_cuda::finding(framework, used.map(|used| &used.report), survey, machine);
-    // Without its libraries, nothing is known of what they need.
-    let is_unknown = is_unusable && framework.opens.users.is_empty();
-    let of_cudnn = of_cudnn.or_else(|| if is_unknown { None } else { loaded::cudnn(framework, used, survey, machine) });
-    let of_cudnn = of_cudnn.or_else(|| incomplete::finding(framework, survey, machine));
-    findings.extend(of_cudnn.or_else(|| loaded::older_shim(framework)));
-    findings.extend(half_searched::finding(framework, survey));
-    findings.extend(pins::unmet(framework, survey, machine));
-    findings.extend(cuda::missing(framework, survey));
-    findings.extend(cuda::damaged(framework));
-    findings.extend(devices::driver(framework, machine));
-    findings.extend(machine.gpus.iter().filter_map(|gpu| devices::kernels(framework, gpu)));
-    findings
 }
 
 /// The environment whose Python a program would use.
@@ -103,98 +103,40 @@ pub(crate) fn active(context: &Context) -> Option<Environment> {
 }
 
 /// Installs the cuDNN that the frameworks of the active environment demand. `None` if none demands one.
-pub(crate) fn install_for_active(context: &Context, machine: &Machine) -> Option<Help> {
-    let survey =
-        survey_to(&active(context)?, &context.host, Depth { kernels: false, unlisted: false, metadata: false });
-    let demanding = || survey.frameworks.iter().filter(|framework| Demand::of(framework).is_some());
-    let first = demanding().find(|framework| !framework.opens.is_optional).or_else(|| demanding().next())?;
-    Some(help::install(first, &survey, machine))
+pub(crate) fn install_for_active(context: &Context, machine: &Machine) -> Option<Remedy> {
+    let survey = context.survey(&active(context)?, FRAMEWORKS);
+    let demanding = survey.frameworks.iter().filter(|framework| Demand::of(framework).is_some());
+    let framework = demanding.min_by_key(|framework| framework.opens.is_optional)?;
+    Some(remedy::install(&Subject { framework, survey: &survey, machine, report: None }))
 }
 
 /// The major of cuDNN that the frameworks of the active environment need, and their names, if it is not the one that this
 /// project supports.
 pub(crate) fn needing_other_major(context: &Context, machine: &Machine) -> Option<(u32, Vec<String>)> {
-    let survey =
-        survey_to(&active(context)?, &context.host, Depth { kernels: false, unlisted: false, metadata: false });
-    let suitable = suitable(&survey.frameworks, machine).ok()?;
+    let survey = context.survey(&active(context)?, FRAMEWORKS);
+    let major = suitable(&survey.frameworks, machine).ok()?.cudnn_major;
     let demanding = survey.frameworks.iter().filter(|framework| Demand::of(framework).is_some());
-    let major = suitable.cudnn_major;
     (major != CUDNN_MAJOR).then(|| (major, demanding.map(text::title).collect()))
 }
 
-fn unreadable(survey: &Survey) -> Option<Finding> {
-    const MAX: usize = 8;
-    let count = survey.unreadable.len();
-    if count == 0 && !survey.is_truncated {
-        return None;
-    }
-    let dir = survey.environment.root.printable();
-    let message = match count {
-        0 => format!("{dir} has more packages than were examined"),
-        1 => format!("a package in {dir} could not be examined"),
-        _ => format!("{count} packages in {dir} could not be examined"),
-    };
-    let notes = survey.unreadable.iter().take(MAX).map(|one| format!("{} {}", one.path.printable(), one.reason));
-    let rest = (count > MAX).then(|| format!("and {} more", count - MAX));
-    let is_closed = |one: &Unreadable| one.remedy == Some(Remedy::Allow);
-    let has_undecodable = survey.unreadable.iter().any(|one| matches!(one.remedy, Some(Remedy::Replace(..))));
-    let help = if count > 0 && survey.unreadable.iter().all(is_closed) {
-        "allow this user to read it, or run this as a user who may; the findings lack what is in it"
-    } else if has_undecodable {
-        "first remove the metadata that pip cannot decode, then install that package again"
-    } else {
-        "install such a package again, if a framework belongs to it; the findings lack what could not be read"
-    };
-    // A framework whose libraries this user may not read cannot be imported by this user.
-    let is_of_framework = |one: &Unreadable| {
-        is_closed(one)
-            && survey.frameworks.iter().any(|of| of.dir.as_ref().is_some_and(|dir| one.path.starts_with(dir)))
-    };
-    let severity = if survey.unreadable.iter().any(is_of_framework) { Severity::Error } else { Severity::Note };
-    let kind = FindingKind { severity, ..PACKAGES_UNREADABLE };
-    let finding = Finding::new(kind, message).notes(notes).notes(rest);
-    // pip does nothing else before it can decode all metadata.
-    let mut unreadable: Vec<&Unreadable> = survey.unreadable.iter().collect();
-    unreadable.sort_by_key(|one| !matches!(one.remedy, Some(Remedy::Replace(..))));
-    let commands: Vec<String> = unreadable.into_iter().take(MAX).flat_map(|one| mend(one, survey)).collect();
-    Some(finding.help(if commands.is_empty() {
-        Help::new(help)
-    } else {
-        commands.into_iter().fold(Help::new(format!("{help}:")), Help::command)
-    }))
-}
-
-/// Libraries of packages that are no known framework, and that are too large to be searched.
-fn unsearched(survey: &Survey) -> Option<Finding> {
-    let (first, others) = survey.unsearched.split_first()?;
-    let message = match others.len() {
-        0 => format!("{} was not searched for the name of cuDNN: it is too large", first.printable()),
-        others => format!(
-            "{} and {others} other libraries were not searched for the name of cuDNN: they are too large",
-            first.printable()
-        ),
-    };
-    let help = "their packages may use cuDNN by its name; to examine one:";
-    let command = format!("{} check --for {}", doctor(), quoted_path(first));
-    let notes = others.iter().map(|other| other.printable());
-    Some(Finding::new(PACKAGES_UNREADABLE, message).notes(notes).help(Help::new(help).command(command)))
-}
-
-/// The command that mends a package that could not be examined, where one is known.
-fn mend(one: &Unreadable, survey: &Survey) -> Vec<String> {
-    if one.remedy == Some(Remedy::Allow) {
-        let environment = Origin::Python(survey.environment.root.clone());
-        let closed = one.path.ancestors().find(|above| above.symlink_metadata().is_ok());
-        return closed.and_then(|dir| permit(dir, &environment)).map(|help| help.commands).unwrap_or_default();
-    }
-    let reinstall = |name: &str, version: Option<&str>| {
-        packages::reinstall(&Package::new(Installer::Pip, name, version, &survey.environment.root))
-    };
-    let (removal, command) = match one.remedy.as_ref() {
-        Some(Remedy::Remove) => (Some(removal_of_dir(&one.path)), None),
-        Some(Remedy::Reinstall(name, version)) => (None, reinstall(name, version.as_deref())),
-        Some(Remedy::Replace(name, version)) => (Some(removal_of_dir(&one.path)), reinstall(name, version.as_deref())),
-        _ => (None, None),
-    };
-    removal.into_iter().chain(with_commands("", command.as_slice()).commands).collect()
+/// Has the framework with this id find all libraries of CUDA and cuDNN that its files need, for a run that failed for one of
+/// them. `None` if its files state none.
+pub(crate) fn help_for_libraries(
+    id: &str,
+    environment: &Environment,
+    machine: &Machine,
+    host: &Host,
+) -> Option<Remedy> {
+    let survey = survey_to(environment, host, Depth { kernels: false, unlisted: false, metadata: false });
+    let framework = survey.frameworks.iter().find(|framework| framework.kind.id == id)?;
+    let subject = Subject { framework, survey: &survey, machine, report: None };
+    let findings = [cuda::missing(&subject), cudnn::missing(&subject)];
+    findings.into_iter().flatten().filter_map(|finding| finding.remedy).reduce(|mut all, other| {
+        if !other.actions.is_empty() {
+            let (text, more) = (all.text.trim_end_matches(':'), other.text);
+            all.text = if all.actions.is_empty() { more } else { format!("{text}; then {more}") };
+            all.actions.extend(other.actions);
+        }
+        all
+    })
 }

@@ -1,91 +1,92 @@
-//! The packages that a framework requires, and those that are installed.
+//! Checks the packages that a framework requires against those that are installed: C073.
 
-use std::path::{Path, PathBuf};
+use cudnn_probe::facts;
+use std::path::PathBuf;
 
-use cudnn_frameworks::{Framework, Pin, PinState, Survey, allows_from};
-use cudnn_probe::packages::{self, Command};
+use cudnn_frameworks::{Pin, PinState, allows_from};
 
-use super::help::{remove_other_cuda, requirement};
+use super::remedy::wheels_for_other_cuda;
+use super::site::{environment_with, has_record};
+use super::subject::Subject;
 use super::text::title;
 use crate::check::demand::{WHEEL, is_of_conda};
-use crate::check::finding::{FRAMEWORK_PIN, Finding, Help};
-use crate::check::fix_commands::with_commands;
-use crate::check::machine::Machine;
-use crate::check::place::{Place, environment_with, has_record};
-use crate::check::suitable::suitable;
+use crate::check::finding::{FRAMEWORK_PIN, Finding};
+use crate::check::remedies::by_change;
 use crate::escape::Printable;
-use crate::shell::{set_variable, unset_variable};
+use crate::packages::{PackageChange, Site};
+use crate::remedy::{Action, Remedy, Variable};
 
-/// Packages that are not those that it requires.
-pub(super) fn unmet(framework: &Framework, survey: &Survey, machine: &Machine) -> Option<Finding> {
-    let is_unmet_state = |state: &PinState| matches!(state, PinState::OtherVersion(_) | PinState::Missing);
-    let is_unmet = |pin: &&Pin| pin.extra.is_none() && is_unmet_state(&pin.state);
-    let unmet: Vec<&Pin> = framework.pins.iter().filter(is_unmet).collect();
-    let first = unmet.first()?;
-    let message = match (&first.state, unmet.len()) {
-        (PinState::OtherVersion(found), 1) => {
-            format!("{} requires {}, but {found} is installed", title(framework), requirement(first))
-        }
-        (_, 1) => format!("{} requires {}, which is not installed", title(framework), requirement(first)),
-        (_, count) => format!("{count} packages are not those that {} requires", title(framework)),
+/// C073: packages that are missing, or of another version.
+pub(super) fn unmet(subject: &Subject<'_>) -> Option<Finding> {
+    let is_unmet =
+        |pin: &&Pin| pin.extra.is_none() && matches!(pin.state, PinState::OtherVersion(_) | PinState::Missing);
+    let unmet: Vec<&Pin> = subject.framework.pins.iter().filter(is_unmet).collect();
+    let (title, first) = (subject.title(), unmet.first()?);
+    let state = |pin: &Pin| match &pin.state {
+        PinState::OtherVersion(found) => format!("but {found} is installed"),
+        _ => "which is not installed".to_owned(),
     };
-    let notes = unmet.iter().map(|pin| match &pin.state {
-        PinState::OtherVersion(found) => format!("requires {}; installed: {found}", pin.requirement),
-        _ => format!("requires {}; not installed", pin.requirement),
-    });
+    let message = match unmet.len() {
+        1 => format!("{title} requires {}, {}", first.without_marker(), state(first)),
+        count => format!("{count} packages are not those that {title} requires"),
+    };
+    let notes = unmet.iter().map(|pin| format!("requires {}, {}", pin.requirement, state(pin)));
     let finding = Finding::new(FRAMEWORK_PIN, message).notes(notes);
-    if is_of_conda(framework) {
-        return Some(finding.help("install the versions that it requires, by the installer of this environment"));
+    if is_of_conda(subject.framework) {
+        return Some(finding.remedy("install the versions that it requires, by the installer of this environment"));
     }
-    if let Some(help) = unmet.iter().find_map(|pin| off_python_path(pin, framework, survey)) {
-        return Some(finding.help(help));
+    let hidden = unmet.iter().find_map(|pin| off_python_path(pin, subject)).or_else(|| unhide(&unmet, subject));
+    if let Some(remedy) = hidden {
+        return Some(finding.remedy(remedy));
     }
-    if let Some(help) = unhide(&unmet, framework, survey, machine) {
-        return Some(finding.help(help));
-    }
-    // What it requires must suit the other frameworks, too.
+    Some(finding.remedy(install(&unmet, subject).unwrap_or_else(Remedy::new)))
+}
+
+/// Installs what a framework requires and suits the others.
+///
+/// # Errors
+/// Why no version suits all frameworks.
+fn install(unmet: &[&Pin], subject: &Subject<'_>) -> Result<Remedy, String> {
     let (cudnn, others): (Vec<&Pin>, Vec<&Pin>) = unmet.iter().partition(|pin| pin.package.starts_with(WHEEL));
-    let place = Place::of(framework, survey);
-    let install = |requirements: Vec<String>| place.install(requirements);
-    let requirements = match others.iter().map(|pin| agreed(pin, framework, survey)).collect::<Result<Vec<_>, _>>() {
-        Ok(requirements) => requirements,
-        Err(reason) => return Some(finding.help(reason)),
-    };
-    let Some(pin) = cudnn.first() else {
-        return Some(finding.help(with_commands("install what it requires:", install(requirements).as_slice())));
-    };
-    let suitable = match suitable(&survey.frameworks, machine) {
-        Ok(suitable) => suitable,
-        Err(reason) => return Some(finding.help(reason)),
-    };
+    let requirements = others.iter().map(|pin| agreed(pin, subject)).collect::<Result<Vec<_>, _>>()?;
+    let (site, text) = (subject.site(), "install what it requires:");
+    let change = PackageChange::of(site.clone()).install(requirements);
+    let Some(pin) = cudnn.first() else { return Ok(by(text, change)) };
+    let suitable = subject.suitable()?;
     let is_right = matches!(&pin.state, PinState::OtherVersion(found) if suitable.allows(found));
     if is_right && others.is_empty() {
-        let finding = finding.notes(suitable.warnings);
-        return Some(finding.help(
-            "keep it: another framework here accepts no older one; or give one of them an environment of its own",
-        ));
+        let text =
+            "keep it: another framework here accepts no older one; or give one of them an environment of its own";
+        return Ok(text.into());
     }
-    let removal = remove_other_cuda(framework, survey, &suitable);
-    let text = match removal {
-        Some(_) => "remove the cuDNN for another CUDA, which owns the same files, and install what it requires:",
-        None => "install what it requires:",
+    let others = wheels_for_other_cuda(&site, &suitable);
+    let text = match others.is_empty() {
+        false => "remove the cuDNN for another CUDA, which owns the same files, and install what it requires:",
+        true => text,
     };
-    let wanted = (!is_right).then(|| suitable.requirement.clone());
-    let commands: Vec<Command> =
-        removal.into_iter().chain(install(wanted.into_iter().chain(requirements).collect())).collect();
-    Some(finding.notes(suitable.warnings).help(with_commands(text, &commands)))
+    let wanted = (!is_right).then_some(suitable.requirement);
+    let install = wanted.into_iter().chain(change.install).collect();
+    Ok(by(text, PackageChange { install, ..change }.remove(others)))
+}
+
+/// The remedy that makes this change, if there are commands for it.
+fn by(text: &str, change: PackageChange) -> Remedy {
+    match change.possible() {
+        Some(change) => by_change(text, change),
+        None => Remedy::new(text.trim_end_matches(':')),
+    }
 }
 
 /// The requirement of a package that suits all frameworks of the environment.
 ///
 /// # Errors
 /// Why no version does.
-fn agreed(pin: &Pin, framework: &Framework, survey: &Survey) -> Result<String, String> {
-    let wanted = requirement(pin);
+fn agreed(pin: &Pin, subject: &Subject<'_>) -> Result<String, String> {
+    let wanted = pin.without_marker();
     let mut all = wanted.clone();
-    let others = survey.frameworks.iter().filter(|other| !std::ptr::eq(*other, framework));
+    let others = subject.survey.frameworks.iter().filter(|other| !std::ptr::eq(*other, subject.framework));
     for (other, of_other) in others.flat_map(|other| other.pins.iter().map(move |pin| (other, pin))) {
-        let required = requirement(of_other);
+        let required = of_other.without_marker();
         let Some((specifiers, _)) = allows_from(&required, "0").filter(|_| of_other.package == pin.package) else {
             continue;
         };
@@ -96,7 +97,7 @@ fn agreed(pin: &Pin, framework: &Framework, survey: &Survey) -> Result<String, S
                 "no {} suits both {} ({wanted}) and {} ({required}): give one of them an environment of its own, or \
                  install releases of both that agree",
                 pin.package,
-                title(framework),
+                subject.title(),
                 title(other)
             ));
         }
@@ -104,56 +105,50 @@ fn agreed(pin: &Pin, framework: &Framework, survey: &Survey) -> Result<String, S
     Ok(if wanted.contains("==") { wanted } else { all })
 }
 
-/// Another version is in a directory on PYTHONPATH, which comes before all that pip installs.
-fn off_python_path(pin: &Pin, framework: &Framework, survey: &Survey) -> Option<Help> {
+/// Takes the directory with another version off PYTHONPATH, which comes before all that pip installs.
+fn off_python_path(pin: &Pin, subject: &Subject<'_>) -> Option<Remedy> {
+    const NAME: &str = "PYTHONPATH";
     let PinState::OtherVersion(found) = &pin.state else { return None };
-    let path = std::env::var_os(PYTHON_PATH)?;
-    let of_framework = &framework.distribution.import_dir;
-    let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let is_first = |dir: &&PathBuf| survey.environment.import_dirs.contains(dir) && has_record(dir, &pin.package);
-    let dir = dirs.iter().find(is_first).filter(|dir| *dir != of_framework)?;
-    let text = format!(
-        "{} {found} is in {}, which PYTHONPATH puts first: take that off PYTHONPATH:",
-        pin.package,
-        dir.printable()
-    );
-    let rest = std::env::join_paths(dirs.iter().filter(|other| *other != dir)).ok()?;
-    Some(Help::new(text).command(if rest.is_empty() {
-        unset_variable(PYTHON_PATH)
-    } else {
-        set_variable(PYTHON_PATH, Path::new(&rest))
-    }))
+    let path = facts::variable(NAME)?;
+    let import_dirs = &subject.survey.environment.import_dirs;
+    let dir = std::env::split_paths(&path).find(|dir| import_dirs.contains(dir) && has_record(dir, &pin.package))?;
+    if dir == subject.framework.distribution.import_dir {
+        return None;
+    }
+    let (package, shown) = (&pin.package, dir.printable());
+    let text = format!("{package} {found} is in {shown}, which {NAME} puts first: take that off {NAME}:");
+    Some(Remedy::new(text).action(Variable::Without { name: NAME, entries: vec![dir.into_os_string()] }))
 }
 
-/// Other versions are in an environment that Python searches before the one of the framework: a virtual environment that
-/// includes its base, for example. There, pip regards the right versions as installed, whatever hides them.
-fn unhide(unmet: &[&Pin], framework: &Framework, survey: &Survey, machine: &Machine) -> Option<Help> {
-    let dirs = &survey.environment.import_dirs;
-    let suitable = suitable(&survey.frameworks, machine);
+/// Uninstalls other versions from an environment that Python searches before the one of the framework: a virtual
+/// environment that includes its base, for example. There, pip regards the right versions as installed, whatever hides them.
+fn unhide(unmet: &[&Pin], subject: &Subject<'_>) -> Option<Remedy> {
+    let dirs = &subject.survey.environment.import_dirs;
+    let suitable = subject.suitable();
     let hiding = |pin: &Pin| {
         let PinState::OtherVersion(found) = &pin.state else { return None };
         // Another framework may want it.
         let is_wanted = suitable.as_ref().is_ok_and(|suitable| suitable.allows(found));
-        let mut before = dirs.iter().take_while(|dir| **dir != framework.distribution.import_dir);
-        let dir = before.find(|dir| has_record(dir, &pin.package))?;
+        let mut before = dirs.iter().take_while(|dir| **dir != subject.framework.distribution.import_dir);
+        let dir: &PathBuf = before.find(|dir| has_record(dir, &pin.package))?;
         environment_with(dir).filter(|_| !(pin.package.starts_with(WHEEL) && is_wanted))
     };
     let root = unmet.iter().find_map(|pin| hiding(pin))?;
     let hidden: Vec<&&Pin> = unmet.iter().filter(|pin| hiding(pin) == Some(root)).collect();
-    let names = hidden.iter().map(|pin| pin.package.clone());
-    let removal = packages::pip(Some(root), "uninstall", ["--yes".to_owned()].into_iter().chain(names.clone()))?;
-    let place = Place::of(framework, survey);
-    let is_there = |pin: &Pin, wanted: &str| {
-        place.recorded_version(&pin.package).is_some_and(|own| wanted.ends_with(&format!("=={own}")))
+    let names: Vec<String> = hidden.iter().map(|pin| pin.package.clone()).collect();
+    let text = format!(
+        "uninstall {} from {}, which Python searches before the version that {} requires:",
+        names.join(" and "),
+        root.printable(),
+        subject.title()
+    );
+    let removal = PackageChange::of(Site::Environment(root.to_owned())).remove(names).possible()?;
+    let site = subject.site();
+    let is_there = |pin: &Pin| {
+        let own = site.recorded_version(&pin.package);
+        own.is_some_and(|own| pin.without_marker().ends_with(&format!("=={own}")))
     };
-    let wanted = hidden.iter().map(|pin| (pin, requirement(pin))).filter(|(pin, wanted)| !is_there(pin, wanted));
-    let wanted: Vec<String> = wanted.map(|(_, wanted)| wanted).collect();
-    let install = if wanted.is_empty() { None } else { place.install(wanted) };
-    let names = names.collect::<Vec<_>>().join(" and ");
-    let (root, title) = (root.printable(), title(framework));
-    let text =
-        format!("uninstall {names} from {root}, which Python searches before the version that {title} requires:");
-    Some(with_commands(text, &[removal].into_iter().chain(install).collect::<Vec<_>>()))
+    let wanted = hidden.iter().filter(|pin| !is_there(pin)).map(|pin| pin.without_marker());
+    let install = PackageChange::of(site.clone()).install(wanted).possible();
+    Some(by_change(text, removal).actions(install.map(Action::Packages)))
 }
-
-const PYTHON_PATH: &str = "PYTHONPATH";

@@ -1,11 +1,11 @@
-//! How the frameworks of an environment are named, and how a finding describes a file and the source of a fact.
+//! Formats the names of frameworks, the files that they find, the sources of facts.
 
-use cudnn_frameworks::facts::{Evidence, Reading};
+use cudnn_frameworks::releases::{Evidence, Reading};
 use cudnn_frameworks::{By, Framework, Opened, Source};
 use cudnn_probe::dll_search;
 use cudnn_probe::ld_so::Rule;
 
-use crate::dependency_report::with_canonical_dir;
+use crate::dependencies::with_canonical_dir;
 use crate::escape::Printable;
 
 /// `PyTorch 2.9.1+cu128`.
@@ -64,6 +64,12 @@ pub(crate) fn how_in_short(opened: &Opened) -> &'static str {
 /// A file, and how it is found.
 pub(super) fn found(opened: &Opened) -> String {
     format!("{}: {}", with_canonical_dir(&opened.path).printable(), how(opened))
+}
+
+/// The first of several texts, and the number of the others.
+pub(super) fn first_of(texts: &[String]) -> Option<String> {
+    let (first, others) = texts.split_first()?;
+    Some(if others.is_empty() { first.clone() } else { format!("{first}, and {} more", others.len()) })
 }
 
 /// Where a fact comes from.

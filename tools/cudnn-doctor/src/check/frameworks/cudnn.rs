@@ -1,0 +1,223 @@
+//! Checks the cuDNN that a framework would load: C070, C071, C072, C085, C087, C088.
+
+use cudnn_probe::facts::PathFacts;
+use std::collections::HashSet;
+use std::path::Path;
+
+use cudnn_frameworks::{By, Opened, Opens, is_cudnn};
+use cudnn_probe::{Library, Os};
+
+use super::remedy::{install, keep_apart, or_by_program, reach, reinstall, start_without, without_preload};
+use super::subject::{Subject, graph, is_graph};
+use super::text::{drop_in_note, first_of, found, how, release, source};
+use crate::check::finding::{
+    FRAMEWORK_DAMAGED_CUDNN, FRAMEWORK_HALF_SEARCHED, FRAMEWORK_MIX, FRAMEWORK_NO_CUDNN, FRAMEWORK_OLD_CUDNN,
+    FRAMEWORK_OPTIONAL_CUDNN, Finding, FindingKind, Severity,
+};
+use crate::check::installation;
+use crate::dependencies::Dependency;
+use crate::dependencies::{OLDER_SHIM, mixes, with_canonical_dir};
+use crate::escape::Printable;
+use crate::remedy::Remedy;
+
+/// C071: a cuDNN for another CUDA, whose kernels need a cuBLASLt and an NVRTC that the framework's CUDA does not have.
+pub(super) fn for_other_cuda(subject: &Subject<'_>) -> Option<Finding> {
+    let built = subject.framework.built_for.cuda.as_ref()?;
+    let (major, minor) = built.value;
+    let graph = graph(subject.framework)?;
+    let other = subject.report?.cuda_major.filter(|other| *other != major)?;
+    let (title, release) = (subject.title(), release(major, minor));
+    let message = format!("{title} is built for CUDA {release}, and would load a cuDNN for CUDA {other}");
+    let built = format!("built for CUDA {release} ({})", source(&built.source));
+    let finding = Finding::new(FRAMEWORK_OLD_CUDNN, message).note(found(graph)).note(built);
+    // The shim opens the graph library beside itself.
+    let preloaded = subject.framework.opens.cudnn.iter().find_map(without_preload);
+    Some(match preloaded {
+        Some(remedy) => finding.remedy(remedy),
+        None if subject.is_beside(graph) => finding.notes(drop_in_note(subject.framework)).remedy(install(subject)),
+        None => finding.remedy(start_without(graph, &format!("install a cuDNN for CUDA {major} in place of the one"))),
+    })
+}
+
+/// C070, C085: no cuDNN at all.
+pub(super) fn missing(subject: &Subject<'_>) -> Option<Finding> {
+    let opens = &subject.framework.opens;
+    if opens.needs_none
+        || opens.is_unexamined
+        || opens.users.is_empty()
+        || !opens.cudnn.is_empty()
+        || !opens.half_searched.is_empty()
+    {
+        return None;
+    }
+    let kind = if opens.is_optional { FRAMEWORK_OPTIONAL_CUDNN } else { FRAMEWORK_NO_CUDNN };
+    let name = opens.name.as_deref().unwrap_or("cuDNN").printable();
+    let finding = Finding::new(kind, format!("{} would not find {name}", subject.title()))
+        .notes(opens.users.first().map(|user| format!("needed by {}", user.printable())))
+        .notes(damaged(opens))
+        .notes(built_for(subject));
+    Some(or_by_program(finding.remedy(reach(subject)), subject))
+}
+
+/// C072: libraries of another release, for another CUDA, from another directory, or other files than its package installed.
+pub(super) fn mixed(subject: &Subject<'_>) -> Option<Finding> {
+    let finding = across_directories(subject).or_else(|| in_its_directory(subject))?;
+    Some(finding.notes(built_for(subject)))
+}
+
+/// C071: a release that it does not accept.
+pub(super) fn too_old(subject: &Subject<'_>) -> Option<Finding> {
+    let (framework, opens) = (subject.framework, &subject.framework.opens);
+    let (wanted, version, first) = (framework.built_for.cudnn.as_ref()?.value, opens.version()?, opens.cudnn.first()?);
+    if framework.kind.comparison.accepts(wanted, version) {
+        return None;
+    }
+    let message = format!("{} would load cuDNN {version}, but accepts {wanted} or newer", subject.title());
+    let of_drop_in = opens.cudnn.iter().find(|opened| opened.by == By::DropIn);
+    let finding = Finding::new(FRAMEWORK_OLD_CUDNN, message).note(found(first)).notes(of_drop_in.map(found));
+    let finding = finding.notes(built_for(subject));
+    let first = of_drop_in.unwrap_or(first);
+    Some(if subject.is_beside(first) {
+        finding.notes(drop_in_note(framework)).remedy(install(subject))
+    } else {
+        finding.remedy(start_without(first, "upgrade the cuDNN"))
+    })
+}
+
+/// C087: libraries of its cuDNN that are missing or damaged. C070 if all but the shim are missing.
+pub(super) fn incomplete(subject: &Subject<'_>) -> Option<Finding> {
+    let opens = &subject.framework.opens;
+    let first = opens.cudnn.first()?;
+    let damaged: Vec<String> = damaged(opens).collect();
+    let is_damaged = |name: &str| opens.damaged.iter().any(|damaged| damaged.path.ends_with(name));
+    let missing = opens.missing.iter().filter(|name| is_cudnn(name) && !is_damaged(name));
+    let missing: Vec<String> = missing.map(|name| name.printable()).collect();
+    let title = subject.title();
+    let (kind, message) = match (first_of(&damaged), first_of(&missing)) {
+        (Some(damaged), _) => {
+            (FRAMEWORK_DAMAGED_CUDNN, format!("the cuDNN that {title} would load is damaged: {damaged}"))
+        }
+        (None, None) => return None,
+        (None, Some(missing)) if opens.cudnn.len() == 1 => {
+            (FRAMEWORK_NO_CUDNN, format!("{title} would not find {missing}"))
+        }
+        (None, Some(missing)) => {
+            (FRAMEWORK_DAMAGED_CUDNN, format!("the cuDNN that {title} would load is incomplete: it lacks {missing}"))
+        }
+    };
+    let list = (!missing.is_empty()).then(|| format!("missing: {}", missing.join(", ")));
+    let finding = Finding::new(kind, message).notes(damaged.iter().skip(1)).notes(list).note(found(first));
+    let is_elsewhere = is_copy(first, subject) || !first.path.starts_with(&subject.survey.environment.root);
+    Some(finding.remedy(if is_elsewhere { reach(subject) } else { reinstall(subject) }))
+}
+
+/// C072, as a note: a shim that gets the libraries of a newer release, which works.
+pub(super) fn older_shim(subject: &Subject<'_>) -> Option<Finding> {
+    let (shim, libraries) = subject.framework.opens.cudnn.split_first()?;
+    let newer = libraries.iter().find(|other| other.version > shim.version)?;
+    // A copy in the framework's package gets the libraries of any release.
+    if shim.name.starts_with("libcudnn-") || subject.framework.dir.as_deref() == shim.path.parent() {
+        return None;
+    }
+    let (title, name) = (subject.title(), newer.name.printable());
+    let message = format!("{title} would load cuDNN {} ({name}) by the shim of {}", newer.version?, shim.version?);
+    let kind = FindingKind { severity: Severity::Note, ..FRAMEWORK_MIX };
+    let finding = Finding::new(kind, message).note(found(shim)).note(found(newer)).note(OLDER_SHIM);
+    Some(finding.remedy(keep_apart(shim, newer)))
+}
+
+/// C088: its Python code searches directories with more files than the doctor examines.
+pub(super) fn half_searched(subject: &Subject<'_>) -> Option<Finding> {
+    let opens = &subject.framework.opens;
+    let dirs: Vec<String> = opens.half_searched.iter().map(|dir| dir.printable()).collect();
+    let (title, dirs) = (subject.title(), Some(dirs.join(" and ")).filter(|dirs| !dirs.is_empty())?);
+    let message =
+        format!("{title} may load another cuDNN: it searches {dirs}, which has too many files to examine all");
+    let finding = Finding::new(FRAMEWORK_HALF_SEARCHED, message).notes(opens.cudnn.first().map(found));
+    let wheels = subject.survey.environment.import_dirs.iter().map(|dir| dir.join("nvidia/cudnn"));
+    let wheel = { wheels }.find(|dir| dir.join("lib").leads_to_dir());
+    let text = "it searches the directory in CUDNN_HOME first: set that to the directory of its cuDNN";
+    Some(finding.remedy(match wheel {
+        Some(wheel) => Remedy::new(format!("{text}:")).set("CUDNN_HOME", wheel),
+        None => text.into(),
+    }))
+}
+
+/// The release that it was built for.
+fn built_for(subject: &Subject<'_>) -> Option<String> {
+    let wanted = subject.framework.built_for.cudnn.as_ref()?;
+    Some(format!("built for cuDNN {} ({})", wanted.value, source(&wanted.source)))
+}
+
+/// The files of cuDNN that cannot be used, and why.
+fn damaged(opens: &Opens) -> impl Iterator<Item = String> {
+    opens.damaged.iter().map(|damaged| format!("{} {}", damaged.path.printable(), damaged.reason.printable()))
+}
+
+/// Whether this shim is a copy in the framework's package, without the libraries that it opens.
+fn is_copy(shim: &Opened, subject: &Subject<'_>) -> bool {
+    let framework = subject.framework;
+    let is_alone = || framework.opens.cudnn.len() == 1 && !framework.kind.contains_cudnn(framework.os);
+    shim.name.starts_with("libcudnn-")
+        || framework.os == Os::Windows && framework.dir.as_deref() == shim.path.parent() && is_alone()
+}
+
+/// ld.so gives it libraries from several directories that do not belong together.
+fn across_directories(subject: &Subject<'_>) -> Option<Finding> {
+    let opens = &subject.framework.opens;
+    // The drop-in loads the libraries of one directory.
+    if opens.has_drop_in {
+        return None;
+    }
+    let files: Vec<Dependency> = opens.cudnn.iter().map(dependency).collect();
+    let dirs: HashSet<&Path> = files.iter().filter_map(|file| file.file.as_deref()?.parent()).collect();
+    if dirs.len() < 2 {
+        return None;
+    }
+    let mix = mixes(&files).into_iter().find(|mix| !mix.is_in_one_dir && !mix.works)?;
+    // In the order in which it loads them.
+    let is_either = |file: &Dependency| file.name == Library::Graph.file_name() || file.name == mix.name;
+    let mut either = opens.cudnn.iter().zip(&files).filter(|(_, file)| is_either(file)).map(|(opened, _)| opened);
+    let (first, other, title) = (either.next()?, either.next()?, subject.title());
+    let versions = first.version.zip(other.version).filter(|(version, other)| version != other);
+    let message = match versions {
+        Some((version, other_version)) => {
+            let (name, other_name) = (first.name.printable(), other.name.printable());
+            format!("{title} would mix cuDNN {version} ({name}) and {other_version} ({other_name})")
+        }
+        None => format!("{title} would mix two cuDNNs: {}", mix.message),
+    };
+    let finding = Finding::new(FRAMEWORK_MIX, message).note(found(first)).note(found(other));
+    Some(finding.remedy(keep_apart(first, other)))
+}
+
+/// A file that it loads, under the name that NVIDIA's libraries have: a package may contain the shim under another.
+fn dependency(opened: &Opened) -> Dependency {
+    let of_windows = Library::ALL.iter().find(|library| library.windows_name() == opened.name);
+    let name = match of_windows {
+        Some(library) => library.file_name(),
+        None if opened.name.starts_with("libcudnn-") => Library::Shim.file_name(),
+        None if is_graph(&opened.name) => Library::Graph.file_name(),
+        None => opened.name.as_str(),
+    };
+    Dependency {
+        dlopened_by: None,
+        name: name.to_owned(),
+        file: Some(with_canonical_dir(&opened.path)),
+        rule: how(opened),
+        version: opened.version,
+        error: None,
+    }
+}
+
+/// The directory of its graph library has files that do not belong to the cuDNN there.
+fn in_its_directory(subject: &Subject<'_>) -> Option<Finding> {
+    let graph = graph(subject.framework)?;
+    let mut foreign = installation::foreign(subject.report?, false).into_iter();
+    let first = foreign.next()?;
+    let kind = FindingKind { severity: first.kind.severity, ..FRAMEWORK_MIX };
+    let message = format!("{} would load a cuDNN with a foreign file: {}", subject.title(), first.message);
+    let finding = Finding::new(kind, message).notes(first.notes).notes(foreign.map(|other| other.message));
+    let finding = finding.note(found(graph)).notes(drop_in_note(subject.framework));
+    Some(Finding { remedy: first.remedy, ..finding })
+}

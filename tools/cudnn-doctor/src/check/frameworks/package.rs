@@ -1,0 +1,119 @@
+//! Checks a framework's own package: C079, C086.
+
+use std::path::PathBuf;
+
+use cudnn_frameworks::{Framework, Unfound};
+use cudnn_probe::Os;
+
+use super::remedy::install_again;
+use super::site::reinstall_package;
+use super::subject::{Subject, twin};
+use super::text::{source, title};
+use crate::check::finding::{FRAMEWORK_CPU_ONLY, FRAMEWORK_DAMAGED, Finding, FindingKind, Severity};
+use crate::check::remedies::by_change;
+use crate::escape::Printable;
+use crate::remedy::Remedy;
+
+/// The most notes about files.
+const MAX: usize = 8;
+
+/// C086: files that are missing or damaged. A note if no import needs them.
+pub(super) fn damaged(subject: &Subject<'_>) -> Option<Finding> {
+    let framework = subject.framework;
+    // C080 names what this user may not read, and C079 two packages with the same files.
+    if subject.is_closed() || twin(framework, subject.survey).is_some() {
+        return None;
+    }
+    let absent = &framework.absent;
+    let others = absent.count.saturating_sub(absent.necessary.len());
+    let rest = absent.others.first().filter(|_| others > 0).map(|first| match others {
+        1 => format!("{}, which its record names, is missing", first.printable()),
+        _ => format!("{} and {} other files, which its record names, are missing", first.printable(), others - 1),
+    });
+    let (problems, is_of_system) = problems(subject);
+    let title = title(framework);
+    let (kind, message) = match (problems.as_slice(), &rest) {
+        ([], None) => return None,
+        // Images are made smaller like this.
+        ([], Some(rest)) => (FindingKind { severity: Severity::Note, ..FRAMEWORK_DAMAGED }, format!("{title}: {rest}")),
+        ([one], _) => (FRAMEWORK_DAMAGED, format!("{title} is damaged: {one}")),
+        (all, _) => (FRAMEWORK_DAMAGED, format!("{title} is damaged: {} files are missing or unusable", all.len())),
+    };
+    let remedy = if problems.is_empty() {
+        "install it again, unless somebody has removed them to save space".into()
+    } else if is_of_system {
+        "install the package of the system that contains what is missing".into()
+    } else {
+        install_again(subject)
+    };
+    let notes = problems.iter().chain(&rest).filter(|note| !message.ends_with(note.as_str()));
+    let finding = Finding::new(kind, &message).notes(notes.take(MAX));
+    Some(finding.remedy(remedy))
+}
+
+/// What ends the import of a framework, and whether only libraries of the system are missing.
+fn problems(subject: &Subject<'_>) -> (Vec<String>, bool) {
+    let (framework, opens) = (subject.framework, &subject.framework.opens);
+    let necessary = &framework.absent.necessary;
+    let is_listed = |unfound: &&Unfound| necessary.iter().any(|file| file.ends_with(&unfound.name));
+    let unfound: Vec<&Unfound> = opens.unfound.iter().filter(|unfound| !is_listed(unfound)).collect();
+    let of_system = unfound.iter().filter(|one| !is_of_package(one, framework)).count();
+    let missing = necessary.iter().map(|file| format!("{} is missing", file.printable()));
+    let needed = unfound
+        .iter()
+        .map(|one| format!("{} is missing, which {} needs", one.name.printable(), one.needed_by.printable()));
+    let damaged = opens.damaged_others.iter().filter(|damaged| subject.owns(damaged));
+    let damaged = damaged.map(|one| format!("{} {}", one.path.printable(), one.reason.printable()));
+    let mut problems: Vec<String> = missing.chain(needed).chain(damaged).collect();
+    let is_of_system = of_system > 0 && of_system == problems.len();
+    let is_known = opens.needs_none || opens.is_unexamined || !opens.users.is_empty() || subject.is_without_cuda();
+    if problems.is_empty() && !is_known {
+        problems.extend(framework.dir.iter().map(|dir| format!("no usable library of it is in {}", dir.printable())));
+    }
+    (problems, is_of_system)
+}
+
+/// Whether a library that is missing is one of its package: its record names it, or its name has the hash that the tools
+/// for wheels give to copies.
+fn is_of_package(unfound: &Unfound, framework: &Framework) -> bool {
+    let is_hash = |text: &str| text.len() >= 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let stem = unfound.name.split(".so").next().unwrap_or_default();
+    let is_it = |file: &PathBuf| file.ends_with(&unfound.name);
+    stem.rsplit_once('-').is_some_and(|(_, hash)| is_hash(hash))
+        || framework.absent.others.iter().chain(&framework.absent.necessary).any(is_it)
+}
+
+/// C079: a build without CUDA, on a machine that has a GPU or in place of a build with CUDA.
+pub(super) fn cpu_only(subject: &Subject<'_>) -> Option<Finding> {
+    let (framework, name) = (subject.framework, subject.framework.kind.name);
+    let gpu_package = twin(framework, subject.survey);
+    let gpu = subject.machine.gpus.first().map(|gpu| gpu.name.printable());
+    // Two packages with one directory are one finding; and a package for the CPU alone is somebody's choice.
+    if gpu_package.is_some() != framework.kind.is_cpu_package(&framework.distribution.name) {
+        return None;
+    }
+    let unused = match (gpu, gpu_package) {
+        (Some(gpu), _) => format!(", and does not use {gpu}"),
+        (None, Some(other)) => format!(": it has replaced files of {}", other.distribution.name),
+        (None, None) => return None,
+    };
+    let note = framework.built_for.uses_gpu.as_ref().map(|uses_gpu| source(&uses_gpu.source));
+    let built = if framework.built_for.rocm.is_some() { "for AMD's ROCm" } else { "without GPU support" };
+    let message = format!("{} is built {built}{unused}", title(framework));
+    let finding = Finding::new(FRAMEWORK_CPU_ONLY, message).notes(note);
+    if framework.os == Os::Windows && framework.kind.without_gpu_on_windows(&framework.version).is_some() {
+        return Some(finding.remedy(format!(
+            "no build of this {name} for Windows uses a GPU of NVIDIA's: install {name} in WSL2, as on Linux"
+        )));
+    }
+    let Some(gpu_package) = gpu_package else {
+        return Some(finding.remedy("install its build for CUDA, if the program shall use the GPU"));
+    };
+    let (this, other) = (&framework.distribution.name, &gpu_package.distribution.name);
+    let text = format!("{this} and {other} own the same files: remove {this}, then install {other} again");
+    // None for a package that only a private index has.
+    Some(finding.remedy(match reinstall_package(&subject.site(), other, &gpu_package.distribution.version) {
+        Some(again) => by_change(format!("{text}:"), again.remove([this.clone()])),
+        None => Remedy::new(text),
+    }))
+}

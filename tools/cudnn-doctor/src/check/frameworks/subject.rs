@@ -1,0 +1,99 @@
+//! Provides the facts that a check of one framework needs.
+
+use std::path::PathBuf;
+
+use cudnn_frameworks::installation::InstallationReport;
+use cudnn_frameworks::{Damaged, Framework, Opened, Remedy as Repair, Survey, Unreadable};
+use cudnn_probe::Library;
+
+use super::site::{real, site_of};
+use super::text;
+use crate::check::machine::Machine;
+use crate::check::suitable::{Suitable, suitable};
+use crate::packages::Site;
+
+/// A framework in its environment, on a machine.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub(super) framework: &'a Framework,
+    pub(super) survey: &'a Survey,
+    pub(super) machine: &'a Machine,
+    /// The installation with the graph library that it would load.
+    pub(super) report: Option<&'a InstallationReport>,
+}
+
+impl Subject<'_> {
+    /// `PyTorch 2.9.1+cu128`.
+    pub(super) fn title(&self) -> String {
+        text::title(self.framework)
+    }
+
+    /// The CUDA major that it was built for.
+    pub(super) fn cuda_major(&self) -> Option<u32> {
+        self.framework.built_for.cuda.as_ref().map(|cuda| cuda.value.0)
+    }
+
+    /// Whether it is built for the CPU or for GPUs of another vendor.
+    pub(super) fn is_without_cuda(&self) -> bool {
+        self.framework.built_for.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value)
+    }
+
+    /// Where its packages are installed.
+    pub(super) fn site(&self) -> Site {
+        site_of(self.framework, self.survey)
+    }
+
+    /// The wheel of cuDNN that suits all frameworks of the environment.
+    pub(super) fn suitable(&self) -> Result<Suitable, String> {
+        suitable(&self.survey.frameworks, self.machine)
+    }
+
+    /// Whether a file is in the environment, or in the one that contains the framework.
+    pub(super) fn is_beside(&self, opened: &Opened) -> bool {
+        let dirs = [&self.survey.environment.root, &self.framework.distribution.import_dir];
+        dirs.iter().any(|dir| opened.path.starts_with(dir))
+    }
+
+    /// Whether the user may not read a part of its directory, which C080 reports.
+    pub(super) fn is_closed(&self) -> bool {
+        let Some(dir) = &self.framework.dir else { return false };
+        self.survey.unreadable.iter().any(|one| is_closed(one) && one.path.starts_with(dir))
+    }
+
+    /// Whether a damaged library is of the framework's own package.
+    pub(super) fn owns(&self, damaged: &Damaged) -> bool {
+        let Some(dir) = &self.framework.dir else { return false };
+        let libs = format!("{}.libs", self.framework.distribution.name.replace('-', "_"));
+        let file = real(&damaged.path);
+        [dir, &dir.parent().unwrap_or(dir).join(libs)].iter().any(|dir| file.starts_with(real(dir)))
+    }
+}
+
+/// The build for GPUs if this is the build for the CPU, or the other way round, in the same directory: the one that was
+/// installed last has overwritten the other.
+pub(super) fn twin<'a>(framework: &Framework, survey: &'a Survey) -> Option<&'a Framework> {
+    let is_cpu = |framework: &Framework| framework.kind.is_cpu_package(&framework.distribution.name);
+    let has_same_dir = |other: &Framework| framework.dir.is_some() && other.dir == framework.dir;
+    survey.frameworks.iter().find(|other| {
+        std::ptr::eq(other.kind, framework.kind) && has_same_dir(other) && is_cpu(other) != is_cpu(framework)
+    })
+}
+
+pub(super) fn is_closed(one: &Unreadable) -> bool {
+    one.remedy == Some(Repair::Allow)
+}
+
+/// The graph library that a framework would load.
+pub(super) fn graph(framework: &Framework) -> Option<&Opened> {
+    framework.opens.cudnn.iter().find(|opened| is_graph(&opened.name))
+}
+
+/// The directory of that library.
+pub(super) fn dir_of_graph(framework: &Framework) -> Option<PathBuf> {
+    cudnn_probe::canonicalize(graph(framework)?.path.parent()?).ok()
+}
+
+/// Whether this is the name of the graph library, on any system.
+pub(super) fn is_graph(name: &str) -> bool {
+    name.starts_with("libcudnn_graph.") || name == Library::Graph.windows_name()
+}

@@ -1,0 +1,189 @@
+//! A cuDNN where there is none, or beside one that stays: in the active environment, or in a directory apart.
+
+use cudnn_probe::facts::PathFacts;
+use std::path::{Path, PathBuf};
+
+use cudnn_frameworks::installation::{Installer, Package};
+use cudnn_probe::{Component, Origin, Os, Version};
+
+use super::common::{apart_dir, by_change, no_place};
+use crate::check::limits::Choice;
+use crate::check::machine::Machine;
+use crate::check::suitable::{Suitable, suitable};
+use crate::context::Context;
+use crate::packages::{self, BasePython, PackageChange, PackageNames, Pip, Site, python_in};
+use crate::python::{self, Python};
+use crate::remedy::{Action, Effect, Remedy, Variable};
+use crate::system::LOADER;
+
+/// The directory that JetPack's packages install cuDNN in.
+const JETPACK_DIR: &str = "/usr/lib/aarch64-linux-gnu";
+
+/// Installs the full cuDNN where there is none, and no framework of the active environment demands one: in the active
+/// environment, or in a directory apart where the Python on `PATH` takes no packages.
+pub(crate) fn install(context: &Context, machine: &Machine) -> Remedy {
+    match suitable([], machine) {
+        Ok(Suitable { cuda_major, requirement, .. }) => {
+            let text = "install the full cuDNN in the program's environment:";
+            install_wheel(context, text, (&requirement, cuda_major), None, &Choice::default())
+        }
+        Err(reason) => Remedy::new(reason),
+    }
+}
+
+/// Installs the full cuDNN, by this requirement of a wheel, where programs of the active environment find it.
+pub(super) fn install_wheel(
+    context: &Context,
+    text: impl Into<String>,
+    (requirement, cuda_major): (&str, u32),
+    minimum: Option<Version>,
+    choice: &Choice,
+) -> Remedy {
+    let environments = context.search.environments();
+    let is_active = |origin: &Origin| python::is_active(origin) || root_of_conda(origin).is_some();
+    let python = environments.iter().find_map(|origin| match origin {
+        Origin::Python(root) if python_in(root).leads_to_file() => Some(root.as_path()),
+        _ => None,
+    });
+    let base = python.map(packages::base_python).unwrap_or_default();
+    // On Windows, every Python takes packages.
+    let takes_packages = Os::HOST == Os::Windows || base.takes_packages;
+    if !takes_packages
+        && !environments.iter().any(is_active)
+        && context.python.is_none()
+        && let Some(help) = install_apart((requirement, cuda_major), python, base)
+    {
+        return help;
+    }
+    match in_environment(context, requirement, minimum, choice) {
+        Some(change) => by_change(text, change),
+        None => Remedy::new(format!("install {requirement} in the program's environment")),
+    }
+}
+
+/// Installs the full cuDNN in a directory apart, with the pip of this Python or in a virtual environment.
+pub(super) fn install_apart(
+    (requirement, cuda_major): (&str, u32),
+    python: Option<&Path>,
+    base: BasePython,
+) -> Option<Remedy> {
+    let Some(dir) = apart_dir(Component::Cudnn, cuda_major) else { return Some(no_place()) };
+    let program = python.map_or(PathBuf::from("python3"), python_in);
+    let (why, site) = if base.has_pip {
+        // pip adds nothing to a directory that it has filled.
+        let options = if dir.leads_somewhere() { vec!["--upgrade"] } else { Vec::new() };
+        let site = Site::Directory { dir: dir.clone(), pip: Pip::Interpreter(program), options };
+        ("the system's Python takes no packages from pip", site)
+    } else {
+        let needed = if base.has_ensurepip { None } else { Some(packages::python_tools()?) };
+        ("the system's Python has no pip", Site::NewEnvironment { dir: dir.clone(), program, needed })
+    };
+    let text =
+        format!("no environment is active, and {why}: install the full cuDNN in a directory apart, and use that:");
+    let change = PackageChange::of(site).install([requirement.to_owned()]);
+    Some(Remedy::new(text).change(change).action(Variable::Use(dir)).effect(Effect::OtherDir))
+}
+
+pub(super) fn requirement(wheel: &str, minimum: Option<Version>, choice: &Choice) -> String {
+    match (&choice.exact, minimum) {
+        (Some(exact), _) => format!("{wheel}=={exact}"),
+        (None, Some(version)) => format!("{wheel}>={version}{}", choice.specifiers),
+        (None, None) => wheel.to_owned(),
+    }
+}
+
+/// The root of an environment of conda, which may be active by `PATH` alone.
+fn root_of_conda(origin: &Origin) -> Option<&Path> {
+    match origin {
+        Origin::Conda(root) => Some(root.as_path()).filter(|root| root.leads_to_dir()),
+        Origin::Python(root) => Some(root.as_path()).filter(|root| root.join("conda-meta").leads_to_dir()),
+        _ => None,
+    }
+}
+
+/// Installs a wheel in the active environment, or that release by conda. `None` if no command can do it there.
+fn in_environment(
+    context: &Context,
+    requirement: &str,
+    minimum: Option<Version>,
+    choice: &Choice,
+) -> Option<PackageChange> {
+    let in_site = |site: Site| PackageChange::of(site).install([requirement.to_owned()]).possible();
+    let by_conda = |root: &Path| {
+        let package = Package::new(Installer::Conda, Component::Cudnn.conda_package(), None, root);
+        let minimum = minimum.unwrap_or(Version::new(9, 0, 0));
+        packages::upgrade(&package, &format!("{minimum}{}", choice.specifiers))
+    };
+    let environments = context.search.environments();
+    let active = environments.iter().find_map(|origin| match origin {
+        Origin::VirtualEnvironment(root) if root.leads_to_dir() => Some(in_site(Site::Environment(root.clone()))),
+        origin => root_of_conda(origin).map(by_conda),
+    });
+    active.unwrap_or_else(|| {
+        let of_path = environments.iter().filter_map(|origin| match origin {
+            Origin::Python(root) if python_in(root).leads_to_file() => Some(Site::Environment(root.clone())),
+            _ => None,
+        });
+        let named = context.python.as_ref().map(Python::site);
+        named.into_iter().chain(of_path).chain([Site::OnPath]).find_map(in_site)
+    })
+}
+
+/// Installs a cuDNN of this older major in a directory apart, and has ld.so search it; `None` if no wheel is of it, from
+/// this version on, for this CUDA.
+pub(in crate::check) fn install_older(minimum: Version, cuda_major: u32) -> Option<Remedy> {
+    // The last wheel of cuDNN 8 for each CUDA.
+    let last = match cuda_major {
+        11 => Version::new(8, 9, 6),
+        12 => Version::new(8, 9, 7),
+        _ => return None,
+    };
+    if minimum.major != last.major || minimum > last {
+        return None;
+    }
+    let Some(home) = apart_dir(Component::Cudnn, cuda_major) else { return Some(no_place()) };
+    let dir = home.with_file_name(format!("cudnn-{}-cuda-{cuda_major}", last.major));
+    let requirement = format!("{}>={minimum},<9", Component::Cudnn.wheel(cuda_major));
+    // pip adds nothing to a directory that it has filled.
+    let options = if dir.leads_somewhere() { vec!["--upgrade"] } else { Vec::new() };
+    let site = Site::Directory { dir: dir.clone(), pip: Pip::Any, options };
+    let text = format!("install cuDNN 8 in a directory apart, beside any cuDNN 9, and have {LOADER} search it:");
+    // cuDNN 8 finds the cuBLAS beside it by ld.so's search alone.
+    let dirs = [Component::Cublas, Component::Cudnn].map(|component| dir.join(component.wheel_dir(cuda_major)));
+    let remedy = by_change(text, PackageChange::of(site).install([requirement])).effect(Effect::Other);
+    Some(dirs.iter().fold(remedy, |remedy, dir| remedy.search(dir)))
+}
+
+/// Installs the cuDNN of JetPack's packages, and has programs use it.
+pub(in crate::check) fn install_jetpack(cuda_major: u32, product: &str) -> Remedy {
+    let text = format!("install the cuDNN of JetPack, which has kernels for {product}, and use that:");
+    let install = packages::install_for_system(Component::Cudnn, cuda_major);
+    let remedy = Remedy::new(text).actions(install.map(Action::Packages));
+    remedy.action(Variable::Use(JETPACK_DIR.into())).effect(Effect::OtherDir)
+}
+
+#[cfg(test)]
+mod tests {
+    use cudnn_probe::DEFAULT_CUDA_MAJOR;
+
+    use super::*;
+    use crate::plan::advice_of;
+    use crate::shell::quoted_path;
+
+    #[test]
+    fn a_python_that_takes_no_packages_gets_a_directory_apart() {
+        let dir = apart_dir(Component::Cudnn, DEFAULT_CUDA_MAJOR).unwrap_or_default();
+        let dir = quoted_path(&dir);
+        let wheel = Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR);
+        for (has_pip, has_ensurepip, expected) in [
+            (true, false, format!("/nowhere/bin/python3 -I -m pip install --target {dir} {wheel}")),
+            (false, true, format!("/nowhere/bin/python3 -m venv {dir}\n{dir}/bin/python3 -I -m pip install {wheel}")),
+        ] {
+            let base = BasePython { takes_packages: false, has_pip, has_ensurepip };
+            let help = install_apart((&wheel, DEFAULT_CUDA_MAJOR), Some(Path::new("/nowhere")), base);
+            let commands = help.map(|remedy| advice_of(&remedy).commands).unwrap_or_default();
+            let commands = commands.join("\n").replace("sudo ", "");
+            assert!(commands.starts_with(&expected) && commands.contains("\neval "), "{commands}");
+        }
+    }
+}

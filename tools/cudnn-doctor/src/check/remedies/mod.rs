@@ -1,0 +1,21 @@
+//! The remedies that repair or replace an installation. What the installer that owns the files can do is in `packages`;
+//! these modules choose among that.
+
+mod common;
+mod companion;
+mod files;
+mod install;
+mod reinstall;
+mod replace;
+
+pub(crate) use common::by_change;
+pub(super) use common::use_other;
+pub(super) use companion::Companion;
+pub(crate) use files::{denied_dir, permit};
+pub(super) use files::{leftovers, links_like, lost_links, permit_file, remove};
+pub(crate) use install::install;
+pub(super) use install::{install_jetpack, install_older};
+pub(crate) use reinstall::{PUT_DROP_IN_AGAIN, reinstall, repair};
+pub(super) use reinstall::{keep_one, restore, with_shim};
+pub(crate) use replace::{Wanted, meet};
+pub(super) use replace::{install_version, replace_older, server_build};

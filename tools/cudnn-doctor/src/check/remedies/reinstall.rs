@@ -1,0 +1,191 @@
+//! The same cuDNN again: what its installer restores.
+
+use cudnn_frameworks::installation::{InstallationReport, Installer, Package};
+use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR, Host, Library, ProbeError, Version};
+
+use super::common::{all_packages, apart_dir, by_change, change, cuda_major, names, no_place};
+use super::files::{dangling_links, leftovers, links, lost_links};
+use crate::advice::Advice;
+use crate::check::limits::demanded_cuda;
+use crate::cudnn_file::{files_of_cudnn, is_drop_in};
+use crate::escape::Printable;
+use crate::packages::{self, PackageChange};
+use crate::remedy::{Action, Effect, Remedy, Variable};
+use crate::system::LOADER;
+
+/// The help for a file that cannot be used, if there is any.
+pub(crate) fn repair(error: &ProbeError, report: Option<&InstallationReport>) -> Option<Remedy> {
+    match report.filter(|report| is_damage(error) && report.package.is_some()) {
+        Some(report) => Some(reinstall(report)),
+        None => error.advice().map(Remedy::from),
+    }
+}
+
+/// Is it about a file that the package's own would repair?
+fn is_damage(error: &ProbeError) -> bool {
+    match error {
+        ProbeError::UnusableLibrary { error, .. } => is_damage(error),
+        ProbeError::BrokenLink { .. }
+        | ProbeError::SonameLinkMissing { .. }
+        | ProbeError::NotRegularFile { .. }
+        | ProbeError::NotElf { .. }
+        | ProbeError::Truncated { .. }
+        | ProbeError::Malformed { .. }
+        | ProbeError::WrongSoname { .. }
+        | ProbeError::WrongArchitecture { .. }
+        | ProbeError::WrongOs { .. }
+        | ProbeError::WrongMajor { .. }
+        | ProbeError::MixedVersions { .. }
+        | ProbeError::MixedCuda { .. }
+        | ProbeError::OtherRelease { .. } => true,
+        _ => false,
+    }
+}
+
+/// What to do after NVIDIA's shim came back in place of the drop-in: a part of [`reinstall`]'s text.
+pub(crate) const PUT_DROP_IN_AGAIN: &str = ", and put the drop-in in its place again after that";
+
+/// Replaces damaged or missing files, or files of two releases or two CUDA majors, by those of one release.
+pub(crate) fn reinstall(report: &InstallationReport) -> Remedy {
+    if let Some(help) = leftovers(report) {
+        return help;
+    }
+    if !report.other_packages.is_empty() {
+        return keep_one(report, |_| true);
+    }
+    match report.package.as_ref().and_then(|package| Some((package, packages::reinstall(package)?))) {
+        // Files lose no content with a link: to copy all again is not necessary.
+        None if !lost_links(report).is_empty() => links(&report.dir, report.version.unwrap_or(Version::new(9, 0, 0))),
+        Some((package, change)) => {
+            let has_drop_in = report.library(Library::Shim).is_some_and(|part| is_drop_in(&part.path));
+            let after = if has_drop_in { PUT_DROP_IN_AGAIN } else { "" };
+            let links = dangling_links(&report.dir).filter(|_| package.installer == Installer::Pip);
+            by_change(format!("reinstall {}{after}:", package.name), change).actions(links)
+        }
+        None => by_hand(report),
+    }
+}
+
+/// Restores wheels of one environment, whose files are deleted.
+pub(in crate::check) fn restore(wheels: &[Package]) -> Option<Remedy> {
+    let change = match wheels {
+        [wheel] => packages::reinstall(wheel),
+        _ => one_of(wheels, None, |_| true),
+    };
+    Some(by_change(format!("install the files of {} again:", names(wheels)), change?))
+}
+
+/// Removes all packages that own the directory, and installs one: that which a framework requires; else the one in the
+/// directory, or another one if that is for a CUDA major that does not fit.
+pub(in crate::check) fn keep_one(report: &InstallationReport, fits: impl Fn(u32) -> bool) -> Remedy {
+    let packages = all_packages(report);
+    let Some(replacement) = one_of(&packages, Some(cuda_major(report)), fits) else { return by_hand(report) };
+    let text = format!("{} own the same files: remove all of them, then install one:", names(&packages));
+    change(&packages, text, replacement)
+}
+
+/// The change that replaces all these packages by one.
+fn one_of(packages: &[Package], installed: Option<u32>, fits: impl Fn(u32) -> bool) -> Option<PackageChange> {
+    let component = packages.last().and_then(Package::component).unwrap_or(Component::Cudnn);
+    let of_package = |package: &Package| package.name.rsplit("-cu").next()?.parse().ok();
+    let mut majors = installed.into_iter().chain(packages.iter().rev().filter_map(of_package));
+    let cuda_major = pinned_cuda(packages).or_else(|| majors.find(|major| fits(*major))).or(installed);
+    packages::replace(packages, component, cuda_major.unwrap_or(DEFAULT_CUDA_MAJOR))
+}
+
+/// The CUDA major of the cuDNN that a framework of the environment requires, if it is one of these.
+fn pinned_cuda(packages: &[Package]) -> Option<u32> {
+    let root = packages.first().filter(|package| package.installer == Installer::Pip)?.root.as_path();
+    let names: Vec<String> = packages.iter().map(|package| package.name.clone()).collect();
+    demanded_cuda(root, &names, &Host::current())
+}
+
+/// Gives programs that load `libcudnn.so.9` by its name a shim of the same installation, if this one lacks its shim.
+pub(in crate::check) fn with_shim(report: &InstallationReport) -> Remedy {
+    let has_package = report.package.as_ref().is_some_and(|package| packages::reinstall(package).is_some());
+    if has_package {
+        let remedy = reinstall(report);
+        if remedy.actions.is_empty() {
+            return remedy;
+        }
+        let text = format!("{} Then have {LOADER} search its directory first.", remedy.text);
+        return remedy.with_text(text).search(&report.dir);
+    }
+    let Some(apart) = apart_dir(Component::Cudnn, cuda_major(report)) else { return no_place() };
+    let change = packages::install_apart(Component::Cudnn, cuda_major(report), &apart);
+    let Some((change, dir)) = change else { return by_hand(report) };
+    by_change("no package can restore it: install a complete cuDNN elsewhere, and use that:", change)
+        .action(Variable::Use(dir))
+        .effect(Effect::OtherDir)
+}
+
+/// The help if no command restores the files: they were copied, or the installer is not known.
+fn by_hand(report: &InstallationReport) -> Remedy {
+    let dir = report.dir.printable();
+    let Some(Package { installer, name, root, .. }) = &report.package else {
+        let text = format!("remove the files of cuDNN 9 from {dir}, then copy all files of one release there:");
+        let files = files_of_cudnn(&report.dir);
+        let removal = (!files.is_empty()).then_some(Action::Remove { paths: files, is_dir: false });
+        return Remedy::new(text).actions(removal).effect(Effect::SameDir).by_hand();
+    };
+    let root = root.printable();
+    Remedy::new(match installer {
+        Installer::Pip => format!(
+            "install {name} into {root} again, by the pip of the Python that uses these packages, with all packages that share \
+             a directory with it there"
+        ),
+        Installer::Application => format!("reinstall {name}, which ships this cuDNN"),
+        Installer::Archive => format!("unpack {name} again, or unpack another release elsewhere and use that"),
+        _ => {
+            let text = format!("reinstall {name}, which owns it, by the package manager of this system");
+            return Remedy::new(text).effect(Effect::SameDir);
+        }
+    })
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use crate::plan::advice_of;
+    use crate::shell::quoted_path;
+
+    fn commands(remedy: &Remedy) -> String {
+        let commands = advice_of(remedy).commands.into_iter().filter(|line| !line.ends_with(" update"));
+        commands.collect::<Vec<_>>().join("\n").replace("sudo ", "")
+    }
+
+    #[test]
+    fn a_leftover_beside_a_system_package_is_removed() {
+        use support::{FakeLibrary, TempDir};
+        let root = TempDir::new();
+        let dir = root.path().join("usr/lib/x86_64-linux-gnu");
+        let info = root.path().join("var/lib/dpkg/info");
+        for dir in [&dir, &info] {
+            std::fs::create_dir_all(dir).unwrap_or_default();
+        }
+        let mut list = String::new();
+        for library in [Library::Shim, Library::Graph, Library::EnginesRuntimeCompiled] {
+            let name = library.file_name();
+            let file = dir.join(format!("{name}.19.0"));
+            FakeLibrary::new(library, support::Version::new(9, 19, 0)).build(&file);
+            cudnn_os::files::symlink(&file, &dir.join(name)).unwrap_or_default();
+            list += &format!("/usr/lib/x86_64-linux-gnu/{name}\n/usr/lib/x86_64-linux-gnu/{name}.19.0\n");
+        }
+        std::fs::write(info.join("libcudnn9-jit-cuda-12.list"), list).unwrap_or_default();
+        let host = Host::sandbox(root.path());
+        let help = || {
+            InstallationReport::read(&dir, &host).map(|report| reinstall(&report)).unwrap_or_else(|| Remedy::new(""))
+        };
+        assert_eq!(commands(&help()), "apt-get install -y --reinstall libcudnn9-jit-cuda-12");
+        // An older copy, which ldconfig prefers because it is newer than the package's.
+        let file = dir.join("libcudnn_graph.so.9.28.0");
+        FakeLibrary::new(Library::Graph, support::Version::new(9, 28, 0)).build(&file);
+        let link = dir.join("libcudnn_graph.so.9");
+        std::fs::remove_file(&link).unwrap_or_default();
+        cudnn_os::files::symlink(&file, &link).unwrap_or_default();
+        let help = help();
+        assert!(help.text.contains("libcudnn_graph.so.9.28.0, left over"), "{help:?}");
+        let expected = format!("rm {}\nldconfig", quoted_path(&dir.join("libcudnn_graph.so.9.28.0")));
+        assert_eq!(commands(&help), expected);
+    }
+}

@@ -1,0 +1,66 @@
+//! Checks the elements of the variable with the search path.
+
+use cudnn_probe::facts::{self, PathFacts};
+use std::ffi::OsStr;
+use std::path::Path;
+
+use cudnn_probe::Os;
+
+use super::dlls;
+use super::finding::{Finding, RELATIVE_PATH};
+use crate::remedy::{Action, Remedy};
+use crate::shell::{SEARCH_PATH, link_to};
+
+/// ld.so searches these in the working directory of each program, and the search ignores them.
+pub(super) fn relative_path() -> Option<Finding> {
+    let path = facts::variable(SEARCH_PATH)?;
+    if Os::HOST == Os::Windows {
+        return dlls::relative_path(&path);
+    }
+    if let Some(finding) = split_dir(&path) {
+        return Some(finding);
+    }
+    let path = path.to_string_lossy().into_owned();
+    // ld.so ignores an empty variable, but not an empty element of one.
+    let is_relative = |dir: &&str| !path.is_empty() && !dir.starts_with(['/', '$']);
+    let describe = |dir: &'_ str| if dir.is_empty() { "an empty element".to_owned() } else { dir.to_owned() };
+    let mut relative: Vec<String> = path.split([':', ';']).filter(is_relative).map(describe).collect();
+    relative.dedup();
+    let dirs = relative.join(", ");
+    let what = match relative.len() {
+        0 => return None,
+        1 => format!("LD_LIBRARY_PATH contains a relative directory: {dirs}"),
+        _ => format!("LD_LIBRARY_PATH contains relative directories: {dirs}"),
+    };
+    Some(
+        Finding::new(RELATIVE_PATH, what)
+            .note("ld.so searches it below the working directory of each program; this project's search ignores it")
+            .remedy("write the full path of the directory, and no colon before the first or after the last one"),
+    )
+}
+
+/// A directory on LD_LIBRARY_PATH whose name has a separator: ld.so takes its parts for two directories.
+fn split_dir(path: &OsStr) -> Option<Finding> {
+    let path = path.to_str()?;
+    let ends = || path.match_indices([':', ';']).map(|(at, _)| at).chain([path.len()]);
+    let starts = || std::iter::once(0).chain(ends().map(|at| at + 1));
+    let parts = starts().zip(ends().skip(1)).filter_map(|(start, end)| Some((start, end, path.get(start..end)?)));
+    let is_dir = |dir: &str| dir.starts_with('/') && Path::new(dir).leads_to_dir();
+    let (start, end, dir) = { parts }.find(|(_, _, dir)| is_dir(dir) && !dir.split([':', ';']).all(is_dir))?;
+    let message = format!("LD_LIBRARY_PATH contains {dir}, which ld.so takes for two directories");
+    let finding =
+        Finding::new(RELATIVE_PATH, message).note("a colon or a semicolon separates directories there, always");
+    Some(match link_to(Path::new(dir)) {
+        Some(link) => {
+            let (before, after) = (path.get(..start)?, path.get(end..)?);
+            let value = format!("{before}{}{after}", link.name.to_str()?);
+            let text = format!(
+                "name it by a symbolic link, since {SEARCH_PATH} cannot contain a name with a colon, a semicolon or a dollar \
+                 sign:"
+            );
+            finding.remedy(Remedy::new(text).action(Action::NameByLink(dir.into())).set(SEARCH_PATH, value))
+        }
+        None => finding
+            .remedy("make a symbolic link to it, without a colon or semicolon in its name, and name the link there"),
+    })
+}

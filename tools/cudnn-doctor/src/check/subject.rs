@@ -1,0 +1,117 @@
+//! Gathers what the checks look at.
+
+use std::path::Path;
+
+use cudnn_frameworks::Depth;
+use cudnn_frameworks::installation::InstallationReport;
+use cudnn_probe::Os;
+
+use super::frameworks::{self, Judged, Users};
+use super::load_test::{self, LoadTest, Parts};
+use super::machine::Machine;
+use super::program::{self, Call, Examined};
+use super::selection::{Selected, Used, installed_in};
+use super::{Finding, Requested, installation, ld_so};
+use crate::context::Context;
+use crate::framework_run::{self, Run};
+use crate::subprocess::Patience;
+
+/// The parts of a machine that the checks look at.
+pub(super) struct Subject<'a> {
+    pub(super) requested: &'a Requested,
+    pub(super) context: &'a Context,
+    pub(super) machine: Machine,
+    /// The requested program. `how` is set only if the cuDNN that it finds can be used.
+    pub(super) program: Examined,
+    /// The installation that the program uses or, without one, that the loader would use.
+    pub(super) used: Option<Used>,
+    /// The result of the search; empty for a program that finds a cuDNN.
+    pub(super) selected: Selected,
+    /// The frameworks of the active environment, unless a program was requested that finds a cuDNN.
+    pub(super) judged: Option<Judged>,
+    pub(super) load: LoadTest,
+    pub(super) runs: Vec<Run>,
+}
+
+impl<'a> Subject<'a> {
+    /// Reads files, and starts child processes for what only they can tell.
+    pub(super) fn read(context: &'a Context, requested: &'a Requested, patience: &Patience) -> Subject<'a> {
+        let mut machine = Machine::detect(&context.host, patience);
+        let mut program =
+            requested.program.as_deref().map(|program| program::examine(program, context)).unwrap_or_default();
+        // The cuDNN that a program finds is the one that it uses, whatever else is here.
+        let found = program.dir.as_deref().and_then(|dir| installed_in(dir, context));
+        program.how = program.how.filter(|_| found.is_some());
+        let mut selected = if found.is_some() { Selected::default() } else { Selected::read(context) };
+        let used = found.or_else(|| selected.used.take());
+        let judged = if program.how.is_none() { active_frameworks(context, &machine) } else { None };
+        let load = match &used {
+            Some((_, report)) if requested.is_load_needed() => load(report, requested, context, &machine, patience),
+            _ => LoadTest::default(),
+        };
+        machine.set_cuda(load.cuda);
+        let run = |framework: &_| framework_run::run(*framework, context, &machine, patience);
+        let runs = requested.frameworks.iter().map(run).collect();
+        Subject { requested, context, machine, program, used, selected, judged, load, runs }
+    }
+
+    /// The report on the installation that is used.
+    pub(super) fn report(&self) -> Option<&InstallationReport> {
+        self.used.as_ref().map(|(_, report)| report)
+    }
+
+    /// Whether a requested program finds the installation that is used.
+    pub(super) fn is_of_program(&self) -> bool {
+        self.program.how.is_some()
+    }
+
+    /// The requested program, if it finds the installation that is used, with the functions that it calls.
+    pub(super) fn called(&self) -> Option<(&Path, &[Call])> {
+        let program = self.requested.program.as_deref().filter(|_| self.is_of_program())?;
+        Some((program, &self.program.called))
+    }
+
+    /// The frameworks that load the installation that is used.
+    pub(super) fn users(&self) -> Users {
+        let (Some(judged), Some(report)) = (&self.judged, self.report()) else { return Users::default() };
+        Users::of(&judged.survey, report)
+    }
+
+    /// Makes findings about a missing cuDNN or driver notes if no framework of the environment misses it.
+    pub(super) fn qualified(&self, mut findings: Vec<Finding>) -> Vec<Finding> {
+        let is_about_frameworks = self.used.is_none() && self.requested.is_about_machine();
+        if let Some(judged) = self.judged.as_ref().filter(|_| is_about_frameworks)
+            && !self.selected.is_cudnn_wanted(self.context)
+        {
+            frameworks::qualify_unneeded(&mut findings, &judged.survey);
+        }
+        findings
+    }
+}
+
+/// The frameworks of the environment whose Python a program would use.
+fn active_frameworks(context: &Context, machine: &Machine) -> Option<Judged> {
+    // Kernels matter to a GPU that is here.
+    let depth = Depth { kernels: !machine.gpus.is_empty(), unlisted: false, metadata: true };
+    let environment = frameworks::active(context)?;
+    Some(frameworks::judge(context.survey(&environment, depth), machine, &context.host))
+}
+
+/// Loads the installation in a child process.
+fn load(
+    report: &InstallationReport,
+    requested: &Requested,
+    context: &Context,
+    machine: &Machine,
+    patience: &Patience,
+) -> LoadTest {
+    // The registration takes some 400 ms with a full cuDNN, and shows a library of another release.
+    let may_be_mixed = requested.verify || !installation::is_one_wheel(report);
+    let parts = Parts {
+        convolution: requested.convolution,
+        driver: machine.has_driver_library(),
+        engines: may_be_mixed && !(Os::HOST == Os::Linux && ld_so::has_damaged_companion(report, context)),
+        cuda: ld_so::companion_files(report, context),
+    };
+    load_test::load(report, &parts, patience)
+}

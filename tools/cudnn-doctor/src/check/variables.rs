@@ -1,0 +1,155 @@
+//! Checks for environment variables that have no effect (C060).
+//!
+//! The loader ignores them, because it must not break a program for them.
+
+use cudnn_probe::facts::{self, PathFacts};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::finding::{Finding, NO_EFFECT};
+use crate::escape::Printable;
+use crate::remedy::{Action, Remedy};
+
+/// The words of [`PRELOAD`].
+const PRELOAD_WORDS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
+const PRELOAD: &str = "CUDNN_LOADER_PRELOAD";
+const PAGES: &str = cudnn_loader::preload::pages::FILE_VARIABLE;
+const VERBOSE_ERRORS: &str = "CUDNN_LOADER_VERBOSE_ERRORS";
+const LOG_LEVEL: &str = "CUDNN_LOGLEVEL_DBG";
+const LOG_DESTINATION: &str = "CUDNN_LOGDEST_DBG";
+
+/// The names that the loader and cuDNN's log read.
+const KNOWN: [&str; 9] = [
+    cudnn_probe::DIR_VARIABLE,
+    PRELOAD,
+    PAGES,
+    VERBOSE_ERRORS,
+    LOG_LEVEL,
+    LOG_DESTINATION,
+    "CUDNN_LOGERR_DBG",
+    "CUDNN_LOGWARN_DBG",
+    "CUDNN_LOGINFO_DBG",
+];
+
+/// The variables by which shells name the active environment.
+const ENVIRONMENTS: [&str; 2] = ["VIRTUAL_ENV", "CONDA_PREFIX"];
+
+/// The prefixes of these names.
+const PREFIXES: [&str; 2] = ["CUDNN_LOADER_", "CUDNN_LOG"];
+
+/// One finding for each variable.
+pub(super) fn findings() -> Vec<Finding> {
+    let value = |name: &str| Some(facts::variable(name)?.to_string_lossy().into_owned());
+    let known = KNOWN.into_iter().filter_map(|name| ignored_value(name, &value(name)?));
+    let mut names: Vec<String> = facts::ask("names of variables", "", names_with_prefixes);
+    names.sort();
+    let unknown = names.iter().filter_map(|name| unknown_name(name));
+    known.chain(unknown).chain(ENVIRONMENTS.iter().filter_map(|name| missing_environment(name))).collect()
+}
+
+/// The names of this process's variables that belong to cuDNN or the loader. Saved facts contain no other names.
+fn names_with_prefixes() -> Vec<String> {
+    let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+    names.filter(|name| PREFIXES.iter().any(|prefix| name.starts_with(prefix))).collect()
+}
+
+/// A variable that names an environment which is not there, as after its directory was moved or removed.
+fn missing_environment(name: &str) -> Option<Finding> {
+    let root = facts::variable(name).map(PathBuf::from).filter(|root| !root.as_os_str().is_empty())?;
+    let is_missing = facts::metadata(&root).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    let message = format!("{name}={} has no effect: there is no such directory", root.printable());
+    let remedy = Remedy::new("activate the environment that you mean, or unset the variable:").unset(name);
+    is_missing.then(|| Finding::new(NO_EFFECT, message).remedy(remedy))
+}
+
+/// A variable with a name that nothing reads.
+fn unknown_name(name: &str) -> Option<Finding> {
+    let prefix = PREFIXES.iter().find(|prefix| name.starts_with(**prefix)).filter(|_| !KNOWN.contains(&name))?;
+    let known: Vec<&str> = KNOWN.into_iter().filter(|known| known.starts_with(prefix)).collect();
+    let help = format!("the known names are {}", known.join(", "));
+    Some(Finding::new(NO_EFFECT, format!("{name} has no effect: nothing reads a variable of this name")).remedy(help))
+}
+
+/// A value of a known variable that has no effect, or another one than its writer expects.
+fn ignored_value(name: &str, value: &str) -> Option<Finding> {
+    let set = |text: &str, value: &str| Remedy::new(text).set(name, value);
+    let (what, remedy) = match name {
+        PRELOAD => {
+            let words = value.split(',').map(str::trim);
+            let unknown = words.filter(|word| !word.is_empty() && !PRELOAD_WORDS.contains(word));
+            let unknown: Vec<String> = unknown.map(Printable::printable).collect();
+            let words = Some(unknown.join(", ")).filter(|words| !words.is_empty())?;
+            let known = PRELOAD_WORDS.join(", ");
+            let text = format!("the known words are {known}; `files` is safe in every program:");
+            (format!("asks for `{words}`, which has no effect"), set(&text, "files"))
+        }
+        _ if value.is_empty() => return None,
+        VERBOSE_ERRORS if !["0", "1"].contains(&value) => {
+            ("has no effect: only the value 1 turns the reasons on".to_owned(), set("turn them on:", "1"))
+        }
+        PAGES if !Path::new(value).is_absolute() => {
+            let text = "write the full path of the list that `cudnn-doctor preload --keep --to FILE` has written";
+            ("has no effect: it is no absolute path".to_owned(), text.into())
+        }
+        LOG_LEVEL if !matches!(value.trim().parse(), Ok(0..=3)) => {
+            let text = "the levels are 0 (nothing), 1 (errors), 2 (warnings) and 3 (all calls):";
+            ("is no level of the log".to_owned(), set(text, "3"))
+        }
+        LOG_DESTINATION => destination(value.trim())?,
+        _ => return None,
+    };
+    Some(Finding::new(NO_EFFECT, format!("{name}={} {what}", value.printable())).remedy(remedy))
+}
+
+/// Why the log is not written to this destination, or not where one would look for it.
+fn destination(value: &str) -> Option<(String, Remedy)> {
+    const NAMES: [&str; 3] = ["stdout", "stderr", "NULL"];
+    let set = |text: &str, to: &Path| Remedy::new(text).set(LOG_DESTINATION, to);
+    let path = Path::new(value);
+    if NAMES.contains(&value) {
+        return None;
+    }
+    if let Some(name) = NAMES.iter().find(|name| name.eq_ignore_ascii_case(value)) {
+        let remedy = set("write the name as cuDNN knows it:", Path::new(name));
+        return Some((format!("is the name of a file; cuDNN knows `{name}`"), remedy));
+    }
+    if path.leads_to_dir() || value.ends_with('/') {
+        let remedy = set("name a file in it:", &path.join("cudnn.log"));
+        return Some(("is a directory: cuDNN writes no log".to_owned(), remedy));
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !value.contains('%'))?;
+    let remedy = Remedy::new("create the directory:").action(Action::CreateDir(parent.to_owned()));
+    let what = "is in a directory that does not exist: cuDNN writes no log".to_owned();
+    (!parent.leads_to_dir()).then_some((what, remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_has_no_effect_is_reported() {
+        for (name, value, expected) in [
+            (PRELOAD, "libraries, engines", None),
+            (PRELOAD, "", None),
+            (PRELOAD, "library,contexts,kernels", Some("`library, kernels`, which has no effect")),
+            (PAGES, "/opt/app.pages", None),
+            (PAGES, "app.pages", Some("no absolute path")),
+            (VERBOSE_ERRORS, "1", None),
+            (VERBOSE_ERRORS, "true", Some("only the value 1")),
+            (LOG_LEVEL, "3", None),
+            (LOG_LEVEL, "debug", Some("no level")),
+            (LOG_LEVEL, "7", Some("no level")),
+            (LOG_DESTINATION, "stderr", None),
+            (LOG_DESTINATION, "cudnn_%i.log", None),
+            (LOG_DESTINATION, "STDERR", Some("cuDNN knows `stderr`")),
+            (LOG_DESTINATION, "/", Some("is a directory")),
+            (LOG_DESTINATION, "/nowhere/x.log", Some("does not exist")),
+        ] {
+            let message = ignored_value(name, value).map(|finding| finding.message);
+            assert_eq!(message.is_some(), expected.is_some(), "{name}={value}: {message:?}");
+            assert!(message.unwrap_or_default().contains(expected.unwrap_or_default()), "{name}={value}");
+        }
+        assert!(unknown_name("CUDNN_LOADER_PATH").is_some() && unknown_name(PRELOAD).is_none());
+    }
+}

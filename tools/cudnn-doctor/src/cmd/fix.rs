@@ -1,0 +1,206 @@
+//! `fix`: prints the plan that removes the errors and warnings of `check`, and with `--yes` executes it.
+
+use std::ffi::OsString;
+use std::io::{BufRead, IsTerminal, Write};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use super::prose::Prose;
+use super::{check, findings};
+use crate::context::Context;
+use crate::escape::Printable;
+use crate::fix::{Consent, Done, Fixed, Output, Stopped, Undo, execute, is_of_shell, variables};
+use crate::output::{Format, Outcome, SCHEMA, document, outln, remark};
+use crate::plan::{Plan, Step};
+use crate::shell::doctor_command;
+use crate::subprocess::{self, Patience};
+
+/// The options of `fix`.
+#[derive(clap::Args)]
+#[group(skip)]
+pub(crate) struct Arguments {
+    /// Execute the plan. Without it, nothing is changed.
+    #[arg(long, conflicts_with = "dry_run")]
+    yes: bool,
+    /// Print the plan, and change nothing. This is the default.
+    #[arg(long)]
+    dry_run: bool,
+    /// With --yes: also remove files that no installer owns, without asking.
+    #[arg(long, requires = "yes")]
+    remove: bool,
+    #[command(flatten)]
+    check: check::Options,
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience, format: Format) -> Outcome {
+    let diagnosis = match check::diagnosis(&arguments.check, context, patience, format) {
+        Ok(diagnosis) => diagnosis,
+        Err(outcome) => return outcome,
+    };
+    let plan = &diagnosis.plan;
+    let before = check::outcome(&diagnosis);
+    if !arguments.yes || plan.steps.is_empty() {
+        match format {
+            Format::Json => document(&json!({
+                "schema": SCHEMA,
+                "plan": plan.value(),
+                "findings": findings::value(&diagnosis.findings, plan),
+            })),
+            Format::Text => text(plan, before),
+        }
+        return before;
+    }
+    let begin = |index: usize, step: &Step| {
+        let text = format!("[{}/{}] {}", index + 1, plan.steps.len(), step.title.printable());
+        // Nobody may read it, which is no reason to end between two steps.
+        match format {
+            Format::Text => drop(writeln!(std::io::stdout(), "{text}")),
+            Format::Json => remark(text),
+        }
+    };
+    let may_remove = |step: &Step| arguments.remove || is_agreed(step);
+    let output = if format == Format::Text { Output::Stdout } else { Output::Stderr };
+    let fixed = execute(plan, &Consent { may_remove: &may_remove, begin: &begin, output });
+    let paste: Vec<String> =
+        plan.steps.iter().filter(|step| is_of_shell(&step.action)).flat_map(Step::commands).collect();
+    if format == Format::Text {
+        report(plan, &fixed, &paste);
+    }
+    if let Some(signal) = fixed.interrupted {
+        if format == Format::Json {
+            document(&value(plan, &fixed, &paste, None));
+        }
+        cudnn_os::interruption::end_by(signal);
+    }
+    if format == Format::Text {
+        let as_if = if paste.is_empty() { "" } else { ", as if you had pasted that" };
+        outln!("\nChecking again{as_if}:\n");
+    }
+    let after = check_again(&variables(plan, context), format);
+    let outcome = match &after {
+        Ok((outcome, _)) => *outcome,
+        Err(error) => {
+            remark(format_args!("error: cannot check again: {error}"));
+            Outcome::Failed
+        }
+    };
+    if format == Format::Json {
+        document(&value(plan, &fixed, &paste, after.ok().and_then(|(_, document)| document).as_ref()));
+    }
+    if fixed.stopped.is_some() { Outcome::Failed } else { outcome }
+}
+
+/// Runs `check` with the options of this command line, in a process of its own, with these variables.
+fn check_again(variables: &[(String, Option<OsString>)], format: Format) -> std::io::Result<(Outcome, Option<Value>)> {
+    let mut command = subprocess::this_program()?;
+    let mut has_name = false;
+    let words = std::env::args_os().skip(1).map(|word| match word.to_str() {
+        Some("fix") if !std::mem::replace(&mut has_name, true) => Some("check".into()),
+        Some("--yes" | "--remove") => None,
+        _ => Some(word),
+    });
+    command.args(words.flatten());
+    for (name, value) in variables {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    if format == Format::Text {
+        let status = command.stdin(Stdio::null()).status()?;
+        return Ok((Outcome::of_status(status.code()), None));
+    }
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
+    Ok((Outcome::of_status(output.status.code()), serde_json::from_slice(&output.stdout).ok()))
+}
+
+/// The plan, for a person.
+fn text(plan: &Plan, before: Outcome) {
+    if plan.steps.is_empty() {
+        outln!(
+            "{}",
+            match before {
+                Outcome::Fine => "Nothing is wrong.",
+                _ => "No command fixes what is wrong here: `cudnn-doctor check` says what a person can do.",
+            }
+        );
+        return;
+    }
+    findings::print_plan(plan, &Prose::of_home());
+    if plan.steps.iter().all(|step| is_of_shell(&step.action)) {
+        outln!("\nPaste this into the shell that starts your programs: no other program can do it.");
+        return;
+    }
+    let words = std::env::args_os().skip(1).filter(|word| word != "--dry-run");
+    let command = doctor_command(words.chain(["--yes".into()]));
+    outln!("\nNothing was changed. `{command}` executes these steps.");
+}
+
+/// Asks on the terminal whether files may be removed.
+fn is_agreed(step: &Step) -> bool {
+    if !std::io::stdin().is_terminal() {
+        return false;
+    }
+    let mut to = std::io::stderr();
+    let lines = step.commands().join("; ");
+    if write!(to, "{}\nRemove this? [y/N] ", lines.printable()).and_then(|()| to.flush()).is_err() {
+        return false;
+    }
+    let mut answer = String::new();
+    let _ = std::io::stdin().lock().read_line(&mut answer);
+    matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+/// The lines that undo a step, and why there are none.
+fn undo(undo: &Undo) -> (&[String], Option<&'static str>) {
+    match undo {
+        Undo::By(lines) => (lines, None),
+        Undo::Not(why) => (&[], Some(*why)),
+        Undo::Nothing => (&[], None),
+    }
+}
+
+fn done(done: &Done) -> Value {
+    let (lines, note) = undo(&done.undo);
+    json!({ "title": done.title, "undo": lines, "note": note })
+}
+
+fn stopped(stopped: &Stopped) -> Value {
+    let (lines, note) = undo(&stopped.undo);
+    json!({ "step": stopped.step + 1, "reason": stopped.reason, "undo": lines, "note": note })
+}
+
+fn print_undo(how: &Undo) {
+    let (lines, note) = undo(how);
+    lines.iter().for_each(|line| outln!("      to undo it: {line}"));
+    note.iter().for_each(|note| outln!("      {note}"));
+}
+
+fn value(plan: &Plan, fixed: &Fixed, paste: &[String], after: Option<&Value>) -> Value {
+    json!({
+        "schema": SCHEMA,
+        "plan": plan.value(),
+        "done": fixed.done.iter().map(done).collect::<Vec<_>>(),
+        "stopped": fixed.stopped.as_ref().map(stopped),
+        "paste": paste,
+        "findings": after.and_then(|after| after.get("findings")),
+    })
+}
+
+fn report(plan: &Plan, fixed: &Fixed, paste: &[String]) {
+    outln!("");
+    for Done { title, undo } in &fixed.done {
+        outln!("done: {title}");
+        print_undo(undo);
+    }
+    if let Some(stopped) = &fixed.stopped {
+        let title = plan.steps.get(stopped.step).map_or("", |step| step.title.as_str());
+        outln!("stopped at step {} ({title}): {}", stopped.step + 1, stopped.reason.printable());
+        print_undo(&stopped.undo);
+    }
+    if !paste.is_empty() {
+        outln!("\nPaste this into the shell that starts your programs:");
+        paste.iter().for_each(|line| outln!("  {line}"));
+    }
+}

@@ -1,0 +1,157 @@
+//! The files that ld.so would load for a program or library, including those that NVIDIA's shim and graph open with
+//! dlopen.
+
+use cudnn_probe::facts::PathFacts;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
+use cudnn_probe::release_facts::has_library;
+use cudnn_probe::{Library, Version, identify};
+
+use super::dependency::{BY_SHIM, Dependency, with_canonical_dir};
+use crate::cudnn_file;
+use crate::escape::Printable;
+
+/// Each library of cuDNN and CUDA, and each name that cannot be resolved, once: linked names first, then those opened
+/// with dlopen. A library that another file would be loaded for, depending on a program's first call, is there twice.
+pub(crate) fn dependencies(mut simulation: Simulation) -> Vec<Dependency> {
+    let file = simulation.objects().first().map(|object| &object.path);
+    let mut dependencies = Vec::from_iter(file.and_then(|file| Dependency::itself(file, "by its path".into())));
+    add_new(&mut dependencies, None, simulation.lookups());
+    let start = simulation.fork();
+    simulate_dlopens(&mut simulation, &mut dependencies);
+    let mut seen = HashSet::new();
+    dependencies.retain(|dependency| seen.insert(dependency.name.clone()));
+    let of_shim = |dependency: &Dependency| dependency.dlopened_by == Some(Library::Shim);
+    if let Some(last) = dependencies.iter().rposition(of_shim) {
+        let others = other_orders(&start, &dependencies);
+        dependencies.splice(last + 1..last + 1, others);
+    }
+    dependencies
+}
+
+/// Adds what was looked up and is not there yet. Many libraries need the same ones.
+fn add_new<'a>(all: &mut Vec<Dependency>, opener: Option<Library>, steps: impl IntoIterator<Item = &'a Lookup>) {
+    for step in steps.into_iter().filter(|step| is_relevant(step)) {
+        if !all.iter().any(|known| known.name == step.name) {
+            all.push(dependency(opener, step));
+        }
+    }
+}
+
+/// The other files of cuDNN that are loaded if a program's first call is into a library that is linked to graph: then
+/// ld.so searches graph for that library, and not for the shim. An RPATH of the shim does not apply, if the library has
+/// a RUNPATH.
+fn other_orders(start: &Simulation, known: &[Dependency]) -> Vec<Dependency> {
+    let Some(shim) = start.loaded(Library::Shim.file_name()) else { return Vec::new() };
+    let version = known.iter().find(|dependency| dependency.name == Library::Graph.file_name());
+    let version = version.and_then(|graph| graph.version).unwrap_or(Version::new(9, 0, 0));
+    let mut others: Vec<Dependency> = Vec::new();
+    let is_opened = |library: &&Library| **library != Library::Graph && has_library(version, **library);
+    for library in BY_SHIM.iter().filter(is_opened) {
+        let mut process = start.fork();
+        let _ = library.dlopen_names(version).iter().any(|name| process.dlopen(name, shim));
+        for step in process.lookups().iter().filter(|step| cudnn_file::library(&step.name).is_some()) {
+            let file = file_of(step);
+            let is_known = |other: &Dependency| other.name == step.name && other.file == file;
+            let is_other = known.iter().any(|other| other.name == step.name && other.file.is_some());
+            if file.is_some() && is_other && !known.iter().chain(&others).any(is_known) {
+                let found = dependency(Some(Library::Shim), step);
+                let rule = format!("{}, if the first call is into {library}", found.rule);
+                others.push(Dependency { rule, ..found });
+            }
+        }
+    }
+    others
+}
+
+fn is_relevant(step: &Lookup) -> bool {
+    const PREFIXES: [&str; 6] = ["libcudnn", "libcublas", "libcudart", "libnvrtc", "libcuda.so", "libnvJitLink"];
+    // A program may open a library by its path.
+    let name = step.name.rsplit('/').next().unwrap_or_default();
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || !matches!(step.resolution, Resolution::Found { .. })
+}
+
+fn dependency(dlopened_by: Option<Library>, step: &Lookup) -> Dependency {
+    let (rule, error) = match &step.resolution {
+        Resolution::Found { rule, .. } => (rule_text(rule), None),
+        Resolution::Unusable { rule, error, .. } => (rule_text(rule), Some(error.to_string().printable())),
+        _ => ("not found".into(), Some(format!("was not found; {} needs it", name_of(&step.requested_by)))),
+    };
+    Dependency { dlopened_by, ..Dependency::new(step.name.clone(), file_of(step), rule, error) }
+}
+
+/// The file that ld.so finds, whether it can load it or not.
+fn file_of(step: &Lookup) -> Option<PathBuf> {
+    match &step.resolution {
+        Resolution::Found { path, .. } | Resolution::Unusable { path, .. } => Some(with_canonical_dir(path)),
+        _ => None,
+    }
+}
+
+/// The rule; a file that it names is listed above with its full path.
+fn rule_text(rule: &Rule) -> String {
+    match rule {
+        Rule::Rpath(file) => format!("RPATH of {}", name_of(file)),
+        Rule::Runpath(file) => format!("RUNPATH of {}", name_of(file)),
+        other => other.to_string().printable(),
+    }
+}
+
+fn name_of(file: &Path) -> String {
+    Path::new(file.file_name().unwrap_or_default()).printable()
+}
+
+/// Simulates what NVIDIA's shim opens on first calls, then what graph opens when it first plans something.
+fn simulate_dlopens(simulation: &mut Simulation, dependencies: &mut Vec<Dependency>) {
+    for (opener, opened) in [(Library::Shim, &BY_SHIM[..]), (Library::Graph, Library::OPENED_BY_GRAPH)] {
+        let Some(from) = simulation.loaded(opener.file_name()) else { continue };
+        let Some(file) = simulation.objects().get(from).map(|object| object.path.clone()) else { continue };
+        // The drop-in opens nothing by ld.so's rules: it loads the installation that the loader selects.
+        if cudnn_file::is_drop_in(&file) {
+            continue;
+        }
+        let known = cudnn_file::version(&file);
+        // For an unknown version, the names with a full version are simply not found.
+        let version = known.unwrap_or(Version::new(9, 0, 0));
+        // A release does not open a library that is left over from a newer one.
+        let is_opened = |library: &&Library| known.is_none_or(|version| has_library(version, **library));
+        for library in opened.iter().filter(is_opened) {
+            let mut tried = Vec::new();
+            for name in library.dlopen_names(version) {
+                let before = simulation.lookups().len();
+                let is_loaded = simulation.dlopen(&name, from);
+                tried = simulation.lookups().get(before..).unwrap_or_default().iter().collect();
+                // A file that exists but cannot be loaded ends the attempts, as a loaded one does.
+                if is_loaded || !is_missing(&tried) {
+                    break;
+                }
+            }
+            match tried.first().filter(|_| is_missing(&tried)) {
+                // JIT-only sets lack most libraries, and older releases lack some.
+                Some(step) => dependencies.push(Dependency {
+                    name: library.file_name().into(),
+                    rule: "not installed".into(),
+                    error: not_installed(&file.with_file_name(library.file_name()), *library),
+                    ..dependency(Some(opener), step)
+                }),
+                None => add_new(dependencies, Some(opener), tried),
+            }
+        }
+    }
+}
+
+fn is_missing(tried: &[&Lookup]) -> bool {
+    matches!(tried.first().map(|step| &step.resolution), Some(Resolution::Missing))
+}
+
+/// Why it is an error that ld.so does not find this library: it silently skips unreadable files and broken links, and
+/// NVIDIA's shim aborts the process at its first call without graph.
+fn not_installed(file: &Path, library: Library) -> Option<String> {
+    let error = file.is_taken().then(|| identify(file, library).err()).flatten();
+    let passed_over =
+        error.map(|error| format!("was passed over: {} {}", file.printable(), error.to_string().printable()));
+    let missing = || "was not found: NVIDIA's shim aborts the process on the first call".to_owned();
+    passed_over.or_else(|| (library == Library::Graph).then(missing))
+}

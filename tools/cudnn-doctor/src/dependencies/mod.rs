@@ -1,0 +1,28 @@
+//! Finds the files that the system would load for a program or library, without loading any.
+
+mod dependency;
+mod dlls;
+mod ld_so;
+mod mixes;
+mod named;
+
+use std::path::Path;
+
+use cudnn_probe::ld_so::Simulation;
+use cudnn_probe::{Host, Os, ProbeError};
+
+pub(crate) use dependency::{Dependency, with_canonical_dir};
+pub(crate) use ld_so::dependencies;
+pub(crate) use mixes::{OLDER_SHIM, mixes, notes, problems};
+pub(crate) use named::{Named, names_in};
+
+/// What this system would load for a program or library.
+///
+/// # Errors
+/// The file cannot be loaded on this system.
+pub(crate) fn dependencies_of(file: &Path, host: &Host) -> Result<Vec<Dependency>, ProbeError> {
+    match Os::HOST {
+        Os::Windows => dlls::dependencies(file, host),
+        _ => Ok(dependencies(Simulation::new(file, host)?)),
+    }
+}

@@ -1,0 +1,36 @@
+//! The commands `install` and `uninstall` for a directory, as a person would type them.
+
+use std::path::Path;
+
+use crate::packages;
+use crate::shell::doctor_command;
+
+/// The command that is asked for a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Command<'a> {
+    /// `install`, with the directory of its option `--from`.
+    Install {
+        from: Option<&'a Path>,
+    },
+    Uninstall,
+}
+
+impl Command<'_> {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Command::Install { .. } => "install",
+            Command::Uninstall => "uninstall",
+        }
+    }
+
+    /// The command for this directory.
+    pub(crate) fn command(self, dir: &Path) -> packages::Command {
+        let from = match self {
+            Command::Install { from } => from.and_then(|from| std::path::absolute(from).ok()),
+            Command::Uninstall => None,
+        };
+        let from = from.map(|from| ["--from".into(), from.into_os_string()]);
+        let name = [self.name().into(), dir.as_os_str().to_owned()];
+        doctor_command(name.into_iter().chain(from.into_iter().flatten()))
+    }
+}

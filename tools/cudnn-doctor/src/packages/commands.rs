@@ -1,0 +1,158 @@
+//! The commands of the installers that make a change of packages.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::apt::apt_get;
+use super::change::{PackageChange, Pip, Site};
+use super::command::Command;
+use super::environment::{python_in, records};
+use super::requirement::package_name;
+use super::{conda, pip};
+
+/// The start of the names of the packages that share the directory `nvidia`.
+const OF_NVIDIA: &str = "nvidia-";
+
+/// pip's options that install the files of packages again, although its records list them, and of no other packages.
+const AGAIN: [&str; 2] = ["--force-reinstall", "--no-deps"];
+
+impl PackageChange {
+    /// This change, if there are commands that make it.
+    pub(crate) fn possible(self) -> Option<Self> {
+        self.commands().is_some_and(|commands| !commands.is_empty()).then_some(self)
+    }
+
+    /// The commands, in order. `None` if no installer can do it: the Python of the environment is not found, or the place
+    /// belongs to none.
+    pub(crate) fn commands(&self) -> Option<Vec<Command>> {
+        // The same version again needs no other.
+        let is_change = !self.remove.is_empty() || !self.install.is_empty();
+        let held = self.held.iter().filter(|_| is_change).map(|name| Command::new("apt-mark", ["unhold", name]));
+        let removal = if self.remove.is_empty() { Vec::new() } else { self.removal()? };
+        let mut changes = [removal, self.installation()?];
+        if self.removes_last {
+            changes.reverse();
+        }
+        let mut commands: Vec<Command> = Vec::new();
+        for command in held.chain(changes.into_iter().flatten()) {
+            // Removals may repeat: an interrupted upgrade leaves two records.
+            if !commands.contains(&command) || command.has("uninstall") {
+                commands.push(command);
+            }
+        }
+        Some(commands)
+    }
+
+    fn installation(&self) -> Option<Vec<Command>> {
+        let (again, new) = (self.reinstall.clone(), self.install.clone());
+        let all: Vec<OsString> = again.iter().chain(&new).map(OsString::from).collect();
+        if all.is_empty() {
+            return Some(Vec::new());
+        }
+        match &self.site {
+            Site::Conda(root) => {
+                let mut commands: Vec<Command> = again.iter().map(|spec| conda::reinstall(root, spec)).collect();
+                if !new.is_empty() {
+                    commands.push(conda::install(root, new)?);
+                }
+                Some(commands)
+            }
+            Site::System => {
+                let held = (!self.held.is_empty()).then_some("--allow-change-held-packages");
+                let again = (!again.is_empty()).then(|| apt_get("install").and(["--reinstall"]).and(held).and(again));
+                let new = (!new.is_empty()).then(|| apt_get("install").and(new));
+                Some(again.into_iter().chain(new).collect())
+            }
+            Site::Environment(_) | Site::Interpreter { .. } | Site::OnPath => {
+                let options = if self.with_dependencies { &AGAIN[..1] } else { &AGAIN[..] };
+                let again = options.iter().map(OsString::from).chain(again.iter().map(OsString::from)).collect();
+                let mut commands = if self.reinstall.is_empty() { Vec::new() } else { self.pip("install", again)? };
+                if !new.is_empty() {
+                    commands.extend(self.pip("install", new.into_iter().map(OsString::from).collect())?);
+                }
+                Some(commands)
+            }
+            Site::Directory { dir, pip, options } => self.fill_dir(dir, pip, options, all),
+            Site::NewEnvironment { dir, program, needed } => {
+                let venv = Command::new(program, ["-m", "venv"]).and([dir]).changing(dir);
+                let pip = Command::new(python_in(dir), ["-I", "-m", "pip", "install"]).and(all).changing(dir);
+                Some(needed.iter().cloned().chain([venv, pip]).collect())
+            }
+        }
+    }
+
+    fn removal(&self) -> Option<Vec<Command>> {
+        match &self.site {
+            // pip removes no package there. What it installs replaces the files, but not the records.
+            Site::Directory { dir, .. } => {
+                let records = records(dir).into_iter().filter(|record| self.remove.contains(&record.name));
+                let dirs: Vec<PathBuf> = records.map(|record| record.dir).collect();
+                let removal = || Command::new("rm", ["-r"]).and(&dirs).changing(dir);
+                Some((!dirs.is_empty()).then(removal).into_iter().collect())
+            }
+            // conda solves for the environment and removes what does not fit.
+            Site::Conda(_) | Site::NewEnvironment { .. } => Some(Vec::new()),
+            Site::System => Some(vec![apt_get("remove").and(&self.remove)]),
+            _ => {
+                // An interrupted upgrade leaves two records of one package, of which pip removes one at a time.
+                let mut commands = Vec::new();
+                let mut names = self.remove.clone();
+                while !names.is_empty() {
+                    let (mut now, mut later) = (vec![String::from("--yes")], Vec::new());
+                    for name in names {
+                        if now.contains(&name) { later.push(name) } else { now.push(name) }
+                    }
+                    commands.extend(self.pip("uninstall", now.into_iter().map(OsString::from).collect())?);
+                    names = later;
+                }
+                Some(commands)
+            }
+        }
+    }
+
+    /// The commands of pip, or of uv, in an environment.
+    fn pip(&self, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
+        match &self.site {
+            Site::Environment(root) => pip::pip(root, action, arguments),
+            Site::Interpreter { program, root } => {
+                let python = pip::Python { program: program.clone(), root: root.clone() };
+                Some(pip::by(&python, action, arguments))
+            }
+            _ => Some(vec![pip::on_path().and([action]).and(arguments)]),
+        }
+    }
+
+    /// The commands by which pip fills a directory.
+    fn fill_dir(&self, dir: &Path, by: &Pip, options: &[&str], mut all: Vec<OsString>) -> Option<Vec<Command>> {
+        if *by == Pip::Any && !self.reinstall.iter().chain(&self.install).all(|one| one.starts_with(OF_NVIDIA)) {
+            return None;
+        }
+        if ["--upgrade", "--no-deps"].iter().all(|option| options.contains(option)) {
+            all.extend(self.kept(dir).into_iter().map(OsString::from));
+        }
+        let target = ["--target".into(), dir.as_os_str().to_owned()].into_iter();
+        let arguments: Vec<OsString> = target.chain(options.iter().map(OsString::from)).chain(all).collect();
+        let mut commands = match by {
+            Pip::Any => pip::into_dir(arguments),
+            Pip::Interpreter(program) => vec![Command::new(program, ["-I", "-m", "pip", "install"]).and(arguments)],
+            Pip::Environment(root) => pip::pip(root, "install", arguments)?,
+        };
+        let last = commands.pop().map(|command| command.changing(dir));
+        commands.extend(last);
+        Some(commands)
+    }
+
+    /// The packages in this directory that pip would remove: it replaces `nvidia` as one directory there, so that the command
+    /// names all packages in it.
+    fn kept(&self, dir: &Path) -> Vec<String> {
+        let named: Vec<&str> = self.reinstall.iter().chain(&self.install).map(|one| package_name(one)).collect();
+        if !named.iter().any(|name| name.starts_with(OF_NVIDIA)) {
+            return Vec::new();
+        }
+        let is_cudnn = |name: &str| name.starts_with("nvidia-cudnn-cu");
+        let is_replaced =
+            |name: &str| named.contains(&name) || is_cudnn(name) && named.iter().any(|name| is_cudnn(name));
+        let kept = records(dir).into_iter().filter(|one| one.name.starts_with(OF_NVIDIA) && !is_replaced(&one.name));
+        kept.map(|one| format!("{}=={}", one.name, one.version)).collect()
+    }
+}

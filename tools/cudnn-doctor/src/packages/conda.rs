@@ -1,0 +1,106 @@
+//! The commands of conda, mamba, micromamba or pixi for packages of an environment. Reads files; runs nothing.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::facts::is_executable;
+use cudnn_probe::{Os, read_bounded};
+
+use super::command::Command;
+use super::dirs::{is_on_path, program_in};
+
+/// Installs packages into the environment at this root. `None` if it is one of several environments of a manifest of pixi: a
+/// feature may belong to more than one.
+pub(super) fn install(root: &Path, specs: Vec<String>) -> Option<Command> {
+    match Pixi::of(root) {
+        Some(pixi) if pixi.environment == "default" => Some(pixi.command("add").and(specs).changing(root)),
+        Some(_) => None,
+        None => Some(by(&program(root), root).and(specs)),
+    }
+}
+
+/// Installs a package again, which the records list. conda links files from its package cache, where damage in place has
+/// damaged them, too: with a cache of this environment, and copies.
+pub(super) fn reinstall(root: &Path, spec: &str) -> Command {
+    if let Some(pixi) = Pixi::of(root) {
+        let name = spec.split(['=', '<', '>', '!']).next().unwrap_or(spec);
+        return pixi.command("reinstall").and(["--environment", &pixi.environment, name]).changing(root);
+    }
+    let program = program(root);
+    // mamba has no such option; nothing else uses this cache.
+    let copy = program.ends_with("conda").then_some("--copy");
+    let command = by(&program, root).and(["--force-reinstall"]).and(copy).and([spec]);
+    if Os::HOST == Os::Windows {
+        // Neither of Windows' shells can set a variable for one command.
+        return command;
+    }
+    let mut cache = OsString::from("CONDA_PKGS_DIRS=");
+    cache.push(root.join("pkgs-reinstall"));
+    command.started_by("env", [cache])
+}
+
+fn by(program: &Path, root: &Path) -> Command {
+    let command = Command::new(program, ["install", "--yes", "--prefix"]).and([root]);
+    command.and(["--channel", "conda-forge"]).changing(root)
+}
+
+/// conda if it is here, also where no shell finds it; else mamba or micromamba, which take the same arguments.
+fn program(root: &Path) -> PathBuf {
+    let on_path = |name: &str| is_on_path(name).then(|| PathBuf::from(name));
+    // `/opt/conda`, or `/opt/conda/envs/NAME`.
+    let base = root.parent().filter(|parent| parent.ends_with("envs")).and_then(Path::parent).unwrap_or(root);
+    on_path("conda")
+        .or_else(|| Some(base.join("bin/conda")).filter(|file| is_executable(file)))
+        .or_else(|| program_in("CONDA_EXE"))
+        .or_else(|| on_path("mamba"))
+        .or_else(|| on_path("micromamba"))
+        .or_else(|| program_in("MAMBA_EXE"))
+        .unwrap_or_else(|| "conda".into())
+}
+
+/// An environment of pixi, which a manifest describes: other programs' changes do not last.
+struct Pixi {
+    /// The directory of the manifest, or the manifest.
+    manifest: PathBuf,
+    environment: String,
+}
+
+impl Pixi {
+    /// `WORKSPACE/.pixi/envs/NAME`, with pixi's record in it.
+    fn of(root: &Path) -> Option<Pixi> {
+        const MAX_LEN: u64 = 1 << 20;
+        let record = read_bounded(&root.join("conda-meta/pixi"), MAX_LEN).ok()?;
+        let record: serde_json::Value = serde_json::from_slice(&record).unwrap_or_default();
+        let field = |name: &str| record.get(name)?.as_str().map(str::to_owned);
+        let environment = field("environment_name").or_else(|| Some(root.file_name()?.to_str()?.to_owned()))?;
+        let workspace =
+            root.parent().filter(|parent| parent.ends_with(".pixi/envs")).and_then(|envs| envs.ancestors().nth(2));
+        let manifest = workspace.map(Path::to_owned).or_else(|| field("manifest_path").map(PathBuf::from))?;
+        Some(Pixi { manifest, environment })
+    }
+
+    fn command(&self, action: &str) -> Command {
+        Command::new("pixi", [action, "--manifest-path"]).and([&self.manifest])
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it writes files")]
+    fn pixis_environments_are_changed_by_pixi() {
+        let workspace = support::TempDir::new();
+        for (name, expected) in [("default", Some("pixi add --manifest-path $ 'cudnn>=9.3'")), ("gpu", None)] {
+            let root = workspace.path().join(".pixi/envs").join(name);
+            std::fs::create_dir_all(root.join("conda-meta")).unwrap();
+            std::fs::write(root.join("conda-meta/pixi"), format!(r#"{{"environment_name": "{name}"}}"#)).unwrap();
+            let command = install(&root, vec!["cudnn>=9.3".to_owned()]);
+            let line = command.map(|command| command.to_string().replace(workspace.path().to_str().unwrap(), "$"));
+            let line = line.map(|line| line.replace('"', "'"));
+            assert_eq!(line.as_deref(), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The changes of packages that remedies need, for each installer.
+
+use cudnn_probe::facts::PathFacts;
+use std::path::{Path, PathBuf};
+
+use cudnn_frameworks::installation::{Installer, Package, site_packages};
+use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR};
+
+use super::change::{PackageChange, Pip, Site};
+use super::command::Command;
+use super::dirs::entries;
+use super::pip::recorded_version;
+use super::requirement::is_plain_name;
+use super::wheels::PackageNames;
+
+/// The change that installs a component for the system, by apt. `None` for a component whose package name needs more than
+/// the CUDA major version: see [`PackageNames::system_package`].
+pub(crate) fn install_for_system(component: Component, cuda_major: u32) -> Option<PackageChange> {
+    install_into(component, (cuda_major, None), Site::System, None)
+}
+
+/// The command that installs a wheel into the environment of the `pip` on `PATH`, as an example in a sentence.
+pub(crate) fn command_for_wheel(component: Component, cuda_major: u32) -> Option<Command> {
+    install_into(component, (cuda_major, None), Site::OnPath, None)?.commands()?.pop()
+}
+
+/// The change that installs a component next to this package: with the same installer, into the same environment. The
+/// minor version of CUDA is needed for system packages of CUDA itself.
+///
+/// If pip has a record of the component, its files are installed again: a plain `install` would do nothing.
+pub(crate) fn install_beside(
+    package: &Package,
+    component: Component,
+    cuda_major: u32,
+    cuda_minor: Option<u32>,
+) -> Option<PackageChange> {
+    if package.installer == Installer::Pip {
+        let wheel = component.wheel(cuda_major);
+        let is_for_this_cuda = |version: &String| {
+            wheel.ends_with(&format!("-cu{cuda_major}")) || version.starts_with(&format!("{cuda_major}."))
+        };
+        let recorded = recorded_version(site_packages(&package.root), &wheel);
+        if let Some(version) = recorded.filter(is_for_this_cuda) {
+            return reinstall(&Package::new(Installer::Pip, &wheel, Some(&version), &package.root));
+        }
+    }
+    let change = install_into(component, (cuda_major, cuda_minor), site_of(package)?, None)?;
+    // apt installs again what it has recorded, and else installs it.
+    Some(match change.site {
+        Site::System => PackageChange { reinstall: change.install, install: Vec::new(), ..change },
+        _ => change,
+    })
+}
+
+/// The change that installs a component into a directory that pip has not written to yet, and the directory's
+/// subdirectory that then contains the libraries. For a cuDNN that no package manager owns. `None` if NVIDIA publishes no
+/// such wheel.
+pub(crate) fn install_apart(component: Component, cuda_major: u32, target: &Path) -> Option<(PackageChange, PathBuf)> {
+    let site = Site::Directory { dir: target.to_owned(), pip: Pip::Any, options: vec!["--no-deps"] };
+    let change = PackageChange::of(site).install([component.requirement(cuda_major)]);
+    component.is_published(cuda_major).then(|| (change, target.join(component.wheel_dir(cuda_major))))
+}
+
+/// The place that the installer of this package changes; `None` for an installer that this program gives no commands for.
+fn site_of(package: &Package) -> Option<Site> {
+    match package.installer {
+        Installer::Pip => Some(Site::Environment(package.root.clone())),
+        Installer::Conda => Some(Site::Conda(package.root.clone())),
+        Installer::Dpkg => Some(Site::System),
+        _ => None,
+    }
+}
+
+/// A requirement of exactly this version, or of any.
+fn pinned(name: &str, version: Option<&str>, site: &Site) -> String {
+    let separator = if matches!(site, Site::Conda(_) | Site::System) { "=" } else { "==" };
+    version.map_or_else(|| name.to_owned(), |version| format!("{name}{separator}{version}"))
+}
+
+/// The change that installs a component for this release of CUDA, in this version.
+fn install_into(
+    component: Component,
+    (cuda_major, cuda_minor): (u32, Option<u32>),
+    site: Site,
+    version: Option<&str>,
+) -> Option<PackageChange> {
+    if !component.is_published(cuda_major) {
+        return None;
+    }
+    let requirements = match &site {
+        Site::Conda(_) => {
+            vec![pinned(component.conda_package(), version, &site), format!("cuda-version={cuda_major}")]
+        }
+        Site::System => vec![pinned(&component.system_package(cuda_major, cuda_minor)?, version, &site)],
+        _ if version.is_none() => vec![component.requirement(cuda_major)],
+        _ => vec![pinned(&component.wheel(cuda_major), version, &site)],
+    };
+    PackageChange::of(site).install(requirements).possible()
+}
+
+/// The change that replaces the files of a package by those of the same version: for damaged or deleted files. A plain
+/// `install` would not touch them, since the installer's records list them as present.
+///
+/// `None` if no command can do it: for an archive or an application, for a package from a private index (a local
+/// version such as `2.2.0+cu121`), for one that shares its directory outside of an environment (`pip install --target`),
+/// and for a record with a name or version that the installer would not write. If several packages own the files, see [`replace`].
+pub(crate) fn reinstall(package: &Package) -> Option<PackageChange> {
+    let version = package.version.as_deref();
+    let is_local = package.installer == Installer::Pip && version.is_some_and(|version| version.contains('+'));
+    if is_local || !is_plain_name(&package.name) || !version.is_none_or(is_plain_name) {
+        return None;
+    }
+    let site = site_of(package)?;
+    let requirement = pinned(&package.name, version, &site);
+    let again = PackageChange::of(site).reinstall([requirement.clone()]).possible();
+    let again = again.map(|change| with_holds(change, [package]));
+    again.or_else(|| reinstall_into_target(package, requirement))
+}
+
+/// `pip install --target` again. With `--upgrade`, pip removes the directory `nvidia`, which the wheel must have alone.
+fn reinstall_into_target(package: &Package, requirement: String) -> Option<PackageChange> {
+    let dir = package.component().filter(|_| package.installer == Installer::Pip)?.wheel_dir(DEFAULT_CUDA_MAJOR);
+    let own = dir.parent()?.file_name()?;
+    let is_own = |name: &std::ffi::OsStr| name == own || name.to_string_lossy().starts_with("__");
+    let nvidia = package.root.join("nvidia");
+    let options = vec!["--upgrade", "--force-reinstall", "--no-deps"];
+    let site = Site::Directory { dir: package.root.clone(), pip: Pip::Any, options };
+    let is_alone = nvidia.leads_to_dir() && entries(&nvidia).all(|entry| entry.file_name().is_some_and(is_own));
+    is_alone.then(|| PackageChange::of(site).reinstall([requirement]))
+}
+
+/// The change that brings a package to this cuDNN version or a newer one: `9.10.2`. `None` if the package is not
+/// NVIDIA's: a framework's package decides which cuDNN it ships.
+pub(crate) fn upgrade(package: &Package, minimum: &str) -> Option<PackageChange> {
+    let site = site_of(package).filter(|_| package.is_cudnn() && is_plain_name(&package.name))?;
+    // apt takes one version or the newest one, and no range.
+    let requirement = if site == Site::System { package.name.clone() } else { format!("{}>={minimum}", package.name) };
+    PackageChange::of(site).install([requirement]).possible()
+}
+
+/// This change of packages, some of which the user may have forbidden to change (`apt-mark hold`).
+pub(crate) fn with_holds<'a>(change: PackageChange, packages: impl IntoIterator<Item = &'a Package>) -> PackageChange {
+    let is_held =
+        |package: &&Package| package.is_held && package.installer == Installer::Dpkg && is_plain_name(&package.name);
+    let held = packages.into_iter().filter(is_held).map(|package| package.name.clone()).collect();
+    PackageChange { held, ..change }
+}
+
+/// The change that replaces these packages, which own the same directory, by one. It repairs a mix of two releases or
+/// two CUDA versions, and changes the CUDA version. pip silently overwrites the files of other packages, so the change
+/// removes all packages first. If the one to install is among them, it keeps its version, which a framework may require.
+///
+/// `None` if no command can do it.
+pub(crate) fn replace(packages: &[Package], component: Component, cuda_major: u32) -> Option<PackageChange> {
+    let wheel = component.wheel(cuda_major);
+    let same = packages.iter().filter(|package| package.installer == Installer::Pip && package.name == wheel);
+    let version = same.filter_map(|package| package.version.as_deref()).rfind(|version| is_plain_name(version));
+    replace_by(packages, component, cuda_major, version)
+}
+
+/// Like [`replace`], with the version to install: `9.10.2.21`.
+pub(crate) fn replace_by(
+    packages: &[Package],
+    component: Component,
+    cuda_major: u32,
+    version: Option<&str>,
+) -> Option<PackageChange> {
+    let is_plain = |package: &Package| package.is_cudnn() && is_plain_name(&package.name);
+    let first = packages.first().filter(|_| packages.iter().all(is_plain))?;
+    // NVIDIA's packages for Debian have the version of the wheel, and a release number.
+    let of_system = version.filter(|_| first.installer == Installer::Dpkg).map(|version| format!("{version}-1"));
+    let version = of_system.as_deref().or(version);
+    let change = install_into(component, (cuda_major, None), site_of(first)?, version)?;
+    // The full wheel and the JIT-only one have no file in common: if the installation fails, the old one is left.
+    let dir = |component: Component| component.wheel_dir(cuda_major);
+    let mut components = packages.iter().filter_map(Package::component);
+    let removes_last = first.installer == Installer::Pip && components.all(|other| dir(other) != dir(component));
+    let names = packages.iter().map(|package| package.name.clone());
+    PackageChange { removes_last, ..change }.remove(names).possible()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packages::command_line;
+
+    #[test]
+    #[cfg_attr(not(windows), ignore = "the commands are those of Windows")]
+    fn commands_on_windows_are_those_of_its_shells() {
+        let wheel = Package::new(Installer::Pip, "nvidia-cudnn-cu12", Some("9.28.0.42"), "/env");
+        let conda = Package::new(Installer::Conda, "libcudnn", Some("9.28.0.42"), "/env");
+        let apart = install_apart(Component::Cudnn, 13, Path::new(r"C:\a b")).map(|(change, _)| change);
+        for (change, expected) in [
+            (reinstall(&wheel), "python -m pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.28.0.42"),
+            (upgrade(&wheel, "9.12"), r#"python -m pip install "nvidia-cudnn-cu12>=9.12""#),
+            (
+                reinstall(&conda),
+                "conda install --yes --prefix /env --channel conda-forge --force-reinstall --copy libcudnn=9.28.0.42",
+            ),
+            (apart, r#"python -m pip install --target "C:\a b" --no-deps nvidia-cudnn-cu13"#),
+        ] {
+            let commands = change.and_then(|change| change.commands()).unwrap_or_default();
+            assert_eq!(command_line(&commands), expected);
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! The commands of the pip that can change the packages of a Python environment. Reads files; runs nothing.
+
+use cudnn_probe::facts::{self, PathFacts};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use cudnn_frameworks::installation::site_packages;
+use cudnn_os::files::below;
+use cudnn_probe::Os;
+use cudnn_probe::facts::is_executable;
+
+use super::command::Command;
+use super::dirs::{data_dir, is_on_path, path_dirs, user_base};
+use super::environment::{
+    base_python, has_ensurepip, has_pip, is_closed, is_managed, is_virtual, normalized, python_in, records, root_of,
+    setting, user_site, version_name, version_of_program,
+};
+use super::interpreter::{interpreters_on_path, is_in_unpacked_image};
+use super::requirement::package_name;
+use super::restore::python_problem;
+use super::{apt, uv};
+
+/// How pip is started with a Python that does not import the user's packages: without the modules of the working directory.
+const PIP: [&str; 3] = ["-I", "-m", "pip"];
+
+/// Packages beside which others are installed: the records of the user's packages that begin like this say that a program
+/// uses those.
+const FRAMEWORKS: [&str; 7] =
+    ["torch", "jax", "tensorflow", "onnxruntime", "ctranslate2", "nvidia-cudnn", "nvidia-cublas"];
+
+/// A Python, and the root of the environment whose packages it imports.
+pub(super) struct Python {
+    pub(super) program: PathBuf,
+    pub(super) root: PathBuf,
+}
+
+impl Python {
+    fn of(program: PathBuf) -> Option<Python> {
+        Some(Python { root: root_of(&program)?.to_owned(), program })
+    }
+
+    /// Does it import the user's packages? Virtual environments seldom do.
+    fn imports_user_packages(&self) -> bool {
+        !is_virtual(&self.root) || setting(&self.root, "include-system-site-packages").as_deref() == Some("true")
+    }
+
+    /// The directory of the user's packages, if this Python imports them.
+    fn user_site(&self) -> Option<PathBuf> {
+        user_site(&version_name(&self.program, &self.root).filter(|_| self.imports_user_packages())?)
+    }
+
+    /// The directories of packages that it imports, besides the user's. Debian's Python has some below /usr/local.
+    fn package_dirs(&self) -> impl Iterator<Item = PathBuf> + use<> {
+        let version = version_name(&self.program, &self.root);
+        let is_of_python = move |dir: &PathBuf| {
+            let name = dir.parent().and_then(Path::file_name);
+            Os::HOST == Os::Windows || name.is_some_and(|name| Some(name) == version.as_deref() || name == "python3")
+        };
+        site_packages(&self.root).chain(site_packages(&self.root.join("local"))).filter(is_of_python)
+    }
+
+    /// The directory of its pip; the one that ensurepip would make if there is none.
+    fn pip_dir(&self) -> Option<PathBuf> {
+        let dirs = self.package_dirs().chain(self.user_site()).map(|dir| dir.join("pip"));
+        let of_ensurepip = || match Os::HOST {
+            Os::Windows => Some(below(&self.root, "Lib/site-packages/pip")),
+            _ => Some(self.root.join("lib").join(version_name(&self.program, &self.root)?).join("site-packages/pip")),
+        };
+        { dirs }.find(|dir| dir.leads_to_dir()).or_else(|| of_ensurepip().filter(|_| has_ensurepip(&self.root)))
+    }
+
+    /// Are packages with these names to be changed among the user's packages? So it is if the user has one of them, or a
+    /// package beside which they are installed, and the Python itself does not.
+    fn is_for_user(&self, names: &[String]) -> bool {
+        let Some(site) = self.user_site() else { return false };
+        let is_framework = |record: &str| FRAMEWORKS.iter().any(|framework| record.starts_with(framework));
+        has_any(&site, names)
+            || records(&site).iter().any(|record| is_framework(&record.name))
+                && !self.package_dirs().any(|dir| has_any(&dir, names))
+    }
+}
+
+/// Does this directory of packages have a record of one of these packages?
+fn has_any(site: &Path, names: &[String]) -> bool {
+    records(site).iter().any(|record| names.contains(&record.name))
+}
+
+/// The names of packages among pip's arguments.
+fn names(arguments: &[OsString]) -> Vec<String> {
+    let words = arguments.iter().filter_map(|argument| argument.to_str());
+    words.filter(|word| !word.starts_with('-')).map(|word| normalized(package_name(word))).collect()
+}
+
+/// The commands by which pip does this for the environment at this root: by its Python, since programs in `bin` do not
+/// survive every path. An environment without pip is served by uv if uv made it, by pip after ensurepip, or by the pip on
+/// `PATH`. Packages that lie apart from their Python (those of a user, those of Debian's Python below `/usr/local`, those of
+/// `pip install --prefix`) are served by that Python.
+///
+/// `None` if no pip can do it: for a directory that is no environment, as `pip install --target` writes, and for packages
+/// whose Python is not found. The pip of another Python would change that one's packages.
+pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
+    if !root.leads_to_dir() {
+        return Some(vec![on_path().and([action]).and(arguments)]);
+    }
+    let python = python_in(root);
+    let is_of_image = is_in_unpacked_image(&python);
+    if !is_of_image && uv::serves(root) {
+        return Some(uv::pip(root, action, arguments));
+    }
+    if python_problem(root).is_some() || is_closed(&python) {
+        return Some(vec![start(&python, PIP, action, arguments).changing(root)]);
+    }
+    if !python.leads_to_file() || is_of_image {
+        return match python_of_user(root, &names(&arguments)).or_else(|| python_of_debian(root)) {
+            Some(python) => Some(by(&python, action, arguments)),
+            None => for_prefix(root, action, arguments),
+        };
+    }
+    if has_pip(root) || has_ensurepip(root) {
+        return Some(by(&Python { program: python, root: root.to_owned() }, action, arguments));
+    }
+    if !["pip", "pip3"].iter().any(|pip| is_on_path(pip)) && Os::HOST != Os::Windows {
+        let ensure = Command::new(&python, ["-I", "-m", "ensurepip"]).changing(root);
+        let pip = start(&python, PIP, action, arguments).changing(root);
+        return Some(apt::python_tools().into_iter().chain([ensure, pip]).collect());
+    }
+    let python = ["--python".into(), python.into_os_string()];
+    Some(vec![without_variables(on_path().and(python).and([action]).and(arguments)).changing(root)])
+}
+
+/// The pip that a person starts who knows no path. Debian's package has `pip3`, too. On Windows many have a Python on
+/// `PATH`, but not its `Scripts`.
+pub(super) fn on_path() -> Command {
+    match Os::HOST {
+        Os::Linux if !is_on_path("pip") && is_on_path("pip3") => Command::new("pip3", [""; 0]),
+        Os::Windows => Command::new("python", ["-m", "pip"]),
+        _ => Command::new("pip", [""; 0]),
+    }
+}
+
+/// The commands by which any pip fills a directory: that on `PATH`, that of the Python on `PATH`, or a new one.
+pub(super) fn into_dir(arguments: Vec<OsString>) -> Vec<Command> {
+    let on_path = on_path();
+    if Os::HOST == Os::Windows || on_path.program.to_str().is_some_and(is_on_path) {
+        return vec![without_variables(on_path.and(["install"]).and(arguments))];
+    }
+    let python = path_dirs().into_iter().map(|dir| dir.join("python3")).find(|python| python.leads_to_file());
+    let base = python.as_deref().and_then(root_of).map(base_python).unwrap_or_default();
+    let program = python.unwrap_or_else(|| "python3".into());
+    let pip = |python: &Path| start(python, PIP, "install", arguments.clone());
+    match data_dir().map(|data| data.join("cudnn-doctor-pip")) {
+        Some(dir) if !base.has_pip => {
+            let tools = apt::python_tools().filter(|_| !base.has_ensurepip);
+            let venv = Command::new(program, ["-m", "venv"]).and([&dir]).changing(&dir);
+            tools.into_iter().chain([venv, pip(&python_in(&dir))]).collect()
+        }
+        _ => vec![pip(&program)],
+    }
+}
+
+/// The commands by which the pip of this Python does this. `-I` would hide the user's packages, so a Python that imports them
+/// starts pip by its path: then the working directory is not searched either.
+pub(super) fn by(python: &Python, action: &str, arguments: Vec<OsString>) -> Vec<Command> {
+    let Python { program, root } = python;
+    let own_pip = if python.imports_user_packages() { python.pip_dir() } else { None };
+    let has_place = arguments.iter().any(|argument| argument == "--target" || argument == "--prefix");
+    let is_for_user = own_pip.is_some() && !has_place && python.is_for_user(&names(&arguments));
+    let is_there = own_pip.as_ref().map_or_else(|| has_pip(root), |dir| dir.leads_to_dir());
+    let ensure = (!is_there && has_ensurepip(root)).then(|| Command::new(program, ["-I", "-m", "ensurepip"]));
+    let user = (is_for_user && action == "install").then(|| "--user".into());
+    let arguments = managed_option(root).into_iter().chain(user).chain(arguments).collect();
+    let pip = match &own_pip {
+        Some(dir) => start(program, ["-E".as_ref(), dir.as_os_str()], action, arguments),
+        None => start(program, PIP, action, arguments),
+    };
+    let changed = user_base().filter(|_| is_for_user).unwrap_or_else(|| root.clone());
+    ensure.into_iter().map(|ensure| ensure.changing(root)).chain([pip.changing(changed)]).collect()
+}
+
+/// Distributions forbid pip to change their Python, unless asked like this.
+fn managed_option(root: &Path) -> Option<OsString> {
+    is_managed(root).then(|| "--break-system-packages".into())
+}
+
+/// The command of a Python that starts pip by these words.
+fn start<W: Into<OsString>>(
+    python: &Path,
+    pip: impl IntoIterator<Item = W>,
+    action: &str,
+    arguments: Vec<OsString>,
+) -> Command {
+    without_variables(Command::new(python, pip).and([action]).and(arguments))
+}
+
+/// The command without the variables that would have pip install elsewhere.
+fn without_variables(command: Command) -> Command {
+    const NAMES: [&str; 6] = ["PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_PYTHON", "PIP_DRY_RUN"];
+    let is_set = |name: &&str| facts::variable(name).is_some_and(|value| !value.is_empty());
+    let options: Vec<OsString> = NAMES.into_iter().filter(is_set).flat_map(|name| ["-u".into(), name.into()]).collect();
+    let is_needed = !options.is_empty() && Os::HOST != Os::Windows;
+    if is_needed { command.started_by("env", options) } else { command }
+}
+
+/// The Pythons of this version (`python3.12`) on `PATH` that have a pip.
+fn pythons_with_pip(version: OsString) -> impl Iterator<Item = Python> {
+    let named = if Os::HOST == Os::Windows { "python" } else { "python3" };
+    let of_version = version.to_str().map(interpreters_on_path).into_iter().flatten();
+    let is_of_version = move |python: &Python| {
+        let found = match Os::HOST {
+            Os::Windows => version_name(&python.program, &python.root),
+            _ => version_of_program(&python.program),
+        };
+        found.as_ref() == Some(&version)
+    };
+    let others = interpreters_on_path(named).filter_map(Python::of).filter(is_of_version);
+    let has_pip = |python: &Python| python.pip_dir().is_some_and(|dir| dir.leads_to_dir());
+    of_version.filter_map(Python::of).chain(others).filter(has_pip)
+}
+
+/// The first directory of packages below this root, if possible one that has these packages.
+fn package_dir(root: &Path, names: &[String]) -> Option<PathBuf> {
+    let mut dirs: Vec<PathBuf> = site_packages(root).filter(|dir| dir.leads_to_dir()).collect();
+    dirs.sort_by_key(|dir| !has_any(dir, names));
+    dirs.into_iter().next()
+}
+
+/// The Python on `PATH` that imports the user's packages in this directory.
+fn python_of_user(base: &Path, names: &[String]) -> Option<Python> {
+    // `%APPDATA%\Python\Python312` is for one version of Python.
+    let (of_all, version) = match Os::HOST {
+        Os::Windows => (base.parent()?, base.file_name()?.to_owned()),
+        _ => (base, package_dir(base, names)?.parent()?.file_name()?.to_owned()),
+    };
+    let is_user_base = user_base().as_deref() == Some(of_all);
+    if is_user_base { pythons_with_pip(version).find(Python::imports_user_packages) } else { None }
+}
+
+/// Debian's Python, for the packages that its pip installs below `/usr/local`.
+fn python_of_debian(root: &Path) -> Option<Python> {
+    let base = root.parent().filter(|_| root.ends_with("local"))?;
+    let dir = site_packages(root).find(|dir| dir.ends_with("dist-packages") && dir.leads_to_dir())?;
+    let version = dir.parent()?.file_name()?;
+    let main = Some(base.join("bin/python3")).filter(|python| version_name(python, base).as_deref() == Some(version));
+    let program = main.unwrap_or_else(|| base.join("bin").join(version));
+    is_executable(&program).then(|| Python { program, root: base.to_owned() })
+}
+
+/// pip for what `pip install --prefix` has written: by a Python of the same version, which finds the packages there by
+/// PYTHONPATH and so replaces them. Debian's Python writes to `PREFIX/local`.
+fn for_prefix(root: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
+    let site = package_dir(root, &names(&arguments)).filter(|_| Os::HOST != Os::Windows)?;
+    let is_of_debian = site.ends_with("dist-packages");
+    let prefix = if is_of_debian { root.parent().filter(|_| root.ends_with("local"))? } else { root };
+    let fits = |base: &Path| !is_virtual(base) && is_of_debian == base.join("lib/python3/dist-packages").leads_to_dir();
+    let version = site.parent()?.file_name()?.to_owned();
+    let python = pythons_with_pip(version).find(|python| fits(&python.root))?;
+    let mut path = OsString::from("PYTHONPATH=");
+    path.push(&site);
+    let options: Vec<OsString> = match action {
+        "install" => vec!["--prefix".into(), prefix.into()],
+        _ => managed_option(&python.root).into_iter().collect(),
+    };
+    let arguments = options.into_iter().chain(arguments).collect();
+    let pip = start(&python.program, [python.pip_dir()?], action, arguments);
+    Some(vec![pip.started_by("env", [path]).changing(prefix)])
+}
+
+/// The version of a wheel that pip has a record of in one of these directories.
+pub(super) fn recorded_version(dirs: impl IntoIterator<Item = PathBuf>, wheel: &str) -> Option<String> {
+    dirs.into_iter().flat_map(|dir| records(&dir)).find(|record| record.name == wheel).map(|record| record.version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packages::command_line;
+
+    #[test]
+    #[cfg_attr(not(windows), ignore = "the layout is that of Windows")]
+    fn pip_on_windows_is_that_of_the_environment() {
+        for (files, expected) in [
+            (
+                &["Scripts/python.exe", "pyvenv.cfg", "Lib/site-packages/pip/x"][..],
+                r"$\Scripts\python.exe -I -m pip install x",
+            ),
+            // pip comes from the Python that the environment was made with.
+            (
+                &["Scripts/python.exe", "pyvenv.cfg=home = $\\base", "Lib/site-packages/x", "base/Lib/ensurepip/x"],
+                r"$\Scripts\python.exe -I -m ensurepip; $\Scripts\python.exe -I -m pip install x",
+            ),
+            (
+                &["Scripts/python.exe", "pyvenv.cfg=uvx = 0.9", "Lib/site-packages/x"],
+                r"python -m pip --python $\Scripts\python.exe install x",
+            ),
+            (
+                &["python.exe", "python312.dll", "Lib/site-packages/pip/x"],
+                r"$\python.exe -E $\Lib\site-packages\pip install x",
+            ),
+            // Without its Python.
+            (&["pyvenv.cfg=version = 3.12.4", "Lib/site-packages/x"], r"$\Scripts\python.exe -I -m pip install x"),
+            (&["nvidia/cudnn/bin/x"], ""),
+        ] {
+            let world = support::TempDir::new();
+            let root = world.path().to_str().unwrap_or_default();
+            for file in files {
+                let (name, text) = file.split_once('=').unwrap_or((file, ""));
+                support::write_program(below(world.path(), name), text.replace('$', root));
+            }
+            let commands = pip(world.path(), "install", vec!["x".into()]).unwrap_or_default();
+            assert_eq!(command_line(&commands).replace(root, "$"), expected, "{files:?}");
+        }
+    }
+}

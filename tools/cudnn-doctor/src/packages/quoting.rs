@@ -1,0 +1,136 @@
+//! Text as one word of a shell's line. A POSIX shell and PowerShell have other rules; both can be written on any system.
+
+use std::ffi::OsStr;
+
+use cudnn_os::files::bytes_of;
+use cudnn_probe::Os;
+use cudnn_probe::internal::is_unprintable;
+
+/// Text or a path as one word of the shell in which commands are pasted on this system: a POSIX shell, or PowerShell on
+/// Windows. The word is on one line and harmless on a terminal.
+pub(crate) fn quoted(text: impl AsRef<OsStr>) -> String {
+    match Os::HOST {
+        Os::Windows => quoted_for_powershell(text),
+        _ => quoted_for_sh(text),
+    }
+}
+
+/// Text or a path as one word of a POSIX shell. `printf` makes control characters, characters that change the direction of
+/// writing, and bytes that are not UTF-8.
+///
+/// `$(..)` drops line breaks at the end, and no other word of a POSIX shell is on one line. A trailing `/` keeps
+/// them, so the word for such a name means a directory.
+pub(crate) fn quoted_for_sh(text: impl AsRef<OsStr>) -> String {
+    let text = text.as_ref();
+    let Some(text) = text.to_str().filter(|text| !text.chars().any(is_unprintable)) else {
+        let bytes = bytes_of(text);
+        let end: &[u8] = if bytes.ends_with(b"\n") { b"/" } else { b"" };
+        let escaped = |(index, byte): (usize, &u8)| match byte {
+            // `%` and `\` are special to printf, `-` may begin an option, and `!` may recall a command.
+            b'\'' | b'\\' | b'%' | b'!' => format!("\\{byte:03o}"),
+            b' '..=b'~' if (index, byte) != (0, &b'-') => char::from(*byte).to_string(),
+            other => format!("\\{other:03o}"),
+        };
+        return format!("\"$(printf '{}')\"", bytes.iter().chain(end).enumerate().map(escaped).collect::<String>());
+    };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
+    // A `=` in the first word of a command would be an assignment.
+    let is_word = !text.is_empty() && !text.starts_with('=') && text.chars().all(is_plain);
+    if is_word { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+/// Text or a path as one argument of a program in PowerShell. Most of these words mean the same in `cmd`. What is not
+/// Unicode becomes a replacement character.
+pub(crate) fn quoted_for_powershell(text: impl AsRef<OsStr>) -> String {
+    let text = text.as_ref().to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || r"\/._-+=:".contains(c);
+    // PowerShell splits an option at a dot or a colon.
+    let is_option = text.starts_with('-') && text.contains(['.', ':']);
+    if !text.is_empty() && !is_option && !text.starts_with('=') && text.chars().all(is_plain) {
+        return text.into_owned();
+    }
+    // A backslash before the closing quote would be an escape for the program.
+    let backslashes = text.len() - text.trim_end_matches('\\').len();
+    powershell_string(&format!("{text}{}", "\\".repeat(backslashes)), is_special)
+}
+
+/// Text as a string of PowerShell in ASCII, for a line that PowerShell reads from the output of a program: it takes that
+/// to be in an older encoding.
+pub(crate) fn powershell_literal(text: impl AsRef<OsStr>) -> String {
+    powershell_string(&text.as_ref().to_string_lossy(), |c| is_special(c) || !c.is_ascii())
+}
+
+/// Is this a character that PowerShell, or a terminal, does not take for itself within quotes? The typographic quotes are
+/// quotes to PowerShell.
+fn is_special(c: char) -> bool {
+    is_unprintable(c) || matches!(c, '\u{2018}'..='\u{201e}')
+}
+
+fn powershell_string(text: &str, is_special: impl Fn(char) -> bool) -> String {
+    if !text.contains(&is_special) {
+        // `cmd` knows double quotes alone.
+        let has_meaning = text.contains(['$', '`', '"', '%']);
+        return if has_meaning { format!("'{}'", text.replace('\'', "''")) } else { format!("\"{text}\"") };
+    }
+    let mut string = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '$' | '`' | '"' => string.extend(['`', c]),
+            c if is_special(c) && u32::from(c) > 0xffff => {
+                string.push_str(&format!("$([char]::ConvertFromUtf32({:#x}))", u32::from(c)));
+            }
+            c if is_special(c) => string.push_str(&format!("$([char]{:#x})", u32::from(c))),
+            c => string.push(c),
+        }
+    }
+    string.push('"');
+    string
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_text_is_one_word_of_a_posix_shell() {
+        assert_eq!(quoted_for_sh("/opt/cudnn-9.1/lib"), "/opt/cudnn-9.1/lib");
+        assert_eq!(quoted_for_sh("/a b/$(rm)/it's"), "'/a b/$(rm)/it'\\''s'");
+        assert_eq!(quoted_for_sh(""), "''");
+        assert_eq!(quoted_for_sh("~/x"), "'~/x'");
+        assert_eq!(quoted_for_sh("/größe"), "'/größe'");
+        assert_eq!(quoted_for_sh("\u{1b}[31m it's\n1"), r#""$(printf '\033[31m it\047s\0121')""#);
+        assert_eq!(quoted_for_sh("\u{202e}x%"), r#""$(printf '\342\200\256x\045')""#);
+        assert_eq!(quoted_for_sh("-n-\u{7f}"), r#""$(printf '\055n-\177')""#);
+        assert_eq!(quoted_for_sh("/x\n"), r#""$(printf '/x\012/')""#);
+    }
+
+    #[test]
+    fn any_text_is_one_argument_in_powershell() {
+        for (text, expected) in [
+            (r"C:\venv\Scripts\python.exe", r"C:\venv\Scripts\python.exe"),
+            ("nvidia-cudnn-cu12==9.10.2.21", "nvidia-cudnn-cu12==9.10.2.21"),
+            ("nvidia-cudnn-cu12>=9.10,<9.11", r#""nvidia-cudnn-cu12>=9.10,<9.11""#),
+            ("-Xfrozen_modules=off", "-Xfrozen_modules=off"),
+            ("-foo.bar", r#""-foo.bar""#),
+            (r"C:\Program Files\x", r#""C:\Program Files\x""#),
+            (r"C:\a b\", r#""C:\a b\\""#),
+            (r"C:\größe", r#""C:\größe""#),
+            (r"C:\it's $(calc) `x", r"'C:\it''s $(calc) `x'"),
+            (r"C:\100%", r"'C:\100%'"),
+            ("C:\\\u{2019}; calc; \u{2019}$x", r#""C:\$([char]0x2019); calc; $([char]0x2019)`$x""#),
+            ("a\u{1b}[1m\n", r#""a$([char]0x1b)[1m$([char]0xa)""#),
+            ("\u{e0041}", r#""$([char]::ConvertFromUtf32(0xe0041))""#),
+            ("a;b|c&d(e){f}#@", r#""a;b|c&d(e){f}#@""#),
+            ("@x", r#""@x""#),
+            ("~", r#""~""#),
+            ("", r#""""#),
+        ] {
+            assert_eq!(quoted_for_powershell(text), expected, "{text:?}");
+        }
+        assert_eq!(powershell_literal(r"C:\größe;"), r#""C:\gr$([char]0xf6)$([char]0xdf)e;""#);
+        assert_eq!(powershell_literal("C:\\x\\"), r#""C:\x\""#);
+        for unsafe_one in ('\0'..=char::MAX).filter(|c| is_unprintable(*c)) {
+            assert!(quoted_for_powershell(format!("a{unsafe_one}b")).is_ascii(), "{unsafe_one:?}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Requirements of packages: the package that one names, whether a version satisfies two of them.
+
+/// What a requirement demands of the version.
+enum Demand<'a> {
+    /// Nothing: `x`.
+    Any,
+    /// `x==9.19.0.56`; apt and conda write one equals sign.
+    Exact(&'a str),
+    /// `x==13.*`, by the part before the asterisk.
+    Series(&'a str),
+    /// `x>=9.18`.
+    Minimum(&'a str),
+    /// Anything else, which only an equal requirement satisfies.
+    Other,
+}
+
+fn demand(requirement: &str) -> Demand<'_> {
+    let of_package = requirement.rsplit("::").next().unwrap_or_default();
+    let rest = of_package.get(package_name(requirement).len()..).unwrap_or_default();
+    if rest.is_empty() {
+        return Demand::Any;
+    }
+    let is_one =
+        |version: &&str| !version.is_empty() && !version.contains(['<', '>', '=', '!', '~', ',', ' ', ';', '[']);
+    let after = |operator| rest.strip_prefix(operator).filter(is_one);
+    match (after(">="), after("==").or_else(|| after("="))) {
+        (Some(version), _) if numbers(version).is_some() => Demand::Minimum(version),
+        (_, Some(version)) => version.strip_suffix('*').map_or(Demand::Exact(version), Demand::Series),
+        _ => Demand::Other,
+    }
+}
+
+/// The numbers of a version; `None` if it consists of more than numbers.
+fn numbers(version: &str) -> Option<Vec<u64>> {
+    let mut numbers = version.split('.').map(|number| number.parse().ok()).collect::<Option<Vec<u64>>>()?;
+    while numbers.last() == Some(&0) {
+        numbers.pop();
+    }
+    Some(numbers)
+}
+
+/// The requirement that satisfies both of these of one package; `None` if none does.
+pub(super) fn stricter<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
+    use Demand::{Any, Exact, Minimum, Series};
+    let is_at_least = |version: &str, minimum: &str| matches!((numbers(version), numbers(minimum)), (Some(version), Some(minimum)) if version >= minimum);
+    match (demand(one), demand(other)) {
+        _ if one == other => Some(one),
+        (_, Any) => Some(one),
+        (Minimum(first), Minimum(second)) => Some(if is_at_least(first, second) { one } else { other }),
+        (Exact(version), Minimum(minimum)) if is_at_least(version, minimum) => Some(one),
+        (Exact(version), Series(start)) if version.starts_with(start) => Some(one),
+        (Any, _) | (Minimum(_) | Series(_), Exact(_)) => stricter(other, one),
+        _ => None,
+    }
+}
+
+/// The name of the package in a requirement: `nvidia-cudnn-cu12` for `nvidia-cudnn-cu12>=9.1`.
+pub(crate) fn package_name(requirement: &str) -> &str {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let after_channel = requirement.rsplit("::").next().unwrap_or_default();
+    after_channel.split(|c| !is_of_name(c)).next().unwrap_or_default()
+}
+
+/// Is this a name or a version as package indexes have them? Names come from files, and one that begins with `-` would
+/// be an option of the installer.
+pub(super) fn is_plain_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+~:!".contains(c);
+    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stricter_of_two_requirements_satisfies_both() {
+        for (one, other, expected) in [
+            ("x", "x>=9.1", Some("x>=9.1")),
+            ("x>=9.9", "x>=9.10", Some("x>=9.10")),
+            ("x>=9.1", "x>=9.1.0", Some("x>=9.1")),
+            ("x==9.19.0.56", "x>=9.18", Some("x==9.19.0.56")),
+            ("x==9.17", "x>=9.18", None),
+            ("x==9.17", "x==9.18", None),
+            ("x==13.*", "x==13.1.0", Some("x==13.1.0")),
+            ("x==13.*", "x==12.*", None),
+            ("c::x=9.1", "c::x", Some("c::x=9.1")),
+            ("x>=9,<10", "x>=9", None),
+            ("x>=9,<10", "x>=9,<10", Some("x>=9,<10")),
+        ] {
+            assert_eq!(stricter(one, other), expected, "{one} {other}");
+            if one != "x>=9.1" {
+                assert_eq!(stricter(other, one), expected, "{other} {one}");
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The names of NVIDIA's packages in each index, with the directories of their libraries. The list is fixed, because anybody
+//! could publish a name that NVIDIA does not use.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_os::files::below;
+use cudnn_probe::{Component, Os};
+
+/// The names of a component's packages, and where they put its libraries.
+pub(crate) trait PackageNames {
+    /// The wheel as pip's requirement. A version selects the CUDA release of a wheel whose name does not.
+    fn requirement(self, cuda_major: u32) -> String;
+
+    /// The directory of the wheel's libraries on this system, relative to the directory of packages.
+    fn wheel_dir(self, cuda_major: u32) -> PathBuf;
+
+    /// The conda package on conda-forge, or on the channel before `::`. The package `cuda-version` selects the CUDA
+    /// release that it is for.
+    fn conda_package(self) -> &'static str;
+
+    /// The package in NVIDIA's repositories for Debian, Ubuntu, Fedora, RHEL and SUSE. Packages of CUDA itself have
+    /// a full CUDA release in their names, 12.9 for example; the result is `None` without the minor version.
+    fn system_package(self, cuda_major: u32, cuda_minor: Option<u32>) -> Option<String>;
+}
+
+impl PackageNames for Component {
+    fn requirement(self, cuda_major: u32) -> String {
+        let wheel = self.wheel(cuda_major);
+        if wheel.contains("-cu1") { wheel } else { format!("{wheel}=={cuda_major}.*") }
+    }
+
+    fn wheel_dir(self, cuda_major: u32) -> PathBuf {
+        match self {
+            Component::Cudnn => own_dir("cudnn"),
+            Component::CudnnJit => own_dir("cudnn_jit"),
+            _ if cuda_major >= 13 => shared_dir(cuda_major),
+            Component::Cublas => own_dir("cublas"),
+            Component::Nvrtc => own_dir("cuda_nvrtc"),
+            Component::Cudart => own_dir("cuda_runtime"),
+        }
+    }
+
+    fn conda_package(self) -> &'static str {
+        match self {
+            Component::Cudnn => "cudnn",
+            Component::CudnnJit => "nvidia::libcudnn-jit",
+            Component::Cublas => "libcublas",
+            Component::Nvrtc => "cuda-nvrtc",
+            Component::Cudart => "cuda-cudart",
+        }
+    }
+
+    fn system_package(self, cuda_major: u32, cuda_minor: Option<u32>) -> Option<String> {
+        match self {
+            Component::Cudnn => Some(format!("libcudnn9-cuda-{cuda_major}")),
+            Component::CudnnJit => Some(format!("libcudnn9-jit-cuda-{cuda_major}")),
+            // The names of CUDA's packages are those of conda.
+            _ => Some(format!("{}-{cuda_major}-{}", self.conda_package(), cuda_minor?)),
+        }
+    }
+}
+
+/// The directory of a wheel that shares it with no other.
+fn own_dir(name: &str) -> PathBuf {
+    let lib = if Os::HOST == Os::Windows { "bin" } else { "lib" };
+    below(Path::new(""), &format!("nvidia/{name}/{lib}"))
+}
+
+/// The directory of the wheels of CUDA, from CUDA 13 on.
+fn shared_dir(cuda_major: u32) -> PathBuf {
+    let lib = if Os::HOST == Os::Windows { "bin/x86_64" } else { "lib" };
+    below(Path::new(""), &format!("nvidia/cu{cuda_major}/{lib}"))
+}
+
+/// A wheel of NVIDIA's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CudaWheel {
+    /// Its name on the Python package index: `nvidia-cufft-cu12`.
+    pub(crate) name: String,
+    /// pip's requirement, which selects the CUDA major where the name does not: `nvidia-cufft==12.*`.
+    pub(crate) requirement: String,
+    /// The directory of its libraries, relative to the directory of packages.
+    pub(crate) dir: PathBuf,
+}
+
+/// A library whose version is not that of CUDA, or that cuDNN does not open: the stem of the file name, the name of the wheel
+/// between `nvidia-` and `-cu12`, the directory for CUDA 12, the version in the file name for CUDA 12 and 13, and the major
+/// version of the wheel for CUDA 13; `None` if its name states the CUDA major.
+type Other = (&'static str, &'static str, &'static str, [u32; 2], Option<u32>);
+
+const OTHERS: [Other; 7] = [
+    ("libcufft", "cufft", "cufft", [11, 12], Some(12)),
+    ("libcurand", "curand", "curand", [10, 10], Some(10)),
+    ("libcusolver", "cusolver", "cusolver", [11, 12], Some(12)),
+    ("libcusparse", "cusparse", "cusparse", [12, 12], Some(12)),
+    ("libnvJitLink", "nvjitlink", "nvjitlink", [12, 13], Some(13)),
+    ("libcupti", "cuda-cupti", "cuda_cupti", [12, 13], Some(13)),
+    ("libnccl", "nccl", "nccl", [2, 2], None),
+];
+
+/// The wheel that contains a library of CUDA: `nvidia-cufft-cu12` for `libcufft.so.11`. Some names are the same for two
+/// CUDA majors (`libcurand.so.10`): `cuda_major` is that of the program, if it is known. `None` for a library that is not
+/// in the list.
+pub(crate) fn cuda_wheel(soname: &str, cuda_major: Option<u32>) -> Option<CudaWheel> {
+    if let Some((component, Some(major))) = Component::from_soname(soname) {
+        return component.is_published(major).then(|| CudaWheel {
+            name: component.wheel(major),
+            requirement: component.requirement(major),
+            dir: component.wheel_dir(major),
+        });
+    }
+    let (stem, version) = match soname.strip_suffix(".dll") {
+        // `cufft64_11.dll`.
+        Some(dll) => dll.split_once("64_").map(|(stem, version)| (format!("lib{stem}"), version))?,
+        None => soname.split_once(".so.").map(|(stem, version)| (stem.to_owned(), version))?,
+    };
+    let version: u32 = version.split('.').next()?.parse().ok()?;
+    let (_, name, dir, versions, wheel_13) = OTHERS.iter().find(|(known, ..)| *known == stem)?;
+    let is_of = |major: &u32| (12..).zip(versions).any(|(cuda, name)| cuda == *major && *name == version);
+    let mut majors = (12..=13).filter(is_of);
+    let major = match (cuda_major.filter(is_of), majors.next(), majors.next()) {
+        (Some(major), ..) | (None, Some(major), None) => major,
+        _ => return None,
+    };
+    Some(match wheel_13 {
+        Some(wheel) if major == 13 => {
+            let name = format!("nvidia-{name}");
+            CudaWheel { requirement: format!("{name}=={wheel}.*"), name, dir: shared_dir(13) }
+        }
+        _ => {
+            let name = format!("nvidia-{name}-cu{major}");
+            CudaWheel { requirement: name.clone(), name, dir: own_dir(dir) }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// This directory on Linux, as it is on this system.
+    fn dir(on_linux: &str) -> PathBuf {
+        match (Os::HOST, on_linux.contains("/cu1")) {
+            (Os::Windows, true) => on_linux.replace("lib", "bin/x86_64").into(),
+            (Os::Windows, false) => on_linux.replace("lib", "bin").into(),
+            _ => on_linux.into(),
+        }
+    }
+
+    #[test]
+    fn each_component_has_its_requirement_and_its_directory() {
+        for (component, cuda_major, requirement, on_linux) in [
+            (Component::Cudnn, 13, "nvidia-cudnn-cu13", "nvidia/cudnn/lib"),
+            (Component::CudnnJit, 12, "nvidia-cudnn-jit-cu12", "nvidia/cudnn_jit/lib"),
+            (Component::Cublas, 12, "nvidia-cublas-cu12", "nvidia/cublas/lib"),
+            (Component::Cublas, 13, "nvidia-cublas==13.*", "nvidia/cu13/lib"),
+            (Component::Nvrtc, 12, "nvidia-cuda-nvrtc-cu12", "nvidia/cuda_nvrtc/lib"),
+            (Component::Cudart, 14, "nvidia-cuda-runtime==14.*", "nvidia/cu14/lib"),
+        ] {
+            assert_eq!(component.requirement(cuda_major), requirement);
+            assert_eq!(component.wheel_dir(cuda_major), dir(on_linux), "{component} {cuda_major}");
+        }
+    }
+
+    #[test]
+    fn each_library_of_cuda_is_in_a_wheel_that_nvidia_publishes() {
+        for (soname, cuda_major, requirement, on_linux) in [
+            ("libcublasLt.so.13", None, "nvidia-cublas==13.*", "nvidia/cu13/lib"),
+            ("libcudart.so.12", Some(13), "nvidia-cuda-runtime-cu12", "nvidia/cuda_runtime/lib"),
+            ("libcufft.so.11", None, "nvidia-cufft-cu12", "nvidia/cufft/lib"),
+            ("libcufft.so.12", None, "nvidia-cufft==12.*", "nvidia/cu13/lib"),
+            ("libcurand.so.10", Some(12), "nvidia-curand-cu12", "nvidia/curand/lib"),
+            ("libcurand.so.10", Some(13), "nvidia-curand==10.*", "nvidia/cu13/lib"),
+            ("libcusparse.so.12", Some(12), "nvidia-cusparse-cu12", "nvidia/cusparse/lib"),
+            ("libcupti.so.12", None, "nvidia-cuda-cupti-cu12", "nvidia/cuda_cupti/lib"),
+            ("libnccl.so.2", Some(13), "nvidia-nccl-cu13", "nvidia/nccl/lib"),
+            ("cublasLt64_13.dll", None, "nvidia-cublas==13.*", "nvidia/cu13/lib"),
+            ("cufft64_11.dll", None, "nvidia-cufft-cu12", "nvidia/cufft/lib"),
+        ] {
+            let wheel = cuda_wheel(soname, cuda_major).map(|wheel| (wheel.requirement, wheel.dir));
+            assert_eq!(wheel, Some((requirement.to_owned(), dir(on_linux))), "{soname} {cuda_major:?}");
+        }
+        for (soname, cuda_major) in [
+            ("libcurand.so.10", None),
+            ("libcurand.so.10", Some(14)),
+            ("libcufft.so.10", Some(12)),
+            ("libcufft.so", Some(12)),
+            ("libcudnn.so.9", Some(12)),
+            ("libz.so.1", Some(12)),
+        ] {
+            assert_eq!(cuda_wheel(soname, cuda_major), None, "{soname} {cuda_major:?}");
+        }
+    }
+}

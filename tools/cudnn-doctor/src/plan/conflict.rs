@@ -1,0 +1,63 @@
+//! Whether two actions contradict each other: docs/design/0023-plan.md has the rules.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use cudnn_probe::DIR_VARIABLE;
+
+use crate::packages::PackageChange;
+use crate::remedy::{Action, Remedy, Variable};
+use crate::shell::SEARCH_PATH;
+
+/// Do two remedies contradict each other, so that only one of them can be followed?
+pub(super) fn is_between(one: &Remedy, other: &Remedy) -> bool {
+    one.actions.iter().any(|one| other.actions.iter().any(|other| contradict(one, other)))
+}
+
+fn contradict(one: &Action, other: &Action) -> bool {
+    if one == other {
+        return false;
+    }
+    match (one, other) {
+        (Action::Packages(one), Action::Packages(other)) => is_same_place(one, other) && !one.agrees_with(other),
+        (Action::Link { dir, .. }, Action::Link { dir: other, .. }) => dir == other,
+        (Action::DropIn { dir, .. }, Action::DropIn { dir: other, .. }) => dir == other,
+        (Action::Variable(one), Action::Variable(other)) => variables(one, other) || variables(other, one),
+        _ => removes_place(one, other) || removes_place(other, one),
+    }
+}
+
+/// Two installers, or two ways to start one, can work in one directory.
+fn is_same_place(one: &PackageChange, other: &PackageChange) -> bool {
+    one.site.united(&other.site).is_some() || one.site.dir().is_some_and(|dir| other.site.dir() == Some(dir))
+}
+
+/// Does the first action remove the directory in which the second one works?
+fn removes_place(removal: &Action, other: &Action) -> bool {
+    let Action::Remove { paths, is_dir: true } = removal else { return false };
+    other.place().is_some_and(|place| paths.iter().any(|path| place.starts_with(path)))
+}
+
+/// A variable has one value, and a directory is either on the search path or not.
+fn variables(one: &Variable, other: &Variable) -> bool {
+    if let (Some((name, value)), Some((other, after))) = (assignment(one), assignment(other)) {
+        return name == other && value != after;
+    }
+    match (one, other) {
+        (Variable::Without { name, entries }, Variable::Search(dir) | Variable::Use(dir)) => {
+            let real = |dir: &Path| cudnn_probe::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+            *name == SEARCH_PATH && entries.iter().any(|entry| real(Path::new(entry)) == real(dir))
+        }
+        _ => false,
+    }
+}
+
+/// The variable that gets a value, and the value; `None` is that of a variable that is removed.
+fn assignment(variable: &Variable) -> Option<(&str, Option<&OsStr>)> {
+    match variable {
+        Variable::Set { name, value } => Some((name, Some(value))),
+        Variable::Unset(name) => Some((name, None)),
+        Variable::Use(dir) => Some((DIR_VARIABLE, Some(dir.as_os_str()))),
+        Variable::Without { .. } | Variable::Search(_) => None,
+    }
+}

@@ -1,0 +1,109 @@
+//! The actions of several remedies as steps: equal ones once, the changes of one place as one, in the order in which they
+//! work.
+
+use cudnn_probe::DIR_VARIABLE;
+
+use super::python;
+use crate::packages::PackageChange;
+use crate::remedy::{Action, Remedy, Variable};
+use crate::shell;
+
+/// An action of one or more remedies.
+#[derive(Debug)]
+pub(super) struct Merged {
+    pub(super) action: Action,
+    /// The indices of the remedies.
+    pub(super) of: Vec<usize>,
+    /// What is made before it: it may rely on that.
+    pub(super) after: Vec<Action>,
+}
+
+/// The steps of these remedies, each with its index.
+pub(super) fn merge(remedies: &[(usize, &Remedy)]) -> Vec<Merged> {
+    let mut all: Vec<Merged> = Vec::new();
+    for (index, remedy) in remedies {
+        for action in &remedy.actions {
+            let needed = match action {
+                Action::Packages(change) => python::needed_by(change).map(Action::Python),
+                _ => None,
+            };
+            needed.into_iter().chain([action.clone()]).for_each(|action| add(&mut all, action, *index));
+        }
+    }
+    all.sort_by_key(|merged| rank(&merged.action));
+    let mut before: Vec<Action> = Vec::new();
+    for merged in &mut all {
+        merged.after.clone_from(&before);
+        before.push(merged.action.clone());
+    }
+    all
+}
+
+fn add(all: &mut Vec<Merged>, mut action: Action, index: usize) {
+    match all.iter_mut().find_map(|merged| unite(&mut merged.action, &mut action).then_some(merged)) {
+        Some(merged) if merged.of.contains(&index) => {}
+        Some(merged) => merged.of.push(index),
+        None => all.push(Merged { action, of: vec![index], after: Vec::new() }),
+    }
+}
+
+/// Makes two actions one, if they are equal or change the same place. Returns whether it did. Else nothing of the first is
+/// left in the other. The remedies do not contradict each other.
+fn unite(one: &mut Action, other: &mut Action) -> bool {
+    if one == other {
+        return true;
+    }
+    match (one, other) {
+        (Action::Packages(one), Action::Packages(other)) if one.site.united(&other.site).is_some() => {
+            PackageChange::merge(one, other);
+            true
+        }
+        (Action::Variable(one), Action::Variable(other)) => {
+            let united = united(one, other).or_else(|| united(other, one));
+            united.map(|united| *one = united).is_some()
+        }
+        // Each file is removed once.
+        (Action::Remove { paths, .. }, Action::Remove { paths: others, is_dir: false }) => {
+            others.retain(|other| !paths.iter().any(|path| other.starts_with(path)));
+            others.is_empty()
+        }
+        _ => false,
+    }
+}
+
+/// The one change of a variable that does what both of these do.
+fn united(one: &Variable, other: &Variable) -> Option<Variable> {
+    Some(match (one, other) {
+        (Variable::Without { name, entries }, Variable::Without { name: other, entries: more }) if name == other => {
+            let more = more.iter().filter(|other| !entries.contains(other));
+            Variable::Without { name, entries: entries.iter().chain(more).cloned().collect() }
+        }
+        // The line of the one would bring back what the other one takes away.
+        (Variable::Set { name, value }, Variable::Without { name: other, entries }) if name == other => {
+            Variable::Set { name: name.clone(), value: shell::kept_entries(name, value, entries) }
+        }
+        (Variable::Unset(name), Variable::Without { name: other, .. }) if name == other => one.clone(),
+        // It sets the variable, too.
+        (Variable::Use(dir), Variable::Set { name, value }) if name == DIR_VARIABLE && value == dir.as_os_str() => {
+            one.clone()
+        }
+        _ => return None,
+    })
+}
+
+/// Rights first, since the installer needs them; the shell last, since it may need what is installed.
+fn rank(action: &Action) -> u32 {
+    match action {
+        Action::Permit { .. } => 0,
+        Action::Python(_) => 1,
+        Action::Remove { .. } => 2,
+        Action::Packages(_) => 3,
+        Action::Link { .. } | Action::NameByLink(_) => 4,
+        Action::Ldconfig => 5,
+        Action::CreateDir(_) => 6,
+        Action::DropIn { .. } => 7,
+        Action::Variable(Variable::Without { .. } | Variable::Set { .. } | Variable::Unset(_)) => 8,
+        Action::Variable(Variable::Search(_) | Variable::Use(_)) => 9,
+        Action::Look(_) => 10,
+    }
+}

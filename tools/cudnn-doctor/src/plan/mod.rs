@@ -1,0 +1,141 @@
+//! One plan from the remedies of all findings: what contradicts another remedy gives way, changes of one place become one,
+//! and the steps are in the order in which they work. docs/design/0023-plan.md has the rules. Runs nothing.
+
+mod conflict;
+mod line;
+mod lines;
+mod merge;
+mod python;
+#[cfg(test)]
+mod random;
+mod resolve;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+pub(crate) use line::{Line, REMOVE_ITEM};
+pub(crate) use lines::line_of;
+pub(crate) use python::restore_python;
+pub(crate) use resolve::Situation;
+
+use crate::check::Finding;
+use crate::escape::Printable;
+use crate::remedy::{Action, Remedy};
+use line::Rendered;
+use merge::Merged;
+
+/// What to do about all findings.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// What removes errors and warnings, in order.
+    pub(crate) steps: Vec<Step>,
+    /// For each finding, what it says to do.
+    pub(crate) advice: Vec<Option<Advice>>,
+}
+
+/// One step.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) action: Action,
+    /// What it does, in a few words.
+    pub(crate) title: String,
+    pub(crate) lines: Vec<Line>,
+    /// The codes of the findings that it removes, or helps to remove.
+    pub(crate) fixes: Vec<&'static str>,
+}
+
+/// What a finding says to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Advice {
+    pub(crate) text: String,
+    /// The lines to paste.
+    pub(crate) commands: Vec<String>,
+    /// The numbers of the plan's steps that do it, from 1 on.
+    pub(crate) steps: Vec<usize>,
+    /// Those of its lines that are in no step.
+    pub(crate) remaining: Vec<String>,
+}
+
+impl Plan {
+    /// The plan for these findings.
+    pub(crate) fn of(findings: &[Finding], situation: &Situation<'_>) -> Plan {
+        let remedies = resolve::resolve(findings, situation);
+        let mut advice: Vec<Option<Advice>> = remedies.iter().map(|remedy| remedy.as_ref().map(advice_of)).collect();
+        let mut planned: Vec<(usize, &Remedy)> = Vec::new();
+        for (index, (finding, remedy)) in findings.iter().zip(&remedies).enumerate() {
+            let remedy = remedy.as_ref().filter(|remedy| resolve::is_planned(finding, remedy) && is_possible(remedy));
+            planned.extend(remedy.map(|remedy| (index, remedy)));
+        }
+        let mut steps: Vec<Step> = Vec::new();
+        for Merged { action, of, after } in merge::merge(&planned) {
+            let lines = lines::render(&action, &after).lines;
+            if matches!(action, Action::Look(_)) || lines.is_empty() {
+                continue;
+            }
+            for (index, remedy) in planned.iter().filter(|(index, _)| of.contains(index)) {
+                if let Some(Some(advice)) = advice.get_mut(*index) {
+                    advice.steps.push(steps.len() + 1);
+                    let looks = remedy.actions.iter().filter(|action| matches!(action, Action::Look(_)));
+                    advice.remaining = looks.flat_map(lines_of).collect();
+                }
+            }
+            let fixes: BTreeSet<&str> = of.iter().filter_map(|index| Some(findings.get(*index)?.kind.code)).collect();
+            let fixes = fixes.into_iter().collect();
+            steps.push(Step { title: lines::title(&action), action, lines, fixes });
+        }
+        Plan { steps, advice }
+    }
+
+    pub(crate) fn value(&self) -> Value {
+        Value::Array(self.steps.iter().map(Step::value).collect())
+    }
+}
+
+impl Step {
+    /// The lines to paste.
+    pub(crate) fn commands(&self) -> Vec<String> {
+        self.lines.iter().map(ToString::to_string).collect()
+    }
+
+    /// Where it works: `packages`, `files`, `python`, `drop_in` or `shell`.
+    pub(crate) fn kind(&self) -> &'static str {
+        match &self.action {
+            Action::Packages(_) => "packages",
+            Action::Python(_) => "python",
+            Action::DropIn { .. } => "drop_in",
+            Action::Variable(_) => "shell",
+            _ => "files",
+        }
+    }
+
+    fn value(&self) -> Value {
+        json!({ "title": self.title, "kind": self.kind(), "commands": self.commands(), "fixes": self.fixes })
+    }
+}
+
+/// Are there lines for all actions? No remedy is executed in part.
+fn is_possible(remedy: &Remedy) -> bool {
+    merge::merge(&[(0, remedy)]).iter().all(|merged| {
+        matches!(merged.action, Action::Look(_)) || !lines::render(&merged.action, &merged.after).lines.is_empty()
+    })
+}
+
+/// The lines of one action.
+pub(crate) fn lines_of(action: &Action) -> Vec<String> {
+    lines::render(action, &[]).lines.iter().map(ToString::to_string).collect()
+}
+
+/// What to do by one remedy alone.
+pub(crate) fn advice_of(remedy: &Remedy) -> Advice {
+    let mut advice = Advice { text: remedy.text.clone(), ..Advice::default() };
+    for merged in merge::merge(&[(0, remedy)]) {
+        let Rendered { lines, remarks } = lines::render(&merged.action, &merged.after);
+        for remark in remarks {
+            advice.text = remark.applied(&advice.text).printable();
+        }
+        advice.commands.extend(lines.iter().map(ToString::to_string));
+    }
+    advice.remaining.clone_from(&advice.commands);
+    advice
+}

@@ -1,0 +1,92 @@
+//! What differs between operating systems in the doctor's advice and in its rules. The crate cudnn-os has the system calls.
+
+use cudnn_probe::facts;
+use std::io::{Error, Result};
+use std::path::PathBuf;
+
+use cudnn_frameworks::{MappedLibrary, mapped_libraries};
+use cudnn_os::errors::{is_lack_of_files, is_lack_of_resources, limit_of_open_files};
+use cudnn_os::{IS_LINUX, IS_WINDOWS, libraries, processes};
+use cudnn_probe::ProbeError;
+
+pub(crate) use crate::packages::python_in;
+
+/// Whether this program can load libraries. On Linux a static one cannot.
+pub(crate) const CAN_LOAD: bool = !(IS_LINUX && cfg!(target_feature = "crt-static"));
+
+/// What a static doctor cannot do, and what can.
+pub(crate) const STATIC: &str = "this cudnn-doctor is static: it reads files, and loads no libraries";
+pub(crate) const STATIC_HELP: &str =
+    "use the cudnn-doctor of the wheel, of the archive for Linux, or of cargo, which need glibc";
+
+/// The help for a program that runs out of memory.
+pub(crate) const MEMORY_HELP: &str = if IS_WINDOWS {
+    "enlarge Windows' paging file (in the system's advanced settings: Performance, Advanced, Virtual memory), or end other \
+     programs; in a container or a batch system, allow more memory"
+} else {
+    "allow more memory: by `ulimit -v unlimited`, and `ulimit -s 8192` for the stack, in the shell that starts the \
+     program, by `docker run --memory`, by Kubernetes' limits.memory, or by Slurm's --mem"
+};
+
+/// The help if the system's limits of processes, memory or files keep the doctor from starting a child.
+pub(crate) const OPEN_LIMITS_HELP: &str = if IS_WINDOWS {
+    "end other programs, or enlarge the paging file"
+} else {
+    "free memory and processes, or raise the limits of the shell (`ulimit -a` shows them)"
+};
+
+/// Whose processes can be inspected.
+pub(crate) const RIGHTS_HINT: &str = if IS_WINDOWS {
+    "The process must be running, and you must own it or start the doctor as administrator."
+} else {
+    "The process must be running, and you must own it or be root."
+};
+
+/// Why no child process could be started, and what to do about it.
+pub(crate) fn cannot_start(error: &Error) -> (String, &'static str) {
+    let (reason, help) = if IS_WINDOWS && is_lack_of_resources(error) {
+        (error.to_string(), OPEN_LIMITS_HELP)
+    } else if IS_WINDOWS {
+        let help = "check that the doctor's own file can be executed, and that no virus scanner or policy forbids it";
+        (error.to_string(), help)
+    } else if let Some(limit) = facts::ask("limit of open files", "", || limit_of_open_files(error)) {
+        (
+            format!("this process may have only {limit} open files (`ulimit -n`)"),
+            "allow more open files: `ulimit -n 1024` in the shell that starts the doctor",
+        )
+    } else if error.kind() == std::io::ErrorKind::WouldBlock {
+        (
+            format!("no more processes may be started (`ulimit -u`, or the control group's pids.max): {error}"),
+            "allow more processes: by `ulimit -u`, by `docker run --pids-limit`, or by the batch system",
+        )
+    } else {
+        (error.to_string(), "check that /proc is mounted, and that the doctor's own file can be executed")
+    };
+    (format!("the doctor cannot start a child process: {reason}"), help)
+}
+
+/// Could a file not be read because too many files are open? That says nothing about the file.
+pub(crate) fn is_too_many_open_files(error: &ProbeError) -> bool {
+    matches!(error, ProbeError::Unreadable { error } if is_lack_of_files(error))
+}
+
+/// The libraries that a process has loaded.
+pub(crate) fn loaded_libraries(process: u32) -> Result<Vec<MappedLibrary>> {
+    if IS_LINUX {
+        return mapped_libraries(process);
+    }
+    let paths = processes::libraries_of(process)?;
+    Ok(paths.into_iter().enumerate().map(|(index, path)| MappedLibrary::new(path, index)).collect())
+}
+
+/// A working directory in which the system finds no libraries but its own: Windows searches the working directory, and ld.so
+/// does so for an empty or relative element of LD_LIBRARY_PATH.
+pub(crate) fn safe_working_dir() -> PathBuf {
+    libraries::system_dir().unwrap_or_else(|| "/".into())
+}
+
+/// The name or path by which a library of the driver is opened. On Windows it is in the system's own directory: a file of
+/// that name elsewhere is another one.
+pub(crate) fn system_library(name: &str) -> PathBuf {
+    libraries::system_dir().map_or_else(|| name.into(), |dir| dir.join(name))
+}

@@ -1,0 +1,34 @@
+//! Why the doctor does not do what it was asked to do.
+
+use std::fmt;
+
+use crate::plan::advice_of;
+use crate::remedy::Remedy;
+
+/// Why the doctor does not do what it was asked to do, and what to do.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) message: String,
+    pub(crate) help: Option<Remedy>,
+}
+
+impl Refusal {
+    pub(crate) fn new(message: impl Into<String>) -> Refusal {
+        Refusal { message: message.into(), help: None }
+    }
+
+    pub(crate) fn help(self, help: impl Into<Remedy>) -> Refusal {
+        Refusal { help: Some(help.into()), ..self }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.message)?;
+        let Some(advice) = self.help.as_ref().map(advice_of) else { return Ok(()) };
+        write!(f, "\nhelp: {}", advice.text)?;
+        advice.commands.iter().try_for_each(|command| write!(f, "\n      {command}"))
+    }
+}

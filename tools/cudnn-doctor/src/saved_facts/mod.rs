@@ -1,0 +1,130 @@
+//! Saves the facts behind a report to a file, from which `check --facts` makes the report again on any machine.
+
+mod names;
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+use cudnn_os::files::set_mode;
+use cudnn_probe::facts::Facts;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::escape::Printable;
+
+/// The number of the format. It changes when files of the format before it cannot be read any more.
+const FORMAT: u32 = 1;
+
+/// The longest file that is read.
+const MAX_LEN: u64 = 256 << 20;
+
+/// A doctor makes reports about the system that it was built for.
+const SYSTEM: &str = std::env::consts::OS;
+const PROCESSOR: &str = std::env::consts::ARCH;
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A file of saved facts.
+#[derive(Serialize, Deserialize)]
+struct Document {
+    /// See [`FORMAT`].
+    saved_facts: u32,
+    /// The version of the doctor that saved the facts.
+    doctor: String,
+    /// `linux`, `windows`.
+    system: String,
+    /// `x86_64`, `aarch64`.
+    processor: String,
+    /// The options of `check`.
+    #[serde(with = "cudnn_probe::portable")]
+    options: Vec<OsString>,
+    facts: Value,
+}
+
+/// Facts that were read from a file.
+pub(crate) struct SavedFacts {
+    pub(crate) facts: Facts,
+    /// The options of the `check` that saved them.
+    pub(crate) options: Vec<OsString>,
+    /// The version of the doctor that saved them, if it is another one.
+    pub(crate) other_version: Option<String>,
+}
+
+/// Creates a file for facts, which only this user can read.
+///
+/// # Errors
+/// The reason, as a sentence about the file.
+pub(crate) fn create(file: &Path) -> Result<File, String> {
+    let output = OpenOptions::new().write(true).create_new(true).open(file);
+    output.and_then(|output| set_mode(file, 0o600).map(|()| output)).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => format!("{} exists already: name a new file", file.printable()),
+        _ => format!("cannot write {}: {error}", file.printable()),
+    })
+}
+
+/// Writes facts. The names of users and of this host are replaced unless they are wanted; passwords in URLs always are.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn save(mut output: File, facts: &Facts, options: &[OsString], with_names: bool) -> std::io::Result<()> {
+    let document = Document {
+        saved_facts: FORMAT,
+        doctor: VERSION.to_owned(),
+        system: SYSTEM.to_owned(),
+        processor: PROCESSOR.to_owned(),
+        options: options.to_vec(),
+        facts: facts.to_value(),
+    };
+    let mut value = serde_json::to_value(document)?;
+    names::remove_passwords(&mut value);
+    if !with_names {
+        names::replace(&mut value);
+    }
+    output.write_all(with_line_for_each_answer(&value).as_bytes())
+}
+
+/// The document as JSON with one answer in each line, so that people can read and compare files.
+fn with_line_for_each_answer(document: &Value) -> String {
+    let object = |value: &Value, indent: &str, line: &dyn Fn(&str, &Value) -> String| {
+        let lines = value.as_object().into_iter().flatten().map(|(key, value)| line(key, value));
+        format!("{{\n{}\n{indent}}}", lines.collect::<Vec<_>>().join(",\n"))
+    };
+    let answer = |subject: &str, answer: &Value| format!("      {}: {answer}", Value::from(subject));
+    let question =
+        |name: &str, answers: &Value| format!("    {}: {}", Value::from(name), object(answers, "    ", &answer));
+    let part = |name: &str, value: &Value| match name {
+        "facts" => format!("  \"facts\": {}", object(value, "  ", &question)),
+        _ => format!("  {}: {value}", Value::from(name)),
+    };
+    object(document, "", &part) + "\n"
+}
+
+/// Reads a file of saved facts.
+///
+/// # Errors
+/// The reason why this doctor cannot use it, as a sentence about the file.
+pub(crate) fn read(file: &Path) -> Result<SavedFacts, String> {
+    let name = file.printable();
+    let bytes = cudnn_probe::read_bounded(file, MAX_LEN).map_err(|error| format!("cannot read {name}: {error}"))?;
+    let value: Value =
+        serde_json::from_slice(&bytes).map_err(|error| format!("{name} does not contain saved facts: {error}"))?;
+    let Some(format) = value.get("saved_facts") else {
+        return Err(format!("{name} does not contain saved facts: `check --save-facts` writes such files"));
+    };
+    if *format != FORMAT {
+        return Err(format!("{name} has format {format} of saved facts, and this cudnn-doctor reads format {FORMAT}"));
+    }
+    let invalid = |error: serde_json::Error| format!("{name} does not contain saved facts: {error}");
+    let document: Document = serde_json::from_value(value).map_err(invalid)?;
+    let Document { system, processor, .. } = &document;
+    if (system.as_str(), processor.as_str()) != (SYSTEM, PROCESSOR) {
+        let (system, processor) = (system.printable(), processor.printable());
+        return Err(format!(
+            "{name} has facts about {system} on {processor}: only a cudnn-doctor that is built for that can use them"
+        ));
+    }
+    let facts = Facts::from_value(document.facts).map_err(invalid)?;
+    let other_version = Some(document.doctor.printable()).filter(|version| version != VERSION);
+    Ok(SavedFacts { facts, options: document.options, other_version })
+}

@@ -1,0 +1,34 @@
+//! Makes each report of `check` a second time, from its saved facts.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use support::TempDir;
+
+const DOCTOR: &str = env!("CARGO_BIN_EXE_cudnn-doctor");
+
+/// Runs `check` with these words after the doctor's own, and makes the report again in a process that has no variables and
+/// another working directory. Both reports must be the same.
+pub(crate) fn check(run: impl FnOnce(&[&OsStr]) -> Output) -> Output {
+    let dir = TempDir::new();
+    let file = dir.path().join("facts.json");
+    let output = run(&["--save-facts".as_ref(), file.as_os_str(), "--with-names".as_ref()]);
+    let is_json = output.stdout.starts_with(b"{");
+    if file.exists() {
+        let again = from_facts(&file, if is_json { &["--json"] } else { &["--verbose"] });
+        let text = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+        if is_json {
+            assert_eq!(text(&again), text(&output), "{again:?}");
+        }
+        assert_eq!(again.status.code(), output.status.code(), "{again:?}");
+    }
+    output
+}
+
+/// The report from saved facts.
+pub(crate) fn from_facts(file: &Path, options: &[&str]) -> Output {
+    let mut command = Command::new(DOCTOR);
+    command.args(["check", "--facts"]).arg(file).args(options).env_clear().current_dir("/");
+    command.output().unwrap()
+}

@@ -1,0 +1,374 @@
+//! `fix`: with an installer that stops in the middle of its work, fails, or is killed. The installer is a script in place of
+//! the environment's Python: it writes to a named pipe when it has begun, and goes on when another one is written to.
+#![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{chown, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use support::{PythonEnvironment, TempDir, Version, copy_fake_set, not_run, write_program};
+
+const NEW: &str = "9.19.0.56";
+const OLD: &str = "9.18.0.56";
+const OPS: &str = "nvidia/cudnn/lib/libcudnn_ops.so.9";
+const CNN: &str = "nvidia/cudnn/lib/libcudnn_cnn.so.9";
+
+/// What the script does for `-I -m pip install .. nvidia-cudnn-cu12==VERSION`, with the environment's root in `$root`.
+const INSTALLER: &str = r#"
+echo "$*" >>"$root/../calls"
+site=$root/lib/python3.12/site-packages
+version=9.19.0.56
+case "$*" in *==*) version=${*##*==};; esac
+[ "$4" = install ] || exit 9
+case "$*" in *nvidia-cudnn-*) ;; *) exit 0;; esac
+rm -f "$site"/nvidia/cudnn/lib/libcudnn_ops*
+if [ -p "$root/../begun" ]; then
+    echo $$ >"$root/../begun"
+    read line <"$root/../go"
+fi
+[ ! -e "$root/../fail-first" ] || exit 1
+rm -rf "$site"/nvidia_cudnn_cu12-*.dist-info "$site/nvidia/cudnn"
+cp -R "$root/../wheels/$version/." "$site"
+[ ! -p "$root/../ended" ] || echo >"$root/../ended"
+[ ! -e "$root/../fail-last" ] || exit 1
+"#;
+
+struct World {
+    dir: TempDir,
+    site: PathBuf,
+}
+
+impl World {
+    /// An environment with this version of the wheel.
+    fn new(version: &str) -> World {
+        let dir = TempDir::new();
+        for (version, release) in [(NEW, Version::new(9, 19, 0)), (OLD, Version::new(9, 18, 0))] {
+            let wheel = PythonEnvironment::at(&dir.path().join("wheels"), version);
+            let libraries = TempDir::new();
+            copy_fake_set(release, libraries.path());
+            let mut package = wheel.package("nvidia-cudnn-cu12", version);
+            for library in std::fs::read_dir(libraries.path()).unwrap().map(|entry| entry.unwrap()) {
+                let path = format!("nvidia/cudnn/lib/{}", library.file_name().display());
+                package = package.file(&path, "");
+                std::fs::copy(library.path(), wheel.import_dir().join(path)).unwrap();
+            }
+        }
+        // Nothing else is installed.
+        std::fs::create_dir(dir.path().join("programs")).unwrap();
+        ["pip", "pip3"]
+            .iter()
+            .for_each(|pip| write_program(dir.path().join("programs").join(pip), "#!/bin/sh\nexit 9\n"));
+        let root = dir.path().join("env");
+        std::fs::create_dir(&root).unwrap();
+        let environment = PythonEnvironment::venv(&root).pip();
+        let site = environment.import_dir().to_owned();
+        let _ = std::fs::remove_file(root.join("bin/python3"));
+        write_program(root.join("bin/python3"), format!("#!/bin/sh\nroot='{}'{INSTALLER}", root.display()));
+        let world = World { dir, site };
+        world.sh(&format!("cp -R wheels/{version}/. '{}'", world.site.display()));
+        world
+    }
+
+    /// One whose library is deleted: to install the package again is one step.
+    fn broken() -> World {
+        let world = World::new(NEW);
+        std::fs::remove_file(world.site.join(CNN)).unwrap();
+        world
+    }
+
+    /// One in which a link leads nowhere: to remove it is the first step, to install the package again the second one.
+    fn with_dangling_link() -> World {
+        let world = World::new(NEW);
+        std::fs::remove_file(world.site.join(OPS)).unwrap();
+        symlink("/nonexistent/file", world.site.join(OPS)).unwrap();
+        world
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn sh(&self, line: &str) -> Output {
+        let output = Command::new("/bin/sh").args(["-c", line]).current_dir(self.dir.path()).output().unwrap();
+        assert!(output.status.success(), "{line}: {output:?}");
+        output
+    }
+
+    fn doctor(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+        command.args(arguments).env_clear().env("PATH", format!("{}:/usr/bin:/bin", self.path("programs").display()));
+        command.env("HOME", self.dir.path()).env("VIRTUAL_ENV", self.path("env")).current_dir(self.dir.path());
+        command.arg("--no-load").stdin(Stdio::null());
+        // A shell without job control has programs in the background ignore Ctrl-C.
+        let reset = || {
+            // SAFETY: the call gives the signal its default action.
+            unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+            Ok(())
+        };
+        // SAFETY: the function makes one system call, which is allowed between fork and exec.
+        unsafe { command.pre_exec(reset) };
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let output = self.doctor(arguments).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    }
+
+    /// The codes of the errors.
+    fn errors(&self) -> Vec<String> {
+        let (_, text) = self.run(&["check", "--json"]);
+        let document: Value = serde_json::from_str(&text).unwrap();
+        let findings = document["findings"].as_array().unwrap().iter();
+        let errors = findings.filter(|finding| finding["severity"] == "error");
+        errors.map(|finding| finding["code"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Starts `fix`, in a process group of its own as a terminal does, until the installer is in the middle of its work.
+    /// Returns the doctor and the installer's process.
+    fn start(&self) -> (Child, i32) {
+        self.sh("mkfifo begun go ended");
+        let mut command = self.doctor(&["fix", "--yes"]);
+        let doctor = command.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+        // Waits until the installer opens it.
+        let process = self.read("begun").trim().parse().unwrap();
+        (doctor, process)
+    }
+
+    /// Lets the installer go on.
+    fn go(&self) {
+        std::fs::write(self.path("go"), "go\n").unwrap();
+    }
+
+    /// Waits until the installer has done its work.
+    fn wait(&self) {
+        self.read("ended");
+    }
+
+    /// Reads from a named pipe, when another process writes to it. One that never does fails the test.
+    fn read(&self, pipe: &str) -> String {
+        let output = Command::new("timeout").args(["40", "cat"]).arg(self.path(pipe)).output().unwrap();
+        assert!(output.status.success(), "nothing is written to {pipe}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The contents of the environment.
+    fn digest(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let (mut all, mut dirs) = (BTreeMap::new(), vec![self.path("env")]);
+        while let Some(dir) = dirs.pop() {
+            for entry in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap()) {
+                let path = entry.path();
+                if entry.file_type().unwrap().is_dir() {
+                    dirs.push(path.clone());
+                }
+                let link = std::fs::read_link(&path).map(|target| target.into_os_string().into_encoded_bytes());
+                let contents = link.or_else(|_| std::fs::read(&path)).unwrap_or_default();
+                all.insert(path, contents);
+            }
+        }
+        all
+    }
+
+    fn calls(&self) -> String {
+        std::fs::read_to_string(self.path("calls")).unwrap_or_default()
+    }
+}
+
+fn kill(process: i32, signal: i32) {
+    // SAFETY: the call takes numbers.
+    assert_eq!(unsafe { libc::kill(process, signal) }, 0);
+}
+
+fn group(doctor: &Child) -> i32 {
+    -i32::try_from(doctor.id()).unwrap()
+}
+
+#[test]
+fn without_yes_nothing_is_changed() {
+    let world = World::broken();
+    let before = world.digest();
+    for arguments in [&["fix"][..], &["fix", "--dry-run"], &["fix", "--json"]] {
+        let (code, text) = world.run(arguments);
+        assert_eq!(code, Some(2), "{text}");
+        assert!(text.contains("nvidia-cudnn-cu12==9.19.0.56"), "{text}");
+    }
+    assert!(world.digest() == before && world.calls().is_empty());
+}
+
+#[test]
+fn a_plan_is_executed_and_checked_again() {
+    let world = World::broken();
+    let (code, text) = world.run(&["fix", "--yes"]);
+    assert!(text.contains("done: ") && text.contains("Checking again"), "{text}");
+    assert!(world.errors().is_empty() && code < Some(2), "{code:?} {text}");
+    let (code, text) = world.run(&["fix", "--yes", "--json"]);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert!(code < Some(2) && document["findings"].is_array(), "{code:?} {text}");
+}
+
+#[test]
+fn json_is_one_document() {
+    let world = World::with_dangling_link();
+    let (code, text) = world.run(&["fix", "--yes", "--json"]);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(code, Some(3), "{text}");
+    assert!(document["stopped"]["reason"].as_str().unwrap().contains("removes files"), "{text}");
+    let (code, text) = world.run(&["fix", "--yes", "--remove", "--json"]);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert!(code < Some(2) && document["stopped"].is_null(), "{text}");
+    assert!(document["done"].as_array().unwrap().len() == 2 && document["findings"].is_array(), "{text}");
+}
+
+#[test]
+fn files_are_not_removed_without_consent() {
+    let world = World::with_dangling_link();
+    let before = world.digest();
+    let (code, text) = world.run(&["fix", "--yes"]);
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("stopped at step 1") && text.contains("--remove"), "{text}");
+    assert!(world.digest() == before && world.calls().is_empty());
+}
+
+#[test]
+fn a_change_by_another_program_is_noticed() {
+    let world = World::with_dangling_link();
+    // While the first step removes the link, something is installed.
+    let script = format!("#!/bin/sh\n/bin/rm \"$@\"\nmkdir '{}/other-1.0.dist-info'\n", world.site.display());
+    write_program(world.path("programs/rm"), script);
+    let (code, text) = world.run(&["fix", "--yes", "--remove"]);
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("stopped at step 2") && text.contains("has changed"), "{text}");
+    assert_eq!(world.calls(), "");
+}
+
+#[test]
+fn a_failing_step_is_the_last_one_and_can_be_undone() {
+    let world = World::new(OLD);
+    let before = world.digest();
+    std::fs::write(world.path("fail-last"), "").unwrap();
+    let (code, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("stopped at step 1") && text.contains("failed with exit status: 1"), "{text}");
+    assert!(world.digest() != before, "{text}");
+    std::fs::remove_file(world.path("fail-last")).unwrap();
+    let undo: Vec<&str> =
+        text.lines().filter_map(|line| line.split_once("to undo it: ")).map(|(_, line)| line).collect();
+    assert_eq!(undo.len(), 1, "{text}");
+    world.sh(undo[0]);
+    assert!(world.digest() == before, "{undo:?}");
+}
+
+#[test]
+fn a_successful_step_can_be_undone() {
+    let world = World::new(OLD);
+    let before = world.digest();
+    let (_, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
+    let (_, undo) = text.lines().find_map(|line| line.split_once("to undo it: ")).unwrap_or_else(|| panic!("{text}"));
+    assert!(world.errors().is_empty());
+    world.sh(undo);
+    assert!(world.digest() == before, "{undo}");
+}
+
+#[test]
+fn a_step_is_finished_when_the_doctor_is_killed() {
+    let world = World::broken();
+    let (mut doctor, _) = world.start();
+    kill(doctor.id().try_into().unwrap(), libc::SIGKILL);
+    doctor.wait().unwrap();
+    world.go();
+    world.wait();
+    world.sh("rm begun go ended");
+    assert!(world.errors().is_empty(), "{:?}", world.errors());
+}
+
+#[test]
+fn ctrl_c_ends_the_doctor_after_the_step() {
+    let world = World::broken();
+    let (doctor, _) = world.start();
+    kill(group(&doctor), libc::SIGINT);
+    world.go();
+    world.wait();
+    let output = doctor.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+    assert_eq!(signal, Some(libc::SIGINT), "{text}");
+    assert!(text.contains("done: install nvidia-cudnn-cu12 again") && !text.contains("Checking again"), "{text}");
+    world.sh("rm begun go ended");
+    assert!(world.errors().is_empty(), "{:?}", world.errors());
+}
+
+#[test]
+fn after_ctrl_c_no_step_begins() {
+    let world = World::with_dangling_link();
+    world.sh("mkfifo begun go");
+    // The first step.
+    let script = "#!/bin/sh\necho $$ >begun\nread line <go\nexec /bin/rm \"$@\"\n";
+    write_program(world.path("programs/rm"), script);
+    let mut command = world.doctor(&["fix", "--yes", "--remove"]);
+    let doctor = command.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+    world.read("begun");
+    kill(group(&doctor), libc::SIGINT);
+    world.go();
+    let text = String::from_utf8(doctor.wait_with_output().unwrap().stdout).unwrap();
+    assert!(text.contains("done: remove") && text.contains("stopped at step 2"), "{text}");
+    assert!(text.contains("the doctor was interrupted"), "{text}");
+    assert!(world.calls().is_empty() && world.site.join(OPS).symlink_metadata().is_err());
+}
+
+#[test]
+fn what_a_killed_installer_leaves_is_fixed() {
+    let world = World::broken();
+    let (mut doctor, installer) = world.start();
+    kill(group(&doctor), libc::SIGKILL);
+    // It leads a process group of its own.
+    kill(-installer, libc::SIGKILL);
+    doctor.wait().unwrap();
+    world.sh("rm begun go ended");
+    assert!(!world.errors().is_empty());
+    let (code, text) = world.run(&["fix", "--yes"]);
+    assert!(code < Some(2) && world.errors().is_empty(), "{text}");
+}
+
+/// `fix --yes | head -1`: an installer that writes to a closed pipe would fail in the middle of its work.
+#[test]
+fn a_reader_that_goes_away_ends_no_installer() {
+    for format in [&[][..], &["--json"]] {
+        let world = World::broken();
+        let script = std::fs::read_to_string(world.path("env/bin/python3")).unwrap();
+        let script = script.replace("rm -rf", "echo installing && echo more >&2 || exit 5\nrm -rf");
+        write_program(world.path("env/bin/python3"), script);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = world.doctor(&[&["fix", "--yes"], format].concat());
+        command.stdout(writer.try_clone().unwrap()).stderr(writer).status().unwrap();
+        assert!(world.errors().is_empty(), "{:?} {}", world.errors(), world.calls());
+    }
+}
+
+#[test]
+fn root_does_nothing_that_the_owner_of_the_environment_can_do() {
+    let world = World::broken();
+    let uid = 65534;
+    if chown(world.path("env"), Some(uid), Some(uid)).is_err() {
+        not_run("root and the environment of a user", "only root can give files away");
+        return;
+    }
+    world.sh(&format!("chown -R {uid}:{uid} env"));
+    let before = world.digest();
+    let (code, text) = world.run(&["fix", "--yes"]);
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("another user than root can change"), "{text}");
+    assert!(world.digest() == before && world.calls().is_empty());
+}
+
+#[test]
+fn options_that_exclude_each_other_are_refused() {
+    let world = World::broken();
+    for arguments in [&["fix", "--yes", "--dry-run"][..], &["fix", "--remove"]] {
+        assert_eq!(world.run(arguments).0, Some(3), "{arguments:?}");
+    }
+    assert!(world.calls().is_empty());
+}

@@ -1,0 +1,126 @@
+//! Provides bounded access to files that may contain anything: small texts, entries of directories, names in large files.
+
+use cudnn_probe::facts::{PathFacts, entries_named};
+use std::fs::File;
+use std::io::{Read, Result, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::read_bounded;
+use memchr::memmem;
+
+/// The most files that a pattern yields.
+const MAX_FILES: usize = 32;
+/// Blocks of this length stay in the processor's cache.
+const BLOCK_LEN: usize = 64 << 10;
+
+/// The text of a regular file that is no longer than this.
+pub(crate) fn read_text(file: &Path, max_len: u64) -> Option<String> {
+    Some(String::from_utf8_lossy(&read_bounded(file, max_len).ok()?).into_owned())
+}
+
+/// The name of a file, or an empty text if it is not UTF-8.
+pub(crate) fn file_name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+/// The files below a directory for a relative pattern, in alphabetical order. `*` stands for any characters in the name
+/// of the file; the directories are names or `..`.
+pub(crate) fn matching(dir: &Path, pattern: &str) -> Vec<PathBuf> {
+    let (below, name) = pattern.rsplit_once('/').unwrap_or(("", pattern));
+    let dir = below.split('/').fold(dir.to_owned(), |dir, part| match part {
+        "" => dir,
+        ".." => dir.parent().map(Path::to_owned).unwrap_or(dir),
+        _ => dir.join(part),
+    });
+    let mut files =
+        if name.contains('*') { entries_named(&dir, name, |file| fits(name, file)) } else { vec![dir.join(name)] };
+    files.retain(|file| file.leads_to_file());
+    files.truncate(MAX_FILES);
+    files
+}
+
+/// The first file for a pattern below a directory.
+pub(crate) fn first_matching(dir: &Path, pattern: &str) -> Option<PathBuf> {
+    matching(dir, pattern).into_iter().next()
+}
+
+/// Whether a file name fits a pattern with `*`.
+pub(crate) fn fits(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|start| name.strip_prefix(start)) else { return false };
+    let mut parts = parts.peekable();
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        let Some((_, after)) = rest.split_once(part) else { return false };
+        rest = after;
+    }
+    rest.is_empty()
+}
+
+/// Whether a part of the file contains the text in a place that counts; `counts` gets the bytes around it, and its index.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn contains(
+    mut file: &File,
+    part: &Range<u64>,
+    text: &[u8],
+    counts: impl Fn(&[u8], usize) -> bool,
+) -> Result<bool> {
+    file.seek(SeekFrom::Start(part.start))?;
+    let mut rest = file.take(part.end.saturating_sub(part.start));
+    let mut block = Vec::with_capacity(BLOCK_LEN + text.len() + 1);
+    loop {
+        // A text that begins at the end of a block, and the byte before it.
+        let kept = block.len().min(text.len() + 1);
+        block.drain(..block.len() - kept);
+        if (&mut rest).take(BLOCK_LEN as u64).read_to_end(&mut block)? == 0 {
+            return Ok(false);
+        }
+        if memmem::find_iter(&block, text).any(|at| counts(&block, at)) {
+            return Ok(true);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        for (pattern, name, expected) in [
+            ("_C.*so", "_C.cpython-312-x86_64-linux-gnu.so", true),
+            ("_C.*so", "_C.so", true),
+            ("_C.*so", "_C", false),
+            ("lib*-*.so*", "libctranslate2-bc15bf3f.so.4.5.0", true),
+            ("lib*-*.so*", "libctranslate2.so.4", false),
+            ("a*", "a", true),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_found_across_blocks_but_only_in_its_part() {
+        const NAME: &[u8] = b"libcudnn";
+        let path = std::env::temp_dir().join(format!("cudnn-frameworks-blocks-{}", std::process::id()));
+        for at in [0, BLOCK_LEN - 4, BLOCK_LEN, 2 * BLOCK_LEN - 1] {
+            let mut file = File::create(&path).unwrap();
+            file.write_all(&[&vec![b'l'; at][..], NAME, b"x"].concat()).unwrap();
+            let file = File::open(&path).unwrap();
+            let is_in = |part| contains(&file, &part, NAME, |_, _| true).unwrap();
+            let (start, end) = (at as u64, (at + NAME.len()) as u64);
+            assert_eq!((is_in(0..end), is_in(start..end)), (true, true), "{at}");
+            assert_eq!((is_in(0..end - 1), is_in(start + 1..end + 1)), (false, false), "{at}");
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}

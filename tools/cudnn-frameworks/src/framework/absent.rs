@@ -1,0 +1,73 @@
+//! Finds the files that a framework's package lacks, although its record names them.
+
+use cudnn_probe::facts::{self, PathFacts};
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::Os;
+use serde::{Deserialize, Serialize};
+
+use super::kind::Kind;
+use crate::files::{file_name, fits};
+use crate::package::distribution::Distribution;
+use crate::package::record;
+use crate::parallel::in_parallel;
+
+/// The most files that are reported.
+const MAX_REPORTED: usize = 64;
+
+/// Files of a package that are not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Absent {
+    /// Those that the import of the framework fails without: its module, and the libraries that its Python code opens.
+    #[serde(with = "cudnn_probe::portable")]
+    pub necessary: Vec<PathBuf>,
+    /// The first of the others.
+    #[serde(with = "cudnn_probe::portable")]
+    pub others: Vec<PathBuf>,
+    /// The number of all.
+    pub count: usize,
+}
+
+/// Compares a package's directory with its record. One without a record, or from a source directory, has no such files.
+pub(crate) fn read(kind: &Kind, distribution: &Distribution, os: Os) -> Absent {
+    let mut absent = Absent::default();
+    let Some(module) = kind.module_in(distribution).filter(|_| !distribution.is_editable) else { return absent };
+    let module = Path::new(&module);
+    let mut patterns: Vec<PathBuf> = vec![module.join("__init__.py")];
+    let libraries = kind.on(os).into_iter().flat_map(|binaries| binaries.libraries.iter().chain(&binaries.also_opens));
+    patterns.extend(libraries.map(|pattern| below(module, pattern)));
+    let is_necessary = |path: &Path| patterns.iter().any(|pattern| is_match(pattern, path));
+    let missing: Vec<PathBuf> =
+        facts::ask("files in record that are missing", &distribution.info_dir, || missing(distribution));
+    for path in missing {
+        absent.count += 1;
+        let list = if is_necessary(&path) { &mut absent.necessary } else { &mut absent.others };
+        if list.len() < MAX_REPORTED {
+            list.push(distribution.import_dir.join(path));
+        }
+    }
+    absent
+}
+
+/// The modules and libraries in a package's record that are not there.
+fn missing(distribution: &Distribution) -> Vec<PathBuf> {
+    let modules = record::modules(distribution);
+    let is_there = in_parallel(&modules, |path| {
+        let file = distribution.import_dir.join(path);
+        // A module may be there in its compiled form alone.
+        file.is_taken() || path.extension().is_some_and(|_| file.with_extension("pyc").leads_to_file())
+    });
+    modules.into_iter().zip(is_there).filter(|(_, is_there)| !is_there).map(|(path, _)| path).collect()
+}
+
+/// A pattern below the module's directory, which may begin with `..`.
+fn below(module: &Path, pattern: &str) -> PathBuf {
+    match pattern.strip_prefix("../") {
+        Some(beside) => below(module.parent().unwrap_or(Path::new("")), beside),
+        None => module.join(pattern),
+    }
+}
+
+fn is_match(pattern: &Path, path: &Path) -> bool {
+    pattern.parent() == path.parent() && fits(file_name(pattern), file_name(path))
+}

@@ -1,0 +1,260 @@
+//! Reads what a framework was built for: CUDA, cuDNN, compute capabilities. The [`releases`](crate::releases) complete its files.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::internal::main_gpu_code;
+use cudnn_probe::{GpuCode, Os, Version};
+use serde::{Deserialize, Serialize};
+
+use super::kind::{Kind, cuda_in_name, needed};
+use super::releases;
+use super::version_file::{self, Statements};
+use crate::files::{first_matching, matching};
+use crate::library_names::CudnnName;
+use crate::package::conda::Record;
+use crate::package::distribution::Distribution;
+use crate::package::requirement::{Pin, lower_bound};
+
+/// Where a statement comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Source {
+    /// This file of the package, and what it says there.
+    #[serde(with = "cudnn_probe::portable")]
+    File(PathBuf),
+    /// A requirement of the package's metadata.
+    Requirement(String),
+    /// No file of the package: one of the [`releases`].
+    Fact {
+        /// Where that was read, and when.
+        reading: releases::Reading,
+        /// The newest release of the framework that was known then; the package is a newer one.
+        is_older_than_package: bool,
+    },
+}
+
+/// A value, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stated<T> {
+    /// The value.
+    pub value: T,
+    /// Its source.
+    pub source: Source,
+}
+
+/// What a framework was built for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuiltFor {
+    /// Whether it can use a GPU of NVIDIA's: `false` for a build for the CPU alone, or for ROCm.
+    pub uses_gpu: Option<Stated<bool>>,
+    /// The release of AMD's ROCm that it was built for, empty if that is not stated. `None` if it was not.
+    pub rocm: Option<Stated<String>>,
+    /// The CUDA release: major, and minor if that is known.
+    pub cuda: Option<Stated<(u32, Option<u32>)>>,
+    /// The oldest cuDNN that it accepts. Its major is the only major that it accepts.
+    pub cudnn: Option<Stated<Version>>,
+    /// The compute capabilities of most of its kernels, and the file that contains them.
+    pub gpu_code: Option<Stated<BTreeSet<GpuCode>>>,
+    /// It compiles kernels for the GPU that it finds (XLA, Triton): no kernel that it contains has to fit.
+    pub compiles_at_run_time: bool,
+}
+
+/// A CUDA release: major, and minor if that is known.
+type Cuda = (u32, Option<u32>);
+
+impl<T> Stated<T> {
+    fn by_file(value: T, file: &Path) -> Option<Self> {
+        Some(Stated { value, source: Source::File(file.to_owned()) })
+    }
+
+    fn by_fact(value: T, fact: &releases::Fact, is_older_than_package: bool) -> Option<Self> {
+        Some(Stated { value, source: Source::Fact { reading: fact.source, is_older_than_package } })
+    }
+}
+
+/// Reads what a framework was built for.
+pub(crate) fn read(
+    kind: &Kind,
+    of: &Distribution,
+    dir: Option<&Path>,
+    pins: &[Pin],
+    conda: &[&Record],
+    os: Os,
+    reads_kernels: bool,
+) -> BuiltFor {
+    let statements = dir.map(|dir| version_file::read(kind, dir)).unwrap_or_default();
+    let linked = dir.map(|dir| linked(kind, dir, os)).unwrap_or_default();
+    let files = Files { kind, of, metadata: of.info_dir.join("METADATA"), dir, statements, linked, os };
+    if let Some(rocm) = files.rocm() {
+        let uses_gpu = Some(Stated { value: false, source: rocm.source.clone() });
+        return BuiltFor { uses_gpu, rocm: Some(rocm), ..BuiltFor::default() };
+    }
+    let uses_gpu = of_conda(conda, Record::uses_cuda).or_else(|| files.uses_gpu());
+    if uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value) {
+        return BuiltFor { uses_gpu, ..BuiltFor::default() };
+    }
+    let cuda = of_conda(conda, Record::cuda).or_else(|| files.cuda());
+    BuiltFor {
+        uses_gpu,
+        rocm: None,
+        cudnn: of_conda(conda, Record::cudnn).or_else(|| files.cudnn(pins, cuda.as_ref())),
+        cuda,
+        gpu_code: files.kernels().filter(|_| reads_kernels).and_then(|file| {
+            let code = main_gpu_code(&file).ok().filter(|code| !code.is_empty())?;
+            Stated::by_file(code, &file)
+        }),
+        compiles_at_run_time: kind.compiles_at_run_time,
+    }
+}
+
+/// What the first of conda's records that states it states.
+fn of_conda<T>(records: &[&Record], read: impl Fn(&Record) -> Option<T>) -> Option<Stated<T>> {
+    records.iter().find_map(|record| Stated::by_file(read(record)?, &record.file))
+}
+
+/// The libraries of CUDA and cuDNN that its libraries are linked to, and which library is.
+fn linked(kind: &Kind, dir: &Path, os: Os) -> Vec<(String, PathBuf)> {
+    let patterns = kind.on(os).into_iter().flat_map(|binaries| binaries.libraries.iter().chain(&binaries.kernels));
+    let start = if os == Os::Windows { "cu" } else { "libcu" };
+    let names = |file: PathBuf| {
+        let names = needed(&file, os).unwrap_or_default();
+        names.into_iter().filter(|name| name.starts_with(start)).map(move |name| (name, file.clone()))
+    };
+    patterns.flat_map(|pattern| matching(dir, pattern)).flat_map(names).collect()
+}
+
+/// The files of a framework that state what it was built for.
+struct Files<'a> {
+    kind: &'a Kind,
+    of: &'a Distribution,
+    metadata: PathBuf,
+    dir: Option<&'a Path>,
+    statements: Statements,
+    linked: Vec<(String, PathBuf)>,
+    os: Os,
+}
+
+impl Files<'_> {
+    /// The part of the version behind `+`: `cu128`, `rocm6.2`, or nothing.
+    fn local(&self) -> &str {
+        self.of.version.split_once('+').map_or("", |(_, local)| local)
+    }
+
+    /// What its version file states, which this part of the statements has.
+    fn stated<T>(&self, value: Option<T>) -> Option<Stated<T>> {
+        Stated::by_file(value?, self.statements.file.as_ref()?)
+    }
+
+    /// The release of ROCm, or an empty text where none is stated, if it was built for that in place of CUDA.
+    fn rocm(&self) -> Option<Stated<String>> {
+        // `6` of `rocm6`, and `2` as it is, but not what may follow (`.git1a2b3c4`).
+        let parts = self.local().split('.').map(|part| part.strip_prefix("rocm").unwrap_or(part));
+        let numbers = parts.take_while(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
+        let release = numbers.collect::<Vec<_>>().join(".");
+        let is_stated = self.local().starts_with("rocm") || self.kind.is_rocm_package(&self.of.name);
+        let release = Some(release).filter(|_| is_stated).and_then(|release| Stated::by_file(release, &self.metadata));
+        let library = || Stated::by_file(String::new(), &first_matching(self.dir?, self.kind.rocm_library?)?);
+        self.stated(self.statements.rocm.clone()).or(release).or_else(library)
+    }
+
+    /// Whether it uses a GPU: its version file states it, or the name of its package, or its libraries show it.
+    fn uses_gpu(&self) -> Option<Stated<bool>> {
+        if self.os == Os::Windows
+            && let Some(reading) = self.kind.without_gpu_on_windows(&self.of.version)
+        {
+            let source = Source::Fact { reading, is_older_than_package: false };
+            return Some(Stated { value: false, source });
+        }
+        let metadata = || match self.local() {
+            // The first CUDA wheels of JAX were such a jaxlib: `0.4.26+cuda12.cudnn89`.
+            local if local.starts_with("cu") => Stated::by_file(true, &self.metadata),
+            local if local.starts_with("cpu") => Stated::by_file(false, &self.metadata),
+            _ if self.kind.is_cpu_package(&self.of.name) => Stated::by_file(false, &self.metadata),
+            _ => None,
+        };
+        let library = || Stated::by_file(true, &self.kernels()?);
+        self.stated(self.statements.uses_gpu).or_else(metadata).or_else(library)
+    }
+
+    fn kernels(&self) -> Option<PathBuf> {
+        first_matching(self.dir?, self.kind.on(self.os)?.kernels?)
+    }
+
+    fn cuda(&self) -> Option<Stated<Cuda>> {
+        let local = || {
+            // `cu128` is 12.8, and `cuda12.cudnn89` is 12.
+            let digits = digits(self.local().strip_prefix("cu")?.trim_start_matches("da"));
+            let value = (digits.get(..2)?.parse().ok()?, digits.get(2..).and_then(|minor| minor.parse().ok()));
+            Stated::by_file(value, &self.metadata)
+        };
+        let linked = |(name, file): &(String, PathBuf)| {
+            const STARTS: [&str; 4] = ["libcudart.so.", "libcublas.so.", "cudart64_", "cublas64_"];
+            let version = digits(STARTS.iter().find_map(|start| name.strip_prefix(start))?);
+            // `cudart64_110.dll` is of CUDA 11.0.
+            Stated::by_file((version.get(..2).unwrap_or(version).parse().ok()?, None), file)
+        };
+        let fact = || {
+            let (fact, is_newer) = releases::about(&self.of.name, &self.of.version)?;
+            Stated::by_fact(fact.cuda?, fact, is_newer)
+        };
+        self.stated(self.statements.cuda.as_deref().and_then(cuda_release))
+            .or_else(local)
+            .or_else(|| Stated::by_file((cuda_in_name(&self.of.name)?, None), &self.metadata))
+            .or_else(|| self.linked.iter().find_map(linked))
+            .or_else(fact)
+    }
+
+    /// The cuDNN: the requirement states what it was built with, then the copy that it contains, its version file, and the
+    /// facts. If its libraries are linked to another major version, that counts.
+    fn cudnn(&self, pins: &[Pin], cuda: Option<&Stated<Cuda>>) -> Option<Stated<Version>> {
+        let pinned = |pin: &Pin| {
+            let source = Source::Requirement(pin.requirement.clone());
+            Some(Stated { value: oldest_cudnn(pin)?, source })
+        };
+        let names = || self.linked.iter().filter_map(|(name, file)| Some((CudnnName::parse(name)?, file)));
+        let bundled = || names().filter(|(name, _)| name.is_mangled);
+        let fact = || {
+            let (fact, is_newer) = releases::about(&self.of.name, &self.of.version)?;
+            // A build for another CUDA may have another cuDNN.
+            let is_other_build = fact.cuda.zip(cuda).is_some_and(|(known, cuda)| !is_same_cuda(known, cuda.value));
+            Stated::by_fact(fact.cudnn.filter(|_| !is_other_build)?, fact, is_newer)
+        };
+        // TensorFlow states the major version only.
+        let parse = |text: &str| text.parse().ok().or_else(|| Some(Version::new(text.parse().ok()?, 0, 0)));
+        let file = self.stated(self.statements.cudnn.as_deref().and_then(parse));
+        let best = pins.iter().find_map(pinned);
+        let best = best.or_else(|| bundled().find_map(|(name, file)| Stated::by_file(name.version?, file)));
+        let best = best.or_else(|| file.clone().filter(|file| file.value.minor > 0)).or_else(fact);
+        let linked = names().find_map(|(name, file)| Stated::by_file(Version::new(name.major?, 0, 0), file));
+        match (best, linked.or(file)) {
+            (Some(best), Some(major)) if best.value.major != major.value.major => Some(major),
+            (best, major) => best.or(major),
+        }
+    }
+}
+
+/// The oldest cuDNN that a requirement of pip or conda accepts, if it is one of cuDNN's: a framework requires at least the
+/// one that it was built with.
+fn oldest_cudnn(pin: &Pin) -> Option<Version> {
+    let of_wheel = pin.package.strip_prefix("nvidia-cudnn-cu").is_some_and(|cuda| cuda.parse::<u32>().is_ok());
+    let is_cudnn = of_wheel || matches!(pin.package.as_str(), "cudnn" | "libcudnn");
+    let numbers = lower_bound(&pin.requirement).filter(|_| is_cudnn)?;
+    let number = |index: usize| numbers.get(index).copied().unwrap_or(0);
+    Some(Version::new(number(0), number(1), number(2)))
+}
+
+/// The digits at the start of a text.
+fn digits(text: &str) -> &str {
+    text.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default()
+}
+
+/// 12.5 of `12.5.1`, and 12 of `12.x`.
+fn cuda_release(text: &str) -> Option<Cuda> {
+    let mut numbers = text.split('.');
+    Some((numbers.next()?.parse().ok()?, numbers.next().and_then(|minor| minor.parse().ok())))
+}
+
+fn is_same_cuda((major, minor): Cuda, (other, other_minor): Cuda) -> bool {
+    major == other && minor.zip(other_minor).is_none_or(|(minor, other)| minor == other)
+}

@@ -1,0 +1,179 @@
+//! States which cuDNN each release of a framework was built for, where no file of it does. The rows, each with a source and
+//! a date, are in `data/frameworks.json`, which `cargo xtask frameworks` updates.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+use cudnn_probe::Version;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// The rows of the file. A test checks that it can be parsed; without it, nothing would be known.
+static DATA: LazyLock<Data> =
+    LazyLock::new(|| serde_json::from_str(include_str!("../../data/frameworks.json")).unwrap_or_default());
+
+#[derive(Default, Deserialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
+struct Data {
+    newest: Vec<Newest>,
+    facts: Vec<Fact>,
+}
+
+/// The newest release of a package that the facts describe.
+#[derive(Deserialize)]
+struct Newest {
+    package: &'static str,
+    version: &'static str,
+}
+
+/// The releases of a package from one on, up to the next fact of the same package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Fact {
+    /// The normalized name of the package.
+    pub package: &'static str,
+    /// The first release of which it is true.
+    pub since: &'static str,
+    /// The cuDNN that it was built for, or the oldest that it accepts. `None` if it needs none.
+    #[serde(deserialize_with = "cudnn")]
+    pub cudnn: Option<Version>,
+    /// The CUDA release: major, and minor if it matters.
+    #[serde(deserialize_with = "cuda")]
+    pub cuda: Option<(u32, Option<u32>)>,
+    /// Where it was read.
+    #[serde(flatten)]
+    pub source: Reading,
+}
+
+/// What was read, where, and when. Rows that are read again later get a reading of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// What states it.
+    pub evidence: Evidence,
+    /// The document, or the page of the package.
+    #[serde(with = "cudnn_probe::portable")]
+    pub url: &'static std::primitive::str,
+    /// The day: `2026-11-22`.
+    #[serde(with = "cudnn_probe::portable")]
+    pub date: &'static std::primitive::str,
+}
+
+/// What states a fact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Evidence {
+    /// The metadata of releases in the package index (`Requires-Dist`).
+    Metadata,
+    /// The files in wheels of releases: a library that they contain, what theirs are linked to.
+    Wheel,
+    /// A document of the project or of NVIDIA.
+    Document,
+}
+
+/// In a word: `metadata`.
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+/// `"9.10.2"`, or `null`.
+fn cudnn<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Version>, D::Error> {
+    let text: Option<&str> = Deserialize::deserialize(from)?;
+    text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
+}
+
+/// `"12.8"`, `"12"`, or `null`.
+fn cuda<'de, D: Deserializer<'de>>(from: D) -> Result<Option<(u32, Option<u32>)>, D::Error> {
+    let number = |text: &str| text.parse().map_err(D::Error::custom);
+    match Option::<&str>::deserialize(from)?.map(|text| text.split_once('.').ok_or(text)) {
+        Some(Ok((major, minor))) => Ok(Some((number(major)?, Some(number(minor)?)))),
+        Some(Err(major)) => Ok(Some((number(major)?, None))),
+        None => Ok(None),
+    }
+}
+
+/// Returns all facts, by package, oldest release first.
+pub fn all() -> &'static [Fact] {
+    &DATA.facts
+}
+
+/// The fact about a release of a package, and whether the release is newer than the newest that was known.
+pub(crate) fn about(package: &str, version: &str) -> Option<(&'static Fact, bool)> {
+    let version = without_local(version)?;
+    let is_since = |fact: &&Fact| fact.package == package && parse(fact.since).is_some_and(|since| since <= version);
+    let fact = all().iter().rfind(is_since)?;
+    let newest = DATA.newest.iter().find(|known| known.package == package).and_then(|known| parse(known.version));
+    Some((fact, newest.is_none_or(|newest| version > newest)))
+}
+
+fn parse(version: &str) -> Option<pep440_rs::Version> {
+    pep440_rs::Version::from_str(version).ok()
+}
+
+/// Whether this version of a package is that one, or a newer one.
+pub fn is_since(version: &str, since: &str) -> bool {
+    without_local(version).is_some_and(|version| parse(since).is_some_and(|since| version >= since))
+}
+
+/// The version without `+cu128`.
+fn without_local(version: &str) -> Option<pep440_rs::Version> {
+    parse(version.split('+').next()?)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_complete_and_in_order() {
+        let data: Data = serde_json::from_str(include_str!("../../data/frameworks.json")).unwrap();
+        assert!(!data.newest.is_empty());
+        assert_eq!(data.facts, all());
+        for pair in data.facts.windows(2) {
+            let [first, second] = pair else { continue };
+            assert!(first.package <= second.package, "{first:?} {second:?}");
+            if first.package == second.package {
+                assert!(parse(first.since) < parse(second.since), "{first:?} {second:?}");
+            }
+        }
+        let is_source = |source: &Reading| source.url.starts_with("https://") && is_day(source.date);
+        for fact in &data.facts {
+            let newest = data.newest.iter().find(|newest| newest.package == fact.package);
+            assert!(newest.is_some_and(|newest| parse(newest.version) >= parse(fact.since)), "{fact:?}");
+            assert!(is_source(&fact.source), "{fact:?}");
+            // Metadata and wheels are those of this package.
+            let is_of_index = fact.source.url.starts_with(&format!("https://pypi.org/project/{}/", fact.package));
+            assert_eq!(is_of_index, fact.source.evidence != Evidence::Document, "{fact:?}");
+        }
+        let has_fact = |newest: &Newest| data.facts.iter().any(|fact| fact.package == newest.package);
+        assert!(data.newest.iter().all(has_fact));
+    }
+
+    /// `2026-11-22`.
+    fn is_day(text: &str) -> bool {
+        let numbers: Vec<u32> = text.split('-').filter_map(|number| number.parse().ok()).collect();
+        text.len() == 10 && matches!(numbers[..], [year, 1..=12, 1..=31] if year >= 2026)
+    }
+
+    #[test]
+    fn the_fact_of_a_release_is_that_of_the_last_release_before_it() {
+        let cudnn = |fact: &Fact| fact.cudnn.map(|version| (version.major, version.minor, version.patch));
+        let cudnn = |package, version| about(package, version).map(|(fact, is_newer)| (cudnn(fact), is_newer));
+        for (package, version, expected) in [
+            ("ctranslate2", "4.4.0", Some((Some((8, 9, 7)), false))),
+            ("ctranslate2", "4.6.2", Some((Some((9, 1, 0)), false))),
+            ("ctranslate2", "4.8.5", Some((None, false))),
+            ("ctranslate2", "4.9.0", Some((None, true))),
+            ("ctranslate2", "3.24.0", None),
+            ("torch", "2.10.0+cu128", Some((Some((9, 10, 2)), false))),
+            ("torch", "2.16.0.dev20261122+cu132", Some((Some((9, 26, 0)), true))),
+            ("torch", "not a version", None),
+            ("none", "1.0", None),
+        ] {
+            assert_eq!(cudnn(package, version), expected, "{package} {version}");
+        }
+    }
+}

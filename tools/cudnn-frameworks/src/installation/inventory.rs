@@ -1,0 +1,62 @@
+//! Lists all installations on a machine, each once, with every way in which it was found.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use cudnn_probe::{Candidate, FileIdentity, Host, Origin, Search};
+use serde::{Deserialize, Serialize};
+
+use super::report::InstallationReport;
+use crate::parallel::in_parallel;
+
+/// An installation, and how it was found.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Installed {
+    /// The report on its files.
+    pub report: InstallationReport,
+    /// Every way in which it was found, each with the path that led to it.
+    pub found_via: Vec<Candidate>,
+}
+
+impl Installed {
+    /// The first way in which it was found.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.found_via.first().map(|candidate| &candidate.origin)
+    }
+}
+
+/// All installations: in the directories of the search, and below these roots of environments.
+///
+/// In contrast to [`cudnn_probe::select`], an explicit directory does not end the search.
+///
+/// ```
+/// use cudnn_frameworks::installation::inventory;
+/// use cudnn_probe::{Host, Search};
+/// for installed in inventory(&Search::new(Host::current()), &Host::current(), &[]) {
+///     println!("{}: {:?}", installed.report.dir.display(), installed.report.version);
+/// }
+/// ```
+pub fn inventory(search: &Search, host: &Host, roots: &[PathBuf]) -> Vec<Installed> {
+    inventory_with(search, host, roots.iter().flat_map(|root| search.under_root(root)))
+}
+
+/// All installations: in the directories of the search, and in these.
+pub fn inventory_with(search: &Search, host: &Host, further: impl IntoIterator<Item = Candidate>) -> Vec<Installed> {
+    let mut found: Vec<Vec<Candidate>> = Vec::new();
+    let mut known: HashMap<FileIdentity, usize> = HashMap::new();
+    for candidate in search.explicit_candidate().into_iter().chain(search.default_candidates()).chain(further) {
+        // Links, bind mounts and other spellings lead to the same directory.
+        let Some(id) = FileIdentity::of(&candidate.dir) else { continue };
+        match known.get(&id).and_then(|index| found.get_mut(*index)) {
+            Some(found_via) if found_via.contains(&candidate) => {}
+            Some(found_via) => found_via.push(candidate),
+            None => {
+                known.insert(id, found.len());
+                found.push(vec![candidate]);
+            }
+        }
+    }
+    let reports = in_parallel(&found, |found_via| InstallationReport::read(&found_via.first()?.dir, host));
+    let installed = found.into_iter().zip(reports);
+    installed.filter_map(|(found_via, report)| Some(Installed { report: report?, found_via })).collect()
+}

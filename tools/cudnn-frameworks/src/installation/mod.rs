@@ -1,0 +1,18 @@
+//! Reports on the installations of cuDNN of a machine: their libraries, their packages, their conflicts.
+
+mod arm;
+mod evidence;
+mod inventory;
+mod libraries;
+mod owner;
+mod package;
+mod report;
+
+pub use crate::environment::layout::{python_dirs, site_packages};
+pub use arm::ArmVariant;
+pub use evidence::Evidence;
+pub use inventory::{Installed, inventory, inventory_with};
+pub use libraries::{LibraryReport, RecordedFile};
+pub use owner::{deleted_packages, deleted_system_packages, is_link_to_itself};
+pub use package::{Installer, Package};
+pub use report::{InstallationReport, Variant};

@@ -1,0 +1,316 @@
+//! Reports on the cuDNN in one directory.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::internal::{dll_version, older_shim};
+use cudnn_probe::release_facts::{JIT_ONLY_SINCE, has_library};
+use cudnn_probe::{
+    Architecture, Component, GpuCode, Host, Identity, Library, Os, ProbeError, Version, canonicalize, gpu_code,
+};
+use serde::{Deserialize, Serialize};
+
+use super::arm::{self, ArmVariant};
+use super::evidence::{Evidence, evidence, version_in_header, version_in_name};
+use super::libraries::{self, LibraryReport};
+use super::owner::Records;
+use super::package::Package;
+
+/// The abilities of an installation, by the libraries that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Variant {
+    /// It has every library of its release.
+    Full,
+    /// It has graph and the engines that compile their kernels at run time: NVIDIA's JIT-only packages.
+    JitOnly,
+    /// It lacks libraries, as after a copy of some files.
+    Partial,
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Variant::Full => "full",
+            Variant::JitOnly => "JIT only",
+            Variant::Partial => "partial",
+        })
+    }
+}
+
+/// A report on the cuDNN in one directory, from its files.
+///
+/// ```
+/// use cudnn_frameworks::installation::InstallationReport;
+/// use cudnn_probe::Host;
+/// if let Some(report) = InstallationReport::read("/usr/lib/x86_64-linux-gnu".as_ref(), &Host::current()) {
+///     println!("{:?}, {}, lacks {:?}", report.version, report.variant, report.missing);
+/// }
+/// ```
+#[derive(Debug, Serialize, Deserialize)]
+pub struct InstallationReport {
+    /// The directory, without symbolic links.
+    #[serde(with = "cudnn_probe::portable")]
+    pub dir: PathBuf,
+    /// The operating system that it is for.
+    pub os: Os,
+    /// The processor architecture that it is for, if one library can be read.
+    pub architecture: Option<Architecture>,
+    /// The kind of aarch64 Linux that it is for, if its path or a record of its package states it.
+    pub arm_variant: Option<ArmVariant>,
+    /// The major version: 9, or an older one, of which only file names are read.
+    pub major: u32,
+    /// The version: that of graph, else that of another library, else that in a file name.
+    pub version: Option<Version>,
+    /// The CUDA major version that it is built with: that of most libraries.
+    pub cuda_major: Option<u32>,
+    /// The CUDA minor version that it is built with: 9 for CUDA 12.9.
+    pub cuda_minor: Option<u32>,
+    /// Its abilities.
+    pub variant: Variant,
+    /// The libraries that exist, in the order of [`Library::ALL`].
+    pub libraries: Vec<LibraryReport>,
+    /// The files that cuDNN opens instead of some of [`InstallationReport::libraries`], because their names contain the
+    /// version: see [`Library::dlopen_names`]. Only those that are other files. Known only for Linux.
+    pub versioned: Vec<LibraryReport>,
+    /// The libraries that its release, or the JIT-only set of it, has and the directory lacks.
+    pub missing: Vec<Library>,
+    /// The package that it belongs to.
+    pub package: Option<Package>,
+    /// Other packages with the same files: they were installed over each other, so the files are a mixture.
+    pub other_packages: Vec<Package>,
+    /// Files of its libraries that its package does not own, if that is one of Debian: left over from a copy, and newer, so
+    /// that ldconfig leads the links of the package's libraries to them.
+    #[serde(with = "cudnn_probe::portable")]
+    pub unowned: Vec<PathBuf>,
+    /// The evidence for its version, its CUDA release and its kind of aarch64.
+    pub evidence: Vec<Evidence>,
+}
+
+impl InstallationReport {
+    /// Reads a directory. `None` if it contains no cuDNN of any version.
+    pub fn read(dir: &Path, host: &Host) -> Option<InstallationReport> {
+        let dir = canonicalize(dir).ok()?;
+        let mut found = [Os::Linux, Os::Windows].into_iter().map(|os| (os, libraries::read(&dir, os)));
+        let Some((os, mut libraries)) = found.find(|(_, libraries)| !libraries.is_empty()) else {
+            return read_older(dir, host);
+        };
+        let records = Records::read(&dir, os, host);
+        for report in &mut libraries {
+            report.recorded = records.recorded(&report.path);
+        }
+        libraries::reject_other_architectures(&mut libraries);
+        libraries::add_missing_symbols(&mut libraries);
+        let identities = || libraries.iter().filter_map(|report| report.identity.as_ref().ok());
+        let graph = identities().find(|identity| identity.library == Library::Graph);
+        let version = graph.and_then(|graph| graph.version);
+        let version = version.or_else(|| identities().find_map(|identity| identity.version));
+        // A graph of another CUDA major would be the only one, and is to be reported, not the others.
+        let cuda_major = majority(identities().filter_map(|identity| identity.cuda_major));
+        let of_this_cuda = |identity: &&Identity| identity.cuda_major == cuda_major;
+        let mut packages = records.packages(Library::Graph.name_on(os), version).into_iter();
+        let package = packages.next();
+        let is_jit = match package.as_ref().and_then(Package::component) {
+            Some(Component::CudnnJit) => true,
+            // Libraries of the full cuDNN that its owner has installed are missing, and not left out.
+            _ => {
+                is_jit_set(&libraries)
+                    && version.is_none_or(|version| version >= JIT_ONLY_SINCE)
+                    && !COMPILED.iter().any(|library| records.has(library.name_on(os), package.as_ref()))
+            }
+        };
+        let missing = missing(&libraries, version, is_jit);
+        let versioned = version.filter(|_| os == Os::Linux);
+        let versioned =
+            versioned.map(|version| libraries::read_versioned(&dir, version, &libraries)).unwrap_or_default();
+        let variant = match (missing.is_empty(), is_jit) {
+            (true, true) => Variant::JitOnly,
+            (true, false) => Variant::Full,
+            (false, _) => Variant::Partial,
+        };
+        let architecture = identities().next().map(|identity| identity.architecture);
+        let is_arm = os == Os::Linux && architecture == Some(Architecture::AARCH64);
+        let arm = is_arm.then(|| arm::detect(&dir, package.as_ref(), host)).flatten();
+        let files = libraries.iter().chain(&versioned).map(|report| report.path.as_path());
+        let unowned = records.unowned(package.as_ref(), files);
+        let mut evidence = evidence(&libraries, &dir, package.as_ref());
+        evidence.extend(arm.iter().map(|(_, evidence)| evidence.clone()));
+        Some(InstallationReport {
+            os,
+            architecture,
+            arm_variant: arm.map(|(variant, _)| variant),
+            major: 9,
+            version,
+            cuda_major,
+            cuda_minor: identities().filter(of_this_cuda).find_map(|identity| identity.cuda_minor),
+            variant,
+            missing,
+            unowned,
+            evidence,
+            package,
+            other_packages: packages.collect(),
+            libraries,
+            versioned,
+            dir,
+        })
+    }
+
+    /// The report of one library, if its file exists.
+    pub fn library(&self, library: Library) -> Option<&LibraryReport> {
+        self.libraries.iter().find(|report| report.library == library)
+    }
+
+    /// The libraries that do not fit the rest: of another version, or built for another CUDA major version.
+    pub fn conflicts(&self) -> Vec<(&LibraryReport, ProbeError)> {
+        let conflict = |report| Some((report, self.conflict(report)?));
+        self.libraries.iter().chain(&self.versioned).filter_map(conflict).collect()
+    }
+
+    fn conflict(&self, report: &LibraryReport) -> Option<ProbeError> {
+        let identity = report.identity.as_ref().ok()?;
+        // cuDNN does not open a library that is left over from a newer release.
+        if self.version.is_some_and(|version| !has_library(version, report.library)) {
+            return None;
+        }
+        let missing = || report.missing_symbols.clone();
+        identity
+            .conflict(self.version, self.cuda_major)
+            .or_else(|| (!report.missing_symbols.is_empty()).then(|| ProbeError::OtherRelease { missing: missing() }))
+    }
+
+    /// The GPU code of its libraries, of those that have some. Reads thousands of small pieces: see [`gpu_code`].
+    ///
+    /// cuDNN supports a GPU if each of these libraries has code that runs on it. That is so in 9.0.0, 9.10.2, 9.19.0, 9.27.0
+    /// and 9.28.0 for all GPUs that NVIDIA lists for them, and not for those that a release dropped.
+    pub fn gpu_code(&self) -> Vec<(Library, BTreeSet<GpuCode>)> {
+        let usable = self.libraries.iter().filter(|report| report.identity.is_ok());
+        let code = usable.filter_map(|report| Some((report.library, gpu_code(&report.path).ok()?)));
+        code.filter(|(_, code)| !code.is_empty()).collect()
+    }
+
+    /// The CUDA release that it is built with: `12.9`, or `12` if the minor version is unknown.
+    pub fn cuda(&self) -> Option<String> {
+        let major = self.cuda_major?;
+        Some(self.cuda_minor.map_or(major.to_string(), |minor| format!("{major}.{minor}")))
+    }
+}
+
+/// The value that occurs most often; of several the first.
+fn majority(values: impl DoubleEndedIterator<Item = u32> + Clone) -> Option<u32> {
+    values.clone().rev().max_by_key(|value| values.clone().filter(|other| other == value).count())
+}
+
+/// The libraries that the release has and the directory lacks.
+fn missing(libraries: &[LibraryReport], version: Option<Version>, is_jit: bool) -> Vec<Library> {
+    const OF_JIT: [Library; 3] = [Library::Shim, Library::Graph, Library::EnginesRuntimeCompiled];
+    let is_there = |library: &Library| libraries.iter().any(|report| report.library == *library);
+    let is_expected = |library: &Library| {
+        let in_package = !is_jit || OF_JIT.contains(library);
+        in_package && version.is_none_or(|version| has_library(version, *library))
+    };
+    Library::ALL.iter().copied().filter(|library| is_expected(library) && !is_there(library)).collect()
+}
+
+/// The libraries that the full cuDNN has, and a JIT-only set of any release has not.
+const COMPILED: [Library; 5] =
+    [Library::Ops, Library::Cnn, Library::Adv, Library::EnginesPrecompiled, Library::Heuristic];
+
+/// Are these the libraries of a JIT-only set, perhaps without the shim? No package says so if they were copied.
+fn is_jit_set(libraries: &[LibraryReport]) -> bool {
+    let has = |library: Library| libraries.iter().any(|report| report.library == library);
+    has(Library::Graph) && has(Library::EnginesRuntimeCompiled) && !COMPILED.into_iter().any(has)
+}
+
+/// A directory with cuDNN 8 or 7, by its file names.
+fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
+    let older = |os| Some((os, older_shim(&dir, os)?));
+    let (os, (major, shim)) = older(Os::Linux).or_else(|| older(Os::Windows))?;
+    let name = shim.file_name()?.to_str()?.to_owned();
+    let version = match os {
+        Os::Windows => dll_version(&shim),
+        _ => canonicalize(shim).ok().and_then(|file| version_in_name(&file)),
+    };
+    let mut packages = Records::read(&dir, os, host).packages(&name, version).into_iter();
+    let package = packages.next();
+    // Wheels and conda install the library under its short name.
+    let version = version.or_else(|| {
+        let numbers = package.as_ref()?.version.as_ref()?.split(['.', '-']).take(3).collect::<Vec<_>>();
+        numbers.join(".").parse().ok().filter(|version: &Version| version.major == major)
+    });
+    let version = version.or_else(|| version_in_header(&dir.parent()?.join("include/cudnn_version.h")));
+    Some(InstallationReport {
+        os,
+        architecture: None,
+        arm_variant: None,
+        major,
+        version,
+        cuda_major: None,
+        cuda_minor: None,
+        variant: Variant::Partial,
+        libraries: Vec::new(),
+        versioned: Vec::new(),
+        missing: Vec::new(),
+        package,
+        other_packages: packages.collect(),
+        unowned: Vec::new(),
+        evidence: Vec::new(),
+        dir,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_majority_is_the_value_that_occurs_most_often_and_first() {
+        for (values, expected) in [
+            (&[][..], None),
+            (&[13], Some(13)),
+            (&[12, 13, 13], Some(13)),
+            (&[13, 12, 12, 13], Some(13)),
+            (&[12, 13, 13, 12], Some(12)),
+            (&[11, 13, 12, 12, 13, 12], Some(12)),
+        ] {
+            assert_eq!(majority(values.iter().copied()), expected, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn a_jit_only_set_is_recognised_by_what_it_has_and_lacks() {
+        use Library::{EnginesRuntimeCompiled as Jit, Ext, Graph, Heuristic, Ops, Shim};
+        // The libraries, whether they are such a set, and which of a JIT-only set are missing.
+        for (libraries, expected, lacks) in [
+            (&[Shim, Graph, Jit][..], true, &[][..]),
+            (&[Graph, Jit], true, &[Shim]),
+            (&[Graph, Jit, Ext], true, &[Shim]),
+            (&[Graph, Jit, Ops], false, &[Shim]),
+            (&[Graph, Jit, Heuristic], false, &[Shim]),
+            (&[Graph], false, &[Shim, Jit]),
+            (&[Shim, Jit], false, &[Graph]),
+            (&[Shim, Graph, Ops], false, &[Jit]),
+        ] {
+            let reports: Vec<LibraryReport> = libraries
+                .iter()
+                .map(|library| LibraryReport {
+                    library: *library,
+                    path: PathBuf::new(),
+                    identity: Err(ProbeError::NotFound),
+                    missing_symbols: Vec::new(),
+                    recorded: Vec::new(),
+                })
+                .collect();
+            let version = Version::new(9, 20, 0);
+            assert_eq!(is_jit_set(&reports), expected, "{libraries:?}");
+            assert_eq!(missing(&reports, Some(version), true), lacks, "{libraries:?}");
+            let full = Library::ALL.iter().copied().filter(|library| has_library(version, *library));
+            let lacks: Vec<Library> = full.filter(|library| !libraries.contains(library)).collect();
+            assert_eq!(missing(&reports, Some(version), false), lacks, "{libraries:?}");
+        }
+        assert_eq!(
+            [Variant::Full, Variant::JitOnly, Variant::Partial].map(|variant| variant.to_string()),
+            ["full", "JIT only", "partial"]
+        );
+    }
+}

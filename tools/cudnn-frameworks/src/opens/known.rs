@@ -1,0 +1,74 @@
+//! Remembers what the simulated processes of one survey have read of files, so that each file is read once.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudnn_probe::ld_so::KnownFiles;
+use cudnn_probe::{Identity, Library, Version, identify_any};
+
+use crate::files::file_name;
+use crate::library_names::CudnnName;
+
+/// The most files of cuDNN that are remembered.
+const MAX_FILES: usize = 1 << 12;
+
+/// A clone is the same value. `Debug` omits the cached entries.
+#[derive(Clone, Default)]
+pub(crate) struct Known {
+    /// What ld.so reads of the files.
+    pub(super) files: KnownFiles,
+    identities: Arc<Mutex<HashMap<PathBuf, Identified>>>,
+}
+
+type Identified = Result<Arc<Identity>, String>;
+
+impl fmt::Debug for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Known").finish_non_exhaustive()
+    }
+}
+
+impl Known {
+    /// What a file states as this library of cuDNN 9, or the reason why it is not that library.
+    pub(super) fn identity(&self, file: &Path, library: Library) -> Identified {
+        let identities = || self.identities.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = identities().get(file) {
+            return known.clone();
+        }
+        let found = identify_any(file, library).map(Arc::new).map_err(|error| error.to_string());
+        let mut identities = identities();
+        if identities.len() < MAX_FILES {
+            identities.insert(file.to_owned(), found.clone());
+        }
+        found
+    }
+
+    /// The release of a file of cuDNN, by its name or its contents. The shim states none: that of the graph library beside it.
+    pub(super) fn release(&self, file: &Path) -> Option<Version> {
+        let name = file_name(file);
+        if let Some(version) = CudnnName::parse(name).and_then(|name| name.version) {
+            return Some(version);
+        }
+        if name.starts_with("libcudnn.so.8") {
+            // A link to the file with the full version.
+            return CudnnName::parse(file_name(&self.files.canonical(file)?))?.version;
+        }
+        match library_of(file)? {
+            Library::Shim if name.ends_with(".dll") => {
+                self.release(&file.with_file_name(Library::Graph.windows_name()))
+            }
+            Library::Shim => self.release(&file.with_file_name(Library::Graph.linux_name())),
+            library => self.identity(file, library).ok()?.version,
+        }
+    }
+}
+
+/// The library of cuDNN 9 with this file name, on any system. On Linux it may end in the full version.
+pub(super) fn library_of(file: &Path) -> Option<Library> {
+    let name = file_name(file).to_ascii_lowercase();
+    let name = name.split_once(".so.9").map_or(name.clone(), |(stem, _)| format!("{stem}.so.9"));
+    let is_it = |library: &&Library| library.linux_name() == name || library.windows_name() == name;
+    Library::ALL.iter().find(is_it).copied()
+}

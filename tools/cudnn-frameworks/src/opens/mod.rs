@@ -1,0 +1,49 @@
+//! Simulates which cuDNN a framework loads: its Python code opens files first, then ld.so or Windows searches for its
+//! libraries, then cuDNN's shim opens others by name.
+
+mod bytes;
+mod known;
+mod linux;
+mod outcome;
+pub(crate) mod pairs;
+mod process;
+mod sub_libraries;
+pub(crate) mod unlisted;
+mod windows;
+
+use std::path::Path;
+
+use cudnn_probe::{Host, Os};
+
+use crate::environment::Environment;
+use crate::framework::built_for::BuiltFor;
+use crate::framework::kind::Kind;
+use process::Import;
+use sub_libraries::Use;
+
+pub(crate) use known::Known;
+pub use outcome::{By, Damaged, Opened, Opens, Unfound};
+pub(crate) use process::Process;
+
+/// Starts the environment's Python.
+pub(crate) fn start(environment: &Environment, host: &Host, known: &Known) -> Box<dyn Process> {
+    match environment.os {
+        Os::Windows => Box::new(windows::DllProcess::start(environment, host, known)),
+        _ => Box::new(linux::LdSoProcess::start(environment, host, known)),
+    }
+}
+
+/// Follows what a framework would open in a process that has just started.
+pub(crate) fn read(
+    kind: &Kind,
+    version: &str,
+    dir: Option<&Path>,
+    built_for: &BuiltFor,
+    started: &dyn Process,
+) -> Opens {
+    if built_for.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value) {
+        return Opens { needs_none: true, ..Opens::default() };
+    }
+    let Some(dir) = dir else { return Opens::default() };
+    started.fork().import(&Import { kind, version, dir, built_for }, Use::All)
+}

@@ -1,0 +1,75 @@
+//! Finds extension libraries that use cuDNN, of packages that [`KINDS`](crate::KINDS) does not list. Their packages' records
+//! (`RECORD`) name the files: that is faster than a walk through all directories, and states the owner.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+
+use serde::{Deserialize, Serialize};
+
+use super::bytes::{self, Uses};
+use super::outcome::Opens;
+use super::process::Process;
+use crate::package::distribution::Distribution;
+use crate::package::record;
+use crate::parallel::in_parallel;
+
+/// The most libraries that are examined, bytes of them that are searched for a name, and packages and libraries that are
+/// reported.
+const MAX_LIBRARIES: usize = 20_000;
+const MAX_SEARCHED_LEN: u64 = 256 << 20;
+const MAX_REPORTED: usize = 32;
+
+/// A package with extension libraries that use cuDNN, which is no known framework.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Unlisted {
+    /// The package.
+    pub distribution: Distribution,
+    /// What its libraries open. They may open cuDNN by a name that they put together: then `users` has them, and `cudnn`
+    /// has nothing.
+    pub opens: Opens,
+}
+
+/// The packages that were found.
+#[derive(Debug, Default)]
+pub(crate) struct Others {
+    pub(crate) unlisted: Vec<Unlisted>,
+    /// Libraries that were too large to be searched.
+    pub(crate) unsearched: Vec<PathBuf>,
+    pub(crate) is_truncated: bool,
+}
+
+/// Finds them, within limits. `dirs`: those of the frameworks, of which other packages may contain a part, as
+/// `jax-cuda12-pjrt` has the library of `jax-cuda12-plugin`.
+pub(crate) fn read(packages: &[&Distribution], dirs: &[PathBuf], started: &dyn Process) -> Others {
+    let mut libraries: Vec<(usize, PathBuf)> = Vec::new();
+    for (index, files) in in_parallel(packages, |package| record::libraries(package)).into_iter().enumerate() {
+        let is_part = |file: &PathBuf| dirs.iter().any(|dir| file.starts_with(dir));
+        libraries.extend(files.into_iter().filter(|file| !is_part(file)).map(|file| (index, file)));
+    }
+    let mut is_truncated = libraries.len() > MAX_LIBRARIES;
+    libraries.truncate(MAX_LIBRARIES);
+    let bytes_left = AtomicU64::new(MAX_SEARCHED_LEN);
+    let found = in_parallel(&libraries, |(_, file)| bytes::uses(file, &bytes_left));
+    let (mut users, mut unsearched) = (BTreeMap::<usize, [Vec<PathBuf>; 2]>::new(), Vec::new());
+    for ((package, file), uses) in libraries.into_iter().zip(found) {
+        let [linked, named] = match uses {
+            Some(Uses::Linked | Uses::Named) => users.entry(package).or_default(),
+            Some(Uses::Unknown) => {
+                unsearched.push(file);
+                continue;
+            }
+            None => continue,
+        };
+        if uses == Some(Uses::Linked) { linked.push(file) } else { named.push(file) }
+    }
+    is_truncated |= unsearched.len() > MAX_REPORTED || users.len() > MAX_REPORTED;
+    unsearched.truncate(MAX_REPORTED);
+    let unlisted = users.into_iter().take(MAX_REPORTED).filter_map(|(package, [linked, named])| {
+        let mut opens = started.fork().open(&linked);
+        opens.is_optional = linked.is_empty();
+        opens.users.extend(named);
+        Some(Unlisted { distribution: (*packages.get(package)?).clone(), opens })
+    });
+    Others { unlisted: unlisted.collect(), unsearched, is_truncated }
+}

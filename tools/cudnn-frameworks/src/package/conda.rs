@@ -1,0 +1,207 @@
+//! Reads conda's records of installed packages: `conda-meta/NAME-VERSION-BUILD.json`. Their build strings and dependencies
+//! state what a framework was built for, which Python's metadata (`.dist-info`) beside them does not.
+
+use cudnn_probe::facts::entries_named;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use cudnn_probe::{Version, read_bounded};
+use pep440_rs::VersionSpecifiers;
+use serde::Deserialize;
+
+use super::distribution::Distribution;
+use super::requirement::{Pin, PinState, installed_version, lower_bound, name};
+use crate::files::{file_name, fits};
+use crate::framework::kind::{KINDS, Kind};
+
+/// The most records that are read, bytes of one, and dependencies of one.
+const MAX_RECORDS: usize = 256;
+const MAX_LEN: u64 = 32 << 20;
+const MAX_DEPENDENCIES: usize = 1_000;
+
+/// A record.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Record {
+    #[serde(skip)]
+    pub(crate) name: String,
+    #[serde(skip)]
+    pub(crate) version: String,
+    #[serde(skip)]
+    build: String,
+    /// As written: `cudnn >=9.10.1.4,<10.0a0`.
+    #[serde(default)]
+    pub(crate) depends: Vec<String>,
+    /// Below the root of the environment.
+    #[serde(default)]
+    pub(crate) files: Vec<String>,
+    #[serde(skip)]
+    pub(crate) file: PathBuf,
+}
+
+/// The records of packages with wanted names in the environment with this root. None if it is not one of conda's.
+pub(crate) fn records(root: &Path, what: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<Record> {
+    let is_wanted = |file: &str| parts(file).is_some_and(|[_, _, name]| is_wanted(name));
+    let mut files = entries_named(&root.join("conda-meta"), what, is_wanted);
+    files.truncate(MAX_RECORDS);
+    files.into_iter().filter_map(read).collect()
+}
+
+/// The build, the version and the name of the package with a record of this name.
+fn parts(file: &str) -> Option<[&str; 3]> {
+    file.strip_suffix(".json")?.rsplitn(3, '-').collect::<Vec<_>>().try_into().ok()
+}
+
+fn read(file: PathBuf) -> Option<Record> {
+    let mut record: Record = serde_json::from_slice(&read_bounded(&file, MAX_LEN).ok()?).ok()?;
+    record.depends.truncate(MAX_DEPENDENCIES);
+    let [build, version, name] = parts(file_name(&file))?.map(str::to_owned);
+    Some(Record { name, version, build, file, ..record })
+}
+
+/// The records of an environment that are of a framework, or of a library of CUDA.
+pub(crate) fn records_of_cuda(root: &Path) -> Vec<Record> {
+    records(root, "frameworks", |name| is_cuda(name) || KINDS.iter().any(|kind| kind.conda_packages.contains(&name)))
+}
+
+/// Whether a package of conda concerns CUDA: its name at build time, or that of one of its libraries.
+fn is_cuda(name: &str) -> bool {
+    const NAMES: [&str; 4] = ["cudatoolkit", "cudnn", "pytorch-cuda", "nccl"];
+    const PREFIXES: [&str; 8] =
+        ["cuda-", "libcudnn", "libcublas", "libcufft", "libcurand", "libcusolver", "libcusparse", "libnvjitlink"];
+    NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+impl Record {
+    /// Whether it is a build for CUDA. `None` if the record does not say so.
+    pub(crate) fn uses_cuda(&self) -> Option<bool> {
+        let of_build = self.build.split('_').find_map(|part| match part {
+            _ if part.starts_with("cuda") => Some(true),
+            _ if part.starts_with("cpu") || part.starts_with("rocm") => Some(false),
+            _ => None,
+        });
+        let mut names = self.depends.iter().map(|dependency| name(dependency));
+        of_build.or_else(|| names.any(|name| name == "cuda-version" || name == "__cuda").then_some(true))
+    }
+
+    /// The CUDA release that it was built for: that of the build string, or of the package that pins it.
+    pub(crate) fn cuda(&self) -> Option<(u32, Option<u32>)> {
+        // 12.6 of `cuda126`, and 12.1 of `cuda12.1`.
+        let of_build = self.build.split('_').find_map(|part| {
+            let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+            let text = part.strip_prefix("cuda")?;
+            let (major, minor) = match text.split_once('.') {
+                Some((major, minor)) => (major.to_owned(), digits(minor)),
+                None => (digits(text).get(..2)?.to_owned(), digits(text).get(2..)?.to_owned()),
+            };
+            Some((major.parse().ok()?, minor.parse().ok()))
+        });
+        let pinned = || {
+            let pin = self.depends.iter().find(|dependency| name(dependency) == "cuda-version")?;
+            let bound = lower_bound(pin)?;
+            Some((*bound.first()?, bound.get(1).copied()))
+        };
+        of_build.or_else(pinned)
+    }
+
+    /// The release of cuDNN in its build string: `py3.11_cuda12.1_cudnn8.9.2_0`.
+    pub(crate) fn cudnn(&self) -> Option<Version> {
+        self.build.split('_').find_map(|part| part.strip_prefix("cudnn")?.parse().ok())
+    }
+}
+
+/// The records of a framework's packages: those of the version that Python's metadata states, since pip may have
+/// installed another over it.
+pub(crate) fn of<'a>(kind: &Kind, distribution: &Distribution, records: &'a [Record], root: &Path) -> Vec<&'a Record> {
+    let version = distribution.version.split('+').next().unwrap_or_default();
+    let is_of = |record: &&Record| kind.conda_packages.contains(&record.name.as_str()) && record.version == version;
+    let is_here = distribution.import_dir.starts_with(root);
+    records.iter().filter(|record| is_here && is_of(record)).collect()
+}
+
+/// The dependencies of these records that concern CUDA, each once.
+pub(crate) fn pins(of: &[&Record], records: &[Record]) -> Vec<Pin> {
+    let mut pins: Vec<Pin> = Vec::new();
+    for dependency in of.iter().flat_map(|record| &record.depends) {
+        let package = name(dependency);
+        if is_cuda(package) && !pins.iter().any(|pin| pin.requirement == *dependency) {
+            let found = records.iter().find(|record| record.name == package);
+            let state =
+                |found: &Record| PinState::of(&found.version, accepts(dependency, &found.version, &found.build));
+            pins.push(Pin::new(dependency.clone(), package.to_owned(), found.map_or(PinState::Missing, state)));
+        }
+    }
+    pins
+}
+
+/// Whether a specification accepts a version and a build: `cudnn >=9.10.1.4,<10.0a0`, `cudatoolkit 11.8.* h1a2b3c4_0`.
+///
+/// # Errors
+/// The reason why nobody can say.
+fn accepts(spec: &str, version: &str, build: &str) -> Result<bool, String> {
+    let mut words = spec.strip_prefix(name(spec)).unwrap_or_default().split_whitespace();
+    let (wanted, wanted_build) = (words.next().unwrap_or("*"), words.next().unwrap_or("*"));
+    if words.next().is_some() || wanted.contains(['|', '(', '[']) {
+        return Err("the dependency has alternatives".into());
+    }
+    let clauses: Vec<String> = wanted.split(',').filter(|clause| *clause != "*").map(clause).collect();
+    let specifiers = VersionSpecifiers::from_str(&clauses.join(",")).map_err(|_| "the dependency cannot be parsed")?;
+    Ok(specifiers.contains(&installed_version(version)?) && fits(wanted_build, build))
+}
+
+/// A clause in Python's syntax: `==9.10.*` for `9.10.*`, `9.10*` and `=9.10`.
+fn clause(clause: &str) -> String {
+    let any = |version: &str| format!("=={}.*", version.trim_end_matches('*').trim_end_matches('.'));
+    match clause.strip_prefix('=').filter(|rest| !rest.starts_with('=')) {
+        Some(version) => any(version),
+        None if clause.starts_with(['<', '>', '=', '!', '~']) => clause.trim_end_matches(".*").to_owned(),
+        None if clause.ends_with('*') => any(clause),
+        None => format!("=={clause}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn build_strings_of_each_channel_are_read() {
+        for (build, expected) in [
+            ("cuda126_mkl_py312_h1a2b3c4_300", (Some(true), Some((12, Some(6))), None)),
+            ("cuda129_py312h1a2b3c4_200", (Some(true), Some((12, Some(9))), None)),
+            ("cuda126py312h1a2b3c4_1", (Some(true), Some((12, Some(6))), None)),
+            ("cuda12_py312h1a2b3c4_1", (Some(true), Some((12, None)), None)),
+            ("py312h1a2b3c4_200_cuda", (Some(true), None, None)),
+            ("py3.11_cuda12.1_cudnn8.9.2_0", (Some(true), Some((12, Some(1))), Some(Version::new(8, 9, 2)))),
+            ("cpu_mkl_py312_h1a2b3c4_100", (Some(false), None, None)),
+            ("py3.11_cpu_0", (Some(false), None, None)),
+            ("py312h1a2b3c4_0", (None, None, None)),
+            ("", (None, None, None)),
+            ("cuda", (Some(true), None, None)),
+            ("cudnn_cudaß", (Some(true), None, None)),
+        ] {
+            let record = Record { build: build.into(), ..Record::default() };
+            assert_eq!((record.uses_cuda(), record.cuda(), record.cudnn()), expected, "{build}");
+        }
+    }
+
+    #[test]
+    fn specifications_are_compared_as_conda_does() {
+        for (spec, version, expected) in [
+            ("cudnn >=9.10.1.4,<10.0a0", "9.10.1.4", Some(true)),
+            ("cudnn >=9.10.1.4,<10.0a0", "9.8.0.87", Some(false)),
+            ("cudnn >=9.10.1.4,<10.0a0", "10.0.0.1", Some(false)),
+            ("cudnn", "9.8.0.87", Some(true)),
+            ("cudnn *", "9.8.0.87", Some(true)),
+            ("cudnn 8.9.*", "8.9.7.29", Some(true)),
+            ("cudnn 8.9*", "8.10.7.29", Some(false)),
+            ("cudnn =8.9", "8.9.7.29", Some(true)),
+            ("cudnn 8.9.7.29 h1_*", "8.9.7.29", Some(true)),
+            ("cudnn 8.9.7.29 h2_*", "8.9.7.29", Some(false)),
+            ("cudnn 8.9|9.0", "9.0", None),
+            ("cudnn >=x", "9.0", None),
+            ("cudnn >=9", "x", None),
+        ] {
+            assert_eq!(accepts(spec, version, "h1_0").ok(), expected, "{spec} {version}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Finds the packages of an environment by their directories of metadata (`.dist-info`, `.egg-info`). It reads only names, except for
+//! packages whose metadata somebody asks for.
+
+use cudnn_probe::facts::{self, PathFacts};
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::names::{self, normalized};
+use super::unreadable::{Remedy, Unreadable};
+use super::{editable, metadata};
+use crate::environment::Environment;
+
+/// The most entries of all import directories, and reports of what cannot be read.
+const MAX_ENTRIES: usize = 100_000;
+const MAX_UNREADABLE: usize = 64;
+
+/// An installed package.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Its normalized name (PEP 503): `nvidia-cudnn-cu12`.
+    pub name: String,
+    /// Its version, as written: `9.10.2.21`.
+    pub version: String,
+    /// The import directory that contains it: `.../site-packages`.
+    #[serde(with = "cudnn_probe::portable")]
+    pub import_dir: PathBuf,
+    /// Its metadata directory: `.../torch-2.9.1+cu128.dist-info`.
+    #[serde(with = "cudnn_probe::portable")]
+    pub info_dir: PathBuf,
+    /// It is a link to a source directory (`pip install --editable`).
+    pub is_editable: bool,
+    /// The source directories that contain its modules, where an editable installation states them.
+    #[serde(with = "cudnn_probe::portable")]
+    source_dirs: Vec<PathBuf>,
+}
+
+impl Distribution {
+    /// A package without metadata, whose files state its version: images are made smaller like this.
+    pub(crate) fn without_metadata(name: &str, version: &str, import_dir: &Path, module_dir: &Path) -> Option<Self> {
+        names::is_version(version).then(|| Distribution {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            import_dir: import_dir.to_owned(),
+            info_dir: module_dir.to_owned(),
+            is_editable: false,
+            source_dirs: Vec::new(),
+        })
+    }
+
+    /// The directory of one of its modules: `site-packages/torch`, or that of an editable installation.
+    pub(crate) fn module_dir(&self, module: &str) -> Option<PathBuf> {
+        // The finder of an editable installation comes before the import directory.
+        let dirs = self.source_dirs.iter().chain([&self.import_dir]);
+        dirs.map(|dir| dir.join(module)).find(|dir| dir.leads_to_dir())
+    }
+}
+
+/// What an environment's import directories contain.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) distributions: Vec<Distribution>,
+    pub(crate) unreadable: Vec<Unreadable>,
+    pub(crate) is_truncated: bool,
+    /// The entries of directories that were read.
+    entries: usize,
+}
+
+impl Found {
+    fn report(&mut self, path: impl Into<PathBuf>, reason: impl Into<String>, remedy: Option<Remedy>) {
+        self.add(Unreadable::new(path, reason, remedy));
+    }
+
+    pub(crate) fn add(&mut self, unreadable: Unreadable) {
+        if self.unreadable.len() < MAX_UNREADABLE {
+            self.unreadable.push(unreadable);
+        } else {
+            self.is_truncated = true;
+        }
+    }
+}
+
+/// Reads the names of all packages, and the metadata of those with a wanted name. A package that is in two import
+/// directories is the one in the first, as for Python.
+pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) -> Found {
+    let mut found = Found::default();
+    environment.unreadable.iter().for_each(|file| found.add(file.clone()));
+    let mut known = HashSet::new();
+    for dir in &environment.import_dirs {
+        for (name, mut records) in records_in(dir, &mut found) {
+            let is_wanted = is_wanted(&name);
+            // An interrupted update leaves a directory without metadata; or two, of which the newer one's files are there.
+            let has_metadata = |record: &Record| metadata::file(&record.info_dir).leads_to_file();
+            let parsed = |version: &str| pep440_rs::Version::from_str(version).ok();
+            records.sort_by_cached_key(|record| (has_metadata(record), record.version.as_deref().and_then(parsed)));
+            let versions: Vec<&str> =
+                records.iter().map(|record| record.version.as_deref().unwrap_or("an unknown one")).collect();
+            let reason = format!("has {} versions: {}", records.len(), versions.join(", "));
+            let has_others = records.len() > 1;
+            let Some(record) = records.pop() else { continue };
+            if is_wanted && has_others {
+                let again = Remedy::Reinstall(name.clone(), record.version.clone());
+                found.report(&record.info_dir, reason, Some(again));
+            }
+            if !known.contains(&name) {
+                if let Some(distribution) = distribution(&name, record, dir, is_wanted, &mut found) {
+                    known.insert(name);
+                    found.distributions.push(distribution);
+                }
+            } else if is_wanted {
+                let reason = "is not used: a directory that Python searches earlier has the package";
+                found.report(record.info_dir, reason, None);
+            }
+        }
+    }
+    found
+}
+
+/// A metadata directory and what its name states.
+#[derive(Debug)]
+struct Record {
+    info_dir: PathBuf,
+    version: Option<String>,
+}
+
+/// The metadata directories in an import directory, by the normalized names of their packages.
+fn records_in(dir: &Path, found: &mut Found) -> BTreeMap<String, Vec<Record>> {
+    let mut records: BTreeMap<String, Vec<Record>> = BTreeMap::new();
+    let entries = match facts::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) => {
+            found.report(dir, error.to_string(), None);
+            return records;
+        }
+    };
+    for entry in entries.flatten() {
+        found.entries += 1;
+        if found.entries > MAX_ENTRIES {
+            found.is_truncated = true;
+            break;
+        }
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let Some((kind, stem)) = names::kind(&name) else { continue };
+        let info_dir = entry.path();
+        // The entry states its type, but for a link: no further question to the system.
+        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_symlink() && info_dir.leads_to_dir());
+        match names::parse(stem, kind) {
+            _ if kind == names::Kind::Egg && !is_dir => {
+                found.report(info_dir, "is a zipped egg, which is not examined", None);
+            }
+            // Old installers of Debian write a file in place of an `.egg-info` directory.
+            _ if kind == names::Kind::DistInfo && !is_dir => found.report(info_dir, "is not a directory", None),
+            Some((package, version)) => {
+                let info_dir = if kind == names::Kind::Egg { info_dir.join("EGG-INFO") } else { info_dir };
+                records.entry(package).or_default().push(Record { info_dir, version });
+            }
+            None if stem.starts_with('~') => {
+                let reason = "is what pip leaves of a package when it is interrupted: remove it";
+                found.report(info_dir, reason, Some(Remedy::Remove));
+            }
+            None => found.report(info_dir, "is not named as a package's metadata is", None),
+        }
+    }
+    records
+}
+
+/// Completes what a directory's name states by the package's metadata, if that is wanted or necessary.
+fn distribution(name: &str, record: Record, dir: &Path, is_wanted: bool, found: &mut Found) -> Option<Distribution> {
+    let Record { info_dir, mut version } = record;
+    let is_source = version.is_none() && info_dir.extension().is_some_and(|extension| extension == "egg-info");
+    if is_wanted {
+        match metadata::read(&info_dir) {
+            Ok(metadata) if metadata.name.as_ref().is_some_and(|stated| normalized(stated) != name) => {
+                found.report(&info_dir, "has the metadata of a package with another name", None);
+            }
+            Ok(metadata) => match metadata.version {
+                Some(stated) if !names::is_version(&stated) => {
+                    found.report(&info_dir, "has metadata whose version is not one", None);
+                }
+                stated => version = stated.or(version),
+            },
+            Err(reason) => {
+                let again = Remedy::Reinstall(name.to_owned(), version.clone());
+                found.report(&info_dir, reason, Some(again));
+            }
+        }
+        if version.is_none() {
+            found.report(&info_dir, "states no version", None);
+            return None;
+        }
+    }
+    let source_dirs = if is_wanted { editable::source_dirs(dir, &info_dir) } else { None };
+    let import_dir = info_dir.parent().filter(|_| info_dir.ends_with("EGG-INFO")).unwrap_or(dir).to_owned();
+    let (is_editable, source_dirs) = (source_dirs.is_some() || is_source, source_dirs.unwrap_or_default());
+    // Nobody asks for the version of another package.
+    let version = version.unwrap_or_default();
+    Some(Distribution { name: name.to_owned(), version, import_dir, info_dir, is_editable, source_dirs })
+}

@@ -1,0 +1,267 @@
+//! Evaluates environment markers (PEP 508): `python_version < "3.13" and extra == "and-cuda"`.
+
+use std::str::FromStr;
+
+use cudnn_probe::Architecture;
+use pep440_rs::{Version, VersionSpecifier};
+
+use super::names::normalized;
+
+/// The Python of an environment that states none.
+const DEFAULT_PYTHON: (u32, u32) = (3, 12);
+/// The variable that names an extra.
+const EXTRA: &str = "extra";
+
+/// Linux on this processor, with one Python.
+pub(super) struct Platform {
+    python_version: String,
+    python_full_version: String,
+}
+
+impl Platform {
+    pub(super) fn new(python: Option<(u32, u32)>) -> Self {
+        let (major, minor) = python.unwrap_or(DEFAULT_PYTHON);
+        Platform { python_version: format!("{major}.{minor}"), python_full_version: format!("{major}.{minor}.0") }
+    }
+
+    /// The value of a variable, and whether it is a version.
+    fn value(&self, variable: &str) -> Option<(&str, bool)> {
+        let text = match variable {
+            "python_version" => return Some((&self.python_version, true)),
+            "implementation_version" | "python_full_version" => return Some((&self.python_full_version, true)),
+            "implementation_name" => "cpython",
+            "os_name" => "posix",
+            "platform_machine" if Architecture::HOST == Architecture::AARCH64 => "aarch64",
+            "platform_machine" => "x86_64",
+            "platform_python_implementation" => "CPython",
+            "platform_release" | "platform_version" => "",
+            "platform_system" => "Linux",
+            "sys_platform" => "linux",
+            _ => return None,
+        };
+        Some((text, false))
+    }
+}
+
+/// When a requirement applies.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    Always,
+    /// Only with this normalized extra.
+    With(String),
+    Never,
+}
+
+/// When the text after the semicolon of a requirement holds, for a package that is installed with these normalized extras.
+///
+/// # Errors
+/// The text is not a marker.
+pub(super) fn condition(text: &str, platform: &Platform, extras: &[String]) -> Result<Condition, &'static str> {
+    let (holds, named) = evaluate(text, platform, extras).ok_or("its marker cannot be parsed")?;
+    if holds != Some(false) {
+        return Ok(Condition::Always);
+    }
+    let with = |extra: &String| evaluate(text, platform, std::slice::from_ref(extra));
+    let extra = named.into_iter().find(|extra| with(extra).is_some_and(|(holds, _)| holds == Some(true)));
+    Ok(extra.map_or(Condition::Never, Condition::With))
+}
+
+/// Whether a marker holds, and the extras that it asks for. A comparison without a meaning, such as `os_name ~= "x"`, is
+/// `None`, and changes no `and` and no `or`.
+fn evaluate(text: &str, platform: &Platform, extras: &[String]) -> Option<(Option<bool>, Vec<String>)> {
+    let mut parser = Parser { rest: text, platform, extras, named: Vec::new() };
+    let holds = parser.any().filter(|_| parser.rest.trim_start().is_empty())?;
+    Some((holds, parser.named))
+}
+
+/// A recursive descent parser, which evaluates what it parses. Parentheses recurse.
+struct Parser<'a> {
+    rest: &'a str,
+    platform: &'a Platform,
+    extras: &'a [String],
+    named: Vec<String>,
+}
+
+/// One side of a comparison.
+enum Operand<'a> {
+    Variable(&'a str),
+    Text(&'a str),
+}
+
+/// Each function returns `None` if the text is no marker.
+impl<'a> Parser<'a> {
+    fn any(&mut self) -> Option<Option<bool>> {
+        let mut holds = self.all()?;
+        while self.take_word("or") {
+            holds = [holds, self.all()?].into_iter().flatten().reduce(|a, b| a || b);
+        }
+        Some(holds)
+    }
+
+    fn all(&mut self) -> Option<Option<bool>> {
+        let mut holds = self.term()?;
+        while self.take_word("and") {
+            holds = [holds, self.term()?].into_iter().flatten().reduce(|a, b| a && b);
+        }
+        Some(holds)
+    }
+
+    fn term(&mut self) -> Option<Option<bool>> {
+        if self.take("(") {
+            return self.any().filter(|_| self.take(")"));
+        }
+        let (left, operator, right) = (self.operand()?, self.operator()?, self.operand()?);
+        Some(match (left, right) {
+            (Operand::Variable(name), Operand::Text(text)) => self.compare(name, operator, text, false),
+            (Operand::Text(text), Operand::Variable(name)) => self.compare(name, operator, text, true),
+            _ => None,
+        })
+    }
+
+    /// Compares a variable with a text, which may be on the left.
+    fn compare(&mut self, variable: &str, operator: &str, text: &str, is_reversed: bool) -> Option<bool> {
+        if variable == EXTRA {
+            let extra = normalized(text);
+            let is_asked = self.extras.contains(&extra);
+            return match operator {
+                "==" => {
+                    self.named.push(extra);
+                    Some(is_asked)
+                }
+                "!=" => Some(!is_asked),
+                _ => None,
+            };
+        }
+        let (value, is_version) = self.platform.value(variable)?;
+        if is_version && !operator.ends_with("in") {
+            let operator = match operator {
+                "<" if is_reversed => ">",
+                "<=" if is_reversed => ">=",
+                ">" if is_reversed => "<",
+                ">=" if is_reversed => "<=",
+                other => other,
+            };
+            let specifier = VersionSpecifier::from_str(&format!("{operator}{text}")).ok()?;
+            return Some(specifier.contains(&Version::from_str(value).ok()?));
+        }
+        let (left, right) = if is_reversed { (text, value) } else { (value, text) };
+        match operator {
+            "==" => Some(left == right),
+            "!=" => Some(left != right),
+            "<" => Some(left < right),
+            "<=" => Some(left <= right),
+            ">" => Some(left > right),
+            ">=" => Some(left >= right),
+            "in" => Some(right.contains(left)),
+            "not in" => Some(!right.contains(left)),
+            _ => None,
+        }
+    }
+
+    fn operand(&mut self) -> Option<Operand<'a>> {
+        for quote in ["\"", "'"] {
+            if self.take(quote) {
+                let (text, rest) = self.rest.split_once(quote)?;
+                self.rest = rest;
+                return Some(Operand::Text(text));
+            }
+        }
+        let name = self.take_while(|c| !c.is_whitespace() && !">=<!~()".contains(c));
+        let is_variable = name == EXTRA || self.platform.value(name).is_some();
+        is_variable.then_some(Operand::Variable(name))
+    }
+
+    fn operator(&mut self) -> Option<&'a str> {
+        if self.take_word("in") {
+            return Some("in");
+        }
+        if self.take_word("not") {
+            return self.take_word("in").then_some("not in");
+        }
+        let found = self.take_while(|c| "=!<>~".contains(c));
+        ["==", "!=", "<=", ">=", "~=", "<", ">"].contains(&found).then_some(found)
+    }
+
+    /// Skips white space, then takes this text if it is next.
+    fn take(&mut self, text: &str) -> bool {
+        self.rest = self.rest.trim_start();
+        self.rest.strip_prefix(text).inspect(|rest| self.rest = rest).is_some()
+    }
+
+    /// Takes a word that ends there.
+    fn take_word(&mut self, word: &str) -> bool {
+        let before = self.rest;
+        let is_word = self.take(word) && !self.rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+        if !is_word {
+            self.rest = before;
+        }
+        is_word
+    }
+
+    /// Skips white space, then takes all characters of a kind.
+    fn take_while(&mut self, is_part: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest.trim_start();
+        let (taken, rest) = rest.split_at(rest.find(|c| !is_part(c)).unwrap_or(rest.len()));
+        self.rest = rest;
+        taken
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_strings_and_extras_are_compared() {
+        for (marker, expected) in [
+            ("python_version < '3.9'", Some(false)),
+            ("python_version<'3.13'", Some(true)),
+            ("python_version >= \"3.9\" and python_version < \"3.12\"", Some(false)),
+            ("'3.9' < python_version", Some(true)),
+            ("python_version == '3.*'", Some(true)),
+            ("python_version ~= '3.10'", Some(true)),
+            ("python_version in '3.11 3.12'", Some(true)),
+            ("python_version not in '3.11, 3.12'", Some(false)),
+            ("python_full_version > '3.11.9'", Some(true)),
+            ("sys_platform == 'linux' or sys_platform == 'win32' and os_name == 'nt'", Some(true)),
+            ("(sys_platform == 'linux' or sys_platform == 'win32') and os_name == 'nt'", Some(false)),
+            ("sys_platform in 'linux darwin'", Some(true)),
+            ("'nux' in sys_platform", Some(true)),
+            ("'win' not in sys_platform", Some(true)),
+            ("platform_python_implementation != 'CPython'", Some(false)),
+            ("extra == 'And_Cuda'", Some(true)),
+            ("'and-cuda' == extra", Some(true)),
+            ("extra != 'and.cuda'", Some(false)),
+            ("extra == 'x'", Some(false)),
+            ("'a' == 'a'", None),
+            ("os_name == sys_platform", None),
+            ("os_name ~= 'posix' and extra == 'x'", Some(false)),
+            ("python_version < 'x' or extra == 'x'", Some(false)),
+        ] {
+            let found = evaluate(marker, &Platform::new(None), &["and-cuda".into()]).unwrap();
+            assert_eq!(found.0, expected, "{marker}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_marker_is_an_error() {
+        for marker in [
+            "",
+            "nonsense == 'x'",
+            "os_name",
+            "os_name ==",
+            "os_name === 'x'",
+            "os_name == 'x",
+            "os_name not 'x'",
+            "os_name inside 'x'",
+            "(os_name == 'x'",
+            "os_name == 'x')",
+            "os_name == 'x' and",
+            "os_name == 'x' xor os_name == 'y'",
+            "\u{1b}[31m",
+        ] {
+            assert!(evaluate(marker, &Platform::new(None), &[]).is_none(), "{marker}");
+        }
+    }
+}

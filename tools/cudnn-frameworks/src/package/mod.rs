@@ -1,0 +1,12 @@
+//! Reads the packages of Python environments: names, metadata, requirements, records of files.
+
+pub(crate) mod conda;
+pub(crate) mod distribution;
+mod editable;
+mod marker;
+pub(crate) mod metadata;
+mod names;
+pub(crate) mod record;
+pub(crate) mod requirement;
+pub(crate) mod undecodable;
+pub(crate) mod unreadable;

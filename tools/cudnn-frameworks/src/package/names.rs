@@ -1,0 +1,90 @@
+//! Parses the names of metadata directories: `torch-2.9.1+cu128.dist-info`, `six-1.16.0-py3.11.egg-info`.
+
+/// The most bytes of a name or a version.
+const MAX_LEN: usize = 128;
+
+/// The kind of a metadata directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    DistInfo,
+    EggInfo,
+    /// A directory, or a zip file, with the package's files and its metadata.
+    Egg,
+}
+
+/// The kind by the end of a directory's name, and the rest of the name.
+pub(super) fn kind(name: &str) -> Option<(Kind, &str)> {
+    let kinds = [(".dist-info", Kind::DistInfo), (".egg-info", Kind::EggInfo), (".egg", Kind::Egg)];
+    kinds.into_iter().find_map(|(suffix, kind)| Some((kind, name.strip_suffix(suffix)?)))
+}
+
+/// The normalized name and the version, if the rest of the name has one.
+pub(super) fn parse(stem: &str, kind: Kind) -> Option<(String, Option<String>)> {
+    // Older installers leave `-` in names; a version begins with a digit.
+    let is_version = |(dash, _): &(usize, _)| {
+        stem.get(dash + 1..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let (name, version) = match stem.match_indices('-').find(is_version) {
+        Some((dash, _)) => (stem.get(..dash)?, stem.get(dash + 1..)),
+        None => (stem, None),
+    };
+    // The version of Python follows in an egg: `-py3.11-linux-x86_64`.
+    let version = version.and_then(|version| match kind {
+        Kind::DistInfo => Some(version),
+        Kind::EggInfo | Kind::Egg => version.split("-py").next(),
+    });
+    if !is_name(name) || version.is_some_and(|version| !self::is_version(version)) {
+        return None;
+    }
+    Some((normalized(name), version.map(str::to_owned)))
+}
+
+fn is_name(text: &str) -> bool {
+    is_version(text) && !text.contains(['+', '!'])
+}
+
+/// Whether this can be a version. What it means is for others to say.
+pub(super) fn is_version(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '!');
+    text.len() <= MAX_LEN && text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_plain)
+}
+
+/// The name of a package in the way of PEP 503: lower case, with one `-` for each run of `-`, `_` and `.`.
+pub(crate) fn normalized(name: &str) -> String {
+    let mut normalized = String::with_capacity(name.len());
+    for c in name.chars() {
+        if !matches!(c, '-' | '_' | '.') {
+            normalized.push(c.to_ascii_lowercase());
+        } else if !normalized.ends_with('-') {
+            normalized.push('-');
+        }
+    }
+    normalized
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_directory_states_the_name_and_version_of_a_package() {
+        for (dir, expected) in [
+            ("torch-2.9.1+cu128.dist-info", Some(("torch", Some("2.9.1+cu128")))),
+            ("nvidia_cudnn_cu12-9.10.2.21.dist-info", Some(("nvidia-cudnn-cu12", Some("9.10.2.21")))),
+            ("Ruamel.yaml-clib-0.2.8.dist-info", Some(("ruamel-yaml-clib", Some("0.2.8")))),
+            ("six-1.16.0-py3.11-linux-x86_64.egg-info", Some(("six", Some("1.16.0")))),
+            ("six-1.16.0-py3.11.egg", Some(("six", Some("1.16.0")))),
+            ("torch.egg-info", Some(("torch", None))),
+            ("torch", None),
+            ("~orch-2.9.1.dist-info", None),
+            (".dist-info", None),
+            ("-1.0.dist-info", None),
+            ("tor\u{202e}ch-1.0.dist-info", None),
+            ("torch-1.0\n.dist-info", None),
+        ] {
+            let found = kind(dir).and_then(|(kind, stem)| parse(stem, kind));
+            let expected = expected.map(|(name, version)| (name.to_owned(), version.map(str::to_owned)));
+            assert_eq!(found, expected, "{dir:?}");
+        }
+    }
+}
