@@ -15,7 +15,8 @@
 use std::path::Path;
 use std::time::Instant;
 
-use cudnn_probe::{Host, InstallationReport, Library as Library9, Variant};
+use cudnn_frameworks::installation::{InstallationReport, Variant};
+use cudnn_probe::{Host, Library as Library9};
 use libloading::os::unix::{Library, Symbol};
 
 type Version = cudnn_sys::signatures::cudnnGetVersion;

@@ -13,6 +13,7 @@
  * truncate:FILE, fill:FILE (until there is no space left), touch:FILE, exists:FILE (waits for it),
  *                  keep-open:FILE (under the next 20 numbers)
  * open:FILE        opens a library
+ * cd:DIR           changes the working directory
  * end:HOW          kill, segv, _exit or exit
  */
 #define _GNU_SOURCE
@@ -201,7 +202,9 @@ int main(int count, char **arguments) {
                 printf("child = %d\n", (int)child);
             }
         } else if (!strcmp(name, "hold") || !strcmp(name, "raw-hold")) hold(option, *name == 'r');
-        else if (!strcmp(name, "sleep")) usleep(number * 1000);
+        else if (!strcmp(name, "cd")) {
+            if (chdir(option)) return 2;
+        } else if (!strcmp(name, "sleep")) usleep(number * 1000);
         else if (!strcmp(name, "limit")) {
             struct rlimit limit = {number, number};
             setrlimit(RLIMIT_FSIZE, &limit);

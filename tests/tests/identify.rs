@@ -1,8 +1,10 @@
 //! The probe reads the files of real releases, and reports damaged ones.
 
+use cudnn_frameworks::installation::{ArmVariant, InstallationReport};
+use cudnn_probe::internal::missing_exports;
 use cudnn_probe::{
-    ArmVariant, Candidate, GpuCode, Host, InstallationReport, Library, Origin, Os, ProbeError, Requirements, Version,
-    check_dir, gpu_code, identify, identify_any, missing_exports, missing_symbols,
+    Candidate, GpuCode, Host, Library, Origin, Os, ProbeError, Requirements, Version, check_dir, gpu_code, identify,
+    identify_any, missing_symbols,
 };
 use support::{FakeLibrary, TempDir, binutils, lib_dir};
 
@@ -153,8 +155,7 @@ fn a_file_that_is_no_library_is_reported_as_what_it_is() {
     let error = identify(&file, Library::Graph).unwrap_err();
     std::fs::write(&file, "").unwrap();
     assert_eq!(format!("{error:#}"), "does not exist");
-    let error = identify(&file, Library::Graph).unwrap_err();
-    assert!(format!("{error:#}").starts_with("is empty\nhelp: Reinstall"), "{error:#}");
+    assert_eq!(identify(&file, Library::Graph).unwrap_err().to_string(), "is empty");
     // A library with only its full name is reported with the missing symlink.
     good(&dir);
     std::fs::rename(&file, dir.path().join("libcudnn_graph.so.9.19.0")).unwrap();
@@ -164,7 +165,6 @@ fn a_file_that_is_no_library_is_reported_as_what_it_is() {
         refusal.to_string().contains("contains \"libcudnn_graph.so.9.19.0\", but the symlink \"libcudnn_graph.so.9\""),
         "{refusal}"
     );
-    assert!(refusal.help().unwrap().contains("ln -s $f ${f%.*.*}"), "{refusal:?}");
 }
 
 /// Identifies every library of a release for another system or architecture.

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use cudnn_probe::{
-    Host, InstallationReport, Installer, Library, Os, Search, Variant, Version, deleted_packages,
-    deleted_system_packages, inventory, missing_symbols,
+use cudnn_frameworks::installation::{
+    InstallationReport, Installer, Variant, deleted_packages, deleted_system_packages, inventory,
 };
+use cudnn_probe::{Host, Library, Os, Search, Version, missing_symbols};
 use support::{FakeLibrary, TempDir, lib_dir};
 
 const VERSION: Version = Version::new(9, 19, 0);
@@ -523,7 +523,7 @@ fn the_record_of_a_full_cudnn_makes_the_libraries_of_a_jit_only_one_partial() {
         (
             "env/lib",
             "env/conda-meta/libcudnn-9.19.0.56-h1.json",
-            "\"lib/libcudnn_graph.so.9\", \"lib/libcudnn_ops.so.9\"",
+            r#"{"files": ["lib/libcudnn_graph.so.9", "lib/libcudnn_ops.so.9"]}"#,
         ),
         (
             "usr/lib",

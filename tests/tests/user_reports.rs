@@ -392,7 +392,7 @@ fn cuda_12_among_cuda_13() -> Option<Report> {
             "built for CUDA 12",
             "found for another CUDA major: ",
             "cuda/libcublasLt.so.13",
-            "pip install --no-deps --target /opt/cublas-cuda-12 nvidia-cublas-cu12",
+            "pip install --target /opt/cublas-cuda-12 --no-deps nvidia-cublas-cu12",
         ],
     );
     let loader = world.loader(&["load:cuda=13", "load:cuda=12"]);

@@ -8,6 +8,7 @@ mod bindings;
 mod dist;
 mod docs;
 mod error;
+mod frameworks;
 mod newest;
 mod pins;
 mod publish;
@@ -28,6 +29,9 @@ usage: cargo xtask COMMAND
   docs                 make a site with a search of the Markdown: docs/, and the READMEs; fail if a link or an anchor in it is
                        dead; print the first page
   fetch [ID...]        download pinned releases into the cache; without an ID, list them
+  frameworks           add what newer releases of frameworks were built for, by their metadata on the package index; print
+                       what a person must decide
+  frameworks --check   fail if `frameworks` would change the data
   newest               ask the package index for newer releases of cuDNN; pin and test those that it has
   publish --dry-run [--repository URL]
                        do what a publication on the package index does, up to the upload: package each crate under its name
@@ -55,6 +59,8 @@ fn main() -> ExitCode {
         }
         ["docs"] => docs::build().map(|page| println!("{}", page.display())),
         ["fetch", ids @ ..] => fetch(ids),
+        ["frameworks"] => frameworks::run(false),
+        ["frameworks", "--check"] => frameworks::run(true),
         ["newest"] => newest::run(),
         ["publish", "--dry-run"] => publish::dry_run(None),
         ["publish", "--dry-run", "--repository", url] => publish::dry_run(Some(url)),

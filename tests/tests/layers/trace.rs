@@ -174,17 +174,24 @@ fn each_process_has_its_file() {
     let Some(cudnn) = lib_dir(JIT) else { return };
     let test = "each_process_has_its_file, after a raw fork";
     let is_emulated = support::is_emulated(test, "an emulator does not clear pages in child processes");
-    for (pattern, fork) in [("trace.json", "fork"), ("trace-%i.json", "fork"), ("trace.json", "raw-fork")] {
+    // A program that has closed all descriptors has lost the lock on its file.
+    for (pattern, before, fork) in [
+        ("trace.json", "calls:1", "fork"),
+        ("trace.json", "close-all", "fork"),
+        ("trace-%i.json", "calls:1", "fork"),
+        ("trace.json", "calls:1", "raw-fork"),
+    ] {
         if is_emulated && fork == "raw-fork" {
             continue;
         }
         let dir = TempDir::new();
         let Some(child) = child(&cudnn) else { return };
         let child = child.env("CUDNN_TRACE", dir.path().join(pattern));
-        let output = child.run(&["calls:2", fork, "calls:3"]);
+        let output = child.run(&["calls:2", before, fork, "calls:3"]);
         assert_eq!(output.code, Some(0), "{output:#?}");
         let files = files(dir.path());
         assert_eq!(files.len(), 2, "{files:?}");
+        let all = if before == "close-all" { 5 } else { 6 };
         let processes: BTreeMap<u64, usize> = files
             .iter()
             .map(|file| {
@@ -196,8 +203,27 @@ fn each_process_has_its_file() {
             .collect();
         let child: u64 = output.returned("child").unwrap().parse().unwrap();
         assert_eq!(processes.get(&child), Some(&3), "{processes:?} {output:#?}");
-        assert!(processes.values().any(|calls| *calls == 5), "{processes:?}");
+        assert!(processes.values().any(|calls| *calls == all), "{processes:?}");
     }
+}
+
+/// A daemon leaves its working directory, and may have a name that contains the mark for the number of the process.
+#[test]
+fn relative_names_stay_in_the_directory_of_the_first_call() {
+    let fake = fake_set();
+    let (dir, other) = (TempDir::new(), TempDir::new());
+    let start = dir.path().join("a%i");
+    std::fs::create_dir(&start).unwrap();
+    let Some(child) = child(fake.path()) else { return };
+    let child =
+        child.env("CUDNN_TRACE", "trace.json").env("CUDNN_TRACE_LINES", "lines").env("CUDNN_TRACE_SUMMARY", "summary");
+    let (cd, leave) = (format!("cd:{}", start.display()), format!("cd:{}", other.path().display()));
+    let output = child.run(&[&cd, "calls:2", &leave, "fork", "calls:1"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
+    let names = |dir: &Path| std::fs::read_dir(dir).unwrap().count();
+    // The two traces, the lines and the summary.
+    assert_eq!((names(&start), names(other.path())), (4, 0), "{:?}", files(&start));
+    assert_eq!(named(&events(&start.join("trace.json")), "cudnnGetVersion").len(), 3);
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn options_are_checked_against_candidates_and_against_the_active_installation() 
     }
     for (options, fragment) in [
         ("load:min=9.28.0", "is cuDNN 9.27.0, but 9.28.0 or newer is required"),
-        ("load:cuda=13,min=9.27.1", "help: Install cuDNN 9.27.1 or newer."),
+        ("load:cuda=13,min=9.27.1", "is cuDNN 9.27.0, but 9.27.1 or newer is required"),
         ("load:cuda=11", "is built for CUDA 12, but CUDA 11 is required"),
     ] {
         let output = run(there(), &[options]);
@@ -96,7 +96,7 @@ fn a_library_of_another_release_fails_a_strict_load() {
          beside it: they lack 1 of the symbols that it needs, such as \"cudnn_of_another_release\"",
         dir.path()
     );
-    assert!(error.contains(&reason) && error.contains("help: Remove this cuDNN and install one release"), "{error}");
+    assert!(error.contains(&reason) && error.contains("help: Run `cudnn-doctor check`"), "{error}");
     let output = run(child(dir.path()), &["load:"]);
     assert!(output.returned("load").unwrap().starts_with("9.19.0"), "{output:#?}");
 }

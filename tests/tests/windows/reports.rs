@@ -165,7 +165,8 @@ fn check(rows: &[Row]) {
     for (make, calls, report, findings) in rows {
         let mut world = World::new();
         make(&mut world);
-        for (program, args, fragments) in [(driver(), *calls, *report), (doctor(), &["check"], *findings)] {
+        for (program, args, fragments) in [(driver(), *calls, *report), (doctor(), &["check", "--verbose"], *findings)]
+        {
             let output = world.run(&program, args);
             for fragment in fragments.iter().filter(|fragment| !output.contains(**fragment)) {
                 wrong.push_str(&format!("{fragment:?} is missing:\n{output}\n"));
@@ -183,7 +184,7 @@ fn a_file_that_is_missing_is_named() {
             ops_is_missing,
             &[OPS],
             &[r#"cuDNN VERSION in "ROOT\bin" does not include cudnn_ops64_9.dll"#, "[Some(0)]"],
-            &[r"error[C012]: cudnn_ops64_9.dll is missing in ROOT\bin"],
+            &[r"in ROOT\bin (below: <cudnn>)", "error[C012]: cudnn_ops64_9.dll is missing in <cudnn>"],
         ),
         (
             only_the_shim_is_there,
@@ -194,7 +195,7 @@ fn a_file_that_is_missing_is_named() {
         (
             cudnn_8,
             &[OPS],
-            &[r#""ROOT\bin" (PATH) contains cuDNN 8, but cuDNN 9 is required"#, "help: Install cuDNN 9"],
+            &[r#""ROOT\bin" (PATH) contains cuDNN 8, but cuDNN 9 is required"#, "help: Run `cudnn-doctor check`"],
             &["error[C010]", r"ROOT\bin contains cuDNN 8, but cuDNN 9 is required"],
         ),
     ]);

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use cudnn_os::files::is_executable;
+
 use crate::error::Result;
 
 /// The first second of 1980, the earliest time that a zip file can state.
@@ -82,20 +84,9 @@ fn collect(dir: &Path, prefix: &str, entries: &mut Vec<Entry>) -> Result<()> {
             collect(&path, &format!("{name}/"), entries)?;
         } else {
             let link = metadata.is_symlink().then(|| std::fs::read_link(&path)).transpose()?;
-            entries.push(Entry { is_executable: is_executable(&metadata), name, path, link });
+            let is_executable = link.is_some() || is_executable(&path);
+            entries.push(Entry { is_executable, name, path, link });
         }
     }
     Ok(())
-}
-
-#[cfg(unix)]
-fn is_executable(metadata: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    metadata.permissions().mode() & 0o100 != 0
-}
-
-/// Windows has no such right.
-#[cfg(not(unix))]
-fn is_executable(_: &std::fs::Metadata) -> bool {
-    false
 }

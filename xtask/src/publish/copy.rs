@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use cudnn_os::files;
+
 use super::output;
 use crate::error::Result;
 
@@ -23,7 +25,7 @@ pub(super) fn checkout(root: &Path, destination: &Path) -> Result<()> {
             std::fs::create_dir_all(parent).map_err(|error| failed("create", parent, error))?;
         }
         let copied = if metadata.is_symlink() {
-            std::fs::read_link(&from).and_then(|target| symlink(&target, &to))
+            std::fs::read_link(&from).and_then(|target| files::symlink(&target, &to))
         } else {
             std::fs::copy(&from, &to).map(drop)
         };
@@ -38,14 +40,4 @@ fn git() -> Command {
     // A hook that runs this program sets them.
     command.env_remove("GIT_DIR").env_remove("GIT_WORK_TREE").env_remove("GIT_INDEX_FILE");
     command
-}
-
-#[cfg(unix)]
-fn symlink(target: &Path, link: &Path) -> std::io::Result<()> {
-    std::os::unix::fs::symlink(target, link)
-}
-
-#[cfg(not(unix))]
-fn symlink(_target: &Path, _link: &Path) -> std::io::Result<()> {
-    Err(std::io::Error::other("the packages have symbolic links: publish from Linux"))
 }

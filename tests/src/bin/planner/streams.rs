@@ -1,5 +1,5 @@
-//! Plans on a GPU for its default stream, for the stream of a green context, which has a part of the multiprocessors, and
-//! for the default stream again.
+//! Plans on a GPU for its default stream, for the stream of a green context, which has some of the multiprocessors, and for
+//! the default stream again; then executes a plan whose handle has been destroyed with another handle.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
@@ -21,8 +21,8 @@ use libloading::Library;
 /// The multiprocessors of the green context, at least.
 const MULTIPROCESSORS: c_uint = 16;
 
-/// Plans and computes a convolution on each stream. Prints the multiprocessors that cuDNN describes, the
-/// plan, its workspace by both functions that state it, and the result.
+/// Plans and computes a convolution on each stream. Prints the number of multiprocessors that cuDNN reports, the plan, its
+/// workspace from both functions that return it, and the result.
 pub(crate) fn run() -> Result<(), Failure> {
     let gpu = Gpu::first()?;
     let handle = Handle::new()?;
@@ -42,7 +42,7 @@ pub(crate) fn run() -> Result<(), Failure> {
         println!("{name} stream: multiProcessorCount {count:?}, smCountOrigin {origin:?}");
         compute(&gpu, &handle, &planned(&handle)?, || driver.wait(stream))?;
     }
-    println!("a plan whose handle is gone, by another handle:");
+    println!("a plan whose handle was destroyed, with another handle:");
     let former = Handle::new()?;
     let plan = planned(&former)?;
     drop(former);
@@ -58,12 +58,11 @@ fn tensors() -> [Tensor; 3] {
     ]
 }
 
+/// Plans with the first engine that compiles at run time: the JSON of other plans has no code.
 fn planned(handle: &Handle) -> Result<Plan, Failure> {
     let [x, w, y] = tensors();
     let graph = graph(Some(handle), &[&Convolution::padded(1, 2).forward([&x, &w, &y], 1.0, 0.0)?])?;
     let target = Target::Handle(handle);
-    // The first that cuDNN compiles at run time: the JSON of others has no code.
-    let mut planned = None;
     for engine in supporting_engines(&graph, target)? {
         let Ok(configuration) = configuration(&engine, &[]) else { continue };
         let info = ConfigurationInfo::new(&configuration)?;
@@ -71,14 +70,13 @@ fn planned(handle: &Handle) -> Result<Plan, Failure> {
         if info.notes_text().contains("RUNTIME_COMPILATION")
             && let Ok(plan) = Plan::new(&configuration, target)
         {
-            planned = Some((plan, info.engine_text(), start.elapsed().as_micros()));
-            break;
+            let (engine, took) = (info.engine_text(), start.elapsed().as_micros());
+            let json = plan.descriptor.get(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, 0_u8)?;
+            println!("  {engine}, {took} us; JSON of {} bytes, {:x}", json.len(), digest(&json));
+            return Ok(plan);
         }
     }
-    let (plan, engine, took) = planned.ok_or("no engine compiles at run time")?;
-    let json = plan.descriptor.get(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, 0_u8)?;
-    println!("  {engine}, {took} us; JSON of {} bytes, {:x}", json.len(), digest(&json));
-    Ok(plan)
+    Err("no engine compiles at run time".into())
 }
 
 fn compute(gpu: &Gpu, handle: &Handle, plan: &Plan, wait: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {

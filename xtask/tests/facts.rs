@@ -1,0 +1,103 @@
+//! Code that diagnoses asks `cudnn_probe::facts` about the system and reads nothing itself: saved facts would lack the
+//! answer. Code that changes something (`fix`, `install`) must read the system, and is not listed here.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::{Path, PathBuf};
+
+/// The directories and files of code that diagnoses, below the root.
+const DIAGNOSING: [&str; 25] = [
+    "cudnn-probe/src/layers.rs",
+    "cudnn-probe/src/ld_so",
+    "cudnn-probe/src/library.rs",
+    "cudnn-probe/src/search",
+    "cudnn-probe/src/select.rs",
+    "cudnn-probe/src/dll_search",
+    "tools/cudnn-frameworks/src/environment",
+    "tools/cudnn-frameworks/src/framework",
+    "tools/cudnn-frameworks/src/installation",
+    "tools/cudnn-frameworks/src/opens",
+    "tools/cudnn-frameworks/src/package",
+    "tools/cudnn-frameworks/src/files.rs",
+    "tools/cudnn-frameworks/src/jetson.rs",
+    "tools/cudnn-frameworks/src/survey.rs",
+    "tools/cudnn-doctor/src/advice",
+    "tools/cudnn-doctor/src/check",
+    "tools/cudnn-doctor/src/context.rs",
+    "tools/cudnn-doctor/src/dependencies",
+    "tools/cudnn-doctor/src/framework_run/foreign.rs",
+    "tools/cudnn-doctor/src/framework_run/help.rs",
+    "tools/cudnn-doctor/src/packages",
+    "tools/cudnn-doctor/src/plan",
+    "tools/cudnn-doctor/src/platform.rs",
+    "tools/cudnn-doctor/src/python.rs",
+    "tools/cudnn-doctor/src/shell.rs",
+];
+
+/// The ways to read the system.
+const READS: [&str; 17] = [
+    "std::fs::read",
+    "std::fs::metadata",
+    "std::fs::symlink_metadata",
+    "std::fs::canonicalize",
+    "std::env::var",
+    "std::env::current_",
+    "std::path::absolute",
+    "cudnn_os::files::canonicalize",
+    "cudnn_os::files::is_executable",
+    "cudnn_os::rights::",
+    ".exists()",
+    ".try_exists()",
+    ".is_file()",
+    ".is_dir()",
+    ".is_symlink()",
+    ".metadata()",
+    ".symlink_metadata()",
+];
+
+/// Parts of lines that only look at an answer, or give one.
+const ANSWERS: [&str; 5] = ["kind.is_", "metadata.is_", "file_type()", "facts::ask(", "vars_os().map(|(name, _)| name"];
+
+#[test]
+fn code_that_diagnoses_asks_for_facts() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut files = Vec::new();
+    DIAGNOSING.iter().for_each(|place| collect(&root.join(place), &mut files));
+    assert!(files.len() > 100, "{}", files.len());
+    let mut reading = Vec::new();
+    for file in files {
+        let source = std::fs::read_to_string(&file).unwrap();
+        for (number, line) in without_tests(&source) {
+            let is_read =
+                READS.iter().any(|read| line.contains(read)) && !ANSWERS.iter().any(|answer| line.contains(answer));
+            if is_read && !line.trim_start().starts_with("//") {
+                reading.push(format!("{}:{number}: {}", file.strip_prefix(root).unwrap().display(), line.trim()));
+            }
+        }
+    }
+    assert!(reading.is_empty(), "ask cudnn_probe::facts instead:\n{}", reading.join("\n"));
+}
+
+fn collect(place: &Path, files: &mut Vec<PathBuf>) {
+    if place.is_file() {
+        return files.push(place.to_owned());
+    }
+    for path in std::fs::read_dir(place).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() || path.extension().is_some_and(|kind| kind == "rs") {
+            collect(&path, files);
+        }
+    }
+}
+
+/// The lines of a source outside of its modules of tests, with their numbers.
+fn without_tests(source: &str) -> Vec<(usize, &str)> {
+    let mut is_test = false;
+    let mut lines = Vec::new();
+    for (index, line) in source.lines().enumerate() {
+        is_test |= line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test");
+        if !is_test {
+            lines.push((index + 1, line));
+        }
+        is_test &= line != "}";
+    }
+    lines
+}
