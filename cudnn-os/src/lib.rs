@@ -5,7 +5,7 @@
 //! of cuDNN. No other crate of the project contains `cfg(target_os)`, `cfg(unix)` or `cfg(windows)`, except in tests
 //! and in the link attributes of `cudnn-sys`.
 //!
-//! Without features the crate uses only std: [`files`] and a part of [`environment`]. The feature `native` adds the modules
+//! Without features the crate uses only std: [`escape`], [`files`] and a part of [`environment`]. The feature `native` adds the modules
 //! for code that runs inside somebody else's program. The feature `processes` adds those for a program that starts and
 //! inspects other processes.
 
@@ -23,6 +23,7 @@ mod os;
 
 #[cfg(any(windows, test))]
 mod device_names;
+pub mod escape;
 pub mod files;
 
 #[cfg(all(feature = "native", not(windows)))]

@@ -85,14 +85,6 @@ pub mod rights {
     use std::io::Result;
     use std::path::Path;
 
-    /// Creates a directory. The user's directory for temporary files is for this user alone.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn create_private_dir(dir: &Path) -> Result<()> {
-        std::fs::create_dir(dir)
-    }
-
     /// Creates a directory and those above it.
     ///
     /// # Errors

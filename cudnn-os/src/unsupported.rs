@@ -42,12 +42,12 @@ pub mod fork {
 /// There are no signals.
 pub mod signals {
     /// Runs `start`.
-    pub fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
+    pub(crate) fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
         start()
     }
 
     /// Runs `work`.
-    pub fn with_all_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
+    pub(crate) fn with_all_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
         work()
     }
 }

@@ -1,6 +1,5 @@
 //! What the tools of this workspace need of the probe and no other program does. It changes without notice.
 
-pub use crate::escape::is_unprintable;
 pub use crate::image::{
     Links, damaged_symbol_table, dll_version, elf_interpreter, links, loaded_parts, main_gpu_code, missing_exports,
     missing_symbols_for, parts_without_gpu_code_any,

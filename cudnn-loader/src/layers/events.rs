@@ -10,7 +10,8 @@ use std::time::Duration;
 use cudnn_layer_api::abi;
 use cudnn_os::cancel::ThreadStateGuard;
 
-use super::{c_path, environment, link};
+use super::text::c_path;
+use super::{environment, link};
 use crate::events::Event;
 use crate::resolve::libraries;
 use crate::sub_library::SubLibrary;

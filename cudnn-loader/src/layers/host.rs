@@ -8,8 +8,9 @@ use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_probe::one_line;
 
 use super::chain::{self, address_from};
+use super::environment;
 use super::link::Link;
-use super::{c_path, environment};
+use super::text::c_path;
 use crate::events::{Event, LayerSeverity, as_question, emit};
 use crate::function::Function;
 use crate::resolve::installation::installation;

@@ -29,10 +29,11 @@ mod events;
 mod host;
 mod link;
 mod requests;
+mod text;
 
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::panic::catch_unwind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::function::Function;
 use crate::resolve::libraries;
@@ -94,14 +95,4 @@ pub(crate) fn wrap(function: Function, address: *mut ()) -> Target {
     });
     let wrapped = wrapped.ok().flatten();
     wrapped.map_or(unlayered(false), |address| Target { address, is_final: true })
-}
-
-/// A path as layers get it: its bytes, UTF-8 on Windows.
-fn c_path(path: &Path) -> CString {
-    c_string(path.as_os_str())
-}
-
-/// The text of a path or a variable, which has no NUL.
-fn c_string(text: &OsStr) -> CString {
-    CString::new(text.as_encoded_bytes()).unwrap_or_default()
 }

@@ -9,7 +9,7 @@ use cudnn_layer_api::abi::Begin;
 use cudnn_layer_api::{Layer, begin};
 use cudnn_probe::layers::{LAYER_PATH_VARIABLE, LAYERS_VARIABLE, RequestedLayer, requested_layers};
 
-use super::c_string;
+use super::text::c_string;
 use crate::dl;
 use crate::dl::objects::LoadedObjects;
 use crate::sync::primitives::lock;

@@ -7,14 +7,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
-/// Creates a directory that only this user can enter.
-///
-/// # Errors
-/// The system's.
-pub fn create_private_dir(dir: &Path) -> Result<()> {
-    DirBuilder::new().mode(0o700).create(dir)
-}
-
 /// Whether this process's user is root.
 #[must_use]
 pub fn is_root() -> bool {

@@ -8,13 +8,13 @@ const FAULTS: [c_int; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIG
 
 /// Runs `start` with signals blocked, so that the threads that it starts take none: signals are for the program's threads.
 /// Signals that a crash in the thread itself raises stay deliverable, so that the program's crash handler runs.
-pub fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
+pub(crate) fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
     let _mask = SignalMask::block_all_except(&FAULTS);
     start()
 }
 
 /// Runs `work` with all signals blocked, so that no handler of the program interrupts it.
-pub fn with_all_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn with_all_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
     let _mask = SignalMask::block_all_except(&[]);
     work()
 }

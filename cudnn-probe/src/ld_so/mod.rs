@@ -2,7 +2,7 @@
 //! read and nothing is loaded. It knows nothing of cuDNN.
 //!
 //! - [`SearchPath`]: the directories that ld.so searches, and [`SearchPath::resolve`] for one name.
-//! - [`expand_tokens`], [`run_path_dirs`]: `$ORIGIN` and the like in a run path.
+//! - [`run_path_dirs`]: `$ORIGIN` and the like in a run path.
 //! - [`Simulation`]: everything that ld.so would load for a program or a library.
 //! - [`KnownFiles`]: what several simulations share, so that each file is read once.
 //!
@@ -23,4 +23,4 @@ pub use paths::SearchPath;
 pub use paths::is_candidate;
 pub(crate) use paths::library_path;
 pub use simulate::{Lookup, Object, Resolution, Rule, Simulation, needed, run_path};
-pub use tokens::{expand_tokens, run_path_dirs};
+pub use tokens::run_path_dirs;

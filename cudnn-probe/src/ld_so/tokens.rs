@@ -21,20 +21,11 @@ const MAX_PATH_LEN: usize = 4096;
 /// The result is `None` for a relative directory, which would depend on the working directory. In secure-execution mode
 /// it is also `None` where `$ORIGIN` is used for anything outside of ld.so's default directories: a user could have put
 /// a link to a privileged program anywhere.
-///
-/// ```
-/// use cudnn_probe::{Host, Os, ld_so::expand_tokens};
-/// let dir = expand_tokens(&Host::current(), "$ORIGIN/../lib".as_ref(), "/opt/app/bin".as_ref());
-/// # if Os::HOST == Os::Linux {
-/// assert_eq!(dir, Some("/opt/app/bin/../lib".into()));
-/// # }
-/// ```
-#[must_use]
-pub fn expand_tokens(host: &Host, dir: &OsStr, origin: &Path) -> Option<PathBuf> {
+pub(super) fn expand_tokens(host: &Host, dir: &OsStr, origin: &Path) -> Option<PathBuf> {
     substitute(host, dir, origin, host.is_secure_execution()).filter(|dir| dir.is_absolute())
 }
 
-/// The directories of a run path, which colons separate, each expanded by [`expand_tokens`].
+/// The directories of a run path, which colons separate, with their tokens expanded.
 #[must_use]
 pub fn run_path_dirs(host: &Host, run_path: &OsStr, origin: &Path) -> Vec<PathBuf> {
     let bytes = bytes_of(run_path);

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use cudnn_layer_api::Host;
+use cudnn_os::escape::one_line;
 use cudnn_os::text_file::TextFile;
 
 /// Where text goes.
@@ -85,21 +86,6 @@ pub(crate) fn process_name(host: Host) -> String {
     format!("{program} (cuDNN {}.{}.{})", version / 10_000, version / 100 % 100, version % 100)
 }
 
-/// The text with an escape in place of each line break, control character and mark that changes the direction of
-/// writing: it cannot forge a line, or control a terminal.
-pub(crate) fn one_line(text: &str) -> String {
-    let is_unprintable = |c: char| c.is_control() || !c.is_ascii() && c.escape_debug().len() > 1;
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_unprintable(c) {
-            shown.extend(c.escape_debug());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
-}
-
 /// A duration with its unit, in three digits.
 pub(crate) struct Shown(pub(crate) Duration);
 
@@ -125,12 +111,6 @@ mod tests {
     fn names_get_the_number_of_the_process() {
         assert_eq!(expanded(Path::new("/a%i/b%i.json"), 7), Path::new("/a7/b%i.json"));
         assert_eq!(expanded(Path::new("a.json"), 7), Path::new("a.json"));
-    }
-
-    #[test]
-    fn texts_from_outside_stay_on_their_line() {
-        let name = "it's \u{1b}[31m\n\u{202e}caf\u{e9}";
-        assert_eq!(one_line(name), "it's \\u{1b}[31m\\n\\u{202e}caf\u{e9}");
     }
 
     #[test]

@@ -4,18 +4,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-/// Can this character do more on a terminal than show itself, or not show itself at all? Controls (C0, DEL, C1), line and
-/// paragraph separators, all format characters (Unicode's category Cf: marks that change the direction of writing,
-/// zero-width characters, tags), and variation selectors and fillers.
-pub(crate) fn is_unsafe(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'
-            | '\u{8e2}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
-            | '\u{fff0}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
-}
+use cudnn_os::escape::{is_unsafe, one_line};
 
 /// Text that is safe within one line of output.
 pub(crate) trait Printable {
@@ -25,7 +14,7 @@ pub(crate) trait Printable {
 
 impl Printable for str {
     fn printable(&self) -> String {
-        replace(self, is_unsafe, |c| c.escape_default().to_string()).into_owned()
+        one_line(self)
     }
 }
 

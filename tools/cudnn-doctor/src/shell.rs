@@ -250,7 +250,7 @@ fn is_split(dir: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::escape::is_unsafe;
+    use cudnn_os::escape::is_unsafe;
 
     #[test]
     fn a_line_to_paste_has_no_character_that_a_terminal_would_interpret() {

@@ -4,12 +4,14 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_layer_api::Host;
+use cudnn_os::escape::one_line;
 use cudnn_os::text_file::TextFile;
 
 use super::call::FinishedCall;
 use super::chrome::Event;
 use super::parameters::pieces;
-use crate::report::{Destination, one_line, open};
+
+use crate::report::{Destination, open};
 use crate::wrappers::Value;
 
 /// The longest line: a pipe takes this much from several writers without mixing them.

@@ -2,9 +2,9 @@
 
 use std::ffi::OsStr;
 
+use cudnn_os::escape::is_unsafe;
 use cudnn_os::files::bytes_of;
 use cudnn_probe::Os;
-use cudnn_probe::internal::is_unprintable;
 
 /// Text or a path as one word of the shell in which commands are pasted on this system: a POSIX shell, or PowerShell on
 /// Windows. The word is on one line and harmless on a terminal.
@@ -22,7 +22,7 @@ pub(crate) fn quoted(text: impl AsRef<OsStr>) -> String {
 /// them, so the word for such a name means a directory.
 pub(crate) fn quoted_for_sh(text: impl AsRef<OsStr>) -> String {
     let text = text.as_ref();
-    let Some(text) = text.to_str().filter(|text| !text.chars().any(is_unprintable)) else {
+    let Some(text) = text.to_str().filter(|text| !text.chars().any(is_unsafe)) else {
         let bytes = bytes_of(text);
         let end: &[u8] = if bytes.ends_with(b"\n") { b"/" } else { b"" };
         let escaped = |(index, byte): (usize, &u8)| match byte {
@@ -63,7 +63,7 @@ pub(crate) fn powershell_literal(text: impl AsRef<OsStr>) -> String {
 /// Is this a character that PowerShell, or a terminal, does not take for itself within quotes? The typographic quotes are
 /// quotes to PowerShell.
 fn is_special(c: char) -> bool {
-    is_unprintable(c) || matches!(c, '\u{2018}'..='\u{201e}')
+    is_unsafe(c) || matches!(c, '\u{2018}'..='\u{201e}')
 }
 
 fn powershell_string(text: &str, is_special: impl Fn(char) -> bool) -> String {
@@ -129,7 +129,7 @@ mod tests {
         }
         assert_eq!(powershell_literal(r"C:\größe;"), r#""C:\gr$([char]0xf6)$([char]0xdf)e;""#);
         assert_eq!(powershell_literal("C:\\x\\"), r#""C:\x\""#);
-        for unsafe_one in ('\0'..=char::MAX).filter(|c| is_unprintable(*c)) {
+        for unsafe_one in ('\0'..=char::MAX).filter(|c| is_unsafe(*c)) {
             assert!(quoted_for_powershell(format!("a{unsafe_one}b")).is_ascii(), "{unsafe_one:?}");
         }
     }
