@@ -11,6 +11,7 @@ mod error;
 mod frameworks;
 mod newest;
 mod pins;
+mod prose;
 mod publish;
 mod release;
 mod wheels;
@@ -33,6 +34,7 @@ usage: cargo xtask COMMAND
                        what a person must decide
   frameworks --check   fail if `frameworks` would change the data
   newest               ask the package index for newer releases of cuDNN; pin and test those that it has
+  prose                count hard constructions in comments, messages and Markdown; fail above the limit
   publish --dry-run [--repository URL]
                        do what a publication on the package index does, up to the upload: package each crate under its name
                        there, check it, build it; print what a person must decide
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         ["frameworks"] => frameworks::run(false),
         ["frameworks", "--check"] => frameworks::run(true),
         ["newest"] => newest::run(),
+        ["prose"] => prose::check(),
         ["publish", "--dry-run"] => publish::dry_run(None),
         ["publish", "--dry-run", "--repository", url] => publish::dry_run(Some(url)),
         ["release", "--dry-run", version] | ["release", version, "--dry-run"] => release::run(version, true),
