@@ -1,6 +1,6 @@
-//! Gives the drop-in NVIDIA's name, and on Linux its symbol versions. These need LLVM's linker, which takes a second version
-//! script beside Rust's; GNU ld does not. Rust ships it, and uses it by default on x86-64 Linux since 1.90; elsewhere
-//! this script names it.
+//! Sets the drop-in's file name and, on Linux, its symbol versions. Symbol versions require LLVM's linker, because GNU
+//! ld does not accept a second version script in addition to Rust's. Rust ships LLVM's linker and has used it by
+//! default on x86-64 Linux since 1.90; on other architectures this script selects it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,21 +19,22 @@ fn for_linux() {
     let versions = Path::new(&root).join("src/versions.map");
     if std::env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|architecture| architecture != "x86_64") {
         println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
-        if let Some(dir) = rusts_lld() {
+        if let Some(dir) = rust_lld_dir() {
             println!("cargo::rustc-cdylib-link-arg=-B{}", dir.display());
         }
     }
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcudnn.so.9");
     println!("cargo::rustc-cdylib-link-arg=-Wl,--icf=all,--hash-style=gnu,--build-id=none");
-    // The exports refer to the loader's slots by the symbol of their section's start, which must keep the section.
+    // Keep the slot section: the exports refer to it only through the symbol that marks the start of the section.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nostart-stop-gc");
-    // Threads, exit handlers and fork handlers of the drop-in may outlive a dlclose.
+    // The drop-in's threads, exit handlers and fork handlers may still run after `dlclose`.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={}", versions.display());
 }
 
-/// The name that the library states, and libraries of the compiler within it. Microsoft's linker takes one file of
-/// definitions, which is Rust's: the library then states the name that cargo gives it, which nothing reads.
+/// With MinGW, sets the library's internal name and links the compiler's libraries statically. Microsoft's linker
+/// accepts only one definition file, and Rust already passes one. There the internal name is cargo's, which is harmless
+/// because it is never read.
 fn for_windows() {
     if std::env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|environment| environment == "gnu") {
         let definitions = Path::new(&std::env::var_os("OUT_DIR").unwrap_or_default()).join("name.def");
@@ -46,8 +47,8 @@ fn for_windows() {
     }
 }
 
-/// The directory of the linker that Rust ships for this machine, under the name that the C compiler looks for.
-fn rusts_lld() -> Option<PathBuf> {
+/// Returns the directory that contains Rust's own LLD, under the name that the C compiler looks for.
+fn rust_lld_dir() -> Option<PathBuf> {
     let output = Command::new(std::env::var_os("RUSTC")?).args(["--print", "sysroot"]).output().ok()?;
     let sysroot = String::from_utf8(output.stdout).ok()?;
     let dir = Path::new(sysroot.trim()).join("lib/rustlib").join(std::env::var("HOST").ok()?).join("bin/gcc-ld");

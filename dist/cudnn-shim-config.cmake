@@ -1,4 +1,4 @@
-# find_package(cudnn-shim) defines the imported target cudnn-shim::cudnn. cuDNN's headers are not included.
+# find_package(cudnn-shim) defines the imported target cudnn-shim::cudnn. It does not include cuDNN's headers.
 get_filename_component(_cudnn_shim_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 
 if(NOT TARGET cudnn-shim::cudnn)

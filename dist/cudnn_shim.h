@@ -1,8 +1,9 @@
-/* Functions that the drop-in libcudnn.so.9 or cudnn64_9.dll has in addition to cuDNN's: a report, the last load error,
+/* Additional functions of the drop-in libcudnn.so.9 or cudnn64_9.dll: a report, the last load error, and
  * preloading.
  *
- * NVIDIA's does not have them. A program that must also run with NVIDIA's looks them up with dlsym(RTLD_DEFAULT, ...) or
- * GetProcAddress and omits the calls if that returns NULL. All of them are thread-safe.
+ * NVIDIA's library does not export these functions. If your program must also run with NVIDIA's library, look them
+ * up with dlsym(RTLD_DEFAULT, ...) or GetProcAddress, and skip the calls if the result is NULL. All functions are
+ * thread-safe.
  */
 #ifndef CUDNN_SHIM_H
 #define CUDNN_SHIM_H
@@ -13,59 +14,64 @@
 extern "C" {
 #endif
 
-/* Flags of cudnnShimPreload. The sub-libraries to load: */
+/* Flags for cudnnShimPreload. The sub-libraries to load: */
 #define CUDNN_SHIM_GRAPH 1u
 #define CUDNN_SHIM_OPS 2u
 #define CUDNN_SHIM_CNN 4u
 #define CUDNN_SHIM_ADV 8u
 #define CUDNN_SHIM_EXT 16u
 #define CUDNN_SHIM_LIBRARIES 31u
-/* Create the CUDA contexts of the devices. */
+/* Creates the CUDA contexts of the devices. */
 #define CUDNN_SHIM_CONTEXTS 32u
-/* Register cuDNN's engines, which takes most of the time of the first plan or workspace query. */
+/* Registers cuDNN's engines, which takes most of the time of the first plan or workspace query. */
 #define CUDNN_SHIM_ENGINES 64u
 #define CUDNN_SHIM_ALL 127u
-/* Make the kernel read the files ahead. Without sub-libraries and engines, alone or with CUDNN_SHIM_CONTEXTS, nothing of
- * cuDNN is loaded. */
+/* Makes the kernel read the files ahead. Without sub-libraries and engines, this flag does not load cuDNN, even in
+ * combination with CUDNN_SHIM_CONTEXTS. */
 #define CUDNN_SHIM_FILES 128u
 
-/* Returns the drop-in's version, "0.1.0": a static string. */
+/* Returns the drop-in's version as a static string, for example "0.1.0". */
 const char *cudnnShimGetVersion(void);
 
-/* Describes the selected installation, each loaded sub-library, and NVIDIA's libcudnn.so.9 if the process has loaded it
- * too. One line each. Loads nothing.
+/* Describes the selected installation, the loaded sub-libraries, and NVIDIA's libcudnn.so.9 if it is loaded too,
+ * in one line each. Does not load any library.
  *
- * Like snprintf: writes at most `size` bytes including the terminating NUL, and nothing if `buffer` is NULL or `size` is 0.
- * Returns the length of the full text without the NUL; if that is `size` or more, the text was truncated. */
+ * Like snprintf, this function writes at most `size` bytes including the terminating NUL, and does not write at
+ * all if `buffer` is NULL or `size` is 0. It returns the length of the full text without the NUL. If the length is
+ * `size` or more, the text was truncated. */
 size_t cudnnShimGetReport(char *buffer, size_t size);
 
-/* Describes the calling thread's last load error in full: the reason, what to do, the error message of the dynamic loader,
- * and every directory that was searched. Empty if no load has failed. Reading does not clear it, unlike
- * cudnnGetLastErrorString. `buffer`, `size` and the return value are as for cudnnShimGetReport. */
+/* Describes the calling thread's last load error in full: the reason, the fix, the error message of the dynamic
+ * loader, and every directory that was searched. The text is empty if no load has failed. Unlike
+ * cudnnGetLastErrorString, this function does not clear the error. `buffer`, `size` and the return value are as
+ * for cudnnShimGetReport. */
 size_t cudnnShimGetLastLoadError(char *buffer, size_t size);
 
-/* Loads libraries, creates contexts and registers engines ahead of the first use, in parallel where cuDNN allows it, and
- * waits until that is done. CUDNN_SHIM_CONTEXTS applies to the listed devices, or to the current device if `device_count`
- * is 0. Steps that the installation does not support are skipped.
+/* Loads libraries, creates contexts and registers engines ahead of the first use, in parallel where cuDNN allows
+ * it, and waits until all steps have finished. CUDNN_SHIM_CONTEXTS applies to the listed devices, or to the
+ * current device if `device_count` is 0. Steps that the installation does not support are skipped.
  *
- * Returns 0, or the cudnnStatus_t of the first step that failed (1001 for a failure of the CUDA driver). The other steps
- * still run, and a failed step can be retried. cudnnShimGetPreloadReport has each step's duration and error.
+ * Returns 0, or the cudnnStatus_t of the first step that failed (1001 for an error of the CUDA driver). The other
+ * steps still run, and a failed step can be retried. Call cudnnShimGetPreloadReport for the duration and error of
+ * each step.
  *
- * A callback set with cudnnSetCallback must not throw C++ exceptions during a preload: it may run on internal threads. */
+ * During a preload, a callback set with cudnnSetCallback must not throw C++ exceptions, because it may run in
+ * internal threads. */
 int cudnnShimPreload(unsigned int flags, const int *devices, int device_count);
 
-/* Starts cudnnShimPreload in a background thread. Returns 0 once it is started. An exit or a fork waits for the step that is
- * under way, for at most ten seconds. An exit by another thread than the first and the calling one can crash in the middle
- * of a step. On Windows an exit waits for nothing: Windows has ended the other threads then. */
+/* Starts cudnnShimPreload in a background thread and returns 0. An exit or a fork waits at most ten seconds for
+ * the current step. An exit by a thread other than the first and the calling thread can crash during a step. On
+ * Windows, an exit does not wait, because Windows ends all other threads first. */
 int cudnnShimPreloadStart(unsigned int flags, const int *devices, int device_count);
 
-/* Waits for the preloads that were started and returns the status of the preload that ended last, 0 if there was none.
- * A child of fork does not wait for the preloads of its parent. Does the work in this thread if the others make no
- * progress, as when this thread is in a library's constructor. */
+/* Waits for the preloads that were started and returns the status of the preload that finished last, or 0 if no
+ * preload has run. A forked child does not wait for its parent's preloads. If the background threads make no
+ * progress, for example because the calling thread is in a library's constructor, this function does the work in
+ * the calling thread. */
 int cudnnShimPreloadWait(void);
 
-/* Describes the last finished preload, one line a step: start time, duration, result. `buffer`, `size` and the return value
- * are as for cudnnShimGetReport. */
+/* Describes the last finished preload with one line per step: start time, duration and result. `buffer`, `size`
+ * and the return value are as for cudnnShimGetReport. */
 size_t cudnnShimGetPreloadReport(char *buffer, size_t size);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* libcudnn_ext: the module `ext`. Older releases lack one or both headers. */
+/* libcudnn_ext: the module `ext`. Older releases do not include one or both headers. */
 #if __has_include(<cudnn_subquadratic_ops.h>)
 #include <cudnn_subquadratic_ops.h>
 #endif

@@ -1,14 +1,14 @@
-//! The drop-in, `libcudnn.so.9` or `cudnn64_9.dll`: cuDNN's functions for programs in any language, with `cudnn-loader`
-//! behind them.
+//! The drop-in library, `libcudnn.so.9` or `cudnn64_9.dll`, which exports cuDNN's functions and resolves them through
+//! `cudnn-loader`.
 //!
-//! Each export is a load and a jump: to the loader's resolver on the first call, to cuDNN's function afterwards. On Linux
-//! each has the symbol version of NVIDIA's (`cudnnCreate@@libcudnn.so.9`), so a program that was linked to one runs with
-//! the other.
+//! An exported function is a load and a jump. The jump leads to the loader's resolver on the first call and to cuDNN's
+//! function afterwards. On Linux, the exports have the same symbol versions as NVIDIA's (`cudnnCreate@@libcudnn.so.9`),
+//! so programs linked to either library run with the other.
 //!
-//! This crate knows nothing of finding or loading cuDNN. docs/guide/drop-in.md explains how to put the drop-in in front
-//! of a program.
+//! All code that finds and loads cuDNN is in `cudnn-loader`. See docs/guide/drop-in.md for how to install the drop-in
+//! for a program.
 #![allow(non_snake_case, reason = "these are cuDNN's function names")]
-#![allow(deprecated, reason = "a drop-in has all of cuDNN's functions")]
+#![allow(deprecated, reason = "a drop-in exports all functions, including deprecated ones")]
 
 mod c_abi;
 pub mod preload;
@@ -28,7 +28,7 @@ macro_rules! exports {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As in C: see cuDNN's documentation. An exception that the caller's callback throws passes through.
+        /// As in C: see cuDNN's documentation. Exceptions thrown by the caller's callback pass through.
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {

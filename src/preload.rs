@@ -1,5 +1,5 @@
-//! Preloading: the functions for C (`dist/cudnn_shim.h`), and the environment variable for programs that cannot be
-//! changed.
+//! Provides preloading to C programs (`dist/cudnn_shim.h`) and, through an environment variable, to unmodified
+//! programs.
 
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::Mutex;
@@ -11,27 +11,27 @@ use cudnn_os::{at_load, versioned};
 
 use crate::c_abi::catch_panic;
 
-/// Starts a preload in a background thread when the drop-in is loaded: `files`, `libraries`, `contexts` (of the first
-/// device), `engines`, separated by commas. Only `files` is safe in every program. Has no effect in a program that does
-/// not link to cuDNN and has the drop-in from LD_PRELOAD only.
+/// Starts a preload in a background thread when the drop-in is loaded. The value is a comma-separated list of `files`,
+/// `libraries`, `contexts` (of the first device) and `engines`. Only `files` is safe in every program. The variable is
+/// ignored if the drop-in comes from LD_PRELOAD and the program is not linked to cuDNN.
 pub const VARIABLE: &str = "CUDNN_LOADER_PRELOAD";
 
 const LIBRARIES: c_uint = 31;
 const CONTEXTS: c_uint = 32;
 const ENGINES: c_uint = 64;
-/// Read the files ahead. If no library and no engines are asked for, nothing is loaded.
+/// Makes the kernel read the files ahead. Without libraries or engines, cuDNN is not loaded.
 const FILES: c_uint = 128;
 /// `CUDNN_STATUS_INTERNAL_ERROR`.
 const INTERNAL_ERROR: c_int = 4000;
 
-/// More than a program waits for; others run without a report.
+/// More preloads than a program would wait for. Additional ones run without a report.
 const MAX_RUNNING: usize = 64;
-/// The preloads that run in the background.
+/// Preloads that are running in the background.
 static RUNNING: Mutex<Vec<PreloadHandle>> = Mutex::new(Vec::new());
-/// Status and report of the last preload that finished.
+/// Status and report of the preload that finished last.
 static LAST: Mutex<(c_int, String)> = Mutex::new((0, String::new()));
 
-/// Preloads, and waits for the end.
+/// Preloads and waits until the preload has finished.
 ///
 /// # Safety
 /// `devices` points to `device_count` numbers, or `device_count` is 0.
@@ -59,11 +59,11 @@ pub unsafe extern "C" fn cudnnShimPreloadStart(flags: c_uint, devices: *const c_
 }
 versioned!(cudnnShimPreloadStart @@ "libcudnn_shim_1");
 
-/// Waits for the preload that was started last.
+/// Waits for the preloads that were started.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimPreloadWait() -> c_int {
     catch_panic(|| {
-        // A preload does not wait for one that has called it, nor keep the program from waiting for that.
+        // A preload must not wait for the preload that called it. It must also leave the list intact for the program.
         if !is_nested() {
             let running = lock(&RUNNING).map(|mut running| std::mem::take(&mut *running))?;
             for preload in running {
@@ -77,7 +77,7 @@ pub extern "C" fn cudnnShimPreloadWait() -> c_int {
 }
 versioned!(cudnnShimPreloadWait @@ "libcudnn_shim_1");
 
-/// Returns the steps of the last preload.
+/// Writes the steps of the last finished preload to `buffer`.
 ///
 /// # Safety
 /// `buffer` is null or has room for `size` bytes.
@@ -93,7 +93,7 @@ versioned!(cudnnShimGetPreloadReport @@ "libcudnn_shim_1");
 /// See [`cudnnShimPreload`].
 unsafe fn preload(flags: c_uint, devices: *const c_int, device_count: c_int) -> Preload {
     let numbers = match usize::try_from(device_count) {
-        // SAFETY: the caller promises this many numbers.
+        // SAFETY: the caller guarantees that `devices` points to `count` numbers.
         Ok(count) if count > 0 && !devices.is_null() => unsafe { std::slice::from_raw_parts(devices, count) }.to_vec(),
         _ => Vec::new(),
     };
@@ -117,7 +117,7 @@ unsafe fn preload(flags: c_uint, devices: *const c_int, device_count: c_int) -> 
     if loads_nothing { preload.loading_nothing() } else { preload }
 }
 
-/// Stores the report, and returns the status.
+/// Stores the report and returns the status.
 fn finish(result: Result<Report, PreloadError>) -> c_int {
     let (status, text) = match result {
         Ok(report) => (0, report.to_string()),
@@ -133,7 +133,7 @@ fn finish(result: Result<Report, PreloadError>) -> c_int {
 /// Starts a preload in a background thread.
 fn start(preload: Preload) {
     let started = preload.start();
-    // Not waiting for one only costs its report.
+    // A preload that is not in the list only loses its report.
     if let Some(mut running) = lock(&RUNNING)
         && running.len() < MAX_RUNNING
     {
@@ -152,12 +152,13 @@ extern "C" fn preload_from_env() {
         let flags = value.split(',').fold(0, |flags, word| {
             flags
                 | match word.trim() {
-                    // There is no word for everything: what is safe depends on how the program exits and forks.
+                    // There is no shorthand for all steps, because their safety depends on how the program exits and
+                    // forks.
                     "files" => FILES,
                     "libraries" => LIBRARIES,
                     "contexts" => CONTEXTS,
                     "engines" => ENGINES | 1,
-                    // An unknown word has no effect.
+                    // Unknown words are ignored.
                     _ => 0,
                 }
         });

@@ -1,6 +1,7 @@
-//! The four functions that NVIDIA's shim exports and no public header declares. Their signatures are unknown, so each
-//! export is a tail jump, and the first call saves every register that can contain an argument while it resolves the
-//! symbol.
+//! Exports the four functions that NVIDIA's shim exports without a public declaration.
+//!
+//! The exports are tail jumps, because the signatures are unknown. The first call resolves the symbol and preserves
+//! every register that can contain an argument.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -11,10 +12,10 @@ use cudnn_os::{tail_jump, versioned};
 
 macro_rules! private_exports {
     ($($library:ident $name:ident $symbol:literal;)*) => { $(
-        /// No public header declares this function; calls go to cuDNN unchanged.
+        /// An undeclared function of NVIDIA's shim; calls are forwarded to cuDNN unchanged.
         ///
         /// # Safety
-        /// Only cuDNN's libraries know the signature and what it requires.
+        /// The signature and the requirements are known only to cuDNN's libraries.
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name() {
@@ -47,7 +48,7 @@ private_exports! {
     Adv cudnnGetRNNDropoutLocationsInternal c"cudnnGetRNNDropoutLocationsInternal";
 }
 
-/// The function's address, or that of a function which returns the failure's status.
+/// Returns the function's address, or the address of a function that returns the failure status.
 fn resolve(library: SubLibrary, name: &CStr, slot: &AtomicPtr<c_void>) -> *const () {
     match cudnn_loader::__private::resolve_private_symbol(library, name) {
         Ok(address) => {

@@ -1,5 +1,5 @@
-//! The functions that only the drop-in has: its version, a report and the last load error. `dist/cudnn_shim.h`
-//! documents them for C.
+//! Provides the functions that only the drop-in exports: its version, a report and the last load error. See
+//! `dist/cudnn_shim.h` for their C documentation.
 
 use std::ffi::c_char;
 use std::fmt::Write;
@@ -10,19 +10,19 @@ use cudnn_os::versioned;
 
 use crate::c_abi::catch_panic;
 
-/// Comes before the version in the library's file, so that `cudnn-doctor` reads the version without loading the library.
-const MARK: &str = "cudnn-shim drop-in ";
+/// Precedes the version in the file, where `cudnn-doctor` reads it without loading the library.
+const VERSION_MARKER: &str = "cudnn-shim drop-in ";
 
 /// Returns the drop-in's version.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimGetVersion() -> *const c_char {
     const TEXT: &str = concat!("cudnn-shim drop-in ", env!("CARGO_PKG_VERSION"), "\0");
-    // The text has the mark's length at least, so this is the version and its end.
-    TEXT.split_at(MARK.len()).1.as_ptr().cast()
+    // The text after the marker is the NUL-terminated version.
+    TEXT.split_at(VERSION_MARKER.len()).1.as_ptr().cast()
 }
 versioned!(cudnnShimGetVersion @@ "libcudnn_shim_1");
 
-/// Describes which libraries are loaded, and from where.
+/// Writes a description of the loaded libraries and their locations to `buffer`.
 ///
 /// # Safety
 /// `buffer` is null or has room for `size` bytes.
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn cudnnShimGetReport(buffer: *mut c_char, size: usize) ->
 }
 versioned!(cudnnShimGetReport @@ "libcudnn_shim_1");
 
-/// Returns the calling thread's last load error.
+/// Writes the calling thread's last load error to `buffer`.
 ///
 /// # Safety
 /// `buffer` is null or has room for `size` bytes.

@@ -1,4 +1,4 @@
-//! `cudnn_layer.h` in Rust, field by field; the header documents them. A test compares the two.
+//! The structures and constants of `cudnn_layer.h` in Rust. The header documents them, and a test compares both.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -25,27 +25,27 @@ pub const FIRST_CALL: i32 = 4;
 #[repr(C)]
 #[derive(Debug)]
 pub struct Host {
-    /// The size of this structure, as the loader knows it.
+    /// The size of this structure in the loader.
     pub size: usize,
-    /// [`ABI`], as the loader knows it.
+    /// The loader's value of [`ABI`].
     pub abi: u32,
-    /// 92800 for cuDNN 9.28.0.
+    /// The cuDNN version, such as 92800 for 9.28.0.
     pub cudnn_version: u32,
     /// The directory of cuDNN's libraries.
     pub cudnn_dir: *const c_char,
-    /// The layer, as it was requested.
+    /// The name of the layer, as it was requested.
     pub name: *const c_char,
-    /// The loader's own.
+    /// Private data of the loader.
     pub loader: *mut c_void,
-    /// The function of this name behind this layer.
+    /// Returns the function with this name that comes next after this layer.
     pub next: unsafe extern "C" fn(*const Host, *const c_char) -> *mut c_void,
     /// Logs a line.
     pub message: unsafe extern "C" fn(*const Host, c_int, *const c_char),
-    /// How many calls have gone past the layers.
+    /// Returns the number of calls that bypassed the layers.
     pub missed_calls: unsafe extern "C" fn(*const Host) -> u64,
     /// The layers between this one and cuDNN, each followed by a newline.
     pub inside: *const c_char,
-    /// The environment when cuDNN's graph library was loaded, or null.
+    /// The environment at the time when cuDNN's graph library was loaded, or null.
     pub environment: *const c_char,
 }
 
@@ -53,7 +53,7 @@ pub struct Host {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Event {
-    /// The size of this structure, as the loader knows it.
+    /// The size of this structure in the loader.
     pub size: usize,
     /// What happened.
     pub kind: i32,
@@ -67,9 +67,9 @@ pub struct Event {
     pub path: *const c_char,
     /// The reason of a failure, or null.
     pub text: *const c_char,
-    /// How long it took.
+    /// The duration of the operation.
     pub duration_ns: u64,
-    /// How long ago it ended.
+    /// The time since the operation ended.
     pub age_ns: u64,
 }
 
@@ -77,11 +77,11 @@ pub struct Event {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Layer {
-    /// The bytes of this structure that the other side knows.
+    /// The number of bytes of this structure that the other side knows.
     pub size: usize,
-    /// Passed to the functions.
+    /// Passed to the functions below.
     pub data: *mut c_void,
-    /// Returns the function to call in place of the one that it is given.
+    /// Returns the function to call instead of the passed function.
     pub wrap: Option<unsafe extern "C" fn(*mut c_void, *const c_char, *mut c_void) -> *mut c_void>,
     /// Receives events.
     pub event: Option<unsafe extern "C" fn(*mut c_void, *const Event)>,

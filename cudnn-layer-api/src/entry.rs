@@ -1,4 +1,4 @@
-//! The C functions of a layer that is written in Rust: they call its [`Layer`] and contain its panics.
+//! The C entry points of a layer written in Rust, which call the [`Layer`] and catch panics.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,14 +6,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::abi;
 use crate::layer::{Event, Host, Layer};
 
-/// [`abi::Begin`] for a layer in Rust. Contains its panics: a layer that panics while it begins stays off.
+/// Implements [`abi::Begin`] for a layer in Rust. If the layer panics, it stays off.
 ///
 /// # Safety
-/// `host` is valid until the process ends, and `layer` for this call.
+/// `host` must be valid until the process exits, and `layer` for the duration of the call.
 pub unsafe extern "C" fn begin<L: Layer>(host: *const abi::Host, layer: *mut abi::Layer) -> c_int {
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     let (Some(host), Some(layer)) = (unsafe { host.as_ref() }, unsafe { layer.as_mut() }) else { return 1 };
-    // A loader of an older interface lacks what this one relies on.
+    // Loaders with an older interface lack fields that this crate uses.
     if host.abi < abi::ABI || host.size < size_of::<abi::Host>() || layer.size < size_of::<abi::Layer>() {
         return 1;
     }
@@ -30,20 +30,20 @@ pub unsafe extern "C" fn begin<L: Layer>(host: *const abi::Host, layer: *mut abi
             1
         }
         Err(payload) => {
-            // The destructor of a panic's payload may panic too.
+            // Leak the payload, because dropping it could panic again.
             std::mem::forget(payload);
-            host.error("it panicked while it began");
+            host.error("the layer panicked while it started");
             1
         }
     }
 }
 
 /// # Safety
-/// `data` is from [`begin`] of the same `L`, `function` a C string, `next` its address.
+/// `data` comes from [`begin`] with the same `L`, `function` is a C string, and `next` is the function's address.
 unsafe extern "C" fn wrap<L: Layer>(data: *mut c_void, function: *const c_char, next: *mut c_void) -> *mut c_void {
-    // SAFETY: the caller's obligation: a leaked box.
+    // SAFETY: guaranteed by the caller; `data` is a leaked box.
     let Some(layer) = (unsafe { data.cast::<L>().as_ref() }) else { return next };
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     let function = unsafe { CStr::from_ptr(function) };
     catch_unwind(AssertUnwindSafe(|| layer.wrap(function, next))).map_or_else(
         |payload| {
@@ -55,9 +55,9 @@ unsafe extern "C" fn wrap<L: Layer>(data: *mut c_void, function: *const c_char, 
 }
 
 /// # Safety
-/// `data` is from [`begin`] of the same `L`, `event` an event of a loader whose interface is this one or newer.
+/// `data` comes from [`begin`] with the same `L`, and `event` from a loader with this interface or a newer one.
 unsafe extern "C" fn event<L: Layer>(data: *mut c_void, event: *const abi::Event) {
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     let (Some(layer), Some(event)) = (unsafe { data.cast::<L>().as_ref() }, unsafe { event.as_ref() }) else { return };
     if let Some(event) = Event::new(event) {
         std::mem::forget(catch_unwind(AssertUnwindSafe(|| layer.event(&event))));

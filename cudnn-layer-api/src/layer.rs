@@ -1,39 +1,44 @@
-//! The interface as a trait. Everything here goes through [`abi`](crate::abi): a layer cannot tell whether it was added
-//! by the program or loaded from a file.
+//! The interface of layers as a trait.
+//!
+//! Everything here is based on [`abi`](crate::abi), so layers work in the same way whether the program adds them or the
+//! loader opens them from a file.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::time::Duration;
 
 use crate::abi;
 
-/// A layer between the program and cuDNN.
+/// A layer that runs between a program and cuDNN.
 ///
 /// # Safety
-/// `wrap` returns the address of a function with the signature of the one that it is given, which stays valid until the
-/// process ends, and which passes on what its caller promised. No C++ exception may leave `begin`, `wrap` or `event`:
-/// one that a callback of the program throws during a call of cuDNN from there ends the process.
+/// `wrap` must return the address of a function with the same signature as `next`. The function must stay valid until
+/// the process exits, and must pass on the guarantees of its caller.
+///
+/// C++ exceptions must not leave `begin`, `wrap` or `event`. If a callback of the program throws one during a cuDNN
+/// call from these functions, the process terminates.
 pub unsafe trait Layer: Send + Sync + Sized + 'static {
-    /// Turns the layer on, once, when cuDNN is loaded. Calls of cuDNN from here reach cuDNN without any layer.
+    /// Starts the layer. Called once when cuDNN is loaded. cuDNN calls from this function bypass all layers.
     ///
     /// # Errors
-    /// Why the layer stays off. The program goes on without it.
+    /// Returns the reason why the layer stays off. The program continues without it.
     fn begin(host: Host) -> Result<Self, String>;
 
-    /// Returns the function to call in place of `next`, or `next`. The loader asks once for each function, one function
-    /// at a time, when the program first calls it. Calls of cuDNN from here reach cuDNN without any layer.
+    /// Returns the function to call instead of `next`, or `next` itself. The loader calls this once per function,
+    /// before the program's first call of that function, and never concurrently. cuDNN calls from here bypass all
+    /// layers.
     fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void;
 
-    /// Receives what happens in the loader, in any thread, also in several at once.
+    /// Receives events of the loader. May be called in any thread, and concurrently.
     fn event(&self, event: &Event<'_>) {
         let _ = event;
     }
 }
 
-/// What the loader offers to a layer.
+/// The services that the loader provides to a layer.
 #[derive(Clone, Copy, Debug)]
 pub struct Host(&'static abi::Host);
 
-// SAFETY: the loader's functions may be called in any thread, and the texts never change.
+// SAFETY: the loader's functions may be called in any thread, and the strings are immutable.
 unsafe impl Send for Host {}
 // SAFETY: as above.
 unsafe impl Sync for Host {}
@@ -43,59 +48,61 @@ impl Host {
         Host(host)
     }
 
-    /// The version of cuDNN, as `cudnnGetVersion` numbers it: 92800.
+    /// Returns the version of cuDNN as reported by `cudnnGetVersion`, such as 92800.
     #[must_use]
     pub fn cudnn_version(&self) -> u32 {
         self.0.cudnn_version
     }
 
-    /// The directory of cuDNN's libraries.
+    /// Returns the directory of cuDNN's libraries.
     #[must_use]
     pub fn cudnn_dir(&self) -> &'static CStr {
-        // SAFETY: the loader's string, valid until the process ends.
+        // SAFETY: the loader's string is valid until the process exits.
         unsafe { CStr::from_ptr(self.0.cudnn_dir) }
     }
 
-    /// The layer, as it was requested.
+    /// Returns the name of the layer, as it was requested.
     #[must_use]
     pub fn name(&self) -> &'static CStr {
         // SAFETY: as above.
         unsafe { CStr::from_ptr(self.0.name) }
     }
 
-    /// The address of a function of cuDNN behind this layer, for the layer's own calls; `None` if this cuDNN does not
-    /// have it. May load the sub-library that does.
+    /// Returns the cuDNN function that comes next after this layer, for the layer's own calls. Returns `None` if the
+    /// function is missing in this version of cuDNN. This may load a sub-library.
     #[must_use]
     pub fn next(&self, function: &CStr) -> Option<*const c_void> {
-        // SAFETY: the loader's function, called as the header says.
+        // SAFETY: the loader's function, called as documented in the header.
         let address = unsafe { (self.0.next)(self.0, function.as_ptr()) };
         (!address.is_null()).then_some(address.cast_const())
     }
 
-    /// How many calls of the program have gone to cuDNN past the layers so far. It grows before such a call reaches cuDNN:
-    /// when another thread is busy with layers for a second. A layer that must see every call compares it before it relies
-    /// on what it has seen.
+    /// Returns the number of calls that have bypassed the layers so far, because another thread was busy with layers
+    /// for a second.
+    ///
+    /// The number is incremented before such a call reaches cuDNN. A layer that must see every call should compare it
+    /// before relying on recorded state.
     #[must_use]
     pub fn missed_calls(&self) -> u64 {
-        // SAFETY: the loader's function, called as the header says.
+        // SAFETY: the loader's function, called as documented in the header.
         unsafe { (self.0.missed_calls)(self.0) }
     }
 
-    /// The layers between this one and cuDNN, as they were requested, the outermost first, each followed by a newline. They
-    /// may change what cuDNN is asked for.
+    /// Returns the layers between this one and cuDNN by the requested names, outermost first, each followed by a
+    /// newline. They may change the calls that reach cuDNN.
     #[must_use]
     pub fn inside(&self) -> &'static CStr {
         // SAFETY: as in `name`.
         unsafe { CStr::from_ptr(self.0.inside) }
     }
 
-    /// The environment when cuDNN's graph library was loaded, which reads some variables then: names and values. `None` if
-    /// the library was loaded before the loader was used, or before it knew of a layer.
+    /// Returns the environment at the time when cuDNN's graph library was loaded and read some variables, as names and
+    /// values. Returns `None` if the library was loaded before the loader was used or had a layer.
     #[must_use]
     pub fn environment(&self) -> Option<impl Iterator<Item = (&'static [u8], &'static [u8])>> {
         let mut next = self.0.environment;
         let entries = std::iter::from_fn(move || {
-            // SAFETY: strings of the loader's with an empty one behind the last, valid until the process ends.
+            // SAFETY: the loader's strings end with an empty one and are valid until the process exits.
             let entry = unsafe { CStr::from_ptr(next) }.to_bytes();
             if entry.is_empty() {
                 return None;
@@ -120,25 +127,25 @@ impl Host {
         self.message(abi::WARNING, text);
     }
 
-    /// Logs an information.
+    /// Logs an informational message.
     pub fn info(&self, text: &str) {
         self.message(abi::INFO, text);
     }
 
     fn message(&self, severity: c_int, text: &str) {
         let text = CString::new(text.replace('\0', "?")).unwrap_or_default();
-        // SAFETY: the loader's function, called as the header says.
+        // SAFETY: the loader's function, called as documented in the header.
         unsafe { (self.0.message)(self.0, severity, text.as_ptr()) };
     }
 }
 
-/// What happened in the loader.
+/// An event in the loader.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Event<'a> {
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind<'a>,
-    /// How long ago it ended: more than nothing for what happened before the layer began.
+    /// The time since the event ended, which is larger than zero if it happened before the layer started.
     pub age: Duration,
 }
 
@@ -148,44 +155,44 @@ pub struct Event<'a> {
 pub enum EventKind<'a> {
     /// A sub-library was loaded.
     LibraryLoaded {
-        /// Its name: `libcudnn_ops.so.9`.
+        /// The name, such as `libcudnn_ops.so.9`.
         library: &'a CStr,
-        /// Its file.
+        /// The path of the file.
         path: &'a CStr,
-        /// The time to check, load and verify it, without its dependencies.
+        /// The time to check, load and verify the library, without dependencies.
         duration: Duration,
     },
     /// A sub-library could not be loaded.
     LibraryFailed {
-        /// Its name.
+        /// The name of the library.
         library: &'a CStr,
-        /// The `cudnnStatus_t` of calls that need it.
+        /// The `cudnnStatus_t` that calls to this library return.
         status: i32,
         /// The full report.
         report: &'a CStr,
     },
-    /// A call failed, because its function could not be resolved. No layer sees the call.
+    /// A call failed because the function could not be resolved. Layers do not see the call.
     CallFailed {
         /// The function.
         function: &'a CStr,
-        /// The `cudnnStatus_t` that the caller gets.
+        /// The `cudnnStatus_t` that the call returns.
         status: i32,
         /// The full report.
         report: &'a CStr,
     },
-    /// A function was resolved for its first call, which follows.
+    /// A function was resolved before the first call, which follows.
     FirstCall {
         /// The function.
         function: &'a CStr,
-        /// The time to resolve it, including the libraries that this loaded.
+        /// The time to resolve the function, including the time to load libraries.
         duration: Duration,
     },
 }
 
 impl<'a> Event<'a> {
-    /// `None` for a kind that is newer than this crate.
+    /// Returns `None` if the kind of event is newer than this crate.
     pub(crate) fn new(event: &'a abi::Event) -> Option<Self> {
-        // SAFETY: each pointer is null or a string of the loader's, valid as long as the event.
+        // SAFETY: the pointers are null or strings of the loader that live as long as the event.
         let text = |text: *const c_char| if text.is_null() { c"" } else { unsafe { CStr::from_ptr(text) } };
         let duration = Duration::from_nanos(event.duration_ns);
         let kind = match event.kind {

@@ -1,16 +1,17 @@
-//! The interface between cudnn-loader and layers, which stand between a program and cuDNN.
+//! The interface between `cudnn-loader` and layers, which run between a program and cuDNN.
 //!
-//! [`abi`] is `cudnn_layer.h` in Rust. [`Layer`] is the same as a trait: implement it, and either export it from a shared
-//! library with [`export_layer!`], or add it to a program with `cudnn_loader::layers::add`.
+//! Implement the trait [`Layer`] to write a layer in Rust. Then either export it from a shared library with
+//! [`export_layer!`], or add it to a program with `cudnn_loader::layers::add`. The module [`abi`] contains the
+//! structures of `cudnn_layer.h`.
 //!
 //! ```
 //! use std::ffi::{CStr, c_void};
 //! use cudnn_layer_api::{Host, Layer};
 //!
-//! /// Says which functions the program uses.
+//! /// Logs the functions that the program uses.
 //! struct Names(Host);
 //!
-//! // SAFETY: `wrap` returns the address that it was given.
+//! // SAFETY: `wrap` returns its argument, which has the right signature.
 //! unsafe impl Layer for Names {
 //!     fn begin(host: Host) -> Result<Self, String> {
 //!         Ok(Names(host))
@@ -22,10 +23,10 @@
 //! }
 //! ```
 //!
-//! A layer lives until the process ends and is never dropped. To report at exit, register a function of the C library with
-//! `atexit` in [`Layer::begin`], and keep the report's data in a `static`.
+//! A layer exists until the process exits and is never dropped. To write a report at exit, register a C function with
+//! `atexit` in [`Layer::begin`] and store the data in a `static`.
 //!
-//! This crate knows neither the loader nor cuDNN's functions.
+//! This crate depends on neither the loader nor cuDNN's functions.
 
 pub mod abi;
 mod entry;
@@ -34,7 +35,7 @@ mod layer;
 pub use entry::begin;
 pub use layer::{Event, EventKind, Host, Layer};
 
-/// The name of the function that a layer's library exports.
+/// The name of the function that a layer library exports.
 pub const ENTRY_POINT: &std::ffi::CStr = c"cudnnLayerBegin";
 
 /// Exports a [`Layer`] from a shared library (`crate-type = ["cdylib"]`).
@@ -51,16 +52,16 @@ pub const ENTRY_POINT: &std::ffi::CStr = c"cudnnLayerBegin";
 #[macro_export]
 macro_rules! export_layer {
     ($layer:ty) => {
-        /// Turns the layer on: see `cudnn_layer.h`.
+        /// Starts the layer: see `cudnn_layer.h`.
         ///
         /// # Safety
-        /// `host` and `layer` are the loader's.
+        /// `host` and `layer` must come from the loader.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn cudnnLayerBegin(
             host: *const $crate::abi::Host,
             layer: *mut $crate::abi::Layer,
         ) -> ::std::ffi::c_int {
-            // SAFETY: the caller's obligation, passed on.
+            // SAFETY: guaranteed by the caller.
             unsafe { $crate::begin::<$layer>(host, layer) }
         }
     };

@@ -1,4 +1,4 @@
-//! `cudnn_layer.h` and `abi` describe the same structures: a C compiler compares sizes, offsets and constants.
+//! Compares `cudnn_layer.h` with `abi`: a C compiler checks sizes, offsets and constants.
 
 use std::fmt::Write;
 use std::mem::offset_of;

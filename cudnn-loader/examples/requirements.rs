@@ -1,4 +1,4 @@
-//! Loads a cuDNN that meets requirements, and prints what it is or why there is none:
+//! Loads a cuDNN that meets the given requirements and prints the installation or the error:
 //! `cargo run --example requirements -- [MINIMUM_VERSION [DIRECTORY]]`.
 
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     match options.load() {
         Ok(installation) => {
             println!("cuDNN {} in {}", installation.version, installation.dir.display());
-            // SAFETY: the function takes nothing.
+            // SAFETY: the function has no parameters and no preconditions.
             println!("cudnnGetVersion = {}", unsafe { cudnn::cudnnGetVersion() });
             ExitCode::SUCCESS
         }

@@ -1,4 +1,4 @@
-//! Compiles the loader's files with `cfg(loom)`: see `Slot::new` and `RaceOnce::new`.
+//! Enables `cfg(loom)` for the loader's source files: see `Slot::new` and `RaceOnce::new`.
 
 fn main() {
     println!("cargo::rustc-cfg=loom");

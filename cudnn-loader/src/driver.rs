@@ -1,5 +1,5 @@
-//! Tells whether the process has loaded NVIDIA's driver, and which device the calling thread uses. Loads and initializes
-//! nothing.
+//! Checks whether the process has loaded NVIDIA's driver and which device the calling thread uses, without loading or
+//! initializing anything.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
@@ -8,11 +8,11 @@ use crate::dl::Handle;
 use crate::dl::objects::LoadedObjects;
 use crate::names::DRIVER;
 
-// Functions of the driver, as cuda.h declares them.
+// Driver functions, as declared in cuda.h.
 type GetContext = unsafe extern "C" fn(*mut *mut c_void) -> c_uint;
 pub(crate) type GetInt = unsafe extern "C" fn(*mut c_int) -> c_uint;
 
-/// A function of the driver, if it has it.
+/// Looks up a driver function, if this driver exports it.
 macro_rules! function {
     ($driver:expr, $name:literal as $type:ty) => {
         $driver.symbol($name).map(|address| {
@@ -23,20 +23,20 @@ macro_rules! function {
 }
 pub(crate) use function;
 
-/// Whether the process has loaded the driver.
+/// Returns whether the process has loaded the driver.
 pub(crate) fn is_loaded() -> bool {
     LoadedObjects::snapshot().contains(DRIVER)
 }
 
-/// The device of this thread's context; `None` if it has none.
+/// Returns the device of this thread's context, or `None` without a context.
 pub(crate) fn current_device(driver: &Handle) -> Option<c_int> {
     let (mut context, mut device) = (null_mut(), 0);
     let get_context = function!(driver, c"cuCtxGetCurrent" as GetContext)?;
-    // SAFETY: the answer has room.
+    // SAFETY: the output pointer is valid for writes.
     if unsafe { get_context(&raw mut context) } != 0 || context.is_null() {
         return None;
     }
     let get_device = function!(driver, c"cuCtxGetDevice" as GetInt)?;
-    // SAFETY: the answer has room, and there is a context.
+    // SAFETY: the output pointer is valid for writes, and a context is current.
     (unsafe { get_device(&raw mut device) } == 0).then_some(device)
 }

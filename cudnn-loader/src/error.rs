@@ -1,4 +1,4 @@
-//! Why a function cannot be called: as a value for programs, as a report for people, as a status for C.
+//! Describes load errors: as a value for programs, a report for people, and a status for C.
 
 use std::ffi::CStr;
 use std::fmt::{self, Write};
@@ -16,16 +16,16 @@ use crate::function::Function;
 use crate::names::{CUDNN_PREFIX, DRIVER, HAS_CUDNN, loader, search_variable};
 use crate::sub_library::SubLibrary;
 
-// By number: `cudnn-sys` may have been generated from the headers of an older release, which lack some of the names.
+// Numeric, because `cudnn-sys` may be generated from older headers without some of these names.
 const SUBLIBRARY_VERSION_MISMATCH: cudnnStatus_t = cudnnStatus_t(1002);
 pub(crate) const SUBLIBRARY_LOADING_FAILED: cudnnStatus_t = cudnnStatus_t(1008);
 const NOT_SUPPORTED: cudnnStatus_t = cudnnStatus_t(3000);
 const SUBLIBRARY_UNAVAILABLE: cudnnStatus_t = cudnnStatus_t(3009);
 
-/// Why a function cannot be called, or a sub-library cannot be loaded.
+/// An error that occurred while resolving a function or loading a sub-library.
 ///
-/// `{}` prints one line. `{:#}`, `{:?}` and [`LoadError::report`] print the full report: the reason, what to do,
-/// ld.so's message, the selected installation, and each directory that was searched and rejected.
+/// `{}` prints one line. `{:#}`, `{:?}` and [`LoadError::report`] print the full report: the reason, the fix, ld.so's
+/// message, the selected installation, and every directory that was searched and rejected.
 #[derive(Clone)]
 pub struct LoadError {
     function: Option<Function>,
@@ -33,7 +33,7 @@ pub struct LoadError {
     failure: Arc<Failure>,
 }
 
-/// The failure, without the function that it happened to.
+/// A failure, independent of the function that it affects.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: LoadErrorKind,
@@ -45,11 +45,12 @@ pub(crate) struct Failure {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadErrorKind {
-    /// No directory has a usable cuDNN 9: see [`LoadError::rejected`].
+    /// No directory contains a usable cuDNN 9: see [`LoadError::rejected`].
     NoInstallation,
-    /// The installation does not include this sub-library, as a JIT-only one does not include `libcudnn_ops.so.9`.
+    /// This sub-library is not part of the installation. For example, `libcudnn_ops.so.9` is missing from JIT-only
+    /// installations.
     LibraryMissing,
-    /// The file exists, but the loader rejected it before loading it.
+    /// The file exists, but the loader rejected it without loading it.
     Rejected {
         /// The file.
         path: PathBuf,
@@ -65,11 +66,11 @@ pub enum LoadErrorKind {
         /// ld.so's message.
         message: String,
     },
-    /// ld.so loaded another library than the one that was identified on disk.
+    /// ld.so loaded a different library than the loader identified on disk.
     VerificationFailed {
         /// The file.
         path: PathBuf,
-        /// The difference.
+        /// How they differ.
         mismatch: String,
     },
     /// The installed cuDNN is older than the function.
@@ -77,12 +78,12 @@ pub enum LoadErrorKind {
         /// The installed version.
         installed: Version,
     },
-    /// The library does not export the function, although its release should have it.
+    /// The library does not export the function, although libraries of this release should.
     SymbolMissing {
         /// The library.
         path: PathBuf,
     },
-    /// The library does not export this name, which is not one of cuDNN's public functions.
+    /// The library does not export this name, which is not part of cuDNN's public API.
     PrivateSymbolMissing {
         /// The name.
         name: String,
@@ -91,7 +92,7 @@ pub enum LoadErrorKind {
     },
     /// This process already uses an installation that does not meet the options.
     AlreadySelected {
-        /// The option that it does not meet.
+        /// The option that is not met.
         error: ProbeError,
     },
 }
@@ -111,38 +112,42 @@ impl LoadError {
         self
     }
 
-    /// The function that was called, if it was a function.
+    /// Returns the function that was called, if the error belongs to a function call.
     #[must_use]
     pub fn function(&self) -> Option<Function> {
         self.function
     }
 
-    /// The sub-library that failed; it may be a dependency of the function's sub-library.
+    /// Returns the sub-library that failed, which may be a dependency of the function's sub-library.
     #[must_use]
     pub fn library(&self) -> SubLibrary {
         self.library
     }
 
-    /// The kind of failure.
+    /// Returns the kind of failure.
     #[must_use]
     pub fn kind(&self) -> &LoadErrorKind {
         &self.failure.kind
     }
 
-    /// The selected installation; `None` if there is none.
+    /// Returns the selected installation, or `None` if no installation is selected.
     #[must_use]
     pub fn installation(&self) -> Option<&Installation> {
         self.failure.installation.as_ref()
     }
 
-    /// Each directory that was searched and rejected, in order, with the reason.
+    /// Returns every directory that was searched and rejected, in search order, with the reason.
     #[must_use]
     pub fn rejected(&self) -> &[RejectedCandidate] {
         &self.failure.rejected
     }
 
-    /// The status that a function returns for this error: 3009 if the installation does not include the library, 3000
-    /// if it is too old for the function, 1002 if files are from two releases or CUDA majors, 1008 otherwise.
+    /// Returns the status that the function returns to C callers for this error:
+    ///
+    /// - 3009 if the library is not part of the installation
+    /// - 3000 if the installation is too old for the function
+    /// - 1002 if files come from different releases or CUDA major versions
+    /// - 1008 otherwise
     pub fn status(&self) -> cudnnStatus_t {
         match self.kind() {
             LoadErrorKind::LibraryMissing => SUBLIBRARY_UNAVAILABLE,
@@ -160,14 +165,14 @@ impl LoadError {
         }
     }
 
-    /// What to do, in one or two sentences, if the failure itself tells. The commands that repair an installation depend
-    /// on who installed it: `cudnn-doctor` prints them.
+    /// Returns the fix in one or two sentences, if the failure determines it. Repair commands depend on how cuDNN was
+    /// installed; `cudnn-doctor` prints them.
     #[must_use]
     pub fn help(&self) -> Option<String> {
         Some(match self.kind() {
-            LoadErrorKind::NoInstallation if !HAS_CUDNN => "Run the program on one of them.".into(),
+            LoadErrorKind::NoInstallation if !HAS_CUDNN => "Run the program on one of these systems.".into(),
             LoadErrorKind::NoInstallation => match NoInstallation::blamed(self.rejected()) {
-                Some(blamed) if is_of_process(&blamed.error) => ONE_CUDNN.into(),
+                Some(blamed) if is_conflict(&blamed.error) => ONE_CUDNN.into(),
                 _ => return NoInstallation::help(self.rejected()),
             },
             LoadErrorKind::LibraryMissing => {
@@ -185,10 +190,10 @@ impl LoadError {
                  cuDNN and install one release again."
                     .into()
             }
-            LoadErrorKind::Rejected { error, .. } | LoadErrorKind::AlreadySelected { error } if is_of_process(error) => {
+            LoadErrorKind::Rejected { error, .. } | LoadErrorKind::AlreadySelected { error } if is_conflict(error) => {
                 ONE_CUDNN.into()
             }
-            LoadErrorKind::Dlopen { cause: DlErrorKind::MissingDependency { name }, .. } => return package_of(name),
+            LoadErrorKind::Dlopen { cause: DlErrorKind::MissingDependency { name }, .. } => return install_help(name),
             LoadErrorKind::VerificationFailed { .. } => {
                 "Restart the program. If that does not help, reinstall this cuDNN.".into()
             }
@@ -206,17 +211,17 @@ impl LoadError {
         })
     }
 
-    /// The full report: several lines, the first of which stands on its own.
+    /// Returns the full report, which has several lines. The first line is a complete message.
     #[must_use]
     pub fn report(&self) -> String {
         let help = self.help().map(|help| one_line(&help) + " ").unwrap_or_default();
         self.report_with(&format!("{help}{}", if HAS_CUDNN { RUN_DOCTOR } else { "" }))
     }
 
-    /// The full report, with this text as its help.
+    /// Returns the full report with the given help text.
     #[must_use]
     pub fn report_with(&self, help: &str) -> String {
-        // The help comes early: callers of cudnnGetLastErrorString pass short buffers.
+        // The help comes early because callers of cudnnGetLastErrorString pass short buffers.
         let mut text = format!("{self}\nhelp: {}", help.trim_end());
         if let LoadErrorKind::Dlopen { message, .. } = self.kind() {
             let _ = write!(text, "\nnote: {} reports: {}", loader!(), one_line(message));
@@ -225,7 +230,7 @@ impl LoadError {
             let Installation { version, dir, origin, .. } = installation;
             let _ = write!(text, "\nnote: selected: cuDNN {version} in {} ({origin})", shown_path(dir));
         }
-        // If there is a selected installation, the rejected ones explain why it is this one.
+        // With a selected installation, the rejected directories explain the selection.
         if !self.rejected().is_empty() {
             text.push_str("\nnote: searched and rejected, in this order:");
             for RejectedCandidate { candidate, error, .. } in self.rejected() {
@@ -236,10 +241,10 @@ impl LoadError {
         text
     }
 
-    /// One sentence about the failure that does not name the function.
+    /// Returns the failure in one sentence, without the function's name.
     fn reason(&self) -> String {
         match self.kind() {
-            LoadErrorKind::NoInstallation if !HAS_CUDNN => "there is a cuDNN for Linux and Windows only".into(),
+            LoadErrorKind::NoInstallation if !HAS_CUDNN => "cuDNN is available only for Linux and Windows".into(),
             LoadErrorKind::NoInstallation => NoInstallation::reason(self.rejected()),
             LoadErrorKind::LibraryMissing => match self.installation() {
                 Some(Installation { version, dir, .. }) => {
@@ -254,7 +259,7 @@ impl LoadError {
                 }
                 DlErrorKind::UndefinedSymbol { name, library: Some(library) } => {
                     format!(
-                        "{} needs the symbol {name}, which {library} lacks: the two are from different releases",
+                        "{} needs the symbol {name}, which is missing from {library}: the two are from different releases",
                         shown_path(path)
                     )
                 }
@@ -297,13 +302,13 @@ impl LoadError {
 const ONE_CUDNN: &str =
     "A process can use one cuDNN: request the same directory everywhere, before anything loads another.";
 
-/// Is the error about this process, and not about an installation?
-fn is_of_process(error: &ProbeError) -> bool {
+/// Returns whether the error concerns the state of this process rather than an installation.
+fn is_conflict(error: &ProbeError) -> bool {
     matches!(error, ProbeError::OtherLoaded { .. } | ProbeError::OtherRequested { .. })
 }
 
-/// What contains a library that cuDNN needs and does not include.
-fn package_of(name: &str) -> Option<String> {
+/// Returns how to install a dependency from outside cuDNN.
+fn install_help(name: &str) -> Option<String> {
     if name == DRIVER {
         return Some("Install NVIDIA's driver, which contains this library.".into());
     }
@@ -313,13 +318,13 @@ fn package_of(name: &str) -> Option<String> {
     Some(format!("Install {component} (for example the wheel {wheel}), or put its directory on {variable}."))
 }
 
-/// A status's name, from the table. Not inlined, because each copy would contain the table.
+/// Returns the name of a status. Not inlined, because every copy would contain the table.
 #[inline(never)]
 pub(crate) fn status_name(status: cudnnStatus_t) -> &'static CStr {
     status.name().unwrap_or(c"CUDNN_STATUS_UNKNOWN")
 }
 
-/// The status for a library that was rejected.
+/// Returns the status for a rejected library.
 pub(crate) fn status_for(error: &ProbeError) -> cudnnStatus_t {
     match error {
         ProbeError::MixedVersions { .. }
@@ -345,7 +350,7 @@ impl fmt::Display for LoadError {
     }
 }
 
-/// The full report: what `main` prints when it returns the error.
+/// Prints the full report, because `main` uses `Debug` when it returns the error.
 impl fmt::Debug for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.report())
@@ -370,8 +375,8 @@ mod tests {
 
     use super::*;
 
-    /// What a message says on Linux, and what on Windows.
-    fn here(linux: &'static str, windows: &'static str) -> &'static str {
+    /// Selects the expected text for the current operating system.
+    fn per_os(linux: &'static str, windows: &'static str) -> &'static str {
         match Os::HOST {
             Os::Windows => windows,
             _ => linux,
@@ -394,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn each_failure_has_its_status_its_reason_and_its_advice() {
+    fn every_failure_maps_to_a_status_a_reason_and_help() {
         let (old, new) = (Version::new(9, 10, 2), Version::new(9, 19, 0));
         let mixed = || rejected(ProbeError::MixedVersions { found: old, graph: new });
         let symbol = |library: Option<&str>| {
@@ -404,7 +409,7 @@ mod tests {
             (
                 LoadErrorKind::LibraryMissing,
                 3009,
-                here("does not include libcudnn_ops.so.9", "does not include cudnn_ops64_9.dll"),
+                per_os("does not include libcudnn_ops.so.9", "does not include cudnn_ops64_9.dll"),
                 "the wheel nvidia-cudnn-cu13)",
             ),
             (mixed(), 1002, "\"/cudnn/file\" is cuDNN 9.10.2, but", ""),
@@ -414,11 +419,11 @@ mod tests {
                 "is built for CUDA 12",
                 "",
             ),
-            (rejected(ProbeError::OtherRelease { missing: Vec::new() }), 1002, "is of another release", ""),
+            (rejected(ProbeError::OtherRelease { missing: Vec::new() }), 1002, "is from a different release", ""),
             (
                 rejected(ProbeError::OtherInstallation { graph: "/other".into() }),
                 1002,
-                here(
+                per_os(
                     "does not belong to the libcudnn_graph.so.9 in \"/other\"",
                     "does not belong to the cudnn_graph64_9.dll in \"/other\"",
                 ),
@@ -429,24 +434,24 @@ mod tests {
             (rejected(ProbeError::NotInRelease { version: new }), 1008, "is left over", ""),
             (rejected(ProbeError::NotFound), 1008, "does not exist", ""),
             (
-                dlopen(DlErrorKind::MissingDependency { name: here("libz.so.1", "zlibwapi.dll").into() }),
+                dlopen(DlErrorKind::MissingDependency { name: per_os("libz.so.1", "zlibwapi.dll").into() }),
                 1008,
-                here(
+                per_os(
                     "\"/cudnn/file\" needs libz.so.1, which ld.so did not find",
                     "\"/cudnn/file\" needs zlibwapi.dll, which Windows did not find",
                 ),
                 "",
             ),
             (
-                symbol(Some(here("libcudnn_graph.so.9", "cudnn_graph64_9.dll"))),
+                symbol(Some(per_os("libcudnn_graph.so.9", "cudnn_graph64_9.dll"))),
                 1002,
-                here("s, which libcudnn_graph.so.9 lacks", "s, which cudnn_graph64_9.dll lacks"),
+                per_os("s, which is missing from libcudnn_graph.so.9", "s, which is missing from cudnn_graph64_9.dll"),
                 "",
             ),
             (
-                symbol(Some(here("libstdc++.so.6", "MSVCP140.dll"))),
+                symbol(Some(per_os("libstdc++.so.6", "MSVCP140.dll"))),
                 1008,
-                here("s, which libstdc++.so.6 lacks", "s, which MSVCP140.dll lacks"),
+                per_os("s, which is missing from libstdc++.so.6", "s, which is missing from MSVCP140.dll"),
                 "",
             ),
             (symbol(None), 1008, "s, which no loaded library has", ""),
@@ -454,7 +459,7 @@ mod tests {
             (
                 dlopen(DlErrorKind::Other),
                 1008,
-                here("ld.so cannot load \"/cudnn/file\"", "Windows cannot load \"/cudnn/file\""),
+                per_os("ld.so cannot load \"/cudnn/file\"", "Windows cannot load \"/cudnn/file\""),
                 "",
             ),
             (
@@ -495,17 +500,17 @@ mod tests {
             let report = error.report();
             assert_eq!(error.status().0, status, "{report}");
             let line = error.to_string();
-            let start = here("libcudnn_ops.so.9 cannot be loaded: ", "cudnn_ops64_9.dll cannot be loaded: ");
+            let start = per_os("libcudnn_ops.so.9 cannot be loaded: ", "cudnn_ops64_9.dll cannot be loaded: ");
             assert!(line.starts_with(start) && line.contains(reason), "{reason}: {line}");
             let found = error.help().map(|help| help + " ").unwrap_or_default();
             assert!(found.contains(help) && found.is_empty() == help.is_empty(), "{help}: {report}");
             assert!(report.contains(&format!("{line}\nhelp: {found}{RUN_DOCTOR}")), "{report}");
             assert!(error.report_with("other").contains(&format!("{line}\nhelp: other")), "{report}");
-            let note = here("\nnote: ld.so reports: of the system", "\nnote: Windows reports: of the system");
+            let note = per_os("\nnote: ld.so reports: of the system", "\nnote: Windows reports: of the system");
             assert_eq!(report.contains(note), message, "{report}");
             assert_eq!(error.source().is_some(), has_source, "{report}");
         }
-        // What is only true of a part that the program had loaded before.
+        // This help applies only to a library that the program had loaded before.
         let replaced = error(mixed(), Some(Origin::Loaded), Vec::new());
         assert!(replaced.report().contains("help: Restart the program: a part of cuDNN was replaced"), "{replaced:?}");
         let installed = error(
@@ -517,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_fails_is_named_and_a_private_symbol_is_no_library() {
+    fn errors_name_the_function_or_the_private_symbol() {
         let too_new = || error(LoadErrorKind::FunctionTooNew { installed: Version::new(9, 0, 0) }, None, Vec::new());
         let function = Function::CudnnGetCudartVersion;
         let error_of_function = too_new().of_function(function);
@@ -533,18 +538,18 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_dependency_comes_with_the_package_that_contains_it() {
+    fn missing_dependencies_name_the_package_to_install() {
         for (name, help) in [
             (
-                here("libcublasLt.so.12", "cublasLt64_12.dll"),
-                Some(here(
+                per_os("libcublasLt.so.12", "cublasLt64_12.dll"),
+                Some(per_os(
                     "Install cuBLAS (for example the wheel nvidia-cublas-cu12), or put its directory on LD_LIBRARY_PATH.",
                     "Install cuBLAS (for example the wheel nvidia-cublas-cu12), or put its directory on PATH.",
                 )),
             ),
             (DRIVER, Some("Install NVIDIA's driver, which contains this library.")),
-            (here("libcudnn_engines_precompiled.so.9", "cudnn_engines_precompiled64_9.dll"), None),
-            (here("libother.so.2", "other.dll"), None),
+            (per_os("libcudnn_engines_precompiled.so.9", "cudnn_engines_precompiled64_9.dll"), None),
+            (per_os("libother.so.2", "other.dll"), None),
         ] {
             let missing = dlopen(DlErrorKind::MissingDependency { name: name.into() });
             let error = error(missing, Some(Origin::WellKnown), Vec::new());
@@ -553,9 +558,10 @@ mod tests {
         }
     }
 
-    /// A directory that somebody named is blamed for anything; of the others, the first that has a part of cuDNN.
+    /// The error blames an explicitly named directory for any problem. Among other directories, it blames the first
+    /// with a part of cuDNN.
     #[test]
-    fn without_a_cudnn_the_directory_that_explains_it_is_blamed() {
+    fn missing_installations_blame_the_most_relevant_directory() {
         let variable = || Origin::Variable(DIR_VARIABLE);
         let one = |origin, error| RejectedCandidate::new(Candidate::new("/a", origin), error);
         let other = |error| RejectedCandidate::new(Candidate::new("/b", Origin::LibraryPath), error);
@@ -577,7 +583,7 @@ mod tests {
             ),
             (
                 vec![one(variable(), empty())],
-                here(
+                per_os(
                     ": \"/a/libcudnn_graph.so.9\" (set by CUDNN_LOADER_DIR) is empty",
                     r#": "/a\cudnn_graph64_9.dll" (set by CUDNN_LOADER_DIR) is empty"#,
                 ),
@@ -585,18 +591,18 @@ mod tests {
             ),
             (
                 vec![one(Origin::WellKnown, ProbeError::NotFound), other(empty())],
-                here(": \"/b/libcudnn_graph.so.9\" is empty", r#": "/b\cudnn_graph64_9.dll" is empty"#),
+                per_os(": \"/b/libcudnn_graph.so.9\" is empty", r#": "/b\cudnn_graph64_9.dll" is empty"#),
                 "Run `cudnn-doctor check`",
             ),
-            // It may have nothing to do with cuDNN.
+            // The unreadable directory may be unrelated to cuDNN.
             (
                 vec![one(Origin::WellKnown, unreadable()), other(empty())],
-                here(": \"/b/libcudnn_graph.so.9\" is empty", r#": "/b\cudnn_graph64_9.dll" is empty"#),
+                per_os(": \"/b/libcudnn_graph.so.9\" is empty", r#": "/b\cudnn_graph64_9.dll" is empty"#),
                 "Run `cudnn-doctor check`",
             ),
             (
                 vec![one(Origin::WellKnown, unreadable())],
-                here(
+                per_os(
                     ": \"/a/libcudnn_graph.so.9\" cannot be read: permission denied",
                     r#": "/a\cudnn_graph64_9.dll" cannot be read: permission denied"#,
                 ),
@@ -605,7 +611,7 @@ mod tests {
         ] {
             let count = rejected.len();
             let error = error(LoadErrorKind::NoInstallation, None, rejected);
-            let start = here("libcudnn_ops.so.9 cannot be loaded", "cudnn_ops64_9.dll cannot be loaded");
+            let start = per_os("libcudnn_ops.so.9 cannot be loaded", "cudnn_ops64_9.dll cannot be loaded");
             assert_eq!(error.to_string(), format!("{start}: no usable cuDNN 9 found{blamed}"));
             assert!(error.report().contains(&format!("\nhelp: {help}")), "{help}: {error:?}");
             assert_eq!(error.source().is_some(), !blamed.is_empty(), "{error:?}");

@@ -1,5 +1,5 @@
-//! Events, which the resolver emits while it searches, loads and fails. The resolver does not know who listens:
-//! the log and the layers (see `guard`).
+//! Defines the events that the resolver emits while it searches and loads. The log and the layers subscribe in `guard`,
+//! which makes the resolver independent of both.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
@@ -15,28 +15,28 @@ use crate::error::LoadError;
 use crate::sub_library::SubLibrary;
 use crate::thread::reentrancy::ReentrancyGuard;
 
-/// One step of resolving a function.
+/// A step in resolving a function.
 pub(crate) enum Event<'a> {
-    /// The search ended: with an installation or with an error.
+    /// The search finished with an installation or an error.
     SearchFinished { outcome: Result<&'a Installation, &'a LoadError>, rejected: &'a [RejectedCandidate] },
     /// ld.so is about to load a sub-library.
     Loading { library: SubLibrary, path: &'a Path },
-    /// cuDNN's graph library is loaded, and no other thread can call it yet. The address is that of its
-    /// `cudnnSetCallback`.
+    /// cuDNN's graph library is loaded and still invisible to other threads. `set_callback` is the address of
+    /// `cudnnSetCallback` in it.
     GraphOpened { set_callback: *mut c_void },
     /// A sub-library is loaded and verified.
     Loaded { library: SubLibrary, path: &'a Path, duration: Duration },
     /// A sub-library could not be loaded.
     LoadFailed { error: &'a LoadError },
-    /// A call of this function failed, because the function could not be resolved.
+    /// A call failed because the function could not be resolved.
     CallFailed { function: &'a str, status: cudnnStatus_t, report: &'a str },
-    /// A function was resolved in this time, for its first call.
+    /// A function was resolved for a first call, which took this long.
     FirstCall { function: &'a CStr, duration: Duration },
-    /// A layer, or the loader about it, has something to log.
+    /// A layer logged a message, or the loader logged one about a layer.
     LayerMessage { layer: &'a str, severity: LayerSeverity, text: &'a str },
 }
 
-/// How much a layer's message matters.
+/// The severity of a layer's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LayerSeverity {
     Error,
@@ -51,30 +51,30 @@ impl Event<'_> {
 }
 
 thread_local! {
-    /// This thread asks whether a function can be called.
-    static IS_QUESTION: Cell<bool> = const { Cell::new(false) };
+    /// Set while this thread only checks whether a function is available.
+    static SUPPRESSES_FAILURES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs this without reporting that nothing was found or loaded: for a caller who asks whether it is there, the answer
-/// "no" is no error. A call that fails because of it is reported.
-pub(crate) fn as_question<T>(work: impl FnOnce() -> T) -> T {
-    let _question = ReentrancyGuard::enter(&IS_QUESTION);
+/// Runs `work` without reporting search and load failures, because "not available" is a valid answer to the caller's
+/// question. A call that fails for the same reason is still reported.
+pub(crate) fn without_failure_events<T>(work: impl FnOnce() -> T) -> T {
+    let _suppressed = ReentrancyGuard::enter(&SUPPRESSES_FAILURES);
     work()
 }
 
 type Subscriber = fn(&Event<'_>);
 
-/// Null, or a `Subscriber`. An atomic instead of a lock, because events are also emitted under ld.so's lock.
+/// Null, or a `Subscriber`. An atomic rather than a lock, because events are also emitted under ld.so's lock.
 static SUBSCRIBER: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
-/// Sends all events to this function from now on.
+/// Sends all subsequent events to this function.
 pub(crate) fn subscribe(subscriber: Subscriber) {
     SUBSCRIBER.store(subscriber as *mut (), Ordering::Release);
 }
 
-/// Reports an event.
+/// Sends an event to the subscriber.
 pub(crate) fn emit(event: &Event<'_>) {
-    if event.is_failure() && IS_QUESTION.try_with(Cell::get).unwrap_or(false) {
+    if event.is_failure() && SUPPRESSES_FAILURES.try_with(Cell::get).unwrap_or(false) {
         return;
     }
     let subscriber = SUBSCRIBER.load(Ordering::Acquire);

@@ -1,5 +1,5 @@
-//! cuDNN's public functions as data: name, sub-library, first release. Generated from the one table; knows nothing of
-//! how a function is found.
+//! Lists cuDNN's public functions with their names, sub-libraries and first releases, generated from the function
+//! table.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -22,14 +22,14 @@ macro_rules! functions {
         )*)* }
 
         impl Function {
-            /// All functions, by sub-library.
+            /// All functions, grouped by sub-library.
             pub const ALL: &'static [Function] = &[$($(Function::$variant,)*)*];
 
-            /// The table's row of each function, in order.
+            /// The table rows, in the order of the variants.
             const INFO: &'static [FunctionInfo] =
                 &[$($( FunctionInfo { library: library!($library), since: [$($since),*], deprecated: $deprecated }, )*)*];
 
-            /// The names in order, each with a NUL at its end. In one string: a pointer to each would make the drop-in
+            /// The names in order, NUL-terminated. A single string, because a pointer per name would make the drop-in
             /// library larger.
             const NAMES: &'static str = concat!($($( stringify!($name), "\0", )*)*);
         }
@@ -56,7 +56,7 @@ macro_rules! library {
 
 cudnn_sys::for_each_function!(functions);
 
-/// One row of the table.
+/// A row of the table.
 #[derive(Clone, Copy)]
 struct FunctionInfo {
     library: SubLibrary,
@@ -65,18 +65,19 @@ struct FunctionInfo {
 }
 
 impl Function {
-    /// The name in C: `cudnnCreate`.
+    /// Returns the name in C, for example `cudnnCreate`.
     #[must_use]
     pub fn name(self) -> &'static str {
         Function::NAMES.split('\0').nth(self as usize).unwrap_or_default()
     }
 
-    /// The names of [`Function::ALL`], in their order. Faster than to ask each function.
+    /// Returns the names of [`Function::ALL`] in the same order. Faster than calling [`Function::name`] for every
+    /// function.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Function::NAMES.split_terminator('\0')
     }
 
-    /// The name with a NUL, for `dlsym`.
+    /// Returns the NUL-terminated name, for `dlsym`.
     pub(crate) fn symbol(self) -> &'static CStr {
         let names = Function::NAMES.as_bytes();
         let name = names.split_inclusive(|byte| *byte == 0).nth(self as usize);
@@ -84,31 +85,31 @@ impl Function {
     }
 
     const fn info(self) -> FunctionInfo {
-        // One row for each variant, and variants are numbered from 0.
+        // The table has one row per variant, and variants are numbered from 0.
         #[allow(clippy::indexing_slicing, reason = "there is one row for each variant")]
         Function::INFO[self as usize]
     }
 
-    /// The sub-library that exports the function.
+    /// Returns the sub-library that exports the function.
     #[must_use]
     pub const fn library(self) -> SubLibrary {
         self.info().library
     }
 
-    /// The first release that has the function.
+    /// Returns the first cuDNN release that includes the function.
     #[must_use]
     pub const fn since(self) -> Version {
         let [major, minor, patch] = self.info().since;
         Version::new(major as u32, minor as u32, patch as u32)
     }
 
-    /// Whether NVIDIA has deprecated the function, as of the release that these bindings come from.
+    /// Returns whether NVIDIA had deprecated the function in the release that these bindings were generated from.
     #[must_use]
     pub const fn is_deprecated(self) -> bool {
         self.info().deprecated
     }
 
-    /// The function with this name in C.
+    /// Returns the function with this C name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Function> {
         Function::names().zip(Function::ALL).find(|(known, _)| *known == name).map(|(_, function)| *function)

@@ -1,6 +1,6 @@
-//! The two entries to the resolver: [`ffi_guard`] for C callers, [`entry`] for Rust callers. Both connect the log to
-//! the resolver's events, and flush it afterwards. [`ffi_guard`] also contains panics, and turns an error into a status
-//! and a last error.
+//! Provides the two entry points of the resolver: [`ffi_guard`] for C callers and [`entry`] for Rust callers. Both
+//! subscribe the log to the resolver's events and flush it afterwards. [`ffi_guard`] also catches panics, and converts
+//! an error to a status and the thread's last error.
 
 use std::panic::AssertUnwindSafe;
 
@@ -16,13 +16,13 @@ use crate::layers::pass_to_layers;
 use crate::logging::{callback, loader_events};
 use crate::resolve::in_memory::query_loaded_cuda_major;
 
-/// Passes an event to all who listen.
+/// Forwards an event to the log and the layers.
 fn record(event: &Event<'_>) {
     loader_events::record(event);
     pass_to_layers(event);
 }
 
-/// Runs a Rust caller's request to the resolver.
+/// Runs a request from a Rust caller.
 pub(crate) fn entry<T>(work: impl FnOnce() -> T) -> T {
     keep_loaded();
     listen_if_verbose();
@@ -32,7 +32,7 @@ pub(crate) fn entry<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Resolves for a C caller, who gets an address or a status in every case.
+/// Resolves a function for a C caller, which always receives an address or a status.
 pub(crate) fn ffi_guard(
     resolve: &dyn Fn() -> Result<*mut (), LoadError>,
     name: &dyn Fn() -> String,
@@ -41,9 +41,9 @@ pub(crate) fn ffi_guard(
     let _guard = ThreadStateGuard::new();
     listen_if_verbose();
     events::subscribe(record);
-    // Outside `catch_unwind`: this may run a user callback that throws.
+    // Outside `catch_unwind`, because this may run a user callback that throws.
     query_loaded_cuda_major();
-    // Nothing in here should panic. If a bug does, it must not unwind into C.
+    // This code should never panic. If a bug makes it panic, it must not unwind into C.
     let resolved = std::panic::catch_unwind(AssertUnwindSafe(|| {
         resolve().map_err(|error| {
             let (status, report) = (error.status(), error.report());
@@ -55,8 +55,8 @@ pub(crate) fn ffi_guard(
         let report = format!("{} cannot be called: internal error in cudnn-loader; please report this bug", name());
         Err((cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR, report))
     });
-    // From here on a user callback may run, and throw. So the error is set before it, and again after it: calls in the
-    // callback may replace the error, or read and clear it.
+    // From here on, a user callback may run and throw. It may also call cuDNN and thereby replace, read or clear the
+    // last error. To survive this, the error is set both before and after the callback.
     if let Err((status, report)) = &resolved {
         last_error::set(*status, report.clone());
     }

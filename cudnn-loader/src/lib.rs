@@ -1,14 +1,14 @@
-//! All of cuDNN 9, each function resolved on its first call, straight from the right sub-library.
+//! Rust bindings for all of cuDNN 9 that load the library at run time, without linking to it.
 //!
 //! ```no_run
 //! use cudnn_loader::{self as cudnn, Options, Version};
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     // Optional: select an installation now, with requirements, and get an error that explains itself.
+//!     // Optional: select an installation that meets your requirements, and report why if there is none.
 //!     let installation = Options::new().minimum_version(Version::new(9, 1, 0)).load()?;
 //!     println!("cuDNN {} in {}", installation.version, installation.dir.display());
 //!
-//!     // Every function of cuDNN, under its own name.
+//!     // Every cuDNN function is available under its own name.
 //!     let mut handle = std::ptr::null_mut();
 //!     unsafe { cudnn::check!(cudnn::cudnnCreate(&mut handle)) }?;
 //!     unsafe { cudnn::check!(cudnn::cudnnDestroy(handle)) }?;
@@ -16,16 +16,30 @@
 //! }
 //! ```
 //!
-//! `use cudnn_loader as cudnn;` and `use cudnn_sys as cudnn;` give the same names and signatures; the second links
-//! cuDNN, the first needs none to build. The first call of a function finds an installation and loads the sub-library
-//! that exports the function. From then on a call is one load and one jump. [`api`] has cuDNN's names alone, for a glob
-//! import.
+//! The first call of a function selects an installation and loads the sub-library that exports the function. After
+//! that, a call is a load and a jump. The crate `cudnn-sys` provides the same names and signatures but links cuDNN at
+//! build time. You can switch between them with `use cudnn_loader as cudnn;` and `use cudnn_sys as cudnn;`. For a glob
+//! import, use [`api`], which contains only cuDNN's own names.
 //!
 //! # If cuDNN cannot be loaded
-//! A call never aborts, panics or unwinds. A function that returns a status returns the one that fits
-//! ([`LoadError::status`]); the version functions return 0; [`cudnnGetErrorString`] works with nothing installed; and
-//! [`cudnnGetLastErrorString`] then returns the full report: the reason, what to do, the message of the system's loader,
-//! and each directory that was searched. To get the error as a value, ask first:
+//! A call never aborts, panics or unwinds. It returns an error that a program can handle:
+//!
+//! - Functions that return a status return the status for the failure ([`LoadError::status`]).
+//! - Version functions return 0.
+//! - [`cudnnGetErrorString`] works without cuDNN.
+//! - [`cudnnGetLastErrorString`] returns the full report: the reason, the fix, the message of the system's loader, and
+//!   every directory that was searched.
+//!
+//! ```
+//! use cudnn_loader::{self as cudnn, cudnnStatus_t};
+//! use std::ffi::CStr;
+//!
+//! // Works on machines without cuDNN or a GPU.
+//! let name = unsafe { CStr::from_ptr(cudnn::cudnnGetErrorString(cudnnStatus_t::CUDNN_STATUS_BAD_PARAM)) };
+//! assert_eq!(name, c"CUDNN_STATUS_BAD_PARAM");
+//! ```
+//!
+//! To get the error as a value, resolve the function before you call it:
 //!
 //! ```no_run
 //! use cudnn_loader::Function;
@@ -35,41 +49,41 @@
 //! }
 //! ```
 //!
-//! # One installation
-//! The first use selects one directory, by `cudnn-probe`'s search. Everything comes from there by absolute path until
-//! the process ends: the loader unloads nothing, and never loads a second cuDNN beside a first. If the process has
-//! loaded a cuDNN already, because a framework did, the loader adopts that one.
+//! # One installation per process
+//! The first use selects one directory, and all cuDNN libraries are loaded from it by absolute path. Libraries are
+//! never unloaded. If a framework has already loaded cuDNN, the loader uses that copy.
 //!
-//! The selection is deliberately global to the process, and a test cannot replace it: cuDNN itself has global state,
-//! and two copies in one process break each other.
+//! The selection is global to the process, and even a test cannot replace it. cuDNN itself has global state, and two
+//! copies would break each other.
 //!
-//! # Threads, constructors, fork
-//! Any thread may make the first call of a function. The loader has no lock while ld.so works. So a first call from a
-//! static constructor, which runs under ld.so's lock, cannot deadlock with a first call from another thread: it waits
-//! for at most one second, then does the work itself.
+//! # Threads, constructors and fork
+//! Any thread may make the first call of a function. The loader holds no lock while ld.so runs. A first call in a
+//! static constructor, which runs under ld.so's lock, is therefore safe from deadlocks with first calls in other
+//! threads. It waits at most one second for the other thread and then loads the library itself.
 //!
-//! A child of `fork` keeps the loaded libraries, and does not wait for threads of its parent. If such a thread was
-//! inside `dlopen`, the child may see a half-initialised library: fork before the first call or after it. CUDA and
-//! cuDNN limit forked children further. A cancellation (`pthread_cancel`) during a first call takes effect after the
-//! call.
+//! Fork before the first call or after it returns, because a child that is forked while another thread runs `dlopen`
+//! may inherit a half-initialized library. A child inherits the loaded libraries and never waits for threads of the
+//! parent. CUDA and cuDNN impose further limits on forked children. Thread cancellation (`pthread_cancel`) during a
+//! first call takes effect after the call.
 //!
-//! # Windows
-//! Everything above holds with Windows' loader in place of ld.so, and `DllMain` in place of static constructors. There is
-//! no `fork`, no cancellation, and an exit waits for nothing: Windows ends the other threads first. From its first use on,
-//! the program or DLL that contains this crate stays loaded. On other systems than Linux and Windows, every use fails with
-//! an error that says so.
+//! # Platforms
+//! Linux and Windows are supported. On other systems the crate compiles, but every use returns an error that says so.
+//!
+//! On Windows, the same rules apply to the system's loader and to `DllMain`. Once used, the program or DLL that
+//! contains this crate is never unloaded. An exit does not wait for preloads, because Windows terminates all other
+//! threads first.
 //!
 //! # Layers
-//! A layer stands between the program and cuDNN, sees each function that the program calls, and may replace it: see
-//! [`layers`]. No layer is on unless the program adds one or the environment variable `CUDNN_LAYERS` names one.
+//! A layer intercepts calls between the program and cuDNN, and can observe or replace them: see [`layers`]. Layers run
+//! only if the program adds them or the environment variable `CUDNN_LAYERS` lists them.
 //!
 //! # Features
-//! `log` and `tracing` add [`logging`]'s `to_log` and `to_tracing`, which pass cuDNN's log to the crate of that name.
-//! `warn-deprecated` has the compiler warn at each use of a name that cuDNN's headers mark as deprecated.
+//! - `log` and `tracing` add `to_log` and `to_tracing` to [`logging`], which forward cuDNN's log to these crates.
+//! - `warn-deprecated` enables compiler warnings for names that cuDNN's headers mark as deprecated.
 //!
 //! # Safety
-//! Each function is C's, as in `cudnn-sys`: pointers, handles and descriptors must be what cuDNN's documentation
-//! requires.
+//! The functions are C functions, as in `cudnn-sys`. Pointers, handles and descriptors must meet the requirements in
+//! cuDNN's documentation.
 #![allow(non_snake_case, reason = "the functions' names are cuDNN's own")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -92,18 +106,14 @@ mod sub_library;
 mod sync;
 mod thread;
 
-/// cuDNN's functions, types and constants, and nothing else: `use cudnn_loader::api::*`.
+/// cuDNN's functions, types and constants only, for `use cudnn_loader::api::*`.
 pub mod api {
     pub use cudnn_sys::types::*;
 
-    // With the functions, in place of the modules of types that the line above brings.
+    // These modules contain both functions and types. They shadow the type-only modules from the line above.
     pub use crate::dispatch::{adv, cnn, ext, graph, ops};
 
-    #[allow(
-        unused_imports,
-        unreachable_pub,
-        reason = "bindings of an older release have nothing for a newer library"
-    )]
+    #[allow(unused_imports, unreachable_pub, reason = "bindings of an older release may lack newer libraries")]
     pub use crate::dispatch::{adv::*, cnn::*, ext::*, graph::*, ops::*};
 }
 
@@ -121,7 +131,7 @@ pub use resolve::installation::{installation, nvidia_shim};
 pub use resolve::libraries::LoadedLibrary;
 pub use sub_library::SubLibrary;
 
-/// The drop-in library's API, besides the public one. Not covered by semantic versioning.
+/// Internal functions for the drop-in library. Not covered by semantic versioning.
 #[doc(hidden)]
 pub mod __private {
     pub use cudnn_probe::shown_path;
@@ -133,7 +143,7 @@ pub mod __private {
     pub use crate::sync::primitives::lock;
 }
 
-/// Compiles the example of the README.
+/// Compiles the README's example.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,22 +1,22 @@
-//! Names of this system in messages and file names. Macros, because `format!` then makes them part of its text.
+//! Defines system-specific names for messages and file names. They are macros so that `format!` can embed them.
 
 use cudnn_os::{IS_WINDOWS, windows_or};
 
-/// The system's loader of libraries.
+/// The name of the system's dynamic loader.
 macro_rules! loader {
     () => {
         cudnn_os::windows_or!("Windows", "ld.so")
     };
 }
 
-/// The variable with the directories that the system's loader searches.
+/// The environment variable that lists the loader's search directories.
 macro_rules! search_variable {
     () => {
         cudnn_os::windows_or!("PATH", "LD_LIBRARY_PATH")
     };
 }
 
-/// The start of the name of cuBLASLt's file.
+/// The prefix of cuBLASLt's file name.
 macro_rules! cublas_prefix {
     () => {
         cudnn_os::windows_or!("cublasLt", "libcublasLt")
@@ -25,22 +25,22 @@ macro_rules! cublas_prefix {
 
 pub(crate) use {cublas_prefix, loader, search_variable};
 
-/// How the names of all files of cuDNN start.
+/// The prefix of all cuDNN file names.
 pub(crate) const CUDNN_PREFIX: &str = windows_or!("cudnn", "libcudnn");
 
-/// The driver's library.
+/// The file name of NVIDIA's driver library.
 pub(crate) const DRIVER: &str = windows_or!("nvcuda.dll", "libcuda.so.1");
 
-/// The reason why no other thread can load anything.
+/// The reason why other threads are unable to load a library.
 pub(crate) const BUSY_LOADER: &str = windows_or!(
     "the lock of Windows' loader is busy, as in DllMain",
     "ld.so's lock is busy, as in a library's constructor"
 );
 
-/// There is a cuDNN for this system.
+/// Whether NVIDIA publishes cuDNN for this operating system.
 pub(crate) const HAS_CUDNN: bool = IS_WINDOWS || cudnn_os::IS_LINUX;
 
-/// The name by which cuDNN's engines open cuBLASLt.
+/// Returns the name that cuDNN's engines use to open cuBLASLt.
 pub(crate) fn cublas_lt(cuda_major: u32) -> String {
     if IS_WINDOWS { format!("cublasLt64_{cuda_major}.dll") } else { format!("libcublasLt.so.{cuda_major}") }
 }

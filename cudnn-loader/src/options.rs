@@ -1,4 +1,4 @@
-//! An application's requirements for the cuDNN that the loader selects. Knows nothing of how one is found or loaded.
+//! Defines the requirements that an application can set for the selected cuDNN.
 
 use std::path::PathBuf;
 
@@ -7,52 +7,52 @@ use cudnn_probe::{Host, Installation, ProbeError, Requirements, VARIABLES, Versi
 
 use crate::dl;
 
-/// Requirements for the cuDNN to load. By default: any cuDNN 9, the first that the search finds.
+/// Requirements for the cuDNN to load. By default, the loader accepts any cuDNN 9 and uses the first one it finds.
 ///
-/// The first use in a process selects the installation. Later options are checked against it.
+/// The first use in a process selects the installation. Options that are passed later are checked against it.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Options {
     pub(crate) path: Option<PathBuf>,
     pub(crate) requirements: Requirements,
-    /// The environment in which to search; the current one if there is none.
+    /// The environment to search; `None` for the current one.
     pub(crate) host: Option<Host>,
 }
 
 impl Options {
-    /// No requirements.
+    /// Creates options without requirements.
     pub fn new() -> Self {
         Options::default()
     }
 
-    /// Load cuDNN from this directory, or from the directory of this file, and search nowhere else. The path must be
-    /// absolute.
+    /// Loads cuDNN from this directory, or from the directory that contains this file, without a search. The path must
+    /// be absolute.
     pub fn path(mut self, path: impl Into<PathBuf>) -> Self {
         self.path = Some(path.into());
         self
     }
 
-    /// Reject older versions.
+    /// Rejects versions older than this one.
     pub fn minimum_version(mut self, version: Version) -> Self {
         self.requirements = self.requirements.minimum(version);
         self
     }
 
-    /// Reject a cuDNN that was built for another CUDA major, as far as its files show it.
+    /// Rejects a cuDNN built for a different CUDA major version, if the files reveal the version.
     pub fn cuda_major(mut self, major: u32) -> Self {
         self.requirements = self.requirements.cuda_major(major);
         self
     }
 
-    /// Reject a directory with a damaged library, or with libraries of different releases. Without it, a damaged
-    /// library only fails the functions that it contains.
+    /// Rejects a directory that contains a damaged library or libraries from different releases. Without this option, a
+    /// damaged library affects only the functions in it.
     pub fn strict(mut self, strict: bool) -> Self {
         self.requirements = self.requirements.strict(strict);
         self
     }
 
-    /// Has the search use the environment variables of now, for a search in another thread: `getenv` beside a `setenv` of
-    /// the program can read memory that was freed.
+    /// Captures the current environment variables for a search in another thread. Calling `getenv` there while the
+    /// program calls `setenv` could read freed memory.
     pub(crate) fn read_environment(&mut self) {
         self.host = Some(dl::host().with_variables(VARIABLES));
     }
@@ -61,7 +61,7 @@ impl Options {
     pub(crate) fn check(&self, installation: &Installation) -> Result<(), ProbeError> {
         if let Some(path) = &self.path {
             let wanted = if path.is_file() { path.parent().unwrap_or(path) } else { path };
-            // An installation's directory has no links in it.
+            // The installation's directory is already canonical.
             if canonicalize(wanted).ok().as_ref() != Some(&installation.dir) {
                 return Err(ProbeError::OtherRequested { wanted: wanted.to_owned() });
             }

@@ -1,4 +1,4 @@
-//! The five sub-libraries with public functions, as data. Knows nothing of how one is loaded.
+//! Lists the five sub-libraries that export public functions.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ impl SubLibrary {
     pub const ALL: &[SubLibrary] =
         &[SubLibrary::Graph, SubLibrary::Ops, SubLibrary::Cnn, SubLibrary::Adv, SubLibrary::Ext];
 
-    /// The probe's name for this library.
+    /// Returns `cudnn-probe`'s identifier for this library.
     #[must_use]
     pub const fn library(self) -> Library {
         match self {
@@ -37,7 +37,7 @@ impl SubLibrary {
         }
     }
 
-    /// The file name: `libcudnn_graph.so.9`.
+    /// Returns the file name, for example `libcudnn_graph.so.9`.
     #[must_use]
     pub const fn file_name(self) -> &'static str {
         self.library().file_name()

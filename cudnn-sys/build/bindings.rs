@@ -1,10 +1,10 @@
-//! Generates the bindings from the user's headers, with the same generator as the checked-in ones.
+//! Generates bindings from the user's headers with the generator that also creates the checked-in bindings.
 
 use std::path::PathBuf;
 
 use crate::vars;
 
-/// Returns the release of the headers, if `cudnn_version.h` states it.
+/// Returns the release of the headers, if `cudnn_version.h` contains one.
 pub(crate) fn run() -> Result<Option<String>, String> {
     let out =
         PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: run this build script through cargo")?);
@@ -14,7 +14,7 @@ pub(crate) fn run() -> Result<Option<String>, String> {
     let include = include_dir()?;
     let headers = std::fs::read_dir(&include).map_err(|error| format!("cannot read {include:?}: {error}"))?;
     for header in headers.flatten().filter(|header| header.file_name().to_string_lossy().starts_with("cudnn")) {
-        // Not the directory, which may be /usr/include: cargo would watch all of it.
+        // Watch single headers, because cargo would watch all files in a directory such as /usr/include.
         println!("cargo::rerun-if-changed={}", header.path().display());
     }
     println!("cargo::metadata=include={}", include.display());
@@ -22,7 +22,7 @@ pub(crate) fn run() -> Result<Option<String>, String> {
     let source = cudnn_bindgen::Source {
         description: format!("the headers in {}", include.display()),
         command: "the feature buildtime-bindgen".into(),
-        // A name that this version of the crate does not know is newer than the checked-in bindings.
+        // Unknown names are newer than the checked-in bindings, so date them to the release of these headers.
         unknown_since: version.clone(),
         cudnn_include: include,
     };
@@ -42,7 +42,7 @@ fn include_dir() -> Result<PathBuf, String> {
     searched.iter().find(|dir| dir.join("cudnn_graph.h").is_file()).cloned().ok_or_else(|| {
         let mut message = format!(
             "cudnn-sys found no cudnn_graph.h to generate bindings from (feature buildtime-bindgen)\n\
-             help: set {} to the directory that has it\nsearched:",
+             help: set {} to the directory that contains it\nsearched:",
             vars::INCLUDE_DIR
         );
         for dir in &searched {

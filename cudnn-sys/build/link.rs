@@ -1,6 +1,7 @@
-//! Links exactly the libraries of the enabled `link-*` features. On Linux it finds them and gives them to the linker. On
-//! Windows the declarations name the DLLs (`raw-dylib`), and nothing is needed to build; a directory with the DLLs is
-//! passed on to dependents if there is one.
+//! Links the libraries of the enabled `link-*` features.
+//!
+//! On Linux, this finds the libraries and passes them to the linker. On Windows, the declarations name the DLLs
+//! (`raw-dylib`) and no files are needed; if a directory with the DLLs is found, it is passed on to dependents.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use cudnn_probe::{
 
 use crate::vars;
 
-/// The variable that cargo sets for each feature, and the library that the feature links.
+/// The variables that cargo sets for features, with the library that each feature links.
 const FEATURES: [(&str, Library); 6] = [
     ("CARGO_FEATURE_LINK_CUDNN", Library::Shim),
     ("CARGO_FEATURE_LINK_GRAPH", Library::Graph),
@@ -21,7 +22,7 @@ const FEATURES: [(&str, Library); 6] = [
     ("CARGO_FEATURE_LINK_EXT", Library::Ext),
 ];
 
-/// The machine that the crate is compiled for.
+/// The target platform.
 #[derive(Clone, Copy)]
 struct Target {
     os: Os,
@@ -47,7 +48,7 @@ impl Target {
         }
     }
 
-    /// Reads a file as this library for the target.
+    /// Identifies a file as this library for the target.
     fn identify(self, file: &Path, library: Library) -> Result<Identity, ProbeError> {
         if self.os == Os::HOST {
             return identify_for(file, library, self.architecture);
@@ -72,14 +73,14 @@ pub(crate) fn run() -> Result<(), String> {
     let target = Target::current()?;
     let dir = match find(&libraries, target) {
         Ok(dir) => dir,
-        // The declarations are enough to link, unless the user named a directory, which must be right.
+        // The declarations are enough to link. A directory that the user has named must still be correct.
         Err(_) if target.os == Os::Windows && vars::read(vars::LIB_DIR).is_none() => return Ok(()),
         Err(message) => return Err(message),
     };
     if target.os == Os::Linux {
         println!("cargo::rustc-link-search=native={}", dir.display());
         for library in &libraries {
-            // By the full file name, because wheels have no `libcudnn_graph.so` symlink.
+            // Use the full file name, because wheels do not contain the symlink `libcudnn_graph.so`.
             println!("cargo::rustc-link-lib=dylib:+verbatim={}", library.name_on(target.os));
         }
     }
@@ -90,7 +91,7 @@ pub(crate) fn run() -> Result<(), String> {
     if let Some(version) = version(&dir, target) {
         println!("cargo::metadata=lib_version={version}");
     }
-    // With buildtime-bindgen, bindings.rs reports the headers that it used.
+    // With buildtime-bindgen, bindings.rs passes on the headers.
     #[cfg(not(feature = "buildtime-bindgen"))]
     for include in vars::include_dirs(Some(&dir)) {
         if include.join("cudnn_graph.h").is_file() {
@@ -101,12 +102,12 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the first directory that has all of the libraries.
+/// Returns the first directory that contains all of the libraries.
 fn find(libraries: &[Library], target: Target) -> Result<PathBuf, String> {
     for variable in VARIABLES.iter().copied().filter(|name| *name != DIR_VARIABLE).chain([vars::LIB_DIR]) {
         vars::read(variable);
     }
-    // This machine has libraries for itself alone; those for another system are in a directory that the user names.
+    // The search covers only libraries for this machine. For a different system, the user must name a directory.
     let search = Search::new(Host::current().without_executable()).variable(vars::LIB_DIR);
     let candidates: Vec<Candidate> = if target.os == Os::HOST {
         search.candidates().filter(|candidate| !is_of_cargo(candidate)).collect()
@@ -116,10 +117,10 @@ fn find(libraries: &[Library], target: Target) -> Result<PathBuf, String> {
     let mut searched = String::new();
     for Candidate { dir, origin, .. } in candidates {
         match libraries.iter().try_for_each(|library| check(&dir, *library, target)) {
-            // cargo reads one instruction a line, and the linker's arguments are text.
+            // Cargo reads one instruction per line, and passes linker arguments as text.
             Ok(()) if dir.to_str().is_none_or(|dir| dir.contains('\n')) => {
                 searched.push_str(&format!(
-                    "\n  {dir:?} ({origin}): a name with a newline, or that is not UTF-8, cannot be linked"
+                    "\n  {dir:?} ({origin}): paths with newlines or invalid UTF-8 cannot be passed to the linker"
                 ));
             }
             Ok(()) => return Ok(dir),
@@ -133,11 +134,11 @@ fn find(libraries: &[Library], target: Target) -> Result<PathBuf, String> {
     let variable = vars::LIB_DIR;
     let is_for_this_machine = target.os == Os::HOST && target.architecture == Architecture::HOST;
     let help = if vars::read(variable).is_some() {
-        // On another system there are no others.
-        let others = if target.os == Os::HOST { ", or unset it to have others searched" } else { "" };
-        format!("set {variable} to the absolute path of a directory that has it for {target}{others}")
+        // When cross-compiling, there are no other directories to search.
+        let others = if target.os == Os::HOST { ", or unset it to search other directories" } else { "" };
+        format!("set {variable} to the absolute path of a directory that contains it for {target}{others}")
     } else if is_for_this_machine {
-        format!("install cuDNN (`pip install 'nvidia-cudnn-cu12>=9'`), or set {variable} to the directory that has it")
+        format!("install cuDNN (`pip install 'nvidia-cudnn-cu12>=9'`), or set {variable} to its directory")
     } else {
         format!("set {variable} to a directory with a cuDNN for {target}")
     };
@@ -148,8 +149,8 @@ fn find(libraries: &[Library], target: Target) -> Result<PathBuf, String> {
     ))
 }
 
-/// Did cargo put this directory on the search path of its build scripts, and not the user? Cargo's own output is there, or
-/// Rust's libraries.
+/// Returns whether cargo added this directory to the search path of build scripts. Such directories contain cargo's
+/// output or Rust's libraries.
 fn is_of_cargo(candidate: &Candidate) -> bool {
     let is_searched = matches!(candidate.origin, Origin::LibraryPath | Origin::Path);
     let has_output = |dir: &Path| dir.join(".fingerprint").is_dir();

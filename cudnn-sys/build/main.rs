@@ -1,5 +1,5 @@
-//! Links the libraries of the `link-*` features, generates bindings for `buildtime-bindgen`, and passes the directories
-//! and versions on to dependents. Without features it has no requirements.
+//! Links the libraries of the `link-*` features, generates bindings for `buildtime-bindgen`, and passes directories and
+//! versions on to dependents. Without features, the build needs no other software.
 
 #[cfg(feature = "buildtime-bindgen")]
 mod bindings;
@@ -25,7 +25,7 @@ fn main() {
     }
 }
 
-/// Fails the build with a message of several lines, each of which cargo shows as an error.
+/// Fails the build with a message. Cargo shows every line of it as an error.
 #[cfg(any(feature = "_link", feature = "buildtime-bindgen"))]
 fn report(result: Result<(), String>) {
     if let Err(message) = result {

@@ -1,4 +1,4 @@
-//! A failed call as an error value: the function, its status, and cuDNN's message.
+//! Represents a failed call as an error value with the function, the status, and cuDNN's message.
 
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -7,31 +7,31 @@ use core::fmt;
 
 use crate::{cudnnStatus_t, signatures};
 
-/// A failed call of a cuDNN function.
+/// A failed cuDNN call.
 ///
-/// `{}` prints one line: the function, its status and the first line of the message. `{:#}` and `{:?}` print the complete
-/// message.
+/// `{}` prints one line with the function, the status, and the first line of the message. `{:#}` and `{:?}` print the
+/// complete message.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Error {
-    /// The function.
+    /// The function's name.
     pub function: &'static str,
-    /// The status that it returned. [`cudnnStatus_t::category`] gives its kind.
+    /// The returned status. [`cudnnStatus_t::category`] returns the general kind of error.
     pub status: cudnnStatus_t,
-    /// The message of `cudnnGetLastErrorString`: cuDNN's, or `cudnn-loader`'s report if a library could not be loaded.
-    /// May be empty.
+    /// The message from `cudnnGetLastErrorString`. It comes from cuDNN, or from `cudnn-loader` if a library could not
+    /// be loaded. May be empty.
     pub text: String,
 }
 
 impl Error {
-    /// Turns the status of a call into a `Result`. For a failure, fetches the calling thread's message, which also
-    /// clears it. [`check!`](crate::check) does this for a call.
+    /// Converts the status of a call to a `Result`. For a failure, this fetches and clears the message of the calling
+    /// thread. Use [`check!`](crate::check) to call a function and convert the status.
     ///
     /// # Errors
-    /// For every status but success.
+    /// Returns an error for every status except success.
     ///
     /// # Safety
-    /// `last_error` is the `cudnnGetLastErrorString` of the cuDNN whose `function` returned the status.
+    /// `last_error` must be the `cudnnGetLastErrorString` of the same cuDNN as `function`.
     pub unsafe fn check(
         status: cudnnStatus_t,
         function: &'static str,
@@ -40,7 +40,7 @@ impl Error {
         if status.is_success() {
             return Ok(());
         }
-        // A report of cudnn-loader lists every directory that it searched.
+        // Large enough for a report of cudnn-loader, which lists all searched directories.
         let mut text = vec![0 as c_char; 1 << 15];
         // SAFETY: the buffer has the length that is passed.
         unsafe { last_error(text.as_mut_ptr(), text.len()) };
@@ -56,14 +56,14 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} returned {:?}", self.function, self.status)?;
-        // cudnn-loader's report begins with the function's name too.
+        // A report of cudnn-loader also starts with the function's name.
         let text = self.text.strip_prefix(self.function).unwrap_or(&self.text).trim_start();
         let text = if f.alternate() { text } else { text.lines().next().unwrap_or_default() };
         if text.is_empty() { Ok(()) } else { write!(f, ": {text}") }
     }
 }
 
-/// What `main` prints when it returns the error.
+/// Prints the complete message, because `main` uses this format for a returned error.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:#}")
@@ -72,8 +72,9 @@ impl fmt::Debug for Error {
 
 impl core::error::Error for Error {}
 
-/// Calls a cuDNN function and turns its status into a `Result` with cuDNN's message. Works the same with
-/// `use cudnn_sys as cudnn` and `use cudnn_loader as cudnn`.
+/// Calls a cuDNN function and converts the status to a `Result` with cuDNN's message.
+///
+/// The macro works with both `use cudnn_sys as cudnn` and `use cudnn_loader as cudnn`.
 ///
 /// ```no_run
 /// # use cudnn_sys as cudnn;
@@ -87,14 +88,14 @@ impl core::error::Error for Error {}
 /// # }
 /// ```
 ///
-/// The function may be named by any path. The macro takes `cudnnGetLastErrorString` from the module that has the
-/// function, or from the parent of a sub-library's module (`graph`, `ops`, `cnn`, `adv`, `ext`).
+/// The function may be named by any path. `cudnnGetLastErrorString` is taken from the same module, or from the parent
+/// if the module is a sub-library (`graph`, `ops`, `cnn`, `adv`, `ext`).
 #[macro_export]
 macro_rules! check {
     ($($call:tt)+) => { $crate::__check!([] $($call)+) };
 }
 
-/// Splits the path of a call into the module of the function and the function.
+/// Splits the path of a call into the module and the function.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __check {

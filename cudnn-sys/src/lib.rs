@@ -1,4 +1,4 @@
-//! Raw bindings of the public C API of cuDNN 9, one module per sub-library.
+//! Raw bindings to the public C API of cuDNN 9, one module per sub-library.
 //!
 //! ```no_run
 //! use cudnn_sys as cudnn;
@@ -15,37 +15,38 @@
 //! # }
 //! ```
 //!
-//! Each sub-library has a module ([`graph`], [`ops`], [`cnn`], [`adv`], [`ext`]); the crate root re-exports all of
-//! them. Without features the crate links nothing: crates that load cuDNN at run time use the types, the constants and
-//! the function table ([`for_each_function!`]). `cudnn-loader` does, and has the same functions under the same names.
+//! There is a module for each sub-library ([`graph`], [`ops`], [`cnn`], [`adv`], [`ext`]), and the crate root
+//! re-exports all items. Without features, the crate links no libraries. Crates that load cuDNN at run time then use
+//! the types, the constants and the function table ([`for_each_function!`]). For example, `cudnn-loader` provides the
+//! same functions under the same names.
 //!
 //! # Linking
-//! To call the functions of this crate, enable the feature of the library that has them:
+//! To call functions of this crate, enable the feature of the library that contains them:
 //!
-//! | feature | links | for |
+//! | feature | links | use it for |
 //! | --- | --- | --- |
-//! | `link-graph` | graph | the functions of its module |
-//! | `link-ops`, `link-cnn`, `link-adv`, `link-ext` | that sub-library, and graph if the program uses it | the functions of both modules, and [`check!`] |
-//! | `link-cudnn` | `libcudnn.so.9` or `cudnn64_9.dll`, NVIDIA's shim or a drop-in for it | all functions |
+//! | `link-graph` | graph | functions of the module `graph` |
+//! | `link-ops`, `link-cnn`, `link-adv`, `link-ext` | the sub-library, and graph if the program uses it | functions of both modules, and [`check!`] |
+//! | `link-cudnn` | `libcudnn.so.9` or `cudnn64_9.dll` (NVIDIA's shim or a drop-in) | all functions |
 //! | `buildtime-bindgen` | nothing | bindings generated from your own headers; needs libclang |
-//! | `warn-deprecated` | nothing | a warning at each use of a name that cuDNN's headers mark as deprecated |
+//! | `warn-deprecated` | nothing | a compiler warning for each use of a deprecated name |
 //!
-//! The build script finds cuDNN as `cudnn-loader` does at run time. These environment variables control it:
+//! The build script searches for cuDNN like `cudnn-loader` does at run time. These environment variables control it:
 //!
 //! | environment variable | meaning |
 //! | --- | --- |
 //! | `CUDNN_SYS_LIB_DIR` | the directory to link from; disables the search |
-//! | `CUDNN_SYS_INCLUDE_DIR` | the directory of the headers for `buildtime-bindgen`; default: `include` beside `CUDNN_SYS_LIB_DIR`, `/usr/include`, `/usr/local/cuda/include` |
+//! | `CUDNN_SYS_INCLUDE_DIR` | the directory of the headers for `buildtime-bindgen`; default: `include` next to `CUDNN_SYS_LIB_DIR`, `/usr/include`, `/usr/local/cuda/include` |
 //! | `LIBCLANG_PATH` | the directory of libclang for `buildtime-bindgen` |
 //!
-//! **On Windows** nothing needs to be installed to build, on any machine and with either toolchain: the declarations name
-//! the DLLs (`cudnn_graph64_9.dll` and so on; `cudnn64_9.dll` for `link-cudnn`), and no import library is used. The table
-//! of a program's imports has only the DLLs whose functions it calls. Windows looks for them beside the program, then in
-//! the system's directories, then in `PATH`. cuDNN's DLLs load each other by bare name, so all of them belong into one
-//! such directory: copy them beside the program, or add `DEP_CUDNN9_LIB_DIR` to `PATH`.
+//! **On Windows**, you can build without cuDNN or import libraries, on any machine and with either toolchain. The
+//! declarations name the DLLs (`cudnn_graph64_9.dll` and so on, or `cudnn64_9.dll` for `link-cudnn`), and a program
+//! imports only the DLLs that it calls. Windows searches the program's directory, the system directories, and `PATH`.
+//! Keep cuDNN's DLLs in one directory, because they load further DLLs by name: copy all of them next to the program, or
+//! add `DEP_CUDNN9_LIB_DIR` to `PATH`.
 //!
-//! **On Linux** linking does not show ld.so where the library is when your program starts. If it is not in a default
-//! directory, set a run path in the `build.rs` of the program, which must depend on `cudnn-sys` directly:
+//! **On Linux**, ld.so must find the libraries when your program starts. If they are not in a default directory, set a
+//! run path in the `build.rs` of the program, which must depend directly on `cudnn-sys`:
 //!
 //! ```no_run
 //! // In `main` of build.rs:
@@ -54,14 +55,21 @@
 //! }
 //! ```
 //!
-//! Build scripts of direct dependents also get `DEP_CUDNN9_VERSION` (the release of the bindings),
-//! `DEP_CUDNN9_LIB_DIR` (the directory of the libraries), `DEP_CUDNN9_LIB_VERSION` (their release) and
-//! `DEP_CUDNN9_INCLUDE` (their headers, if there are any). For Windows the last three are unset if no cuDNN was found; on
-//! another machine only `CUDNN_SYS_LIB_DIR` can name one.
+//! Build scripts of direct dependents also receive these variables:
+//!
+//! | variable | value |
+//! | --- | --- |
+//! | `DEP_CUDNN9_VERSION` | the release of the bindings |
+//! | `DEP_CUDNN9_LIB_DIR` | the directory of the libraries |
+//! | `DEP_CUDNN9_LIB_VERSION` | the release of the libraries |
+//! | `DEP_CUDNN9_INCLUDE` | the directory of the headers, if there are any |
+//!
+//! For Windows targets, the last three are unset if no cuDNN was found. When cross-compiling, only `CUDNN_SYS_LIB_DIR`
+//! can provide one.
 //!
 //! # Enums
-//! A C enum is a transparent newtype around its integer, so an unknown value from a newer cuDNN is not undefined
-//! behaviour:
+//! A C enum is a transparent newtype around an integer. Unknown values from a newer cuDNN are therefore not undefined
+//! behavior:
 //!
 //! ```
 //! use cudnn_sys::cudnnStatus_t;
@@ -72,7 +80,7 @@
 //! assert_eq!(format!("{:?}", cudnnStatus_t(7777)), "cudnnStatus_t (7777)");
 //! ```
 //!
-//! Enums and structs implement `Default`, which is all zeros, as `= {0}` in C:
+//! Enums and structs implement `Default` as all zeros, like `= {0}` in C:
 //!
 //! ```
 //! let found = [cudnn_sys::cudnnConvolutionFwdAlgoPerf_t::default(); 8];
@@ -80,8 +88,8 @@
 //! ```
 //!
 //! # Safety
-//! Every function is C's: each pointer must be valid for what the function does with it, for as long as cuDNN's
-//! documentation requires, and handles and descriptors must be live and of the right kind.
+//! All functions are C functions. Pointers must be valid for the accesses that cuDNN's documentation describes, for as
+//! long as it requires. Handles and descriptors must be live and of the right kind.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![allow(non_camel_case_types, non_snake_case, non_upper_case_globals, reason = "these are cuDNN's names")]
@@ -100,7 +108,7 @@ mod status;
 
 pub use error::Error;
 
-/// Includes a generated file: the one checked in, or the one that the build script generated from your headers.
+/// Includes a generated file: the checked-in one, or the one that the build script has generated from your headers.
 macro_rules! generated {
     ($module:ident) => {
         #[cfg(not(feature = "buildtime-bindgen"))]
@@ -114,8 +122,8 @@ mod table {
     generated!(functions);
 }
 
-/// Declares a function, with its link features for rustdoc, and with `#[deprecated]` if cuDNN's headers mark it so and the
-/// program asks for the warnings.
+/// Declares a function. Adds the link features for rustdoc, and `#[deprecated]` if cuDNN's headers mark the function as
+/// deprecated and the feature `warn-deprecated` is enabled.
 macro_rules! foreign_function {
     (graph $($rest:tt)*) => { foreign_function! { @ "link-graph" $($rest)* } };
     (ops $($rest:tt)*) => { foreign_function! { @ "link-ops" $($rest)* } };
@@ -143,8 +151,8 @@ macro_rules! foreign_function {
     };
 }
 
-/// Declares the functions of a library. On Windows the declarations name the DLL that has them, so that the linker needs
-/// no import library: the sub-library, or NVIDIA's shim if only that is linked.
+/// Declares the functions of a library. On Windows, the declarations name the DLL, which makes an import library
+/// unnecessary. The DLL is the sub-library, or NVIDIA's shim if only the shim is linked.
 macro_rules! foreign_block {
     (graph $functions:tt) => { foreign_block! { @ "link-graph" "cudnn_graph64_9" $functions } };
     (ops $functions:tt) => { foreign_block! { @ "link-ops" "cudnn_ops64_9" $functions } };
@@ -170,8 +178,8 @@ macro_rules! declare {
         pub mod types {
             use crate::open_enum::open_enum;
 
-            /// The CUDA types that cuDNN's headers use. Streams and graphs are opaque pointers: cast those of your CUDA
-            /// crate.
+            /// The CUDA types in cuDNN's headers. Streams and graphs are opaque pointers, so you can cast them from
+            /// your CUDA crate.
             pub mod cuda {
                 generated!(cuda);
             }
@@ -202,8 +210,8 @@ macro_rules! declare {
             pub use $library::*;
         )*
 
-        /// The types of cuDNN's functions, for crates that look the functions up at run time. An alias has the name of its
-        /// function, so a signature that differs from cuDNN's does not compile:
+        /// Function pointer types for crates that resolve cuDNN's functions at run time. An alias is named like the
+        /// function, and a wrong signature fails to compile:
         ///
         /// ```
         /// use cudnn_sys::{cudnnHandle_t, cudnnStatus_t, signatures};
@@ -225,14 +233,15 @@ macro_rules! declare {
         /// }
         /// let function: signatures::cudnnGetExecutionPlanWorkspaceSize = without_the_variant_pack;
         /// ```
-        #[allow(deprecated, reason = "deprecated functions have types, too")]
+        #[allow(deprecated, reason = "deprecated functions also have types")]
         pub mod signatures {
             $($(
                 #[doc = concat!("The type of `", stringify!($name), "`.")]
                 pub type $name = unsafe extern "C" fn($($argument: $type),*) -> $returns;
             )*)*
 
-            /// The same types for callers who let exceptions pass: a callback of the program may throw through cuDNN.
+            /// The same types with an ABI that allows unwinding, because callbacks of the program may throw through
+            /// cuDNN.
             pub mod unwinding {
                 $($(
                     #[doc = concat!("The type of `", stringify!($name), "`.")]
@@ -244,7 +253,8 @@ macro_rules! declare {
 }
 for_each_function!(declare);
 
-/// cuDNN's functions, types and constants, and nothing else: `use cudnn_sys::api::*`. `cudnn_loader::api` has the same names.
+/// Exports only cuDNN's functions, types and constants, for `use cudnn_sys::api::*`. `cudnn_loader::api` has the same
+/// names.
 pub mod api {
     pub use crate::{adv, cnn, cuda, cuda::*, ext, graph, ops};
     #[allow(

@@ -1,6 +1,6 @@
-//! How this crate represents a C enum: a transparent newtype whose `Debug` prints the enumerator's name and value.
+//! Represents a C enum as a transparent newtype that prints the enumerator's name and value.
 
-/// Declares an enum's type, its enumerators as associated constants, their names, and the conversions.
+/// Declares an enum with enumerators as associated constants, their names, and conversions.
 macro_rules! open_enum {
     (
         $(#[$type_doc:meta])*
@@ -10,22 +10,23 @@ macro_rules! open_enum {
         #[repr(transparent)]
         #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $type(
-            /// The value, which may be unknown to the release of the bindings.
+            /// The value. It may be unknown to these bindings.
             pub $repr,
         );
 
         impl $type {
             $( $(#[$doc])* pub const $name: $type = $type($value); )*
 
-            /// All enumerators with their names, in the header's order. Two names may share a value.
+            /// All enumerators with their names, in the order of the header. Two names may share a value.
             pub const ENUMERATORS: &'static [($type, &'static core::ffi::CStr)] = &[
                 $( ($type($value), $crate::open_enum::c_str(concat!(stringify!($name), "\0"))), )*
             ];
 
-            /// The enumerator's name in C; `None` if the value is unknown to the release of the bindings.
+            /// Returns the enumerator's name in C, or `None` if the value is unknown to these bindings.
             #[must_use]
             pub fn name(self) -> Option<&'static core::ffi::CStr> {
-                // Not `ENUMERATORS`: as pointers to strings, the names need three times the space, and relocations.
+                // `ENUMERATORS` would take three times the space and need relocations, because it stores pointers to
+                // strings.
                 const VALUES: &[$repr] = &[$( $value, )*];
                 const NAMES: &str = concat!($( stringify!($name), "\0", )*);
                 const STARTS: [u16; VALUES.len()] = $crate::open_enum::starts(NAMES.as_bytes());
@@ -50,7 +51,7 @@ macro_rules! open_enum {
 }
 pub(crate) use open_enum;
 
-/// A name with its terminating NUL as a C string, at compile time.
+/// Converts a NUL-terminated name to a C string at compile time.
 pub(crate) const fn c_str(name: &str) -> &core::ffi::CStr {
     match core::ffi::CStr::from_bytes_with_nul(name.as_bytes()) {
         Ok(name) => name,
@@ -58,9 +59,9 @@ pub(crate) const fn c_str(name: &str) -> &core::ffi::CStr {
     }
 }
 
-/// Where each name starts in names that end with a NUL each, at compile time.
+/// Returns the start of each name in a list of NUL-terminated names, at compile time.
 pub(crate) const fn starts<const COUNT: usize>(mut names: &[u8]) -> [u16; COUNT] {
-    assert!(names.len() <= u16::MAX as usize, "the names are too long for the type of their places");
+    assert!(names.len() <= u16::MAX as usize, "the names are too long for 16-bit offsets");
     let mut starts = [0; COUNT];
     let mut rest: &mut [u16] = &mut starts;
     let mut place = 0;
@@ -77,7 +78,7 @@ pub(crate) const fn starts<const COUNT: usize>(mut names: &[u8]) -> [u16; COUNT]
     starts
 }
 
-/// Writes `CUDNN_STATUS_BAD_PARAM (2000)`, with the type's name if the value has none.
+/// Writes `CUDNN_STATUS_BAD_PARAM (2000)`, or the type's name if the value is unknown.
 pub(crate) fn debug(
     f: &mut core::fmt::Formatter<'_>,
     type_name: &str,
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_has_the_first_of_its_names() {
+    fn a_value_with_two_names_uses_the_first() {
         assert_eq!([Letter::A, Letter::LONGER].map(Letter::name), [Some(c"A"), Some(c"LONGER")]);
         assert_eq!(Letter(1).name(), None);
         assert_eq!(format!("{:?} {:?}", Letter::NEGATIVE, Letter(1)), "NEGATIVE (-1) Letter (1)");

@@ -1,9 +1,9 @@
-//! `check!` takes a function by any path, and the message from the same API.
+//! Tests that `check!` accepts a function by any path, and takes the message from the same API.
 #![allow(non_snake_case, clippy::unwrap_used, reason = "functions with cuDNN's names, in a test")]
 
 use cudnn_sys::{Error, check, cudnnStatus_t};
 
-/// An API like that of `cudnn-sys` and `cudnn-loader`, with nothing behind it.
+/// An API with the layout of `cudnn-sys` and `cudnn-loader`, without an implementation.
 mod api {
     use std::ffi::{c_char, c_int};
 
@@ -22,7 +22,7 @@ mod api {
         pub(crate) unsafe extern "C" fn cudnnGetLastErrorString(text: *mut c_char, size: usize) {
             let message = c"the reason";
             assert!(size > message.count_bytes());
-            // SAFETY: the caller passes a buffer of `size` bytes, which are enough.
+            // SAFETY: the buffer has `size` bytes, which is enough.
             unsafe { text.copy_from_nonoverlapping(message.as_ptr(), message.count_bytes() + 1) };
         }
     }

@@ -1,7 +1,8 @@
-//! The compiler warns at the names that cuDNN's headers mark as deprecated, with the feature `warn-deprecated` and only then.
-//! It checks this while it compiles: each use below must warn with the feature, and none may without.
+//! Tests that the feature `warn-deprecated` enables warnings for deprecated names.
+//!
+//! The compiler checks this: with the feature, every use below must warn. Without the feature, none may warn.
 #![deny(deprecated, unfulfilled_lint_expectations)]
-#![allow(unused_imports, reason = "naming an item is a use that warns, and links nothing")]
+#![allow(unused_imports, reason = "importing an item triggers the warning without linking")]
 
 use cudnn_sys::cudnnStatus_t;
 

@@ -1,1 +1,1 @@
-"""The drop-in for NVIDIA's libcudnn.so.9, or cudnn64_9.dll. `python -m cudnn_shim` prints its file."""
+"""Contains the drop-in for NVIDIA's libcudnn.so.9 or cudnn64_9.dll. `python -m cudnn_shim` prints its path."""

@@ -1,4 +1,4 @@
-"""Prints the file of the drop-in: LD_PRELOAD=$(python -m cudnn_shim) python train.py"""
+"""Prints the path of the drop-in: LD_PRELOAD=$(python -m cudnn_shim) python train.py"""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-/* Replaces CUDA's library_types.h: the one enum that cuDNN's headers use. */
+/* Replaces CUDA's library_types.h and declares the only enum that cuDNN's headers use. */
 #ifndef CUDNN_SHIM_LIBRARY_TYPES_H
 #define CUDNN_SHIM_LIBRARY_TYPES_H
 

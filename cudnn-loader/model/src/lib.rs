@@ -1,7 +1,8 @@
-//! The loader's lock-free types, checked with loom: every order in which threads can run, and every value that the
-//! memory model lets them see.
+//! Checks the loader's lock-free types with loom, in every possible thread order and under every result that the memory
+//! model allows.
 //!
-//! `gate.rs`, `once.rs`, `slot.rs` and `turn.rs` are the loader's files; `primitives` replaces `cudnn-loader/src/sync/primitives.rs`.
+//! `gate.rs`, `once.rs`, `slot.rs` and `turn.rs` are the loader's own files. The module `primitives` below replaces
+//! `cudnn-loader/src/sync/primitives.rs`.
 #![cfg(test)]
 
 #[path = "../../src/sync"]
@@ -18,7 +19,7 @@ mod sync {
             static TOKEN: std::cell::Cell<u64> = std::cell::Cell::new(0);
         }
 
-        /// Gives the running thread of the model a number, in process 1.
+        /// Assigns a number to the running thread of the model, in process 1.
         pub(crate) fn set_thread_token(thread: u64) {
             TOKEN.with(|token| token.set(1 << 32 | thread));
         }
@@ -27,7 +28,7 @@ mod sync {
             TOKEN.with(std::cell::Cell::get)
         }
 
-        /// Waits once: the model tries every order anyway.
+        /// Waits once, which is enough because the model tries every order anyway.
         pub(crate) struct Backoff(bool);
 
         impl Backoff {
@@ -51,8 +52,8 @@ use sync::slot::Slot;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicUsize;
 
-/// Memory that one thread writes and another reads, unordered but for the protocol under test: loom fails the test
-/// where the reader may not see the write.
+/// Memory that one thread writes and another reads, synchronized only by the protocol under test. Loom fails the test
+/// if the reader could miss the write.
 struct Memory(loom::cell::UnsafeCell<u32>);
 
 // SAFETY: loom checks the accesses.
@@ -66,7 +67,7 @@ impl Memory {
     }
 
     fn write(&self, value: u32) {
-        // SAFETY: loom fails the test where another thread accesses it unordered.
+        // SAFETY: loom fails the test if another thread accesses it without synchronization.
         self.0.with_mut(|memory| unsafe { *memory = value });
     }
 
@@ -142,10 +143,10 @@ fn a_value_that_was_reset_is_made_again_and_the_old_one_stays_readable() {
     });
 }
 
-/// Two threads do work inside while a third, an exit or a fork, closes the gate. What it does after it has seen nobody
-/// inside meets no work that has begun and not ended, also not work that begins later.
+/// Two threads work inside the gate while a third, which models an exit or a fork, closes it. Once the third thread has
+/// seen the gate empty, no work may be in progress, and no work may start later.
 #[test]
-fn nobody_is_inside_a_closed_gate_that_was_seen_empty() {
+fn a_closed_gate_that_was_empty_stays_empty() {
     loom::model(|| {
         let gate = Arc::new(Gate::new());
         let work = Arc::new(Memory::new());

@@ -1,9 +1,9 @@
-//! Texts for callers in C, who pass a buffer.
+//! Writes text into buffers that C callers provide.
 
 use std::ffi::c_char;
 
-/// Copies a text into a C buffer with `snprintf`'s contract: it truncates, always writes the NUL, and returns the full
-/// length. A character of several bytes is copied completely or not at all.
+/// Copies text into a C buffer as `snprintf` does: truncates it if necessary, always writes the NUL, and returns the
+/// full length. Multi-byte characters are never split.
 ///
 /// # Safety
 /// `buffer` is null or has room for `size` bytes.
@@ -15,7 +15,7 @@ pub unsafe fn write_text(text: &str, buffer: *mut c_char, size: usize) -> usize 
     text.len()
 }
 
-/// The start of a text, of at most this many bytes: a character of several bytes is in it completely or not at all.
+/// Returns the start of the text, of at most `max` bytes. Multi-byte characters are never split.
 pub(super) fn cut(text: &str, max: usize) -> &str {
     let mut end = text.len().min(max);
     while !text.is_char_boundary(end) {
@@ -24,7 +24,7 @@ pub(super) fn cut(text: &str, max: usize) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
-/// Copies bytes into a C buffer, cut to fit, with a NUL behind them.
+/// Copies bytes into a C buffer, truncated to fit and followed by a NUL.
 ///
 /// # Safety
 /// `buffer` has room for `size` bytes, and `size` is not 0.

@@ -1,5 +1,7 @@
-//! `cudnnSetCallback` and `cudnnGetCallback`. A program that sets a callback also gets the loader's log entries, even if
-//! cuDNN cannot be loaded; and it gets back the function that it has set, where cuDNN knows one of the loader's.
+//! Implements `cudnnSetCallback` and `cudnnGetCallback`.
+//!
+//! A program's callback also receives the loader's log entries, even without a usable cuDNN. `cudnnGetCallback` returns
+//! the program's function, although cuDNN itself stores one of the loader's.
 
 use std::ffi::{c_uint, c_void};
 
@@ -12,7 +14,7 @@ use crate::logging::callback::{self, Callback};
 use crate::resolve::libraries;
 
 /// # Safety
-/// The obligations of cuDNN's `cudnnSetCallback`: `callback` accepts cuDNN's arguments and `data`, in any thread.
+/// As for cuDNN's `cudnnSetCallback`: `callback` accepts cuDNN's arguments and `data`, in any thread.
 pub(super) unsafe extern "C-unwind" fn set_callback(
     mask: c_uint,
     data: *mut c_void,
@@ -22,13 +24,13 @@ pub(super) unsafe extern "C-unwind" fn set_callback(
     let name = || Function::CudnnSetCallback.to_string();
     match ffi_guard(&|| libraries::address(Function::CudnnSetCallback), &name) {
         Ok(_) => callback::install(),
-        // The callback is kept and has received the reason. cuDNN gets the callback if it is ever loaded.
+        // The callback is stored and has received the reason. cuDNN gets it later, if it is ever loaded.
         Err(_) => cudnnStatus_t::CUDNN_STATUS_SUCCESS,
     }
 }
 
 /// # Safety
-/// The obligations of cuDNN's `cudnnGetCallback`: each pointer is null or has room for its value.
+/// As for cuDNN's `cudnnGetCallback`: each pointer is null or has room for its value.
 pub(super) unsafe extern "C-unwind" fn get_callback(
     mask: *mut c_uint,
     data: *mut *mut c_void,
@@ -39,12 +41,12 @@ pub(super) unsafe extern "C-unwind" fn get_callback(
         Ok(address) => address,
         Err(status) => return status,
     };
-    // SAFETY: the address is that of cuDNN's function of this name.
+    // SAFETY: the address belongs to cuDNN's function of this name.
     let cudnns = unsafe { std::mem::transmute::<*mut (), unwinding::cudnnGetCallback>(address) };
     // SAFETY: the caller's obligation, passed on.
     let status = unsafe { cudnns(mask, data, function) };
     if status.is_success()
-        // SAFETY: cuDNN has accepted the pointer, and written to it.
+        // SAFETY: cuDNN has accepted the pointer and written to it.
         && let Some(function) = unsafe { function.as_mut() }
         && let Some((programs_mask, programs_function)) = callback::program_callback(*function)
     {

@@ -1,5 +1,5 @@
-//! What the driver says about the calling thread's device, where a failure's cause may lie there: memory, compute
-//! capability, an error of an earlier kernel. Asks a driver that the process has loaded; loads and initialises nothing.
+//! Adds facts about the calling thread's device to an error: free memory, compute capability, or an error from an
+//! earlier kernel. Uses the driver only if the process has loaded it, and never loads or initializes anything.
 
 use std::ffi::{CStr, c_int, c_uint};
 use std::fmt::Write;
@@ -10,9 +10,9 @@ use once_cell::race::OnceBox;
 use crate::dl::Handle;
 use crate::driver::{self, GetInt, function};
 use crate::resolve::installation::installation;
-use crate::thread::fork::{NotBesideFork, is_in_child};
+use crate::thread::fork::{ForkGuard, is_in_child};
 
-// The driver's functions, as cuda.h declares them.
+// Driver functions, as declared in cuda.h.
 type GetAttribute = unsafe extern "C" fn(*mut c_int, c_uint, c_int) -> c_uint;
 type GetMemory = unsafe extern "C" fn(*mut usize, *mut usize) -> c_uint;
 type GetText = unsafe extern "C" fn(c_uint, *mut *const std::ffi::c_char) -> c_uint;
@@ -20,7 +20,8 @@ type GetText = unsafe extern "C" fn(c_uint, *mut *const std::ffi::c_char) -> c_u
 const CAPABILITY_MAJOR: c_uint = 75;
 const CAPABILITY_MINOR: c_uint = 76;
 
-/// What to add to the reason of a failure with this status: ` (device 0: 3 MiB of 139.8 GiB free)`, or nothing.
+/// Returns the text to append to the reason of a failure with this status, for example
+/// ` (device 0: 3 MiB of 139.8 GiB free)`. May be empty.
 pub(super) fn context(status: cudnnStatus_t) -> String {
     let Some(device) = CurrentDevice::find() else { return String::new() };
     let mut facts = Vec::new();
@@ -32,7 +33,7 @@ pub(super) fn context(status: cudnnStatus_t) -> String {
             facts.extend(version);
             facts.extend(device.capability());
         }
-        // Not initialised; an internal error, such as an allocation; a failed execution.
+        // Not initialized, an internal error such as a failed allocation, or a failed execution.
         1000 | 4000 | 5000 => facts.push(device.memory()),
         _ => {}
     }
@@ -42,7 +43,7 @@ pub(super) fn context(status: cudnnStatus_t) -> String {
     if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) }
 }
 
-/// The driver's library, if the process has loaded it. ld.so is asked for it once, and never beside a fork.
+/// Returns the driver's library, if the process has loaded it. Calls ld.so only once, and never during a fork.
 fn loaded_driver() -> Option<&'static Handle> {
     static DRIVER: OnceBox<Handle> = OnceBox::new();
     if let Some(driver) = DRIVER.get() {
@@ -51,7 +52,7 @@ fn loaded_driver() -> Option<&'static Handle> {
     if !driver::is_loaded() {
         return None;
     }
-    let _not_beside_fork = NotBesideFork::new();
+    let _fork_guard = ForkGuard::new();
     Handle::loaded(crate::names::DRIVER.as_ref()).map(|driver| DRIVER.get_or_init(|| Box::new(driver)))
 }
 
@@ -62,7 +63,7 @@ struct CurrentDevice {
 }
 
 impl CurrentDevice {
-    /// `None` if the process has no driver, or the thread no context. CUDA does not work in a child of a fork.
+    /// Returns `None` without a loaded driver or a current context, and in forked children, where CUDA is unusable.
     fn find() -> Option<Self> {
         if is_in_child() {
             return None;
@@ -74,7 +75,7 @@ impl CurrentDevice {
     fn count(&self) -> Option<c_int> {
         let mut count = 0;
         let get_count = function!(self.driver, c"cuDeviceGetCount" as GetInt)?;
-        // SAFETY: the answer has room.
+        // SAFETY: the output pointer is valid for writes.
         (unsafe { get_count(&raw mut count) } == 0).then_some(count)
     }
 
@@ -82,18 +83,18 @@ impl CurrentDevice {
         let get = function!(self.driver, c"cuDeviceGetAttribute" as GetAttribute)?;
         let attribute = |attribute| {
             let mut value = 0;
-            // SAFETY: the answer has room, and the device is the driver's.
+            // SAFETY: the output pointer is valid for writes, and the driver returned this device number.
             (unsafe { get(&raw mut value, attribute, self.number) } == 0).then_some(value)
         };
         Some(format!("compute capability {}.{}", attribute(CAPABILITY_MAJOR)?, attribute(CAPABILITY_MINOR)?))
     }
 
-    /// The memory, or the error that the device has had.
+    /// Returns the memory, or the error that the device reports.
     fn memory(&self) -> String {
         let mut text = format!("device {}: ", self.number);
         let (mut free, mut total) = (0, 0);
         let Some(get_memory) = function!(self.driver, c"cuMemGetInfo_v2" as GetMemory) else { return text };
-        // SAFETY: the answers have room.
+        // SAFETY: the output pointers are valid for writes.
         let result = unsafe { get_memory(&raw mut free, &raw mut total) };
         let _ = if result == 0 {
             write!(text, "{} of {} free", size(free), size(total))
@@ -106,16 +107,16 @@ impl CurrentDevice {
     fn error_name(&self, error: c_uint) -> String {
         let mut name = std::ptr::null();
         let Some(get_name) = function!(self.driver, c"cuGetErrorName" as GetText) else { return String::new() };
-        // SAFETY: the answer has room.
+        // SAFETY: the output pointer is valid for writes.
         if unsafe { get_name(error, &raw mut name) } != 0 || name.is_null() {
             return String::new();
         }
-        // SAFETY: the driver's static string.
+        // SAFETY: the driver returned a static string.
         format!(" ({})", unsafe { CStr::from_ptr(name) }.to_string_lossy())
     }
 }
 
-/// `3.1 MiB`.
+/// Formats a size, for example `3.1 MiB`.
 fn size(bytes: usize) -> String {
     let mut unit = "KiB";
     let mut tenths = bytes as u64 * 10 / 1024;
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_has_the_unit_that_people_use() {
+    fn sizes_use_suitable_units() {
         for (bytes, text) in
             [(0, "0.0 KiB"), (1023 << 10, "1023.0 KiB"), (3_277_000, "3.1 MiB"), (150_109_880_320, "139.8 GiB")]
         {

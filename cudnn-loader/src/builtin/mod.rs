@@ -1,5 +1,5 @@
-//! The functions of cuDNN that this crate answers itself. To add one, write it in a file here and name it in
-//! [`builtin`].
+//! Contains the cuDNN functions that this crate implements itself. To add a function, write it in a file of this module
+//! and list it in [`builtin`].
 
 pub(crate) mod c_buffer;
 mod callback;
@@ -11,9 +11,9 @@ use cudnn_sys::signatures::unwinding;
 
 use crate::function::Function;
 
-/// The address of this crate's implementation of a function, if it has one.
+/// Returns the address of this crate's implementation of a function, if there is one.
 pub(crate) fn builtin(function: Function) -> Option<Builtin> {
-    // Each implementation compiles only if it has cuDNN's signature.
+    // These constants fail to compile if an implementation's signature differs from cuDNN's.
     const GET_ERROR_STRING: unwinding::cudnnGetErrorString = error_strings::get_error_string;
     const GET_LAST_ERROR_STRING: unwinding::cudnnGetLastErrorString = error_strings::get_last_error_string;
     const SET_CALLBACK: unwinding::cudnnSetCallback = callback::set_callback;

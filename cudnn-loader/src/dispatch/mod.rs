@@ -1,5 +1,5 @@
-//! Every function of the table as a function to call: a slot that starts at a resolver and ends at cuDNN's function.
-//! Nothing here is written by hand for one function.
+//! Defines every cuDNN function as a callable function with a slot. The slot first contains a resolver and later
+//! cuDNN's function. All of this code is generated from the function table.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::time::Instant;
@@ -12,7 +12,7 @@ use cudnn_sys::types::cudnnStatus_t;
 
 use crate::builtin::{Builtin, builtin};
 use crate::error::LoadError;
-use crate::events::{Event, as_question, emit};
+use crate::events::{Event, emit, without_failure_events};
 use crate::function::Function;
 use crate::guard::{entry, ffi_guard};
 use crate::layers::{self, Target};
@@ -21,18 +21,18 @@ use crate::resolve::libraries::{self, LoadedLibrary};
 use crate::sub_library::SubLibrary;
 use crate::sync::slot::Slot;
 
-/// A function's slot. For a function that is a compile-time constant: an address and nothing more.
+/// Returns a function's slot. For a constant function, this compiles to an address.
 macro_rules! slot {
     ($function:expr) => {{
-        // One slot for each variant, and variants are numbered from 0.
+        // There is one slot per variant, and variants are numbered from 0.
         #[allow(clippy::indexing_slicing, reason = "there is one slot for each variant")]
         let slot = &crate::dispatch::SLOTS[$function as usize];
         slot
     }};
 }
 
-/// A function that calls what its slot contains, with `#[deprecated]` if cuDNN's headers mark it so and the program asks for
-/// the warnings.
+/// Defines a function that calls the address in the slot. Adds `#[deprecated]` if cuDNN's headers mark the function as
+/// deprecated and the program enables the warnings.
 macro_rules! function {
     (true $($rest:tt)*) => {
         function! {
@@ -48,15 +48,15 @@ macro_rules! function {
         $(#[$attribute])*
         ///
         /// # Safety
-        /// As in C: see cuDNN's documentation, and that of this crate.
-        // Not `inline`: another crate would reach the slot through its global offset table, at the cost of a load.
-        // Link-time optimisation still inlines it, as load and call.
+        /// As in C: see cuDNN's documentation and the documentation of this crate.
+        // Not `inline`: other crates would access the slot through their global offset table, which costs an extra
+        // load. Link-time optimization still inlines the function as a load and a call.
         pub unsafe extern "C" fn $name($($argument: $type),*) -> $returns {
             type Signature = unsafe extern "C" fn($($type),*) -> $returns;
             let address = slot!(super::Function::$variant).get();
-            // SAFETY: a slot contains the function's resolver or cuDNN's function, both of this signature.
+            // SAFETY: a slot contains the function's resolver or cuDNN's function, and both have this signature.
             let function = unsafe { std::mem::transmute::<*mut (), Signature>(address) };
-            // SAFETY: the caller's obligation, passed on unchanged.
+            // SAFETY: guaranteed by the caller.
             unsafe { function($($argument),*) }
         }
     };
@@ -68,15 +68,16 @@ macro_rules! functions {
         fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
     )* })*) => {
         in_section_of_slots! {
-            /// The slots, in the order of the table. Private to this crate: another crate would reach it through its
-            /// global offset table, at the cost of a load. One array: a match that leads to statics would be a table of
-            /// addresses, each of which needs a relocation. In a section of its own, for the drop-in's exports.
+            /// The slots, in table order. Private, because other crates would access them through their global offset
+            /// table, which costs an extra load. An array, because a match over statics would be a table of addresses
+            /// that all need relocations. A separate section, for the drop-in's exports.
             static SLOTS: [Slot; Function::ALL.len()] =
                 [$($( Slot::new(resolvers::$name as *const () as *mut ()), )*)*];
         }
 
-        /// The first value of each slot. It passes the function's number to the one trampoline, which resolves the
-        /// function with all arguments in place and jumps to it. So a resolver is two instructions for any signature.
+        /// The initial values of the slots. Each resolver passes the function's number to a common trampoline, which
+        /// resolves the function with all arguments in place and jumps to it. This makes a resolver two instructions
+        /// for any signature.
         mod resolvers {
             use super::{Function, pass_number};
             $($(
@@ -88,12 +89,12 @@ macro_rules! functions {
             )*)*
         }
 
-        /// The value that each function returns if it cannot be resolved.
+        /// The value that each function returns if resolving it fails.
         static FAILURES: [Failure; Function::ALL.len()] = [$($( <$returns as FailureValue>::FAILURE, )*)*];
 
         $(
             #[doc = concat!("Functions and types of `libcudnn_", stringify!($library), "`, which is loaded on first use.")]
-            // Also where another package asks cudnn-sys for these warnings, and none asks this one.
+            // Needed if another package enables these warnings in cudnn-sys.
             #[allow(deprecated, reason = "deprecated functions take deprecated types")]
             pub mod $library {
                 #[allow(unused_imports, unreachable_pub, reason = "an older release may have none for this library")]
@@ -117,8 +118,8 @@ impl Function {
         slot!(self)
     }
 
-    /// Lets the layers replace the function at this address, and sends all later calls there. Returns the address for
-    /// this call.
+    /// Lets the layers wrap the function at this address, and redirects all later calls to the result. Returns the
+    /// address for this call.
     fn publish(self, address: *mut ()) -> *mut () {
         let Target { address, is_final } = layers::wrap(self, address);
         if is_final {
@@ -127,12 +128,11 @@ impl Function {
         address
     }
 
-    /// Resolves the function now, so that a later call cannot fail for lack of cuDNN. Returns the address that calls
-    /// reach.
+    /// Resolves the function now, to detect a missing cuDNN before the first call. Returns the address that calls use.
     ///
     /// # Errors
-    /// The reason for which a call would fail. The loader remembers a failure for a while; [`SubLibrary::load`] tries again
-    /// at once.
+    /// Returns the error that a call would report. The loader caches failures for a while; [`SubLibrary::load`] retries
+    /// immediately.
     pub fn resolve(self) -> Result<*const c_void, LoadError> {
         let address = entry(|| match builtin(self) {
             Some(Builtin { address, needs_cudnn: false }) => Ok(address),
@@ -154,24 +154,25 @@ impl Function {
         self.resolve().map(|address| unsafe { pointer_as(address) })
     }
 
-    /// Whether the function can be called here. Loads what it takes to find out, and logs no error if it cannot.
+    /// Returns whether the function can be called. Loads the libraries that this requires, and logs no error if they
+    /// are unavailable.
     #[must_use]
     pub fn is_available(self) -> bool {
-        as_question(|| self.resolve().is_ok())
+        without_failure_events(|| self.resolve().is_ok())
     }
 }
 
 impl SubLibrary {
-    /// The loaded library; `None` if it is not loaded. Loads nothing.
+    /// Returns the library if it is already loaded. Never loads it.
     #[must_use]
     pub fn loaded(self) -> Option<&'static LoadedLibrary> {
         libraries::loaded(self)
     }
 
-    /// Loads the library, unless it is loaded already, and tries again what failed before.
+    /// Loads the library if necessary. Retries immediately after an earlier failure.
     ///
     /// # Errors
-    /// The reason for which it cannot be loaded.
+    /// Returns the load error.
     pub fn load(self) -> Result<&'static LoadedLibrary, LoadError> {
         entry(|| {
             libraries::clear_failure(self);
@@ -179,11 +180,11 @@ impl SubLibrary {
         })
     }
 
-    /// The address of any function or data symbol in the library. These bindings need not know it: a newer cuDNN may
-    /// have added it, and some symbols are in no header. Loads the library.
+    /// Loads the library and returns the address of a function or data symbol in it. The symbol may be missing from
+    /// these bindings, for example because a newer cuDNN added it or because no header declares it.
     ///
     /// # Errors
-    /// Why the library cannot be loaded, or that it does not export the name.
+    /// Fails if the library cannot be loaded or does not export the name.
     pub fn symbol(self, name: &CStr) -> Result<*const c_void, LoadError> {
         entry(|| libraries::symbol(self, name))
     }
@@ -194,8 +195,8 @@ impl SubLibrary {
     /// See [`SubLibrary::symbol`].
     ///
     /// # Safety
-    /// `P` is a pointer type, and the symbol is what it points to: a function with that signature, or data of that
-    /// type.
+    /// `P` is a pointer type that matches the symbol: a function pointer of the right signature, or a pointer to data
+    /// of the right type.
     pub unsafe fn get<P: Copy>(self, name: &CStr) -> Result<P, LoadError> {
         // SAFETY: the caller's obligation, passed on.
         self.symbol(name).map(|address| unsafe { pointer_as(address) })
@@ -203,33 +204,33 @@ impl SubLibrary {
 }
 
 impl Options {
-    /// Selects an installation that meets the options, and loads `libcudnn_graph.so.9` from it. Tries again if an
-    /// earlier attempt failed.
+    /// Selects an installation that meets the options and loads `libcudnn_graph.so.9` from it. Retries after an earlier
+    /// failure.
     ///
     /// # Errors
-    /// Why there is none, or why the selected one does not meet the options.
+    /// Fails if no installation meets the options, or if a different installation is already selected.
     pub fn load(&self) -> Result<&'static Installation, LoadError> {
         entry(|| libraries::load_installation(self))
     }
 }
 
-/// Loads cuDNN now, the first that the search finds: [`Options::load`] without requirements.
+/// Loads the first cuDNN that the search finds, like [`Options::load`] without requirements.
 ///
 /// # Errors
-/// Why there is none.
+/// Fails if no usable cuDNN is found.
 pub fn load() -> Result<&'static Installation, LoadError> {
     Options::new().load()
 }
 
-/// The trampoline: resolves the function whose number a resolver passed, and jumps to it.
+/// The trampoline: resolves the function with the number that a resolver passed, and jumps to it.
 #[cold]
 #[unsafe(naked)]
 unsafe extern "C-unwind" fn resolve_and_jump() {
     cudnn_os::save_arguments_and_jump!(resolve_and_jump, resolve_first_call, reading SLOTS)
 }
 
-/// The slow path of a call: returns the address to jump to. If the function cannot be resolved, a function at that
-/// address returns the failure, and the thread's last error has the report.
+/// The slow path of a call: returns the address to jump to. After a failure, the address belongs to a function that
+/// returns the failure status, and the thread's last error contains the report.
 #[cold]
 extern "C-unwind" fn resolve_first_call(number: u32) -> *const () {
     let Some(function) = Function::ALL.get(number as usize).copied() else {
@@ -253,29 +254,29 @@ extern "C-unwind" fn resolve_first_call(number: u32) -> *const () {
     address
 }
 
-/// The address of a function that no public header declares. For the drop-in, which exports a few.
+/// Returns the address of a function without a public declaration, for the drop-in's private exports.
 ///
 /// # Errors
-/// The address of a function that returns the status; the thread's last error has the report.
+/// Returns the address of a function that returns the status. The thread's last error contains the report.
 pub fn resolve_private_symbol(library: SubLibrary, name: &CStr) -> Result<*const c_void, *const ()> {
     let resolve = || libraries::symbol(library, name).map(|address| address.cast_mut().cast());
     let resolved = ffi_guard(&resolve, &|| name.to_string_lossy().into_owned());
     resolved.map(|address| address.cast_const().cast()).map_err(|status| Failure::Status.function(status))
 }
 
-/// The value that a function returns if it cannot be resolved.
+/// The value that a function returns if resolving it fails.
 #[derive(Clone, Copy)]
 enum Failure {
-    /// The status of the error.
+    /// The error's status.
     Status,
-    /// 0: the version functions. It also serves functions that return nothing.
+    /// Zero, for the version functions and for functions without a return value.
     Zero,
     /// An empty string.
     EmptyString,
 }
 
 impl Failure {
-    /// A function that returns this for any arguments.
+    /// Returns a function that accepts any arguments and returns this value.
     fn function(self, status: cudnnStatus_t) -> *const () {
         match self {
             Failure::Status => failing_function(status),
@@ -285,7 +286,7 @@ impl Failure {
     }
 }
 
-/// A function that returns this status for any arguments. The loader returns only these statuses.
+/// Returns a function that accepts any arguments and returns this status. The loader uses only these statuses.
 fn failing_function(status: cudnnStatus_t) -> *const () {
     match status.0 {
         1002 => return_status::<1002> as *const (),
@@ -308,7 +309,7 @@ extern "C" fn return_empty_string() -> *const c_char {
     c"".as_ptr()
 }
 
-/// The failure that fits a return type.
+/// Maps a return type to its failure value.
 trait FailureValue {
     const FAILURE: Failure;
 }

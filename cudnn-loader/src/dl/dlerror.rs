@@ -1,4 +1,4 @@
-//! Why the system's loader could not open a library. ld.so gives no error code, so this module parses its messages.
+//! Determines why the system's loader could not open a library, by parsing its messages. ld.so provides no error code.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ pub(crate) struct OpenError {
     pub(crate) message: String,
 }
 
-/// The meaning of an error of the system's loader.
+/// The cause of an error of the system's loader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DlErrorKind {
@@ -18,24 +18,24 @@ pub enum DlErrorKind {
         /// The dependency's name.
         name: String,
     },
-    /// No loaded library has a symbol that the library needs.
+    /// The library needs a symbol that no loaded library exports.
     UndefinedSymbol {
         /// The symbol's name.
         name: String,
-        /// The library that should have it, from the symbol's version: cuDNN uses its libraries' names as versions.
+        /// The library that should export it, according to the symbol's version: cuDNN uses library names as versions.
         library: Option<String>,
     },
-    /// No loaded library has this version of a symbol. The C library is too old, for example.
+    /// No loaded library provides this version of a symbol, for example because the C library is too old.
     MissingVersion {
         /// The version's name.
         name: String,
     },
-    /// Anything else: see the message.
+    /// Any other cause: see the message.
     Other,
 }
 
-/// The meaning of a message of ld.so about the file at this path.
-pub(super) fn explained(message: String, path: &Path) -> OpenError {
+/// Converts ld.so's message about the file at this path to an error.
+pub(super) fn to_open_error(message: String, path: &Path) -> OpenError {
     OpenError { cause: meaning(&message, path), message }
 }
 
@@ -44,7 +44,7 @@ fn meaning(message: &str, path: &Path) -> DlErrorKind {
     let after = |marker: &str, end: &[char]| {
         let rest = message.split(marker).nth(1)?.trim_start();
         let name = rest.split(end).next().unwrap_or(rest).trim_matches(['`', '\'', '"']);
-        // A damaged library may ask for a symbol without a name.
+        // A damaged library may request a symbol with an empty name.
         (!name.is_empty()).then(|| name.to_owned())
     };
     if let Some(name) = after("undefined symbol:", &[',', ' ', '(']) {
@@ -56,8 +56,7 @@ fn meaning(message: &str, path: &Path) -> DlErrorKind {
     if let Some(name) = after("version `", &['\'']) {
         return DlErrorKind::MissingVersion { name };
     }
-    // Messages about other failures to open a file have the same form; only this one means that the file is
-    // missing.
+    // Other failures to open a file produce similar messages. Only this one means that the file is missing.
     let missing = message.split_once(": cannot open shared object file: No such file").map(|(name, _)| name);
     let missing = missing.or_else(|| missing_in_musls_form(message));
     match missing.map(|name| name.rsplit(": ").next().unwrap_or(name)) {

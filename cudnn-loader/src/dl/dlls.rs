@@ -1,4 +1,4 @@
-//! How Windows searches for DLLs in this process.
+//! Simulates how Windows searches for DLLs in this process.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use cudnn_probe::dll_search::{self, Facts, Failure, Mode, Resolution, Rule, Simu
 
 use super::dlerror::{DlErrorKind, OpenError};
 
-/// What the search for DLLs depends on in this process.
+/// Collects the properties of this process that the DLL search depends on.
 pub(super) fn facts() -> Facts {
     let mut facts = Facts::of_host(&Host::current());
     facts.system_dir = libraries::system_dir();
@@ -18,9 +18,8 @@ pub(super) fn facts() -> Facts {
     facts
 }
 
-/// Adds what the system knows and does not tell: the name of the missing DLL or symbol, or which other file it cannot
-/// load.
-pub(super) fn explained(message: String, path: &Path) -> OpenError {
+/// Adds details that Windows omits: the missing DLL or symbol, or the other file that failed to load.
+pub(super) fn to_open_error(message: String, path: &Path) -> OpenError {
     let Some(failure) = dll_search::explain(path, &facts()) else {
         return OpenError { cause: DlErrorKind::Other, message };
     };
@@ -36,7 +35,7 @@ pub(super) fn explained(message: String, path: &Path) -> OpenError {
     OpenError { cause, message }
 }
 
-/// The file that is opened for a name. The DLL that opens it adds no directories.
+/// Returns the file that opening this name would load. Assumes that the DLL that opens it adds no directories.
 pub(super) fn resolve(facts: &Facts, name: &str) -> Option<PathBuf> {
     match &open(facts, name).lookups().first()?.resolution {
         Resolution::Found { path, .. } => Some(path.clone()),
@@ -44,7 +43,7 @@ pub(super) fn resolve(facts: &Facts, name: &str) -> Option<PathBuf> {
     }
 }
 
-/// Whether the file that a DLL gets for a name is in the working directory, which anybody may have filled.
+/// Returns whether the name resolves to a file in the working directory, where any user may have placed it.
 pub(super) fn is_in_working_dir(facts: &Facts, name: &str) -> bool {
     let simulation = open(facts, name);
     let rule = simulation.lookups().first().and_then(|lookup| match lookup.resolution {

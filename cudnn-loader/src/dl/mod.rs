@@ -1,4 +1,4 @@
-//! What this process has loaded and can open, by the rules of this crate. It does not know which library to open, or why.
+//! Inspects and opens shared libraries in this process. The callers decide which library to open and why.
 
 pub(crate) mod dlerror;
 mod dlls;
@@ -17,17 +17,17 @@ use cudnn_probe::Host;
 use dlerror::{DlErrorKind, OpenError};
 use objects::LoadedObjects;
 
-/// Why a library was not opened.
+/// The error message of an opening that was refused.
 pub(crate) const PROCESS_IS_ENDING: &str = "the process is ending";
 
 thread_local! {
     static AROUND: Cell<Option<Around>> = const { Cell::new(None) };
 }
 
-/// Calls its argument once, or not at all.
+/// Calls the argument once or not at all.
 type Around = fn(&mut dyn FnMut());
 
-/// Lets a function surround each [`open`] of this thread, as long as the work runs.
+/// Wraps each [`open`] of this thread in `around` while `work` runs.
 pub(crate) fn around_openings<T>(around: Around, work: impl FnOnce() -> T) -> T {
     struct Restore(Option<Around>);
     impl Drop for Restore {
@@ -39,10 +39,10 @@ pub(crate) fn around_openings<T>(around: Around, work: impl FnOnce() -> T) -> T 
     work()
 }
 
-/// Opens the library at this absolute path, or of this name (the driver's), with its dependencies.
+/// Opens the library at this absolute path, with all dependencies. The driver is opened by name.
 ///
 /// # Errors
-/// The message of the system's loader, with its meaning.
+/// Returns the message of the system's loader and the cause.
 pub(crate) fn open(path: &Path) -> Result<Handle, OpenError> {
     let Some(around) = AROUND.get() else { return open_now(path) };
     let mut opened = Err(OpenError { cause: DlErrorKind::Other, message: PROCESS_IS_ENDING.into() });
@@ -51,29 +51,30 @@ pub(crate) fn open(path: &Path) -> Result<Handle, OpenError> {
 }
 
 fn open_now(path: &Path) -> Result<Handle, OpenError> {
-    // SAFETY: the library's constructors run, as the caller of a cuDNN function expects. The file has been identified as
-    // cuDNN's, or is the driver's.
-    unsafe { Handle::open(path) }
-        .map_err(|message| if IS_WINDOWS { dlls::explained(message, path) } else { dlerror::explained(message, path) })
+    // SAFETY: the library's constructors run, which the caller of a cuDNN function expects. The file has been
+    // identified as cuDNN's or is the driver's.
+    unsafe { Handle::open(path) }.map_err(|message| {
+        if IS_WINDOWS { dlls::to_open_error(message, path) } else { dlerror::to_open_error(message, path) }
+    })
 }
 
-/// Whether this code is in the first namespace of ld.so.
+/// Returns whether this code is in ld.so's first namespace.
 pub(crate) fn is_in_first_namespace() -> bool {
     containing_library().is_none_or(Handle::is_in_first_namespace)
 }
 
-/// The library that contains this code, never to be unloaded from now on; `None` for the program itself.
+/// Pins and returns the library that contains this code, or returns `None` for the main program.
 fn containing_library() -> Option<Handle> {
     Handle::pin(&LoadedObjects::snapshot().containing_library()?)
 }
 
-/// Keeps the library that contains this code loaded until the process ends: a plugin's host may close it, while threads
+/// Keeps the library that contains this code loaded until the process ends. A plugin host may close it while threads
 /// and exit handlers still need the code.
 pub(crate) fn pin_this_library() {
     containing_library();
 }
 
-/// This process, as the search and the model of ld.so see it.
+/// Returns this process as the search and the ld.so model see it.
 pub(crate) fn host() -> Host {
     Host::current().secure_execution(is_secure_execution())
 }

@@ -1,4 +1,4 @@
-//! The list of loaded objects, read once, with the names in each.
+//! Reads the list of loaded objects and their dependencies.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,46 +7,45 @@ use cudnn_os::libraries::exports;
 use cudnn_os::objects::{self, Entry, absolute, containing_base, read_list};
 
 use super::Handle;
-use crate::thread::fork::NotBesideFork;
+use crate::thread::fork::ForkGuard;
 
-/// A library that the process has loaded, no matter who loaded it.
+/// A library that is loaded in this process, regardless of who loaded it.
 #[derive(Debug)]
 pub(crate) struct LoadedObject {
     pub(crate) handle: Handle,
-    /// The file, as the system's loader found it; absolute.
+    /// The absolute path of the file, as the system's loader found it.
     pub(crate) path: PathBuf,
 }
 
-/// A number that changes when the process loads something.
+/// Returns a number that changes when the process loads a library.
 pub(crate) fn load_count() -> u64 {
-    let _guard = NotBesideFork::new();
+    let _guard = ForkGuard::new();
     objects::load_count()
 }
 
-/// A snapshot of the list, in loading order.
+/// A snapshot of the loaded objects, in loading order.
 pub(crate) struct LoadedObjects(Vec<Entry>);
 
 impl LoadedObjects {
     /// Reads the list now.
     pub(crate) fn snapshot() -> LoadedObjects {
-        let _guard = NotBesideFork::new();
+        let _guard = ForkGuard::new();
         LoadedObjects(read_list())
     }
 
-    /// The loaded library of this name, which the system's loader returns to everybody who opens the name.
+    /// Returns the loaded library that opening this name would return.
     pub(crate) fn find(&self, name: &str) -> Option<LoadedObject> {
-        // The list comes first, because opening a name that is not loaded would search hundreds of directories.
+        // Check the list first, because opening an unloaded library by name would search hundreds of directories.
         let listed = self.0.iter().find(|entry| entry.has_name(name))?;
         Some(LoadedObject { handle: Handle::loaded(name.as_ref())?, path: absolute(listed.path.clone()) })
     }
 
-    /// Whether a library of this name is loaded.
+    /// Returns whether a library of this name is loaded.
     pub(crate) fn contains(&self, name: &str) -> bool {
         self.0.iter().any(|entry| entry.has_name(name))
     }
 
-    /// The file of NVIDIA's shim, if the process has loaded it: a library with the shim's name that is not the
-    /// drop-in.
+    /// Returns the file of NVIDIA's shim, if the process has loaded it. Recognizes it by name and excludes the drop-in.
     pub(crate) fn nvidia_shim(&self, name: &str) -> Option<PathBuf> {
         let containing = containing_base();
         let is_nvidias =
@@ -54,19 +53,19 @@ impl LoadedObjects {
         self.0.iter().find(is_nvidias).map(|entry| absolute(entry.path.clone()))
     }
 
-    /// The file of the shared library that contains this code; `None` if the program itself contains it.
+    /// Returns the file of the shared library that contains this code, or `None` if it is part of the main program.
     pub(crate) fn containing_library(&self) -> Option<PathBuf> {
         let containing = containing_base()?;
         let listed = self.0.iter().find(|entry| entry.base == containing)?;
         (!listed.is_program()).then(|| absolute(listed.path.clone()))
     }
 
-    /// Whether a loaded object lists this name as a dependency (`DT_NEEDED`).
+    /// Returns whether a loaded object lists this name as a dependency (`DT_NEEDED`).
     pub(crate) fn any_needs(&self, name: &str) -> bool {
         self.0.iter().any(|entry| entry.needs(name))
     }
 
-    /// The run paths of all loaded objects.
+    /// Returns the run paths of all loaded objects.
     pub(crate) fn run_paths(self, name: &str) -> Vec<RunPath> {
         let run_path = |entry: Entry| {
             let needs_name = entry.needs(name);
@@ -76,18 +75,18 @@ impl LoadedObjects {
     }
 }
 
-/// The directories that a loaded object asks ld.so to search: `DT_RUNPATH`, or `DT_RPATH`.
+/// The directories that a loaded object adds to ld.so's search: `DT_RUNPATH` or `DT_RPATH`.
 #[derive(Debug)]
 pub(crate) struct RunPath {
-    /// The object's file; empty for the program itself.
+    /// The object's file; empty for the main program.
     pub(crate) object: PathBuf,
-    /// The unexpanded text: directories separated by colons, with tokens like `$ORIGIN`.
+    /// The unexpanded text: colon-separated directories with tokens such as `$ORIGIN`.
     pub(crate) dirs: OsString,
-    /// Whether the object lists the name that the caller asked about as a dependency.
+    /// Whether the object depends on the name that the caller passed.
     pub(crate) needs_name: bool,
 }
 
-/// Whether this loaded library is the drop-in, perhaps another copy of it.
+/// Returns whether a loaded library is the drop-in, possibly a different copy.
 fn is_drop_in(path: &Path) -> bool {
     exports(path, c"cudnnShimGetVersion")
 }

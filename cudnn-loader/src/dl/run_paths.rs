@@ -1,5 +1,5 @@
-//! The directories with a cuDNN in the run paths of loaded objects. A program that is linked to NVIDIA's shim would
-//! have loaded that cuDNN, but the drop-in has replaced the shim.
+//! Finds cuDNN in the run paths of loaded objects. A program that is linked to NVIDIA's shim would have loaded cuDNN
+//! from there, but the drop-in has replaced the shim.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use super::objects::{LoadedObjects, RunPath};
 
 /// The directories in run paths that contain a cuDNN.
 pub(crate) struct RunPathDirs {
-    /// Of objects that depend on the shim: ld.so would search these for it.
+    /// Directories from objects that depend on the shim, where ld.so would search for it.
     pub(crate) of_dependents: Vec<Candidate>,
-    /// Of other objects, which may open the shim themselves.
+    /// Directories from other objects, which may open the shim themselves.
     pub(crate) of_others: Vec<Candidate>,
 }
 
-/// Each run path directory that contains a cuDNN, once.
+/// Returns all run path directories that contain a cuDNN, without duplicates.
 pub(crate) fn dirs_with_cudnn(host: &Host, objects: LoadedObjects) -> RunPathDirs {
     let paths = objects.run_paths(Library::Shim.file_name());
     let mut seen = Vec::new();
@@ -41,7 +41,7 @@ pub(crate) fn dirs_with_cudnn(host: &Host, objects: LoadedObjects) -> RunPathDir
     RunPathDirs { of_dependents: dirs_of(true), of_others: dirs_of(false) }
 }
 
-/// The run path of one loaded library.
+/// Returns the run path of a loaded library.
 pub(crate) fn dirs_of(host: &Host, file: &Path) -> Vec<PathBuf> {
     let paths = LoadedObjects::snapshot().run_paths(Library::Shim.file_name());
     let path = paths.iter().find(|path| path.object == file).zip(file.parent());

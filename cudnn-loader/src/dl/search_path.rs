@@ -1,4 +1,4 @@
-//! Which file a library gets when it opens another by name.
+//! Predicts which file a library loads when it opens another library by name.
 
 use std::path::PathBuf;
 
@@ -8,11 +8,11 @@ use cudnn_probe::{Host, ld_so};
 
 use super::dlls;
 
-/// A library finds its plugins beside itself, by its run path. A DLL does not find them by name, unless the program has
-/// put their directory on a search path.
+/// On Linux, a library finds plugins in its own directory through the run path. On Windows, the program must first add
+/// that directory to a search path.
 pub(crate) const FINDS_PLUGINS: bool = !IS_WINDOWS;
 
-/// The order in which the system's loader searches.
+/// The search order of the system's loader.
 pub(crate) enum SearchPath {
     LdSo(Box<ld_so::SearchPath>),
     Dlls(Box<Facts>),
@@ -27,17 +27,17 @@ impl SearchPath {
         }
     }
 
-    /// The file that is opened for a name.
+    /// Returns the file that opening this name would load.
     pub(crate) fn resolve(&self, name: &str, run_path: &[PathBuf]) -> Option<PathBuf> {
         match self {
-            // The constant lets the compiler drop the model of the other system.
+            // The constant lets the compiler remove the other system's model.
             SearchPath::Dlls(facts) if IS_WINDOWS => dlls::resolve(facts, name),
             SearchPath::LdSo(path) if !IS_WINDOWS => path.resolve(name, run_path),
             _ => None,
         }
     }
 
-    /// Whether the file that is opened for a name is in the working directory, which ld.so does not search.
+    /// Returns whether the name resolves to a file in the working directory. Always false with ld.so.
     pub(crate) fn is_in_working_dir(&self, name: &str) -> bool {
         match self {
             SearchPath::Dlls(facts) if IS_WINDOWS => dlls::is_in_working_dir(facts, name),

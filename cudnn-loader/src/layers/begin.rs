@@ -1,5 +1,5 @@
-//! Begins the requested layers: loads each one's file, if it has one, and calls its entry point. Layers begin innermost
-//! first, so each can call cuDNN through those inside it.
+//! Starts the requested layers by loading their files and calling their entry points. The innermost layer starts first,
+//! because a layer may call cuDNN through the layers inside it.
 
 use std::ffi::{CStr, CString, c_void};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::link::Link;
 use super::requests::{self, Request, Source};
 use crate::dl;
 
-/// Begins all requested layers, the innermost first. Returns the outermost that is on.
+/// Starts all requested layers, innermost first. Returns the outermost active layer.
 pub(super) fn begin() -> Option<&'static Link> {
     let mut outermost = None;
     for Request { name, source } in requests::take().into_iter().rev() {
@@ -31,7 +31,7 @@ pub(super) fn begin() -> Option<&'static Link> {
     outermost
 }
 
-/// Begins the layer from the first of these files that has it.
+/// Starts the layer from the first of these files that contains it.
 fn begin_first(name: &CStr, files: &[PathBuf], inner: Option<&'static Link>) -> Result<&'static Link, String> {
     let mut reasons = Vec::new();
     for path in files {
@@ -45,7 +45,8 @@ fn begin_first(name: &CStr, files: &[PathBuf], inner: Option<&'static Link>) -> 
 
 /// Loads a layer's file.
 fn open(name: &CStr, path: &Path) -> Result<abi::Begin, String> {
-    // ld.so maps a truncated file and ends the process; and the constructors of another library must not run.
+    // Check the exports first: ld.so would crash the process on a truncated file, and a library that is not a layer
+    // must not run constructors.
     match exports(path, &["cudnnLayerBegin"]) {
         Ok(found) if found == [true] => {}
         Ok(_) => return Err(format!("it does not export {}", ENTRY_POINT.to_string_lossy())),
@@ -58,7 +59,7 @@ fn open(name: &CStr, path: &Path) -> Result<abi::Begin, String> {
     }
     let begin =
         library.symbol(ENTRY_POINT).ok_or_else(|| format!("it does not export {}", ENTRY_POINT.to_string_lossy()))?;
-    // SAFETY: a library that exports this name is a layer, whose function has this type.
+    // SAFETY: a library that exports this name is a layer, and the symbol has this type.
     Ok(unsafe { std::mem::transmute::<*mut c_void, abi::Begin>(begin) })
 }
 
@@ -68,13 +69,14 @@ fn begin_one(
     begin: abi::Begin,
     inner: Option<&'static Link>,
 ) -> Result<&'static Link, String> {
-    /// Room for a layer that knows more fields than this loader: it may write all of them.
+    /// Provides space for a layer that was built for a newer interface, which may write all fields that it knows.
     #[repr(C)]
-    struct Room {
+    struct LayerBuffer {
         layer: abi::Layer,
         more: [usize; 60],
     }
-    // Its functions would call themselves. A library that has several layers gets each by its name.
+    // A layer that is listed twice would call itself endlessly. In a library with several layers, names distinguish
+    // them.
     let has_several = path.is_some_and(|path| marker(&name.to_string_lossy(), path).is_some());
     let is_same = |link: &&Link| std::ptr::fn_addr_eq(link.begin, begin) && (!has_several || *link.name == *name);
     if std::iter::successors(inner, |link| link.inner).any(|link| is_same(&link)) {
@@ -82,12 +84,12 @@ fn begin_one(
     }
     let host = host::new(name, inner).ok_or("cuDNN is not loaded")?;
     let layer = abi::Layer { size: size_of::<abi::Layer>(), data: null_mut(), wrap: None, event: None };
-    let mut room = Room { layer, more: [0; 60] };
-    // SAFETY: a layer's entry point, called as the header describes; the host is never freed, the room lives as long as
-    // the call.
-    let refused = unsafe { begin(host, (&raw mut room).cast()) };
+    let mut buffer = LayerBuffer { layer, more: [0; 60] };
+    // SAFETY: calls a layer's entry point as the header specifies. The host is never freed, and the buffer outlives the
+    // call.
+    let refused = unsafe { begin(host, (&raw mut buffer).cast()) };
     if refused != 0 {
-        return Err(format!("it refused to begin ({refused})"));
+        return Err(format!("cudnnLayerBegin returned {refused}"));
     }
-    Ok(Box::leak(Box::new(Link::new(name.to_owned(), path.map(Path::to_owned), room.layer, begin, inner))))
+    Ok(Box::leak(Box::new(Link::new(name.to_owned(), path.map(Path::to_owned), buffer.layer, begin, inner))))
 }

@@ -1,4 +1,4 @@
-//! Asks the layers for the functions to call, one thread at a time.
+//! Requests wrapped functions from the layers, in one thread at a time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -9,21 +9,21 @@ use crate::resolve::libraries;
 use crate::sync::primitives::{Backoff, thread_token};
 use crate::sync::turn::{Turn, TurnGuard};
 
-/// Layers begin, and are asked for functions, in the thread that has this.
+/// The thread that holds this turn may start layers and request functions from them.
 static TURN: Turn = Turn::new();
-/// Layers have begun to begin. In a child of a fork this may be all that the parent's thread got to.
+/// Layer initialization has started. In a forked child, the parent's thread may never have finished it.
 static IS_BEGINNING: AtomicBool = AtomicBool::new(false);
 
-/// Calls that went past the layers, or past those inside of the one that made the call.
+/// Calls that bypassed all layers, or the layers inside the calling layer.
 static MISSED_CALLS: AtomicU64 = AtomicU64::new(0);
 
 pub(super) fn missed_calls() -> u64 {
     MISSED_CALLS.load(Ordering::SeqCst)
 }
 
-/// Returns the address that all layers give the function, and calls `begin` first if they have not begun. `None` if this
-/// call must do without layers: it comes from a layer that is being asked, or another thread has been busy with layers
-/// for a second.
+/// Returns the function's address after all layers have wrapped it. Calls `begin` first if the layers have not started.
+/// Returns `None` if this call must bypass the layers, because a layer made it while wrapping a function, or because
+/// the turn was unavailable for a second.
 pub(super) fn wrap(function: Function, address: *mut (), begin: fn() -> Option<&'static Link>) -> Option<*mut ()> {
     if TURN.owner() == thread_token() {
         return None;
@@ -36,12 +36,12 @@ pub(super) fn wrap(function: Function, address: *mut (), begin: fn() -> Option<&
         let outermost = if IS_BEGINNING.swap(true, Ordering::Relaxed) { None } else { begin() };
         CHAIN.get_or_init(|| Chain(outermost))
     });
-    let wrapped = asked(chain.0, function, || Some(address));
+    let wrapped = wrap_with_layers(chain.0, function, || Some(address));
     drop(turn);
     wrapped
 }
 
-/// The address of a function from this layer on towards cuDNN. `None` if cuDNN does not have it.
+/// Returns the address for calls from this layer towards cuDNN, or `None` if the function is missing from cuDNN.
 pub(super) fn address_from(link: Option<&'static Link>, function: Function) -> Option<*mut ()> {
     let cudnns = || match builtin(function) {
         Some(builtin) => Some(builtin.address),
@@ -57,29 +57,33 @@ pub(super) fn address_from(link: Option<&'static Link>, function: Function) -> O
             MISSED_CALLS.fetch_add(1, Ordering::SeqCst);
             cudnns()
         }
-        _turn => asked(link, function, cudnns),
+        _turn => wrap_with_layers(link, function, cudnns),
     }
 }
 
-/// Asks each layer that has not been asked yet, the innermost first. This thread has the turn.
-fn asked(link: Option<&'static Link>, function: Function, cudnns: impl FnOnce() -> Option<*mut ()>) -> Option<*mut ()> {
-    let mut to_ask = Vec::new();
+/// Passes the function to all layers that still have to wrap it, innermost first. This thread must hold the turn.
+fn wrap_with_layers(
+    link: Option<&'static Link>,
+    function: Function,
+    cudnns: impl FnOnce() -> Option<*mut ()>,
+) -> Option<*mut ()> {
+    let mut to_wrap = Vec::new();
     let mut next = link;
     let mut address = loop {
         let Some(link) = next else { break cudnns()? };
         if let Some(known) = link.known(function) {
             break known;
         }
-        to_ask.push(link);
+        to_wrap.push(link);
         next = link.inner;
     };
-    for link in to_ask.into_iter().rev() {
-        address = link.ask(function, address);
+    for link in to_wrap.into_iter().rev() {
+        address = link.wrap(function, address);
     }
     Some(address)
 }
 
-/// Waits for the turn, but not for longer than a second.
+/// Waits for the turn, at most one second.
 fn take_turn() -> Option<TurnGuard<'static>> {
     let token = thread_token();
     let mut backoff = Backoff::new();

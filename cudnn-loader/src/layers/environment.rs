@@ -1,5 +1,5 @@
-//! The environment as it was when cuDNN's graph library was loaded, for layers. cuDNN reads some variables then, and layers
-//! may begin later.
+//! Stores the environment at the time when cuDNN's graph library is loaded. cuDNN reads some variables at that time,
+//! but layers may start later and need the same values.
 
 use std::ffi::c_char;
 use std::ptr::null_mut;
@@ -11,14 +11,14 @@ use super::{link, requests};
 use crate::events::Event;
 use crate::sub_library::SubLibrary;
 
-/// Null, or strings with a NUL behind each, and one more at the end.
+/// Null, or NUL-terminated strings followed by a final NUL.
 static AT_LOAD: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 
-/// Keeps the environment if the graph library is about to be loaded and a layer may want it.
-pub(super) fn note(event: &Event<'_>) {
+/// Stores the environment if the graph library is about to be loaded and layers may need it.
+pub(super) fn save_if_needed(event: &Event<'_>) {
     match event {
         Event::Loading { library: SubLibrary::Graph, .. } => {}
-        // Somebody else may load it next.
+        // Another component may load the library next, in a different environment.
         Event::LoadFailed { error } if error.library() == SubLibrary::Graph => {
             return AT_LOAD.store(null_mut(), Ordering::Release);
         }
@@ -29,12 +29,12 @@ pub(super) fn note(event: &Event<'_>) {
     }
     if let Some(mut block) = environment::block() {
         block.push(0);
-        // Layers may read it until the process ends.
+        // Leaked, because layers may read it at any time.
         AT_LOAD.store(Box::leak(block.into_boxed_slice()).as_mut_ptr().cast(), Ordering::Release);
     }
 }
 
-/// `environment` of the header.
+/// Returns the value of `environment` in the layer header.
 pub(super) fn at_load() -> *const c_char {
     AT_LOAD.load(Ordering::Acquire)
 }

@@ -1,4 +1,4 @@
-//! Passes the resolver's events to the layers.
+//! Forwards the resolver's events to the layers.
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -17,7 +17,7 @@ use crate::resolve::libraries;
 use crate::sub_library::SubLibrary;
 use crate::thread::reentrancy::ReentrancyGuard;
 
-const NOTHING: abi::Event = abi::Event {
+const EMPTY_EVENT: abi::Event = abi::Event {
     size: size_of::<abi::Event>(),
     kind: 0,
     status: 0,
@@ -29,12 +29,12 @@ const NOTHING: abi::Event = abi::Event {
     age_ns: 0,
 };
 
-/// Whether the layers know that the library is loaded.
+/// Whether the layers have been notified that the library is loaded.
 static IS_KNOWN: [AtomicBool; SubLibrary::ALL.len()] = [const { AtomicBool::new(false) }; SubLibrary::ALL.len()];
 
-/// Passes on what concerns layers, if any is on.
+/// Forwards the events that are relevant to layers, if any layer is active.
 pub(crate) fn pass_to_layers(event: &Event<'_>) {
-    environment::note(event);
+    environment::save_if_needed(event);
     if link::links().next().is_none() {
         return;
     }
@@ -50,7 +50,7 @@ pub(crate) fn pass_to_layers(event: &Event<'_>) {
                 status,
                 library: library.as_ptr(),
                 text: report.as_ptr(),
-                ..NOTHING
+                ..EMPTY_EVENT
             });
         }
         Event::CallFailed { function, status, report } => {
@@ -61,12 +61,12 @@ pub(crate) fn pass_to_layers(event: &Event<'_>) {
                 status,
                 function: function.as_ptr(),
                 text: report.as_ptr(),
-                ..NOTHING
+                ..EMPTY_EVENT
             });
         }
         Event::FirstCall { function, duration } => {
             let duration_ns = nanoseconds(duration);
-            pass(&abi::Event { kind: abi::FIRST_CALL, function: function.as_ptr(), duration_ns, ..NOTHING });
+            pass(&abi::Event { kind: abi::FIRST_CALL, function: function.as_ptr(), duration_ns, ..EMPTY_EVENT });
         }
         Event::SearchFinished { .. }
         | Event::Loading { .. }
@@ -75,7 +75,7 @@ pub(crate) fn pass_to_layers(event: &Event<'_>) {
     }
 }
 
-/// Passes on which libraries were loaded before the layers began.
+/// Notifies the layers about libraries that were loaded before the layers started.
 pub(super) fn pass_earlier() {
     if link::links().next().is_some() {
         for loaded in SubLibrary::ALL.iter().filter_map(|library| libraries::loaded(*library)) {
@@ -95,7 +95,7 @@ fn pass_loaded(library: SubLibrary, path: &Path, duration: Duration, age: Durati
         path: path.as_ptr(),
         duration_ns: nanoseconds(duration),
         age_ns: nanoseconds(age),
-        ..NOTHING
+        ..EMPTY_EVENT
     });
 }
 
@@ -103,7 +103,8 @@ thread_local! {
     static IS_PASSING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A layer may call cuDNN while it receives an event. What that causes is no event: it would not end.
+/// A layer may call cuDNN while it handles an event. Events that such calls cause are dropped to avoid endless
+/// recursion.
 fn pass(event: &abi::Event) {
     let Some(_passing) = ReentrancyGuard::enter(&IS_PASSING) else { return };
     link::links().for_each(|link| link.pass(event));

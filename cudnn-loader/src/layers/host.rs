@@ -1,4 +1,4 @@
-//! What the loader offers to a layer: `cudnnLayerHost` of `cudnn_layer.h`.
+//! Implements the functions that the loader offers to layers: `cudnnLayerHost` of `cudnn_layer.h`.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::catch_unwind;
@@ -11,11 +11,12 @@ use super::chain::{self, address_from};
 use super::environment;
 use super::link::Link;
 use super::text::c_path;
-use crate::events::{Event, LayerSeverity, as_question, emit};
+use crate::events::{Event, LayerSeverity, emit, without_failure_events};
 use crate::function::Function;
 use crate::resolve::installation::installation;
 
-/// A host for the layer of this name, which `inner` is inside of. Never freed. `None` before cuDNN is selected.
+/// Creates the host for the layer of this name, directly outside `inner`. Never freed. Returns `None` before a cuDNN is
+/// selected.
 pub(super) fn new(name: &CStr, inner: Option<&'static Link>) -> Option<&'static abi::Host> {
     let installation = installation()?;
     let version = installation.version;
@@ -35,38 +36,38 @@ pub(super) fn new(name: &CStr, inner: Option<&'static Link>) -> Option<&'static 
         next,
         message,
         missed_calls,
-        // Names have no NUL, as strings of C.
+        // The names come from C strings and therefore contain no NUL.
         inside: leak(CString::new(inside).unwrap_or_default()),
         environment: environment::at_load(),
     })))
 }
 
-/// `next` of the header.
+/// Implements `next` of the header.
 unsafe extern "C" fn next(host: *const abi::Host, function: *const c_char) -> *mut c_void {
     if function.is_null() {
         return std::ptr::null_mut();
     }
-    // SAFETY: a host of this loader.
+    // SAFETY: the layer passes the host that it received from this loader.
     let Some(host) = (unsafe { host.as_ref() }) else { return std::ptr::null_mut() };
     // SAFETY: null, or the link that `new` stored, which is never freed.
     let inner = unsafe { host.loader.cast::<Link>().as_ref() };
-    // SAFETY: the layer's string.
+    // SAFETY: the layer passes a C string.
     let Some(function) = unsafe { CStr::from_ptr(function) }.to_str().ok().and_then(Function::from_name) else {
         return std::ptr::null_mut();
     };
     let _guard = ThreadStateGuard::new();
-    let address = catch_unwind(|| as_question(|| address_from(inner, function)));
+    let address = catch_unwind(|| without_failure_events(|| address_from(inner, function)));
     address.ok().flatten().map_or(std::ptr::null_mut(), <*mut ()>::cast)
 }
 
-/// `message` of the header.
+/// Implements `message` of the header.
 unsafe extern "C" fn message(host: *const abi::Host, severity: c_int, text: *const c_char) {
-    // SAFETY: a host of this loader.
+    // SAFETY: the layer passes the host that it received from this loader.
     let Some(host) = (unsafe { host.as_ref() }) else { return };
     if text.is_null() {
         return;
     }
-    // SAFETY: the host's name is a string, never freed, and the text is the layer's string.
+    // SAFETY: the host's name is a C string that is never freed, and the layer passes a C string.
     let (name, text) = unsafe { (CStr::from_ptr(host.name), CStr::from_ptr(text)) };
     let severity = match severity {
         abi::ERROR => LayerSeverity::Error,
@@ -77,12 +78,12 @@ unsafe extern "C" fn message(host: *const abi::Host, severity: c_int, text: *con
     let _ = catch_unwind(|| report(name, severity, &text.to_string_lossy()));
 }
 
-/// `missed_calls` of the header.
+/// Implements `missed_calls` of the header.
 unsafe extern "C" fn missed_calls(_: *const abi::Host) -> u64 {
     chain::missed_calls()
 }
 
-/// Reports that a layer stays off.
+/// Reports that a layer remains inactive.
 pub(super) fn report_failure(name: &CStr, reason: &str) {
     report(name, LayerSeverity::Error, &format!("is off: {reason}"));
 }

@@ -1,4 +1,4 @@
-//! The layers that are on, and what each returned for each function.
+//! Stores the active layers and the functions that they wrapped.
 
 use std::ffi::CString;
 use std::path::PathBuf;
@@ -10,25 +10,25 @@ use cudnn_layer_api::abi;
 use crate::function::Function;
 use crate::sync::once::RaceOnce;
 
-/// A layer that is on. Never freed: the program may be inside its functions.
+/// An active layer. Never freed, because the program may be executing code of the layer.
 pub(super) struct Link {
     pub(super) name: CString,
     pub(super) path: Option<PathBuf>,
     layer: abi::Layer,
-    /// Its entry point.
+    /// The layer's entry point.
     pub(super) begin: abi::Begin,
-    /// The next layer towards cuDNN.
+    /// The next layer in the direction of cuDNN.
     pub(super) inner: Option<&'static Link>,
-    /// What the layer returned for each function; null where it has not been asked.
+    /// The addresses that the layer returned, indexed by function; null for functions that it has not wrapped yet.
     wrapped: Box<[AtomicPtr<()>]>,
 }
 
-// SAFETY: a layer's functions may be called in any thread.
+// SAFETY: a layer's functions may be called from any thread.
 unsafe impl Send for Link {}
 // SAFETY: as above.
 unsafe impl Sync for Link {}
 
-/// The outermost layer, once all have begun.
+/// The outermost active layer, set after all layers have started.
 pub(super) struct Chain(pub(super) Option<&'static Link>);
 
 pub(super) static CHAIN: RaceOnce<Chain> = RaceOnce::new();
@@ -37,7 +37,7 @@ pub(super) fn has_begun() -> bool {
     CHAIN.get().is_some()
 }
 
-/// It is certain that no layer is on.
+/// Returns whether it is certain that no layer will be active.
 pub(super) fn is_empty() -> bool {
     CHAIN.get().is_some_and(|chain| chain.0.is_none())
 }
@@ -46,13 +46,13 @@ pub(super) fn stay_empty() {
     CHAIN.get_or_init(|| Chain(None));
 }
 
-/// The layers that are on, the outermost first.
+/// Returns the active layers, outermost first.
 pub(super) fn links() -> impl Iterator<Item = &'static Link> {
     std::iter::successors(CHAIN.get().and_then(|chain| chain.0), |link| link.inner)
 }
 
 impl Link {
-    /// A layer that has begun and has not been asked for any function.
+    /// Creates the entry for a newly started layer.
     pub(super) fn new(
         name: CString,
         path: Option<PathBuf>,
@@ -69,10 +69,10 @@ impl Link {
         (!known.is_null()).then_some(known)
     }
 
-    pub(super) fn ask(&self, function: Function, next: *mut ()) -> *mut () {
+    pub(super) fn wrap(&self, function: Function, next: *mut ()) -> *mut () {
         let asked: *mut () = self.layer.wrap.map_or(null_mut(), |wrap| {
-            // SAFETY: the layer's function, called as the header describes, with a string and cuDNN's or a layer's
-            // function of that name.
+            // SAFETY: calls the layer's function as the header specifies, with a C string and the address of cuDNN's or
+            // a layer's function of that name.
             unsafe { wrap(self.layer.data, function.symbol().as_ptr(), next.cast()) }.cast()
         });
         let wrapped = if asked.is_null() { next } else { asked };
@@ -84,7 +84,7 @@ impl Link {
 
     pub(super) fn pass(&self, event: &abi::Event) {
         if let Some(pass) = self.layer.event {
-            // SAFETY: the layer's function; the event and its strings live as long as the call.
+            // SAFETY: calls the layer's function; the event and all strings outlive the call.
             unsafe { pass(self.layer.data, event) };
         }
     }

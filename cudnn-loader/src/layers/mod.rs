@@ -1,26 +1,27 @@
-//! Layers, which stand between the program and cuDNN: `program -> slot -> layer -> layer -> cuDNN's function`.
+//! Layers intercept calls between the program and cuDNN: `program -> slot -> layer -> layer -> cuDNN's function`.
 //!
-//! A layer sees and may replace each function that the program calls. It is asked once for each function, when the first
-//! call resolves it, and what it returns goes into the function's slot. So a function that no layer wants, and every
-//! function when no layer is on, costs what it costs without layers.
+//! A layer can observe and replace every function that the program calls. The loader calls the layer once per function,
+//! when the first call resolves it, and stores the returned address in the function's slot. Functions that no layer
+//! wraps cost nothing extra.
 //!
-//! The environment variable `CUDNN_LAYERS` lists layers for any program, the outermost first: names, which are looked up
-//! in `CUDNN_LAYER_PATH` and beside the loader, or absolute paths. A program adds its layers with [`add`] and
-//! [`add_from`]; they are inside those of the environment. `cudnn_layer.h` and the crate `cudnn-layer-api` define what a
-//! layer is.
+//! The environment variable `CUDNN_LAYERS` enables layers for any program. It lists them from the outermost to the
+//! innermost, either by absolute path or by a name that is searched in `CUDNN_LAYER_PATH` and next to the loader. A
+//! program can add layers with [`add`] and [`add_from`]; these run inside the layers from the environment. See
+//! `cudnn_layer.h` and the crate `cudnn-layer-api` for how to write a layer.
 //!
 //! # If a layer fails
-//! The program goes on without it. The reason is logged as an error; it goes to the standard error if no log is on.
+//! The program continues without the layer. The reason is logged as an error, or written to standard error if logging
+//! is off.
 //!
-//! # When
-//! All layers begin together, when the first function is called that needs cuDNN. A thread waits at most a second for
-//! another that is busy with layers (it may itself wait for a lock of this thread, such as ld.so's); then this one call
-//! reaches cuDNN without layers, and the next call of the function asks them again.
+//! # When layers start
+//! All layers start together, when the program first calls a function that needs cuDNN. While another thread is busy
+//! with layers, a call waits at most one second, because that thread may itself wait for a lock of the calling thread,
+//! such as ld.so's. After that, the call bypasses the layers, and the next call of the function tries them again.
 //!
-//! Add layers before the first call and before [`load`](crate::load): cuDNN reads some variables of the environment when it is loaded,
-//! and the loader keeps the environment of that moment for the layers that it knows of then.
+//! Add layers before the first call and before [`load`](crate::load). cuDNN reads some environment variables when it is
+//! loaded, and the loader saves the environment at that moment only if it knows of a layer.
 //!
-//! In secure-execution mode the variables are ignored.
+//! The environment variables are ignored in secure-execution mode.
 
 mod begin;
 mod chain;
@@ -46,50 +47,50 @@ pub use requests::{AddError, add, add_from};
 
 pub(crate) use events::pass_to_layers;
 
-/// A layer that is on.
+/// An active layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ActiveLayer {
-    /// The layer, as it was requested.
+    /// The name or path under which the layer was requested.
     pub name: CString,
-    /// Its file; `None` for a layer that the program added.
+    /// The layer's file; `None` for a layer that the program added.
     pub path: Option<PathBuf>,
 }
 
-/// The layers that are on, the outermost first. None before the first function was called that needs cuDNN.
+/// Returns the active layers, outermost first. Empty until the first call of a function that needs cuDNN.
 #[must_use]
 pub fn active() -> Vec<ActiveLayer> {
     link::links().map(|link| ActiveLayer { name: link.name.clone(), path: link.path.clone() }).collect()
 }
 
-/// The address for a function's slot, or for one call.
+/// The address to store in a function's slot or to use for a single call.
 pub(crate) struct Target {
     pub(crate) address: *mut (),
-    /// All later calls may use it too.
+    /// Whether all later calls may use this address too.
     pub(crate) is_final: bool,
 }
 
-/// Asks the layers for the function to call in place of the one at this address.
+/// Passes the function at this address to the layers and returns the address to call instead.
 pub(crate) fn wrap(function: Function, address: *mut ()) -> Target {
     let unlayered = |is_final| Target { address, is_final };
     if link::is_empty() {
         return unlayered(true);
     }
-    // Loading a layer is a cancellation point, and nothing here may unwind into the program.
+    // Loading a layer is a cancellation point, and cancellation must not unwind into the program.
     let _guard = ThreadStateGuard::new();
     if !link::has_begun() {
-        if requests::close_if_none() {
+        if requests::close_if_empty() {
             link::stay_empty();
             return unlayered(true);
         }
-        // A function that works without cuDNN, such as cudnnGetErrorString.
+        // This function works without cuDNN, for example cudnnGetErrorString.
         if libraries::loaded(SubLibrary::Graph).is_none() {
             return unlayered(false);
         }
     }
     let wrapped = catch_unwind(|| {
         let wrapped = chain::wrap(function, address, begin::begin)?;
-        // Not while the chain is busy: a layer's events may come from this thread at once.
+        // After the turn is released, because a layer may call cuDNN from this thread when it receives the events.
         events::pass_earlier();
         Some(wrapped)
     });

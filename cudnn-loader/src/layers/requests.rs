@@ -1,4 +1,4 @@
-//! The layers that the program adds and those that the environment requests, until they begin.
+//! Collects the layers that the program adds or the environment requests, until they start.
 
 use std::ffi::CString;
 use std::fmt;
@@ -14,40 +14,40 @@ use crate::dl;
 use crate::dl::objects::LoadedObjects;
 use crate::sync::primitives::lock;
 
-/// A layer that was requested, and has not begun.
+/// A requested layer, before it starts.
 pub(super) struct Request {
     pub(super) name: CString,
     pub(super) source: Source,
 }
 
 pub(super) enum Source {
-    /// The program's.
+    /// The entry point, for a layer that the program added.
     Program(Begin),
-    /// The first of these files that has the layer.
+    /// The files to try, in order.
     Files(Vec<PathBuf>),
-    /// There is none.
+    /// The search for the layer failed, for this reason.
     None(String),
 }
 
-/// What the program adds.
+/// The state of the program's own layers.
 enum Added {
-    /// Before the first call: it may add more.
+    /// Before the first call: more layers may be added.
     Open(Vec<Request>),
-    /// The layers begin, or have begun.
+    /// The layers are starting or have started.
     Taken,
-    /// There was no layer to begin.
+    /// The list of layers was empty.
     None,
 }
 
 static ADDED: Mutex<Added> = Mutex::new(Added::Open(Vec::new()));
 
-/// Why a layer was not added.
+/// The reason why a layer could not be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AddError {
-    /// The program has called cuDNN already: what it has resolved no layer can see.
+    /// The program has already called cuDNN, and layers cannot intercept resolved functions.
     TooLate,
-    /// The name has a NUL in it.
+    /// The name contains a NUL.
     NulInName,
 }
 
@@ -57,28 +57,29 @@ impl fmt::Display for AddError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             AddError::TooLate => "cuDNN was called before the layer was added: add layers before the first call",
-            AddError::NulInName => "the layer's name has a NUL in it",
+            AddError::NulInName => "the layer's name contains a NUL",
         })
     }
 }
 
-/// Adds a layer of the program, inside those that were added before and those of the environment. It begins when the
-/// first function is called that needs cuDNN.
+/// Adds a layer of the program. It runs inside the layers from the environment and the layers that were added before.
+/// It starts when the program first calls a function that needs cuDNN.
 ///
 /// # Errors
 /// See [`AddError`].
 pub fn add<L: Layer>(name: &str) -> Result<(), AddError> {
-    // SAFETY: the function is `cudnnLayerBegin` for a layer in Rust.
+    // SAFETY: `begin` implements `cudnnLayerBegin` for a layer written in Rust.
     unsafe { add_from(name, begin::<L>) }
 }
 
-/// Adds a layer by its entry point, as [`add`] does: `cudnnLayerBegin` of a layer in C that is linked to the program.
+/// Adds a layer by entry point, for example the `cudnnLayerBegin` of a C layer that is linked to the program. Otherwise
+/// like [`add`].
 ///
 /// # Errors
 /// See [`AddError`].
 ///
 /// # Safety
-/// The function does what `cudnn_layer.h` requires.
+/// The function fulfills the requirements of `cudnn_layer.h`.
 pub unsafe fn add_from(name: &str, begin: Begin) -> Result<(), AddError> {
     let name = CString::new(name).map_err(|_| AddError::NulInName)?;
     let mut added = lock(&ADDED).ok_or(AddError::TooLate)?;
@@ -87,8 +88,8 @@ pub unsafe fn add_from(name: &str, begin: Begin) -> Result<(), AddError> {
     Ok(())
 }
 
-/// Whether there is no layer to begin. From then on none can be added.
-pub(super) fn close_if_none() -> bool {
+/// Returns whether the list of layers to start is empty. If so, adding layers fails from now on.
+pub(super) fn close_if_empty() -> bool {
     let Some(mut added) = lock(&ADDED) else { return false };
     let is_empty = matches!(&*added, Added::Open(layers) if layers.is_empty());
     if is_empty && dl::host().variable(LAYERS_VARIABLE).is_none() {
@@ -97,13 +98,13 @@ pub(super) fn close_if_none() -> bool {
     matches!(&*added, Added::None)
 }
 
-/// Whether a layer is to begin, as far as is known now.
+/// Returns whether any layers have been requested so far.
 pub(super) fn has_any() -> bool {
     let is_added = lock(&ADDED).is_some_and(|added| matches!(&*added, Added::Open(layers) if !layers.is_empty()));
     is_added || dl::host().variable(LAYERS_VARIABLE).is_some()
 }
 
-/// All layers to begin, the outermost first. From now on none can be added.
+/// Returns all layers to start, outermost first. Adding layers fails from now on.
 pub(super) fn take() -> Vec<Request> {
     let host = dl::host().with_variables(&[LAYERS_VARIABLE, LAYER_PATH_VARIABLE]);
     let library = LoadedObjects::snapshot().containing_library();

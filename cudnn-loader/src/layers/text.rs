@@ -8,7 +8,7 @@ pub(super) fn c_path(path: &Path) -> CString {
     c_string(path.as_os_str())
 }
 
-/// Returns the text of a path or environment variable. Neither can contain NUL.
+/// Converts a path or the value of an environment variable. Neither can contain NUL.
 pub(super) fn c_string(text: &OsStr) -> CString {
     CString::new(text.as_encoded_bytes()).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! The callback that the program has set, and the entries that wait for it. Knows nothing of what an entry contains.
+//! Manages the callback that the program has set and queues the loader's entries for it.
 //!
-//! cuDNN never gets the program's function. It gets one function of this file, before any thread's first call reaches
-//! it: when cuDNN gets its first callback, it closes its log file, although other threads may be writing to it, and so
-//! corrupts the heap. Later changes replace function and data together.
+//! cuDNN never receives the program's function. It receives a function of this file instead, before the first call of
+//! any thread reaches it. When cuDNN receives a callback for the first time, it closes the log file. If other threads
+//! are writing to the file at that time, the heap is corrupted. Later changes replace function and data together.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_uint, c_void};
@@ -18,12 +18,12 @@ use crate::resolve::libraries::graph_functions;
 use crate::sync::once::RaceOnce;
 use crate::thread::reentrancy::ReentrancyGuard;
 
-/// The function in a `cudnnCallback_t`, which [`RECEIVE`] compares with cuDNN's declaration.
+/// The function type in `cudnnCallback_t`. [`RECEIVE`] verifies that it matches cuDNN's declaration.
 macro_rules! receive {
     ($abi:literal) => { unsafe extern $abi fn(cudnnSeverity_t, *mut c_void, *const cudnnDebug_t, *const c_char) };
 }
 type Receive = receive!("C");
-/// As above, but an exception that it throws passes through.
+/// The same type, for functions that may throw exceptions.
 type ReceiveUnwind = receive!("C-unwind");
 
 /// Fatal entries cannot be masked.
@@ -38,12 +38,12 @@ pub(crate) struct Callback {
 }
 
 impl Callback {
-    /// Errors are always on, as with cuDNN.
+    /// Creates a callback. The mask always includes errors, as with cuDNN.
     pub(crate) fn new(mask: c_uint, data: *mut c_void, function: cudnnCallback_t) -> Self {
         Callback { mask: mask | ERROR_BIT, data, function }
     }
 
-    /// Whether a function receives the entries. Without one, the program only set the mask.
+    /// Returns whether a function is set. Without a function, the program only set the mask.
     pub(super) fn has_function(&self) -> bool {
         self.function.is_some()
     }
@@ -52,20 +52,19 @@ impl Callback {
         (self.mask, self.data, address(self.function)) == (other.mask, other.data, address(other.function))
     }
 
-    /// Calls the function as cuDNN does, if there is one and the mask has the severity. It may throw.
+    /// Calls the function as cuDNN would, if it is set and the mask includes the severity. The function may throw.
     ///
     /// # Safety
-    /// `debug` and `message` are what cuDNN passes: a structure, and lines with a NUL behind each and one more at the
-    /// end.
+    /// `debug` and `message` are as cuDNN passes them: a structure, and NUL-terminated lines followed by a final NUL.
     unsafe fn call(&self, severity: cudnnSeverity_t, debug: *const cudnnDebug_t, message: *const c_char) {
         let Some(function) =
             self.function.filter(|_| (self.mask | FATAL_BIT).checked_shr(severity.0).is_some_and(|mask| mask & 1 == 1))
         else {
             return;
         };
-        // SAFETY: the same function; the type only adds that it may unwind.
+        // SAFETY: it is the same function; the new type only permits unwinding.
         let function = unsafe { std::mem::transmute::<Receive, ReceiveUnwind>(function) };
-        // SAFETY: the program set the function and its data together; the rest is the caller's obligation.
+        // SAFETY: the program set the function and the data together; the caller guarantees the other arguments.
         unsafe { function(severity, self.data, debug, message) }
     }
 }
@@ -74,36 +73,37 @@ fn address(function: cudnnCallback_t) -> Option<usize> {
     function.map(|function| function as usize)
 }
 
-/// A callback that was set at some time. It is never freed, because a thread may be about to call it. The list has each
-/// once.
-struct Known {
+/// A callback that was set at some time, in a list without duplicates. Never freed, because a thread may be about to
+/// call it.
+struct CallbackNode {
     callback: Callback,
-    next: *mut Known,
+    next: *mut CallbackNode,
 }
 
 /// The head of the list.
-static KNOWN: AtomicPtr<Known> = AtomicPtr::new(null_mut());
-/// The callback that was set last. The loader's entries go there.
-static CURRENT: AtomicPtr<Known> = AtomicPtr::new(null_mut());
-/// The callback whose setting cuDNN has seen. cuDNN's entries go there: also the one about the setting of the next.
-static ACTIVE: AtomicPtr<Known> = AtomicPtr::new(null_mut());
-/// The number of times that a callback was set, and the number of the setting that cuDNN has got.
+static CALLBACKS: AtomicPtr<CallbackNode> = AtomicPtr::new(null_mut());
+/// The most recently set callback, which receives the loader's entries.
+static CURRENT: AtomicPtr<CallbackNode> = AtomicPtr::new(null_mut());
+/// The callback that cuDNN was last notified about. It receives cuDNN's entries, including the entry about the call
+/// that sets the next callback.
+static ACTIVE: AtomicPtr<CallbackNode> = AtomicPtr::new(null_mut());
+/// The number of settings so far, and the number of the setting that cuDNN was last notified about.
 static SET_COUNT: AtomicU64 = AtomicU64::new(0);
 static INSTALLED: AtomicU64 = AtomicU64::new(0);
-/// Published when a thread has returned from cuDNN with the first callback.
+/// Published after a thread has returned from passing the first callback to cuDNN.
 static FIRST_INSTALLED: RaceOnce<()> = RaceOnce::new();
 
-/// The list's entry for this callback, added if it is new.
-fn intern(callback: Callback) -> *mut Known {
-    let mut made: *mut Known = null_mut();
+/// Returns the list entry for this callback and adds it if necessary.
+fn intern(callback: Callback) -> *mut CallbackNode {
+    let mut made: *mut CallbackNode = null_mut();
     loop {
-        let first = KNOWN.load(Ordering::Acquire);
+        let first = CALLBACKS.load(Ordering::Acquire);
         let mut each = first;
-        // SAFETY: null, or a leaked box that was complete before it was put into the list (Release below).
+        // SAFETY: null, or a leaked box that was complete before it was added to the list (Release below).
         while let Some(known) = unsafe { each.as_ref() } {
             if known.callback.is(&callback) {
                 if !made.is_null() {
-                    // SAFETY: made below, and never put into the list.
+                    // SAFETY: created below and never added to the list.
                     drop(unsafe { Box::from_raw(made) });
                 }
                 return each;
@@ -111,31 +111,31 @@ fn intern(callback: Callback) -> *mut Known {
             each = known.next;
         }
         if made.is_null() {
-            made = Box::into_raw(Box::new(Known { callback, next: first }));
+            made = Box::into_raw(Box::new(CallbackNode { callback, next: first }));
         } else {
-            // SAFETY: it is not in the list yet, so no other thread has it.
+            // SAFETY: no other thread can access it before it is in the list.
             unsafe { (*made).next = first };
         }
-        if KNOWN.compare_exchange(first, made, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+        if CALLBACKS.compare_exchange(first, made, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             return made;
         }
     }
 }
 
-/// The callback that was set last.
+/// Returns the most recently set callback.
 pub(super) fn current() -> Option<Callback> {
-    // SAFETY: null, or an entry of the list, which stays.
+    // SAFETY: null, or a list entry, which is never freed.
     unsafe { CURRENT.load(Ordering::SeqCst).as_ref() }.map(|known| known.callback)
 }
 
-/// Makes this the callback. [`install`] passes it to cuDNN.
+/// Sets the callback. [`install`] passes it to cuDNN.
 pub(crate) fn set(callback: Callback) {
     CURRENT.store(intern(callback), Ordering::SeqCst);
     SET_COUNT.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Tells cuDNN of the callback if cuDNN is loaded and does not know it. The caller must let exceptions pass: cuDNN logs
-/// the call, and the previous callback may throw.
+/// Notifies a loaded cuDNN of the callback, if necessary. The caller must let exceptions pass, because cuDNN logs the
+/// call and the previous callback may throw.
 pub(crate) fn install() -> cudnnStatus_t {
     match graph_functions() {
         Some(functions) => install_with(functions.set_callback),
@@ -143,8 +143,8 @@ pub(crate) fn install() -> cudnnStatus_t {
     }
 }
 
-/// The same, for the address of cuDNN's `cudnnSetCallback`. Every thread comes here before its first call reaches
-/// cuDNN, and waits while another thread installs the first callback: at most a second, as [`RaceOnce`] does.
+/// Like [`install`], with the address of cuDNN's `cudnnSetCallback`. Every thread calls this before the first call
+/// reaches cuDNN. It waits while another thread installs the first callback, at most one second, as in [`RaceOnce`].
 pub(super) fn install_with(set_callback: *mut c_void) -> cudnnStatus_t {
     if is_pending() {
         FIRST_INSTALLED.get_or_init(|| {
@@ -154,19 +154,19 @@ pub(super) fn install_with(set_callback: *mut c_void) -> cudnnStatus_t {
     install_current(set_callback)
 }
 
-/// Whether a first callback waits to be installed: no call may reach cuDNN before.
+/// Returns whether a first callback still has to be installed. Until then, no call may reach cuDNN.
 pub(crate) fn is_pending() -> bool {
     (!CURRENT.load(Ordering::SeqCst).is_null() || observer().is_some()) && FIRST_INSTALLED.get().is_none()
 }
 
-/// Receives each warning and error of cuDNN's before the program's callback does.
+/// Receives cuDNN's warnings and errors before the program's callback does.
 pub(super) type Observer = unsafe fn(*const c_char);
 
 /// Null, or an [`Observer`].
 static OBSERVER: AtomicPtr<()> = AtomicPtr::new(null_mut());
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Passes cuDNN's warnings and errors to this function from now on, whether or not the program sets a callback.
+/// Also passes cuDNN's warnings and errors to this function, whether or not the program sets a callback.
 pub(super) fn observe(observer: Observer) {
     if IS_REFUSED.load(Ordering::SeqCst) {
         return;
@@ -176,7 +176,7 @@ pub(super) fn observe(observer: Observer) {
     }
 }
 
-/// Takes that back, before cuDNN has got a callback, and refuses it from now on.
+/// Removes the observer before cuDNN gets a callback, and ignores later observers.
 pub(super) fn refuse_observers() {
     IS_REFUSED.store(true, Ordering::SeqCst);
     OBSERVER.store(null_mut(), Ordering::SeqCst);
@@ -188,33 +188,35 @@ fn observer() -> Option<Observer> {
     (!observer.is_null()).then(|| unsafe { std::mem::transmute::<*mut (), Observer>(observer) })
 }
 
-/// No callback: what cuDNN has at first.
-const NONE: Callback = Callback { mask: 0, data: null_mut(), function: None };
+/// No callback, which is cuDNN's initial state.
+const NO_CALLBACK: Callback = Callback { mask: 0, data: null_mut(), function: None };
 
 fn install_current(set_callback: *mut c_void) -> cudnnStatus_t {
     let mut status = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
     let mut has_installed = false;
     loop {
         let setting = SET_COUNT.load(Ordering::SeqCst);
-        // If this thread has installed one, another thread may have installed a later one before it: check again.
+        // After this thread has installed a callback, check again: another thread may have installed a newer one in
+        // between.
         if !has_installed && INSTALLED.load(Ordering::SeqCst) == setting {
             return status;
         }
         let current = CURRENT.load(Ordering::SeqCst);
         let is_observed = observer().is_some();
-        // SAFETY: null, or an entry of the list, which stays.
+        // SAFETY: null, or a list entry, which is never freed.
         let callback = match unsafe { current.as_ref() } {
-            Some(Known { callback, .. }) => *callback,
-            None if is_observed => NONE,
+            Some(CallbackNode { callback, .. }) => *callback,
+            None if is_observed => NO_CALLBACK,
             None => return status,
         };
-        // A program that sets a mask and no function wants the entries where the environment sends them.
+        // A program that sets a mask without a function expects entries at the destination that the environment
+        // configures.
         let is_observed = is_observed && (callback.has_function() || current.is_null());
         let mask = if is_observed { callback.mask | WARNING_BIT | ERROR_BIT } else { callback.mask };
         let function = if is_observed { RECEIVE } else { callback.function.and(RECEIVE) };
-        // SAFETY: the address is that of cuDNN's function of this name.
+        // SAFETY: the address belongs to cuDNN's function of this name.
         let set_callback = unsafe { std::mem::transmute::<*mut c_void, unwinding::cudnnSetCallback>(set_callback) };
-        // SAFETY: the function accepts what cuDNN passes, and uses no data.
+        // SAFETY: the function accepts cuDNN's arguments and ignores the data pointer.
         status = unsafe { set_callback(mask, callback.data, function) };
         has_installed = true;
         if status.is_success() {
@@ -227,10 +229,10 @@ fn install_current(set_callback: *mut c_void) -> cudnnStatus_t {
     }
 }
 
-// SAFETY: the same function; cuDNN is C++, so exceptions may pass through it.
+// SAFETY: the types differ only in unwinding, and exceptions may pass through cuDNN because it is C++.
 const RECEIVE: cudnnCallback_t = Some(unsafe { std::mem::transmute::<ReceiveUnwind, Receive>(receive) });
 
-/// The function that cuDNN has: passes each entry to the callback.
+/// The function that is registered with cuDNN. Passes each entry to the program's callback.
 unsafe extern "C-unwind" fn receive(
     severity: cudnnSeverity_t,
     _: *mut c_void,
@@ -238,24 +240,25 @@ unsafe extern "C-unwind" fn receive(
     message: *const c_char,
 ) {
     if let Some(observe) = observer() {
-        // SAFETY: cuDNN's lines, as long as this call lasts.
+        // SAFETY: cuDNN's message lives as long as this call.
         unsafe { observe(message) };
     }
     if let Some(callback) = active() {
-        // SAFETY: cuDNN's own, as long as this call lasts.
+        // SAFETY: cuDNN's arguments live as long as this call.
         unsafe { callback.call(severity, debug, message) };
     }
 }
 
-/// The callback that receives cuDNN's entries. A call may log before the thread that set the first one has noted it.
+/// Returns the callback for cuDNN's entries. cuDNN may log before the thread that set the first callback has recorded
+/// it.
 fn active() -> Option<Callback> {
-    // SAFETY: null, or an entry of the list, which stays.
+    // SAFETY: null, or a list entry, which is never freed.
     unsafe { ACTIVE.load(Ordering::SeqCst).as_ref() }.map(|known| known.callback).or_else(current)
 }
 
-/// What the program has set, if cuDNN has the function of this file.
+/// Returns the program's mask and function, if `function` is the loader's registered function.
 pub(crate) fn program_callback(function: cudnnCallback_t) -> Option<(c_uint, cudnnCallback_t)> {
-    let callback = || active().unwrap_or(NONE);
+    let callback = || active().unwrap_or(NO_CALLBACK);
     (address(function) == address(RECEIVE)).then(|| (callback().mask, callback().function))
 }
 
@@ -263,20 +266,21 @@ pub(crate) fn program_callback(function: cudnnCallback_t) -> Option<(c_uint, cud
 pub(super) struct Message {
     pub(super) severity: cudnnSeverity_t,
     pub(super) debug: cudnnDebug_t,
-    /// Lines with a NUL behind each, and one more at the end.
+    /// NUL-terminated lines, followed by a final NUL.
     pub(super) text: Vec<u8>,
 }
 
-/// More than one call emits.
+/// More entries than a single call produces.
 const MAX_QUEUED: usize = 256;
 
 thread_local! {
-    /// Entries that wait until this thread's work is done: a callback may do anything, also call cuDNN, or throw.
+    /// Entries that wait until this thread has finished, because a callback may do anything, including calling cuDNN
+    /// and throwing.
     static QUEUE: RefCell<Vec<Message>> = const { RefCell::new(Vec::new()) };
     static IS_FLUSHING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Keeps an entry for the callback until [`flush`]. Entries that a callback itself causes are dropped.
+/// Queues an entry for the callback until [`flush`]. Entries that the callback itself causes are dropped.
 pub(super) fn queue(message: Message) {
     if !IS_FLUSHING.try_with(Cell::get).unwrap_or(true) {
         let _ = QUEUE.try_with(|queue| {
@@ -286,7 +290,7 @@ pub(super) fn queue(message: Message) {
     }
 }
 
-/// Passes the waiting entries of this thread to the callback. The caller must have no lock, and let exceptions pass.
+/// Passes this thread's queued entries to the callback. The caller must not hold a lock, and must let exceptions pass.
 pub(crate) fn flush() {
     let _ = install();
     let messages = QUEUE.try_with(RefCell::take).unwrap_or_default();
@@ -297,7 +301,7 @@ pub(crate) fn flush() {
     let _flushing = ReentrancyGuard::enter(&IS_FLUSHING);
     for message in messages {
         if let Some(callback) = current() {
-            // SAFETY: a structure, and lines with a NUL behind each and one more at the end. Both outlive the call.
+            // SAFETY: a structure and NUL-terminated lines followed by a final NUL, which outlive the call.
             unsafe { callback.call(message.severity, &raw const message.debug, message.text.as_ptr().cast()) };
         }
     }

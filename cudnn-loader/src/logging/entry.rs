@@ -1,5 +1,4 @@
-//! An entry of cuDNN's log: parsed, and formatted, as every release from 9.0.0 to 9.28.0 writes it. Knows nothing of
-//! where entries come from or go to.
+//! Parses and formats entries of cuDNN's log, in the form that all releases from 9.0.0 to 9.28.0 write.
 
 use std::ffi::c_uint;
 use std::fmt;
@@ -7,7 +6,7 @@ use std::fmt;
 use cudnn_probe::Version;
 use cudnn_sys::types::cudnnSeverity_t;
 
-// The bits of `cudnnSetCallback`'s mask: CUDNN_SEV_ERROR_EN, _WARNING_EN and _INFO_EN. Fatal entries cannot be masked.
+// Bits of the mask of `cudnnSetCallback`: CUDNN_SEV_ERROR_EN, _WARNING_EN and _INFO_EN. Fatal entries cannot be masked.
 pub(super) const ERROR_BIT: c_uint = 1 << 1;
 pub(super) const WARNING_BIT: c_uint = 1 << 2;
 pub(super) const INFO_BIT: c_uint = 1 << 3;
@@ -16,9 +15,9 @@ pub(super) const INFO_BIT: c_uint = 1 << 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Severity {
-    /// A call, with its arguments.
+    /// A call with arguments.
     Info,
-    /// A call that works, but should not be made like this.
+    /// A call that works but is discouraged.
     Warning,
     /// A call that failed.
     Error,
@@ -26,62 +25,63 @@ pub enum Severity {
     Fatal,
 }
 
-/// An argument of a call, or a member of one.
+/// An argument of a call, or a member of an argument.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Argument {
-    /// The depth of nesting; 0 for an argument itself.
+    /// The nesting depth; 0 for an argument itself.
     pub depth: usize,
     /// The name.
     pub name: String,
-    /// The type in C, if the entry states it.
+    /// The C type, if the entry contains it.
     pub ty: Option<String>,
-    /// The value, or its location (`location=host; addr=0x7ffe72832990`); empty if members follow.
+    /// The value or its location (`location=host; addr=0x7ffe72832990`). Empty if members follow.
     pub value: String,
 }
 
-/// A reason that cuDNN gives for a failure.
+/// A reason for a failure, as reported by cuDNN.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reason {
     /// `Error` or `Warning`.
     pub kind: String,
-    /// `CUDNN_STATUS_BAD_PARAM_NULL_POINTER`.
+    /// The status, for example `CUDNN_STATUS_BAD_PARAM_NULL_POINTER`.
     pub status: String,
-    /// `nullptr == descriptor`.
+    /// The condition, for example `nullptr == descriptor`.
     pub reason: String,
 }
 
-/// One entry.
+/// A log entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
     /// The severity.
     pub severity: Severity,
-    /// The release that wrote it.
+    /// The cuDNN release that wrote the entry.
     pub version: Option<Version>,
     /// The function that was called.
     pub function: Option<String>,
-    /// The arguments, and anything else that the entry lists with them.
+    /// The arguments, and other values that the entry lists with them.
     pub arguments: Vec<Argument>,
-    /// Why the call failed, the innermost reason first, as cuDNN lists them.
+    /// The reasons why the call failed, innermost first, as in cuDNN's log.
     pub traceback: Vec<Reason>,
-    /// When: `2026-11-21T11:20:16.137087`, local time.
+    /// The local time, for example `2026-11-21T11:20:16.137087`.
     pub time: Option<String>,
-    /// The process.
+    /// The process id.
     pub process: Option<u64>,
-    /// The thread, with the kernel's number.
+    /// The kernel's thread id.
     pub thread: Option<u64>,
-    /// The GPU's number; `None` without a handle.
+    /// The GPU's number; `None` for calls without a handle.
     pub gpu: Option<u32>,
-    /// The handle, as text; `None` if the call has none.
+    /// The handle as text; `None` for calls without a handle.
     pub handle: Option<String>,
-    /// The stream, as text: `(nil) (defaultStream)`; `None` without a handle.
+    /// The stream as text, for example `(nil) (defaultStream)`; `None` for calls without a handle.
     pub stream: Option<String>,
 }
 
 impl Severity {
-    /// The severities of a `CUDNN_LOGLEVEL_DBG`: none at 0, errors at 1, also warnings at 2, also calls at 3 and above.
+    /// Returns the severities that a `CUDNN_LOGLEVEL_DBG` enables: 0 for no entries, 1 for errors, 2 adds warnings, and
+    /// 3 or more adds calls.
     #[must_use]
     pub fn up_to(level: u8) -> &'static [Severity] {
         match level {
@@ -92,7 +92,7 @@ impl Severity {
         }
     }
 
-    /// From cuDNN's number.
+    /// Converts cuDNN's number to a severity.
     pub(super) fn from_number(severity: cudnnSeverity_t) -> Severity {
         match severity.0 {
             0 => Severity::Fatal,
@@ -102,7 +102,7 @@ impl Severity {
         }
     }
 
-    /// cuDNN's number.
+    /// Returns cuDNN's number.
     pub(super) fn number(self) -> cudnnSeverity_t {
         cudnnSeverity_t(match self {
             Severity::Fatal => 0,
@@ -112,7 +112,7 @@ impl Severity {
         })
     }
 
-    /// The bit in a mask; fatal entries have none, since they cannot be masked.
+    /// Returns the bit in a mask. Returns 0 for fatal entries, which cannot be masked.
     pub(super) fn bit(self) -> c_uint {
         match self {
             Severity::Fatal => 0,
@@ -120,7 +120,8 @@ impl Severity {
         }
     }
 
-    /// The letters that lines in a file begin with: the first line of an entry, and the others.
+    /// Returns the letters at the start of lines in a file: for the first line of an entry, and for the following
+    /// lines.
     fn letters(self) -> (&'static str, &'static str) {
         match self {
             Severity::Info => ("I", "i"),
@@ -130,7 +131,8 @@ impl Severity {
         }
     }
 
-    /// From the letter that a line in a file begins with: `I!`, and `i!` for the lines that follow.
+    /// Converts the letter at the start of a line to a severity, as in `I!` for the first line and `i!` for the
+    /// following lines.
     fn from_letter(letter: u8) -> Option<Severity> {
         match letter.to_ascii_uppercase() {
             b'I' => Some(Severity::Info),
@@ -153,12 +155,12 @@ impl fmt::Display for Severity {
     }
 }
 
-/// All entries in the text of a log file. Text that other programs wrote between them is skipped.
+/// Returns all entries in the text of a log file. Skips text that other programs wrote between them.
 #[must_use]
 pub fn parse(log: &str) -> Vec<Entry> {
     let mut found: Vec<Entry> = Vec::new();
-    // The entry that the next lines belong to. An entry begins with a capital letter; its other lines have the small
-    // one.
+    // The entry that the following lines belong to. The first line of an entry starts with an uppercase letter, and the
+    // other lines with the lowercase letter.
     let mut open: Option<(u8, Entry)> = None;
     for line in log.lines() {
         match (mark_of(line), &mut open) {
@@ -175,7 +177,7 @@ pub fn parse(log: &str) -> Vec<Entry> {
     found
 }
 
-/// An entry as in a file: an empty line, the lines with their marks, and an empty line.
+/// Formats an entry as in a file: an empty line, the marked lines, and an empty line.
 pub(super) fn format<'a>(severity: Severity, lines: impl Iterator<Item = &'a str>) -> String {
     let (mut letter, other) = severity.letters();
     let mut text = String::from("\n");
@@ -189,7 +191,7 @@ pub(super) fn format<'a>(severity: Severity, lines: impl Iterator<Item = &'a str
     text
 }
 
-/// `I! text`: the letter and the text. The text keeps its indentation.
+/// Splits `I! text` into the letter and the text, including indentation.
 fn mark_of(line: &str) -> Option<(u8, &str)> {
     let (letter, rest) = line.as_bytes().split_first()?;
     let text = line.get(2..)?;
@@ -198,7 +200,7 @@ fn mark_of(line: &str) -> Option<(u8, &str)> {
 }
 
 impl Entry {
-    /// The entry that a callback receives: its lines, without marks.
+    /// Parses an entry as a callback receives it: lines without marks.
     #[must_use]
     pub fn from_lines<'a>(severity: Severity, mut lines: impl Iterator<Item = &'a str>) -> Entry {
         let mut entry = Entry::new(severity, lines.next().unwrap_or_default());
@@ -206,10 +208,10 @@ impl Entry {
         entry
     }
 
-    /// `CuDNN (v91900 56) function cudnnCreate() called:`
+    /// Parses `CuDNN (v91900 56) function cudnnCreate() called:`.
     fn new(severity: Severity, first: &str) -> Entry {
         let number = first.split_once("(v").and_then(|(_, rest)| rest.split([' ', ')']).next()?.parse::<u32>().ok());
-        // Entries from before the selection have no version.
+        // The version is 0 in entries from before the selection.
         let number = number.filter(|number| *number != 0);
         let version = number.map(|number| Version::from_number(number as usize));
         let function = first.split_once("function ").and_then(|(_, rest)| rest.split("()").next()).map(str::to_owned);
@@ -245,7 +247,7 @@ impl Entry {
         }
     }
 
-    /// `Process=1; Thread=1; GPU=NULL; Handle=NULL; StreamId=NULL.`
+    /// Parses `Process=1; Thread=1; GPU=NULL; Handle=NULL; StreamId=NULL.`
     fn push_location(&mut self, text: &str) {
         for part in text.trim_end_matches('.').split("; ") {
             let Some((name, value)) = part.split_once('=') else { continue };
@@ -262,7 +264,7 @@ impl Entry {
     }
 }
 
-/// Parses the part after a name: `type=int; val=7`, or `type=cudnnHandle_t:` if members follow, or any text.
+/// Parses the text after a name: `type=int; val=7`, or `type=cudnnHandle_t:` if members follow, or any other text.
 fn typed(text: &str) -> (Option<&str>, &str) {
     let Some(typed) = text.strip_prefix("type=") else { return (None, text) };
     match typed.split_once("; ") {
@@ -271,14 +273,14 @@ fn typed(text: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// `Error: CUDNN_STATUS_NOT_INITIALIZED; Reason: cudaGetDeviceCount(&count) != cudaSuccess`
+/// Parses `Error: CUDNN_STATUS_NOT_INITIALIZED; Reason: cudaGetDeviceCount(&count) != cudaSuccess`.
 pub(super) fn reason(text: &str) -> Option<(&str, &str, &str)> {
     let (kind, rest) = text.split_once(": ")?;
     let (status, reason) = rest.split_once("; Reason: ")?;
     status.starts_with("CUDNN_STATUS_").then_some((kind, status, reason))
 }
 
-/// Prints one line: the function, and why it failed or its arguments.
+/// Prints one line: the function with the failure reasons or the arguments.
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.function.as_deref().unwrap_or("cuDNN"))?;
@@ -383,7 +385,7 @@ mod tests {
             let _ = parse(LOG.get(..length).unwrap_or_default());
         }
         assert_eq!(parse("I am a line\nE\n!\n\nW!\ni! this line belongs to no entry\n").len(), 1);
-        // A line of an entry that another thread writes.
+        // A line that belongs to another thread's entry.
         let entries = parse("E! CuDNN (v90000) function cudnnX() called:\nw!     n: type=int; val=1;\n");
         assert!(matches!(&entries[..], [one] if one.arguments.is_empty()), "{entries:#?}");
     }

@@ -1,4 +1,4 @@
-//! The receivers that a Rust program sets: a closure, or a file in cuDNN's form. cuDNN calls both through
+//! Lets a Rust program receive log entries in a closure or write them to a file. cuDNN calls both through
 //! `cudnnSetCallback`.
 
 use std::cell::Cell;
@@ -16,7 +16,7 @@ use super::message::lines;
 use super::sink::{Destination, Sink};
 use crate::thread::reentrancy::ReentrancyGuard;
 
-/// A log entry as it arrives, with what cuDNN adds to it as numbers.
+/// A log entry as it arrives, including the values that cuDNN passes separately as numbers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Event {
@@ -26,37 +26,37 @@ pub struct Event {
     pub status: cudnnStatus_t,
     /// The time.
     pub time: SystemTime,
-    /// The handle; null if the call has none.
+    /// The handle; null for calls without a handle.
     pub handle: cudnnHandle_t,
-    /// The stream; null if the call has none.
+    /// The stream; null for calls without a stream.
     pub stream: *mut c_void,
-    /// The CUDA device; only with a handle, since cuDNN leaves it undefined without one.
+    /// The CUDA device; `None` without a handle, because cuDNN leaves the device undefined then.
     pub device: Option<i32>,
 }
 
-/// The closure behind a thin pointer.
+/// A closure behind a thin pointer.
 struct Hook(Box<dyn Fn(&Event) + Send + Sync>);
 
-/// Passes log entries of these severities to a closure, in the thread that made the call. Errors always come: cuDNN
-/// does not let a program mask them. Replaces the hook or destination that was set before. Loads nothing: cuDNN gets
-/// the hook when it is loaded. A panic in the closure is contained.
+/// Passes log entries of these severities to a closure, in the thread that made the call. Errors are always included,
+/// because cuDNN does not let programs mask them. Replaces any hook or destination that was set before. If cuDNN is not
+/// loaded yet, it gets the hook later.
 ///
-/// The closure is kept for the rest of the process, since another thread may be in it when it is replaced. The loader
-/// does not pass entries that the closure itself causes by calling cuDNN.
+/// The loader catches panics in the closure and drops entries that the closure itself causes by calling cuDNN. The
+/// closure is never dropped, because another thread may be running it when it is replaced.
 ///
 /// # Errors
-/// cuDNN is loaded and rejects the callback.
+/// Fails if cuDNN is loaded and rejects the callback.
 pub fn set_hook(severities: &[Severity], closure: impl Fn(&Event) + Send + Sync + 'static) -> Result<(), Error> {
     let hook: &'static Hook = Box::leak(Box::new(Hook(Box::new(closure))));
     install(severities, std::ptr::from_ref(hook).cast_mut().cast(), call_hook)
 }
 
-/// Writes log entries of these severities to a destination, in cuDNN's form; errors always. Replaces the hook or
-/// destination that was set before, and the one of the environment. Loads nothing: cuDNN gets the destination when it
-/// is loaded.
+/// Writes log entries of these severities, and always errors, to a destination in cuDNN's format. Replaces any hook or
+/// destination that was set before, including the destination from the environment. If cuDNN is not loaded yet, it gets
+/// the destination later.
 ///
 /// # Errors
-/// cuDNN is loaded and rejects the callback.
+/// Fails if cuDNN is loaded and rejects the callback.
 pub fn write_to(severities: &[Severity], destination: Destination) -> Result<(), Error> {
     let sink: &'static Sink = Box::leak(Box::new(Sink::new(destination)));
     install(severities, std::ptr::from_ref(sink).cast_mut().cast(), write_entry)
@@ -69,7 +69,7 @@ fn install(
 ) -> Result<(), Error> {
     let mask = severities.iter().fold(0, |mask, severity| mask | severity.bit());
     callback::set(Callback::new(mask, data, Some(function)));
-    // SAFETY: both functions are of the same cuDNN.
+    // SAFETY: both functions belong to the same cuDNN.
     unsafe { Error::check(callback::install(), "cudnnSetCallback", crate::dispatch::graph::cudnnGetLastErrorString) }
 }
 
@@ -77,22 +77,22 @@ thread_local! {
     static IS_IN_HOOK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// cuDNN calls this in any function, for a [`Hook`].
+/// The callback for a [`Hook`]. cuDNN may call it in any function.
 ///
 /// # Safety
-/// `hook` is a `Hook`; `debug` and `message` are what cuDNN passes: a structure, and lines with a NUL behind each and
-/// one more at the end.
+/// `hook` is a `Hook`. `debug` and `message` are as cuDNN passes them: a structure, and NUL-terminated lines followed
+/// by a final NUL.
 unsafe extern "C" fn call_hook(
     severity: cudnnSeverity_t,
     hook: *mut c_void,
     debug: *const cudnnDebug_t,
     message: *const c_char,
 ) {
-    // SAFETY: `set_hook` passed it, and it is never freed.
+    // SAFETY: `set_hook` passed this pointer, and the hook is never freed.
     let Some(hook) = (unsafe { hook.cast::<Hook>().as_ref() }) else { return };
-    // SAFETY: cuDNN's own, as long as this call lasts.
+    // SAFETY: cuDNN's structure lives as long as this call.
     let Some(debug) = (unsafe { debug.as_ref() }) else { return };
-    // The closure may call cuDNN, which would call the hook again, without end.
+    // The closure may call cuDNN, which would call the hook again in an endless recursion.
     let Some(_in_hook) = ReentrancyGuard::enter(&IS_IN_HOOK) else { return };
     contain_panic(|| {
         // SAFETY: the caller's obligation, passed on.
@@ -110,7 +110,7 @@ unsafe extern "C" fn call_hook(
     });
 }
 
-/// cuDNN calls this in any function, for a [`Sink`].
+/// The callback for a [`Sink`]. cuDNN may call it in any function.
 ///
 /// # Safety
 /// `sink` is a `Sink`; the rest as for [`call_hook`].
@@ -120,7 +120,7 @@ unsafe extern "C" fn write_entry(
     _: *const cudnnDebug_t,
     message: *const c_char,
 ) {
-    // SAFETY: `write_to` passed it, and it is never freed.
+    // SAFETY: `write_to` passed this pointer, and the sink is never freed.
     let Some(sink) = (unsafe { sink.cast::<Sink>().as_ref() }) else { return };
     contain_panic(|| {
         // SAFETY: the caller's obligation, passed on.
@@ -130,11 +130,11 @@ unsafe extern "C" fn write_entry(
     });
 }
 
-/// Formatting or the program's closure may panic, and a panic must not reach C.
+/// Runs code that may panic, such as formatting or the program's closure. A panic must not reach C.
 fn contain_panic(work: impl FnOnce()) {
     // Writing is a cancellation point, and the unwinding of a cancellation cannot be caught.
     let _guard = ThreadStateGuard::new();
-    // The result is leaked: the destructor of a panic's payload may panic too.
+    // The result is leaked, because the destructor of the panic's payload may panic too.
     std::mem::forget(catch_unwind(AssertUnwindSafe(work)));
 }
 

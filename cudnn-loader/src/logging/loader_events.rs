@@ -1,5 +1,4 @@
-//! The resolver's events as log entries in cuDNN's form: what the loader searched, rejected, selected, loaded and
-//! failed to load.
+//! Writes the resolver's events as log entries in cuDNN's format.
 
 use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,10 +22,10 @@ const SELECT: &str = "cudnn_loader::select";
 const LOAD: &str = "cudnn_loader::load";
 const LAYER: &str = "cudnn_loader::layer";
 
-/// The selected release, as `cudnnGetVersion` numbers it; 0 while there is none.
+/// The number of the selected release, as returned by `cudnnGetVersion`; 0 before a release is selected.
 static VERSION: AtomicU32 = AtomicU32::new(0);
 
-/// Logs an event. Gives a graph library the callback as soon as it is opened.
+/// Logs an event. Installs the callback in the graph library as soon as it is opened.
 pub(crate) fn record(event: &Event<'_>) {
     match *event {
         Event::SearchFinished { outcome, rejected } => search_finished(outcome, rejected),
@@ -62,7 +61,7 @@ fn search_finished(outcome: Result<&Installation, &LoadError>, rejected: &[Rejec
             argument(lines, "rejected", "path", &format_args!("{} ({origin}): {error}", shown_path(dir)));
         }
     });
-    // A directory that contains something unusable is worth a warning.
+    // A directory that contains an unusable cuDNN deserves a warning.
     for RejectedCandidate { candidate, error, .. } in rejected.iter().filter(|one| !one.error.is_absence()) {
         let status = status_for(error);
         log(Severity::Warning, SEARCH, status, &|lines| {
@@ -86,7 +85,7 @@ fn search_finished(outcome: Result<&Installation, &LoadError>, rejected: &[Rejec
     VERSION.store(outcome.map_or(0, |installation| installation.version.number()), Ordering::Relaxed);
 }
 
-/// A layer that somebody requested and does not get is an error, which must not be lost where no log is on.
+/// An error means that a requested layer is inactive. It must be visible even if logging is off.
 fn layer_message(layer: &str, severity: LayerSeverity, text: &str) {
     let severity = match severity {
         LayerSeverity::Error => Severity::Error,
@@ -108,19 +107,19 @@ fn failed(function: &str, status: cudnnStatus_t, report: &str) {
 
 /// `    name: type=T; val=V;`
 fn argument(lines: &mut String, name: &str, ty: &str, value: &dyn Display) {
-    // A file name may contain a newline, and an entry consists of lines.
+    // File names may contain newlines, but entries consist of lines.
     let value = value.to_string().replace('\n', "\\n");
     let _ = write!(lines, "\n    {name}: type={ty}; val={value};");
 }
 
-/// The report's first line is the reason; the others add to it.
+/// The report's first line is the reason; the other lines add details.
 fn traceback(lines: &mut String, kind: &str, status: cudnnStatus_t, report: &str) {
     let name = status_name(status).to_string_lossy();
     let report = report.replace('\n', "\n        Info: ");
     let _ = write!(lines, "\n    Info: Traceback contains 1 message(s)\n        {kind}: {name}; Reason: {report}");
 }
 
-/// Writes an entry, or queues it for the callback, if entries of this severity are enabled. Returns whether they are.
+/// Writes an entry or queues it for the callback, if the severity is enabled. Returns whether it is.
 fn log(severity: Severity, function: &str, status: cudnnStatus_t, body: &dyn Fn(&mut String)) -> bool {
     let callback = callback::current();
     let mask = callback.map_or_else(|| env_config().mask, |callback| callback.mask);
@@ -133,7 +132,7 @@ fn log(severity: Severity, function: &str, status: cudnnStatus_t, body: &dyn Fn(
     let mut lines = format!("CuDNN (v{version}) function {function}() called:");
     body(&mut lines);
     footer(&mut lines, time, thread);
-    // A message of the system may contain any character.
+    // Messages from the system may contain arbitrary characters.
     let printable = |letter: char| if letter.is_control() && letter != '\n' { '?' } else { letter };
     let lines: String = lines.chars().map(printable).collect();
     if callback.is_none_or(|callback| !callback.has_function()) {
@@ -150,7 +149,7 @@ fn log(severity: Severity, function: &str, status: cudnnStatus_t, body: &dyn Fn(
         debug: cudnnDebug_t {
             cudnn_version: version,
             cudnnStatus: status,
-            // Until 2106, as in cuDNN.
+            // Overflows in 2106, as in cuDNN.
             time_sec: time.as_secs() as u32,
             time_usec: time.subsec_micros(),
             time_delta: 0,
@@ -166,7 +165,7 @@ fn log(severity: Severity, function: &str, status: cudnnStatus_t, body: &dyn Fn(
     true
 }
 
-/// The last two lines of an entry: when, and where.
+/// Appends the last two lines of an entry: the time and the location.
 fn footer(lines: &mut String, time: Duration, thread: u32) {
     lines.push_str("\nTime: ");
     lines.push_str(&local_time("%Y-%m-%dT%H:%M:%S", time.as_secs()).to_string_lossy());

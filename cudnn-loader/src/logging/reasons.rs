@@ -1,7 +1,7 @@
-//! Each thread's last warning or error of cuDNN, for `cudnnGetErrorString`. cuDNN reports what it does not support as
-//! warnings, and has no last-error text for them.
+//! Records the last cuDNN warning or error per thread, for `cudnnGetErrorString`. cuDNN reports unsupported requests
+//! only as warnings, without a last-error text.
 //!
-//! Up to 9.10.2 cuDNN's last-error text is another one while anybody listens, so the loader does not listen there.
+//! For releases up to 9.10.2, the loader installs no log callback, because a callback changes cuDNN's last-error text.
 
 use std::cell::RefCell;
 use std::ffi::c_char;
@@ -15,7 +15,7 @@ use super::message::each_line;
 use super::writes_to_file;
 use crate::resolve::installation::installation;
 
-/// Why a call failed.
+/// The reason why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     /// The name of the status that the call returned.
@@ -28,36 +28,36 @@ thread_local! {
     static LAST: RefCell<Option<Failure>> = const { RefCell::new(None) };
 }
 
-/// Listens to cuDNN from now on, before its first call. Not if the environment requests a log: cuDNN writes none to a
-/// process that has a callback.
+/// Records cuDNN's warnings and errors from now on. Must run before the first call. Disabled if the environment enables
+/// a log, because a callback would suppress that log.
 pub(crate) fn start() {
     if !writes_to_file() {
         callback::observe(observe);
     }
 }
 
-/// The first release whose last-error text is the same whether or not anybody listens.
+/// The first release with a last-error text that is independent of the callback.
 const FIRST_RELEASE: Version = Version::new(9, 11, 0);
 
-/// The selected release is opened, and gets its callback next: an older one gets none of the loader's.
+/// Removes the loader's observer for older releases, after the graph library is opened and before it gets a callback.
 pub(super) fn graph_opened() {
     if installation().is_some_and(|installation| installation.version < FIRST_RELEASE) {
         callback::refuse_observers();
     }
 }
 
-/// The last failure that cuDNN reported to this thread, also one in a call that succeeded in the end.
+/// Returns the last failure that cuDNN reported to this thread, even if the call finally succeeded.
 pub(crate) fn last() -> Option<Failure> {
     LAST.try_with(|last| last.try_borrow().ok()?.clone()).ok()?
 }
 
-/// The loader has failed a call since.
+/// Discards the reason after the loader itself has reported a failure.
 pub(crate) fn forget() {
     let _ = LAST.try_with(|last| last.try_borrow_mut().map(|mut last| *last = None));
 }
 
 /// # Safety
-/// The message consists of lines with a NUL behind each, and one more at the end.
+/// The message consists of NUL-terminated lines followed by a final NUL.
 unsafe fn observe(message: *const c_char) {
     // SAFETY: the caller's obligation, passed on.
     let result = catch_unwind(|| unsafe { failure(message) });
@@ -66,7 +66,8 @@ unsafe fn observe(message: *const c_char) {
     }
 }
 
-/// The traceback's first line is the innermost reason, the last has the status of the call.
+/// Parses a failure. The traceback's first line contains the innermost reason, and the last line the status of the
+/// call.
 ///
 /// # Safety
 /// As for [`observe`].
@@ -104,11 +105,11 @@ mod tests {
         ];
         let mut text: Vec<u8> = lines.iter().flat_map(|line| [*line, b"\0"].concat()).collect();
         text.push(0);
-        // SAFETY: lines with a NUL behind each, and one more.
+        // SAFETY: NUL-terminated lines followed by a final NUL.
         let found = unsafe { failure(text.as_ptr().cast()) }.unwrap();
         assert_eq!(found.status, "CUDNN_STATUS_NOT_SUPPORTED");
         assert_eq!(found.reason, "nBlocks.y > 65535");
-        // SAFETY: no lines.
+        // SAFETY: an empty message.
         assert_eq!(unsafe { failure(c"".as_ptr()) }, None);
     }
 }

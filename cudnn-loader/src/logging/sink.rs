@@ -1,6 +1,6 @@
-//! The destination of log entries without a callback: none, stdout, stderr or a file, as the environment configures it.
-//! The variables are read once, the way cuDNN reads them (tried on 9.0.0, 9.19.0 and 9.28.0). Knows nothing of what an
-//! entry contains.
+//! Writes log entries to the destination that the environment configures: stdout, stderr or a file.
+//!
+//! The variables are read once, in the same way as by cuDNN (tested with 9.0.0, 9.19.0 and 9.28.0).
 
 use std::ffi::{CString, OsStr, OsString, c_int, c_uint};
 use std::path::{Path, PathBuf, is_separator};
@@ -15,51 +15,52 @@ use once_cell::race::OnceBox;
 
 use super::entry::{ERROR_BIT, INFO_BIT, WARNING_BIT};
 use crate::sync::primitives::lock;
-use crate::thread::fork::NotBesideFork;
+use crate::thread::fork::ForkGuard;
 
 /// The destination of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Destination {
-    /// Nowhere.
+    /// Discards the log.
     None,
-    /// The standard output.
+    /// Standard output.
     Stdout,
-    /// The standard error.
+    /// Standard error.
     Stderr,
-    /// This file, which is emptied first. As in `CUDNN_LOGDEST_DBG`, the first `%i` in the name becomes the process id,
-    /// and `strftime`'s conversions (`%Y`, `%m`, `%d`, `%H`, `%M`, `%S` and so on) become the local time.
+    /// This file, which is truncated first. As in `CUDNN_LOGDEST_DBG`, the first `%i` in the name is replaced by the
+    /// process id, and `strftime` conversions (`%Y`, `%m`, `%d`, `%H`, `%M`, `%S` and so on) by the local time.
     File(PathBuf),
 }
 
 /// The log as the environment configures it.
 pub(super) struct EnvConfig {
-    /// The severities, as `cudnnSetCallback` takes them.
+    /// The severities, as a mask for `cudnnSetCallback`.
     pub(super) mask: c_uint,
     pub(super) sink: Sink,
-    /// When the variables were read, and in which process.
+    /// When the variables were read, and by which process.
     pub(super) start: Instant,
     process: u32,
 }
 
-/// The configuration at the first use. Two threads may both read it; the first to finish wins.
+/// Returns the configuration, read at first use. If two threads read it, the first to finish wins.
 pub(super) fn env_config() -> &'static EnvConfig {
     static CONFIG: OnceBox<EnvConfig> = OnceBox::new();
     CONFIG.get_or_init(|| {
-        // In secure-execution mode, the environment must not decide where this process writes.
+        // In secure-execution mode, the environment must not control where this process writes.
         let is_trusted = !is_secure_execution();
         let variable = |name: &str| std::env::var_os(name).filter(|_| is_trusted);
-        let sink = Sink::since(loaded_at(), beside_cudnns(destination(variable("CUDNN_LOGDEST_DBG"))));
+        let sink = Sink::since(loaded_at(), loader_destination(destination(variable("CUDNN_LOGDEST_DBG"))));
         Box::new(EnvConfig { mask: mask(&variable), sink, start: Instant::now(), process: std::process::id() })
     })
 }
 
-/// cuDNN empties its file when it is loaded, and writes at offsets that it counts. So the loader writes another file.
-fn beside_cudnns(destination: Destination) -> Destination {
+/// Returns the loader's own destination. The loader needs a separate file, because cuDNN truncates the log file when it
+/// is loaded and writes at offsets that it tracks.
+fn loader_destination(destination: Destination) -> Destination {
     match destination {
-        // A directory: cuDNN writes nothing either.
+        // For a directory, cuDNN writes no log either.
         Destination::File(name) if is_directory(&name) => Destination::None,
-        // A device or a pipe, such as /dev/stderr: cuDNN does not empty it, so both write there.
+        // A device or pipe such as /dev/stderr is never truncated, and both can write there.
         Destination::File(name) if is_special(&name) => Destination::File(name),
         Destination::File(name) => {
             let mut name = name.into_os_string();
@@ -88,16 +89,16 @@ fn mask(variable: &dyn Fn(&str) -> Option<OsString>) -> c_uint {
             3.. => ERROR_BIT | WARNING_BIT | INFO_BIT,
         };
     }
-    // The three older variables, each for one severity.
+    // The three older variables, for a single severity each.
     let older = [("CUDNN_LOGERR_DBG", ERROR_BIT), ("CUDNN_LOGWARN_DBG", WARNING_BIT), ("CUDNN_LOGINFO_DBG", INFO_BIT)];
     let is_on = |name: &str| variable(name).is_some_and(|value| number(&value) != 0);
     older.iter().filter(|(name, _)| is_on(name)).fold(0, |mask, (_, bit)| mask | bit)
 }
 
-/// As cuDNN reads a number: in any base that C knows, ignoring what follows it, and truncated to an `int`.
+/// Parses a number as cuDNN does: in any base that C supports, ignoring trailing text, truncated to an `int`.
 fn number(text: &OsStr) -> c_int {
     let Ok(text) = CString::new(text.as_encoded_bytes()) else { return 0 };
-    // SAFETY: the text ends in NUL, and a null end pointer is allowed.
+    // SAFETY: the text is NUL-terminated, and the end pointer may be null.
     unsafe { libc::strtol(text.as_ptr(), std::ptr::null_mut(), 0) as c_int }
 }
 
@@ -106,19 +107,20 @@ fn destination(value: Option<OsString>) -> Destination {
         None | Some(b"stderr") => Destination::Stderr,
         Some(b"stdout") => Destination::Stdout,
         Some(b"NULL" | b"") => Destination::None,
-        // SAFETY: a text of the system without ASCII characters at its ends.
+        // SAFETY: trimming removed only ASCII characters from system-provided text.
         Some(name) => Destination::File(unsafe { OsStr::from_encoded_bytes_unchecked(name) }.into()),
     }
 }
 
-/// A destination with its open file.
+/// A destination and the open file.
 pub(super) struct Sink {
     destination: Destination,
-    /// Only this process empties the file, and only what was written before this time, in nanoseconds: no process of
-    /// several that were forked empties what another has written.
+    /// The only process that truncates the file, and the time (in nanoseconds) before which the content may be
+    /// discarded. This protects the entries of other processes after a fork.
     emptied: (u32, i64),
     file: Mutex<LogFile>,
-    /// The process that gave up waiting for the lock: a child, forked while another thread of its parent had it.
+    /// The process that has stopped waiting for the lock: a child that was forked while another thread of the parent
+    /// held it.
     locked_out: AtomicU32,
 }
 
@@ -127,7 +129,7 @@ enum LogFile {
     #[default]
     Unopened,
     Open(TextFile),
-    /// Nothing can be written, and the sink does not try again.
+    /// Writing failed and is not retried.
     Closed,
 }
 
@@ -152,10 +154,10 @@ impl Sink {
                 if self.locked_out.load(Ordering::Relaxed) == process {
                     return;
                 }
-                let _guard = NotBesideFork::new();
+                let _guard = ForkGuard::new();
                 match lock(&self.file) {
                     Some(mut file) => file.write(name, self.emptied, text),
-                    // A child waits once. In the parent, the other thread is only slow.
+                    // A child waits only once. In the parent, the other thread is merely slow.
                     None if process != env_config().process => self.locked_out.store(process, Ordering::Relaxed),
                     None => {}
                 }
@@ -177,7 +179,7 @@ impl LogFile {
     }
 }
 
-/// When this code was loaded, before any fork that its processes have in common.
+/// Returns the time when this code was loaded, before any fork that the processes have in common.
 fn loaded_at() -> i64 {
     LOADED_AT.load(Ordering::Relaxed)
 }
@@ -190,7 +192,7 @@ extern "C" fn note_loaded_at() {
     LOADED_AT.store(clock::file_time(), Ordering::Relaxed);
 }
 
-/// The file name with the process id and the local time.
+/// Expands the process id and the local time in a file name.
 fn expand(name: &Path) -> Option<PathBuf> {
     let mut template = name.as_os_str().as_encoded_bytes().to_vec();
     if let Some(index) = template.windows(2).position(|two| two == b"%i") {
@@ -199,7 +201,7 @@ fn expand(name: &Path) -> Option<PathBuf> {
         template.extend_from_slice(rest.get(2..).unwrap_or_default());
     }
     let has_time = template.contains(&b'%');
-    // SAFETY: a text of the system in which digits replace two ASCII characters.
+    // SAFETY: digits replaced two ASCII characters in system-provided text.
     let template = unsafe { OsString::from_encoded_bytes_unchecked(template) };
     if !has_time {
         return Some(template.into());
@@ -208,8 +210,8 @@ fn expand(name: &Path) -> Option<PathBuf> {
     clock::local_time(&template, seconds).map(PathBuf::from)
 }
 
-/// The local time in a format of `strftime`. In a child of `fork`, the seconds since 1970, because a thread that the
-/// child does not have may have taken glibc's lock for the time zone.
+/// Formats the local time as `strftime` does. Returns the seconds since 1970 in a forked child, because glibc's time
+/// zone lock may be held by a thread that does not exist there.
 pub(super) fn local_time(format: &str, seconds: u64) -> OsString {
     if env_config().process == std::process::id() {
         clock::local_time(OsStr::new(format), seconds).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The functions of NVIDIA's driver that create a context. The driver is loaded at run time; nothing is linked.
+//! Calls the functions of NVIDIA's driver that create a context. The driver is loaded at run time rather than linked.
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
@@ -9,22 +9,22 @@ use crate::dl::{self, Handle};
 use crate::driver::{self, GetInt};
 use crate::names::DRIVER;
 
-/// The device of this thread's context. The first device if the thread has no context, as in the CUDA runtime, or if
-/// the process has not loaded the driver.
+/// Returns the device of this thread's context. Defaults to the first device, as in the CUDA runtime, without a context
+/// or a loaded driver.
 pub(super) fn current() -> i32 {
     if !driver::is_loaded() {
         return 0;
     }
-    // This does not initialise the driver: without an initialised driver there is no current device.
+    // This does not initialize the driver: an uninitialized driver reports no current device.
     open().ok().and_then(|driver| driver::current_device(&driver)).unwrap_or(0)
 }
 
-// The driver's functions, as cuda.h declares them.
+// Driver functions, as declared in cuda.h.
 type Init = unsafe extern "C" fn(c_uint) -> c_uint;
 type RetainContext = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_uint;
 type SetContext = unsafe extern "C" fn(*mut c_void) -> c_uint;
 
-/// The driver's library.
+/// The loaded driver library.
 pub(super) struct Driver {
     init: Init,
     get_count: GetInt,
@@ -36,7 +36,7 @@ pub(super) struct Driver {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DriverError {
-    /// The function that failed: `cuInit`; or the driver's library (`libcuda.so.1`), if that cannot be loaded.
+    /// The function that failed, such as `cuInit`, or the driver's library (`libcuda.so.1`) if it cannot be loaded.
     pub function: &'static str,
     /// The function's CUresult, or the message of the system's loader.
     pub message: String,
@@ -46,15 +46,15 @@ fn check(function: &'static str, result: c_uint) -> Result<(), DriverError> {
     if result == 0 { Ok(()) } else { Err(DriverError { function, message: format!("CUresult {result}") }) }
 }
 
-/// Never unloaded, like the rest of CUDA.
+/// Opens the driver, which is never unloaded, like the other CUDA libraries.
 fn open() -> Result<Handle, DriverError> {
-    // On Windows its installer puts it into the system's directory, and it is taken from nowhere else.
+    // On Windows, the driver is installed in the system directory and loaded only from there.
     let path = libraries::system_dir().map_or_else(|| DRIVER.into(), |dir| dir.join(DRIVER));
     dl::open(&path).map_err(|failed| DriverError { function: DRIVER, message: failed.message })
 }
 
 impl Driver {
-    /// Loads and initialises the driver (`cuInit`).
+    /// Loads and initializes the driver (`cuInit`).
     pub(super) fn new() -> Result<Self, DriverError> {
         let driver = with_critical_openings(Driver::open)?;
         let ending = || DriverError { function: "cuInit", message: dl::PROCESS_IS_ENDING.into() };
@@ -84,19 +84,19 @@ impl Driver {
         })
     }
 
-    /// The number of devices.
+    /// Returns the number of devices.
     pub(super) fn count(&self) -> Result<i32, DriverError> {
         let mut count = 0;
-        // SAFETY: the answer has room.
+        // SAFETY: the output pointer is valid for writes.
         check("cuDeviceGetCount", unsafe { (self.get_count)(&raw mut count) })?;
         Ok(count)
     }
 
-    /// Creates the device's primary context, which the CUDA runtime uses too, and makes it current in this thread. It
-    /// is never released.
+    /// Retains the device's primary context, which the CUDA runtime also uses, and makes it current in this thread. The
+    /// context is never released.
     pub(super) fn make_context(&self, device: i32) -> Result<(), DriverError> {
         let mut context = std::ptr::null_mut();
-        // SAFETY: the answer has room; the driver refuses a number that is no device.
+        // SAFETY: the output pointer is valid for writes, and the driver rejects invalid device numbers.
         check("cuDevicePrimaryCtxRetain", unsafe { (self.retain)(&raw mut context, device) })?;
         // SAFETY: the driver has just returned the context, and it is never released.
         check("cuCtxSetCurrent", unsafe { (self.set_current)(context) })
@@ -105,7 +105,7 @@ impl Driver {
 
 impl std::fmt::Display for DriverError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // ld.so's message begins with the library's name.
+        // ld.so's message starts with the library's name.
         if self.message.starts_with(self.function) {
             f.write_str(&self.message)
         } else {

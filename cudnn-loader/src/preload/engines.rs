@@ -1,5 +1,7 @@
-//! Makes cuDNN register its engines, which takes most of the time of a first plan. To do so, it plans a small
-//! convolution for a device that is described in text, which needs neither a handle nor a context (since cuDNN 9.8).
+//! Makes cuDNN register engines, which accounts for most of the time of a first plan.
+//!
+//! It plans a small convolution for a device that is described in text, which requires neither a handle nor a context
+//! (since cuDNN 9.8).
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -12,18 +14,18 @@ use cudnn_sys::types::{
 
 use crate::dispatch::graph as cudnn;
 
-// By number: `cudnn-sys` may have been generated from the headers of an older release, which lack these names.
+// Numeric, because `cudnn-sys` may be generated from older headers without these names.
 const DEVICEPROP: Kind = Kind(38);
 const DEVICEPROP_JSON: Name = Name(2702);
 const HEURISTICS_DEVICEPROP: Name = Name(204);
 const PLAN_DEVICEPROP: Name = Name(407);
 
-/// Plans the convolution and drops the plan. The default device is an H200: measurements with descriptions of other
-/// devices showed that the registration does not depend on the compute capability.
+/// Plans the convolution and discards the plan. The default device is an H200. Measurements with other device
+/// descriptions showed that the registration does not depend on the compute capability.
 ///
 /// # Errors
-/// The status of the first call that failed. A plan that cuDNN does not support is no failure, because the engines are
-/// registered by then.
+/// Returns the status of the first call that failed. A plan that cuDNN does not support is not an error, because the
+/// engines are already registered at that point.
 pub(super) fn register(device: Option<&str>) -> Result<(), cudnnStatus_t> {
     let (x, w, y) = (tensor(1, [8, 32, 16, 16])?, tensor(2, [32, 32, 3, 3])?, tensor(3, [8, 32, 16, 16])?);
     let ones = [1i64, 1];
@@ -63,7 +65,7 @@ pub(super) fn register(device: Option<&str>) -> Result<(), cudnnStatus_t> {
     let configuration = Descriptor::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)?;
     let mut count = 0i64;
     let mut into = configuration.0;
-    // SAFETY: there is room for one descriptor, which was created for it.
+    // SAFETY: the output pointer has room for a descriptor, which was created for this purpose.
     unsafe {
         cudnn::cudnnBackendGetAttribute(
             heuristics.0,
@@ -105,7 +107,7 @@ struct Descriptor(Raw);
 impl Descriptor {
     fn new(kind: Kind) -> Result<Self, cudnnStatus_t> {
         let mut raw = null_mut();
-        // SAFETY: the answer has room.
+        // SAFETY: the output pointer is valid for writes.
         unsafe { cudnn::cudnnBackendCreateDescriptor(kind, &raw mut raw) }.to_result()?;
         Ok(Descriptor(raw))
     }
@@ -113,8 +115,8 @@ impl Descriptor {
     fn set<T>(self, name: Name, ty: Type, elements: &[T]) -> Result<Self, cudnnStatus_t> {
         let count = i64::try_from(elements.len()).unwrap_or(0);
         let elements: *const c_void = elements.as_ptr().cast();
-        // SAFETY: the descriptor is live, and there are `count` elements of the type that this module pairs with each
-        // name.
+        // SAFETY: the descriptor is live, and `elements` contains `count` elements of the type that this module uses
+        // for the attribute.
         unsafe { cudnn::cudnnBackendSetAttribute(self.0, name, ty, count, elements) }.to_result()?;
         Ok(self)
     }
@@ -132,7 +134,7 @@ impl Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // SAFETY: the descriptor is live, and this is its last use.
+        // SAFETY: the descriptor is live and not used afterwards.
         let _ = unsafe { cudnn::cudnnBackendDestroyDescriptor(self.0) };
     }
 }

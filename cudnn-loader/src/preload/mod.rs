@@ -1,12 +1,11 @@
-//! Loading ahead of the first use: files, libraries, CUDA contexts and cuDNN's engines, in parallel where cuDNN and
-//! ld.so allow it.
+//! Loads cuDNN ahead of time: files, libraries, CUDA contexts and engines, in parallel where cuDNN and ld.so allow it.
 //!
 //! ```no_run
 //! use cudnn_loader::preload::Preload;
 //!
 //! let handle = Preload::new().engines(true).start();
-//! // ... read the model's weights meanwhile ...
-//! println!("{}", handle.join()?); // what each step cost
+//! // ... read the model's weights in the meantime ...
+//! println!("{}", handle.join()?); // the duration of each step
 //! # Ok::<(), cudnn_loader::preload::PreloadError>(())
 //! ```
 
@@ -24,7 +23,7 @@ use cudnn_sys::signatures;
 pub use driver::DriverError;
 pub use report::{PreloadError, Report, Step, StepOutcome, StepReport};
 
-use self::pages::Places;
+use self::pages::ListLocations;
 use crate::builtin::error_strings::listen_if_verbose;
 use crate::dl;
 use crate::function::Function;
@@ -35,16 +34,16 @@ use crate::sync::primitives::lock;
 use crate::thread::reentrancy::ReentrancyGuard;
 use crate::thread::spawn::{DOES_INTERNAL_WORK, is_internal_thread, spawn_detached};
 
-/// Whether a preload has called this code: a log callback, a library's constructor, on Windows what hears of a
-/// new thread. A preload that starts there could
-/// start the next, without end.
+/// Returns whether a preload has called this code, for example through a log callback, a library's constructor, or a
+/// thread notification on Windows. A preload that starts there could start another one, without end.
 pub fn is_nested() -> bool {
     DOES_INTERNAL_WORK.get() || is_internal_thread()
 }
 
 const NESTED: &str = "called by a preload";
 
-/// The sub-libraries that have a version check, with its function. Each check needs a context; graph's creates one.
+/// The sub-libraries that have a version check, with the function. Each check needs a context; graph's check creates
+/// one.
 pub const VERSION_CHECKS: &[(SubLibrary, Function)] = &[
     (SubLibrary::Graph, Function::CudnnGraphVersionCheck),
     (SubLibrary::Ops, Function::CudnnOpsVersionCheck),
@@ -61,10 +60,11 @@ const _: fn(
     signatures::cudnnAdvVersionCheck,
 ) -> [VersionCheck; 3] = |ops, cnn, adv| [ops, cnn, adv];
 
-/// Selects what to load ahead: by default every sub-library of the installation, and the current device's context.
+/// Selects what to load ahead of time. By default, this is every sub-library of the installation and the context of the
+/// current device.
 ///
-/// A log callback (`cudnnSetCallback`) of a C++ program must not throw while this runs: it may be called from internal
-/// threads.
+/// While a preload runs, a C++ program's log callback (`cudnnSetCallback`) must not throw, because internal threads may
+/// call it.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Preload {
@@ -74,19 +74,19 @@ pub struct Preload {
     engines: bool,
     device_description: Option<String>,
     loads_nothing: bool,
-    /// Where lists of pages are. Read from the environment when the preload starts.
-    page_lists: Option<Places>,
+    /// The locations of page lists, read from the environment when the preload starts.
+    page_lists: Option<ListLocations>,
 }
 
-/// The devices whose contexts to create.
+/// The devices to create contexts for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Devices {
-    /// The device of the calling thread's context; the first device if the thread has none.
+    /// The device of the calling thread's context, or the first device without a context.
     Current,
     /// All devices, in parallel.
     All,
-    /// The devices with these numbers, in parallel. An empty list creates no context and needs no driver.
+    /// The devices with these numbers, in parallel. An empty list creates no contexts and needs no driver.
     List(Vec<i32>),
 }
 
@@ -105,7 +105,7 @@ impl Default for Preload {
 }
 
 impl Preload {
-    /// Every sub-library of the installation, and the context of the current device.
+    /// Selects every sub-library of the installation and the context of the current device.
     pub fn new() -> Self {
         Preload::default()
     }
@@ -116,7 +116,7 @@ impl Preload {
         self
     }
 
-    /// Loads these sub-libraries and their dependencies. Skips those that the installation does not include.
+    /// Loads these sub-libraries and their dependencies. Skips libraries that the installation does not include.
     pub fn libraries(mut self, libraries: &[SubLibrary]) -> Self {
         self.libraries = libraries.to_vec();
         self
@@ -128,44 +128,47 @@ impl Preload {
         self
     }
 
-    /// Also makes cuDNN register its engines, in parallel with the creation of the context: the first plan or workspace
-    /// query then takes some 100 ms less. Skipped before cuDNN 9.8, which needs a context for it, and if cuBLASLt is
-    /// missing, because cuDNN would abort.
+    /// Also makes cuDNN register engines while the context is being created. This shortens the first plan or workspace
+    /// query by about 100 ms.
+    ///
+    /// Skipped before cuDNN 9.8, which needs a context for the registration. Also skipped if cuBLASLt is missing,
+    /// because cuDNN would abort.
     pub fn engines(mut self, engines: bool) -> Self {
         self.engines = engines;
         self
     }
 
-    /// Loads nothing of cuDNN: only makes the kernel read the files ahead, and creates the contexts through the driver.
-    /// Safe beside an exit by any thread, since no library registers destructors meanwhile but the driver's.
+    /// Only makes the kernel read the files ahead and creates contexts through the driver, without loading cuDNN. Any
+    /// thread may exit the process during this preload, because only the driver registers destructors.
     pub fn loading_nothing(mut self) -> Self {
         self.loads_nothing = true;
         self
     }
 
-    /// Registers the engines for the device with this description (`CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION`) and not
-    /// for a general one.
+    /// Registers the engines for the device with this description (`CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION`) instead
+    /// of a generic device.
     ///
     /// # Safety
-    /// The description is one that cuDNN made: cuDNN corrupts memory on some malformed ones.
+    /// cuDNN must have produced the description, because some malformed descriptions make it corrupt memory.
     pub unsafe fn device_description(mut self, json: impl Into<String>) -> Self {
         self.device_description = Some(json.into());
         self
     }
 
-    /// Preloads, and waits for the end. Any thread may call it, and again: what is loaded already costs nothing.
+    /// Preloads and waits until the preload has finished. Any thread may call this at any time; repeated calls are
+    /// cheap.
     ///
-    /// In a library's constructor, and in a namespace of `dlmopen`, all steps run in this thread, and the context is
-    /// skipped: other threads would wait for ld.so's lock. In code that a preload calls (a log callback), this does
-    /// nothing, and the report has one skipped step.
+    /// In a library's constructor and in a `dlmopen` namespace, all steps run in this thread and the context is
+    /// skipped, because other threads would wait for ld.so's lock. If a preload itself calls this, for example through
+    /// a log callback, the call returns immediately and the report contains one skipped step.
     ///
     /// # Errors
-    /// The first step that failed; the other steps still run.
+    /// Returns the first step that failed. The other steps still run.
     pub fn run(&self) -> Result<Report, PreloadError> {
         self.run_with_progress(|_| {})
     }
 
-    /// Like [`Preload::run`], but calls `progress` when a step ends, in the thread that did it.
+    /// Like [`Preload::run`], but calls `progress` after every step, in the thread that executed it.
     ///
     /// # Errors
     /// See [`Preload::run`].
@@ -180,19 +183,20 @@ impl Preload {
         recorder.into_result()
     }
 
-    /// Preloads in a background thread.
+    /// Starts the preload in a background thread.
     ///
-    /// An exit or a fork waits for the step that is under way, for at most ten seconds, and so does the end of this
-    /// thread. An exit by a thread that is neither this one nor the program's first can crash in the middle of a step,
-    /// because glibc then runs the destructors of half-loaded libraries first.
+    /// An exit, a fork, and the end of this thread wait at most ten seconds for the current step. If a thread other
+    /// than this one or the program's first thread exits the process during a step, the process can crash, because
+    /// glibc then runs the destructors of half-loaded libraries first.
     ///
-    /// Starts nothing while sixteen others are running, or in code that a preload calls (a log callback).
+    /// No thread is started while sixteen other preloads are running, or if a preload itself calls this, for example
+    /// through a log callback.
     pub fn start(mut self) -> PreloadHandle {
         if is_nested() {
             return PreloadHandle { preload: Arc::new(self), run: None };
         }
         self.options.read_environment();
-        self.page_lists = Some(Places::from_environment());
+        self.page_lists = Some(ListLocations::from_environment());
         logging::read_variables();
         listen_if_verbose();
         let preload = Arc::new(self);
@@ -219,7 +223,7 @@ impl Preload {
     }
 }
 
-/// What a background thread and its handle share.
+/// State that a background thread shares with the handle.
 #[derive(Debug)]
 struct BackgroundRun {
     process: u32,
@@ -232,7 +236,7 @@ impl BackgroundRun {
     }
 }
 
-/// A preload in a background thread. It continues if the handle is dropped.
+/// A preload in a background thread. It continues after the handle is dropped.
 #[derive(Debug)]
 pub struct PreloadHandle {
     preload: Arc<Preload>,
@@ -241,12 +245,13 @@ pub struct PreloadHandle {
 }
 
 impl PreloadHandle {
-    /// Waits for the end.
+    /// Waits until the preload has finished.
     ///
-    /// If the background thread makes no progress for a second, this thread does the work, too: the other may wait for
-    /// ld.so's lock, which this thread has in a library's constructor. If no thread was started, this thread does the
-    /// work. In code that a preload calls (a log callback), and in a process that was forked from the one that started
-    /// the preload, this waits for nothing, and the report has one skipped step.
+    /// If no background thread was started, this thread does the work. It also does the work if the background thread
+    /// makes no progress for a second. That happens in a library's constructor, where this thread holds ld.so's lock.
+    ///
+    /// The call returns immediately, and the report contains one skipped step, in two cases: if a preload itself calls
+    /// this, for example through a log callback, and in a child that was forked after the preload had started.
     ///
     /// # Errors
     /// See [`Preload::run`].
@@ -263,7 +268,7 @@ impl PreloadHandle {
         result.or(in_this_thread).unwrap_or_else(|| Ok(Report::skipped("no report")))
     }
 
-    /// Whether it has ended.
+    /// Returns whether the preload has finished.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.run.as_ref().is_none_or(|run| run.has_ended())

@@ -1,4 +1,4 @@
-//! The report of a preload: its steps, with their times and outcomes.
+//! Reports the steps of a preload with their times and outcomes.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,27 +11,27 @@ use crate::error::LoadError;
 use crate::names::cublas_prefix;
 use crate::sub_library::SubLibrary;
 
-/// A part of the work.
+/// A step of a preload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Step {
     /// Selecting the installation.
     Select,
-    /// Making the kernel read the pages of a [kept list](super::pages).
+    /// Making the kernel read the pages of a [recorded list](super::pages).
     ReadPages,
     /// Making the kernel read this library's file.
     ReadAhead(Library),
-    /// Making the kernel read the file of cuBLASLt, which the engines open.
+    /// Making the kernel read cuBLASLt's file, which the engines open.
     ReadAheadCublas,
     /// Loading a sub-library.
     Load(SubLibrary),
-    /// Loading and initialising the driver.
+    /// Loading and initializing the driver.
     Driver,
     /// Creating the context of the device with this number, through `cudnnGraphVersionCheck`, as NVIDIA documents.
     Context(i32),
     /// A sub-library's version check, which needs a context.
     Check(SubLibrary),
-    /// cuDNN's registration of its engines.
+    /// Registration of cuDNN's engines.
     Engines,
 }
 
@@ -39,26 +39,27 @@ pub enum Step {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum StepOutcome {
-    /// Done.
+    /// The step succeeded.
     Done,
-    /// Skipped, for this reason. That is no failure.
+    /// The step was skipped for this reason. This does not count as a failure.
     Skipped(String),
     /// A library could not be loaded.
     LoadFailed(LoadError),
-    /// The driver failed.
+    /// The driver reported an error.
     Driver(DriverError),
-    /// cuDNN failed, with this status and last error.
+    /// cuDNN returned this status and last error.
     Status(cudnnStatus_t, String),
 }
 
 impl StepOutcome {
-    /// Whether the step was neither done nor skipped.
+    /// Returns whether the step failed.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         !matches!(self, StepOutcome::Done | StepOutcome::Skipped(_))
     }
 
-    /// The status that stands for a failure: the load error's or cuDNN's, 1001 for the driver's; 0 if there is none.
+    /// Returns the status of a failure: the load error's or cuDNN's status, or 1001 for a driver error. Returns 0 for
+    /// other outcomes.
     pub fn status(&self) -> cudnnStatus_t {
         match self {
             StepOutcome::Done | StepOutcome::Skipped(_) => cudnnStatus_t(0),
@@ -69,21 +70,21 @@ impl StepOutcome {
     }
 }
 
-/// One step, with its time.
+/// A step with time and outcome.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StepReport {
     /// The step.
     pub step: Step,
-    /// When it started, counted from the start of the preload.
+    /// The start time, relative to the start of the preload.
     pub start: Duration,
-    /// Its duration.
+    /// The duration of the step.
     pub duration: Duration,
-    /// Its outcome.
+    /// The outcome of the step.
     pub outcome: StepOutcome,
 }
 
-/// A preload's steps, in the order in which they ended.
+/// The finished steps of a preload, in chronological order.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
@@ -94,7 +95,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// A report of nothing: the preload was skipped for this reason.
+    /// Creates the report of a preload that was skipped for this reason.
     pub(super) fn skipped(reason: &str) -> Self {
         let outcome = StepOutcome::Skipped(reason.into());
         let step = StepReport { step: Step::Select, start: Duration::ZERO, duration: Duration::ZERO, outcome };
@@ -102,16 +103,16 @@ impl Report {
     }
 }
 
-/// A preload in which a step failed. What was loaded stays loaded, and a call or another preload tries again what
-/// failed.
+/// A preload with a failed step. Libraries that were loaded remain loaded, and the failed step is retried by a later
+/// call or preload.
 ///
-/// `{}` prints one line, `{:#}` and `{:?}` also all steps.
+/// `{}` prints one line; `{:#}` and `{:?}` also print all steps.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct PreloadError {
     /// The first step that failed.
     pub failed: StepReport,
-    /// All steps, including that one.
+    /// All steps, including the failed one.
     pub report: Report,
 }
 
@@ -143,7 +144,7 @@ impl fmt::Display for StepOutcome {
     }
 }
 
-/// A line for each step: its start, its duration, its outcome.
+/// Prints a line for each step: start, duration and outcome.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for StepReport { step, start, duration, outcome } in &self.steps {
@@ -154,8 +155,8 @@ impl fmt::Display for Report {
     }
 }
 
-/// A time with two decimals, right-aligned. Without floating point, whose formatting would be a good part of the
-/// drop-in.
+/// A time with two decimals, right-aligned. Avoids floating point, because the formatting code would be a significant
+/// part of the drop-in.
 struct Milliseconds(Duration);
 
 impl fmt::Display for Milliseconds {
@@ -172,7 +173,7 @@ impl fmt::Display for PreloadError {
     }
 }
 
-/// What `main` prints when it returns the error.
+/// Prints all steps, because `main` uses `Debug` when it returns the error.
 impl fmt::Debug for PreloadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:#}")

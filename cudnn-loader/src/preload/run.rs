@@ -1,4 +1,4 @@
-//! Runs a preload: what can be done in parallel, in which thread, in which order; and records each step.
+//! Runs and records the steps of a preload, in parallel where possible.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use cudnn_sys::types::cudnnStatus_t;
 
 use super::critical::{CriticalSection, with_critical_openings};
 use super::driver::{self, Driver};
-use super::pages::{self, Places};
+use super::pages::{self, ListLocations};
 use super::report::{PreloadError, Report, Step, StepOutcome, StepReport};
 use super::{Devices, Preload, VERSION_CHECKS, VersionCheck, engines, readahead};
 use crate::builtin::error_strings::take_last_error;
@@ -29,32 +29,32 @@ use crate::sub_library::SubLibrary;
 use crate::sync::primitives::{Backoff, lock};
 use crate::thread::spawn::{Scope, ScopedThread, Work, scope, spawn_detached, spawn_scoped};
 
-/// The steps of a preload that is running.
+/// Records the steps of a running preload.
 pub(super) struct Recorder<'a> {
     start: Instant,
     steps: Mutex<Vec<StepReport>>,
     progress: &'a (dyn Fn(&StepReport) + Send + Sync),
     is_parallel: bool,
-    /// The thread belongs to the preload.
+    /// Whether the thread belongs to the preload.
     is_background: bool,
 }
 
 impl<'a> Recorder<'a> {
-    /// Records the steps of a preload, which starts threads or does everything in this one.
+    /// Records the steps of a preload in the caller's thread, which may start other threads if `is_parallel`.
     pub(super) fn new(progress: &'a (dyn Fn(&StepReport) + Send + Sync), is_parallel: bool) -> Self {
         let steps = Mutex::default();
         Recorder { start: Instant::now(), steps, progress, is_parallel, is_background: false }
     }
 
-    /// Records the steps of a preload in a thread of its own.
+    /// Records the steps of a preload in a background thread.
     pub(super) fn in_background() -> Self {
         Recorder { is_background: true, ..Recorder::new(&|_| {}, true) }
     }
 
-    /// Starts a thread.
+    /// Starts a thread for the work.
     ///
     /// # Errors
-    /// There is none to be had. Returns the work.
+    /// Returns the work if no thread can be started.
     fn spawn<'scope, 'env>(
         &self,
         scope: &'scope Scope<'scope, 'env>,
@@ -63,14 +63,14 @@ impl<'a> Recorder<'a> {
         if self.is_parallel { spawn_scoped(scope, work) } else { Err(work) }
     }
 
-    /// Starts a thread; does the work in this thread if there is none to be had.
+    /// Starts a thread for the work, or does the work in this thread if no thread can be started.
     fn spawn_or_run<'scope>(&self, scope: &'scope Scope<'scope, '_>, work: Work<'scope>) {
         if let Err(work) = self.spawn(scope, work) {
             work();
         }
     }
 
-    /// Does a step that an exit or a fork must not cut into, and records it. Returns whether it succeeded.
+    /// Runs and records a step that must not be interrupted by an exit or a fork. Returns whether it succeeded.
     fn critical_step(&self, step: Step, work: impl FnOnce() -> StepOutcome) -> bool {
         self.step(step, || match CriticalSection::enter() {
             Some(_section) => work(),
@@ -78,14 +78,14 @@ impl<'a> Recorder<'a> {
         })
     }
 
-    /// Does a step and records it. Returns whether it succeeded.
+    /// Runs and records a step. Returns whether it succeeded.
     fn step(&self, step: Step, work: impl FnOnce() -> StepOutcome) -> bool {
         let start = self.start.elapsed();
         let outcome = work();
         self.record(step, start, outcome)
     }
 
-    /// Records a step that has just ended. Not in [`Recorder::step`], whose code exists once for each kind of work.
+    /// Records a step that has just finished. Separate from [`Recorder::step`], which is instantiated per closure.
     fn record(&self, step: Step, start: Duration, outcome: StepOutcome) -> bool {
         let report = StepReport { step, start, duration: self.start.elapsed().saturating_sub(start), outcome };
         let is_done = matches!(report.outcome, StepOutcome::Done);
@@ -106,8 +106,8 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Whether other threads can do steps. Not if they cannot get ld.so's lock: this thread may have it, and must not wait
-/// for them. Not in a namespace of `dlmopen` either.
+/// Returns whether other threads can run steps. In a `dlmopen` namespace they cannot. They also cannot while ld.so's
+/// lock is taken: this thread may hold it, and must not wait for them.
 pub(super) fn may_start_threads() -> bool {
     if !dl::is_in_first_namespace() {
         return false;
@@ -129,11 +129,12 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
     } else {
         load_all(preload, recorder)
     }
-    // The first call tries again.
+    // Make the first call retry failed loads.
     SubLibrary::ALL.iter().copied().for_each(libraries::clear_failure);
 }
 
-/// Creates the contexts, and reads the files ahead with descriptors of its own: all threads need the driver's.
+/// Creates the contexts and reads the files ahead. The reading uses a separate descriptor table, because all threads
+/// need the driver's descriptors.
 fn read_and_create_contexts(preload: &Preload, recorder: &Recorder<'_>) {
     let current = driver::current();
     scope(|scope| {
@@ -143,10 +144,11 @@ fn read_and_create_contexts(preload: &Preload, recorder: &Recorder<'_>) {
         if wants_context(preload) {
             let _ = recorder.spawn(scope, Box::new(create)).map_err(|_| skip_driver(recorder));
         }
-        // After the other thread has started, which shares the table of this one. The log's file is open in that table.
+        // Only after starting the other thread, which inherits the shared table. The log file is open in that table
+        // too.
         let shares_table = recorder.is_background && !logging::writes_to_file() && !leave_shared_table();
         if shares_table {
-            let reason = "threads here share all descriptors";
+            let reason = "cannot unshare the file descriptor table";
             recorder.step(Step::Select, || StepOutcome::Skipped(reason.into()));
             return;
         }
@@ -176,14 +178,14 @@ fn wants_context(preload: &Preload) -> bool {
 }
 
 fn skip_driver(recorder: &Recorder<'_>) {
-    let reason = if recorder.is_parallel { "there is no thread left" } else { BUSY_LOADER };
+    let reason = if recorder.is_parallel { "cannot start a thread" } else { BUSY_LOADER };
     recorder.step(Step::Driver, || StepOutcome::Skipped(reason.into()));
 }
 
 fn load_all(preload: &Preload, recorder: &Recorder<'_>) {
     libraries::clear_failure(SubLibrary::Graph);
     let Some(installation) = select(preload, recorder) else { return };
-    // The current device is that of the thread that calls this.
+    // The current device of the calling thread.
     let current = driver::current();
     let with_context = Mutex::new(None);
     scope(|scope| {
@@ -194,13 +196,13 @@ fn load_all(preload: &Preload, recorder: &Recorder<'_>) {
                     *with_context = created;
                 }
             };
-            // Never in the caller's thread, because that would change its current context.
+            // Never in the caller's thread, because that would change the caller's current context.
             recorder.spawn(scope, Box::new(create)).map_err(|_| skip_driver(recorder))
         });
         let has_pages = read_pages(preload, recorder, scope, installation);
         if !has_pages {
-            // Graph before all others: everything waits for it, and a disk that reads much else at once is slow to
-            // deliver it.
+            // Graph comes first because all other steps wait for it, and a disk that reads many files at once delivers
+            // it later.
             read_ahead(recorder, Step::ReadAhead(Library::Graph), &installation.path(Library::Graph));
         }
         let has_graph =
@@ -234,18 +236,19 @@ fn load_all(preload: &Preload, recorder: &Recorder<'_>) {
     });
 }
 
-/// Threads that ask for kept pages. Measured: with more of them a disk delivers late what is needed first.
+/// The number of threads that request recorded pages. Measurements showed that with more threads, a disk delivers the
+/// pages needed first too late.
 const PAGE_THREADS: usize = 2;
 
-/// Starts to read the pages of the kept list, before anything needs them. Returns whether there is one: then nothing else
-/// needs to be read ahead.
+/// Starts reading the recorded pages before they are needed. Returns whether a list exists, which makes other
+/// read-ahead unnecessary.
 fn read_pages<'scope>(
     preload: &Preload,
     recorder: &'scope Recorder<'_>,
     scope: &'scope Scope<'scope, '_>,
     installation: &Installation,
 ) -> bool {
-    let places = preload.page_lists.clone().unwrap_or_else(Places::from_environment);
+    let places = preload.page_lists.clone().unwrap_or_else(ListLocations::from_environment);
     let list = match places.find(&installation.dir) {
         Ok(Some(list)) => Arc::new(list),
         Ok(None) => return false,
@@ -272,7 +275,8 @@ fn read_pages<'scope>(
     true
 }
 
-/// Reads all files but graph's; first those that the engines need, which are the largest and are waited for longest.
+/// Reads ahead all files except graph's, starting with the files that the engines need. These are the largest and delay
+/// the preload most.
 fn read_ahead_others(preload: &Preload, recorder: &Recorder<'_>, installation: &Installation) {
     if preload.engines || preload.loads_nothing {
         if let Some(cublas) = find_cublas(installation) {
@@ -297,7 +301,7 @@ fn read_ahead(recorder: &Recorder<'_>, step: Step, file: &Path) {
     });
 }
 
-/// Creates the contexts in parallel. Returns the driver, and a device that has a context.
+/// Creates the contexts in parallel. Returns the driver and a device that has a context.
 fn create_contexts(recorder: &Recorder<'_>, preload: &Preload, current: i32) -> Option<(Driver, i32)> {
     let mut driver = None;
     recorder.step(Step::Driver, || match Driver::new() {
@@ -333,7 +337,7 @@ fn create_contexts(recorder: &Recorder<'_>, preload: &Preload, current: i32) -> 
         for device in others {
             recorder.spawn_or_run(scope, Box::new(move || create(*device)));
         }
-        // The first in this thread: starting a thread takes a lock of ld.so, which is busy meanwhile.
+        // Create the first context in this thread, because starting a thread requires a lock of ld.so that is now busy.
         create(*first);
     });
     let created = created.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -357,12 +361,12 @@ fn check_versions(recorder: &Recorder<'_>, driver: &Driver, device: i32, loaded:
     }
 }
 
-/// Calls one of the version checks.
+/// Calls a version check.
 fn call_check(function: Function) -> StepOutcome {
-    // SAFETY: all functions of the table of checks take nothing and return a status.
+    // SAFETY: all functions in the table of checks have no parameters and return a status.
     let check = unsafe { function.get::<VersionCheck>() };
     match check {
-        // SAFETY: it takes nothing.
+        // SAFETY: the function has no parameters and no preconditions.
         Ok(check) => outcome(unsafe { check() }),
         Err(error) => StepOutcome::LoadFailed(error),
     }
@@ -374,7 +378,7 @@ fn outcome(status: cudnnStatus_t) -> StepOutcome {
 
 fn load(installation: &Installation, library: SubLibrary) -> StepOutcome {
     let skipped = || StepOutcome::Skipped("this installation does not include it".into());
-    // Not tried, because the attempt would be logged as an error.
+    // Loading it anyway would log an error.
     if !installation.has(library.library()) {
         return skipped();
     }
@@ -385,34 +389,34 @@ fn load(installation: &Installation, library: SubLibrary) -> StepOutcome {
     }
 }
 
-/// The engines and cuBLASLt map two gigabytes. A process that uses a GPU has mapped several more by then.
-const ENOUGH_ADDRESS_SPACE: u64 = 16 << 30;
+/// The engines and cuBLASLt map two gigabytes, and a process that uses a GPU has already mapped several more.
+const MIN_ADDRESS_SPACE: u64 = 16 << 30;
 
-/// Registers the engines, unless that needs a context or would abort the process.
+/// Registers the engines, unless the registration needs a context or would abort the process.
 fn register_engines(installation: &Installation, device: Option<&str>) -> StepOutcome {
     const SINCE: Version = Version::new(9, 8, 0);
     if installation.version < SINCE {
         let version = installation.version;
-        return StepOutcome::Skipped(format!("cuDNN {version} needs a context for it"));
+        return StepOutcome::Skipped(format!("cuDNN {version} cannot register engines without a context"));
     }
-    // From 9.11 on, cuDNN's engines abort the process if cuBLASLt is missing: they open it by name and do not check the
-    // result. 9.10.2 plans without it.
+    // Since 9.11, cuDNN's engines abort the process if cuBLASLt is missing, because they open it by name without
+    // checking the result. 9.10.2 can plan without it.
     let needs_cublas = installation.version >= Version::new(9, 11, 0) && installation.has(Library::EnginesPrecompiled);
     let missing = cublas_name(installation).filter(|name| needs_cublas && !is_available(installation, name));
     if let Some(cublas) = missing {
         return StepOutcome::Skipped(format!("{} does not find {cublas}, which the engines need", loader!()));
     }
-    // cuDNN throws a C++ exception through its functions if it gets no memory, which ends the process.
-    if memory::address_space_limit().is_some_and(|limit| limit < ENOUGH_ADDRESS_SPACE) {
-        return StepOutcome::Skipped("a limit of the address space".into());
+    // If an allocation fails, cuDNN throws a C++ exception through C functions and thereby terminates the process.
+    if memory::address_space_limit().is_some_and(|limit| limit < MIN_ADDRESS_SPACE) {
+        return StepOutcome::Skipped("the address space limit is below 16 GiB".into());
     }
     dl::wait_for_lock();
     let Some(_section) = CriticalSection::enter() else { return StepOutcome::Skipped(dl::PROCESS_IS_ENDING.into()) };
     match engines::register(device) {
         Ok(()) => StepOutcome::Done,
-        // These engines do not support the convolution: nothing to gain.
+        // The engines do not support the convolution; registering them brings no benefit.
         Err(status) if status.category() == cudnnStatus_t(3000) => StepOutcome::Skipped(take_last_error()),
-        // Newer engines cannot be loaded without the driver; and without it nothing can be computed either.
+        // Newer engines require the driver at load time. Without a driver, cuDNN is unusable anyway.
         Err(status) if status == SUBLIBRARY_LOADING_FAILED && !is_available(installation, DRIVER) => {
             StepOutcome::Skipped(format!("{DRIVER} was not found: {}", take_last_error()))
         }
@@ -420,7 +424,7 @@ fn register_engines(installation: &Installation, device: Option<&str>) -> StepOu
     }
 }
 
-/// The name by which the engines open cuBLASLt.
+/// Returns the name that the engines use to open cuBLASLt.
 fn cublas_name(installation: &Installation) -> Option<String> {
     libraries::cuda_major().or(installation.cuda_major).map(cublas_lt)
 }
@@ -429,12 +433,12 @@ fn find_cublas(installation: &Installation) -> Option<PathBuf> {
     find_for_graph(installation, &cublas_name(installation)?)
 }
 
-/// Whether a library is loaded, or the system's loader would find it for cuDNN's engines.
+/// Returns whether a library is loaded, or the system's loader would find it for cuDNN's engines.
 fn is_available(installation: &Installation, name: &str) -> bool {
     LoadedObjects::snapshot().contains(name) || find_for_graph(installation, name).is_some()
 }
 
-/// The file that the system's loader would find for cuDNN's engines, whose run path is graph's.
+/// Returns the file that the system's loader would find for cuDNN's engines, which have the same run path as graph.
 fn find_for_graph(installation: &Installation, name: &str) -> Option<PathBuf> {
     let host = dl::host();
     let run_path = run_paths::dirs_of(&host, &installation.path(Library::Graph));

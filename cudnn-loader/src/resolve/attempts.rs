@@ -1,8 +1,9 @@
-//! What an attempt came to, kept for all who need it: a success for ever, a failure for a while. What made it fail may
-//! pass: a program may have had no descriptor left, or loads the library with the run path to cuDNN later.
+//! Caches the result of searching or loading: success permanently, failure with exponential backoff. The cause of a
+//! failure may be temporary. For example, the process may have run out of file descriptors, or it may later load a
+//! library with a run path to cuDNN.
 //!
-//! The pause before the next attempt doubles, so attempts, and the failures that they leak, grow with the logarithm of
-//! the time. A search is also made again when the process has loaded something since.
+//! The pause before the next attempt doubles. As a result, the number of attempts and of leaked failures grows
+//! logarithmically with time. A failed search is also repeated after the process has loaded other libraries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -12,44 +13,44 @@ use crate::dl::objects::load_count;
 use crate::error::Failure;
 use crate::sync::once::RaceOnce;
 
-/// A result that many callers share.
+/// A result that several callers share.
 pub(crate) type Shared<T> = Result<T, Arc<Failure>>;
 
 /// The pause after the first failure, in milliseconds.
 const FIRST_PAUSE: u64 = 10;
-/// After this many failures only time counts: a program may load and unload plugins for ever.
+/// After this many failures, only time triggers a retry, because a program may load and unload plugins endlessly.
 const MAX_WATCHED: u32 = 256;
 
-/// When to forget a failure.
+/// When to discard a failure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
-    /// Somebody asks to try again.
+    /// Immediately, because the caller requested a retry.
     Now,
-    /// Another attempt is due.
+    /// If the next attempt is due.
     Due,
 }
 
-/// One attempt.
+/// A finished attempt.
 pub(crate) struct Attempt<T> {
     pub(crate) outcome: Shared<T>,
     ended: Instant,
     /// In milliseconds.
     pause: u64,
-    /// What the process had loaded before the attempt, if loading more makes another one due.
+    /// The load count of the process before the attempt, if later loads trigger a retry.
     loads: Option<u64>,
 }
 
-/// The last attempt, and what the next pause depends on.
+/// The last attempt and the state that determines the next pause.
 pub(crate) struct Attempts<T: 'static> {
     last: RaceOnce<Attempt<T>>,
-    /// The next one, in milliseconds.
+    /// The next pause, in milliseconds.
     pause: AtomicU64,
     failures: AtomicU32,
     watches_loads: bool,
 }
 
 impl<T> Attempts<T> {
-    /// No attempt yet.
+    /// Creates the state before the first attempt.
     pub(crate) const fn new(watches_loads: bool) -> Self {
         Attempts {
             last: RaceOnce::new(),
@@ -65,19 +66,19 @@ impl<T: Send + Sync> Attempts<T> {
         self.last.get()
     }
 
-    /// What succeeded, if something has.
+    /// Returns the cached value, if an attempt has succeeded.
     pub(crate) fn success(&self) -> Option<&'static T> {
         self.last()?.outcome.as_ref().ok()
     }
 
-    /// The last attempt, if it failed and is to be forgotten now.
+    /// Returns the last attempt, if it failed and should be discarded now.
     pub(crate) fn failed(&self, when: When) -> Option<&'static Attempt<T>> {
         self.last().filter(|last| last.outcome.is_err() && (when == When::Now || self.is_due(last)))
     }
 
     fn is_due(&self, last: &Attempt<T>) -> bool {
         if last.ended.elapsed() >= Duration::from_millis(last.pause) {
-            // Attempts for another reason leave the pause as it is.
+            // Attempts for other reasons leave the pause unchanged.
             let doubled = last.pause.saturating_mul(2);
             let _ = self.pause.compare_exchange(last.pause, doubled, Ordering::Relaxed, Ordering::Relaxed);
             return true;
@@ -85,12 +86,12 @@ impl<T: Send + Sync> Attempts<T> {
         last.loads.is_some_and(|loads| loads != load_count())
     }
 
-    /// The next use tries again.
+    /// Discards the attempt and makes the next use try again.
     pub(crate) fn forget(&self, attempt: &'static Attempt<T>) {
         self.last.reset(attempt);
     }
 
-    /// What the last attempt came to, or one that is made now.
+    /// Returns the result of the last attempt, or makes an attempt now.
     pub(crate) fn get_or_try(&self, attempt: impl Fn() -> Shared<T>) -> &'static Shared<T> {
         let attempt = || {
             let is_watched = self.watches_loads && self.failures.load(Ordering::Relaxed) < MAX_WATCHED;
@@ -112,7 +113,7 @@ mod tests {
         Err(Arc::new(Failure { kind: LoadErrorKind::NoInstallation, installation: None, rejected: Arc::default() }))
     }
 
-    /// A program that asks all the time makes about as many attempts as its time can be halved.
+    /// A program that retries constantly makes a number of attempts that is logarithmic in time.
     #[test]
     fn the_pauses_between_attempts_double() {
         static ATTEMPTS: Attempts<u32> = Attempts::new(false);
@@ -126,13 +127,13 @@ mod tests {
                 failure()
             });
         }
-        // At 0, 10, 30, 70 milliseconds and so on, or later.
+        // At 0, 10, 30, 70 ms and so on, or later.
         let most = 2 + (start.elapsed().as_millis() / u128::from(FIRST_PAUSE)).ilog2();
         assert!(made.load(Ordering::Relaxed) <= most, "{made:?} {most}");
     }
 
     #[test]
-    fn a_failure_is_forgotten_at_once_on_request_and_a_success_never() {
+    fn failures_are_discarded_on_request_and_successes_are_permanent() {
         static ATTEMPTS: Attempts<u32> = Attempts::new(false);
         assert!(ATTEMPTS.get_or_try(failure).is_err());
         assert!(ATTEMPTS.get_or_try(|| Ok(1)).is_err() && ATTEMPTS.success().is_none());

@@ -1,5 +1,5 @@
-//! The libraries that `libcudnn_graph.so.9` opens itself, by bare name, when it first plans something: heuristics and
-//! engines. It tries four names for each, so ld.so may find another installation's.
+//! Checks the plugins that `libcudnn_graph.so.9` opens by bare name when it first creates a plan: heuristics and
+//! engines. Because it tries four names per plugin, ld.so may find the plugins of a different installation.
 
 use std::path::{Path, PathBuf};
 
@@ -13,21 +13,24 @@ use crate::dl::search_path::{FINDS_PLUGINS, SearchPath};
 use crate::error::LoadErrorKind;
 use crate::names::DRIVER;
 
-/// Makes sure that graph, when it opens its plugins, gets those of its installation, and that each can be opened.
+/// Ensures that graph opens plugins from the selected installation, and that they can be opened. All checks read files;
+/// an unusable plugin is never opened.
+///
+/// Plugins may be missing, as in JIT-only installations. cuDNN also works without a plugin that needs symbols missing
+/// from graph.
 ///
 /// # Errors
-/// A plugin that exists and is not usable: opening it could end the process (a truncated file) or hang (a pipe). cuDNN
-/// does not notice plugins for another CUDA major. A plugin of another installation is rejected if graph would get it
-/// although it is not of the same release. All of this is learned from files: nothing is opened in order to refuse it.
+/// Returns an error for the first unusable plugin. A plugin is unusable in any of these cases:
 ///
-/// Plugins may be missing, as in JIT-only installations. cuDNN also does without a plugin that needs symbols that graph
-/// lacks.
+/// - The file is damaged. Opening a truncated file could end the process, and opening a pipe could hang.
+/// - It was built for a different CUDA major version, which cuDNN does not detect.
+/// - Graph would open a file from a different installation and release.
 pub(crate) fn ensure_own_plugins(installation: &Installation, cuda_major: Option<u32>) -> Result<(), LoadErrorKind> {
     let mut expected = installation.clone();
     expected.cuda_major = cuda_major;
     let search_path = SearchPath::new(&dl::host());
     let objects = LoadedObjects::snapshot();
-    // Graph does not open the libraries that its release does not have.
+    // Graph opens only the plugins that its release includes.
     for library in
         Library::OPENED_BY_GRAPH.iter().copied().filter(|library| has_library(installation.version, *library))
     {
@@ -36,7 +39,7 @@ pub(crate) fn ensure_own_plugins(installation: &Installation, cuda_major: Option
         let is_present = match expected.check(library) {
             Ok(_) => true,
             Err(ProbeError::NotFound) => false,
-            // An update has replaced the file under a running program, which graph does not open again.
+            // An update has replaced the file of a loaded plugin, which graph will not open again.
             Err(error) if loaded.is_some() && !matches!(error, ProbeError::MixedCuda { .. }) => true,
             Err(error) => {
                 let (path, error) = expected.blame(library, error);
@@ -50,7 +53,7 @@ pub(crate) fn ensure_own_plugins(installation: &Installation, cuda_major: Option
             continue;
         }
         if !FINDS_PLUGINS && is_present {
-            // They open the driver by its name at once. Without them, the program's calls return errors.
+            // These plugins immediately open the driver by name. Without plugins, the program's calls return errors.
             if !search_path.is_in_working_dir(DRIVER) {
                 let _ = dl::open(&own);
             }
@@ -60,7 +63,7 @@ pub(crate) fn ensure_own_plugins(installation: &Installation, cuda_major: Option
         if is_same_file(&choice, &own) {
             continue;
         }
-        // These libraries are large: the loader opens one ahead of graph only if ld.so would take another file.
+        // Because these libraries are large, the loader opens one early only if ld.so would choose a different file.
         if is_present && dl::open(&own).is_ok() {
             continue;
         }
@@ -69,14 +72,14 @@ pub(crate) fn ensure_own_plugins(installation: &Installation, cuda_major: Option
     Ok(())
 }
 
-/// Checks a file that graph would get in place of the one that the loader has checked.
+/// Checks a file that graph would open instead of the file that the loader has checked.
 fn check_choice(expected: &Installation, library: Library, choice: PathBuf) -> Result<(), LoadErrorKind> {
     let is_lacking_symbols = identify(&choice, library)
         .and_then(|_| missing_symbols(&choice, &[expected.path(Library::Graph)]))
         .map(|missing| !missing.is_empty());
     match is_lacking_symbols {
         Err(error) => Err(LoadErrorKind::Rejected { path: choice, error }),
-        // ld.so cannot open it.
+        // ld.so cannot open this file.
         Ok(true) => Ok(()),
         Ok(false) if is_in(&choice, &expected.dir) || is_of_release(expected, library, &choice) => Ok(()),
         Ok(false) => Err(foreign(expected, choice)),
@@ -88,7 +91,7 @@ fn foreign(installation: &Installation, path: PathBuf) -> LoadErrorKind {
     LoadErrorKind::Rejected { path, error }
 }
 
-/// Whether a file in another directory belongs to the release of this installation.
+/// Returns whether a file in another directory belongs to the same release as this installation.
 fn is_of_release(expected: &Installation, library: Library, file: &Path) -> bool {
     file.parent().is_some_and(|dir| expected.matches(library, dir))
 }
@@ -97,7 +100,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     one == other || FileIdentity::of(one).is_some_and(|identity| FileIdentity::of(other) == Some(identity))
 }
 
-/// The file that ld.so would open for graph, which opens the longest name first.
+/// Returns the file that ld.so would choose for graph, which tries the longest name first.
 fn ld_so_choice(search_path: &SearchPath, installation: &Installation, library: Library) -> Option<PathBuf> {
     // Graph's run path contains graph's directory.
     let run_path = [installation.dir.clone()];

@@ -1,4 +1,4 @@
-//! Reads the version of a loaded library, and the CUDA major that it was built with, in memory.
+//! Reads a loaded library's version and CUDA major version from memory.
 
 use std::cell::Cell;
 use std::ffi::{CString, c_void};
@@ -13,7 +13,7 @@ use crate::function::Function;
 use crate::sync::once::RaceOnce;
 use crate::thread::reentrancy::ReentrancyGuard;
 
-/// The version that a loaded library states; `None` for the libraries that state none.
+/// Returns the version of a loaded library, or `None` if the library has no version symbol.
 pub(crate) fn version(handle: &Handle, library: Library) -> Option<Version> {
     let name = CString::new(library.version_symbol()?).ok()?;
     let address = handle.symbol(&name)?;
@@ -22,31 +22,31 @@ pub(crate) fn version(handle: &Handle, library: Library) -> Option<Version> {
     Some(Version::from_symbol(bytes))
 }
 
-/// The answer of the graph library; 0 before the loader has asked.
+/// The graph library's CUDA major version; 0 if unknown.
 static CUDA_MAJOR: AtomicU32 = AtomicU32::new(0);
-/// Published with the answer.
+/// Published when `CUDA_MAJOR` is available.
 ///
-/// The threads share one call: cuDNN logs it, and closes its log file, without waiting for a thread that writes there,
-/// when it gets a callback. No thread sets the callback before the call has returned.
+/// All threads share a single call, because cuDNN logs it. When cuDNN gets a callback, it closes the log file without
+/// waiting for threads that are writing to it. This call must return before the callback is set.
 static QUERIED: RaceOnce<()> = RaceOnce::new();
 
 thread_local! {
     static IS_QUERYING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The CUDA major of a loaded graph library. Its file does not state it, but the loaded library does.
+/// Returns the CUDA major version of a loaded graph library. The file does not contain it.
 ///
-/// The loader asks once, because cuDNN logs the call and runs the program's log callback. The callback may call this
-/// crate, which must not ask again meanwhile.
+/// The loader calls cuDNN only once for this, because cuDNN logs the call and thereby runs the program's log callback.
+/// The callback may use this crate, which must not repeat the call at that point.
 pub(crate) fn cuda_major(graph: &Handle) -> Option<u32> {
     if QUERIED.get().is_none() {
         let _querying = ReentrancyGuard::enter(&IS_QUERYING)?;
-        // Not while other threads wait for the answer: this waits for ld.so's lock.
+        // Outside the shared initialization, because this waits for ld.so's lock.
         let address = graph.symbol(Function::CudnnGetCudartVersion.symbol())?;
-        // SAFETY: the address is that of cuDNN's function of this name.
+        // SAFETY: the address belongs to cuDNN's function of this name.
         let function = unsafe { std::mem::transmute::<*mut c_void, unwinding::cudnnGetCudartVersion>(address) };
         QUERIED.get_or_init(|| {
-            // SAFETY: it takes nothing and returns a constant.
+            // SAFETY: the function has no parameters and returns a constant.
             let version = unsafe { function() };
             CUDA_MAJOR.store(u32::try_from(version / 1000).unwrap_or_default(), Ordering::Relaxed);
         });
@@ -55,8 +55,8 @@ pub(crate) fn cuda_major(graph: &Handle) -> Option<u32> {
     (major != 0).then_some(major)
 }
 
-/// Caches the CUDA major of a cuDNN that the process loaded before this crate did. The caller must be outside
-/// `catch_unwind`, because the program may have set a log callback that throws.
+/// Caches the CUDA major version of a cuDNN that the process had already loaded. Must be called outside `catch_unwind`,
+/// because the program's log callback may throw.
 pub(crate) fn query_loaded_cuda_major() {
     if QUERIED.get().is_none()
         && let Some(graph) = LoadedObjects::snapshot().find(Library::Graph.file_name())

@@ -1,5 +1,5 @@
-//! The one installation that this process uses: selected at the first use, and kept. This module knows nothing of
-//! functions; of sub-libraries it knows only whether the process has loaded one already.
+//! Selects the installation that this process uses. The selection happens at first use. It is permanent
+//! once the graph library is loaded.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,17 +21,17 @@ use crate::options::Options;
 use crate::sub_library::SubLibrary;
 use crate::sync::once::RaceOnce;
 
-/// The selected installation, and the directories that were rejected before it.
+/// The selected installation and the directories that were rejected before it.
 pub(crate) struct Selected {
     pub(crate) installation: Installation,
     rejected: Arc<Vec<RejectedCandidate>>,
 }
 
 static SELECTED: Attempts<Selected> = Attempts::new(true);
-/// The options of the last search that the program asked for. One that a call makes requires no less.
+/// The options of the program's last explicit search. Searches that a function call triggers use the same options.
 static REQUIRED: RaceOnce<Options> = RaceOnce::new();
 
-/// The installation that this process uses; `None` before the first use has selected one. Loads nothing.
+/// Returns the installation that this process uses, or `None` before the first use. Never loads a library.
 #[must_use]
 pub fn installation() -> Option<&'static Installation> {
     Some(&selected()?.installation)
@@ -41,7 +41,7 @@ pub(crate) fn selected() -> Option<&'static Selected> {
     SELECTED.success()
 }
 
-/// A failure, with what is known about the library and the installation.
+/// Creates a failure that includes the selected installation and the rejected directories.
 pub(crate) fn failure(kind: LoadErrorKind) -> Arc<Failure> {
     Arc::new(Failure {
         kind,
@@ -50,29 +50,29 @@ pub(crate) fn failure(kind: LoadErrorKind) -> Arc<Failure> {
     })
 }
 
-/// The last search.
+/// Returns the last search.
 pub(crate) fn last_search() -> Option<&'static Attempt<Selected>> {
     SELECTED.last()
 }
 
-/// Lets the next use search again, if this is still the last search.
+/// Makes the next use search again, if this is still the last search.
 pub(crate) fn forget_search(search: &'static Attempt<Selected>) {
     SELECTED.forget(search);
 }
 
-/// Lets the next use search again, if the last search found nothing.
+/// Makes the next use search again, if the last search failed.
 pub(crate) fn forget_failed_search(when: When) {
     if let Some(failed) = SELECTED.failed(when) {
         SELECTED.forget(failed);
     }
 }
 
-/// The selected installation. If there is none yet, selects one that meets the options, or, for a call, those that the
-/// program gave before.
+/// Returns the selected installation. If necessary, selects an installation that meets the options. Function calls pass
+/// no options and use the ones from the program's last explicit search.
 pub(crate) fn select(options: Option<&Options>) -> Result<&'static Installation, LoadError> {
     let outcome = SELECTED.get_or_try(|| {
         if let Some(options) = options {
-            // The environment of that time is not a requirement.
+            // The environment of that search is not a requirement.
             REQUIRED.replace(Options { host: None, ..options.clone() });
         }
         let outcome = search(options.or(REQUIRED.get()).unwrap_or(&Options::default()));
@@ -85,13 +85,13 @@ pub(crate) fn select(options: Option<&Options>) -> Result<&'static Installation,
     }
 }
 
-/// The file of NVIDIA's shim, if the process has loaded it. The drop-in, which has the same name, does not count.
+/// Returns the file of NVIDIA's shim, if the process has loaded it. Ignores the drop-in, which has the same name.
 #[must_use]
 pub fn nvidia_shim() -> Option<PathBuf> {
     LoadedObjects::snapshot().nvidia_shim(Library::Shim.file_name())
 }
 
-/// Whether a loaded object lists the shim as a dependency.
+/// Returns whether a loaded object lists the shim as a dependency.
 #[must_use]
 pub fn process_needs_shim() -> bool {
     LoadedObjects::snapshot().any_needs(Library::Shim.file_name())
@@ -110,15 +110,15 @@ fn search(options: &Options) -> Shared<Selected> {
     if let Some(graph) = objects.find(Library::Graph.file_name()) {
         return adopt(&graph, &search, options);
     }
-    // The drop-in, or any other library that contains this code, as an application may bundle it.
+    // This is the drop-in, or a library that an application bundles with this crate.
     if let Some(dir) = objects.containing_library().as_deref().and_then(Path::parent) {
         search = search.add_adjacent(dir);
     }
-    // NVIDIA's shim, loaded but not yet used, would take the libraries beside it.
+    // If NVIDIA's shim is loaded but not used yet, it would load libraries from the directory of the shim.
     if let Some(dir) = objects.nvidia_shim(Library::Shim.file_name()).as_deref().and_then(Path::parent) {
         search = search.add_loaded(dir);
     }
-    // As ld.so reads them: in secure-execution mode it does not trust every `$ORIGIN`.
+    // As ld.so reads them: in secure-execution mode it trusts only some uses of `$ORIGIN`.
     let RunPathDirs { of_dependents, of_others } = run_paths::dirs_with_cudnn(&host, objects);
     search = search.run_paths(of_dependents, of_others);
     let selection = cudnn_probe::select(&search, &options.requirements);
@@ -129,8 +129,8 @@ fn search(options: &Options) -> Shared<Selected> {
     }
 }
 
-/// Selects the cuDNN whose graph library the process has loaded already, or rejects it: a second cuDNN is never loaded.
-/// Its version comes from memory, since its files may have been replaced meanwhile.
+/// Selects the cuDNN that the process has already loaded, or rejects it, because a second cuDNN must never be loaded.
+/// The version comes from memory, because an update may have replaced the files.
 fn adopt(graph: &LoadedObject, search: &Search, options: &Options) -> Shared<Selected> {
     let dir = installation_dir(&graph.path).unwrap_or_else(|_| dir_of(&graph.path));
     let reject = |dir: &Path, origin: Origin, error| {
@@ -150,7 +150,7 @@ fn adopt(graph: &LoadedObject, search: &Search, options: &Options) -> Shared<Sel
         );
     }
     let Some(version) = in_memory::version(&graph.handle, Library::Graph) else {
-        let what = "it does not state its version, as every libcudnn_graph.so.9 does".into();
+        let what = "it contains no version, unlike every other libcudnn_graph.so.9 does".into();
         return reject(&dir, Origin::Loaded, ProbeError::Malformed { reason: what });
     };
     let cuda_major = in_memory::cuda_major(&graph.handle);
@@ -177,12 +177,12 @@ fn no_installation(rejected: Arc<Vec<RejectedCandidate>>) -> Arc<Failure> {
     Arc::new(Failure { kind: LoadErrorKind::NoInstallation, installation: None, rejected })
 }
 
-/// Whether a file is in this canonical directory: itself, or the file behind the link.
+/// Returns whether a file, or the target of a link, is in this canonical directory.
 pub(crate) fn is_in(file: &Path, dir: &Path) -> bool {
     dir_of(file) == dir || canonicalize(file).is_ok_and(|file| file.parent() == Some(dir))
 }
 
-/// The directory of a loaded file, with links resolved if possible.
+/// Returns the directory of a loaded file, with symbolic links resolved if possible.
 pub(crate) fn dir_of(file: &Path) -> PathBuf {
     let dir = file.parent().unwrap_or(file);
     canonicalize(dir).unwrap_or_else(|_| dir.to_owned())

@@ -1,7 +1,7 @@
-//! The sub-libraries of the selected installation: each is checked on disk, loaded after its dependencies, verified in
-//! memory, and kept. From a loaded library comes a function's address.
+//! Loads the sub-libraries of the selected installation and looks up functions in them. A library is checked on disk,
+//! loaded after all dependencies, verified in memory, and cached.
 //!
-//! [`Attempts`] shares each library, so the loader has no lock while ld.so works.
+//! The loader holds no lock while ld.so runs, because [`Attempts`] shares the results between threads.
 
 use std::ffi::{CStr, c_void};
 use std::path::PathBuf;
@@ -23,35 +23,35 @@ use crate::function::Function;
 use crate::options::Options;
 use crate::sub_library::SubLibrary;
 
-/// A sub-library that is loaded.
+/// A loaded sub-library.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct LoadedLibrary {
     /// The sub-library.
     pub library: SubLibrary,
-    /// The file, as the system's loader names it.
+    /// The path of the file, as reported by the system's loader.
     pub path: PathBuf,
-    /// The version, verified in memory; `None` for the sub-libraries that state none (cnn and ext).
+    /// The version, verified in memory; `None` for cnn and ext, which have no version symbol.
     pub version: Option<Version>,
-    /// The time to check, load and verify the library, without its dependencies.
+    /// The time to check, load and verify the library, excluding dependencies.
     pub duration: Duration,
-    /// When that was done.
+    /// The time of the verification.
     loaded_at: Instant,
-    /// The installation that it belongs to.
+    /// The installation that the library belongs to.
     installation: &'static Installation,
     handle: Handle,
-    /// Only graph has these.
+    /// Set only for graph.
     graph_functions: Option<GraphFunctions>,
 }
 
 impl LoadedLibrary {
-    /// How long it has been loaded.
+    /// Returns how long the library has been loaded.
     pub(crate) fn age(&self) -> Duration {
         self.loaded_at.elapsed()
     }
 }
 
-/// cuDNN's implementations of the functions that this crate answers itself.
+/// cuDNN's own versions of functions that this crate also implements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GraphFunctions {
     pub(crate) get_error_string: *mut c_void,
@@ -59,7 +59,7 @@ pub(crate) struct GraphFunctions {
     pub(crate) set_callback: *mut c_void,
 }
 
-// SAFETY: addresses of functions, which any thread may call.
+// SAFETY: these are addresses of functions, which may be called from any thread.
 unsafe impl Send for GraphFunctions {}
 // SAFETY: as above.
 unsafe impl Sync for GraphFunctions {}
@@ -71,35 +71,36 @@ fn attempts(library: SubLibrary) -> Option<&'static Attempts<LoadedLibrary>> {
     LIBRARIES.get(library as usize)
 }
 
-/// The library, if it is loaded.
+/// Returns the library if it is loaded.
 pub(crate) fn loaded(library: SubLibrary) -> Option<&'static LoadedLibrary> {
     attempts(library)?.success()
 }
 
-/// cuDNN's implementations, if graph is loaded. Does not call ld.so, which another thread may keep busy.
+/// Returns cuDNN's implementations, if graph is loaded. Never calls ld.so, because another thread may hold ld.so's
+/// lock.
 pub(crate) fn graph_functions() -> Option<GraphFunctions> {
     loaded(SubLibrary::Graph)?.graph_functions
 }
 
-/// The CUDA major of the loaded graph library.
+/// Returns the CUDA major version of the loaded graph library.
 pub(crate) fn cuda_major() -> Option<u32> {
     in_memory::cuda_major(&loaded(SubLibrary::Graph)?.handle)
 }
 
-/// Lets the next use of a sub-library try again what failed.
+/// Discards the cached failures of a sub-library and makes the next use retry.
 pub(crate) fn clear_failure(library: SubLibrary) {
     forget_failures(library, When::Now);
 }
 
 fn forget_failures(library: SubLibrary, when: When) {
     for library in load_order(library) {
-        // Before the failure, so that it is no later search.
+        // Read before the failure, to exclude later searches.
         let search = last_search();
         if let Some(attempts) = attempts(library)
             && let Some(failed) = attempts.failed(when)
         {
-            // Without graph nothing uses the installation: the next search may select another. It comes first, so that
-            // whoever loads graph again takes it from there.
+            // Without graph, the installation is unused, and the next search may select a different one. Discard the
+            // search first, because the next load of graph must use the new selection.
             if library == SubLibrary::Graph
                 && let Some(search) = search
             {
@@ -111,11 +112,11 @@ fn forget_failures(library: SubLibrary, when: When) {
     forget_failed_search(when);
 }
 
-/// The address of cuDNN's function.
+/// Returns the address of cuDNN's function.
 pub(crate) fn address(function: Function) -> Result<*mut (), LoadError> {
     let library = load(function.library()).map_err(|error| match error.kind() {
-        // The installation is older than the library. The function is then too new, and its error names its first
-        // release. A file of that library may be left over from a newer installation.
+        // The installation is older than this library. The error should name the function's first release. If a newer
+        // installation left the library's file behind, it must not be used either.
         LoadErrorKind::LibraryMissing => too_new(function).unwrap_or(error),
         _ => error,
     });
@@ -128,7 +129,7 @@ pub(crate) fn address(function: Function) -> Result<*mut (), LoadError> {
     })
 }
 
-/// The address of any symbol in a sub-library.
+/// Returns the address of any symbol in a sub-library.
 pub(crate) fn symbol(library: SubLibrary, name: &CStr) -> Result<*const c_void, LoadError> {
     let loaded = load(library)?;
     loaded.handle.symbol(name).map(<*mut c_void>::cast_const).ok_or_else(|| {
@@ -137,19 +138,19 @@ pub(crate) fn symbol(library: SubLibrary, name: &CStr) -> Result<*const c_void, 
     })
 }
 
-/// The error of a function that is newer than the installation.
+/// Returns the error for a function that is newer than the installation, if it is.
 fn too_new(function: Function) -> Option<LoadError> {
     let installed = selected()?.installation.version;
     let kind = LoadErrorKind::FunctionTooNew { installed };
     (installed < function.since()).then(|| LoadError::new(function.library(), failure(kind)))
 }
 
-/// Selects an installation that meets the options and loads its graph library. Tries again what failed before.
+/// Selects an installation that meets the options and loads the graph library. Retries after earlier failures.
 pub(crate) fn load_installation(options: &Options) -> Result<&'static Installation, LoadError> {
     clear_failure(SubLibrary::Graph);
     let installation = select(Some(options))?;
-    // The active installation may have been selected with other options: check it against these. Its graph library
-    // states the CUDA major once it is loaded.
+    // Check the active installation, because it may have been selected with different options. Once graph is loaded,
+    // the CUDA major version is known.
     let mut active = installation.clone();
     active.cuda_major = cuda_major().or(installation.cuda_major);
     options
@@ -159,8 +160,8 @@ pub(crate) fn load_installation(options: &Options) -> Result<&'static Installati
     Ok(installation)
 }
 
-/// The sub-library after graph and its other dependencies, in the order in which to load them. ext does not depend on
-/// graph, but a graph library that is refused means that the installation is.
+/// Returns graph, the other dependencies and the sub-library itself, in loading order. ext does not depend on graph,
+/// but a rejected graph library means that the installation is unusable.
 fn load_order(library: SubLibrary) -> impl Iterator<Item = SubLibrary> {
     let comes_before = move |other: &SubLibrary| {
         *other != library
@@ -169,7 +170,7 @@ fn load_order(library: SubLibrary) -> impl Iterator<Item = SubLibrary> {
     SubLibrary::ALL.iter().copied().filter(comes_before).chain([library])
 }
 
-/// Loads a sub-library after its dependencies.
+/// Loads a sub-library, dependencies first.
 pub(crate) fn load(library: SubLibrary) -> Result<&'static LoadedLibrary, LoadError> {
     forget_failures(library, When::Due);
     let installation = select(None).map_err(|error| error.of_library(library))?;
@@ -177,7 +178,8 @@ pub(crate) fn load(library: SubLibrary) -> Result<&'static LoadedLibrary, LoadEr
     for library in load_order(library) {
         let Some(attempts) = attempts(library) else { continue };
         let outcome = attempts.get_or_try(|| {
-            // Another thread may have selected again. What is loaded decides.
+            // Another thread may have changed the selection. An already loaded graph library determines the
+            // installation.
             let graph = loaded(SubLibrary::Graph).map(|graph| graph.installation);
             let installation = graph.or_else(|| select(None).ok()).unwrap_or(installation);
             let outcome = load_library(installation, library);
@@ -211,7 +213,8 @@ fn load_library(installation: &'static Installation, library: SubLibrary) -> Sha
                 get_last_error_string,
                 set_callback,
             });
-        // An adopted library gets the callback outside `catch_unwind` (`guard`): the program's may throw.
+        // For an adopted library, the callback is installed outside `catch_unwind` (see `guard`), because the program's
+        // own callback may throw.
         if let Some(GraphFunctions { set_callback, .. }) = functions.filter(|_| is_new) {
             emit(&Event::GraphOpened { set_callback });
         }
@@ -228,7 +231,7 @@ fn load_library(installation: &'static Installation, library: SubLibrary) -> Sha
     })
 }
 
-/// A failure that knows the CUDA version of the installation, for which the error names a wheel.
+/// Creates a failure that includes the installation's CUDA version, which determines the wheel to install.
 fn failure_to_load(kind: LoadErrorKind) -> Arc<Failure> {
     let is_missing = matches!(kind, LoadErrorKind::LibraryMissing);
     let mut failure = failure(kind);
@@ -238,10 +241,10 @@ fn failure_to_load(kind: LoadErrorKind) -> Arc<Failure> {
     failure
 }
 
-/// Adopts the library if the process has loaded it from the installation already; otherwise checks the file and loads
-/// it. Also returns whether it is new.
+/// Adopts the library if the process has already loaded it from this installation. Otherwise checks the file and loads
+/// it. The flag in the result is true for a newly loaded library.
 fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(PathBuf, Handle, bool), LoadErrorKind> {
-    // Such a file is left over from a newer release, even if the process has loaded it.
+    // The file is left over from a newer release, even if the process has loaded it.
     if !has_library(installation.version, library.library()) {
         return Err(LoadErrorKind::LibraryMissing);
     }
@@ -259,7 +262,7 @@ fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(Pa
         });
     }
     let path = installation.path(library.library());
-    // The selection has already read graph's file; loaded, graph also states the CUDA major.
+    // The selection has already checked graph's file. Once loaded, graph also reveals the CUDA major version.
     if library != SubLibrary::Graph {
         let mut expected = installation.clone();
         expected.cuda_major =
@@ -279,12 +282,12 @@ fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(Pa
     }
 }
 
-/// Compares the loaded library with its file, and returns the version in memory.
+/// Compares the loaded library with the file and returns the version in memory.
 ///
 /// # Errors
-/// The difference, as a predicate of the file.
+/// Returns the mismatch as the predicate of a sentence about the file.
 fn verify_loaded(installation: &Installation, library: SubLibrary, handle: &Handle) -> Result<Option<Version>, String> {
-    // Another thread may have loaded another copy at the same time.
+    // Another thread may have loaded a different copy at the same time.
     let object = LoadedObjects::snapshot().find(library.file_name());
     if let Some(first) = object.filter(|first| first.handle != *handle) {
         return Err(format!("is a second copy: the process has loaded {} first", shown_path(&first.path)));
@@ -293,7 +296,7 @@ fn verify_loaded(installation: &Installation, library: SubLibrary, handle: &Hand
         return Ok(None);
     }
     match in_memory::version(handle, library.library()) {
-        None => Err("does not state its version any more".into()),
+        None => Err("no longer exports its version symbol".into()),
         Some(found) if found != installation.version => {
             Err(format!("is cuDNN {found}, but the installation is {}", installation.version))
         }

@@ -1,8 +1,12 @@
-//! From a function to its address: [`installation`] selects the one cuDNN of this process, [`libraries`] loads its
-//! sub-libraries, [`attempts`] remembers for how long a failure counts, [`graph_plugins`] checks the libraries that graph opens itself, [`in_memory`] reads what loaded
-//! libraries state.
+//! Resolves cuDNN functions to their addresses.
 //!
-//! The resolver emits events and returns errors. It knows nothing of logs, of last-error texts, or of C.
+//! - [`installation`] selects the cuDNN that this process uses.
+//! - [`libraries`] loads the sub-libraries of that installation.
+//! - [`attempts`] caches results and limits how often failures are retried.
+//! - [`graph_plugins`] checks the libraries that graph opens itself.
+//! - [`in_memory`] reads versions from loaded libraries.
+//!
+//! The resolver emits events and returns errors. It must not depend on logging, last-error texts or the C API.
 
 pub(crate) mod attempts;
 pub(crate) mod graph_plugins;

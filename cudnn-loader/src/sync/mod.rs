@@ -1,6 +1,9 @@
-//! How threads share what one of them makes, without a lock: a function's address ([`slot`]), a value that is published
-//! once ([`once`]), work of one thread at a time ([`turn`]) and work that nobody interrupts ([`gate`]). All can be used under
-//! ld.so's lock. Knows nothing of cuDNN.
+//! Lock-free types for sharing results between threads, which can all be used under ld.so's lock.
+//!
+//! - [`slot`] holds a function's address.
+//! - [`once`] publishes a value once.
+//! - [`turn`] admits one thread at a time.
+//! - [`gate`] protects work from interruption.
 
 pub(crate) mod gate;
 pub(crate) mod once;

@@ -1,34 +1,35 @@
-//! A value that one thread makes and all others share, without a lock.
+//! Provides a lock-free cell with a value that one thread creates and all threads share.
 //!
-//! The first thread claims the work; the others wait, so that a library is opened once and not sixty-four times. No
-//! thread waits for ever: the owner may itself wait for a lock of a waiting thread (ld.so's lock, which is taken while
-//! static constructors run), or may not exist any more (after `fork`). A thread whose time is up makes the value
-//! itself, and the first one to publish wins. That is harmless here: opening a library twice returns the same library.
+//! The first thread creates the value while the others wait. A library is therefore opened once rather than sixty-four
+//! times. Waiting is limited, because the owner may itself wait for a lock that a waiting thread holds, such as ld.so's
+//! lock in a static constructor. After `fork`, the owner may not even exist. A thread that reaches the limit creates
+//! the value itself, and the first thread to publish wins. This is harmless because opening a library twice returns the
+//! same library.
 //!
-//! `once_cell::race::OnceBox` is the nearest type of another crate. It cannot make other threads wait for the owner,
-//! and cannot retry a failure as [`RaceOnce::reset`] does.
+//! `once_cell::race::OnceBox` is the closest existing type. However, it cannot make other threads wait for the owner or
+//! retry a failure as [`RaceOnce::reset`] does.
 
 use std::ptr;
 
 use super::primitives::{AtomicPtr, Backoff, Ordering, thread_token};
 use super::turn::Turn;
 
-/// A value that is made on first use and kept until the process ends.
+/// A value that is created on first use and never freed.
 pub(crate) struct RaceOnce<T: 'static> {
-    /// Null, or a leaked box. It is never freed, so references to it stay valid.
+    /// Null, or a leaked box. Never freed, because references to it must remain valid.
     value: AtomicPtr<T>,
-    /// The thread that makes the value now has it.
+    /// Held by the thread that is creating the value.
     turn: Turn,
 }
 
 impl<T> RaceOnce<T> {
-    /// No value, no owner.
+    /// Creates an empty cell.
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
         RaceOnce { value: AtomicPtr::new(ptr::null_mut()), turn: Turn::new() }
     }
 
-    /// loom's atomics are no constants.
+    /// Loom's atomics have no const constructor.
     #[cfg(loom)]
     pub(crate) fn new() -> Self {
         RaceOnce { value: AtomicPtr::new(ptr::null_mut()), turn: Turn::new() }
@@ -36,7 +37,7 @@ impl<T> RaceOnce<T> {
 }
 
 impl<T: Send + Sync> RaceOnce<T> {
-    /// The value, if it has been published.
+    /// Returns the value, if it has been published.
     pub(crate) fn get(&self) -> Option<&'static T> {
         let value = self.value.load(Ordering::Acquire);
         // SAFETY: a stored pointer comes from `Box::into_raw` and is never freed; Acquire pairs with the Release of
@@ -44,34 +45,36 @@ impl<T: Send + Sync> RaceOnce<T> {
         unsafe { value.as_ref() }
     }
 
-    /// The value, made by this thread or by another.
+    /// Returns the value, which this thread creates if necessary.
     pub(crate) fn get_or_init(&self, init: impl Fn() -> T) -> &'static T {
         if let Some(value) = self.get() {
             return value;
         }
         let token = thread_token();
-        // The guard ends the turn also when `init` unwinds: no thread may wait for an owner that does not return.
+        // The guard also releases the turn if `init` unwinds. Otherwise, threads would wait for an owner that never
+        // returns.
         if let Some(_turn) = self.turn.try_take(token) {
             return self.get().unwrap_or_else(|| self.publish(init()));
         }
         self.wait(token).unwrap_or_else(|| self.publish(init()))
     }
 
-    /// Removes the value, so that the next use makes it again. References to it stay valid: the value is leaked.
+    /// Removes the value and makes the next use create a new one. The old value is leaked to keep references to it
+    /// valid.
     pub(crate) fn reset(&self, value: &'static T) {
         let value = ptr::from_ref(value).cast_mut();
-        // Only this value: another thread may have published a new one meanwhile.
+        // Remove only this value, because another thread may have published a new one.
         let _ = self.value.compare_exchange(value, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Publishes this value in place of any other. References to that stay valid: it is leaked.
+    /// Replaces the value. The old value is leaked to keep references to it valid.
     #[cfg_attr(loom, allow(dead_code, reason = "a store, as the slot's"))]
     pub(crate) fn replace(&self, value: T) {
         self.value.store(Box::into_raw(Box::new(value)), Ordering::Release);
     }
 
-    /// Waits for the value. `None` when waiting is useless: this thread is the owner (a constructor of the library that
-    /// it opens called back), there is no owner any more, or the time is up.
+    /// Waits for the value. Returns `None` if waiting is useless: the time is up, the owner is gone, or this thread is
+    /// the owner itself because a constructor of the library that it is opening called back.
     fn wait(&self, token: u64) -> Option<&'static T> {
         let mut backoff = Backoff::new();
         while self.get().is_none() {
@@ -83,11 +86,11 @@ impl<T: Send + Sync> RaceOnce<T> {
         self.get()
     }
 
-    /// Publishes a value that this thread made, or drops it for the one that another thread published first.
+    /// Publishes this thread's value, or drops it if another thread published first.
     fn publish(&self, value: T) -> &'static T {
         let made = Box::into_raw(Box::new(value));
         match self.value.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
-            // SAFETY: `made` comes from `Box::into_raw` just above and is never freed from here on.
+            // SAFETY: `made` comes from `Box::into_raw` above and is never freed after this point.
             Ok(_) => unsafe { &*made },
             Err(first) => {
                 // SAFETY: no other thread has seen `made`.
@@ -107,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sixty_four_threads_make_it_once() {
+    fn sixty_four_threads_initialize_the_value_once() {
         static VALUE: RaceOnce<usize> = RaceOnce::new();
         static MADE: AtomicUsize = AtomicUsize::new(0);
         std::thread::scope(|scope| {
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_in_the_parent_process_is_not_waited_for() {
+    fn threads_do_not_wait_for_an_owner_in_the_parent_process() {
         static VALUE: RaceOnce<u32> = RaceOnce::new();
         VALUE.turn.give_to(thread_token() ^ (1 << 32));
         let start = std::time::Instant::now();

@@ -1,5 +1,5 @@
-//! The basis of the lock-free types: atomics, a thread's identity, and bounded waiting. The model in `model/` replaces
-//! this file with loom's types, so that it checks the very files `once.rs` and `slot.rs`.
+//! Provides atomics, thread identities and bounded waiting for the lock-free types. To check the original `once.rs` and
+//! `slot.rs`, the model in `model/` replaces this file with loom's types.
 
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use cudnn_os::lock::lock_within;
 use cudnn_os::threads;
 
-/// This thread of this process as one nonzero number, with the process in the upper half.
+/// Returns a nonzero number for this thread and process, with the process in the upper half.
 pub(crate) fn thread_token() -> u64 {
     u64::from(std::process::id()) << 32 | u64::from(threads::id())
 }
 
-/// Bounded waiting: pauses that grow from 20 µs to 1 ms, until the time is up.
+/// Waits in pauses that grow from 20 µs to 1 ms, until a time limit is reached.
 pub(crate) struct Backoff {
     start: Instant,
     pause: Duration,
@@ -21,20 +21,20 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// The time that a thread waits for another before it does the work itself.
+    /// The time that a thread waits before it does the work itself.
     pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
 
-    /// Waits for [`Backoff::TIMEOUT`] in all.
+    /// Creates a backoff with a total limit of [`Backoff::TIMEOUT`].
     pub(crate) fn new() -> Self {
         Backoff::with_limit(Self::TIMEOUT)
     }
 
-    /// Waits for this time in all.
+    /// Creates a backoff with this total limit.
     pub(crate) fn with_limit(limit: Duration) -> Self {
         Backoff { start: Instant::now(), pause: Duration::from_micros(20), limit }
     }
 
-    /// Waits a moment. `false` when the time is up.
+    /// Sleeps for the next pause. Returns `false` when the time limit is reached.
     pub(crate) fn wait(&mut self) -> bool {
         std::thread::sleep(self.pause);
         self.pause = (self.pause * 2).min(Duration::from_millis(1));
@@ -42,7 +42,7 @@ impl Backoff {
     }
 }
 
-/// Takes the lock, or returns `None` after a second. In a child of `fork`, a lock that another thread of the parent had
+/// Takes the lock, or returns `None` after a second. In a forked child, a lock that another thread of the parent held
 /// is never released.
 pub fn lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     lock_within(mutex, Backoff::TIMEOUT)

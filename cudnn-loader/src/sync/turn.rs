@@ -1,37 +1,37 @@
-//! A lock that nobody waits for without a limit: its owner is a thread of a process, so a thread knows its own turn, and
-//! a forked child takes over the turn of a thread that exists in the parent alone.
+//! Provides a lock that records the owning thread, which allows limited waiting. A thread recognizes when it is the
+//! owner, and a forked child takes over a lock if the owner exists only in the parent.
 
 use super::primitives::{AtomicU64, Ordering};
 
-/// At most one thread of a process has it.
+/// A lock that at most one thread of a process holds.
 pub(crate) struct Turn {
-    /// The token of the thread that has it; 0 for none.
+    /// The token of the owner; 0 for no owner.
     owner: AtomicU64,
 }
 
 impl Turn {
-    /// Nobody's.
+    /// Creates a lock without an owner.
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
         Turn { owner: AtomicU64::new(0) }
     }
 
-    /// loom's atomics are no constants.
+    /// Loom's atomics have no const constructor.
     #[cfg(loom)]
     pub(crate) fn new() -> Self {
         Turn { owner: AtomicU64::new(0) }
     }
 
-    /// The token of the thread that has it; 0 for none.
+    /// Returns the token of the owner, or 0 for no owner.
     pub(crate) fn owner(&self) -> u64 {
         self.owner.load(Ordering::Acquire)
     }
 
-    /// Takes the turn for the thread with this token, unless another thread of its process has it, or itself.
+    /// Takes the lock for the thread with this token, unless a thread of the same process already holds it.
     pub(crate) fn try_take(&self, token: u64) -> Option<TurnGuard<'_>> {
         let taken = match self.owner.compare_exchange(0, token, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => true,
-            // The owner was a thread of the parent process when this process was forked: it will never finish here.
+            // The owner was a thread of the parent process and will never finish in this forked child.
             Err(other) if process_of(other) != process_of(token) => {
                 self.owner.compare_exchange(other, token, Ordering::AcqRel, Ordering::Acquire).is_ok()
             }
@@ -46,7 +46,7 @@ impl Turn {
     }
 }
 
-/// A thread's turn, which ends with this guard.
+/// Holds the lock until it is dropped.
 pub(crate) struct TurnGuard<'a> {
     owner: &'a AtomicU64,
     token: u64,

@@ -1,7 +1,9 @@
-//! Short work under a lock that a forked child would inherit for ever if another thread had it: ld.so's, which glibc does
-//! not reset in a child, and that of the log's file. A fork waits for such work, and such work for a fork.
+//! Prevents forks during short operations under a lock. A forked child would inherit a lock that another thread holds
+//! and never see it released. This applies to ld.so's lock, which glibc does not reset in a child, and to the log
+//! file's lock.
 //!
-//! The work waits for nobody and calls no code of the program. Nobody waits for more than [`LIMIT`].
+//! A fork waits for these operations, and they wait for a fork, in both cases at most for [`LIMIT`]. The operations
+//! must not wait for other threads or call the program's code.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,10 +23,10 @@ thread_local! {
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// No thread forks as long as this lives.
-pub(crate) struct NotBesideFork(());
+/// Prevents forks while it exists.
+pub(crate) struct ForkGuard(());
 
-impl NotBesideFork {
+impl ForkGuard {
     pub(crate) fn new() -> Self {
         handle_forks();
         let mut backoff = Backoff::with_limit(LIMIT);
@@ -35,28 +37,29 @@ impl NotBesideFork {
             }
         }
         IS_INSIDE.set(true);
-        NotBesideFork(())
+        ForkGuard(())
     }
 }
 
-impl Drop for NotBesideFork {
+impl Drop for ForkGuard {
     fn drop(&mut self) {
         IS_INSIDE.set(false);
         GATE.leave();
     }
 }
 
-/// Makes forks wait from now on. glibc calls what is registered last first: who waits longer registers later.
+/// Registers the fork handlers. Handlers that wait longer must be registered later, because glibc calls prepare
+/// handlers in reverse order.
 pub(crate) fn handle_forks() {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
-    // Keeps the entry where the linker drops what nothing refers to.
+    // Prevents the linker from dropping the entry as unreferenced.
     std::hint::black_box(&REGISTER);
     if !IS_REGISTERED.swap(true, Ordering::Relaxed) {
         call_at_forks(before_fork, after_fork, in_child);
     }
 }
 
-// A fork that begins before the handlers are registered does not wait.
+// A fork that starts before the handlers are registered does not wait.
 at_load!(REGISTER: register);
 
 extern "C" fn register() {
@@ -73,8 +76,8 @@ unsafe extern "C" fn after_fork() {
     GATE.open();
 }
 
-/// Is this process a child of a fork that did not start another program? A lock of cuDNN's may be taken there for ever, by
-/// a thread that exists in the parent alone.
+/// Returns whether this process is a forked child that has not executed another program. Such a process may have
+/// inherited a lock of cuDNN's from a thread that exists only in the parent.
 pub(crate) fn is_in_child() -> bool {
     IS_IN_CHILD.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! Threads: forks and re-entrancy of the calling one, and new ones. Knows nothing of cuDNN.
+//! Provides thread creation, fork handling and re-entrancy guards.
 
 pub(crate) mod fork;
 pub(crate) mod reentrancy;

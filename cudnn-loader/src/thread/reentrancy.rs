@@ -1,13 +1,13 @@
-//! Work that a thread must not start again while it is in the middle of it.
+//! Prevents a thread from restarting work that it is already doing.
 
 use std::cell::Cell;
 use std::thread::LocalKey;
 
-/// Marks this thread as busy with the work that the flag stands for, as long as the guard lives.
+/// Marks this thread as busy while the guard exists. The flag identifies the kind of work.
 pub(crate) struct ReentrancyGuard(&'static LocalKey<Cell<bool>>);
 
 impl ReentrancyGuard {
-    /// `None` if this thread is busy with it already, or is ending.
+    /// Returns `None` if this thread is already busy with this work or is exiting.
     pub(crate) fn enter(flag: &'static LocalKey<Cell<bool>>) -> Option<Self> {
         let is_busy = flag.try_with(|is_busy| is_busy.replace(true)).unwrap_or(true);
         (!is_busy).then_some(ReentrancyGuard(flag))

@@ -1,8 +1,8 @@
-//! The annotations of an item: its first release, and its deprecation.
+//! Collects the annotations of an item: the first release and the deprecation.
 //!
-//! The comment above the item states them; nothing else of the comment is kept. Comments are incomplete. So annotations
-//! also come from the `CUDNN_DEPRECATED` marks in the headers, from the newest headers (`generated/annotations.txt`),
-//! because old headers state no releases, and from a list of corrections.
+//! They come from the comment above the item, and the rest of the comment is dropped. Because comments are incomplete,
+//! annotations also come from the `CUDNN_DEPRECATED` marks in the headers, from the newest headers
+//! (`generated/annotations.txt`), and from a list of corrections. Old headers name few releases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// Three numbers, as in `9.28.0`.
+/// A version with three components, such as `9.28.0`.
 pub(crate) type Version = (u32, u32, u32);
 
 /// The annotations of one item.
@@ -18,12 +18,12 @@ pub(crate) type Version = (u32, u32, u32);
 pub(crate) struct ItemMeta {
     pub(crate) since: Option<Version>,
     pub(crate) deprecated: bool,
-    /// Some deprecations do not state a release.
+    /// `None` if the deprecation does not mention a release.
     pub(crate) deprecated_since: Option<Version>,
 }
 
 impl ItemMeta {
-    /// Parses a header's comment.
+    /// Parses the comment of a header.
     pub(crate) fn from_comment(comment: &str) -> ItemMeta {
         let after = |marker: &str| comment.split(marker).nth(1).and_then(version);
         ItemMeta {
@@ -33,7 +33,7 @@ impl ItemMeta {
         }
     }
 
-    /// Parses what `Display` writes.
+    /// Parses the output of `Display`.
     pub(crate) fn from_marker(text: &str) -> ItemMeta {
         let after = |marker: &str| text.split(marker).nth(1).and_then(version);
         ItemMeta {
@@ -46,16 +46,16 @@ impl ItemMeta {
 
 /// Annotations from sources other than the comments.
 pub(crate) struct Annotations {
-    /// The names that the headers mark as deprecated.
+    /// Names that the headers mark as deprecated.
     deprecated: BTreeSet<String>,
-    /// The annotations of the newest headers.
+    /// The annotations from the newest headers.
     newest: BTreeMap<&'static str, ItemMeta>,
-    /// The first release with the names that nothing else dates.
+    /// The release to use for names without any other date.
     unknown_since: Option<Version>,
 }
 
 impl Annotations {
-    /// Reads the headers in a directory. `unknown_since` is a release, as in `9.29.0`.
+    /// Reads the headers in a directory. `unknown_since` is a release such as `9.29.0`.
     pub(crate) fn from_headers(include: &Path, unknown_since: Option<&str>) -> Result<Self, Error> {
         let unreadable = |error| Error::new(format!("cannot read the headers in {}: {error}", include.display()));
         let mut deprecated = BTreeSet::new();
@@ -71,14 +71,15 @@ impl Annotations {
         let newest = newest.map(|(name, meta)| (name, ItemMeta::from_marker(meta))).collect();
         let unknown_since = match unknown_since {
             Some(text) => {
-                Some(version(text).ok_or_else(|| Error::new(format!("{text:?} is no release, as in 9.29.0")))?)
+                Some(version(text).ok_or_else(|| Error::new(format!("{text:?} is not a release such as 9.29.0")))?)
             }
             None => None,
         };
         Ok(Annotations { deprecated, newest, unknown_since })
     }
 
-    /// Completes and corrects the annotations of an item's comment. `since` stays `None` if nothing states it.
+    /// Completes and corrects the annotations from an item's comment. `since` stays `None` if there is no source for
+    /// it.
     pub(crate) fn complete(&self, stated: ItemMeta, name: &str) -> ItemMeta {
         let corrected = SINCE_OVERRIDES.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, since)| *since);
         let newest = self.newest.get(name).copied().unwrap_or_default();
@@ -91,11 +92,11 @@ impl Annotations {
     }
 }
 
-/// Collects the names that a header marks as deprecated: `} name CUDNN_DEPRECATED;`, `NAME CUDNN_DEPRECATED_ENUM = 1`,
-/// and `CUDNN_DEPRECATED type CALL name(`.
+/// Collects the names that a header marks as deprecated, in the forms `} name CUDNN_DEPRECATED;`, `NAME
+/// CUDNN_DEPRECATED_ENUM = 1`, and `CUDNN_DEPRECATED type CALL name(`.
 fn collect_deprecated(header: &str, marked: &mut BTreeSet<String>) {
     let mut code = String::new();
-    // Neither comments nor the definition of the macro mark anything.
+    // Skip comments. The definition of the macro does not match.
     for (index, part) in header.split("/*").enumerate() {
         code.push_str(if index == 0 { part } else { part.split_once("*/").map_or("", |(_, rest)| rest) });
     }
@@ -112,7 +113,7 @@ fn collect_deprecated(header: &str, marked: &mut BTreeSet<String>) {
     }
 }
 
-/// The form in which annotations pass through bindgen, which keeps comments as text.
+/// Formats annotations as a comment, because bindgen passes comments through as text.
 impl fmt::Display for ItemMeta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((major, minor, patch)) = self.since {
@@ -128,9 +129,10 @@ impl fmt::Display for ItemMeta {
     }
 }
 
-/// Prefixes of names for which the headers of 9.28.0 state no release, or not the first that declares them. From a
-/// comparison of the headers of 9.0.0, 9.10.2, 9.12.0 and each minor release from 9.19 on. A test compares the result
-/// with every pinned release.
+/// Prefixes of names with a missing or wrong release in the headers of 9.28.0.
+///
+/// The values come from comparing the headers of 9.0.0, 9.10.2, 9.12.0 and each minor release from 9.19 on. A test
+/// compares the result with every pinned release.
 const SINCE_OVERRIDES: [(&str, Version); 21] = [
     ("CUDNN_ATTR_ENGINEHEUR_SHARED_MEMORY_LIMIT", (9, 27, 0)),
     ("CUDNN_ATTR_ENGINE_SHARED_MEMORY_LIMIT", (9, 27, 0)),
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nothing_dates_stays_undated_unless_a_release_is_given() {
+    fn a_name_without_a_date_uses_the_given_release_or_none() {
         let annotations = |unknown_since| Annotations {
             deprecated: BTreeSet::new(),
             newest: BTreeMap::from([("cudnnOld", ItemMeta { since: Some((9, 3, 0)), ..ItemMeta::default() })]),
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_without_a_release_states_none() {
+    fn a_comment_without_a_release_has_no_date() {
         assert_eq!(ItemMeta::from_comment("@since cuDNN UNPUBLISHED"), ItemMeta::default());
     }
 }

@@ -1,7 +1,7 @@
-//! Collects the elements that each attribute of a backend descriptor takes: their types, and how many.
+//! Collects the types and number of elements that attributes of backend descriptors take.
 //!
-//! The comments of the newest headers state them for about half of the attributes. Nothing else of the comments is kept.
-//! The other attributes, and corrections, are in `measured_attributes.txt`.
+//! The comments of the newest headers contain this for about half of the attributes. The rest of the comments is
+//! dropped. The other attributes and corrections are in `measured_attributes.txt`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,19 +11,19 @@ use crate::error::Error;
 /// The elements of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Elements {
-    /// The enumerators of `cudnnBackendAttributeType_t`.
+    /// Enumerators of `cudnnBackendAttributeType_t`.
     pub(crate) types: Vec<String>,
-    /// The largest number of elements, `None` if there is no limit.
+    /// Maximum number of elements, or `None` if unlimited.
     pub(crate) most: Option<u32>,
 }
 
-/// `CUDNN_DIM_MAX`, which the comments call `CUDNN_MAX_DIMS`.
+/// The value of `CUDNN_DIM_MAX`, which the comments call `CUDNN_MAX_DIMS`.
 const MAX_DIMS: u32 = 8;
 
-/// Returns the elements of all described attributes, by their names.
+/// Returns the elements of all documented attributes, by name.
 ///
 /// # Errors
-/// When a header cannot be read, or describes an attribute in words that are not known.
+/// Returns an error if a header cannot be read, or describes an attribute in unknown words.
 pub(crate) fn collect(include: &Path) -> Result<BTreeMap<String, Elements>, Error> {
     let unreadable = |error| Error::new(format!("cannot read the headers in {}: {error}", include.display()));
     let mut found = BTreeMap::new();
@@ -39,7 +39,7 @@ pub(crate) fn collect(include: &Path) -> Result<BTreeMap<String, Elements>, Erro
     Ok(found)
 }
 
-/// Reads lines such as `* - CUDNN_ATTR_TENSOR_STRIDES (CUDNN_TYPE_INT64, at most CUDNN_MAX_DIMS elements)`.
+/// Parses lines such as `* - CUDNN_ATTR_TENSOR_STRIDES (CUDNN_TYPE_INT64, at most CUDNN_MAX_DIMS elements)`.
 fn from_comments(header: &str, found: &mut BTreeMap<String, Elements>) -> Result<(), Error> {
     for line in header.lines() {
         let Some(item) =
@@ -51,14 +51,14 @@ fn from_comments(header: &str, found: &mut BTreeMap<String, Elements>) -> Result
         let (name, elements) = (name.trim_end(), rest.split(')').next().unwrap_or(rest));
         if is_word(name) && name.starts_with("CUDNN_ATTR_") && elements.starts_with("CUDNN_TYPE_") {
             let parsed = parse(elements)
-                .ok_or_else(|| Error::new(format!("{name} has elements that cannot be understood: {elements:?}")))?;
+                .ok_or_else(|| Error::new(format!("cannot parse the elements of {name}: {elements:?}")))?;
             found.insert(name.to_owned(), parsed);
         }
     }
     Ok(())
 }
 
-/// Parses `CUDNN_TYPE_FLOAT or CUDNN_TYPE_DOUBLE, 1 element`.
+/// Parses text such as `CUDNN_TYPE_FLOAT or CUDNN_TYPE_DOUBLE, 1 element`.
 fn parse(elements: &str) -> Option<Elements> {
     let (types, count) = elements.split_once(',').unwrap_or((elements, "1 element"));
     let types: Vec<String> =
@@ -80,7 +80,7 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// The lines of `measured_attributes.txt`.
+/// Returns the lines of `measured_attributes.txt`.
 fn measured() -> impl Iterator<Item = (String, Elements)> {
     let lines = include_str!("measured_attributes.txt").lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_of_the_measured_elements_is_understood() {
+    fn all_measured_elements_can_be_parsed() {
         let lines = include_str!("measured_attributes.txt").lines().filter(|line| !line.starts_with('#')).count();
         assert_eq!(measured().count(), lines);
         assert!(measured().all(|(name, elements)| name.starts_with("CUDNN_ATTR_") && elements.most != Some(0)));

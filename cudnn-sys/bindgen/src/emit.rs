@@ -1,4 +1,4 @@
-//! Writes the parsed declarations as the files of `cudnn-sys/src/generated`.
+//! Writes the parsed declarations to the files of `cudnn-sys/src/generated`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,12 +10,12 @@ use crate::module::Module;
 use crate::parse::{Enum, Function, Other, Parsed, type_text};
 use crate::source::Source;
 
-/// What rustc warns with where a program uses a deprecated name. As in C, where the program defines
-/// `CUDNN_WARN_DEPRECATED`, only on request: more than half of cuDNN's functions are deprecated.
+/// The attribute for deprecated names. Warnings are optional as in C, where the program defines
+/// `CUDNN_WARN_DEPRECATED`, because more than half of cuDNN's functions are deprecated.
 const DEPRECATED: &str =
     r#"cfg_attr(feature = "warn-deprecated", deprecated(note = "cuDNN's headers mark this name as deprecated"))"#;
 
-/// The file of a module: enums, then the other items, in the headers' order.
+/// Returns the file of a module, with enums first, in the order of the headers.
 pub(crate) fn module(module: Module, parsed: &Parsed, source: &Source) -> Result<String, Error> {
     let mut text = first_line(source);
     text.push_str("\nuse super::open_enum;\n#[allow(unused_imports, reason = \"not every module uses another's types\")]\nuse super::*;\n");
@@ -30,7 +30,7 @@ pub(crate) fn module(module: Module, parsed: &Parsed, source: &Source) -> Result
     Ok(text)
 }
 
-/// The function table: a macro that passes every function of the public API to another macro.
+/// Returns the function table, a macro that passes every function of the public API to another macro.
 pub(crate) fn function_table(modules: &[(Module, Parsed)], source: &Source) -> String {
     let mut text = first_line(source);
     text.push_str(include_str!("table_docs.txt"));
@@ -64,13 +64,13 @@ fn table_row(text: &mut String, module: Module, function: &Function) {
     );
 }
 
-/// The variant of a Rust enum for a function: `CudnnCreate` for `cudnnCreate`.
+/// Returns the enum variant of a function: `CudnnCreate` for `cudnnCreate`.
 fn variant(name: &str) -> String {
     let mut letters = name.chars();
     letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
 }
 
-/// A type in an exported macro: with `$crate::` before the names of `cudnn-sys`.
+/// Formats a type for an exported macro, with `$crate::` before names of `cudnn-sys`.
 fn exported(ty: &str) -> String {
     let (pointers, name) = ty.rsplit_once(' ').map_or(("", ty), |(pointers, name)| (pointers, name));
     let space = if pointers.is_empty() { "" } else { " " };
@@ -119,7 +119,7 @@ fn other_item(module: Module, other: &Other) -> Result<String, Error> {
         }
         syn::Item::Type(item) => &mut item.attrs,
         syn::Item::Const(item) => &mut item.attrs,
-        _ => return Err(Error::new(format!("the generator does not know how to write {}", other.name))),
+        _ => return Err(Error::new(format!("the generator does not support {}", other.name))),
     };
     attributes.insert(0, attribute);
     if other.meta.deprecated {
@@ -130,13 +130,13 @@ fn other_item(module: Module, other: &Other) -> Result<String, Error> {
     Ok(prettyplease::unparse(&syn::File { shebang: None, attrs: Vec::new(), items: vec![item] }))
 }
 
-/// Is this a struct that C only declares?
+/// Returns whether C only declares this struct.
 fn is_incomplete(item: &syn::ItemStruct) -> bool {
     item.fields.iter().any(|field| field.ident.as_ref().is_some_and(|name| name == "_unused"))
 }
 
-/// Does the type of a field implement `Default`? Numbers, enums, pointers and our structs do, arrays of at most 32
-/// elements.
+/// Returns whether the type of a field implements `Default`. Numbers, enums, pointers, our structs, and arrays of at
+/// most 32 elements do.
 fn has_default(ty: &syn::Type) -> bool {
     match ty {
         syn::Type::Path(_) | syn::Type::Ptr(_) => true,
@@ -151,7 +151,7 @@ fn has_default(ty: &syn::Type) -> bool {
     }
 }
 
-/// All names but functions, for the tests that compare the bindings with the C compiler.
+/// Returns all names except functions, for tests that compare the bindings with the C compiler.
 pub(crate) fn name_table(modules: &[(Module, Parsed)], source: &Source) -> String {
     let mut text = format!("{}\nall_names! {{\n", first_line(source));
     modules.iter().for_each(|(_, parsed)| names(&mut text, parsed));
@@ -186,7 +186,7 @@ fn names(text: &mut String, parsed: &Parsed) {
     }
 }
 
-/// The annotations of all names, one line each.
+/// Returns the annotations of all names, one per line.
 pub(crate) fn annotations(modules: &[(Module, Parsed)], source: &Source) -> String {
     let mut text = first_line(source);
     let mut line = |name: &str, meta: &ItemMeta| {
@@ -203,7 +203,7 @@ pub(crate) fn annotations(modules: &[(Module, Parsed)], source: &Source) -> Stri
     text
 }
 
-/// The elements of the attributes of backend descriptors, by the attributes' numbers.
+/// Returns the elements of the attributes of backend descriptors, sorted by number.
 pub(crate) fn attributes(
     modules: &[(Module, Parsed)],
     elements: &BTreeMap<String, Elements>,
@@ -216,7 +216,7 @@ pub(crate) fn attributes(
     let known_types: Vec<&String> = enumerators("cudnnBackendAttributeType_t").map(|(name, ..)| name).collect();
     let mut rows: Vec<(u32, &str, &Elements)> = Vec::new();
     for (name, value, _) in enumerators("cudnnBackendAttributeName_t") {
-        // Several names may have one number.
+        // Several names may share a number.
         if let (Some(elements), Ok(number)) = (elements.get(name), value.parse())
             && rows.iter().all(|(known, ..)| *known != number)
         {

@@ -1,8 +1,8 @@
-//! Why the generator failed.
+//! The error type of the generator.
 
 use std::fmt;
 
-/// The generator failed. The message has the reason and what to do.
+/// The error of the generator. The message contains the reason and the fix.
 #[derive(Debug)]
 pub struct Error {
     message: String,

@@ -1,10 +1,10 @@
-//! Header files: the umbrella headers, which this crate carries, and which of cuDNN's headers none of them includes.
+//! Provides the umbrella headers, and finds headers of cuDNN that none of them includes.
 
 use std::path::Path;
 
 use crate::module::Module;
 
-/// The texts of the repository's `headers/`, so that the crate works without the repository.
+/// The contents of the repository's `headers/`, embedded so that the crate is self-contained.
 const UMBRELLA_HEADERS: [(&str, &str); 8] = [
     ("cuda.h", include_str!("../headers/cuda.h")),
     ("graph.h", include_str!("../headers/graph.h")),
@@ -25,7 +25,8 @@ pub(crate) fn write(dir: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The headers that `cudnn.h` includes, directly or not, and no module has. Their functions would be missing.
+/// Returns the headers that `cudnn.h` includes, directly or indirectly, but no module covers. Their functions would be
+/// missing.
 pub(crate) fn included_by_no_umbrella(include: &Path) -> Vec<String> {
     let mut found = vec!["cudnn.h".to_owned()];
     let mut index = 0;
@@ -42,10 +43,10 @@ pub(crate) fn included_by_no_umbrella(include: &Path) -> Vec<String> {
     found
 }
 
-/// All headers of cuDNN in a directory that no module has, whether `cudnn.h` includes them or not.
+/// Returns the cuDNN headers in a directory that no module covers, whether `cudnn.h` includes them or not.
 ///
 /// # Errors
-/// When the directory cannot be read.
+/// Returns an error if the directory cannot be read.
 pub fn headers_without_module(include: &Path) -> std::io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(include)? {
@@ -58,7 +59,7 @@ pub fn headers_without_module(include: &Path) -> std::io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The file names in a header's `#include` lines.
+/// Returns the file names in a header's `#include` lines.
 fn includes(header: &str) -> Vec<String> {
     let name = |line: &str| {
         let rest = line.trim().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
@@ -68,7 +69,7 @@ fn includes(header: &str) -> Vec<String> {
     header.lines().filter_map(name).collect()
 }
 
-/// Does a module have this header, or is it `cudnn.h`, which only includes the others?
+/// Returns whether a module covers this header, or the header is `cudnn.h`, which only includes others.
 fn is_covered(name: &str) -> bool {
     let stem = name.trim_end_matches(".h").trim_end_matches("_v9");
     stem == "cudnn" || Module::ALL.iter().any(|module| module.headers().contains(&stem))

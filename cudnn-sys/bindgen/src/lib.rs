@@ -16,9 +16,9 @@
 //! # Ok::<(), cudnn_bindgen::Error>(())
 //! ```
 //!
-//! bindgen owns the ABI: names, types, values, signatures. This crate sorts them into modules, replaces NVIDIA's
-//! comments by its documentation, and writes the function table. It knows nothing of getting headers, linking or
-//! loading.
+//! bindgen determines the ABI: names, types, values and signatures. This crate sorts the items into modules, replaces
+//! NVIDIA's comments with new documentation, and writes the function table. It requires that the headers are already on
+//! the machine.
 //!
 //! `cargo xtask bindings` uses it for the checked-in bindings, and the build script of `cudnn-sys` for the feature
 //! `buildtime-bindgen`.
@@ -45,30 +45,34 @@ use parse::Parsed;
 /// A generated file.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// The file name: `graph.rs`.
+    /// The file name, such as `graph.rs`.
     pub name: String,
-    /// The content.
+    /// The content of the file.
     pub text: String,
 }
 
-/// The generated file that belongs to this crate and not to `cudnn-sys`: the first release and the deprecation of each
-/// name. Headers of older releases state them for few names.
+/// The generated file with the first release and the deprecation of all names. It belongs to this crate, because
+/// headers of older releases contain them for few names.
 pub const ANNOTATIONS: &str = "annotations.txt";
 
-/// The generated file that belongs to `cudnn-layers`: the elements that each attribute of a backend descriptor takes.
+/// The generated file with the elements that attributes of backend descriptors take. It belongs to `cudnn-layers`.
 pub const ATTRIBUTES: &str = "attributes.rs";
 
-/// Generates all files of `cudnn-sys/src/generated`, [`ANNOTATIONS`] and [`ATTRIBUTES`]. Writes umbrella headers into the directory
-/// `scratch`.
+/// Generates all files of `cudnn-sys/src/generated`, [`ANNOTATIONS`] and [`ATTRIBUTES`]. Writes the umbrella headers to
+/// the directory `scratch`.
 ///
 /// # Errors
-/// When libclang is missing or rejects the headers, when the headers contain something that the generator cannot write,
-/// when `cudnn.h` includes a header that belongs to no module, and when the first release of a name is unknown.
+/// Returns an error in these cases:
+///
+/// - libclang is missing or rejects the headers.
+/// - The headers contain an item that the generator does not support.
+/// - `cudnn.h` includes a header that belongs to no module.
+/// - The first release of a name is unknown.
 pub fn generate(source: &Source, scratch: &Path) -> Result<Vec<File>, Error> {
     let include = &source.cudnn_include;
     if !include.join("cudnn_graph.h").is_file() {
         return Err(Error::new(format!(
-            "{} has no cudnn_graph.h; name the include directory of a cuDNN 9",
+            "{} does not contain cudnn_graph.h; use the include directory of cuDNN 9",
             include.display()
         )));
     }

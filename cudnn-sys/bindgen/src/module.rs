@@ -1,6 +1,6 @@
-//! The modules of `cudnn-sys` and the headers of each.
+//! Lists the modules of `cudnn-sys` and the headers that belong to them.
 
-/// A module of `cudnn-sys`: the CUDA types, and one for each sub-library.
+/// A module of `cudnn-sys`: one for the CUDA types, and one for each sub-library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Module {
     Cuda,
@@ -26,7 +26,7 @@ impl Module {
         }
     }
 
-    /// The headers whose declarations go into this module, without `.h`. The umbrella header includes them.
+    /// Returns the headers of this module without `.h`. The umbrella header includes them.
     pub(crate) fn headers(self) -> &'static [&'static str] {
         match self {
             Module::Cuda => &["cuda_runtime_api", "library_types"],

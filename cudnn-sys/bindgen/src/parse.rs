@@ -1,4 +1,4 @@
-//! Runs bindgen on the headers of one module and sorts its output by kind. Knows nothing of the files that we write.
+//! Runs bindgen on the headers of one module and sorts the output by kind.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::module::Module;
 use crate::source::Source;
 
-/// A C enum: its Rust name, its integer type, and its enumerators in the header's order.
+/// A C enum with the Rust name, the integer type, and the enumerators in the order of the header.
 pub(crate) struct Enum {
     pub(crate) name: String,
     pub(crate) repr: String,
@@ -27,7 +27,7 @@ pub(crate) struct Function {
     pub(crate) meta: ItemMeta,
 }
 
-/// A struct, type alias or constant, as bindgen wrote it but without its comment.
+/// A struct, type alias or constant as written by bindgen, without the comment.
 pub(crate) struct Other {
     pub(crate) item: syn::Item,
     pub(crate) name: String,
@@ -43,7 +43,7 @@ pub(crate) struct Parsed {
 }
 
 impl Parsed {
-    /// The names without a first release.
+    /// Returns the names without a first release.
     pub(crate) fn undated(&self) -> impl Iterator<Item = &str> {
         let enumerators = self.enums.iter().flat_map(|item| &item.enumerators).map(|(name, _, meta)| (name, meta));
         let enums = self.enums.iter().map(|item| (&item.name, &item.meta));
@@ -71,7 +71,7 @@ pub(crate) fn parse(
 }
 
 fn run_bindgen(module: Module, source: &Source, scratch: &Path) -> Result<String, Error> {
-    // Without libclang, bindgen panics.
+    // bindgen panics if libclang is missing, so load it first.
     clang_sys::load().map_err(|error| {
         Error::new(format!(
             "cannot load libclang, which parses the headers: {error}\nhelp: install it (Debian and Ubuntu: `apt-get install \
@@ -84,7 +84,7 @@ fn run_bindgen(module: Module, source: &Source, scratch: &Path) -> Result<String
         .clang_arg(format!("-I{}", scratch.join("cuda").display()))
         .clang_arg(format!("-I{}", source.cudnn_include.display()))
         .allowlist_file(headers)
-        // Include guards are not constants of the API.
+        // Exclude include guards.
         .blocklist_item(r"_?CU\w*_H_?")
         .allowlist_recursively(false)
         .default_enum_style(bindgen::EnumVariation::NewType { is_bitfield: false, is_global: false })
@@ -103,7 +103,7 @@ fn run_bindgen(module: Module, source: &Source, scratch: &Path) -> Result<String
     Ok(bindings.to_string())
 }
 
-/// The directory of the C compiler's `stddef.h`, which libclang from a wheel lacks.
+/// Returns the directory of the C compiler's `stddef.h`, which a libclang from a wheel does not include.
 fn compiler_headers() -> Option<String> {
     let output = Command::new("cc").arg("-print-file-name=include").output().ok()?;
     let dir = String::from_utf8(output.stdout).ok()?.trim().to_owned();
@@ -118,8 +118,8 @@ impl ParseCallbacks for KeepAnnotations {
         Some(ItemMeta::from_comment(comment).to_string())
     }
 
-    /// The fields of a struct may have types of another module, which bindgen does not see here. They are plain data
-    /// too.
+    /// Fields of a struct may have types from a different module, which bindgen does not see here. They are also plain
+    /// data.
     fn blocklisted_type_implements_trait(&self, _: &str, _: DeriveTrait) -> Option<ImplementsTrait> {
         Some(ImplementsTrait::Yes)
     }
@@ -168,7 +168,7 @@ fn sort(item: syn::Item, annotations: &Annotations, parsed: &mut Parsed) -> Resu
                 syn::Item::Const(item) => (item.ident.to_string(), &mut item.attrs),
                 unknown => {
                     let text = unknown.to_token_stream();
-                    return Err(Error::new(format!("the generator does not know how to write: {text}")));
+                    return Err(Error::new(format!("the generator does not support: {text}")));
                 }
             };
             let meta = annotations.complete(take_meta(attrs), &name);
@@ -179,7 +179,7 @@ fn sort(item: syn::Item, annotations: &Annotations, parsed: &mut Parsed) -> Resu
     Ok(())
 }
 
-/// bindgen writes a typedef of an enum as `pub use self::tag as name`: the same thing as a type alias.
+/// Converts `pub use self::tag as name`, which bindgen writes for a typedef of an enum, to a type alias.
 fn renaming(item: &syn::ItemUse) -> Result<syn::ItemType, Error> {
     if let syn::UseTree::Path(path) = &item.tree
         && let syn::UseTree::Rename(rename) = &*path.tree
@@ -187,10 +187,10 @@ fn renaming(item: &syn::ItemUse) -> Result<syn::ItemType, Error> {
         let (tag, name, attrs) = (&rename.ident, &rename.rename, &item.attrs);
         return Ok(syn::parse_quote!(#(#attrs)* pub type #name = #tag;));
     }
-    Err(Error::new(format!("the generator does not know how to write: {}", item.to_token_stream())))
+    Err(Error::new(format!("the generator does not support: {}", item.to_token_stream())))
 }
 
-/// Returns the entry of an enum, which bindgen writes as an impl with constants and a struct, in either order.
+/// Returns the entry of an enum. bindgen writes a struct and an impl with constants, in either order.
 fn find_enum<'a>(parsed: &'a mut Parsed, name: &str) -> Result<&'a mut Enum, Error> {
     if parsed.enums.iter().all(|item| item.name != name) {
         let (name, repr) = (name.to_owned(), String::new());
@@ -243,7 +243,7 @@ fn take_meta(attributes: &[syn::Attribute]) -> ItemMeta {
     ItemMeta::from_marker(&text)
 }
 
-/// A type as a person writes it: `*mut cudnnHandle_t`, `core::ffi::c_int`.
+/// Formats a type in the usual style: `*mut cudnnHandle_t`, `core::ffi::c_int`.
 pub(crate) fn type_text(ty: &syn::Type) -> String {
     ty.to_token_stream()
         .to_string()

@@ -1,22 +1,22 @@
-//! The generator's input: the headers, and what to write about them.
+//! The input of the generator: the headers and their description.
 
 use std::path::{Path, PathBuf};
 
-/// The headers to generate from, and how the generated files name them.
+/// The headers to generate from, and how to describe them in the generated files.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// The directory with `cudnn_graph.h` and cuDNN's other headers.
+    /// The directory of `cudnn_graph.h` and cuDNN's other headers.
     pub cudnn_include: PathBuf,
-    /// The headers, as the first line of each generated file names them.
+    /// A description of the headers, for the first line of each generated file.
     pub description: String,
-    /// The command, as the first line of each generated file names it.
+    /// The command, for the first line of each generated file.
     pub command: String,
-    /// The release (`9.29.0`) that brought the names for which neither the headers nor the annotations state one.
-    /// Without it, such a name is an error.
+    /// The release to use for names without a date in the headers or annotations, such as `9.29.0`. If this is `None`,
+    /// such a name is an error.
     pub unknown_since: Option<String>,
 }
 
-/// The release of the headers in a directory, from `cudnn_version.h`: `9.28.0`.
+/// Returns the release of the headers in a directory from `cudnn_version.h`, such as `9.28.0`.
 #[must_use]
 pub fn version(include: &Path) -> Option<String> {
     let text = std::fs::read_to_string(include.join("cudnn_version.h")).ok()?;

@@ -1,18 +1,31 @@
-//! Layers between a program and cuDNN.
+//! Layers that run between a program and cuDNN.
 //!
-//! | layer | does |
+//! | layer | description |
 //! | --- | --- |
-//! | [`plans`] | keeps the plans that cuDNN compiles, for later processes |
-//! | [`trace`] | writes each call with its time, arguments and status: for Perfetto, as lines, as a summary |
+//! | [`plans`] | caches compiled execution plans on disk, so that later processes start faster |
+//! | [`trace`] | records every call with its time, arguments and status, for Perfetto, as text lines, or as a summary |
 //!
-//! A program adds a layer in code: `cudnn_loader::layers::add::<cudnn_layers::trace::Trace>("trace")`. The repository's
-//! `cudnn-layers-library` makes a shared library of all layers, `libcudnn_layers.so` or `cudnn_layers.dll`: the loader
-//! finds it beside the drop-in, and asks it for the layers that `CUDNN_LAYERS` names.
+//! Rust programs add a layer in code before the first cuDNN call:
 //!
-//! A layer is one directory. It knows cuDNN's types and the interface of layers, and neither the loader nor other
-//! layers. `wrappers` makes a function in front of each of cuDNN's; `shadow` knows what each backend descriptor was
-//! given; `report` is where texts for people go.
-#![allow(deprecated, reason = "programs call deprecated functions, too")]
+//! ```no_run
+//! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
+//! use cudnn_layers::trace::{self, Trace};
+//!
+//! let mut options = trace::Options::default();
+//! options.chrome = Some("trace.json".into());
+//! trace::configure(options);
+//! cudnn_loader::layers::add::<Trace>("trace")?;
+//! # Ok::<(), std::fmt::Error>(())
+//! ```
+//!
+//! For other programs, the package `cudnn-layers-library` of the repository builds a shared library with all layers
+//! (`libcudnn_layers.so` or `cudnn_layers.dll`). The loader finds it next to the drop-in and starts the layers listed
+//! in `CUDNN_LAYERS`.
+//!
+//! Each layer is one module. Layers depend on cuDNN's types and on `cudnn-layer-api`, but not on the loader or on each
+//! other. They share three private modules: `wrappers` generates a wrapper for each cuDNN function, `shadow` tracks the
+//! attributes of backend descriptors, and `report` opens the output files.
+#![allow(deprecated, reason = "programs also call deprecated functions")]
 
 mod lock;
 pub mod plans;

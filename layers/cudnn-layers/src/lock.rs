@@ -1,5 +1,7 @@
-//! A lock for sections of some nanoseconds, which allocate and call nothing else. Nobody waits for it without a limit,
-//! and a fork finds it free: see [`hold_for_fork`](Lock::hold_for_fork).
+//! A spin lock with a time limit, for sections of a few nanoseconds.
+//!
+//! Sections may allocate, but must not call other code. Threads stop waiting after a limit, and the lock can be held
+//! across a fork so that the child finds it free: see [`hold_for_fork`](Lock::hold_for_fork).
 
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
@@ -9,31 +11,31 @@ use std::time::{Duration, Instant};
 
 use cudnn_os::cancel::ThreadStateGuard;
 
-/// A thread that does not get the lock in this time goes on without it. A fork of a large process takes a while.
+/// Threads continue without the lock after this time. It is long because forking a large process takes a while.
 const LIMIT: Duration = Duration::from_secs(1);
-/// Attempts before a thread sleeps.
+/// Number of attempts before a thread sleeps.
 const SPINS: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(50);
 
 pub(crate) struct Lock<T> {
     is_taken: AtomicBool,
-    /// A thread went on without the lock: the value lacks what that thread would have recorded.
+    /// A thread continued without the lock, so the value may be missing an update.
     was_missed: AtomicBool,
     is_held_for_fork: AtomicBool,
     value: UnsafeCell<ManuallyDrop<T>>,
 }
 
 impl<T> Drop for Lock<T> {
-    /// Frees the value, unless a thread that a child of a fork does not have was changing it.
+    /// Drops the value. If a thread was changing it during a fork, the child leaks it instead.
     fn drop(&mut self) {
         if !*self.is_taken.get_mut() {
-            // SAFETY: this is the last use of the value.
+            // SAFETY: the value is not used again.
             unsafe { ManuallyDrop::drop(self.value.get_mut()) };
         }
     }
 }
 
-// SAFETY: `is_taken` lets one thread at a time use the value.
+// SAFETY: `is_taken` ensures that only one thread at a time accesses the value.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
@@ -46,25 +48,26 @@ impl<T> Lock<T> {
         }
     }
 
-    /// `None` if another thread does not release the lock in time.
+    /// Acquires the lock. Returns `None` if another thread holds it for too long.
     #[inline]
     pub(crate) fn lock(&self) -> Option<Guard<'_, T>> {
         (self.try_take() || self.wait()).then_some(Guard(self))
     }
 
-    /// Whether a thread went on without the lock, since this was last asked.
+    /// Returns whether a thread continued without the lock, and resets this flag.
     #[inline]
     pub(crate) fn take_missed(&self) -> bool {
         self.was_missed.load(Ordering::Relaxed) && self.was_missed.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether a thread has ever gone on without the lock, unless [`take_missed`](Lock::take_missed) has returned that.
+    /// Returns whether a thread has continued without the lock since [`take_missed`](Lock::take_missed) last reset the
+    /// flag.
     pub(crate) fn was_missed(&self) -> bool {
         self.was_missed.load(Ordering::Relaxed)
     }
 
-    /// Takes the lock before a fork, so that no thread is inside while the system copies the memory.
-    /// `false` if a thread does not leave it in time.
+    /// Takes the lock before a fork, which prevents other threads from changing the value while the system copies the
+    /// memory. Returns `false` on timeout.
     pub(crate) fn hold_for_fork(&self) -> bool {
         let Some(guard) = self.lock() else { return false };
         self.is_held_for_fork.store(true, Ordering::Relaxed);
@@ -72,19 +75,19 @@ impl<T> Lock<T> {
         true
     }
 
-    /// Releases the lock after a fork, if it was taken for that.
+    /// Releases the lock after a fork, if it was taken for the fork.
     pub(crate) fn release_after_fork(&self) {
         if self.is_held_for_fork.swap(false, Ordering::Relaxed) {
             self.is_taken.store(false, Ordering::Release);
         }
     }
 
-    /// The same in the child, whose only thread calls this. If a thread of the parent was inside, the value may be
-    /// inconsistent: this replaces it, and never frees it.
+    /// Releases the lock in the forked child, which has only the calling thread. If another thread of the parent held
+    /// the lock, the value may be inconsistent, so it is replaced and leaked.
     pub(crate) fn release_in_child(&self, replacement: T) {
         self.release_after_fork();
         if self.is_taken.load(Ordering::Relaxed) {
-            // SAFETY: no other thread exists. The old value is not read.
+            // SAFETY: no other thread exists, and the old value is not read.
             unsafe { self.value.get().write(ManuallyDrop::new(replacement)) };
             self.is_taken.store(false, Ordering::Release);
         }
@@ -108,12 +111,12 @@ impl<T> Lock<T> {
                 std::hint::spin_loop();
                 continue;
             }
-            // Whoever did not release it for another thread does not do it for this one.
+            // Waiting again is pointless, because the holder did not release the lock for an earlier thread.
             if self.was_missed.load(Ordering::Relaxed) || start.elapsed() > LIMIT {
                 self.was_missed.store(true, Ordering::Relaxed);
                 return false;
             }
-            // No cancellation of the thread may unwind from here.
+            // Thread cancellation must not unwind from here.
             let _guard = ThreadStateGuard::new();
             std::thread::sleep(PAUSE);
         }
@@ -126,14 +129,14 @@ impl<T> Deref for Guard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: this thread has the lock.
+        // SAFETY: this thread holds the lock.
         unsafe { &*self.0.value.get() }
     }
 }
 
 impl<T> DerefMut for Guard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: this thread has the lock.
+        // SAFETY: this thread holds the lock.
         unsafe { &mut *self.0.value.get() }
     }
 }

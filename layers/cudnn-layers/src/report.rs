@@ -1,4 +1,4 @@
-//! What layers write for people: where it goes, and how processes and durations are named in it.
+//! Opens the files and streams that layers write reports to, and formats the process name and durations in them.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -9,15 +9,15 @@ use cudnn_layer_api::Host;
 use cudnn_os::escape::one_line;
 use cudnn_os::text_file::TextFile;
 
-/// Where text goes.
+/// Where a layer writes its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Destination {
-    /// The standard output.
+    /// Standard output.
     Stdout,
-    /// The standard error.
+    /// Standard error.
     Stderr,
-    /// The end of this file. The first `%i` in its name becomes the number of the process.
+    /// Appends to this file. The first `%i` in the name is replaced by the process ID.
     File(PathBuf),
 }
 
@@ -31,53 +31,53 @@ impl Destination {
     }
 }
 
-/// Opens a destination for text.
+/// Opens a destination for writing.
 pub(crate) fn open(destination: &Destination) -> Result<TextFile, String> {
     match destination {
         Destination::Stdout => Ok(TextFile::stdout()),
         Destination::Stderr => Ok(TextFile::stderr()),
         Destination::File(name) => {
             let name = expanded(name, std::process::id());
-            TextFile::open(&name).map_err(|error| format!("{} cannot be written: {error}", name.display()))
+            TextFile::open(&name).map_err(|error| format!("cannot write {}: {error}", name.display()))
         }
     }
 }
 
-/// The working directory in which a layer started.
+/// The working directory when a layer started.
 static WORKING_DIR: OnceLock<PathBuf> = OnceLock::new();
 
-/// Makes relative names of files refer to the directory that is the working directory now, wherever the process goes later.
-pub(crate) fn keep_working_dir() {
+/// Remembers the current working directory, so that relative file names still work if the program changes it.
+pub(crate) fn save_working_dir() {
     if let Ok(dir) = std::env::current_dir() {
         let _ = WORKING_DIR.set(dir);
     }
 }
 
-/// The name with the process's number in place of the first `%i`. Absolute, if a working directory was kept.
+/// Replaces the first `%i` with the process ID. The result is absolute if [`save_working_dir`] saved a directory.
 pub(crate) fn expanded(name: &Path, process: u32) -> PathBuf {
     let bytes = name.as_os_str().as_encoded_bytes();
-    let name = place_of_number(name).and_then(|at| bytes.split_at_checked(at)).map_or_else(
+    let name = placeholder_position(name).and_then(|at| bytes.split_at_checked(at)).map_or_else(
         || name.to_owned(),
         |(before, after)| joined(&[before, process.to_string().as_bytes(), after.get(2..).unwrap_or_default()]),
     );
     WORKING_DIR.get().map_or(name.clone(), |dir| dir.join(name))
 }
 
-/// Whether each process has a name of its own.
-pub(crate) fn has_number(name: &Path) -> bool {
-    place_of_number(name).is_some()
+/// Returns whether the name contains `%i`, so that every process writes to a separate file.
+pub(crate) fn has_placeholder(name: &Path) -> bool {
+    placeholder_position(name).is_some()
 }
 
-fn place_of_number(name: &Path) -> Option<usize> {
+fn placeholder_position(name: &Path) -> Option<usize> {
     name.as_os_str().as_encoded_bytes().windows(2).position(|pair| pair == b"%i")
 }
 
 fn joined(pieces: &[&[u8]]) -> PathBuf {
-    // SAFETY: pieces of a name that was cut beside ASCII, and digits.
+    // SAFETY: the pieces are digits and parts of an `OsStr` that was cut next to ASCII characters.
     PathBuf::from(unsafe { OsString::from_encoded_bytes_unchecked(pieces.concat()) })
 }
 
-/// The name of the program and the version of cuDNN, for people.
+/// Returns the name of the program and the version of cuDNN, for display.
 pub(crate) fn process_name(host: Host) -> String {
     let program = std::env::current_exe().ok();
     let program = program.as_deref().and_then(std::path::Path::file_name).unwrap_or_default();
@@ -86,7 +86,7 @@ pub(crate) fn process_name(host: Host) -> String {
     format!("{program} (cuDNN {}.{}.{})", version / 10_000, version / 100 % 100, version % 100)
 }
 
-/// A duration with its unit, in three digits.
+/// Formats a duration with three significant digits and a unit.
 pub(crate) struct Shown(pub(crate) Duration);
 
 impl std::fmt::Display for Shown {

@@ -1,4 +1,4 @@
-//! A function in front of each function of cuDNN, made from the one table. Knows the signatures, and no layer.
+//! Generates a wrapper for every cuDNN function from the function table of `cudnn-sys`, for use by any layer.
 
 use std::ffi::{CStr, c_void};
 use std::fmt::Debug;
@@ -11,7 +11,7 @@ macro_rules! names {
         $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
         fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
     )* })*) => {
-        /// A function of cuDNN: its place in the table.
+        /// A cuDNN function, numbered by its position in the table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u16)]
         pub(crate) enum Id { $($($variant,)*)* }
@@ -33,17 +33,17 @@ macro_rules! names {
 cudnn_sys::for_each_function!(names);
 
 impl Id {
-    /// The name in C.
+    /// Returns the function's C name.
     pub(crate) fn name(self) -> &'static str {
         Id::NAMES.get(self as usize).copied().unwrap_or_default()
     }
 
-    /// The parameters, in order.
+    /// Returns the parameters in order.
     pub(crate) fn parameters(self) -> &'static [Parameter] {
         Id::PARAMETERS.get(self as usize).copied().unwrap_or_default()
     }
 
-    /// The function of this name.
+    /// Finds the function with this name.
     pub(crate) fn from_name(name: &[u8]) -> Option<Id> {
         Id::ALL.iter().copied().find(|function| function.name().as_bytes() == name)
     }
@@ -52,19 +52,19 @@ impl Id {
 /// A parameter of a function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parameter {
-    /// Its name in cuDNN's headers.
+    /// The name in cuDNN's headers.
     pub(crate) name: &'static str,
-    /// Its type in Rust, as the table of functions has it.
+    /// The Rust type, as written in the function table.
     pub(crate) rust_type: &'static str,
 }
 
-/// A call on its way through a layer.
+/// A call that is passing through a layer.
 pub(crate) struct Call<'a> {
-    /// The function.
+    /// The called function.
     pub(crate) function: Id,
-    /// The first argument that is a handle.
+    /// The first argument that is a handle, if any.
     pub(crate) handle: Option<cudnnHandle_t>,
-    /// Passes the values of the arguments, in order. A closure, so that a layer that does not look pays nothing.
+    /// Visits the argument values in order. This is a closure, so that layers pay only for the arguments they read.
     arguments: &'a Arguments<'a>,
 }
 
@@ -76,7 +76,7 @@ impl Call<'_> {
         (self.arguments)(&mut visit);
     }
 
-    /// The first arguments as numbers, see [`Value::bits`]; 0 for what the function does not have.
+    /// Returns the first arguments as numbers (see [`Value::bits`]), padded with 0 if the function has fewer.
     pub(crate) fn bits<const N: usize>(&self) -> [u64; N] {
         let mut all = [0; N];
         let mut cells = all.iter_mut();
@@ -98,14 +98,14 @@ pub(crate) enum Value<'a> {
     Unsigned(u64),
     /// A floating-point number.
     Float(f64),
-    /// An address, also that of a descriptor or handle.
+    /// An address, for example of a descriptor or handle.
     Pointer(usize),
-    /// An enum, which prints its name, or a function pointer; and its bytes as a number.
+    /// An enum, which prints as a name, or a function pointer. The second field contains the bytes as a number.
     Other(&'a dyn Debug, u64),
 }
 
 impl Value<'_> {
-    /// The value as a number: an address, or an enum's number.
+    /// Converts the value to a number: the address of a pointer, the discriminant of an enum.
     pub(crate) fn bits(self) -> u64 {
         match self {
             Value::Signed(number) => number.cast_unsigned(),
@@ -116,9 +116,9 @@ impl Value<'_> {
     }
 }
 
-/// What a function of cuDNN returns.
+/// The return type of a cuDNN function.
 pub(crate) trait Returned {
-    /// The status, if it is one.
+    /// Returns the status, if the function returns one.
     fn status(&self) -> Option<cudnnStatus_t> {
         None
     }
@@ -134,7 +134,7 @@ impl Returned for usize {}
 impl Returned for () {}
 impl Returned for *const std::ffi::c_char {}
 
-/// Finds the handle among arguments of any type: the method of the more specific trait wins.
+/// Finds the handle among arguments of any type. Method resolution prefers the more specific trait.
 pub(crate) struct Handle<'a, T>(pub(crate) &'a T);
 
 pub(crate) trait IsHandle {
@@ -155,7 +155,7 @@ pub(crate) trait IsOther {
 
 impl<T> IsOther for &Handle<'_, T> {}
 
-/// Makes a [`Value`] of an argument of any type: the method of the more specific trait wins.
+/// Converts an argument of any type to a [`Value`]. Method resolution prefers the more specific trait.
 pub(crate) struct Argument<'a, T>(pub(crate) &'a T);
 
 pub(crate) trait IsPlain {
@@ -203,7 +203,7 @@ pub(crate) trait IsNotPlain {
 impl<T: Copy + Debug> IsNotPlain for &Argument<'_, T> {
     fn value(&self) -> Value<'_> {
         let mut bits = 0_u64.to_ne_bytes();
-        // SAFETY: the arguments are numbers and pointers, which have no padding.
+        // SAFETY: all argument types are numbers and pointers, which contain no padding.
         let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self.0).cast::<u8>(), size_of::<T>()) };
         for (to, from) in bits.iter_mut().zip(bytes) {
             *to = *from;
@@ -212,7 +212,7 @@ impl<T: Copy + Debug> IsNotPlain for &Argument<'_, T> {
     }
 }
 
-/// The function behind each wrapper of one layer.
+/// The next function in the chain for each wrapper of one layer.
 pub(crate) struct Next([AtomicPtr<c_void>; Id::NAMES.len()]);
 
 impl Next {
@@ -226,10 +226,9 @@ impl Next {
         }
     }
 
-    /// The function of this wrapper. Set before the wrapper's address leaves the layer.
+    /// Returns the function that a wrapper calls. It is set before the wrapper's address leaves the layer.
     #[inline(always)]
     pub(crate) fn get(&self, function: Id) -> *mut c_void {
-        // One cell for each function, and functions are numbered from 0.
         #[allow(clippy::indexing_slicing, reason = "there is one cell for each function")]
         let cell = &self.0[function as usize];
         cell.load(Ordering::Acquire)
@@ -238,11 +237,11 @@ impl Next {
 
 /// A layer that runs code around calls.
 pub(crate) trait Around: Sized + 'static {
-    /// Runs a call: `next` makes it, and is to be called once. An exception of a callback of the program may unwind
-    /// through this.
+    /// Runs a call. The implementation must invoke `next` exactly once. Exceptions thrown by the program's callbacks
+    /// may unwind through this function.
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R;
 
-    /// Where this layer keeps the functions behind its wrappers.
+    /// Returns the table of next functions for this layer.
     fn next() -> &'static Next;
 }
 
@@ -260,7 +259,7 @@ macro_rules! wrappers {
                 pub(super) unsafe extern "C-unwind" fn $name<L: Around>($($argument: $type),*) -> $returns {
                     type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
                     let next = L::next().get(Id::$variant);
-                    // SAFETY: the address is that of the function behind this one, which has the same signature.
+                    // SAFETY: the table contains the next function with this name, which has the same signature.
                     let next = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Signature>(next) };
                     let arguments = |_visit: &mut dyn FnMut(Value<'_>)| {
                         $(_visit((&Argument(&$argument)).value());)*
@@ -276,7 +275,7 @@ macro_rules! wrappers {
             )*)*
         }
 
-        /// The wrapper of a function.
+        /// Returns the wrapper of a function.
         fn wrapper<L: Around>(function: Id) -> Option<*const c_void> {
             let wrappers = [$($(functions::$name::<L> as *const c_void,)*)*];
             wrappers.get(function as usize).copied()
@@ -285,7 +284,7 @@ macro_rules! wrappers {
 }
 cudnn_sys::for_each_function!(wrappers);
 
-/// The wrapper to call in place of `next`, which it calls; `next` for a function that these bindings do not know.
+/// Returns the wrapper to call instead of `next`. Functions that these bindings do not know are returned unchanged.
 pub(crate) fn wrap<L: Around>(function: &CStr, next: *const c_void) -> *const c_void {
     let Some(function) = Id::from_name(function.to_bytes()) else { return next };
     L::next().set(function, next);

@@ -1,4 +1,4 @@
-//! The directory of a store: one file an entry.
+//! The directory of a store, with one file per entry.
 
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::limit::{self, Scan};
 use crate::name::{self, Kind};
 use crate::problem::{Cause, Damage, Problem, ProblemKind};
 
-/// What [`Store::clear`](crate::Store::clear) has removed.
+/// The number of files that [`Store::clear`](crate::Store::clear) has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cleared {
@@ -25,14 +25,14 @@ pub struct Cleared {
     pub page_lists: u64,
 }
 
-/// Where a directory is, and what this process has done to it. It is opened afresh by each operation.
+/// The location of a directory and the state of this process. Every operation opens the directory again.
 pub(crate) struct Directory {
     pub(crate) path: PathBuf,
     pub(crate) limit: u64,
-    /// Bytes that this process has written since it last removed old entries.
+    /// Number of bytes that this process has written since the last scan.
     written: AtomicU64,
     was_scanned: AtomicBool,
-    /// The directory has its tag, or contains other files and gets none.
+    /// The directory has a tag, or contains unrelated files and stays untagged.
     was_tagged: AtomicBool,
 }
 
@@ -47,7 +47,7 @@ impl Directory {
         }
     }
 
-    /// The opened directory. `None` if it does not exist.
+    /// Opens the directory. Returns `None` if it does not exist.
     pub(crate) fn open(&self) -> Result<Option<trusted_files::Directory>, Problem> {
         match trusted_files::Directory::open(&self.path).map_err(Cause::from) {
             Ok(directory) => Ok(Some(directory)),
@@ -56,7 +56,7 @@ impl Directory {
         }
     }
 
-    /// The entry with this key. A file that can never be used is removed.
+    /// Returns the entry with this key. Removes files that can never be used.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Entry>, Problem> {
         let Some(directory) = self.open()? else { return Ok(None) };
         let name = name::of_entry(&name::hash(key));
@@ -65,7 +65,7 @@ impl Directory {
             Ok((stored, file)) => {
                 let now = SystemTime::now();
                 if stored.last_use.is_none_or(|time| limit::is_use_to_record(time, now)) {
-                    // A read-only file system keeps the old time.
+                    // This fails on a read-only file system, where the time stays unchanged.
                     let _ = file.set_modified(now);
                 }
                 return Ok(Some(stored.entry));
@@ -79,7 +79,7 @@ impl Directory {
         Err(cause.at(&self.path.join(name)))
     }
 
-    /// Writes the entry under another name, then gives it its name: readers find it complete or not at all.
+    /// Writes the entry to a temporary file and renames it, so that readers never see a partial entry.
     pub(crate) fn put(&self, entry: &Entry) -> Result<(), Problem> {
         let name = name::of_entry(&name::hash(&entry.key));
         self.try_put(entry, &name).map_err(|cause| {
@@ -105,7 +105,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Keeps a list of pages under its name.
+    /// Writes a list of pages.
     pub(crate) fn put_pages(&self, name: &str, content: &[u8]) -> Result<(), Problem> {
         if name::kind(name) != Some(Kind::Pages) {
             return Err(Cause::from(io::Error::from(ErrorKind::InvalidInput)).at(&self.path.join(name)));
@@ -113,11 +113,11 @@ impl Directory {
         self.create().and_then(|directory| write(&directory, name, content)).map_err(|cause| cause.at(&self.path))
     }
 
-    /// The opened directory, which is made if it does not exist.
+    /// Opens the directory, and creates it if necessary.
     fn create(&self) -> Result<trusted_files::Directory, Cause> {
         let directory = trusted_files::Directory::create(&self.path)?;
         if !self.was_tagged.swap(true, Ordering::Relaxed) {
-            // Plans can be kept in a directory that cannot be listed. The next put tries again.
+            // A directory that cannot be listed can still contain plans. The next put tries again.
             let only_plans = contains_only_plans(&directory);
             let tagged =
                 if matches!(only_plans, Ok(true)) { write(&directory, name::TAG, name::TAG_CONTENT) } else { Ok(()) };
@@ -133,7 +133,7 @@ impl Directory {
         }
     }
 
-    /// Removes old entries and temporary files, as a thread does after some puts.
+    /// Removes old entries and temporary files. A background thread does the same after some puts.
     pub(crate) fn scan(&self) -> Result<Scan, Problem> {
         match self.open()? {
             None => Ok(Scan::default()),
@@ -143,7 +143,7 @@ impl Directory {
         }
     }
 
-    /// The names of the entries, in order.
+    /// Returns the sorted file names of the entries.
     pub(crate) fn names(&self) -> Result<Vec<String>, Problem> {
         let Some(directory) = self.open()? else { return Ok(Vec::new()) };
         let mut names = directory.names().map_err(|error| Cause::from(error).at(&self.path))?;
@@ -152,7 +152,7 @@ impl Directory {
         Ok(names)
     }
 
-    /// The entry with this name. `None` if it was removed. A damaged entry stays.
+    /// Returns the entry with this name, or `None` if it was removed. Damaged entries are not removed.
     pub(crate) fn entry(&self, name: &str) -> Result<Option<Stored>, Problem> {
         let Some(directory) = self.open()? else { return Ok(None) };
         match read(&directory, name) {
@@ -163,7 +163,7 @@ impl Directory {
         }
     }
 
-    /// Removes all entries, lists of pages and temporary files, if a store has made the directory.
+    /// Removes all entries, page lists and temporary files, if a store has created the directory.
     pub(crate) fn clear(&self) -> Result<Cleared, Problem> {
         let mut cleared = Cleared::default();
         let Some(directory) = self.open()? else { return Ok(cleared) };
@@ -187,7 +187,7 @@ impl Directory {
     }
 }
 
-/// Whether a file for which this was found is of use to nobody, and can be removed.
+/// Returns whether a file with this problem can be removed because no release can use it.
 fn is_useless(kind: &ProblemKind) -> bool {
     matches!(
         kind,
@@ -223,19 +223,19 @@ fn is_tagged(directory: &trusted_files::Directory) -> bool {
     start.is_ok_and(|start| start.as_deref() == Some(signature))
 }
 
-/// Whether the directory is empty or contains files of stores alone, and no tag. Backup programs skip directories with
-/// a tag, so one with other data must not get it.
+/// Returns whether the directory contains only files of stores, and no tag. Backup programs skip tagged directories, so
+/// a directory with unrelated data must stay untagged.
 fn contains_only_plans(directory: &trusted_files::Directory) -> Result<bool, Cause> {
     Ok(directory.names()?.iter().all(|name| matches!(name.as_str(), "." | "..") || name::kind(name).is_some()))
 }
 
-/// Makes a file with this content, and leaves none if that fails.
+/// Creates a file with this content, or no file on failure.
 fn write(directory: &trusted_files::Directory, name: &str, content: &[u8]) -> Result<(), Cause> {
     let (temporary, file) = create_temporary(directory)?;
     let written = file.write(content).and_then(|()| {
         drop(file);
         match directory.rename(&temporary, name) {
-            // Something else has the name.
+            // Something other than a regular file has this name.
             Err(error) if matches!(error.kind(), ErrorKind::IsADirectory | ErrorKind::AlreadyExists) => {
                 directory.remove(name)?;
                 directory.rename(&temporary, name)

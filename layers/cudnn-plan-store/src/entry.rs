@@ -1,68 +1,67 @@
-//! What the store keeps.
+//! The entries of a store and the results of lookups.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use crate::Problem;
 
-/// A plan, and what it was built from.
+/// A plan with its cache key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// All that the plan depends on. The store compares it byte for byte.
+    /// All inputs of the plan. The store compares the key byte for byte.
     pub key: Vec<u8>,
-    /// cuDNN's JSON.
+    /// cuDNN's JSON for the plan.
     pub plan: Vec<u8>,
-    /// For people and statistics.
+    /// Information for display and statistics.
     pub about: About,
 }
 
-/// What people and statistics want to know of an entry. No lookup depends on it.
+/// Information about an entry for display and statistics. Lookups ignore it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// What the plan computes, for people: `conv_fwd x[8,64,56,56] .. engine 71`.
+    /// A description of the plan, such as `conv_fwd x[8,64,56,56] .. engine 71`.
     pub label: String,
     /// The name of the device.
     pub device: String,
-    /// As `cudnnGetVersion` returns it.
+    /// The cuDNN version, as returned by `cudnnGetVersion`.
     pub cudnn_version: u32,
-    /// How long cuDNN took to build the plan.
+    /// The time that cuDNN took to build the plan.
     pub build_time: Duration,
     /// The plan's workspace in bytes.
     pub workspace_size: i64,
 }
 
-/// Where an entry was found.
+/// The place where an entry was found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// In the directory.
+    /// The store's directory.
     Directory,
-    /// In this pack.
+    /// The pack with this path.
     Pack(PathBuf),
 }
 
-/// The answer to a lookup.
+/// The result of a lookup.
 #[derive(Debug)]
 pub enum Lookup {
-    /// The entry that was put under this key.
+    /// The entry that was stored under this key.
     Found(Entry, Source),
-    /// There is none.
+    /// There is no entry with this key.
     Missing,
-    /// There is a file for it that cannot be used. Build the plan and [put](crate::Store::put) it: that replaces the
-    /// file.
+    /// The file of the entry cannot be used. Build the plan and [store](crate::Store::put) it, which replaces the file.
     Unusable(Problem),
 }
 
-/// An entry with its place.
+/// An entry with the place where it is stored.
 #[derive(Clone, Debug)]
 pub struct Stored {
     /// The entry.
     pub entry: Entry,
-    /// Where it is.
+    /// The place where the entry is stored.
     pub source: Source,
-    /// The name of its file, or of the file that it would have: the SHA-256 of its key, with `.plan`.
+    /// The file name in a directory: the SHA-256 of the key, followed by `.plan`.
     pub name: String,
-    /// Its size in the directory or pack.
+    /// The size in the directory or pack, in bytes.
     pub bytes: u64,
-    /// When it was last used, to the hour. Packs do not record it.
+    /// The time of the last use, with a resolution of one hour. `None` for packs.
     pub last_use: Option<SystemTime>,
 }

@@ -1,17 +1,17 @@
-//! An entry as bytes: the content of its file, and of its place in a pack. Numbers are little-endian.
+//! Encodes an entry as bytes, both for a file and for a pack. Numbers are little-endian.
 //!
 //! | bytes | content |
 //! | --- | --- |
 //! | 16 | [`MAGIC`] |
-//! | 4 | the version of the format |
-//! | 4 | length of the part about it |
+//! | 4 | format version |
+//! | 4 | length of the information about the entry |
 //! | 8 | length of the key |
 //! | 8 | length of the plan |
-//! | | the part about it, the key, the plan |
-//! | 32 | SHA-256 of everything before |
+//! | | the information, the key, the plan |
+//! | 32 | SHA-256 of all previous bytes |
 //!
-//! The part about it has cuDNN's version (4 bytes), the time to build in nanoseconds (8), the workspace (8), and label
-//! and device, each with its length before it (4).
+//! The information consists of cuDNN's version (4 bytes), the build time in nanoseconds (8), the workspace size (8),
+//! the label, and the device. Label and device are preceded by their length (4).
 
 use std::time::Duration;
 
@@ -19,16 +19,16 @@ use crate::entry::{About, Entry};
 use crate::name::hash;
 use crate::problem::{Cause, Damage, ProblemKind};
 
-/// How an entry begins. A transfer that changes line ends damages it visibly.
+/// The first bytes of an entry. They reveal transfers that change line endings.
 const MAGIC: &[u8; 16] = b"cuDNN plan\r\n\x1a\n\0\0";
 const VERSION: u32 = 1;
 const HEADER: usize = 40;
 const CHECKSUM: usize = 32;
 
-/// No entry is larger: 256 MiB. The largest plan of cuDNN 9 has less than 2 MiB.
+/// Maximum size of an entry: 256 MiB. The largest plan of cuDNN 9 has less than 2 MiB.
 pub(crate) const MAX_ENTRY: u64 = 256 << 20;
 
-/// The entry's bytes. `None` if it is too large for the format.
+/// Encodes an entry. Returns `None` if it is too large for the format.
 pub(crate) fn encode(entry: &Entry) -> Option<Vec<u8>> {
     let Entry { key, plan, about } = entry;
     let text = |to: &mut Vec<u8>, text: &str| {
@@ -61,13 +61,13 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The entry that these bytes are.
+/// Decodes an entry.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Entry, Cause> {
     let mut header = Reader(bytes);
     if header.take(MAGIC.len()) != Some(MAGIC) {
         return Err(Damage::NotOurs.into());
     }
-    // What follows may mean something else in another version.
+    // Other versions may have a different layout after this field.
     match header.u32() {
         Some(VERSION) => {}
         Some(version) if version > VERSION => return Err(ProblemKind::NewerFormat { version }.into()),
@@ -105,7 +105,7 @@ fn about(bytes: &[u8]) -> Option<About> {
     part.0.is_empty().then_some(about)
 }
 
-/// Takes bytes from the front.
+/// Reads bytes from the front of a slice.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -1,4 +1,4 @@
-//! cuDNN's compiled plans in files, kept across processes.
+//! Stores compiled cuDNN plans in files, so that later processes can use them.
 //!
 //! ```
 //! use cudnn_plan_store::{About, Entry, Lookup, Settings, Store};
@@ -14,14 +14,14 @@
 //! # Ok::<(), cudnn_plan_store::Problem>(())
 //! ```
 //!
-//! A [`Store`] is a directory with one file an entry, and packs: read-only files with many entries. Any number of
-//! processes use them at the same time. Whatever happens to the files, a lookup returns the entry that was put under
-//! exactly this key, or none. The design note 0019 gives the format and the reasons.
+//! A [`Store`] consists of a directory with one file per entry, and optional packs, which are read-only files with many
+//! entries. Any number of processes can share a store. A lookup returns exactly the entry that was stored under the
+//! key, or no entry, even if files are damaged. Design note 0019 describes the format.
 //!
-//! A `Store` has no open file and no lock, so programs may fork and close descriptors at any time. No call panics,
-//! changes `errno`, or is a cancellation point.
+//! A `Store` holds no open files or locks, so programs may fork or close descriptors at any time. Calls do not panic,
+//! change `errno`, or act as cancellation points.
 //!
-//! This crate knows files only: nothing of cuDNN's functions, of layers, or of the loader.
+//! This crate only manages files. It is independent of cuDNN's functions, of layers, and of the loader.
 
 mod directory;
 mod entry;

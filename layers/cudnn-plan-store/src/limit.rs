@@ -1,4 +1,4 @@
-//! Keeps a store's directory within its limit: the entries that were used longest ago are removed first.
+//! Keeps a store's directory within the size limit by removing the least recently used entries.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,27 +12,27 @@ use cudnn_os::trusted_files::Directory;
 use crate::name::{self, Kind};
 use crate::problem::Cause;
 
-/// How exactly an entry's last use is known, and how old a temporary file becomes.
+/// The resolution of the last use, and the age at which temporary files are removed.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A time this far ahead is a difference between two clocks.
+/// Modification times that are further in the future are attributed to a clock change.
 const SLACK: Duration = Duration::from_secs(60);
 
-/// What a scan of the directory has found and done.
+/// The result of scanning a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Scan {
-    /// The entries that are left.
+    /// The number of remaining entries.
     pub entries: u64,
-    /// Their bytes.
+    /// The size of the remaining entries, in bytes.
     pub bytes: u64,
-    /// The entries that were removed.
+    /// The number of removed entries.
     pub removed_entries: u64,
-    /// The temporary files of processes that were killed, which were removed.
+    /// The number of removed temporary files, which belonged to killed processes.
     pub removed_temporaries: u64,
 }
 
-/// Whether an entry with this last use, which is used now, gets a new one. A time ahead of the clock is no last use.
+/// Returns whether to update the last use of an entry that is being used now. A time in the future is always replaced.
 pub(crate) fn is_use_to_record(last_use: SystemTime, now: SystemTime) -> bool {
     match now.duration_since(last_use) {
         Ok(age) => age >= HOUR,
@@ -40,10 +40,10 @@ pub(crate) fn is_use_to_record(last_use: SystemTime, now: SystemTime) -> bool {
     }
 }
 
-/// The process that scans, or 0. A child of `fork` finds its parent's number, and its scan begins all the same.
+/// The ID of the scanning process, or 0. A forked child finds the parent's ID and may start a separate scan.
 static SCANNING: AtomicU32 = AtomicU32::new(0);
 
-/// Scans the directory in a thread. Returns whether one was started: a process has one at a time.
+/// Starts a thread that scans the directory. Returns `false` if this process is already scanning.
 pub(crate) fn start_scan(path: &Path, limit: u64) -> bool {
     let process = std::process::id();
     let other = SCANNING.load(Ordering::Relaxed);
@@ -52,8 +52,8 @@ pub(crate) fn start_scan(path: &Path, limit: u64) -> bool {
     }
     let path = path.to_owned();
     let work = move || {
-        // A program that closes all of its descriptors meanwhile closes none of this thread's, and this thread closes none
-        // that the program then opens under their numbers.
+        // The thread gets a separate descriptor table. The program may close all of its descriptors and reuse their
+        // numbers without affecting this thread, and vice versa.
         leave_all();
         if let Ok(directory) = Directory::open(&path) {
             let _ = scan(&directory, limit, SystemTime::now());
@@ -67,7 +67,7 @@ pub(crate) fn start_scan(path: &Path, limit: u64) -> bool {
     is_started
 }
 
-/// Removes old temporary files, and entries if the directory is over its limit.
+/// Removes old temporary files, and entries if the directory is over the limit.
 pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result<Scan, Cause> {
     let mut scan = Scan::default();
     let mut entries = Vec::new();
@@ -75,7 +75,7 @@ pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result
         let Some(kind) = name::kind(&name) else { continue };
         let Ok(facts) = directory.facts(&name) else { continue };
         let modified = facts.modified.unwrap_or(now);
-        // The clock was set back, or was wrong: from now on the file is as old as one of now, and so grows old.
+        // The clock was wrong or was set back. Reset the time, so that the file ages from now on.
         if modified.duration_since(now).is_ok_and(|ahead| ahead > SLACK) {
             directory.set_modified(&name, now);
         }
@@ -83,7 +83,7 @@ pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result
             Kind::Temporary if now.duration_since(modified).is_ok_and(|age| age >= HOUR) => {
                 scan.removed_temporaries += u64::from(directory.remove(&name).is_ok());
             }
-            // A list of pages is small, and there is one for each installation.
+            // Page lists are small, and there is only one per installation.
             Kind::Temporary | Kind::Pages => {}
             Kind::Entry => {
                 scan.entries += 1;
@@ -101,7 +101,7 @@ pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result
         if scan.bytes <= goal {
             break;
         }
-        // Another process may have removed it.
+        // Another process may have removed the file.
         if directory.remove(&name).is_err_and(|error| error.kind() != ErrorKind::NotFound) {
             continue;
         }
@@ -122,7 +122,7 @@ mod tests {
         let start = || start_scan("/no/such/dir".as_ref(), 1);
         SCANNING.store(process, Ordering::Relaxed);
         assert!(!start());
-        // As a child finds it that was forked during a scan.
+        // A child that was forked during a scan of its parent finds this value.
         SCANNING.store(process.wrapping_add(1), Ordering::Relaxed);
         assert!(start());
         let begin = std::time::Instant::now();

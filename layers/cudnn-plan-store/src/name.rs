@@ -1,5 +1,4 @@
-//! The names of the files in a store's directory, in which the store touches no others, and of unfinished files
-//! elsewhere.
+//! The file names that the store uses. Files with other names are never touched.
 
 use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
@@ -8,18 +7,18 @@ use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
-/// A SHA-256.
+/// A SHA-256 hash.
 pub(crate) type Hash = [u8; 32];
 
-/// The SHA-256 of these bytes.
+/// Computes the SHA-256 of some bytes.
 pub(crate) fn hash(bytes: &[u8]) -> Hash {
     Sha256::digest(bytes).into()
 }
 
-/// The tag of a directory that a store has made, which also keeps the directory out of backups.
+/// The file that marks a directory as created by a store. It also excludes the directory from backups.
 pub(crate) const TAG: &str = "CACHEDIR.TAG";
 
-/// The tag's content. The first line is from the Cache Directory Tagging Specification.
+/// The content of the tag. The first line is defined by the Cache Directory Tagging Specification.
 pub(crate) const TAG_CONTENT: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55
 # This directory has compiled plans of cuDNN (cudnn-plan-store).
 # `cudnn-doctor plans clear` empties it. Plans that are missing are built again.
@@ -29,10 +28,10 @@ const ENTRY_SUFFIX: &str = ".plan";
 const TEMPORARY_PREFIX: &str = "tmp-";
 const PAGES: (&str, &str) = ("pages-", ".list");
 
-/// The kinds of files with such names.
+/// The kinds of files in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A file that an entry, or the tag, is written to before it gets its name.
+    /// An unfinished file that is renamed once it is complete.
     Temporary,
     /// An entry.
     Entry,
@@ -40,35 +39,34 @@ pub(crate) enum Kind {
     Pages,
 }
 
-/// The name of the entry whose key has this hash.
+/// Returns the file name of the entry with this key hash.
 pub(crate) fn of_entry(hash: &Hash) -> String {
     let mut name = String::with_capacity(64 + ENTRY_SUFFIX.len());
     for byte in hash {
-        // A string takes everything.
         let _ = write!(name, "{byte:02x}");
     }
     name.push_str(ENTRY_SUFFIX);
     name
 }
 
-/// A name that no other process or thread uses.
+/// Returns a unique name for a temporary file.
 pub(crate) fn of_temporary(process: u32, count: u32, random: u64) -> String {
     format!("{TEMPORARY_PREFIX}{process}-{count}-{random:016x}")
 }
 
-/// A name beside this file that no other process or thread uses.
+/// Returns a unique name for a temporary file in the same directory as `path`.
 pub(crate) fn beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".tmp-{}-{:016x}", std::process::id(), random()));
     name.into()
 }
 
-/// A number that processes in two containers, which may have the same number, do not share.
+/// Returns a random number, because processes in two containers may have the same ID.
 pub(crate) fn random() -> u64 {
     RandomState::new().hash_one(SystemTime::now())
 }
 
-/// What a file with this name is, if it is the store's.
+/// Returns the kind of a file with this name, or `None` if it does not belong to a store.
 pub(crate) fn kind(name: &str) -> Option<Kind> {
     let is_hex = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     if let Some(hash) = name.strip_suffix(ENTRY_SUFFIX) {
@@ -91,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_its_names_are_the_stores() {
+    fn other_file_names_are_ignored() {
         let entry = of_entry(&hash(b"key"));
         assert_eq!(entry, "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683.plan");
         assert_eq!(kind(&entry), Some(Kind::Entry));

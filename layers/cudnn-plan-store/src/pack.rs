@@ -3,16 +3,16 @@
 //! | bytes | content |
 //! | --- | --- |
 //! | 16 | [`MAGIC`] |
-//! | 4 | the version of the format |
+//! | 4 | format version |
 //! | 4 | 0 |
 //! | 8 | number of entries |
-//! | 8 | length of the file |
-//! | 32 | SHA-256 of everything before, and of the index |
-//! | 48 each | the index: SHA-256 of the key, offset, length; in the order of the hashes |
-//! | | the entries, in this order, each as in its file |
+//! | 8 | size of the file |
+//! | 32 | SHA-256 of all previous bytes and the index |
+//! | 48 per entry | the index: SHA-256 of the key, offset, length; sorted by hash |
+//! | | the entries in the same order, encoded as in a directory |
 //!
-//! A pack is opened afresh by each lookup, which reads the index at some 12 places. It is not mapped into memory: that
-//! would end the program if the file were cut.
+//! Every lookup opens the pack and reads about 12 positions of the index. The file is not mapped into memory, because
+//! truncating it would then crash the program.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,13 +33,12 @@ const HEADER: u64 = 72;
 const CHECKED: usize = 40;
 const PLACE: u64 = 48;
 
-/// No pack has more entries.
+/// Maximum number of entries in a pack.
 const MAX_ENTRIES: u64 = 1 << 20;
 
-/// A pack whose index was checked.
+/// A pack with a verified index.
 pub(crate) struct Pack(PathBuf);
 
-/// An opened pack.
 struct Opened {
     file: File,
     size: u64,
@@ -48,7 +47,7 @@ struct Opened {
     checksum: Hash,
 }
 
-/// Where an entry is.
+/// The position of an entry.
 struct Place {
     hash: Hash,
     offset: u64,
@@ -56,7 +55,7 @@ struct Place {
 }
 
 impl Pack {
-    /// Checks a pack's index.
+    /// Opens a pack and verifies the index.
     pub(crate) fn open(path: &Path) -> Result<Self, Problem> {
         let check = || -> Result<(), Cause> {
             if !path.is_absolute() {
@@ -72,7 +71,7 @@ impl Pack {
         &self.0
     }
 
-    /// The entry with this key.
+    /// Returns the entry with this key.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Entry>, Problem> {
         let hash = name::hash(key);
         let find = || -> Result<Option<Entry>, Cause> {
@@ -84,7 +83,8 @@ impl Pack {
         find().map_err(|cause| cause.at_pack(&self.0))
     }
 
-    /// The entry at this place of the index. An error of the second kind is one of the pack.
+    /// Returns the entry at this position of the index. The outer error concerns the pack, the inner one only the
+    /// entry.
     pub(crate) fn entry(&self, at: u64) -> Result<Option<Result<Stored, Problem>>, Problem> {
         let place = || -> Result<_, Cause> {
             let opened = Opened::open(&self.0)?;
@@ -136,7 +136,7 @@ impl Opened {
     }
 
     fn check_index(&self) -> Result<(), Cause> {
-        /// How much is read at a time.
+        /// Number of bytes per read.
         const STEP: u64 = 1024 * PLACE;
         let mut hasher = Sha256::new();
         hasher.update(self.start);
@@ -185,7 +185,7 @@ impl Opened {
     }
 }
 
-/// What [`write_pack`] has written.
+/// The result of [`write_pack`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Packed {
@@ -195,11 +195,13 @@ pub struct Packed {
     pub bytes: u64,
 }
 
-/// Writes a pack, in place of the file with this name. The same entries give the same bytes, in any order. Of two
-/// entries with one key, the first counts. The entries are in memory until the pack is written.
+/// Writes a pack and replaces an existing file with this name.
+///
+/// The output depends only on the set of entries, not on their order. If two entries have the same key, the first one
+/// is used. All entries are held in memory until the pack is written.
 ///
 /// # Errors
-/// Why it could not be written. A file with this name is as before.
+/// Returns the reason why the pack could not be written. An existing file is then unchanged.
 pub fn write_pack(path: &Path, entries: impl IntoIterator<Item = Entry>) -> Result<Packed, Problem> {
     let mut encoded = BTreeMap::new();
     for entry in entries {

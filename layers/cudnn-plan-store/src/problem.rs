@@ -1,4 +1,4 @@
-//! What can be wrong with a store.
+//! The error type of a store.
 
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
@@ -9,7 +9,7 @@ use cudnn_os::trusted_files::Refusal;
 
 use crate::variables::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};
 
-/// Why the store, or one entry, cannot be used. [`Display`] names the file, the cause, and what to do.
+/// The reason why a store or an entry cannot be used. [`Display`] prints the file, the cause, and the fix.
 #[derive(Debug)]
 pub struct Problem {
     kind: ProblemKind,
@@ -18,88 +18,88 @@ pub struct Problem {
     error: Option<io::Error>,
 }
 
-/// What the file is for.
+/// The role of the affected file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// The store's directory, or an entry in it.
     Store,
     /// A pack that is read.
     Pack,
-    /// A pack, or a list of pages, that is to be written.
+    /// A pack or a list of pages that is being written.
     Output,
 }
 
-/// What is wrong.
+/// The kinds of problems.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProblemKind {
     /// No variable names a directory for the store.
     NoDirectory,
-    /// The path is relative. A program may change its working directory.
+    /// The path is relative. The working directory of a program may change.
     NotAbsolute,
-    /// `CUDNN_PLANS_LIMIT` is no size.
+    /// `CUDNN_PLANS_LIMIT` is not a valid size.
     BadLimit(String),
-    /// It is no directory.
+    /// The path is not a directory.
     NotADirectory,
-    /// It is no regular file.
+    /// The path is not a regular file.
     NotAFile,
-    /// It belongs to another user.
+    /// The file belongs to another user.
     NotOwned {
-        /// Its owner.
+        /// The user ID of the owner.
         owner: u32,
-        /// The process's effective user.
+        /// The effective user ID of the process.
         user: u32,
     },
-    /// Other users can write to it.
+    /// Other users can write to the file or directory.
     WritableByOthers {
-        /// Its permission bits.
+        /// The permission bits.
         mode: u32,
     },
     /// The file system is read-only.
     ReadOnly,
-    /// The disk, or the user's quota, is full.
+    /// The disk or the user's quota is full.
     Full,
     /// The system denies access.
     Denied,
-    /// The process may not write files of this size (`RLIMIT_FSIZE`).
+    /// The file would exceed the size limit of the process (`RLIMIT_FSIZE`).
     FileSizeLimit,
-    /// The entry is larger than the store, or than any entry may be.
+    /// The entry is larger than the store or the maximum size of an entry.
     TooLarge {
-        /// Its size.
+        /// The size of the entry.
         bytes: u64,
-        /// What there is room for.
+        /// The maximum size.
         limit: u64,
     },
-    /// The file's content is not what was written.
+    /// The content differs from the content that was written.
     Damaged(Damage),
-    /// A newer release of this crate has written it.
+    /// A newer release of this crate has written the file.
     NewerFormat {
-        /// The format's version.
+        /// The format version of the file.
         version: u32,
     },
-    /// The directory has no tag of a store: nothing in it is removed.
+    /// The directory was not created by a store. Files in it are preserved.
     NotAStore,
-    /// Another error of the system.
+    /// Another system error.
     System,
 }
 
-/// What is wrong with a file's content.
+/// The kinds of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Damage {
-    /// It does not begin as such a file does.
+    /// The file does not start with the expected bytes.
     NotOurs,
-    /// It is shorter or longer than it states.
+    /// The size differs from the size in the header.
     Size,
     /// The checksum does not match.
     Checksum,
-    /// It contradicts itself.
+    /// The content is inconsistent.
     Content,
-    /// It has the entry of another key.
+    /// The file contains an entry with a different key.
     OtherKey,
 }
 
-/// A problem whose file is still to be named.
+/// A problem without the path of the file.
 pub(crate) struct Cause {
     pub(crate) kind: ProblemKind,
     error: Option<io::Error>,
@@ -118,7 +118,7 @@ impl Cause {
         Problem { role: Role::Output, ..self.at(path) }
     }
 
-    /// Whether there is no such file.
+    /// Returns whether the file is missing.
     pub(crate) fn is_missing(&self) -> bool {
         self.error.as_ref().is_some_and(|error| error.kind() == ErrorKind::NotFound)
     }
@@ -163,79 +163,79 @@ impl From<io::Error> for Cause {
 }
 
 impl Problem {
-    /// What is wrong.
+    /// Returns the kind of problem.
     pub fn kind(&self) -> &ProblemKind {
         &self.kind
     }
 
-    /// The file or directory. Empty if the problem is with a variable that names none.
+    /// Returns the file or directory. Empty if the problem is an environment variable without a path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the system returned.
+    /// Returns the error of the operating system, if any.
     pub fn system_error(&self) -> Option<&io::Error> {
         self.error.as_ref()
     }
 
-    /// What to do, as a sentence without its full stop.
+    /// Returns the fix as a sentence without a full stop.
     pub fn help(&self) -> String {
         match (self.role, &self.kind) {
             (Role::Pack, kind) => Self::help_for_pack(kind),
-            (Role::Output, ProblemKind::NotAFile) => "name another file".to_owned(),
-            (Role::Output, ProblemKind::Full) => "make room, or name a file on another disk".to_owned(),
+            (Role::Output, ProblemKind::NotAFile) => "choose a different file".to_owned(),
+            (Role::Output, ProblemKind::Full) => "free some space, or choose a file on a different disk".to_owned(),
             (Role::Output, ProblemKind::TooLarge { .. }) => "pack fewer plans".to_owned(),
             (_, ProblemKind::FileSizeLimit) => "raise the limit (ulimit -f)".to_owned(),
-            (Role::Output, _) => "name a file in a directory that this user can write to".to_owned(),
+            (Role::Output, _) => "choose a file in a directory that is writable for this user".to_owned(),
             (Role::Store, kind) => Self::help_for_store(kind),
         }
     }
 
     fn help_for_pack(kind: &ProblemKind) -> String {
         match kind {
-            ProblemKind::NotAbsolute => format!("write a path that begins at the root in {PACK_VARIABLE}"),
-            ProblemKind::NotOwned { .. } => "give the pack to root or to this user with chown".to_owned(),
-            ProblemKind::WritableByOthers { .. } => "take that permission away with chmod go-w".to_owned(),
-            // To write a pack there would replace somebody's file.
-            ProblemKind::Damaged(Damage::NotOurs) => format!("name a pack in {PACK_VARIABLE}"),
+            ProblemKind::NotAbsolute => format!("use an absolute path in {PACK_VARIABLE}"),
+            ProblemKind::NotOwned { .. } => "use chown to give the pack to root or to this user".to_owned(),
+            ProblemKind::WritableByOthers { .. } => "remove the permission with chmod go-w".to_owned(),
+            // Writing a new pack could overwrite an unrelated file.
+            ProblemKind::Damaged(Damage::NotOurs) => format!("set {PACK_VARIABLE} to a pack"),
             ProblemKind::Damaged(_) | ProblemKind::TooLarge { .. } => {
-                "make the pack again with `cudnn-doctor plans pack`".to_owned()
+                "recreate the pack with `cudnn-doctor plans pack`".to_owned()
             }
             ProblemKind::NewerFormat { .. } => {
-                "update this release, or make the pack with it: `cudnn-doctor plans pack`".to_owned()
+                "update cudnn-shim, or recreate the pack with this release: `cudnn-doctor plans pack`".to_owned()
             }
-            _ => format!("name a pack that this process can read in {PACK_VARIABLE}"),
+            _ => format!("set {PACK_VARIABLE} to a pack that this process can read"),
         }
     }
 
     fn help_for_store(kind: &ProblemKind) -> String {
         match kind {
             ProblemKind::NoDirectory => format!("set {DIR_VARIABLE} to a directory"),
-            ProblemKind::NotAbsolute => format!("write a path that begins at the root in {DIR_VARIABLE}"),
-            ProblemKind::BadLimit(_) => format!("write {LIMIT_VARIABLE} as a number of bytes, or as 512M or 2G"),
+            ProblemKind::NotAbsolute => format!("set {DIR_VARIABLE} to an absolute path"),
+            ProblemKind::BadLimit(_) => format!("set {LIMIT_VARIABLE} to a number of bytes, or to 512M or 2G"),
             ProblemKind::NotADirectory => format!("set {DIR_VARIABLE} to a directory"),
             ProblemKind::NotAFile => "remove it".to_owned(),
             ProblemKind::NotOwned { .. } => {
-                format!("set {DIR_VARIABLE} to a directory of this user, or give the path to this user with chown")
+                format!("set {DIR_VARIABLE} to a directory of this user, or change the owner to this user with chown")
             }
-            ProblemKind::WritableByOthers { .. } => "take that permission away with chmod go-w".to_owned(),
+            ProblemKind::WritableByOthers { .. } => "remove the permission with chmod go-w".to_owned(),
             ProblemKind::ReadOnly => {
-                format!("set {DIR_VARIABLE} to a directory on a file system that can be written to")
+                format!("set {DIR_VARIABLE} to a directory on a writable file system")
             }
-            ProblemKind::Full => "make room, or remove plans with `cudnn-doctor plans clear`".to_owned(),
+            ProblemKind::Full => "free some space, or remove plans with `cudnn-doctor plans clear`".to_owned(),
             ProblemKind::Denied => {
-                format!("let this user read and write there, or set {DIR_VARIABLE} to another directory")
+                format!("grant this user read and write access, or set {DIR_VARIABLE} to a different directory")
             }
             ProblemKind::FileSizeLimit => "raise the limit (ulimit -f)".to_owned(),
             ProblemKind::TooLarge { .. } => format!("raise {LIMIT_VARIABLE}"),
-            ProblemKind::Damaged(_) => "nothing is to be done: the plan is built again".to_owned(),
-            ProblemKind::NewerFormat { .. } => "update this release, or use a directory for each release".to_owned(),
-            ProblemKind::NotAStore => "name a directory that a store has made".to_owned(),
-            ProblemKind::System => format!("check the path, or set {DIR_VARIABLE} to another directory"),
+            ProblemKind::Damaged(_) => "no action needed: the plan will be rebuilt".to_owned(),
+            ProblemKind::NewerFormat { .. } => "update cudnn-shim, or use a separate directory per release".to_owned(),
+            ProblemKind::NotAStore => "choose a directory that was created by a plan store".to_owned(),
+            ProblemKind::System => format!("check the path, or set {DIR_VARIABLE} to a different directory"),
         }
     }
 
-    /// What is wrong, without what to do.
+    /// Returns the problem without the fix.
     pub fn what(&self) -> impl Display + '_ {
         What(self)
     }
@@ -256,19 +256,19 @@ impl Display for What<'_> {
             ProblemKind::NotADirectory => to.write_str("is not a directory")?,
             ProblemKind::NotAFile => to.write_str("is not a regular file")?,
             ProblemKind::NotOwned { owner, user } => {
-                write!(to, "belongs to user {owner}, and this process runs as user {user}")?;
+                write!(to, "belongs to user {owner}, but this process runs as user {user}")?;
             }
-            ProblemKind::WritableByOthers { mode } => write!(to, "can be written to by other users (mode {mode:04o})")?,
+            ProblemKind::WritableByOthers { mode } => write!(to, "is writable by other users (mode {mode:04o})")?,
             ProblemKind::ReadOnly => to.write_str("is on a read-only file system")?,
-            ProblemKind::Full => to.write_str("is on a disk that is full, or over this user's quota")?,
+            ProblemKind::Full => to.write_str("is on a full disk, or this user's quota is exceeded")?,
             ProblemKind::Denied => to.write_str("is not accessible to this user")?,
-            ProblemKind::FileSizeLimit => to.write_str("would be larger than this process may write")?,
+            ProblemKind::FileSizeLimit => to.write_str("would exceed the file size limit of this process")?,
             ProblemKind::TooLarge { bytes, limit } => {
-                write!(to, "would have {bytes} bytes, and there is room for {limit}")?;
+                write!(to, "would have {bytes} bytes, but the limit is {limit}")?;
             }
             ProblemKind::Damaged(damage) => write!(to, "is damaged: {damage}")?,
-            ProblemKind::NewerFormat { version } => write!(to, "has the newer format {version}")?,
-            ProblemKind::NotAStore => to.write_str("has no tag of a store of plans, so nothing in it is removed")?,
+            ProblemKind::NewerFormat { version } => write!(to, "has format {version}, which is too new")?,
+            ProblemKind::NotAStore => to.write_str("is not tagged as a plan store; no files were removed")?,
             ProblemKind::System => to.write_str("cannot be used")?,
         }
         match error {
@@ -287,11 +287,11 @@ impl Display for Problem {
 impl Display for Damage {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
         to.write_str(match self {
-            Damage::NotOurs => "it does not begin as a file of this kind does",
-            Damage::Size => "its size is not the size that it states",
-            Damage::Checksum => "its checksum does not match its content",
-            Damage::Content => "its content contradicts itself",
-            Damage::OtherKey => "it has the plan of another key",
+            Damage::NotOurs => "it is not a file of this kind",
+            Damage::Size => "the size does not match the header",
+            Damage::Checksum => "the checksum does not match the content",
+            Damage::Content => "the content is inconsistent",
+            Damage::OtherKey => "it contains a plan with a different key",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Where plans are kept, and how many.
+//! The location and size limit of a store.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -8,40 +8,42 @@ use cudnn_os::IS_WINDOWS;
 use crate::problem::{Cause, Problem, ProblemKind};
 use crate::variables::{DIR_VARIABLE, LIMIT_VARIABLE, PACK_VARIABLE};
 
-/// The variables that name a directory for caches, and the store's directory below it.
+/// The variables with cache directories, and the path of the store below them.
 const CACHE_DIRECTORIES: &[(&str, &str)] = if IS_WINDOWS {
     &[("LOCALAPPDATA", "cudnn-plans")]
 } else {
     &[("XDG_CACHE_HOME", "cudnn-plans"), ("HOME", ".cache/cudnn-plans")]
 };
 
-/// The limit, unless it is set: 1 GiB.
+/// The default size limit: 1 GiB.
 pub const DEFAULT_LIMIT: u64 = 1 << 30;
 
-/// Where plans are kept, and how many.
+/// The location and size limit of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The directory, which is created by the first `put`. `None`: only packs are used.
+    /// The directory, which the first `put` creates. With `None`, only packs are used.
     pub dir: Option<PathBuf>,
-    /// How many bytes the directory's entries may have.
+    /// Maximum total size of the entries in the directory, in bytes.
     pub limit: u64,
-    /// Read-only files with plans, which are looked at first.
+    /// Read-only files with plans, which are searched first.
     pub packs: Vec<PathBuf>,
 }
 
 impl Default for Settings {
-    /// No directory and no packs.
+    /// Returns settings without a directory and packs.
     fn default() -> Self {
         Settings { dir: None, limit: DEFAULT_LIMIT, packs: Vec::new() }
     }
 }
 
 impl Settings {
-    /// What the environment names: [`DIR_VARIABLE`], else `cudnn-plans` in `XDG_CACHE_HOME`, else in `.cache` in `HOME`
-    /// (on Windows in `LOCALAPPDATA`), [`LIMIT_VARIABLE`] and [`PACK_VARIABLE`]. An empty variable is as unset. What
-    /// cannot be used is a problem, and is left out.
+    /// Reads the settings from the environment. Also returns the problems with invalid values, which are ignored.
     ///
-    /// Do not use this in secure-execution mode: there the environment comes from a less privileged user.
+    /// The directory is [`DIR_VARIABLE`], or `cudnn-plans` in `XDG_CACHE_HOME` or `~/.cache` (on Windows:
+    /// `LOCALAPPDATA`). The other settings come from [`LIMIT_VARIABLE`] and [`PACK_VARIABLE`]. Empty variables count as
+    /// unset.
+    ///
+    /// Do not use this in secure-execution mode, because the environment comes from a less privileged user.
     pub fn from_environment() -> (Self, Vec<Problem>) {
         Self::from_variables(|name| std::env::var_os(name))
     }
@@ -58,7 +60,7 @@ impl Settings {
                 problems.push(Cause::from(ProblemKind::NotAbsolute).at(&dir));
             }
         } else {
-            // A relative path in these is to be ignored, as the XDG base directory specification has it.
+            // The XDG base directory specification says that relative paths are ignored.
             let candidates = CACHE_DIRECTORIES.iter();
             let mut found = candidates.filter_map(|(name, below)| Some(PathBuf::from(variable(name)?).join(below)));
             settings.dir = found.find(|dir| dir.is_absolute());
@@ -89,7 +91,7 @@ impl Settings {
     }
 }
 
-/// Parses a number of bytes, or of KiB, MiB, GiB or TiB: `4096`, `512M`, `2G`.
+/// Parses a size such as `4096`, `512M` or `2G`. The units are KiB, MiB, GiB and TiB.
 pub fn parse_size(text: &OsStr) -> Option<u64> {
     let text = text.to_str()?.trim();
     let (number, unit) = match text.char_indices().next_back()? {
@@ -136,12 +138,12 @@ mod tests {
 
     #[test]
     fn the_environment_names_a_directory() {
-        // Other variables name it there, and these paths are relative.
+        // Windows uses a different variable, and these paths are relative there.
         if IS_WINDOWS {
             return;
         }
         let default = DEFAULT_LIMIT;
-        // Variables, the directory, the limit, the number of packs, the problems.
+        // Variables, directory, limit, number of packs, problems.
         type Case<'a> = (&'a [(&'a str, &'a str)], Option<&'a str>, u64, usize, &'a [ProblemKind]);
         let cases: &[Case<'_>] = &[
             (&[("HOME", "/home/a")], Some("/home/a/.cache/cudnn-plans"), default, 0, &[]),

@@ -1,4 +1,4 @@
-//! A store: a directory and packs.
+//! A store that consists of a directory and packs.
 
 use std::path::{Path, PathBuf};
 
@@ -13,15 +13,15 @@ use crate::pack::Pack;
 use crate::problem::{Cause, Problem, ProblemKind};
 use crate::settings::Settings;
 
-/// A store of plans. It may be shared between threads, and used in children of `fork`.
+/// A store of plans. It can be shared between threads and used in forked children.
 pub struct Store {
     directory: Option<Directory>,
     packs: Vec<Pack>,
 }
 
 impl Store {
-    /// Opens a store. What cannot be used is a problem, and is left out. A directory that does not exist is none: the
-    /// first [`put`](Store::put) creates it.
+    /// Opens a store. Parts that cannot be used are reported as problems and ignored. A missing directory is not a
+    /// problem, because the first [`put`](Store::put) creates it.
     pub fn open(settings: &Settings) -> (Self, Vec<Problem>) {
         let _guard = ThreadStateGuard::new();
         let mut problems = Vec::new();
@@ -47,20 +47,20 @@ impl Store {
         (store, problems)
     }
 
-    /// The directory, if one is used.
+    /// Returns the directory, if the store uses one.
     pub fn dir(&self) -> Option<&Path> {
         self.directory.as_ref().map(|directory| directory.path.as_path())
     }
 
-    /// The packs that are used.
+    /// Returns the paths of the packs in use.
     pub fn packs(&self) -> impl Iterator<Item = &Path> {
         self.packs.iter().map(Pack::path)
     }
 
-    /// Looks a key up: in the packs, then in the directory.
+    /// Looks up a key, first in the packs and then in the directory.
     ///
-    /// An entry that is damaged, torn, of another key or of another user is [`Unusable`](Lookup::Unusable), and its
-    /// file in the directory is removed.
+    /// If the entry is damaged or incomplete, has a different key, or belongs to another user, the result is
+    /// [`Unusable`](Lookup::Unusable). The file is then removed from the directory.
     pub fn get(&self, key: &[u8]) -> Lookup {
         let _guard = ThreadStateGuard::new();
         let mut problem = None;
@@ -79,12 +79,14 @@ impl Store {
         problem.map_or(Lookup::Missing, Lookup::Unusable)
     }
 
-    /// Keeps an entry in the directory, in place of one with its key. Without a directory it does nothing.
+    /// Stores an entry in the directory and replaces an existing entry with the same key. Without a directory, this is
+    /// a no-op.
     ///
-    /// From time to time a thread then removes the entries that were used longest ago, down to 90 % of the limit.
+    /// If the directory exceeds the limit, a background thread occasionally removes the least recently used entries,
+    /// down to 90 % of the limit.
     ///
     /// # Errors
-    /// Why the entry could not be kept. The directory is as before, and has no part of it.
+    /// Returns the reason why the entry could not be stored. The directory is then unchanged.
     pub fn put(&self, entry: &Entry) -> Result<(), Problem> {
         let _guard = ThreadStateGuard::new();
         self.directory.as_ref().map_or(Ok(()), |directory| directory.put(entry))
@@ -98,26 +100,27 @@ impl Store {
         }
     }
 
-    /// All entries, each read and checked when it is asked for: those of the packs, then those of the directory. What
-    /// is damaged is a problem, and stays.
+    /// Iterates over all entries, first in the packs and then in the directory. Entries are read and verified one at a
+    /// time. Damaged entries are returned as problems and are not removed.
     pub fn entries(&self) -> Entries<'_> {
         Entries { store: self, packs: self.packs.iter(), pack: None, names: None }
     }
 
-    /// Removes old temporary files, and entries if the directory is over its limit, as a thread does after some puts.
+    /// Removes old temporary files, and entries if the directory exceeds the limit. A background thread does this after
+    /// some puts.
     ///
     /// # Errors
-    /// Why the directory could not be read.
+    /// Returns the reason why the directory could not be read.
     pub fn scan(&self) -> Result<Scan, Problem> {
         let _guard = ThreadStateGuard::new();
         self.directory.as_ref().map_or(Ok(Scan::default()), Directory::scan)
     }
 
-    /// Keeps a list of pages beside the plans, in place of one with its name, `pages-<16 hexadecimal digits>.list`.
-    /// Returns its file; `None` without a directory.
+    /// Writes a list of pages to the directory and replaces an existing list with the same name, which must have the
+    /// form `pages-<16 hexadecimal digits>.list`. Returns the path, or `None` without a directory.
     ///
     /// # Errors
-    /// Why it could not be kept.
+    /// Returns the reason why the list could not be written.
     pub fn put_pages(&self, name: &str, content: &[u8]) -> Result<Option<PathBuf>, Problem> {
         let _guard = ThreadStateGuard::new();
         let Some(directory) = &self.directory else { return Ok(None) };
@@ -125,27 +128,27 @@ impl Store {
         Ok(Some(directory.path.join(name)))
     }
 
-    /// Removes all entries, lists of pages and temporary files from the directory, and nothing else.
+    /// Removes all entries, page lists and temporary files from the directory. Other files are not touched.
     ///
     /// # Errors
-    /// [`ProblemKind::NotAStore`] if no store has made the directory. Nothing is removed then.
+    /// Returns [`ProblemKind::NotAStore`] and removes no files if the directory was not created by a store.
     pub fn clear(&self) -> Result<Cleared, Problem> {
         let _guard = ThreadStateGuard::new();
         self.directory.as_ref().map_or(Ok(Cleared::default()), Directory::clear)
     }
 }
 
-/// Writes a list of pages to a file of its own, completely or not at all, in place of a regular file and nothing else.
+/// Writes a list of pages to a file atomically. Only a regular file is replaced.
 ///
 /// # Errors
-/// Why it could not be written. A file with this name is as before.
+/// Returns the reason why the list could not be written. An existing file is then unchanged.
 pub fn write_pages(path: &Path, content: &[u8]) -> Result<(), Problem> {
     let _guard = ThreadStateGuard::new();
     trusted_files::replace(path, &name::beside(path), std::iter::once(content))
         .map_err(|refusal| Cause::from(refusal).at_output(path))
 }
 
-/// The entries of a store.
+/// An iterator over the entries of a store.
 pub struct Entries<'a> {
     store: &'a Store,
     packs: std::slice::Iter<'a, Pack>,
@@ -166,7 +169,7 @@ impl Iterator for Entries<'_> {
                         self.pack = Some((pack, place + 1));
                         return Some(entry);
                     }
-                    // The rest of this pack cannot be read either.
+                    // The rest of this pack is unreadable, too.
                     Err(problem) => return Some(Err(problem)),
                 }
             }

@@ -1,8 +1,8 @@
 //! The names of the environment variables that configure the store.
 
-/// The variable that names the directory.
+/// The variable with the path of the directory.
 pub const DIR_VARIABLE: &str = "CUDNN_PLANS_DIR";
-/// The variable with the limit: a number of bytes, or `512M`, `2G`.
+/// The variable with the size limit: a number of bytes, or a size such as `512M` or `2G`.
 pub const LIMIT_VARIABLE: &str = "CUDNN_PLANS_LIMIT";
-/// The variable with the packs, separated as in `PATH`.
+/// The variable with the paths of packs, separated as in `PATH`.
 pub const PACK_VARIABLE: &str = "CUDNN_PLANS_PACK";

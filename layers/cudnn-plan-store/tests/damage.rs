@@ -1,4 +1,4 @@
-//! Files that are not as they were written: each is ignored, reported and removed, and never is a wrong entry returned.
+//! Tests damaged files: they are ignored, reported and removed, and a lookup never returns a wrong entry.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod common;
@@ -9,7 +9,7 @@ use common::{assert_found, entry, get, only_file, open, open_with, plans, tempor
 use cudnn_plan_store::{Damage, Entry, ProblemKind, Settings, Store, write_pack};
 use sha2::{Digest, Sha256};
 
-/// Lets the store find this file, which it cannot use: a lookup reports and removes it, and the next put succeeds.
+/// Checks that a lookup reports and removes the unusable file, and that the next put succeeds.
 #[track_caller]
 fn assert_replaced(dir: &Path, store: &Store, entry: &Entry, what: &str) -> ProblemKind {
     let listed: Vec<_> = store.entries().collect();
@@ -24,7 +24,7 @@ fn assert_replaced(dir: &Path, store: &Store, entry: &Entry, what: &str) -> Prob
     problem.kind().clone()
 }
 
-/// An entry's file with a checksum that fits.
+/// Replaces the checksum of an entry's file, so that it matches the changed content.
 fn with_checksum(mut content: Vec<u8>) -> Vec<u8> {
     content.truncate(content.len() - 32);
     let checksum = Sha256::digest(&content);
@@ -60,7 +60,7 @@ fn an_entry_with_any_other_bit_is_damaged() {
             let mut bad = good.clone();
             bad[at] ^= bit;
             std::fs::write(&file, bad).unwrap();
-            // Another version: the entry may be of use to a newer release.
+            // With a different version, the entry may be useful for a newer release.
             if (16..20).contains(&at) && (at, bit) != (16, 1) {
                 let problem = get(&store, &entry).unwrap().unwrap_err();
                 assert!(matches!(problem.kind(), ProblemKind::NewerFormat { .. }), "byte {at}: {problem}");
@@ -73,14 +73,14 @@ fn an_entry_with_any_other_bit_is_damaged() {
 }
 
 #[test]
-fn lengths_that_lie_are_damage() {
+fn wrong_lengths_are_damage() {
     let dir = tempfile::tempdir().unwrap();
     let (store, entry) = (open(dir.path()), entry("a"));
     store.put(&entry).unwrap();
     let file = only_file(dir.path());
     let good = std::fs::read(&file).unwrap();
     let about = 40;
-    // The length's place and size: of the part about it, of key and plan, of the label.
+    // The position and size of the lengths: of the information, the key, the plan, and the label.
     for (at, size) in [(20, 4), (24, 8), (32, 8), (about + 20, 4)] {
         for length in [0, 1, 2, 255, u64::from(u32::MAX), 1 << 63, u64::MAX, u64::MAX - 39] {
             let mut bad = good.clone();
@@ -94,14 +94,14 @@ fn lengths_that_lie_are_damage() {
             assert!(matches!(kind, ProblemKind::Damaged(_)), "{length} at {at}: {kind:?}");
         }
     }
-    // Lengths that exchange bytes between key and plan are of another key.
+    // If bytes move from the key to the plan, the key is different.
     let mut bad = good.clone();
     bad[24] += 1;
     bad[32] -= 1;
     std::fs::write(&file, with_checksum(bad)).unwrap();
     let kind = assert_replaced(dir.path(), &store, &entry, "shifted");
     assert_eq!(kind, ProblemKind::Damaged(Damage::OtherKey));
-    // A label that is not UTF-8.
+    // A label that is not valid UTF-8.
     let mut bad = good;
     bad[about + 24] = 0xff;
     std::fs::write(&file, with_checksum(bad)).unwrap();
@@ -109,7 +109,7 @@ fn lengths_that_lie_are_damage() {
 }
 
 #[test]
-fn entries_under_each_others_names_are_no_hits() {
+fn entries_with_swapped_file_names_are_not_found() {
     let dir = tempfile::tempdir().unwrap();
     let (store, a, b) = (open(dir.path()), entry("a"), entry("b"));
     store.put(&a).unwrap();
@@ -140,7 +140,7 @@ fn an_entry_of_a_newer_release_stays_until_it_is_replaced() {
 }
 
 #[test]
-fn files_of_others_are_damage() {
+fn unrelated_files_are_damage() {
     let dir = tempfile::tempdir().unwrap();
     let (store, entry) = (open(dir.path()), entry("a"));
     store.put(&entry).unwrap();
@@ -148,7 +148,7 @@ fn files_of_others_are_damage() {
     std::fs::write(&file, "a letter").unwrap();
     let kind = assert_replaced(dir.path(), &store, &entry, "a letter");
     assert_eq!(kind, ProblemKind::Damaged(Damage::NotOurs));
-    // Nobody reads a terabyte.
+    // A terabyte must not be read.
     std::fs::File::create(&file).unwrap().set_len(1 << 40).unwrap();
     let kind = assert_replaced(dir.path(), &store, &entry, "huge");
     assert!(matches!(kind, ProblemKind::TooLarge { .. }), "{kind:?}");
@@ -156,7 +156,7 @@ fn files_of_others_are_damage() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_is_no_file_of_this_user_is_no_entry() {
+fn only_regular_files_of_this_user_are_entries() {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
     let temporary = tempfile::tempdir().unwrap();
     let (dir, elsewhere) = (temporary.path().join("plans"), temporary.path().join("elsewhere"));
@@ -172,18 +172,18 @@ fn what_is_no_file_of_this_user_is_no_entry() {
 
     remake(&|| symlink(&elsewhere, &file).unwrap());
     assert_eq!(assert_replaced(&dir, &store, &entry, "a link"), ProblemKind::NotAFile);
-    assert_eq!(std::fs::read(&elsewhere).unwrap(), good, "what a link names is not touched");
+    assert_eq!(std::fs::read(&elsewhere).unwrap(), good, "the target of a link is not touched");
     remake(&|| symlink(&elsewhere, &file).unwrap());
     store.put(&entry).unwrap();
     assert!(std::fs::symlink_metadata(&file).unwrap().is_file());
 
     remake(&|| {
         let path = std::ffi::CString::new(file.to_str().unwrap()).unwrap();
-        // SAFETY: the path is a string.
+        // SAFETY: the path is a C string.
         assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
     });
     assert_eq!(assert_replaced(&dir, &store, &entry, "a pipe"), ProblemKind::NotAFile);
-    // Its path may be longer than the address of a socket.
+    // The path may be too long for the address of a socket, so bind to a short one.
     remake(&|| {
         let address = temporary.path().join("s");
         drop(std::os::unix::net::UnixListener::bind(&address).unwrap());
@@ -204,7 +204,7 @@ fn what_is_no_file_of_this_user_is_no_entry() {
         assert!(matches!(kind, ProblemKind::NotOwned { owner: 65534, .. }), "{kind:?}");
     }
 
-    // A directory that is not empty is in the way: nothing is removed, nothing is left.
+    // A non-empty directory has the entry's name: no files are removed or left behind.
     remake(&|| std::fs::create_dir_all(file.join("full")).unwrap());
     store.put(&entry).unwrap_err();
     assert!(get(&store, &entry).unwrap().is_err() && file.join("full").exists() && temporaries(&dir).is_empty());
@@ -240,7 +240,7 @@ fn a_pack_with_any_other_bit_returns_no_wrong_entry() {
         let is_damage = problems.iter().all(|problem| matches!(problem.kind(), ProblemKind::Damaged(_)));
         assert!(problems.len() == 1 && is_damage, "{length}: {problems:?}");
     }
-    // It is cut or replaced while it is in use.
+    // The pack is truncated or replaced while it is in use.
     std::fs::write(&bad_path, &good).unwrap();
     let store = open_with(&settings);
     assert_found(&store, &entries[0]);
@@ -255,7 +255,7 @@ fn a_pack_with_any_other_bit_returns_no_wrong_entry() {
 }
 
 #[test]
-fn a_pack_whose_index_lies_returns_no_wrong_entry() {
+fn a_pack_with_a_wrong_index_returns_no_wrong_entry() {
     let temporary = tempfile::tempdir().unwrap();
     let pack = temporary.path().join("pack");
     write_pack(&pack, [entry("a"), entry("b")]).unwrap();
@@ -269,7 +269,7 @@ fn a_pack_whose_index_lies_returns_no_wrong_entry() {
         std::fs::write(&pack, bad).unwrap();
         open_with(&settings)
     };
-    // Each hash leads to the entry of the other.
+    // Each hash refers to the other entry.
     let store = open_bad(&|index| {
         let (one, other) = index.split_at_mut(48);
         one[32..].swap_with_slice(&mut other[32..]);
@@ -279,7 +279,7 @@ fn a_pack_whose_index_lies_returns_no_wrong_entry() {
         assert_eq!(problem.kind(), &ProblemKind::Damaged(Damage::OtherKey));
     }
     assert_eq!(store.entries().filter(Result::is_err).count(), 2);
-    // Places beyond the end, and too large to read.
+    // Offsets beyond the end, and lengths that are too large to read.
     for (at, bytes) in [(32, u64::MAX), (32, 1 << 40), (40, u64::MAX), (40, 1 << 40), (40, 1000), (40, 0)] {
         let store = open_bad(&|index| {
             index[at..at + 8].copy_from_slice(&bytes.to_le_bytes());
@@ -318,16 +318,16 @@ fn the_same_entries_make_the_same_pack() {
     entries.iter().for_each(|entry| assert_found(&store, entry));
     assert!(get(&store, &entry("50")).is_none());
     assert_eq!(common::names(temporary.path(), |_| true), ["one", "other"]);
-    // No entries are a pack too.
+    // A pack may be empty.
     write_pack(&one, []).unwrap();
     let store = open_with(&Settings { packs: vec![one], ..Settings::default() });
     assert!(get(&store, &entries[0]).is_none() && store.entries().next().is_none());
-    // What is no file is not replaced.
+    // Only regular files are replaced.
     let problem = write_pack(temporary.path(), entries).unwrap_err();
-    assert_eq!((problem.kind(), problem.help().as_str()), (&ProblemKind::NotAFile, "name another file"));
+    assert_eq!((problem.kind(), problem.help().as_str()), (&ProblemKind::NotAFile, "choose a different file"));
 }
 
-/// Other users run the programs of a container image, and none of them may write to its packs.
+/// Programs in a container image may run as different users, and none of them may write to the packs.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_pack_has_the_same_rights_whatever_the_mask_of_the_process() {
@@ -339,7 +339,7 @@ fn a_pack_has_the_same_rights_whatever_the_mask_of_the_process() {
         return ["pack-077", "pack-000"].iter().for_each(|pack| common::run_child(TEST, &temporary.path().join(pack)));
     };
     let mask = if pack.ends_with("pack-077") { 0o077 } else { 0 };
-    // SAFETY: the call takes a number. No other test runs in this process.
+    // SAFETY: the call takes a number, and no other test runs in this process.
     unsafe { libc::umask(mask) };
     write_pack(&pack, [entry("a")]).unwrap();
     assert_eq!(std::fs::metadata(&pack).unwrap().permissions().mode() & 0o777, 0o644);

@@ -1,7 +1,7 @@
-//! Which directories and packs are used: none to which others can write.
+//! Tests which directories and packs are accepted: other users must not be able to write to them.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-#![allow(clippy::undocumented_unsafe_blocks, reason = "each is a system call with numbers, or with values beside it")]
+#![allow(clippy::undocumented_unsafe_blocks, reason = "system calls with numbers or local values")]
 
 mod common;
 
@@ -33,7 +33,7 @@ fn a_directory_that_others_can_write_to_is_refused() {
         let problem = problem_of(&dir);
         assert_eq!(problem.kind(), &ProblemKind::WritableByOthers { mode }, "{mode:o}");
         assert!(problem.to_string().contains(&format!("mode {mode:04o}")), "{problem}");
-        // Also by a store that was open before.
+        // A store that was opened earlier refuses it, too.
         assert!(get(&store, &entry("a")).unwrap().is_err());
         store.put(&entry("b")).unwrap_err();
     }
@@ -45,7 +45,7 @@ fn a_directory_that_others_can_write_to_is_refused() {
 }
 
 #[test]
-fn what_is_no_directory_of_this_user_is_refused() {
+fn only_directories_of_this_user_are_accepted() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path().join("plans");
     std::fs::write(&dir, "").unwrap();
@@ -57,7 +57,7 @@ fn what_is_no_directory_of_this_user_is_refused() {
     assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
     assert_eq!(problem_of(&dir).kind(), &ProblemKind::NotADirectory);
 
-    // The user may have put the cache on another disk.
+    // The user may have moved the cache to another disk.
     let real = temporary.path().join("real");
     std::fs::create_dir(&real).unwrap();
     let link = temporary.path().join("link");
@@ -68,7 +68,7 @@ fn what_is_no_directory_of_this_user_is_refused() {
     if is_root() {
         chown(&real, Some(NOBODY), None).unwrap();
         assert!(matches!(problem_of(&real).kind(), ProblemKind::NotOwned { owner: NOBODY, user: 0 }));
-        // Root with another user's HOME makes nothing there: that user could not use it.
+        // If root uses the HOME of another user, the store must not create directories that this user could not use.
         let problem = open(&real.join("cache/plans")).put(&entry("a")).unwrap_err();
         assert!(matches!(problem.kind(), ProblemKind::NotOwned { owner: NOBODY, user: 0 }), "{problem}");
         assert!(!real.join("cache").exists());
@@ -94,13 +94,13 @@ fn a_pack_that_others_can_write_to_is_refused() {
         assert!(get(&store, &entry("a")).unwrap().is_err());
     }
     set_mode(&pack, 0o644);
-    // Volumes of containers are links.
+    // Container volumes use symbolic links.
     symlink(&pack, temporary.path().join("link")).unwrap();
     open_with(&Settings { packs: vec![temporary.path().join("link")], ..Settings::default() });
     let (_, problems) = Store::open(&Settings { packs: vec!["pack".into(), "/".into()], ..Settings::default() });
     let kinds: Vec<_> = problems.iter().map(|problem| problem.kind().clone()).collect();
     assert_eq!(kinds, [ProblemKind::NotAbsolute, ProblemKind::NotAFile]);
-    // The advice is about the variable that names packs, and never to remove what it names by mistake.
+    // The advice mentions the variable, and never suggests removing a file that was named by mistake.
     let letter = temporary.path().join("letter");
     std::fs::write(&letter, "a letter").unwrap();
     set_mode(&letter, 0o644);
@@ -109,11 +109,11 @@ fn a_pack_that_others_can_write_to_is_refused() {
     std::fs::write(&torn, &whole[..whole.len() - 1]).unwrap();
     set_mode(&torn, 0o644);
     for (path, advice) in [
-        (Path::new("/"), "name a pack that this process can read in CUDNN_PLANS_PACK"),
-        (Path::new("/dev/zero"), "name a pack that this process can read in CUDNN_PLANS_PACK"),
-        (Path::new("/nowhere/pack"), "name a pack that this process can read in CUDNN_PLANS_PACK"),
-        (&letter, "name a pack in CUDNN_PLANS_PACK"),
-        (&torn, "make the pack again with `cudnn-doctor plans pack`"),
+        (Path::new("/"), "set CUDNN_PLANS_PACK to a pack that this process can read"),
+        (Path::new("/dev/zero"), "set CUDNN_PLANS_PACK to a pack that this process can read"),
+        (Path::new("/nowhere/pack"), "set CUDNN_PLANS_PACK to a pack that this process can read"),
+        (&letter, "set CUDNN_PLANS_PACK to a pack"),
+        (&torn, "recreate the pack with `cudnn-doctor plans pack`"),
     ] {
         let (_, problems) = Store::open(&Settings { packs: vec![path.to_owned()], ..Settings::default() });
         assert_eq!(problems.first().map(|problem| problem.help()).as_deref(), Some(advice), "{path:?}");
@@ -124,7 +124,7 @@ fn a_pack_that_others_can_write_to_is_refused() {
     }
 }
 
-/// Another user, for whom permissions count.
+/// Runs as an unprivileged user, because root ignores permissions.
 #[test]
 fn a_directory_that_cannot_be_written_to_costs_only_the_cache() {
     const TEST: &str = "a_directory_that_cannot_be_written_to_costs_only_the_cache";
@@ -157,11 +157,11 @@ fn a_directory_that_cannot_be_written_to_costs_only_the_cache() {
     assert_eq!(store.scan().unwrap().entries, 1);
 }
 
-/// A file system that root has mounted, and unmounts when the test ends.
+/// A mounted file system, which is unmounted on drop.
 struct Mount<'a>(&'a Path);
 
 impl<'a> Mount<'a> {
-    /// `None` where that is not allowed.
+    /// Returns `None` if mounting is not permitted.
     fn tmpfs(path: &'a Path, options: &str) -> Option<Self> {
         let mut command = std::process::Command::new("mount");
         command.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(path);

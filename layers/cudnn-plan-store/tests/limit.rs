@@ -1,4 +1,4 @@
-//! The directory stays within its limit, and what was used last stays longest.
+//! Tests that the directory stays within the limit and that the least recently used entries are removed first.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod common;
@@ -11,12 +11,12 @@ use cudnn_plan_store::{Settings, Store};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A store whose limit has room for ten entries of this test, which have about 1000 bytes.
+/// Opens a store with room for ten entries of about 1000 bytes.
 fn store(dir: &Path) -> Store {
     open_with(&Settings { dir: Some(dir.to_owned()), limit: 10_000, ..Settings::default() })
 }
 
-/// Puts an entry without the thread that removes others, and sets when it was last used.
+/// Stores an entry with this last use, without starting the background thread.
 fn put(dir: &Path, key: usize, last_use: SystemTime) -> PathBuf {
     let staging = tempfile::tempdir().unwrap();
     let store = open(staging.path());
@@ -36,7 +36,7 @@ fn last_use(file: &Path) -> SystemTime {
     std::fs::metadata(file).unwrap().modified().unwrap()
 }
 
-/// The numbers of the entries that are there.
+/// Returns the numbers of the present entries.
 fn present(store: &Store) -> Vec<usize> {
     let is_present =
         |number: &usize| store.entries().any(|stored| stored.unwrap().entry.key == format!("{number:02}").into_bytes());
@@ -48,13 +48,13 @@ fn the_entries_that_were_used_longest_ago_are_removed() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path();
     let now = SystemTime::now();
-    // Number 0 was used last.
+    // Number 0 is the most recently used entry.
     let files: Vec<_> = (0..10).map(|number| put(dir, number, now - HOUR * (2 + 2 * number as u32))).collect();
     let store = store(dir);
     let scan = store.scan().unwrap();
     assert_eq!((scan.entries, scan.removed_entries), (10, 0), "{scan:?}");
     put(dir, 10, now);
-    // The oldest is used, so the next ones are removed, down to 90 % of the limit.
+    // The oldest entry was just used, so the next ones are removed, down to 90 % of the limit.
     assert_found(&store, &entry_of("09", 820));
     assert!(last_use(&files[9]) >= now - Duration::from_secs(5));
     let scan = store.scan().unwrap();
@@ -70,7 +70,7 @@ fn a_use_is_recorded_once_an_hour() {
     let temporary = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
     let store = store(temporary.path());
-    // The last use in seconds from now, and whether a lookup changes it.
+    // The last use in seconds from now, and whether a lookup updates it.
     let cases =
         [(-10, false), (-3500, false), (-3700, true), (-1_000_000, true), (30, false), (120, true), (1 << 30, true)];
     for (number, (seconds, is_recorded)) in cases.into_iter().enumerate() {
@@ -88,11 +88,11 @@ fn a_use_is_recorded_once_an_hour() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_keeps_nothing_forever() {
+fn entries_expire_after_the_clock_was_set_back() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path();
     let now = SystemTime::now();
-    // Ten years ahead, in which nothing that is used today would be newer.
+    // Ten years in the future, so newly used entries would appear older.
     let ahead: Vec<_> = (0..9).map(|number| put(dir, number, now + HOUR * (90_000 - number as u32))).collect();
     let abandoned = dir.join("tmp-1-1-00000000000000aa");
     std::fs::write(&abandoned, "").unwrap();
@@ -103,7 +103,7 @@ fn a_clock_that_was_set_back_keeps_nothing_forever() {
         let age = last_use(file).duration_since(now - Duration::from_secs(5)).unwrap();
         assert!(age < Duration::from_secs(60), "{}", file.display());
     }
-    // From here they grow old as others do.
+    // From here on, they age like other entries.
     ahead.iter().for_each(|file| set_modified(file, now - HOUR));
     set_modified(&abandoned, now - HOUR - Duration::from_secs(1));
     for number in 9..12 {
@@ -114,7 +114,7 @@ fn a_clock_that_was_set_back_keeps_nothing_forever() {
     let present = present(&store);
     assert!([9, 10, 11].iter().all(|number| present.contains(number)), "{present:?}");
 
-    // Before any file was written: nothing is removed for its age.
+    // Before any file was written, temporary files are not removed.
     let old = temporary.path().join("tmp-1-1-00000000000000ab");
     std::fs::write(&old, "").unwrap();
     assert_eq!(store.scan().unwrap().removed_temporaries, 0);
@@ -143,7 +143,7 @@ fn puts_keep_the_directory_within_its_limit() {
     for number in 0..100 {
         store.put(&entry_of(&format!("{number:02}"), 820)).unwrap();
     }
-    // A thread removes entries; the last puts may have come while it worked.
+    // A background thread removes entries, and the last puts may have happened while it was running.
     let begin = Instant::now();
     while plans(temporary.path()).len() > 10 && begin.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(5));

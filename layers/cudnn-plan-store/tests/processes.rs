@@ -1,7 +1,7 @@
-//! Many processes with one store, killed or forked at any moment.
+//! Tests many processes that share a store and are killed or forked at any moment.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
-#![allow(clippy::undocumented_unsafe_blocks, reason = "each is a system call with numbers, or with values beside it")]
+#![allow(clippy::undocumented_unsafe_blocks, reason = "system calls with numbers or local values")]
 
 mod common;
 
@@ -29,7 +29,7 @@ fn sixteen_processes_share_an_empty_store() {
         assert_eq!(store.entries().map(Result::unwrap).count(), ENTRIES);
         return assert!(temporaries(&dir).is_empty());
     };
-    // Each finds what another has put, or puts it, in a different order.
+    // All processes look up or store the same entries, in different orders.
     let store = open(&dir);
     let first = std::process::id() as usize;
     for number in 0..ENTRIES {
@@ -71,7 +71,6 @@ fn a_killed_process_leaves_no_part_of_an_entry() {
         store.entries().for_each(|stored| drop(stored.unwrap()));
         left = temporaries(&dir).len();
     }
-    // Most kills hit a write.
     assert!(left > 0, "no child was killed while it wrote");
     assert_eq!(store.scan().unwrap().removed_temporaries, 0, "another process may still write them");
     for name in temporaries(&dir) {
@@ -96,7 +95,7 @@ fn a_write_that_is_cut_at_any_length_changes_nothing() {
     let store = open(&dir);
     let old = entry("a");
     let new = Entry { plan: b"a newer plan, which is longer".into(), ..old.clone() };
-    // The directory's tag cannot be cut either: a store without it writes it first.
+    // The tag cannot be truncated either. A store without a tag writes it first.
     limit_files(10);
     assert_eq!(store.put(&old).unwrap_err().kind(), &ProblemKind::FileSizeLimit);
     assert_eq!(common::names(&dir, |_| true).len(), 0);
@@ -115,13 +114,13 @@ fn a_write_that_is_cut_at_any_length_changes_nothing() {
     limit_files(size);
     store.put(&new).unwrap();
     assert_found(&store, &new);
-    // The signal neither arrived, nor waits for the program to unblock it.
+    // The signal was neither delivered nor left pending.
     let mut pending: libc::sigset_t = unsafe { std::mem::zeroed() };
     assert_eq!(unsafe { libc::sigpending(&raw mut pending) }, 0);
     assert_eq!(unsafe { libc::sigismember(&raw const pending, libc::SIGXFSZ) }, 0);
 }
 
-/// Children of `fork` use the store while a thread of the parent, which they do not have, removes entries.
+/// Forked children use the store while a thread of the parent removes entries. The children do not have that thread.
 #[test]
 fn a_process_may_fork_while_entries_are_removed() {
     const TEST: &str = "a_process_may_fork_while_entries_are_removed";
@@ -132,13 +131,13 @@ fn a_process_may_fork_while_entries_are_removed() {
     let settings = Settings { dir: Some(dir.clone()), limit: 200_000, ..Settings::default() };
     let store = open_with(&settings);
     for round in 0..40 {
-        // Each put is more than a sixteenth of the limit, so a thread begins.
+        // Each put exceeds a sixteenth of the limit, which starts a scan.
         store.put(&entry_of(&round.to_string(), 15_000)).unwrap();
         let child = unsafe { libc::fork() };
         if child == 0 {
             let own = entry_of(&format!("child {round}"), 15_000);
             let is_kept = store.put(&own).is_ok() && !matches!(get(&store, &own), Some(Err(_)));
-            // The child's own thread removes entries too.
+            // The child's own thread also removes entries.
             let begin = Instant::now();
             let is_bounded = || common::plans(&dir).len() <= 14;
             while !is_bounded() && begin.elapsed() < Duration::from_secs(20) {
@@ -158,20 +157,20 @@ fn a_process_may_fork_while_entries_are_removed() {
     store.entries().for_each(|stored| drop(stored.unwrap()));
 }
 
-/// A program that becomes a daemon closes all descriptors, and opens others under their numbers.
+/// A daemon closes all descriptors and opens others with the same numbers.
 #[test]
 fn the_thread_that_removes_entries_closes_no_descriptor_of_the_program() {
     const TEST: &str = "the_thread_that_removes_entries_closes_no_descriptor_of_the_program";
     let Some(dir) = child_dir() else {
         let temporary = tempfile::tempdir().unwrap();
-        // So many that the thread takes some milliseconds.
+        // Enough files to keep the thread busy for some milliseconds.
         (0..3000).for_each(|number| std::fs::write(temporary.path().join(format!("{number:064}.plan")), "").unwrap());
         return run_child(TEST, temporary.path());
     };
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     let before = threads();
     for _ in 0..5 {
-        // The first put of each store starts the thread.
+        // The first put of a store starts the thread.
         open(&dir).put(&entry("a")).unwrap();
         let mut numbers = [0; 8];
         for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! What a store does when all is well.
+//! Tests the normal operation of a store.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod common;
@@ -9,7 +9,7 @@ use common::{assert_found, entry, entry_of, get, names, open, open_with, plans, 
 use cudnn_plan_store::{About, Entry, Lookup, ProblemKind, Settings, Source, Store, write_pack};
 
 #[test]
-fn an_entry_comes_back_as_it_was_put() {
+fn a_stored_entry_is_returned_unchanged() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path().join("cache/plans");
     let store = open(&dir);
@@ -35,7 +35,7 @@ fn an_entry_comes_back_as_it_was_put() {
         store.put(entry).unwrap();
         assert_found(&store, entry);
     }
-    // Another process would see the same.
+    // Simulates a different process.
     for entry in &entries {
         assert_found(&open(&dir), entry);
     }
@@ -77,7 +77,7 @@ fn an_entry_that_is_larger_than_the_store_is_refused() {
 }
 
 #[test]
-fn clear_removes_what_the_store_has_made_and_nothing_else() {
+fn clear_removes_only_files_of_the_store() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path().join("plans");
     let store = open(&dir);
@@ -90,8 +90,8 @@ fn clear_removes_what_the_store_has_made_and_nothing_else() {
     }
     let cleared = store.clear().unwrap();
     assert_eq!((cleared.entries, cleared.temporaries), (2, 1));
-    // The store's own thread may be reading the file's time. Before version 10 of Windows, and under Wine, the name of
-    // a removed file stays until nobody has the file open.
+    // The store's own thread may have a file open. Before Windows 10, and under Wine, the name of a removed file then
+    // remains visible until the file is closed.
     let expected = ["CACHEDIR.TAG", "my.plan", "thesis.pdf", "tmp-notes"];
     let end = Instant::now() + Duration::from_secs(20);
     while names(&dir, |_| true) != expected && Instant::now() < end {
@@ -99,14 +99,14 @@ fn clear_removes_what_the_store_has_made_and_nothing_else() {
     }
     assert_eq!(names(&dir, |_| true), expected);
 
-    // A directory that no store has made may have files with such names.
+    // A directory that was not created by a store may contain files with such names.
     store.put(&entry("a")).unwrap();
     std::fs::remove_file(dir.join("CACHEDIR.TAG")).unwrap();
     let problem = store.clear().unwrap_err();
     assert_eq!(problem.kind(), &ProblemKind::NotAStore);
     assert!(problem.to_string().contains(dir.to_str().unwrap()), "{problem}");
     assert_found(&store, &entry("a"));
-    // A new process, to which the directory is new, tags it once there is nothing else in it.
+    // A new process tags the directory once it contains no unrelated files.
     open(&dir).put(&entry("b")).unwrap();
     assert_eq!(store.clear().unwrap_err().kind(), &ProblemKind::NotAStore);
     for other in ["my.plan", "thesis.pdf", "tmp-notes"] {
@@ -116,7 +116,7 @@ fn clear_removes_what_the_store_has_made_and_nothing_else() {
     assert_eq!(store.clear().unwrap().entries, 2);
 }
 
-/// Backup programs skip a directory with a tag.
+/// Backup programs skip tagged directories.
 #[test]
 fn a_directory_with_other_data_gets_no_tag() {
     let temporary = tempfile::tempdir().unwrap();
@@ -151,7 +151,7 @@ fn a_pack_comes_before_the_directory() {
 
 #[cfg(unix)]
 #[test]
-fn what_the_store_makes_is_for_its_user_alone() {
+fn files_of_the_store_are_private_to_the_user() {
     use std::os::unix::fs::PermissionsExt;
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path().join("cache/plans");
@@ -163,7 +163,7 @@ fn what_the_store_makes_is_for_its_user_alone() {
 }
 
 #[cfg(target_os = "linux")]
-mod unnoticed {
+mod side_effects {
     use super::*;
 
     unsafe extern "C" {
@@ -171,7 +171,7 @@ mod unnoticed {
         fn pthread_setcancelstate(state: std::ffi::c_int, previous: *mut std::ffi::c_int) -> std::ffi::c_int;
     }
 
-    /// All operations, also with errors of the system.
+    /// Runs all operations, including some that fail.
     fn use_store(dir: &std::path::Path) {
         let (store, _) =
             Store::open(&Settings { packs: vec![dir.join("none")], dir: Some(dir.to_owned()), limit: 1 << 30 });
@@ -186,9 +186,9 @@ mod unnoticed {
     }
 
     #[test]
-    fn the_programs_errno_stays() {
+    fn errno_is_preserved() {
         let dir = tempfile::tempdir().unwrap();
-        // SAFETY: errno is this thread's.
+        // SAFETY: errno belongs to this thread.
         let errno = || unsafe { *libc::__errno_location() };
         let path = dir.path();
         let settings = Settings { packs: vec![path.join("none")], dir: Some(path.to_owned()), limit: 1 << 30 };
@@ -213,17 +213,17 @@ mod unnoticed {
     }
 
     #[test]
-    fn a_cancelled_thread_ends_the_call_first() {
+    fn cancellation_takes_effect_after_the_call() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
         let thread = std::thread::spawn(move || {
-            // It takes effect at the next cancellation point, of which `open` is one. This thread has no such but in
-            // the store: what is between is allocation.
+            // Cancellation takes effect at the next cancellation point, such as `open`. In this thread, only the store
+            // could contain one.
             // SAFETY: the thread exists.
             unsafe { pthread_cancel(libc::pthread_self()) };
             use_store(&path);
             let mut previous = 7;
-            // SAFETY: the answer has room.
+            // SAFETY: the pointer is valid for writes.
             unsafe { pthread_setcancelstate(1, &raw mut previous) };
             previous
         });
@@ -232,7 +232,7 @@ mod unnoticed {
 
     #[test]
     fn a_program_may_close_all_descriptors() {
-        let test = "unnoticed::a_program_may_close_all_descriptors";
+        let test = "side_effects::a_program_may_close_all_descriptors";
         let Some(dir) = common::child_dir() else {
             let dir = tempfile::tempdir().unwrap();
             return common::run_child(test, dir.path());
@@ -243,7 +243,7 @@ mod unnoticed {
         for number in 0..20 {
             let entry = entry(&number.to_string());
             store.put(&entry).unwrap();
-            // SAFETY: nothing uses a descriptor beyond the first three.
+            // SAFETY: only the first three descriptors are in use.
             unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
             assert_found(&store, &entry);
             assert_found(&store, &common::entry("packed"));

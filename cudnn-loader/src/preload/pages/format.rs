@@ -1,9 +1,14 @@
-//! The content of a list's file. It must not know where that file is.
+//! Encodes and decodes page lists.
 //!
-//! Numbers are little-endian. `cuDNN pages 1\r\n\x1a`, the installation and the program's directory (each after its length
-//! in 4 bytes; no program is empty), the number of files (4), and for each file: its path, size (8), time (8), the number
-//! of ranges (4), and for each range its first page and its number of pages (4, 4), in units of 4 KiB. At the end FNV-1a,
-//! 64 bits, of everything before: it protects from accidents. A wrong list only makes the kernel read too much.
+//! Numbers are little-endian. A list file contains, in order:
+//! - `cuDNN pages 1\r\n\x1a`
+//! - the installation and the program's directory, both preceded by a length (4 bytes); empty for no program
+//! - the number of files (4 bytes)
+//! - per file: the path, size (8), time (8), the number of ranges (4), and per range the first page and the number of
+//!   pages (4, 4), in units of 4 KiB
+//! - the 64-bit FNV-1a hash of all preceding bytes
+//!
+//! The hash detects accidental damage only, because an incorrect list merely makes the kernel read too much.
 
 use std::path::{Path, PathBuf};
 
@@ -16,8 +21,8 @@ const MAGIC: &[u8; 16] = b"cuDNN pages 1\r\n\x1a";
 /// The unit of ranges in bytes.
 pub(super) const UNIT: u64 = 4096;
 
-/// The most that a list asks for, in bytes. A start maps some 120 MB.
-const MOST: u64 = 1 << 30;
+/// The maximum number of bytes in a list. A start of cuDNN maps about 120 MB.
+const MAX_BYTES: u64 = 1 << 30;
 
 pub(super) fn encode(list: &PageList) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
@@ -40,7 +45,7 @@ pub(super) fn encode(list: &PageList) -> Vec<u8> {
     bytes
 }
 
-/// `None` if the content is damaged.
+/// Returns `None` if the content is damaged.
 pub(super) fn decode(content: &[u8]) -> Option<PageList> {
     let (content, sum) = content.split_last_chunk()?;
     if u64::from_le_bytes(*sum) != checksum(content) {
@@ -56,7 +61,7 @@ pub(super) fn decode(content: &[u8]) -> Option<PageList> {
         let mut end = 0;
         for _ in 0..rest.u32()? {
             let (start, pages) = (u64::from(rest.u32()?) * UNIT, u64::from(rest.u32()?) * UNIT);
-            // Nothing is asked for twice, nor behind the end.
+            // Ranges must not overlap or extend past the end of the file.
             if start < end || start + pages > size.next_multiple_of(UNIT) {
                 return None;
             }
@@ -66,10 +71,10 @@ pub(super) fn decode(content: &[u8]) -> Option<PageList> {
         }
         files.push(FilePages { path, size, modified, ranges });
     }
-    (rest.0.is_empty() && total <= MOST).then_some(PageList { installation, program, files })
+    (rest.0.is_empty() && total <= MAX_BYTES).then_some(PageList { installation, program, files })
 }
 
-/// FNV-1a.
+/// Computes FNV-1a.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
@@ -122,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_read_as_it_was_written() {
+    fn decoding_reverses_encoding() {
         assert_eq!(decode(&encode(&list())).unwrap(), list());
         let general = list().for_all_programs();
         assert_eq!(decode(&encode(&general)).unwrap(), general);
@@ -130,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_bounded() {
+    fn invalid_ranges_are_rejected() {
         let changed = |change: fn(&mut FilePages)| {
             let mut list = list();
             change(list.files.first_mut().unwrap());
@@ -145,12 +150,12 @@ mod tests {
             None,
             "too much"
         );
-        // The last page may be a part of one.
+        // The last page may be partial.
         assert!(changed(|file| (file.size, file.ranges) = (4097, std::iter::once(0..8192).collect())).is_some());
     }
 
     #[test]
-    fn damage_is_noticed() {
+    fn damaged_lists_are_rejected() {
         let content = encode(&list());
         for length in 0..content.len() {
             assert_eq!(decode(content.get(..length).unwrap()), None, "{length}");
@@ -160,7 +165,7 @@ mod tests {
             *damaged.get_mut(place).unwrap() ^= 1;
             assert_eq!(decode(&damaged), None, "{place}");
         }
-        // Numbers that promise more than there is, under a valid checksum.
+        // Counts and lengths that exceed the actual content, with a valid checksum.
         let end = content.len() - 8;
         for place in 0..end {
             let mut hostile = content.get(..end).unwrap().to_vec();

@@ -1,7 +1,7 @@
-//! Kept lists of the pages that a start of cuDNN maps: recorded once, after a start, and asked for at the next ones
-//! before anything waits for them. This must not know the steps and threads of a preload.
+//! Lists of the pages that cuDNN maps when it starts. A list that is recorded after one start lets later starts read
+//! the pages ahead.
 //!
-//! A preload uses a list if there is one. `cudnn-doctor preload --keep` keeps one, and so does a Rust program:
+//! A preload uses a list if it finds one. Record a list with `cudnn-doctor preload --keep` or in a Rust program:
 //!
 //! ```no_run
 //! use cudnn_loader::preload::pages::PageList;
@@ -21,11 +21,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub use place::FILE_VARIABLE;
-pub(super) use place::Places;
+pub(super) use place::ListLocations;
 
 use cudnn_os::pages;
 
-/// The pages of the files that a start of cuDNN needs, for one installation.
+/// The file pages that cuDNN needs when it starts, for one installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageList {
     installation: PathBuf,
@@ -39,79 +39,81 @@ pub struct PageList {
 pub struct FilePages {
     /// The file.
     pub path: PathBuf,
-    /// Its size in bytes. Pages of a file of another size or time are not asked for.
+    /// The file's size in bytes. A file with a changed size or time is ignored.
     pub size: u64,
-    /// When it was changed last, in seconds since 1970.
+    /// The modification time, in seconds since 1970.
     pub modified: i64,
-    /// The pages, as ranges of bytes, in order.
+    /// The pages as byte ranges, in ascending order.
     pub ranges: Vec<Range<u64>>,
 }
 
 impl FilePages {
-    /// The bytes of the pages.
+    /// Returns the total size of the pages in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum()
     }
 
-    /// Whether the file is still what it was.
+    /// Returns whether the file is unchanged.
     fn is_current(&self) -> bool {
         pages::regular_file(&self.path).is_ok_and(|(size, modified, _)| (size, modified) == (self.size, self.modified))
     }
 }
 
 impl PageList {
-    /// What a process that has used cuDNN has mapped: of the libraries of cuDNN, CUDA and the driver. Linux only; the
-    /// system has to allow this process to look at the other one.
+    /// Records the pages that a process has mapped from the libraries of cuDNN, CUDA and the driver. The process must
+    /// have used cuDNN, and the system must allow this process to inspect it. Linux only.
     ///
     /// # Errors
-    /// What could not be read, or that the process has not loaded cuDNN.
+    /// Fails if the process's mappings or files are unreadable, or if cuDNN is not loaded.
     pub fn of_process(process: u32) -> io::Result<Self> {
         record::record(process)
     }
 
-    /// As a list for all programs that use this installation, and not for those in the process's directory alone.
+    /// Makes the list apply to all programs that use this installation, rather than only to programs in the process's
+    /// directory.
     #[must_use]
     pub fn for_all_programs(mut self) -> Self {
         self.program = None;
         self
     }
 
-    /// The installation's directory.
+    /// Returns the installation's directory.
     #[must_use]
     pub fn installation(&self) -> &Path {
         &self.installation
     }
 
-    /// The files, in the order in which a start needs them.
+    /// Returns the files, in the order of use.
     #[must_use]
     pub fn files(&self) -> &[FilePages] {
         &self.files
     }
 
-    /// The name of the list's file beside compiled plans: another one for each installation and program directory.
+    /// Returns the list's file name in the directory of compiled plans. It differs between installations and program
+    /// directories.
     #[must_use]
     pub fn file_name(&self) -> String {
         place::file_name(&self.installation, self.program.as_deref())
     }
 
-    /// The content of the list's file.
+    /// Returns the contents of the list's file.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         format::encode(self)
     }
 
-    /// Reads such a content.
+    /// Parses the contents of a list's file.
     ///
     /// # Errors
-    /// It is damaged, or of another format.
+    /// Fails if the contents are damaged or have a different format.
     pub fn decode(content: &[u8]) -> io::Result<Self> {
         format::decode(content)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the list of pages is damaged"))
     }
 }
 
-/// Makes the kernel read pages of one file, if it has not changed.
+/// Makes the kernel read the pages of one file, if the file has not changed.
 pub(super) fn request(file: &FilePages) -> io::Result<()> {
     if !file.is_current() {
         return Err(io::Error::other("the file has changed"));

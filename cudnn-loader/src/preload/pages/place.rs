@@ -1,5 +1,5 @@
-//! Where lists are, and which of them is for this program. A list makes this process open files, so it is taken only from
-//! files that nobody else can write to. This must not know what a list contains.
+//! Finds the page list for this program. A list is trusted only if no other user can write to it, because it makes this
+//! process open files.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,42 +10,42 @@ use cudnn_os::{IS_LINUX, pages};
 
 use super::{PageList, format};
 
-/// The variable that names a list's file, for a container image.
+/// The variable with the path of a page list, for example in a container image.
 pub const FILE_VARIABLE: &str = "CUDNN_LOADER_PAGES";
 
-/// The variables that name a directory for caches, and the directory of compiled plans below it. Lists are kept on Linux
-/// alone.
+/// The variables that name a cache directory, and the directory of compiled plans below it. Only Linux uses page lists.
 const CACHES: &[(&str, &str)] =
     if IS_LINUX { &[("XDG_CACHE_HOME", "cudnn-plans"), ("HOME", ".cache/cudnn-plans")] } else { &[] };
 
-/// The places for lists that the environment names. It is read when a preload starts, and not by its threads.
+/// The locations of page lists from the environment. The environment is read when a preload starts, rather than in the
+/// threads.
 #[derive(Clone, Debug, Default)]
-pub(in crate::preload) struct Places {
+pub(in crate::preload) struct ListLocations {
     file: Option<PathBuf>,
     /// The directory of compiled plans.
     dir: Option<PathBuf>,
 }
 
-impl Places {
+impl ListLocations {
     pub(in crate::preload) fn from_environment() -> Self {
-        // The environment of such a process comes from a less privileged user.
+        // In secure-execution mode, the environment comes from a less privileged user.
         if is_secure_execution() {
-            return Places::default();
+            return ListLocations::default();
         }
         let absolute = |value: OsString| Some(PathBuf::from(value)).filter(|path| path.is_absolute());
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        // As the store of plans chooses it.
+        // The same choice as for stored plans.
         let dir = match variable("CUDNN_PLANS_DIR") {
             Some(dir) => absolute(dir),
             None => CACHES.iter().find_map(|(name, below)| Some(variable(name).and_then(absolute)?.join(below))),
         };
-        Places { file: variable(FILE_VARIABLE).map(PathBuf::from), dir }
+        ListLocations { file: variable(FILE_VARIABLE).map(PathBuf::from), dir }
     }
 
-    /// The list for this installation and program. `None` if there is none.
+    /// Returns the list for this installation and program, or `None` without a list.
     ///
     /// # Errors
-    /// Why the list that is there cannot be used.
+    /// Returns the reason why an existing list is unusable.
     pub(in crate::preload) fn find(&self, installation: &Path) -> Result<Option<PageList>, String> {
         let (file, dir) = match (&self.file, &self.dir) {
             (Some(file), _) => (file.clone(), None),
@@ -69,10 +69,11 @@ fn read(file: &Path, installation: &Path) -> io::Result<PageList> {
     }
     let mut list = PageList::decode(&pages::read_trusted(file)?)?;
     if list.installation != installation {
-        return Err(io::Error::other("it is for another cuDNN"));
+        return Err(io::Error::other("it was recorded for a different cuDNN"));
     }
-    // After an update of cuDNN another list serves better. That of the driver takes its file off the list; what else a list
-    // may name, this process need not open.
+    // After an update of cuDNN, the list is outdated and must be recorded again. An updated driver only removes the
+    // driver's file from the list. Other files in the list are ignored, because this process has no reason to open
+    // them.
     let (mut is_old, mut has_cudnn) = (false, false);
     list.files.retain(|file| {
         let is_kept = is_wanted(&file.path) && file.is_current();
@@ -85,18 +86,19 @@ fn read(file: &Path, installation: &Path) -> io::Result<PageList> {
     if is_old || !has_cudnn { Err(io::Error::other("cuDNN has changed since")) } else { Ok(list) }
 }
 
-/// The directory of this process's program.
+/// Returns the directory of this process's program.
 fn program_dir() -> Option<PathBuf> {
     std::env::current_exe().ok()?.parent().map(Path::to_owned)
 }
 
-/// The libraries of cuDNN, CUDA and the driver.
+/// Returns whether the path is a library of cuDNN, CUDA or the driver.
 pub(super) fn is_wanted(path: &Path) -> bool {
     let name = path.file_name().map_or(&[][..], |name| name.as_encoded_bytes());
     name.starts_with(b"libcu") || name.starts_with(b"libnv")
 }
 
-/// The name of a list's file. Two lists with one name cost the older one: the content tells which it is.
+/// Returns the name of a list's file. If two lists collide, the newer one replaces the older; the contents identify the
+/// installation.
 pub(super) fn file_name(installation: &Path, program: Option<&Path>) -> String {
     let mut bytes = installation.as_os_str().as_encoded_bytes().to_vec();
     bytes.push(0);

@@ -1,4 +1,4 @@
-//! Which pages a process has mapped, from what the system says of it. This must not know where lists are kept.
+//! Records which pages a process has mapped, as reported by the operating system.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,13 +11,13 @@ use super::format::UNIT;
 use super::place::is_wanted;
 use super::{FilePages, PageList};
 
-/// Gaps of so many bytes are asked for as well: a disk reads a longer piece in the time of two shorter ones.
+/// Gaps up to this size are read as well, because a disk reads one long range as fast as two short ranges.
 const GAP: u64 = 64 * UNIT;
 
-/// cuDNN's library whose directory is the installation.
+/// The cuDNN library that determines the installation's directory.
 const GRAPH: &str = "libcudnn_graph.so.9";
 
-/// A start needs the files in this order; others come after them.
+/// File name prefixes in the order of use. Other files follow.
 const ORDER: &[&str] =
     &[GRAPH, "libcuda.so", "libcublasLt", "libcudnn_engines_precompiled", "libcudnn_engines_runtime"];
 
@@ -34,7 +34,7 @@ pub(super) fn record(process: u32) -> io::Result<PageList> {
     for (path, ranges) in found {
         let (size, modified, _) = pages::regular_file(&path)?;
         let mut ranges = joined(ranges);
-        // The last page may be larger than the unit of lists.
+        // A mapped page may be larger than the unit of page lists.
         ranges.iter_mut().for_each(|range| range.end = range.end.min(size.next_multiple_of(UNIT)));
         ranges.retain(|range| range.start < range.end);
         files.push(FilePages { path, size, modified, ranges });
@@ -47,7 +47,7 @@ pub(super) fn record(process: u32) -> io::Result<PageList> {
     Ok(PageList { installation, program, files })
 }
 
-/// The ranges in order, with small gaps filled.
+/// Sorts the ranges and fills small gaps.
 fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut joined: Vec<Range<u64>> = Vec::new();

@@ -1,5 +1,6 @@
-//! `libcudnn_layers.so` or `cudnn_layers.dll`: a shared library with all layers. The loader finds it beside the
-//! drop-in, and asks it for a layer by name. It knows the names of the layers, and nothing of what they do.
+//! Builds `libcudnn_layers.so` or `cudnn_layers.dll`, a shared library with all layers.
+//!
+//! The loader finds the library next to the drop-in and requests layers by name.
 
 use std::ffi::{CStr, c_int};
 
@@ -7,30 +8,30 @@ use cudnn_layer_api::{abi, begin};
 use cudnn_layers::plans::Plans;
 use cudnn_layers::trace::Trace;
 
-/// States that this library has the layer: the loader and `cudnn-doctor layers` look for it.
+/// Marks that this library contains the layer. The loader and `cudnn-doctor layers` look for this symbol.
 #[unsafe(no_mangle)]
-#[allow(non_upper_case_globals, reason = "a name for other languages")]
+#[allow(non_upper_case_globals, reason = "an exported symbol")]
 pub static cudnn_layer_trace: u8 = 1;
 
-/// As above.
+/// Marks that this library contains the layer, like [`cudnn_layer_trace`].
 #[unsafe(no_mangle)]
-#[allow(non_upper_case_globals, reason = "a name for other languages")]
+#[allow(non_upper_case_globals, reason = "an exported symbol")]
 pub static cudnn_layer_plans: u8 = 1;
 
-/// Turns the layer on that the host names: see `cudnn_layer.h`. Refuses names that it does not know.
+/// Starts the layer with the requested name: see `cudnn_layer.h`. Rejects unknown names.
 ///
 /// # Safety
-/// `host` and `layer` are the loader's.
+/// `host` and `layer` come from the loader.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnLayerBegin(host: *const abi::Host, layer: *mut abi::Layer) -> c_int {
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     let Some(known) = (unsafe { host.as_ref() }) else { return 1 };
-    // SAFETY: the loader's string.
+    // SAFETY: the loader passes a C string.
     let name = unsafe { CStr::from_ptr(known.name) };
     match name.to_bytes() {
-        // SAFETY: the caller's obligation, passed on.
+        // SAFETY: guaranteed by the caller.
         b"plans" => unsafe { begin::<Plans>(host, layer) },
-        // SAFETY: as above.
+        // SAFETY: guaranteed by the caller.
         b"trace" => unsafe { begin::<Trace>(host, layer) },
         _ => 2,
     }

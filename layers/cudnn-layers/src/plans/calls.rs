@@ -1,6 +1,7 @@
-//! The functions in front of cuDNN's. They report to the shadow what the program does, and pass calls with a restored
-//! plan on to the descriptor that stands in for it. A call costs a look-up more; those of each step with a variant pack
-//! cost less.
+//! The layer's replacements of cuDNN functions.
+//!
+//! They report the program's calls to the shadow, and redirect calls that use a restored plan. Each call costs one
+//! extra hash lookup, and the calls that run at every step with a variant pack cost less.
 
 #![allow(non_snake_case, reason = "these are cuDNN's function names")]
 
@@ -22,11 +23,11 @@ const SUCCESS: Status = Status::CUDNN_STATUS_SUCCESS;
 
 macro_rules! replacements {
     ($($name:ident: $replacement:ident,)*) => {
-        /// The function to call in place of the one of this name.
+        /// Returns the replacement for the function with this name.
         pub(super) fn function(name: &CStr) -> Option<*const c_void> {
             $(
                 if name.to_bytes() == stringify!($name).as_bytes() {
-                    // Compiles only if it has cuDNN's signature.
+                    // Compiles only if the replacement has cuDNN's signature.
                     const REPLACEMENT: unwinding::$name = $replacement;
                     return Some(REPLACEMENT as *const c_void);
                 }
@@ -51,12 +52,12 @@ replacements! {
     cudnnGetExecutionPlanWorkspaceSize: get_workspace_size,
 }
 
-/// Whether an attribute is one of a variant pack, of which a program makes one for each execution.
+/// Returns whether an attribute belongs to a variant pack. Programs usually create one for every execution.
 fn is_of_variant_pack(name: Name) -> bool {
     (Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0..Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0 + 100).contains(&name.0)
 }
 
-/// cuDNN's function behind this layer, under its name.
+/// Binds the next function in the chain to a local variable with its name.
 macro_rules! next {
     ($state:ident, $function:ident) => {
         let Some(($state, next)) = STATE.get().and_then(|state| Some((state, state.cudnn.$function?))) else {
@@ -68,10 +69,10 @@ macro_rules! next {
 
 unsafe extern "C-unwind" fn create(handle: *mut cudnnHandle_t) -> Status {
     next!(_state, cudnnCreate);
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     let status = unsafe { cudnnCreate(handle) };
     if status == SUCCESS {
-        // SAFETY: cuDNN has stored the handle here.
+        // SAFETY: cuDNN has written the handle.
         handles::created(unsafe { *handle }.addr());
     }
     status
@@ -80,26 +81,26 @@ unsafe extern "C-unwind" fn create(handle: *mut cudnnHandle_t) -> Status {
 unsafe extern "C-unwind" fn destroy(handle: cudnnHandle_t) -> Status {
     next!(_state, cudnnDestroy);
     handles::destroying(handle.addr());
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     unsafe { cudnnDestroy(handle) }
 }
 
 unsafe extern "C-unwind" fn get_last_error_string(message: *mut c_char, size: usize) {
     let Some(state) = STATE.get() else { return };
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     unsafe { last_error::get(&state.cudnn, message, size) }
 }
 
 unsafe extern "C-unwind" fn create_descriptor(kind: Kind, descriptor: *mut Raw) -> Status {
     next!(state, cudnnBackendCreateDescriptor);
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     let status = unsafe { cudnnBackendCreateDescriptor(kind, descriptor) };
     if status == SUCCESS {
-        // SAFETY: cuDNN has stored the descriptor here. One that had this address is gone, seen or not.
+        // SAFETY: cuDNN has written the descriptor. Any earlier descriptor with this address no longer exists.
         finalize::destroy_restored(state, unsafe { *descriptor });
     }
     if status == SUCCESS && kind != Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR {
-        // SAFETY: cuDNN has stored the descriptor here.
+        // SAFETY: cuDNN has written the descriptor.
         shadow::created(kind, unsafe { *descriptor });
     }
     status
@@ -112,7 +113,7 @@ unsafe extern "C-unwind" fn destroy_descriptor(descriptor: Raw) -> Status {
     if destruction.kind() == Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
         finalize::forget(descriptor);
     }
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     let status = unsafe { cudnnBackendDestroyDescriptor(descriptor) };
     if status == SUCCESS {
         destruction.succeeded();
@@ -126,7 +127,7 @@ unsafe extern "C-unwind" fn initialize(descriptor: Raw) -> Status {
         finalize::complete(&state.cudnn, restored, descriptor);
     }
     finalize::forget(descriptor);
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     let status = unsafe { cudnnBackendInitialize(descriptor) };
     if status == SUCCESS {
         finalize::destroy_restored(state, descriptor);
@@ -145,25 +146,25 @@ unsafe extern "C-unwind" fn set_attribute(
     elements: *const c_void,
 ) -> Status {
     next!(state, cudnnBackendSetAttribute);
-    // A restored plan is finalized, and cuDNN refuses to change it.
+    // A restored plan is finalized, so cuDNN refuses to change it.
     let complete = |restored| finalize::completed(&state.cudnn, restored, descriptor);
     let asked = restored::find(descriptor).map_or(descriptor, complete);
     if is_of_variant_pack(name) {
-        // SAFETY: the caller's obligation.
+        // SAFETY: guaranteed by the caller.
         return unsafe { cudnnBackendSetAttribute(asked, name, ty, count, elements) };
     }
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     let status = unsafe { cudnnBackendSetAttribute(asked, name, ty, count, elements) };
     if status != SUCCESS {
         shadow::failed(descriptor);
         return status;
     }
-    // SAFETY: the arguments of a call that succeeded.
+    // SAFETY: these are the arguments of a successful call.
     unsafe { shadow::attribute_set(descriptor, name, ty, count, elements) };
     let is_configuration =
         name == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG && ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
     if is_configuration && count == 1 && !elements.is_null() {
-        // SAFETY: cuDNN has read a descriptor there, which the caller keeps alive for this call.
+        // SAFETY: cuDNN has read a descriptor at this address, and the caller keeps it alive during the call.
         unsafe { finalize::configured(state, descriptor, elements.cast::<Raw>().read_unaligned()) };
     }
     status
@@ -180,7 +181,7 @@ unsafe extern "C-unwind" fn get_attribute(
     next!(state, cudnnBackendGetAttribute);
     let mut asked = descriptor;
     if let Some(restored) = restored::find(descriptor) {
-        // These are the same; the tests compare them. All else is asked of a plan that was built.
+        // Only these attributes are known to be equal, as tests confirm. For others, cuDNN builds the plan.
         let is_same = matches!(
             name,
             Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE | Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION
@@ -190,10 +191,10 @@ unsafe extern "C-unwind" fn get_attribute(
             asked = finalize::plan_for(state, descriptor);
         }
     }
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     let status = unsafe { cudnnBackendGetAttribute(asked, name, ty, requested, count, elements) };
     if status == SUCCESS && ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR {
-        // SAFETY: the arguments of a call that succeeded.
+        // SAFETY: these are the arguments of a successful call.
         unsafe { shadow::attribute_read(descriptor, name, ty, requested, count, elements) };
     }
     status
@@ -201,13 +202,13 @@ unsafe extern "C-unwind" fn get_attribute(
 
 unsafe extern "C-unwind" fn finalize(descriptor: Raw) -> Status {
     let Some(state) = STATE.get() else { return ABSENT };
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     unsafe { finalize::finalize(state, descriptor) }
 }
 
 unsafe extern "C-unwind" fn execute(handle: cudnnHandle_t, plan: Raw, pack: Raw) -> Status {
     next!(state, cudnnBackendExecute);
-    // SAFETY: the caller's obligation; a restored plan does what the program's would.
+    // SAFETY: guaranteed by the caller. A restored plan computes the same as the original.
     unsafe { cudnnBackendExecute(handle, finalize::plan_for(state, plan), pack) }
 }
 

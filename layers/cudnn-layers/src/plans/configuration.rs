@@ -1,4 +1,4 @@
-//! What an engine configuration is, as cuDNN states it: the engine, its knobs, and whether it compiles code.
+//! Reads an engine configuration from cuDNN: the engine, the knobs, and whether it compiles code.
 
 use cudnn_sys::types::{cudnnBackendBehaviorNote_t as Note, cudnnBackendKnobType_t as Knob, cudnnStatus_t as Status};
 
@@ -6,37 +6,37 @@ use super::cudnn::{Cudnn, Descriptor, read};
 use crate::shadow::canonical::Bytes;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 
-/// More than cuDNN has of each: 13 notes and 59 knobs in 9.28.
+/// More than cuDNN provides: 9.28 has 13 notes and 59 knobs.
 const MAX_NOTES: usize = 64;
 const MAX_KNOBS: usize = 128;
 
-/// What cuDNN answers is not what it is known to answer.
+/// cuDNN returned an unexpected answer.
 const UNCLEAR: Status = Status::CUDNN_STATUS_INTERNAL_ERROR;
 
-/// An engine and its settings.
+/// An engine with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Configuration {
     engine: i64,
-    /// Multiprocessors to use, if they were limited.
+    /// The maximum number of multiprocessors, if limited.
     multiprocessors: Option<i32>,
-    /// By the knobs' numbers.
+    /// Knob types and values, sorted by type.
     knobs: Vec<(u32, i64)>,
 }
 
 impl Configuration {
-    /// Reads the configuration of a program. `Ok(None)` for an engine that compiles nothing: its plans are built faster
-    /// than they are read.
+    /// Reads a configuration of the program. Returns `Ok(None)` if the engine compiles no code: building such a plan is
+    /// faster than restoring it.
     ///
     /// # Safety
-    /// A finalized configuration that is alive.
+    /// The configuration is finalized and live.
     ///
     /// # Errors
-    /// If cuDNN does not state a part of it.
+    /// Returns the status if cuDNN does not report a part of the configuration.
     pub(super) unsafe fn read(cudnn: &Cudnn, configuration: Raw) -> Result<Option<Self>, Status> {
         let engine = cudnn.with_descriptor(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, |engine| {
             let mut to = [engine.raw()];
             let (name, ty) = (Name::CUDNN_ATTR_ENGINECFG_ENGINE, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
-            // SAFETY: the caller's obligation; cuDNN fills the descriptor.
+            // SAFETY: guaranteed by the caller; cuDNN fills the descriptor.
             if unsafe { read(cudnn, configuration, name, ty, &mut to) }? != 1 {
                 return Err(UNCLEAR);
             }
@@ -56,7 +56,7 @@ impl Configuration {
             Ok(Some((index, (limits == Ok(1)).then_some(limit))))
         })?;
         let Some((engine, multiprocessors)) = engine else { return Ok(None) };
-        // SAFETY: the caller's obligation.
+        // SAFETY: guaranteed by the caller.
         let knobs = unsafe { knobs(cudnn, configuration) }?;
         Ok(Some(Configuration { engine, multiprocessors, knobs }))
     }
@@ -77,13 +77,13 @@ impl Configuration {
 }
 
 /// # Safety
-/// As for [`Configuration::read`].
+/// The same requirements as for [`Configuration::read`].
 unsafe fn knobs(cudnn: &Cudnn, configuration: Raw) -> Result<Vec<(u32, i64)>, Status> {
-    // cuDNN fills descriptors, and does not say before how many.
+    // cuDNN fills existing descriptors and does not report the required number first.
     cudnn.with_descriptors(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, MAX_KNOBS, |choices| {
         let mut raw: Vec<Raw> = choices.iter().map(Descriptor::raw).collect();
         let (name, ty) = (Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
-        // SAFETY: the caller's obligation.
+        // SAFETY: guaranteed by the caller.
         let count = unsafe { read(cudnn, configuration, name, ty, &mut raw) }?;
         if count >= MAX_KNOBS {
             return Err(UNCLEAR);

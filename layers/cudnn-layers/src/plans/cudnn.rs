@@ -1,4 +1,4 @@
-//! cuDNN's functions behind this layer, for the calls that it passes on and for those of its own.
+//! Calls cuDNN's functions below this layer, for the program's calls and the layer's own.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
@@ -13,7 +13,7 @@ type Status = cudnnStatus_t;
 
 macro_rules! functions {
     ($($function:ident)*) => {
-        /// The functions; `None` for those that this cuDNN does not have.
+        /// The functions; `None` if they are missing in this cuDNN version.
         #[allow(non_snake_case, reason = "these are cuDNN's function names")]
         pub(super) struct Cudnn {
             $(pub(super) $function: Option<unwinding::$function>,)*
@@ -22,7 +22,8 @@ macro_rules! functions {
         impl Cudnn {
             pub(super) fn new(host: Host) -> Self {
                 Cudnn { $($function: host.next(c_name(concat!(stringify!($function), "\0"))).map(|address| {
-                    // SAFETY: cuDNN's function of this name, or one that a layer put in front of it, has this type.
+                    // SAFETY: the address belongs to this cuDNN function or to another layer's wrapper of it, with the
+                    // same type.
                     unsafe { std::mem::transmute::<*const c_void, unwinding::$function>(address) }
                 }),)* }
             }
@@ -49,12 +50,14 @@ fn c_name(name: &str) -> &CStr {
     CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default()
 }
 
-/// What a function returns that this cuDNN lacks: the loader asks no layer for it, so nobody calls it through this one.
+/// The status of functions that are missing in this cuDNN. The loader never requests wrappers for them, so programs do
+/// not call them through this layer.
 pub(super) const ABSENT: Status = Status::CUDNN_STATUS_NOT_SUPPORTED;
 
 impl Cudnn {
-    /// Runs this with a new descriptor of this layer's own, and destroys it. If a callback of the program throws
-    /// meanwhile, the descriptor is lost: a destructor would call cuDNN, whose next exception would end the process.
+    /// Runs a closure with a temporary descriptor and destroys it afterwards. If a callback of the program throws an
+    /// exception in between, the descriptor leaks: destroying it while unwinding would call cuDNN, and a second
+    /// exception would terminate the process.
     pub(super) fn with_descriptor<T>(
         &self,
         kind: Kind,
@@ -66,7 +69,7 @@ impl Cudnn {
         result
     }
 
-    /// The same with as many descriptors.
+    /// Runs a closure with several temporary descriptors, like [`with_descriptor`](Cudnn::with_descriptor).
     pub(super) fn with_descriptors<T>(
         &self,
         kind: Kind,
@@ -80,7 +83,7 @@ impl Cudnn {
         result
     }
 
-    /// A new descriptor, which is the caller's if this succeeds.
+    /// Creates a descriptor and passes ownership to the caller on success.
     pub(super) fn new_descriptor(
         &self,
         kind: Kind,
@@ -102,20 +105,20 @@ impl Cudnn {
         Ok(Descriptor { cudnn: self, raw })
     }
 
-    /// Destroys a descriptor of this layer's own, which nobody uses any more.
+    /// Destroys a descriptor that this layer created and no longer uses.
     pub(super) fn destroy(&self, descriptor: Raw) {
         if let Some(destroy) = self.cudnnBackendDestroyDescriptor {
-            // SAFETY: created by this layer, which alone knows it.
+            // SAFETY: this layer created the descriptor and never shared it.
             let _ = unsafe { destroy(descriptor) };
         }
     }
 
-    /// The text of this thread's last failure, which cuDNN forgets then.
+    /// Returns the error text of this thread's last failure, and clears it in cuDNN.
     pub(super) fn take_last_error(&self) -> Vec<u8> {
-        // More than cuDNN's texts have.
+        // Larger than any text cuDNN produces.
         let mut text = vec![0; 1 << 16];
         if let Some(get) = self.cudnnGetLastErrorString {
-            // SAFETY: there are as many bytes.
+            // SAFETY: the buffer has the length that is passed.
             unsafe { get(text.as_mut_ptr().cast(), text.len()) };
         }
         let len = text.iter().position(|byte| *byte == 0).unwrap_or(0);
@@ -124,7 +127,7 @@ impl Cudnn {
     }
 }
 
-/// A descriptor of this layer's own.
+/// A descriptor that this layer created.
 pub(super) struct Descriptor<'a> {
     cudnn: &'a Cudnn,
     raw: Raw,
@@ -138,24 +141,24 @@ impl Descriptor<'_> {
     pub(super) fn set<T>(&self, name: Name, ty: Type, elements: &[T]) -> Result<(), Status> {
         let count = elements.len() as i64;
         let set = self.cudnn.cudnnBackendSetAttribute.ok_or(ABSENT)?;
-        // SAFETY: the elements are of the type that the caller names.
+        // SAFETY: the caller passes elements of the named type.
         checked(unsafe { set(self.raw, name, ty, count, elements.as_ptr().cast()) })
     }
 
     pub(super) fn finalize(&self) -> Result<(), Status> {
-        // SAFETY: a living descriptor.
+        // SAFETY: the descriptor is live.
         checked(self.cudnn.cudnnBackendFinalize.map_or(ABSENT, |finalize| unsafe { finalize(self.raw) }))
     }
 
-    /// Reads elements. Returns how many there were; at most as many as there is room for are written.
+    /// Reads elements into `room`. Returns the total number of elements, which may be larger than `room`.
     pub(super) fn read<T>(&self, name: Name, ty: Type, room: &mut [T]) -> Result<usize, Status> {
-        // SAFETY: a living descriptor.
+        // SAFETY: the descriptor is live.
         unsafe { read(self.cudnn, self.raw, name, ty, room) }
     }
 
-    /// A text, without a NUL behind it.
+    /// Reads a text attribute and strips the trailing NUL.
     pub(super) fn text(&self, name: Name) -> Result<Vec<u8>, Status> {
-        // SAFETY: a living descriptor.
+        // SAFETY: the descriptor is live.
         unsafe { text(self.cudnn, self.raw, name) }
     }
 }
@@ -163,7 +166,7 @@ impl Descriptor<'_> {
 /// Reads elements of a descriptor.
 ///
 /// # Safety
-/// The descriptor is alive, and `T` is what cuDNN writes for this type.
+/// The descriptor is live, and `T` is the type that cuDNN writes for this attribute type.
 pub(super) unsafe fn read<T>(
     cudnn: &Cudnn,
     descriptor: Raw,
@@ -173,19 +176,19 @@ pub(super) unsafe fn read<T>(
 ) -> Result<usize, Status> {
     let mut count = 0;
     let get = cudnn.cudnnBackendGetAttribute.ok_or(ABSENT)?;
-    // An empty slice has an address too, but cuDNN wants none.
+    // cuDNN expects a null pointer if no elements are requested, but an empty slice has an address.
     let to = if room.is_empty() { null_mut() } else { room.as_mut_ptr() };
-    // SAFETY: the caller's obligation; there is room for as many elements.
+    // SAFETY: guaranteed by the caller; the slice has room for the requested number of elements.
     checked(unsafe { get(descriptor, name, ty, room.len() as i64, &raw mut count, to.cast()) })?;
     usize::try_from(count).map_err(|_| ABSENT)
 }
 
-/// Reads a text of a descriptor.
+/// Reads a text attribute of a descriptor.
 ///
 /// # Safety
-/// The descriptor is alive.
+/// The descriptor is live.
 pub(super) unsafe fn text(cudnn: &Cudnn, descriptor: Raw, name: Name) -> Result<Vec<u8>, Status> {
-    // SAFETY: the caller's obligation, passed on.
+    // SAFETY: guaranteed by the caller.
     let len = unsafe { read::<u8>(cudnn, descriptor, name, Type::CUDNN_TYPE_CHAR, &mut []) }?;
     let mut text = vec![0_u8; len.min(MAX_TEXT)];
     // SAFETY: as above.
@@ -197,7 +200,7 @@ pub(super) unsafe fn text(cudnn: &Cudnn, descriptor: Raw, name: Name) -> Result<
     Ok(text)
 }
 
-/// The longest text that is read. Plans have some 100 KB.
+/// The maximum length of a text. The JSON of a plan has about 100 KB.
 const MAX_TEXT: usize = 64 << 20;
 
 pub(super) fn checked(status: Status) -> Result<(), Status> {

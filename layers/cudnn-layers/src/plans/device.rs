@@ -1,5 +1,6 @@
-//! The device that a plan is for, as cuDNN describes it in JSON: model, compute capability, driver, multiprocessors,
-//! clocks.
+//! Reads and compares cuDNN's JSON description of a device.
+//!
+//! It contains the model, the compute capability, the driver, the number of multiprocessors and the clocks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,10 +15,11 @@ use super::cudnn::Cudnn;
 use crate::shadow::elements::{Kind, Name, Type};
 use crate::shadow::handles::Handle;
 
-/// The device of a handle. `None` if cuDNN does not describe it, or the handle was not seen to be created.
+/// Returns the description of a handle's device. Returns `None` if cuDNN provides none, or if the handle was created
+/// without passing through this layer.
 ///
-/// cuDNN is asked each time: from 9.28 on the description follows the handle's stream, which may have a part of the
-/// device's multiprocessors.
+/// The description is requested every time: from 9.28 on it depends on the handle's stream, which may be limited to
+/// some of the multiprocessors.
 pub(super) fn of_handle(cudnn: &Cudnn, handle: Handle) -> Option<Arc<[u8]>> {
     if handle.id == 0 {
         return None;
@@ -30,18 +32,19 @@ pub(super) fn of_handle(cudnn: &Cudnn, handle: Handle) -> Option<Arc<[u8]>> {
     description.ok().map(Into::into)
 }
 
-/// Returns the description as bytes that are equal for equal devices, whatever the order of its members. They lack the
-/// device's numbers on its bus and in the process: plans do not depend on them, and cuDNN does not compare them when it
-/// restores a plan (9.19 compares capability, driver and multiprocessors). A description that is not understood is
-/// returned as it is.
+/// Returns the description in a canonical form, which is independent of the order of members.
+///
+/// The bus ID and the device index are removed, because plans are independent of them. cuDNN ignores them, too, when it
+/// restores a plan (9.19 compares capability, driver and multiprocessors). An invalid description is returned
+/// unchanged.
 pub(super) fn canonical(description: &[u8]) -> Vec<u8> {
     let members = members(description).and_then(|members| serde_json::to_vec(&members).ok());
     members.unwrap_or_else(|| description.to_vec())
 }
 
-/// Returns whether the description that cuDNN states in a plan is that of the device it was asked to plan for, wherever
-/// that is. A release leaves out the members that it does not know, and adds those that it knows and was not given.
-pub(super) fn is_stated_of(stated: &[u8], description: &[u8]) -> bool {
+/// Returns whether the description in a plan matches the requested device, regardless of its bus ID and index. cuDNN
+/// omits unknown members, and adds known members that the program has omitted.
+pub(super) fn matches_description(stated: &[u8], description: &[u8]) -> bool {
     if stated == description {
         return true;
     }
@@ -50,11 +53,11 @@ pub(super) fn is_stated_of(stated: &[u8], description: &[u8]) -> bool {
     shared.peek().is_some() && shared.all(|(stated, described)| stated == described)
 }
 
-/// The members of a description that say where in the machine and in the process the device is.
+/// The members that contain the bus ID and the device index.
 const PLACES: [&str; 2] = ["pciDeviceId", "cudaDeviceId"];
 
-/// Returns cuDNN's own statement of a device with the place of the device of another description. `None` if the result
-/// would not state the same device there.
+/// Returns the description `stated` with the bus ID and index from another description. Returns `None` if the two
+/// describe different devices.
 pub(super) fn moved(stated: &str, description: &[u8]) -> Option<String> {
     let places = |text: &[u8]| -> Option<BTreeMap<String, Value>> {
         let mut places: BTreeMap<String, Value> = serde_json::from_slice(text).ok()?;
@@ -79,14 +82,14 @@ pub(super) fn moved(stated: &str, description: &[u8]) -> Option<String> {
     (is_there && is_same).then_some(moved)
 }
 
-/// The place of a part of a text in it.
+/// Returns the range of a substring within the whole text.
 pub(super) fn range_of(part: &str, text: &str) -> Option<Range<usize>> {
     let start = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
     Some(start..start.checked_add(part.len())?)
 }
 
-/// The members of a description without the device's place. `None` if the text is not one object, if it has a member
-/// twice, or if a value is not of a kind that compares exactly.
+/// Returns the members of a description without the bus ID and index. Returns `None` unless the text is a single object
+/// with unique members and exactly comparable values.
 fn members(description: &[u8]) -> Option<BTreeMap<String, Value>> {
     let Members(listed) = serde_json::from_slice(description).ok()?;
     let count = listed.len();
@@ -107,7 +110,7 @@ fn is_exact(value: &Value) -> bool {
     }
 }
 
-/// The members of a JSON object in the order of the text.
+/// The members of a JSON object in their original order.
 struct Members(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Members {
@@ -132,7 +135,7 @@ impl<'de> Deserialize<'de> for Members {
     }
 }
 
-/// The device's name in its description.
+/// Returns the device name from a description.
 pub(super) fn name(description: &[u8]) -> String {
     let parsed: Value = serde_json::from_slice(description).unwrap_or_default();
     parsed.get("deviceName").and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -143,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neither_the_order_nor_the_place_of_a_device_counts() {
+    fn the_canonical_form_ignores_order_bus_id_and_index() {
         let description = br#"{"pciDeviceId":6,"totalGlobalMem":7,"cudaDeviceId":12,"deviceName":"NVIDIA H200"}"#;
         let other = br#"{ "deviceName": "NVIDIA H200", "cudaDeviceId": 0, "totalGlobalMem": 7 }"#;
         assert_eq!(canonical(description), br#"{"deviceName":"NVIDIA H200","totalGlobalMem":7}"#);
@@ -154,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_that_cudnn_may_read_in_another_way_stays_as_it_is() {
+    fn an_ambiguous_description_is_returned_unchanged() {
         for text in [
             r#"{"deviceVer":800,"deviceVer":900}"#,
             r#"{"cudaDeviceId":0,"totalGlobalMem":18446744073709551616}"#,
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_for_a_device_if_all_that_cudnn_states_of_it_is_so() {
+    fn a_plan_matches_a_device_if_all_members_in_the_plan_match() {
         let device = br#"{"deviceVer":900,"maxGridSize":[2, 1],"cudaDeviceId":3,"memoryBusWidth":6144}"#;
         for (stated, expected) in [
             (r#"{"maxGridSize":[2,1],"deviceVer":900,"cudaDeviceId":0}"#, true),
@@ -180,7 +183,7 @@ mod tests {
             ("{}", false),
             ("", false),
         ] {
-            assert_eq!(is_stated_of(stated.as_bytes(), device), expected, "{stated}");
+            assert_eq!(matches_description(stated.as_bytes(), device), expected, "{stated}");
         }
     }
 }

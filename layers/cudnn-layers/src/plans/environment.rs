@@ -1,4 +1,4 @@
-//! What all plans of this process depend on: cuDNN's release and its files, and variables that change what cuDNN does.
+//! Describes the inputs that all plans of this process share: cuDNN's release and files, and the relevant variables.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -10,14 +10,13 @@ use object::{Object, ReadCache};
 use super::variables::Variables;
 use crate::shadow::canonical::Bytes;
 
-/// The bytes at the start and the end of a library that tell it from others, if it has no number of its build: the
-/// headers, and the places of all sections.
+/// The number of bytes at the start and end of a library that identify it if it has no build ID. They include the
+/// headers and section offsets.
 const SAMPLE: usize = 4096;
 
-/// The release, the libraries of its directory and the variables.
-///
+/// Returns the release, the libraries in the directory and the variables as bytes.
 /// # Errors
-/// The library that cannot be read.
+/// Names the directory or library that cannot be read.
 pub(super) fn describe(version: u32, dir: &Path, variables: &Variables) -> Result<Vec<u8>, String> {
     let mut bytes = Bytes::default();
     bytes.number(version);
@@ -37,15 +36,15 @@ pub(super) fn describe(version: u32, dir: &Path, variables: &Variables) -> Resul
     Ok(bytes.0)
 }
 
-/// `libcudnn_graph.so.9`, `cudnn_graph64_9.dll`. Not the shim, which passes calls on: a plan stays good when another
-/// one takes its place.
+/// Matches names such as `libcudnn_graph.so.9` and `cudnn_graph64_9.dll`. The shim is excluded because it only forwards
+/// calls, so plans stay valid when it is replaced.
 fn is_library(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     (name.starts_with("libcudnn_") && name.ends_with(".so.9"))
         || (name.starts_with("cudnn_") && name.ends_with("64_9.dll"))
 }
 
-/// What tells one build of a library from another.
+/// Returns bytes that identify the build of a library.
 fn build(mut file: File) -> std::io::Result<Vec<u8>> {
     let cache = ReadCache::new(&file);
     let parsed = object::File::parse(&cache).ok();
@@ -68,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_count_and_the_shim_does_not() {
+    fn libraries_are_matched_and_the_shim_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, content: &str| std::fs::write(dir.path().join(name), content).unwrap();
         let described = || describe(91_900, dir.path(), &Variables::now()).unwrap();

@@ -1,4 +1,4 @@
-//! The finalization of a plan: the plan is restored if it was kept, and kept if cuDNN has to build it.
+//! Finalizes plans: restores a plan from the cache, or lets cuDNN build it and then caches it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use cudnn_sys::types::cudnnStatus_t;
 
 use super::configuration::Configuration;
 use super::cudnn::{ABSENT, Cudnn, Descriptor, text};
-use super::key::{Key, NotKept, Target};
-use super::last_error::unnoticed;
+use super::key::{Key, NotCached, Target};
+use super::last_error::hide_errors;
 use super::plan_json::PlanJson;
 use super::restored::{self, Restored, built};
 use super::state::State;
@@ -27,28 +27,28 @@ use crate::shadow::elements::{Kind, Name, Raw, Type};
 
 type Status = cudnnStatus_t;
 
-/// A plan that is not finalized yet, and whose engine compiles code.
+/// A plan that is not finalized yet and has an engine that compiles code.
 pub(super) struct Configured {
-    /// What the shadow had of the descriptor when it was set: tells whether another one was set since.
+    /// The shadow's record of the configuration when it was set. It shows whether a different one was set later.
     content: Arc<Content>,
-    configuration: Result<Configuration, NotKept>,
+    configuration: Result<Configuration, NotCached>,
 }
 
-/// By the addresses of the program's descriptors.
+/// Maps addresses of the program's descriptors.
 pub(super) static CONFIGURATIONS: Lock<Option<HashMap<usize, Configured>>> = Lock::new(None);
 
-/// The program has set the engine configuration of a plan. Its own descriptor may be destroyed before the plan is
-/// finalized, so the configuration is read now.
+/// Records the engine configuration that the program set in a plan. It is read now because the program may destroy its
+/// configuration descriptor before it finalizes the plan.
 ///
 /// # Safety
-/// Both are descriptors that are alive.
+/// Both descriptors are live.
 pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
-    // SAFETY: the caller's obligation.
-    let read = unnoticed(&state.cudnn, || unsafe { Configuration::read(&state.cudnn, configuration) });
+    // SAFETY: guaranteed by the caller.
+    let read = hide_errors(&state.cudnn, || unsafe { Configuration::read(&state.cudnn, configuration) });
     let configuration = match read {
         Ok(Some(configuration)) => Ok(configuration),
         Ok(None) => return forget(plan),
-        Err(_) => Err(NotKept::Configuration),
+        Err(_) => Err(NotCached::Configuration),
     };
     let Some(content) = shadow::content(plan).and_then(|plan| plan.child(CONFIGURATION).cloned()) else {
         return forget(plan);
@@ -61,7 +61,7 @@ pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
 
 const CONFIGURATION: Name = Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG;
 
-/// Forgets what is known about a plan that is not finalized.
+/// Discards the recorded configuration of a plan.
 pub(super) fn forget(plan: Raw) {
     let _former = take(plan);
 }
@@ -70,10 +70,10 @@ fn take(plan: Raw) -> Option<Configured> {
     CONFIGURATIONS.lock()?.as_mut()?.remove(&plan.addr())
 }
 
-/// In place of `cudnnBackendFinalize`.
+/// Implements `cudnnBackendFinalize`.
 ///
 /// # Safety
-/// As for cuDNN's function.
+/// The same requirements as for cuDNN's function.
 pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
     let cudnn = &state.cudnn;
     let Some(next) = cudnn.cudnnBackendFinalize else { return ABSENT };
@@ -81,9 +81,9 @@ pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
         destroy_restored(state, descriptor);
     }
     if let Some(restored) = restored::find(descriptor) {
-        // The second time. cuDNN knows what that is worth.
+        // The program finalizes the plan again. Let cuDNN return the status for that.
         let descriptor = completed(cudnn, restored, descriptor);
-        // SAFETY: the caller's obligation.
+        // SAFETY: guaranteed by the caller.
         return unsafe { next(descriptor) };
     }
     let start = Instant::now();
@@ -96,7 +96,7 @@ pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
         return Status::CUDNN_STATUS_SUCCESS;
     }
     let looked_up = start.elapsed();
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     let status = unsafe { next(descriptor) };
     let duration = start.elapsed().saturating_sub(looked_up);
     if status == Status::CUDNN_STATUS_SUCCESS {
@@ -104,53 +104,53 @@ pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
         match key {
             Some(Ok(key)) => {
                 let start = Instant::now();
-                keep(state, key, descriptor, duration);
-                statistics::KEPT.add(looked_up + start.elapsed());
+                cache_plan(state, key, descriptor, duration);
+                statistics::CACHING.add(looked_up + start.elapsed());
             }
-            Some(Err(reason)) => report_not_kept(state, reason),
+            Some(Err(reason)) => report_not_cached(state, reason),
             None => {}
         }
     }
     status
 }
 
-fn report_not_kept(state: &State, reason: NotKept) {
-    if statistics::not_kept(reason) {
-        state.host.info(&format!("does not keep a plan: {reason}"));
+fn report_not_cached(state: &State, reason: NotCached) {
+    if statistics::not_cached(reason) {
+        state.host.info(&format!("plan not cached: {reason}"));
     }
 }
 
-fn key(state: &State, descriptor: Raw, configured: Configured) -> Result<Key, NotKept> {
+fn key(state: &State, descriptor: Raw, configured: Configured) -> Result<Key, NotCached> {
     if state.host.missed_calls() > 0 {
-        return Err(NotKept::MissedCalls);
+        return Err(NotCached::MissedCalls);
     }
-    let variables = state.variables.as_ref().ok_or(NotKept::LoadedBefore)?;
-    let ready = state.ready().ok_or(NotKept::NoStore)?;
+    let variables = state.variables.as_ref().ok_or(NotCached::LoadedBefore)?;
+    let ready = state.ready().ok_or(NotCached::NoStore)?;
     let configuration = configured.configuration?;
-    let unseen = NotKept::Unclear(Obstacle::Unseen);
+    let unseen = NotCached::Unclear(Obstacle::Unseen);
     let plan = shadow::content(descriptor).ok_or(unseen)?;
     if !plan.child(CONFIGURATION).is_some_and(|content| Arc::ptr_eq(content, &configured.content)) {
         return Err(unseen);
     }
-    let key = unnoticed(&state.cudnn, || Key::new(&state.cudnn, &ready.environment, &plan, &configuration));
-    // Last: a call that went past this layer before may have changed what the key is made of.
+    let key = hide_errors(&state.cudnn, || Key::new(&state.cudnn, &ready.environment, &plan, &configuration));
+    // Check this last, because an earlier call that bypassed this layer may have changed the inputs of the key.
     if state.host.missed_calls() > 0 {
-        return Err(NotKept::MissedCalls);
+        return Err(NotCached::MissedCalls);
     }
     if variables.have_changed() {
-        return Err(NotKept::Variables);
+        return Err(NotCached::Variables);
     }
     key
 }
 
-/// The kept plan for this key, restored.
+/// Returns the restored plan for this key, if it is cached.
 fn look_up(state: &State, key: &Key) -> Option<Raw> {
     let start = Instant::now();
     let entry = match state.ready()?.store.get(&key.bytes) {
         Lookup::Found(entry, _) => entry,
         Lookup::Missing => return None,
         Lookup::Unusable(problem) => {
-            // A pack that was cut is a problem of each plan that it does not have.
+            // If a pack is truncated, every lookup would report it, so the problem is logged only once.
             if statistics::UNUSABLE.add(Duration::ZERO) == 0 {
                 state.host.warning(&problem.to_string());
             }
@@ -163,7 +163,7 @@ fn look_up(state: &State, key: &Key) -> Option<Raw> {
         .filter(|plan| stated_graph::compare(&key.graph, &plan.graph).is_ok())
         .and_then(|plan| plan.for_device(&key.device))
         .ok_or(Status::CUDNN_STATUS_INTERNAL_ERROR);
-    let plan = json.and_then(|json| unnoticed(&state.cudnn, || restore(&state.cudnn, key, &json, workspace_size)));
+    let plan = json.and_then(|json| hide_errors(&state.cudnn, || restore(&state.cudnn, key, &json, workspace_size)));
     match plan {
         Ok(plan) => {
             statistics::RESTORED.add(start.elapsed());
@@ -172,7 +172,7 @@ fn look_up(state: &State, key: &Key) -> Option<Raw> {
         }
         Err(status) => {
             statistics::UNUSABLE.add(Duration::ZERO);
-            state.host.warning(&format!("cuDNN does not restore a kept plan ({status:?}): {}", entry.about.label));
+            state.host.warning(&format!("cuDNN cannot restore a cached plan ({status:?}): {}", entry.about.label));
             None
         }
     }
@@ -181,7 +181,7 @@ fn look_up(state: &State, key: &Key) -> Option<Raw> {
 fn restore(cudnn: &Cudnn, key: &Key, json: &[u8], size: i64) -> Result<Raw, Status> {
     cudnn.new_descriptor(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, |plan| {
         plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, json)?;
-        // Without either of them cuDNN crashes.
+        // cuDNN crashes if neither attribute is set.
         match key.target {
             Target::Handle(handle) => {
                 plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle.address])?;
@@ -206,29 +206,29 @@ fn workspace_size(plan: &Descriptor<'_>) -> Result<i64, Status> {
     Ok(size)
 }
 
-/// Keeps a plan that cuDNN has built.
-fn keep(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
+/// Caches a plan that cuDNN has built.
+fn cache_plan(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
     let cudnn = &state.cudnn;
     let mut size = [-1_i64];
-    // SAFETY: a descriptor of the program that it has just finalized, in this thread.
-    let read = unnoticed(cudnn, || unsafe {
+    // SAFETY: the program has just finalized this descriptor in this thread.
+    let read = hide_errors(cudnn, || unsafe {
         let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64);
         super::cudnn::read(cudnn, descriptor, name, ty, &mut size)
             .and_then(|_| text(cudnn, descriptor, Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION))
     });
     let [workspace_size] = size;
     let Ok(plan) = read else { return };
-    let Some(json) = PlanJson::parse(&plan) else { return report_not_kept(state, NotKept::StatesOther) };
+    let Some(json) = PlanJson::parse(&plan) else { return report_not_cached(state, NotCached::StatesOther) };
     if !json.has_code() {
         statistics::PRECOMPILED.add(build_time);
         return;
     }
     let graph = stated_graph::compare(&key.graph, &json.graph);
     if let Err(difference) = &graph {
-        state.host.info(&format!("a plan is not for the graph that was seen: {difference}"));
+        state.host.info(&format!("the graph in a plan differs from the described graph: {difference}"));
     }
     if graph.is_err() || json.engine() != Some(key.engine) || !json.is_for(&key.device) {
-        return report_not_kept(state, NotKept::StatesOther);
+        return report_not_cached(state, NotCached::StatesOther);
     }
     let about = About {
         label: shadow::label(descriptor).as_deref().unwrap_or_default().to_owned(),
@@ -237,28 +237,28 @@ fn keep(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
         build_time,
         workspace_size,
     };
-    // While cuDNN compiled it, another thread may have set one.
+    // Another thread may have changed a variable while cuDNN compiled the plan.
     if state.variables.as_ref().is_none_or(Variables::have_changed) {
-        return report_not_kept(state, NotKept::Variables);
+        return report_not_cached(state, NotCached::Variables);
     }
     let Some(ready) = state.ready() else { return };
     match ready.store.put(&Entry { key: key.bytes, plan, about }) {
         Ok(()) => _ = statistics::BUILT.add(build_time),
         Err(problem) => {
-            let text = format!("does not keep a plan: {problem}");
-            // Once as an error, which goes to the standard error if there is no log.
+            let text = format!("plan not cached: {problem}");
+            // The first problem is logged as an error, which is printed to stderr if no log is configured.
             if statistics::NOT_WRITTEN.add(build_time) == 0 { state.host.error(&text) } else { state.host.info(&text) }
         }
     }
 }
 
-/// The descriptor to use in place of the program's.
+/// Returns the descriptor to use in a call instead of the program's descriptor.
 #[inline]
 pub(super) fn plan_for(state: &State, descriptor: Raw) -> Raw {
     match restored::find(descriptor) {
         None => descriptor,
         Some(restored) if state.host.missed_calls() == 0 => restored.plan(),
-        // It may be another descriptor by now.
+        // After a missed call, this address may belong to a different descriptor.
         Some(restored) => {
             complete(&state.cudnn, restored, descriptor);
             descriptor
@@ -266,27 +266,27 @@ pub(super) fn plan_for(state: &State, descriptor: Raw) -> Raw {
     }
 }
 
-/// Destroys what was restored for a descriptor that is no more.
+/// Destroys the restored plan of a descriptor that no longer exists.
 pub(super) fn destroy_restored(state: &State, descriptor: Raw) {
     if let Some(plan) = restored::remove(descriptor) {
         state.cudnn.destroy(plan);
     }
 }
 
-/// The program's own descriptor, finalized, or the restored plan if that is not possible.
+/// Finalizes the program's own descriptor and returns it, or returns the restored plan if that fails.
 pub(super) fn completed(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> Raw {
     if complete(cudnn, restored, descriptor) { descriptor } else { restored.plan() }
 }
 
-/// Finalizes the program's own descriptor of a restored plan, which then answers what the restored one does not. cuDNN
-/// compiles the plan for it. `false` if that fails, if the program has destroyed a handle that cuDNN would use, or if
-/// this thread is doing it: a callback of the program asks meanwhile.
+/// Finalizes the program's own descriptor, so that it can answer queries that the restored plan cannot. cuDNN compiles
+/// the plan for this. Returns `false` if that fails, if the program has destroyed a required handle, or if this thread
+/// is already finalizing it and was called from the program's callback.
 pub(super) fn complete(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> bool {
-    /// How long a thread waits for another one.
+    /// The maximum time that a thread waits for another one.
     const LIMIT: Duration = Duration::from_secs(30);
-    /// A callback of the program may unwind through cuDNN.
-    struct Begun<'a>(&'a Restored, u8);
-    impl Drop for Begun<'_> {
+    /// Resets the state if a callback of the program unwinds through cuDNN.
+    struct BuildGuard<'a>(&'a Restored, u8);
+    impl Drop for BuildGuard<'_> {
         fn drop(&mut self) {
             self.0.builder.store(0, Ordering::Relaxed);
             self.0.built.store(self.1, Ordering::Release);
@@ -294,14 +294,14 @@ pub(super) fn complete(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> b
     }
     let start = Instant::now();
     loop {
-        match restored.built.compare_exchange(built::NO, built::BEGUN, Ordering::Acquire, Ordering::Acquire) {
+        match restored.built.compare_exchange(built::NO, built::IN_PROGRESS, Ordering::Acquire, Ordering::Acquire) {
             Ok(_) => {
-                let mut begun = Begun(restored, built::NO);
+                let mut begun = BuildGuard(restored, built::NO);
                 if !restored.has_its_handles() {
                     return false;
                 }
                 restored.builder.store(threads::id(), Ordering::Relaxed);
-                // SAFETY: the program's descriptor, with which it makes the present call.
+                // SAFETY: the program is using this descriptor in the current call, so it is live.
                 let status = cudnn.cudnnBackendFinalize.map_or(ABSENT, |finalize| unsafe { finalize(descriptor) });
                 if status == Status::CUDNN_STATUS_SUCCESS {
                     begun.1 = built::DONE;
@@ -311,7 +311,7 @@ pub(super) fn complete(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> b
             Err(built::DONE) => return true,
             Err(_) if restored.builder.load(Ordering::Relaxed) == threads::id() => return false,
             Err(_) if start.elapsed() < LIMIT => {
-                // No cancellation of the thread may unwind from here.
+                // Thread cancellation must not unwind from here.
                 let _guard = ThreadStateGuard::new();
                 std::thread::sleep(Duration::from_millis(1));
             }

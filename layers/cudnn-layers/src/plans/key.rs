@@ -1,4 +1,4 @@
-//! All that a plan depends on, as bytes: equal bytes are the same plan. See [`Key::new`] for what they have.
+//! Builds the cache key of a plan from all inputs of the plan. [`Key::new`] lists them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,113 +12,112 @@ use crate::shadow::content::Content;
 use crate::shadow::elements::Name;
 use crate::shadow::handles::{self, Handle};
 
-/// Why a plan is neither looked up nor kept.
+/// Reasons for not caching a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum NotKept {
+pub(super) enum NotCached {
     /// A part of the graph or the configuration is not understood.
     Unclear(Obstacle),
-    /// cuDNN does not state what the configuration is.
+    /// cuDNN does not report the engine configuration.
     Configuration,
-    /// An attribute of the plan with which this layer does not deal.
+    /// The plan has an attribute that this layer does not support.
     PlanAttribute(Name),
-    /// The plan that cuDNN has made states another graph, or another device, than this layer has seen.
+    /// The JSON of the finished plan describes a different graph or device.
     StatesOther,
-    /// Its code serves other shapes too, and cuDNN keeps it itself.
+    /// The code supports several shapes, and cuDNN caches it internally.
     DynamicShapes,
-    /// The graph has no handle and no described device.
+    /// Neither a handle nor a device description is part of the graph.
     NoDevice,
-    /// It names several devices, or a handle that was destroyed.
+    /// The graph refers to several devices, or to a destroyed handle.
     Devices,
-    /// A call went to cuDNN past this layer.
+    /// A call reached cuDNN without passing through this layer.
     MissedCalls,
-    /// A variable that matters has changed since cuDNN was loaded, which reads each at a time of its own.
+    /// A relevant variable has changed since cuDNN was loaded, and cuDNN may have read either value.
     Variables,
-    /// cuDNN was loaded before the loader knew of this layer, perhaps with other variables.
+    /// cuDNN was loaded before the layer was added, possibly with different variables.
     LoadedBefore,
-    /// There is no place for plans, or cuDNN's files cannot be read.
+    /// The store is unusable, or reading cuDNN's files failed.
     NoStore,
 }
 
-impl fmt::Display for NotKept {
+impl fmt::Display for NotCached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotKept::Unclear(obstacle) => obstacle.fmt(f),
-            NotKept::Configuration => f.write_str("cuDNN does not state what the engine configuration is"),
-            NotKept::PlanAttribute(name) => write!(f, "the plan has {name:?}"),
-            NotKept::StatesOther => f.write_str("cuDNN states another graph or device in the plan"),
-            NotKept::DynamicShapes => f.write_str("the graph has dynamic shapes"),
-            NotKept::NoDevice => f.write_str("neither the plan nor the graph has a handle that cuDNN describes"),
-            NotKept::Devices => f.write_str("it is not clear which device the plan is for"),
-            NotKept::Variables => f.write_str("variables of the environment have changed since cuDNN was loaded"),
-            NotKept::LoadedBefore => f.write_str(
-                "libcudnn_graph was loaded before the layer was added, and may have read other variables of the environment",
+            NotCached::Unclear(obstacle) => obstacle.fmt(f),
+            NotCached::Configuration => f.write_str("cuDNN did not return the engine configuration"),
+            NotCached::PlanAttribute(name) => write!(f, "the attribute {name:?} of the plan is not supported"),
+            NotCached::StatesOther => f.write_str("the plan's JSON describes a different graph or device"),
+            NotCached::DynamicShapes => f.write_str("the graph has dynamic shapes"),
+            NotCached::NoDevice => f.write_str("neither the plan nor the graph has a handle with a device description"),
+            NotCached::Devices => f.write_str("the device of the plan is ambiguous"),
+            NotCached::Variables => f.write_str("environment variables have changed since cuDNN was loaded"),
+            NotCached::LoadedBefore => f.write_str(
+                "libcudnn_graph was loaded before the layer was added, possibly with a different environment",
             ),
-            NotKept::NoStore => f.write_str("the store or cuDNN's files cannot be used"),
-            NotKept::MissedCalls => f.write_str("a call has gone to cuDNN past this layer"),
+            NotCached::NoStore => f.write_str("the plan store or cuDNN's files cannot be used"),
+            NotCached::MissedCalls => f.write_str("a call bypassed this layer"),
         }
     }
 }
 
-impl From<Obstacle> for NotKept {
+impl From<Obstacle> for NotCached {
     fn from(obstacle: Obstacle) -> Self {
-        NotKept::Unclear(obstacle)
+        NotCached::Unclear(obstacle)
     }
 }
 
-/// The device for which a plan is made, and to which it is restored.
+/// The device that a plan is built and restored for.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
-    /// That of a handle.
+    /// The device of a handle.
     Handle(Handle),
-    /// One that the program describes, and that need not be in this machine.
+    /// A device that the program describes. It may be absent from this machine.
     Described,
 }
 
-/// What a plan depends on.
+/// The inputs of a plan.
 pub(super) struct Key {
     pub(super) bytes: Vec<u8>,
     pub(super) target: Target,
-    /// The handles that the program named, which are alive.
+    /// The live handles that the program used.
     pub(super) handles: Vec<Handle>,
-    /// The device in JSON.
+    /// The device description in JSON.
     pub(super) device: Arc<[u8]>,
-    /// The graph.
     pub(super) graph: Arc<Content>,
-    /// The number of the engine.
+    /// The engine's index.
     pub(super) engine: i64,
 }
 
-/// Begins every key. It changes when what follows is written in another way.
+/// The first bytes of every key. Changed whenever the format of a key changes.
 pub(super) const FORMAT: &[u8] = b"cudnn plan 2";
 
-/// The levels between a plan and its graph: more than heuristics, configurations and engines give.
+/// The maximum number of levels between a plan and its graph, more than any program needs.
 const MAX_LEVELS: usize = 32;
 
 impl Key {
-    /// In order: the environment; the device, but not its place in the machine; the graph with its operations and
-    /// tensors; what the program set in the plan, the configuration, the engine and the heuristics above it; the engine
-    /// and its knobs as cuDNN states them.
+    /// Creates the key from, in this order: the environment; the device without bus ID and index; the graph, operations
+    /// and tensors; the attributes that the program set in the plan, the configuration, the engine and the heuristics;
+    /// and the engine and knobs that cuDNN reports.
     ///
     /// # Errors
-    /// If a part is not known for certain.
+    /// The reason why the plan cannot be cached, if any part of the key is uncertain.
     pub(super) fn new(
         cudnn: &Cudnn,
         environment: &[u8],
         plan: &Arc<Content>,
         configuration: &Configuration,
-    ) -> Result<Key, NotKept> {
+    ) -> Result<Key, NotCached> {
         for attribute in &plan.attributes {
             match attribute.name {
                 Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG
                 | Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE
                 | Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP => {}
-                name => return Err(NotKept::PlanAttribute(name)),
+                name => return Err(NotCached::PlanAttribute(name)),
             }
         }
-        let unseen = NotKept::Unclear(Obstacle::Unseen);
+        let unseen = NotCached::Unclear(Obstacle::Unseen);
         let graph = shadow::graph_of(plan).ok_or(unseen)?;
         if graph.number(Name::CUDNN_ATTR_OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED).is_some_and(|is| is != 0) {
-            return Err(NotKept::DynamicShapes);
+            return Err(NotCached::DynamicShapes);
         }
         let mut canonical = Canonical::default();
         let graph_number = canonical.add(graph)?;
@@ -148,8 +147,8 @@ impl Key {
     }
 }
 
-/// What the program set, without the levels below, which the key has elsewhere. The mode of the heuristics says how
-/// they chose, and nothing of what they chose.
+/// Returns the attributes that the program set at one level, without references to lower levels, which the key contains
+/// separately. The heuristics mode is omitted because only the chosen engine affects the plan.
 fn settings(content: &Content) -> Content {
     content.without(&[
         Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
@@ -160,30 +159,30 @@ fn settings(content: &Content) -> Content {
     ])
 }
 
-/// The one device that all levels name.
-fn target(cudnn: &Cudnn, plan: &Content, devices: &[Device]) -> Result<(Target, Arc<[u8]>), NotKept> {
+/// Returns the device, if all levels refer to the same one.
+fn target(cudnn: &Cudnn, plan: &Content, devices: &[Device]) -> Result<(Target, Arc<[u8]>), NotCached> {
     let mut found: Option<(Target, Arc<[u8]>)> = None;
     for device in devices {
         let (target, text) = match device {
             Device::Handle(handle) if handles::living(handle.address) == *handle => {
-                let text = device::of_handle(cudnn, *handle).ok_or(NotKept::NoDevice)?;
+                let text = device::of_handle(cudnn, *handle).ok_or(NotCached::NoDevice)?;
                 (Target::Handle(*handle), text)
             }
-            Device::Handle(_) => return Err(NotKept::Devices),
+            Device::Handle(_) => return Err(NotCached::Devices),
             Device::Described(Some(text)) => {
-                // The program may have counted the NUL behind it.
+                // The program may have included the trailing NUL in the length.
                 let len = text.as_slice().iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
                 (Target::Described, text.as_slice().get(..len).unwrap_or_default().into())
             }
-            Device::Described(None) => return Err(NotKept::NoDevice),
+            Device::Described(None) => return Err(NotCached::NoDevice),
         };
         match &found {
-            Some((_, known)) if *known != text => return Err(NotKept::Devices),
+            Some((_, known)) if *known != text => return Err(NotCached::Devices),
             Some((Target::Handle(_), _)) => {}
             _ => found = Some((target, text)),
         }
     }
-    let (target, text) = found.ok_or(NotKept::NoDevice)?;
+    let (target, text) = found.ok_or(NotCached::NoDevice)?;
     let own = plan.elements(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
     let own = own.and_then(|own| Handle::all_in(own.as_slice()).next()).map(Target::Handle);
     Ok((own.unwrap_or(target), text))

@@ -1,5 +1,6 @@
-//! The text of a thread's last failure, which the calls of this layer must not change. cuDNN has one text for each
-//! thread, gives it out once, and replaces it at the next failure.
+//! Preserves the text of a thread's last cuDNN failure while this layer makes calls that may fail.
+//!
+//! cuDNN stores one text per thread. Reading it clears it, and the next failure replaces it.
 
 use std::cell::RefCell;
 use std::ffi::c_char;
@@ -7,38 +8,38 @@ use std::ffi::c_char;
 use super::cudnn::Cudnn;
 
 thread_local! {
-    /// A text that cuDNN had before calls of this layer.
-    static KEPT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+    /// The text from before this layer's calls.
+    static SAVED_TEXT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
 }
 
-/// Runs calls of this layer that may fail. No destructor does the second part: it would call cuDNN while an exception
-/// of the program's callback unwinds.
-pub(super) fn unnoticed<T>(cudnn: &Cudnn, work: impl FnOnce() -> T) -> T {
+/// Runs calls that may fail and hides their error texts from the program. This does not use a destructor, because that
+/// would call cuDNN while an exception from the program's callback unwinds.
+pub(super) fn hide_errors<T>(cudnn: &Cudnn, work: impl FnOnce() -> T) -> T {
     let text = cudnn.take_last_error();
     if !text.is_empty() {
-        let _ = KEPT.try_with(|kept| kept.replace(Some(text)));
+        let _ = SAVED_TEXT.try_with(|kept| kept.replace(Some(text)));
     }
     let result = work();
     cudnn.take_last_error();
     result
 }
 
-/// In place of `cudnnGetLastErrorString`: cuDNN's text, or the one that was kept if there is none. Both are gone then,
-/// also if there is no room for any of it.
+/// Implements `cudnnGetLastErrorString`: returns cuDNN's text, or else the preserved text. Clears both, even if the
+/// buffer is too small.
 ///
 /// # Safety
-/// As for cuDNN's function.
+/// The same requirements as for cuDNN's function.
 pub(super) unsafe fn get(cudnn: &Cudnn, message: *mut c_char, size: usize) {
     if let Some(get) = cudnn.cudnnGetLastErrorString {
-        // SAFETY: the caller's obligation.
+        // SAFETY: guaranteed by the caller.
         unsafe { get(message, size) };
     }
-    let Some(kept) = KEPT.try_with(RefCell::take).ok().flatten() else { return };
-    // SAFETY: cuDNN has written a string here, if there is room.
+    let Some(kept) = SAVED_TEXT.try_with(RefCell::take).ok().flatten() else { return };
+    // SAFETY: cuDNN has written a string if the buffer is not empty.
     let is_empty = !message.is_null() && size > 0 && unsafe { *message } == 0;
     if is_empty {
         let len = kept.len().min(size - 1);
-        // SAFETY: the caller gives this many bytes.
+        // SAFETY: the buffer has `size` bytes, as guaranteed by the caller.
         unsafe {
             message.copy_from_nonoverlapping(kept.as_ptr().cast(), len);
             message.add(len).write(0);

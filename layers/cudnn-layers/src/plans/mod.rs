@@ -1,21 +1,20 @@
-//! The layer `plans`: keeps the plans that cuDNN compiles, and restores them in later processes.
+//! The layer `plans`, which caches compiled execution plans on disk and restores them in later processes.
 //!
-//! To finalize an execution plan whose code is compiled at run time takes cuDNN 40 to 650 ms, in each process again.
-//! The layer reads the finished plan as JSON and keeps it in a store; another process that asks for the same plan gets
-//! it in some milliseconds. The program sees no difference.
+//! If cuDNN compiles code to finalize a plan, this takes 40 to 650 ms in every process. The layer stores the finished
+//! plan as JSON, and later processes restore it within milliseconds. The program sees no difference.
 //!
-//! | module | |
+//! | module | purpose |
 //! | --- | --- |
-//! | `calls` | stands in front of cuDNN's functions |
-//! | `finalize` | looks a plan up, restores it, or lets cuDNN build it and keeps it |
-//! | `key` | all that a plan depends on; what is not understood has no key |
-//! | `configuration`, `device`, `environment`, `variables` | parts of the key that cuDNN or the system states |
-//! | `plan_json`, `stated_graph` | what cuDNN states of a plan: its code, its device and its graph |
-//! | `recorded` | reads a key back, to plan again elsewhere |
-//! | `restored` | which plan stands in for which descriptor of the program |
-//! | `last_error` | keeps the calls of this layer out of the program's error texts |
+//! | `calls` | replaces cuDNN's functions |
+//! | `finalize` | restores a plan, or lets cuDNN build it and then caches it |
+//! | `key` | builds the cache key; fails if an input is unknown, and the plan is then built without the cache |
+//! | `configuration`, `device`, `environment`, `variables` | parts of the key that come from cuDNN or the system |
+//! | `plan_json`, `stated_graph` | read the code, device and graph in a plan's JSON |
+//! | `recorded` | parses a key, so that the plan can be built again elsewhere |
+//! | `restored` | maps the program's descriptors to restored plans |
+//! | `last_error` | hides errors of the layer's own calls from the program |
 //!
-//! In a Rust program:
+//! Add the layer in a Rust program:
 //!
 //! ```no_run
 //! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
@@ -56,34 +55,35 @@ use once_cell::race::OnceBox;
 use self::cudnn::Cudnn;
 use self::state::{STATE, State};
 use self::variables::Variables;
-use crate::report::{keep_working_dir, open, process_name};
+use crate::report::{open, process_name, save_working_dir};
 
 pub use self::options::{Options, configure};
 pub use self::recorded::{Elements, Recorded, RecordedAttribute, RecordedDescriptor, device_name, environment};
 pub use self::variables::{VariableUse, variable_use};
 pub use crate::report::Destination;
 
-/// The layer.
+/// Caches and restores execution plans.
 #[derive(Debug)]
 pub struct Plans(());
 
-/// The first release that describes its devices.
+/// The first release that can describe a device as JSON.
 const FIRST_RELEASE: u32 = 90_800;
 
-// SAFETY: the functions of `calls` have the signatures of those that they call.
+// SAFETY: the functions in `calls` have the signatures of the functions that they replace.
 unsafe impl Layer for Plans {
     fn begin(host: Host) -> Result<Self, String> {
-        keep_working_dir();
+        save_working_dir();
         if is_secure_execution() {
-            return Err("plans that another user may have chosen are not loaded in secure-execution mode".into());
+            return Err("plans from a less privileged user are not loaded in secure-execution mode".into());
         }
         if host.cudnn_version() < FIRST_RELEASE {
-            return Err("it needs cuDNN 9.8 or newer: older releases do not describe their devices".into());
+            return Err("cuDNN 9.8 or newer is required: older releases provide no device descriptions".into());
         }
-        // It could change a graph behind this layer, which would keep the plan for the graph that the program has asked
-        // for.
+        // A layer below this one could change the graph, and the plan would be cached under the key of the original
+        // graph.
         let mut inside = host.inside().to_bytes().split(|byte| *byte == b'\n').filter(|name| !name.is_empty());
-        // This library's own trace changes nothing; another library's layer may have its name.
+        // The trace layer of this library is harmless. Compare the name, because a different library may also have a
+        // layer called "trace".
         let trace = crate::trace::name().map(CStr::to_bytes);
         let first = inside.next();
         if let Some(name) = inside.next().or(first.filter(|name| Some(*name) != trace)) {
@@ -92,7 +92,7 @@ unsafe impl Layer for Plans {
                 "the layer {name} runs below plans and may change graphs; list it before plans in CUDNN_LAYERS"
             ));
         }
-        // Nothing here reads files of cuDNN or of the store: other threads wait for this, and not for long.
+        // Do not read files here, because other threads wait until the layer has started.
         let (options, problems) = Options::chosen();
         problems.iter().for_each(|problem| host.error(&problem.to_string()));
         let state = State {
@@ -104,7 +104,7 @@ unsafe impl Layer for Plans {
             prepared: OnceBox::new(),
         };
         if STATE.set(state).is_err() {
-            return Err("plans is on already".into());
+            return Err("plans is already active".into());
         }
         fork::call_at_forks(before_fork, after_fork, in_child);
         call_at_exit(write_summary);
@@ -118,28 +118,28 @@ unsafe impl Layer for Plans {
 
 unsafe extern "C" fn before_fork() {
     finalize::CONFIGURATIONS.hold_for_fork();
-    statistics::NOT_KEPT.hold_for_fork();
+    statistics::NOT_CACHED.hold_for_fork();
 }
 
 unsafe extern "C" fn after_fork() {
     finalize::CONFIGURATIONS.release_after_fork();
-    statistics::NOT_KEPT.release_after_fork();
+    statistics::NOT_CACHED.release_after_fork();
 }
 
 unsafe extern "C" fn in_child() {
     finalize::CONFIGURATIONS.release_in_child(None);
-    statistics::NOT_KEPT.release_in_child(None);
+    statistics::NOT_CACHED.release_in_child(None);
     statistics::clear();
 }
 
-/// When the process exits.
+/// Writes the summary when the process exits.
 extern "C" fn write_summary() {
     let Some(state) = STATE.get() else { return };
     let Some(destination) = &state.summary else { return };
-    let title = format!("cudnn-plans of process {}, {}", std::process::id(), process_name(state.host));
+    let title = format!("cudnn-plans summary for process {}, {}", std::process::id(), process_name(state.host));
     let text = statistics::report(&title);
     let written = open(destination).and_then(|file| file.write(text.as_bytes()).map_err(|error| error.to_string()));
     if let Err(reason) = written {
-        state.host.error(&format!("writes no summary: {reason}"));
+        state.host.error(&format!("cannot write the summary: {reason}"));
     }
 }

@@ -1,4 +1,4 @@
-//! Where the layer keeps plans, and whether it sums up at exit: chosen by the environment or by the program.
+//! The options of the layer, which come from the environment or from the program.
 
 use std::ffi::OsString;
 use std::sync::{Mutex, PoisonError};
@@ -7,26 +7,26 @@ use cudnn_plan_store::Settings;
 
 use crate::report::Destination;
 
-/// What the layer does.
+/// Options of the layer.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
-    /// `CUDNN_PLANS_DIR`, `CUDNN_PLANS_LIMIT` and `CUDNN_PLANS_PACK`: where plans are kept.
+    /// `CUDNN_PLANS_DIR`, `CUDNN_PLANS_LIMIT` and `CUDNN_PLANS_PACK`: where plans are cached.
     pub store: Settings,
-    /// `CUDNN_PLANS_SUMMARY`: a summary when the process exits.
+    /// `CUDNN_PLANS_SUMMARY`: where to write a summary when the process exits.
     pub summary: Option<Destination>,
 }
 
 static CHOSEN: Mutex<Option<Options>> = Mutex::new(None);
 
-/// Chooses what the layer does when the program adds it, in place of what the environment chooses. It counts if it is
-/// called before the layer begins.
+/// Sets the options in code, instead of from the environment. Call this before you add the layer, because later changes
+/// have no effect.
 pub fn configure(options: Options) {
     *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(options);
 }
 
 impl Options {
-    /// What the environment chooses, and what is wrong with it.
+    /// Reads the options from the environment. Also returns the problems with invalid values.
     #[must_use]
     pub fn from_environment() -> (Options, Vec<cudnn_plan_store::Problem>) {
         let (store, problems) = Settings::from_environment();
@@ -34,7 +34,7 @@ impl Options {
         (Options { store, summary: summary.map(|value: OsString| Destination::parse(&value)) }, problems)
     }
 
-    /// What the program has chosen, or what the environment does.
+    /// Returns the options of the program, or else those from the environment.
     pub(super) fn chosen() -> (Options, Vec<cudnn_plan_store::Problem>) {
         let chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner).take();
         chosen.map_or_else(Options::from_environment, |options| (options, Vec::new()))

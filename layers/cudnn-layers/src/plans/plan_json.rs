@@ -1,4 +1,4 @@
-//! The JSON that cuDNN makes of a plan. See `stated_graph` for the graph in it.
+//! Parses the JSON that cuDNN creates for a plan. The graph in it is compared by `stated_graph`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,21 +8,20 @@ use serde_json::value::RawValue;
 
 use super::device;
 
-/// A plan's JSON, and its members that matter here.
+/// A plan's JSON with the members that this layer uses.
 pub(super) struct PlanJson<'a> {
     text: &'a str,
-    /// The operation graph.
     pub(super) graph: Value,
-    /// The place of the device's description in the text.
+    /// The range of the device description in the text.
     device: Range<usize>,
     engine: Value,
 }
 
 impl<'a> PlanJson<'a> {
-    /// Parses a plan. `None` if a member is missing or too deep.
+    /// Parses a plan. Returns `None` if a member is missing or nested too deeply.
     pub(super) fn parse(text: &'a [u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
-        // All members, also those that are not used: cuDNN crashes if it is given one that is too deep.
+        // Parse all members, including unused ones, because cuDNN crashes on JSON that is nested too deeply.
         let mut members: BTreeMap<String, Value> = serde_json::from_str(text).ok()?;
         let (graph, engine) = (members.remove("operationGraph")?, members.remove("engine")?);
         let members: BTreeMap<&str, &RawValue> = serde_json::from_str(text).ok()?;
@@ -30,8 +29,8 @@ impl<'a> PlanJson<'a> {
         Some(PlanJson { text, graph, device, engine })
     }
 
-    /// Whether the plan contains compiled code. The engines do not use one form: `kernels` in most releases, `Fatbins`
-    /// and others in 9.28. A plan that only chooses compiled-in kernels has no payload.
+    /// Returns whether the plan contains compiled code. It is in `kernels` in most releases, and in `Fatbins` and other
+    /// members in 9.28. A plan that only selects precompiled kernels contains none.
     pub(super) fn has_code(&self) -> bool {
         let is_filled = |member: &Value| match member {
             Value::Array(elements) => !elements.is_empty(),
@@ -42,19 +41,19 @@ impl<'a> PlanJson<'a> {
         self.engine.get("payload").and_then(Value::as_object).is_some_and(|payload| payload.values().any(is_filled))
     }
 
-    /// The number of the engine.
+    /// Returns the engine's index.
     pub(super) fn engine(&self) -> Option<i64> {
         self.engine.get("engineId")?.as_i64()
     }
 
-    /// Whether the plan is for this device, wherever it is in the machine.
+    /// Returns whether the plan was built for this device, regardless of its bus ID and index.
     pub(super) fn is_for(&self, device: &[u8]) -> bool {
         let own = self.text.get(self.device.clone()).unwrap_or_default().as_bytes();
-        device::is_stated_of(own, device)
+        device::matches_description(own, device)
     }
 
-    /// Returns the plan with the device's place in the machine from this description, as cuDNN would state it. `None`
-    /// if the two descriptions differ in more.
+    /// Returns the plan's JSON with the bus ID and index from this device description, as cuDNN would write it. Returns
+    /// `None` if the descriptions differ in anything else.
     pub(super) fn for_device(&self, device: &[u8]) -> Option<Vec<u8>> {
         let (before, after) = (self.text.get(..self.device.start)?, self.text.get(self.device.end..)?);
         if !self.is_for(device) {
@@ -90,14 +89,14 @@ mod tests {
         let deep = format!("{}1{}", "[".repeat(200_000), "]".repeat(200_000));
         let text = plan("{}", r#"{"engineId":71}"#);
         for other in ["engine", "ofAnotherRelease"] {
-            // In front of a member that is not deep, too.
+            // Also test a member that comes before the deep one.
             let deep = text.replace("{\"cudnnVersion\"", &format!(r#"{{"{other}":{deep},"cudnnVersion""#));
             assert!(PlanJson::parse(deep.as_bytes()).is_none(), "{other}");
         }
     }
 
     #[test]
-    fn a_device_takes_the_place_of_one_that_differs_in_its_place_alone() {
+    fn a_device_description_is_replaced_if_only_the_bus_id_and_index_differ() {
         let on = |device: &str| plan(device, "{}");
         let moved = |from: &str, to: &str| {
             let text = on(from);

@@ -1,5 +1,4 @@
-//! What a plan was made of, read back from its key: so that it can be planned again, for another device or another
-//! release.
+//! Parses the key of a cached plan. This allows building the plan again for a different device or release.
 
 use std::path::Path;
 
@@ -12,23 +11,24 @@ use super::variables::Variables;
 use super::{device, environment as process};
 use crate::shadow::elements::element_size;
 
-/// A plan's key in parts.
+/// The inputs of a plan, as parsed from a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recorded {
-    /// The graph, its operations and tensors, and what the program set above it; children before parents.
+    /// The graph with its operations and tensors, followed by the descriptors that refer to it. Children come before
+    /// parents.
     pub descriptors: Vec<RecordedDescriptor>,
-    /// The graph's place among them.
+    /// The index of the graph in `descriptors`.
     pub graph: usize,
-    /// The places of what the program set in the plan, its configuration, and the engine or the heuristics.
+    /// The indices of the plan, its configuration, and the engine or heuristics, as set by the program.
     pub levels: Vec<usize>,
-    /// The number of the engine.
+    /// The engine's index.
     pub engine: i64,
-    /// The multiprocessors to use, if they were limited.
+    /// The maximum number of multiprocessors, if limited.
     pub multiprocessors: Option<i32>,
-    /// The engine's knobs: number and value.
+    /// The engine's knobs, as pairs of type and value.
     pub knobs: Vec<(u32, i64)>,
-    /// All of the key behind the device.
+    /// The part of the key after the device.
     rest: Vec<u8>,
 }
 
@@ -36,11 +36,11 @@ pub struct Recorded {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordedDescriptor {
-    /// Its kind.
+    /// The kind of descriptor.
     pub kind: Kind,
-    /// The program finalized it.
+    /// Whether the program finalized it.
     pub is_finalized: bool,
-    /// What the program set.
+    /// The attributes that the program set.
     pub attributes: Vec<RecordedAttribute>,
 }
 
@@ -48,13 +48,13 @@ pub struct RecordedDescriptor {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordedAttribute {
-    /// The attribute.
+    /// The attribute's name.
     pub name: Name,
-    /// The type of its elements.
+    /// The type of the elements.
     pub ty: Type,
-    /// How many there are.
+    /// The number of elements.
     pub count: i64,
-    /// The elements: places among the descriptors, or bytes as cuDNN reads them.
+    /// The elements, as indices of descriptors or as raw bytes.
     pub elements: Elements,
 }
 
@@ -62,14 +62,14 @@ pub struct RecordedAttribute {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Elements {
-    /// The bytes: as many as the elements of the type have, or more.
+    /// The raw bytes of the elements. There may be more bytes than `count` elements need.
     Bytes(Vec<u8>),
-    /// Descriptors, by their places. Each is before the one that has it.
+    /// Indices of descriptors, which are lower than the index of the descriptor that refers to them.
     Descriptors(Vec<usize>),
 }
 
 impl Recorded {
-    /// Reads a key. `None` for one that another release of this crate has made.
+    /// Parses a key. Returns `None` if it was created by an incompatible release of this crate.
     #[must_use]
     pub fn parse(key: &[u8]) -> Option<Self> {
         let mut bytes = Reader(key);
@@ -91,7 +91,8 @@ impl Recorded {
         bytes.0.is_empty().then_some(Recorded { descriptors, graph, levels, engine, multiprocessors, knobs, rest })
     }
 
-    /// The key of the same plan for a device, as cuDNN describes it in JSON, and an [`environment`].
+    /// Returns the key of the same plan for another device, given as cuDNN's JSON description, and another
+    /// [`environment`].
     #[must_use]
     pub fn key_for(&self, environment: &[u8], device_description: &[u8]) -> Vec<u8> {
         let mut bytes = crate::shadow::canonical::Bytes::default();
@@ -103,16 +104,16 @@ impl Recorded {
     }
 }
 
-/// What all plans of this process depend on: the release of cuDNN, as `cudnnGetVersion` numbers it, the builds of the
-/// libraries in its directory, and variables that change what it computes.
+/// Describes the inputs that all plans of this process share: the cuDNN release as returned by `cudnnGetVersion`, the
+/// builds of the libraries in its directory, and the variables that affect compiled code.
 ///
 /// # Errors
-/// The library that cannot be read.
+/// Names the directory or library that cannot be read.
 pub fn environment(cudnn_version: u32, cudnn_dir: &Path) -> Result<Vec<u8>, String> {
     process::describe(cudnn_version, cudnn_dir, &Variables::now())
 }
 
-/// The name of a device in its description.
+/// Returns the device name from a JSON description.
 #[must_use]
 pub fn device_name(description: &[u8]) -> String {
     device::name(description)
@@ -135,7 +136,7 @@ fn descriptor(bytes: &[u8], place: usize) -> Option<RecordedDescriptor> {
             }
             Elements::Descriptors(places)
         } else {
-            // Whoever sets them again may rely on it.
+            // Callers that set the attribute again rely on this length.
             let len = usize::try_from(count).ok()?.checked_mul(element_size(ty)?)?;
             if elements.len() < len {
                 return None;
@@ -147,7 +148,7 @@ fn descriptor(bytes: &[u8], place: usize) -> Option<RecordedDescriptor> {
     bytes.0.is_empty().then_some(RecordedDescriptor { kind, is_finalized, attributes })
 }
 
-/// Reads what [`Bytes`](crate::shadow::canonical::Bytes) wrote.
+/// Reads the format of [`Bytes`](crate::shadow::canonical::Bytes).
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -165,13 +166,13 @@ impl<'a> Reader<'a> {
         Some(i64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// A number of things, each of which takes a byte or more.
+    /// Reads the number of items, which take at least one byte each.
     fn count(&mut self) -> Option<usize> {
         let count = usize::try_from(self.number()?).ok()?;
         (count <= self.0.len()).then_some(count)
     }
 
-    /// A place among so many.
+    /// Reads an index below `limit`.
     fn place(&mut self, limit: usize) -> Option<usize> {
         let place = usize::try_from(self.number()?).ok()?;
         (place < limit).then_some(place)

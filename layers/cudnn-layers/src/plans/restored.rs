@@ -1,6 +1,7 @@
-//! Plans of the program that were restored: the program's descriptor stays as it is, not finalized, and calls with it
-//! go to the descriptor that this layer has restored. A look-up costs a few nanoseconds, waits for nobody and locks
-//! nothing.
+//! Maps the program's plan descriptors to restored plans.
+//!
+//! The program's descriptor stays unfinalized, and calls that use it are redirected to the restored one. A lookup takes
+//! a few nanoseconds and is wait-free.
 
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
@@ -9,36 +10,37 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use crate::shadow::elements::Raw;
 use crate::shadow::handles::{self, Handle};
 
-/// A restored plan. Never freed, but used again: as many as there ever were plans at once.
+/// A restored plan. Entries are reused but never freed, so memory grows to the peak number of live plans.
 pub(super) struct Restored {
     /// The address of the program's descriptor, or [`FREE`] or [`TAKEN`].
     program: AtomicUsize,
     plan: AtomicPtr<std::ffi::c_void>,
-    /// The handles with which cuDNN would finalize the program's own descriptor. Changes while `program` is [`TAKEN`].
+    /// The handles that cuDNN needs to finalize the program's own descriptor. Modified only while `program` is
+    /// [`TAKEN`].
     handles: UnsafeCell<Vec<Handle>>,
-    /// How far the program's own descriptor is: see [`Built`].
+    /// The state of the program's own descriptor: see [`built`].
     pub(super) built: AtomicU8,
-    /// The number of the thread that finalizes it, or 0.
+    /// The ID of the thread that is finalizing it, or 0.
     pub(super) builder: AtomicU32,
     next: *mut Restored,
 }
 
-// SAFETY: `next` never changes once the value is in a list, and `handles` only by the thread that has taken the place, which
-// no other thread finds until then.
+// SAFETY: `next` does not change once the entry is in a list. `handles` is modified only by the thread that has set
+// `program` to `TAKEN`, and no other thread can find the entry in that state.
 unsafe impl Sync for Restored {}
 
 /// The values of [`Restored::built`].
 pub(super) mod built {
     /// The program's descriptor is not finalized.
     pub(in super::super) const NO: u8 = 0;
-    /// A thread finalizes it.
-    pub(in super::super) const BEGUN: u8 = 1;
-    /// It is finalized, and answers what the restored plan does not.
+    /// A thread is finalizing it.
+    pub(in super::super) const IN_PROGRESS: u8 = 1;
+    /// It is finalized and can answer the queries that the restored plan cannot.
     pub(in super::super) const DONE: u8 = 2;
 }
 
 const FREE: usize = 0;
-/// Not free, but not to be found yet. No descriptor has this address.
+/// Reserved, but not visible to lookups yet. No descriptor has this address.
 const TAKEN: usize = 1;
 
 const BUCKETS: usize = 1024;
@@ -47,13 +49,12 @@ static TABLE: [AtomicPtr<Restored>; BUCKETS] = [const { AtomicPtr::new(null_mut(
 
 fn bucket(address: usize) -> &'static AtomicPtr<Restored> {
     let spread = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
-    // 10 bits.
     #[allow(clippy::indexing_slicing, reason = "there are as many buckets")]
     &TABLE[spread as usize % BUCKETS]
 }
 
 fn all_in(bucket: &AtomicPtr<Restored>) -> impl Iterator<Item = &'static Restored> {
-    // SAFETY: null, or a leaked box that was complete before it was put into the list.
+    // SAFETY: the pointer is null or a leaked box that was initialized before it was added to the list.
     let first = unsafe { bucket.load(Ordering::Acquire).as_ref() };
     std::iter::successors(first, |restored| {
         // SAFETY: as above.
@@ -61,18 +62,18 @@ fn all_in(bucket: &AtomicPtr<Restored>) -> impl Iterator<Item = &'static Restore
     })
 }
 
-/// What was restored for this descriptor of the program. The program lets no other thread destroy it meanwhile.
+/// Finds the restored plan of a program's descriptor. The program must not destroy the descriptor at the same time.
 #[inline]
 pub(super) fn find(descriptor: Raw) -> Option<&'static Restored> {
     let address = descriptor.addr();
-    // A null pointer of the program is no free place's.
+    // A null pointer must not match a free entry.
     if address <= TAKEN {
         return None;
     }
     all_in(bucket(address)).find(|restored| restored.program.load(Ordering::Acquire) == address)
 }
 
-/// From now on, calls with the program's descriptor go to this plan.
+/// Redirects calls that use the program's descriptor to this plan.
 pub(super) fn insert(descriptor: Raw, plan: Raw, handles: Vec<Handle>) {
     let address = descriptor.addr();
     let bucket = bucket(address);
@@ -81,7 +82,7 @@ pub(super) fn insert(descriptor: Raw, plan: Raw, handles: Vec<Handle>) {
     };
     if let Some(free) = all_in(bucket).find(is_free) {
         free.plan.store(plan, Ordering::Relaxed);
-        // SAFETY: this thread has taken the place.
+        // SAFETY: this thread has reserved the entry.
         unsafe { *free.handles.get() = handles };
         free.built.store(built::NO, Ordering::Relaxed);
         free.program.store(address, Ordering::Release);
@@ -98,12 +99,12 @@ pub(super) fn insert(descriptor: Raw, plan: Raw, handles: Vec<Handle>) {
     }));
     while let Err(now) = bucket.compare_exchange(next, new, Ordering::AcqRel, Ordering::Acquire) {
         next = now;
-        // SAFETY: no other thread has it yet.
+        // SAFETY: no other thread can see the entry yet.
         unsafe { (*new).next = next };
     }
 }
 
-/// Forgets a descriptor of the program that is to be destroyed. Returns the plan, which is to be destroyed too.
+/// Removes the entry of a descriptor that is about to be destroyed. Returns the plan, which the caller must destroy.
 pub(super) fn remove(descriptor: Raw) -> Option<Raw> {
     let restored = find(descriptor)?;
     let plan = restored.plan();
@@ -116,9 +117,10 @@ impl Restored {
         self.plan.load(Ordering::Relaxed).cast()
     }
 
-    /// Whether the program has destroyed none of the handles that it named.
+    /// Returns whether all handles that the program used for this plan are still live.
     pub(super) fn has_its_handles(&self) -> bool {
-        // SAFETY: whoever has found the place sees the handles, and they change when the program's descriptor is gone.
+        // SAFETY: a thread that found the entry sees the handles, and they do not change while the program's descriptor
+        // exists.
         unsafe { &*self.handles.get() }.iter().all(|handle| handles::living(handle.address) == *handle)
     }
 }
@@ -145,7 +147,7 @@ mod tests {
             }
             assert_eq!(remove(null_mut()), None);
         }
-        // Those of the first round serve the others.
+        // Entries from the first round are reused.
         let nodes: usize = TABLE.iter().map(|bucket| all_in(bucket).count()).sum();
         assert!(nodes < 5000, "{nodes}");
     }

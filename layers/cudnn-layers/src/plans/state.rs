@@ -1,4 +1,4 @@
-//! What the layer has in this process.
+//! The state of the layer in this process.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -14,50 +14,51 @@ use super::environment;
 use super::variables::Variables;
 use crate::report::Destination;
 
-/// The layer, once it has begun.
+/// The layer's state after it has started.
 pub(super) struct State {
     pub(super) host: Host,
     pub(super) cudnn: Cudnn,
-    /// The variables that plans depend on; `None` if it is not known what cuDNN has read.
+    /// The variables that plans depend on; `None` if the values that cuDNN read are unknown.
     pub(super) variables: Option<Variables>,
-    /// Where plans are kept.
+    /// The location of the plan store.
     pub(super) settings: Settings,
-    /// Where a summary goes when the process exits.
+    /// The destination for the summary at exit.
     pub(super) summary: Option<Destination>,
-    /// Two threads may both prepare it, and the first to finish wins: a child of a fork must not wait for its parent's.
+    /// Several threads may prepare this at the same time, and the first result is used. A lock is unsuitable here,
+    /// because a forked child would wait forever for a thread of the parent.
     pub(super) prepared: OnceBox<Prepared>,
 }
 
-/// Set once, when the layer begins.
+/// Set when the layer starts.
 pub(super) static STATE: OnceLock<State> = OnceLock::new();
 
-/// What is read from files. That may take seconds, and other threads of the program must not wait for it when the layer
-/// begins, so it is read for the first plan.
+/// Information that is read from files. Reading can take seconds, during which other threads would have to wait if it
+/// happened at startup. It is therefore read when the first plan is finalized.
 pub(super) struct Prepared {
     outcome: Result<Ready, String>,
     problems: Vec<Problem>,
     is_reported: AtomicBool,
 }
 
-/// What it takes to look up and to keep plans.
+/// The data required to look up and cache plans.
 pub(super) struct Ready {
     pub(super) store: Store,
-    /// What all keys begin with.
+    /// The common prefix of all keys.
     pub(super) environment: Vec<u8>,
 }
 
 impl State {
-    /// `None` if no plan can be looked up or kept. The reason is reported once.
+    /// Returns `None` if plans cannot be cached. The reason is reported once.
     pub(super) fn ready(&self) -> Option<&Ready> {
         let prepared = self.prepared.get_or_init(|| {
-            // No cancellation of the thread may unwind from here.
+            // Thread cancellation must not unwind from here.
             let _guard = ThreadStateGuard::new();
             Box::new(self.prepare())
         });
         if !prepared.is_reported.swap(true, Ordering::Relaxed) {
             prepared.problems.iter().for_each(|problem| self.host.error(&problem.to_string()));
             if let Err(reason) = &prepared.outcome {
-                self.host.error(&format!("keeps no plans: {reason}"));
+                self.host.error(&format!("plans are not cached: {reason}"));
             }
         }
         prepared.outcome.as_ref().ok()
@@ -70,9 +71,9 @@ impl State {
 
     fn describe(&self, store: Store) -> Result<Ready, String> {
         if store.dir().is_none() && store.packs().next().is_none() {
-            return Err("it has no place for them".into());
+            return Err("no directory or pack is available".into());
         }
-        let variables = self.variables.as_ref().ok_or("it is not known what cuDNN has read")?;
+        let variables = self.variables.as_ref().ok_or("the environment at load time is unknown")?;
         // SAFETY: the bytes are a path of this system.
         let dir = unsafe { std::ffi::OsStr::from_encoded_bytes_unchecked(self.host.cudnn_dir().to_bytes()) };
         let environment = environment::describe(self.host.cudnn_version(), Path::new(dir), variables)?;

@@ -1,8 +1,8 @@
-//! Compares the operation graph that a plan states in its JSON with the graph that the program has described.
+//! Compares the operation graph in a plan's JSON with the graph that the program described.
 //!
-//! A plan belongs to a key only if cuDNN understood the calls as this layer did. Its JSON states the tensors with all
-//! their attributes (9.10 to 9.28), and of each operation the tensors and most values. Values that it does not state
-//! are not compared.
+//! A plan is cached only if cuDNN understood the calls in the same way as this layer. The JSON contains all attributes
+//! of the tensors (9.10 to 9.28), and the tensors and most values of each operation. Values that are missing from the
+//! JSON are not compared.
 
 use cudnn_sys::types::{
     cudnnBackendNormFwdPhase_t as Phase, cudnnBackendNormMode_t as NormMode,
@@ -16,22 +16,22 @@ use crate::shadow::content::Content;
 use crate::shadow::content::{Child, Value};
 use crate::shadow::elements::{Kind, Name, Type};
 
-/// Compares all tensors and operations. Returns what differs first.
+/// Compares all tensors and operations. Returns the first difference.
 pub(super) fn compare(graph: &Content, stated: &Json) -> Result<(), String> {
     let operations: Option<Vec<&Content>> =
         graph.children(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS).iter().map(|child| Some(&**child.content()?)).collect();
     let operations = operations.ok_or("an operation is unknown")?;
-    let list = |name| stated.get(name).and_then(Json::as_array).ok_or_else(|| format!("the plan states no {name}"));
+    let list = |name| stated.get(name).and_then(Json::as_array).ok_or_else(|| format!("the plan contains no {name}"));
     let (tensors, nodes) = (list("tensors")?, list("nodes")?);
     compare_tensors(&operations, tensors)?;
 
     let mut unused: Vec<&Json> = nodes.iter().collect();
     for operation in operations {
-        let place = unused.iter().position(|node| is_stated(operation, node));
-        let place = place.ok_or_else(|| format!("the plan has no such operation as a {:?}", operation.kind))?;
+        let place = unused.iter().position(|node| matches_node(operation, node));
+        let place = place.ok_or_else(|| format!("the plan has no matching operation for {:?}", operation.kind))?;
         unused.swap_remove(place);
     }
-    if unused.is_empty() { Ok(()) } else { Err("the plan has more operations".into()) }
+    if unused.is_empty() { Ok(()) } else { Err("the plan has additional operations".into()) }
 }
 
 fn compare_tensors(operations: &[&Content], stated: &[Json]) -> Result<(), String> {
@@ -42,7 +42,7 @@ fn compare_tensors(operations: &[&Content], stated: &[Json]) -> Result<(), Strin
                 Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR => {
                     described.push((id(child).ok_or("a tensor has no id")?, child))
                 }
-                Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => return Err("a graph is within a graph".into()),
+                Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => return Err("the graph contains another graph".into()),
                 _ => {}
             }
         }
@@ -52,16 +52,16 @@ fn compare_tensors(operations: &[&Content], stated: &[Json]) -> Result<(), Strin
         let stated = stated.iter().find(|stated| name_of(stated).as_ref() == Some(id));
         let stated = stated.ok_or_else(|| format!("the plan has no tensor {id}"))?;
         if let Some(member) = different_member(tensor, stated) {
-            return Err(format!("the plan has another {member} of tensor {id}"));
+            return Err(format!("the plan has a different {member} for tensor {id}"));
         }
     }
     match stated.iter().map(name_of).find(|name| described.iter().all(|(id, _)| Some(id) != name.as_ref())) {
         None => Ok(()),
-        Some(more) => Err(format!("the plan has one more tensor, {}", more.unwrap_or_default())),
+        Some(more) => Err(format!("the plan has an additional tensor, {}", more.unwrap_or_default())),
     }
 }
 
-/// The descriptors that an operation was given.
+/// Returns the descriptors among an operation's attributes.
 fn descriptors(operation: &Content) -> impl Iterator<Item = &Content> {
     let lists = operation.attributes.iter().filter_map(|attribute| match &attribute.value {
         Value::Descriptors(children) => Some(children),
@@ -70,12 +70,12 @@ fn descriptors(operation: &Content) -> impl Iterator<Item = &Content> {
     lists.flat_map(|children| children.iter()).filter_map(Child::content).map(|child| &**child)
 }
 
-/// The id of a tensor, as the JSON names it.
+/// Returns the ID of a tensor in the format of the JSON.
 fn id(tensor: &Content) -> Option<String> {
     tensor.number(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID).map(|id| id.to_string())
 }
 
-/// The first member in which a tensor differs from what the plan states.
+/// Returns the first member that differs between a tensor and its JSON.
 fn different_member(tensor: &Content, stated: &Json) -> Option<&'static str> {
     let number = |name, default| tensor.number(name).unwrap_or(default);
     let is_set = |name| number(name, 0) != 0;
@@ -108,9 +108,9 @@ fn different_member(tensor: &Content, stated: &Json) -> Option<&'static str> {
     checks.into_iter().find(|(_, is_same)| !is_same).map(|(member, _)| member)
 }
 
-/// What a member of a node states.
+/// The kind of value in a member of a node.
 enum Member {
-    /// The id of a tensor.
+    /// The ID of a tensor.
     Tensor,
     /// The name of an enumerator.
     Enumerator(fn(i64, &str) -> bool),
@@ -121,33 +121,33 @@ enum Member {
 
 use Member::{Enumerator, Flag, Numbers, Real, Tensor};
 
-/// A member, the attribute of the operation that has the descriptor with the value, if the operation itself has not,
-/// and the attribute.
+/// A member of the JSON, the attribute that refers to the nested descriptor (if the value belongs to one), and the
+/// attribute that contains the value.
 type Row = (&'static str, Option<Name>, Name, Member);
 
-/// Whether a node is this operation, as far as the node states it.
-fn is_stated(operation: &Content, node: &Json) -> bool {
+/// Returns whether a node matches this operation in all members that the node contains.
+fn matches_node(operation: &Content, node: &Json) -> bool {
     let kind = operation.kind.name().and_then(|name| name.to_str().ok());
     if kind.is_none() || node.get("operation").and_then(Json::as_str) != kind {
         return false;
     }
-    // All tensors, also those of members that the table does not have.
+    // Compare all tensors, including those in members that are missing from the table.
     let tensors = descriptors(operation).filter(|child| child.kind == Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     let mut described: Vec<String> = tensors.filter_map(id).collect();
     let mut stated: Vec<&str> =
         node.as_object().into_iter().flat_map(|node| node.values()).flat_map(tensor_ids).collect();
     described.sort_unstable();
     stated.sort_unstable();
-    described == stated && members(operation.kind).iter().all(|row| agrees(operation, node, row))
+    described == stated && members(operation.kind).iter().all(|row| member_matches(operation, node, row))
 }
 
-/// The ids of tensors in a member: all else is a name or a number.
+/// Returns the tensor IDs in a member. Other members contain names or numbers.
 fn tensor_ids(member: &Json) -> impl Iterator<Item = &str> {
     let list = member.as_array().map_or(std::slice::from_ref(member), Vec::as_slice);
     list.iter().filter_map(Json::as_str).filter(|text| text.parse::<i64>().is_ok())
 }
 
-fn agrees(operation: &Content, node: &Json, (member, through, name, what): &Row) -> bool {
+fn member_matches(operation: &Content, node: &Json, (member, through, name, what): &Row) -> bool {
     let holder = match through {
         Some(through) => operation.child(*through).map(|child| &**child),
         None => Some(operation),
@@ -166,7 +166,7 @@ fn agrees(operation: &Content, node: &Json, (member, through, name, what): &Row)
             let Value::Elements(bytes) = &attribute.value else { return false };
             let (bytes, double) = (bytes.as_slice(), attribute.ty == Type::CUDNN_TYPE_DOUBLE);
             let given = if double { bytes.try_into().map(f64::from_ne_bytes).ok() } else { float(bytes) };
-            // Not each reader of decimal numbers finds the same last bit.
+            // Decimal parsers may differ in the last bit.
             let narrow = |real: f64| (real as f32).clamp(f32::MIN, f32::MAX).to_bits();
             given.map(narrow) == stated.as_f64().map(narrow)
         }
@@ -197,7 +197,7 @@ fn is_enumerator(stated: &Json, member: &str, value: Option<i64>, is_name: fn(i6
 macro_rules! names {
     ($($function:ident of $type:ident;)*) => {
         $(fn $function(value: i64, name: &str) -> bool {
-            // Two enumerators may have one value.
+            // Two enumerators may share a value.
             let is_it = |(known, text): &($type, &std::ffi::CStr)| {
                 i64::from(known.0) == value && text.to_bytes() == name.as_bytes()
             };
@@ -216,7 +216,7 @@ names! {
     distribution of Distribution;
 }
 
-/// The members that nodes of this kind have in cuDNN 9.10, 9.19 or 9.28.
+/// Returns the members that nodes of this kind contain in cuDNN 9.10, 9.19 or 9.28.
 fn members(kind: Kind) -> &'static [Row] {
     match kind {
         Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR => {
@@ -367,7 +367,7 @@ mod tests {
     use crate::shadow;
     use crate::shadow::elements::Raw;
 
-    /// An address that no other test has.
+    /// Returns an address that is unique among the tests.
     fn descriptor(kind: Kind, number: usize) -> Raw {
         let address = std::ptr::without_provenance_mut(0x7000_0000 + 64 * number);
         shadow::created(kind, address);
@@ -375,11 +375,11 @@ mod tests {
     }
 
     fn set<T>(descriptor: Raw, name: Name, ty: Type, elements: &[T]) {
-        // SAFETY: the elements are of this type.
+        // SAFETY: the elements have this type.
         unsafe { shadow::attribute_set(descriptor, name, ty, elements.len() as i64, elements.as_ptr().cast()) };
     }
 
-    /// The graph of a matrix product that is padded with 2.
+    /// Describes a matrix product with a padding value of 2.
     fn matmul() -> Arc<Content> {
         let children = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
         let function = descriptor(Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR, 0);
@@ -405,7 +405,7 @@ mod tests {
         shadow::content(graph).unwrap()
     }
 
-    /// As cuDNN 9.19 states it.
+    /// Returns the graph's JSON, as cuDNN 9.19 writes it.
     fn stated() -> String {
         let tensor = |id: &str, strides: &str| {
             format!(
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn each_difference_is_seen() {
+    fn each_difference_is_detected() {
         let (graph, stated) = (matmul(), stated());
         let compared = |text: &str| compare(&graph, &serde_json::from_str(text).unwrap());
         assert_eq!(compared(&stated), Ok(()));

@@ -1,15 +1,15 @@
-//! What the layer did in this process, for the summary at exit.
+//! Counts what the layer did in this process and formats the summary at exit.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::key::NotKept;
+use super::key::NotCached;
 use crate::lock::Lock;
 use crate::report::Shown;
 
-/// How often something happened, and how long it took.
+/// A number of events and their total duration.
 pub(super) struct Count {
     times: AtomicU64,
     nanoseconds: AtomicU64,
@@ -20,7 +20,7 @@ impl Count {
         Count { times: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) }
     }
 
-    /// Returns how often it had happened before.
+    /// Adds an event. Returns the previous number of events.
     pub(super) fn add(&self, duration: Duration) -> u64 {
         self.nanoseconds.fetch_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.times.fetch_add(1, Ordering::Relaxed)
@@ -36,29 +36,29 @@ impl Count {
     }
 }
 
-/// Plans that were restored, with the time that this took.
+/// Restored plans, with the time to restore them.
 pub(super) static RESTORED: Count = Count::new();
-/// The same plans, with the time that it took to build them when they were kept.
+/// The same plans, with the time that cuDNN originally took to build them.
 pub(super) static SAVED: Count = Count::new();
-/// Plans that cuDNN built and that are kept now, with the time that it took.
+/// Plans that cuDNN built and that were cached, with the time to build them.
 pub(super) static BUILT: Count = Count::new();
-/// What it took to look these plans up and to keep them.
-pub(super) static KEPT: Count = Count::new();
-/// Kept plans that could not be restored or were damaged.
+/// The same plans, with the time to look them up and to cache them.
+pub(super) static CACHING: Count = Count::new();
+/// Cached plans that were damaged or that cuDNN could not restore.
 pub(super) static UNUSABLE: Count = Count::new();
-/// Plans that were built and could not be kept.
+/// Plans that were built but could not be written to the store.
 pub(super) static NOT_WRITTEN: Count = Count::new();
-/// Plans of engines that compile nothing.
+/// Plans with engines that compile no code.
 pub(super) static PRECOMPILED: Count = Count::new();
 
-/// Why plans were not kept, and how many. A process has a handful of reasons.
-pub(super) static NOT_KEPT: Lock<Option<HashMap<NotKept, u64>>> = Lock::new(None);
+/// The reasons why plans were not cached, and how often each occurred. A process usually has only a few.
+pub(super) static NOT_CACHED: Lock<Option<HashMap<NotCached, u64>>> = Lock::new(None);
 
 const MAX_REASONS: usize = 64;
 
-/// Counts a plan that is not kept. Returns whether it is the first for this reason.
-pub(super) fn not_kept(reason: NotKept) -> bool {
-    let Some(mut reasons) = NOT_KEPT.lock() else { return false };
+/// Counts a plan that is not cached. Returns whether the reason is new.
+pub(super) fn not_cached(reason: NotCached) -> bool {
+    let Some(mut reasons) = NOT_CACHED.lock() else { return false };
     let reasons = reasons.get_or_insert_default();
     if let Some(count) = reasons.get_mut(&reason) {
         *count += 1;
@@ -71,36 +71,36 @@ pub(super) fn not_kept(reason: NotKept) -> bool {
     true
 }
 
-/// Forgets all: in a child process those are its parent's.
+/// Resets all counts, because a forked child inherits the counts of its parent.
 pub(super) fn clear() {
-    for count in [&RESTORED, &SAVED, &BUILT, &KEPT, &UNUSABLE, &NOT_WRITTEN, &PRECOMPILED] {
+    for count in [&RESTORED, &SAVED, &BUILT, &CACHING, &UNUSABLE, &NOT_WRITTEN, &PRECOMPILED] {
         count.clear();
     }
-    let _former = NOT_KEPT.lock().and_then(|mut reasons| reasons.take());
+    let _former = NOT_CACHED.lock().and_then(|mut reasons| reasons.take());
 }
 
-/// The summary, for people.
+/// Returns the summary as text.
 pub(super) fn report(title: &str) -> String {
     let mut text = format!("{title}\n");
     let (restored, restoring) = RESTORED.get();
     let (_, saved) = SAVED.get();
     let (built, building) = BUILT.get();
-    let _ = writeln!(text, "{restored:>8} restored in {}, which took {} to build", Shown(restoring), Shown(saved));
-    let (_, keeping) = KEPT.get();
-    let _ = writeln!(text, "{built:>8} built in {}, and kept in {}", Shown(building), Shown(keeping));
+    let _ = writeln!(text, "{restored:>8} restored in {} (building them took {})", Shown(restoring), Shown(saved));
+    let (_, keeping) = CACHING.get();
+    let _ = writeln!(text, "{built:>8} built in {} and cached in {}", Shown(building), Shown(keeping));
     let mut line = |count: u64, what: &str| {
         if count > 0 {
             let _ = writeln!(text, "{count:>8} {what}");
         }
     };
-    line(UNUSABLE.get().0, "kept, but unusable, and built again");
-    line(NOT_WRITTEN.get().0, "built and not kept: the store cannot be written");
-    line(PRECOMPILED.get().0, "without code to compile, which are not kept");
-    let reasons = NOT_KEPT.lock().and_then(|reasons| reasons.clone()).unwrap_or_default();
+    line(UNUSABLE.get().0, "cached but unusable, built again");
+    line(NOT_WRITTEN.get().0, "built but not cached: cannot write to the plan store");
+    line(PRECOMPILED.get().0, "without compiled code, not cached");
+    let reasons = NOT_CACHED.lock().and_then(|reasons| reasons.clone()).unwrap_or_default();
     let mut reasons: Vec<_> = reasons.into_iter().map(|(reason, count)| (count, reason.to_string())).collect();
     reasons.sort_by(|a, b| b.cmp(a));
     for (count, reason) in reasons {
-        line(count, &format!("not kept: {reason}"));
+        line(count, &format!("not cached: {reason}"));
     }
     text
 }

@@ -1,9 +1,9 @@
-//! The variables of the environment that change what cuDNN computes. cuDNN reads some when its graph library is loaded
-//! and others while it plans, so a plan is only kept or restored while they are what they were when the library was
-//! loaded.
+//! Tracks the environment variables that affect the code cuDNN compiles.
 //!
-//! The whole environment is read once, by the loader. Reading it again is not safe next to `setenv` in another thread,
-//! so later changes are found by asking for names.
+//! cuDNN reads some variables when the graph library is loaded and others while it builds a plan. Plans are cached and
+//! restored only while all variables have the values from load time. The loader reads the whole environment once,
+//! because iterating over it again is unsafe while another thread calls `setenv`. Later changes are detected by looking
+//! up individual names.
 
 use std::ffi::{OsStr, OsString};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,12 +12,12 @@ use cudnn_layer_api::Host;
 
 use crate::shadow::canonical::Bytes;
 
-/// What the names of variables begin with that may change compiled code: of cuDNN, of its tensor-IR engines, of NVRTC
-/// and of NVVM. A newer release may have more of them.
+/// Prefixes of variables that may affect compiled code: cuDNN, the tensor-IR engines, NVRTC and NVVM. Newer releases
+/// may read additional variables with these prefixes.
 const PREFIXES: &[&str] = &["CUDNN_", "CUTE_DSL_", "FINALIZER_", "LIBNVVM_", "NVRTC_", "NVVM_", "TENSOR_IR_"];
 
-/// Variables that may change compiled code and that known releases read, with and without these prefixes. A test
-/// records what releases ask for.
+/// Variables that known releases read and that may affect compiled code, with or without such a prefix. A test records
+/// the variables that each release reads.
 const KNOWN: &[&str] = &[
     "CAN_FINALIZE_DEBUG",
     "CUDA_7a3f9c2d",
@@ -77,10 +77,10 @@ const KNOWN: &[&str] = &[
     "TENSOR_IR_TIMING",
 ];
 
-/// Variables that choose what is logged, traced, kept or loaded, and not what is computed. They may differ. Names and
-/// no prefixes: a future variable of cuDNN may begin like one of these.
+/// Variables that control only logging, tracing, caching and loading, so they may differ. These are full names because
+/// a future variable with a similar prefix could affect compiled code.
 const HARMLESS: &[&str] = &[
-    // Of cuDNN, cuBLAS and NVRTC: logs, dumps and a cache.
+    // cuDNN, cuBLAS and NVRTC: logs, dumps and a cache.
     "AS_SECURE_LOG_FILE",
     "CASK_ENHANCED_API_LOGGING",
     "CASK_LOG_INFO",
@@ -94,17 +94,17 @@ const HARMLESS: &[&str] = &[
     "CUDNN_LOGLEVEL_DBG",
     "CUDNN_LOGWARN_DBG",
     "DUMP_KNOBS_TO_FILE",
-    // Which instructions of the processor cuBLAS uses.
+    // The CPU instructions that cuBLAS uses.
     "CUBLASLT_DISABLE_CPU_INSTRUCTIONS_MASK",
-    // How the compilers' threads wait, which instructions of the processor OpenSSL uses, and the job server of make.
+    // How compiler threads wait, the CPU instructions that OpenSSL uses, and make's job server.
     "CUDA_PREFER_SPINLOCKS_ON_HOST",
     "MAKEFLAGS",
     "OPENSSL_ia32cap",
-    // LLVM asks for this name without using the value.
+    // LLVM looks up this name but ignores the value.
     "bar",
-    // The working directory, which NVRTC notes for its messages.
+    // The working directory, which NVRTC uses in messages.
     "PWD",
-    // Of this project: a test compares them with its list of variables.
+    // This project's own variables. A test compares them with the list in the documentation.
     "CUDNN_FETCH_CACHE",
     "CUDNN_LAYERS",
     "CUDNN_LAYER_PATH",
@@ -128,10 +128,10 @@ const HARMLESS: &[&str] = &[
     "CUDNN_TRACE_LIMIT",
     "CUDNN_TRACE_LINES",
     "CUDNN_TRACE_SUMMARY",
-    // Of cudnn-frontend.
+    // cudnn-frontend.
     "CUDNN_FRONTEND_LOG_FILE",
     "CUDNN_FRONTEND_LOG_INFO",
-    // For build systems, which cuDNN does not read.
+    // Used by build systems, but not read by cuDNN.
     "CUDNN_DIR",
     "CUDNN_HOME",
     "CUDNN_INCLUDE_DIR",
@@ -146,19 +146,19 @@ const HARMLESS: &[&str] = &[
     "CUDNN_VERSION",
 ];
 
-/// How plans depend on a variable of the environment.
+/// How a plan depends on an environment variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VariableUse {
-    /// It may change compiled code, so it is a part of the key.
+    /// The variable may affect compiled code, so it is part of the cache key.
     Key,
-    /// It changes no code.
+    /// The variable does not affect compiled code.
     Harmless,
-    /// Nothing is known about it, and it is not a part of the key.
+    /// The variable is unknown and excluded from the cache key.
     Unknown,
 }
 
-/// How plans depend on the variable of this name.
+/// Returns how plans depend on the variable with this name.
 #[must_use]
 pub fn variable_use(name: &OsStr) -> VariableUse {
     let Some(name) = name.to_str() else { return VariableUse::Unknown };
@@ -171,23 +171,23 @@ pub fn variable_use(name: &OsStr) -> VariableUse {
     }
 }
 
-/// The variables that matter: those that are set, and those that known releases read, with their values at some time.
+/// The relevant variables and their values at one point in time: variables that are set or that known releases read.
 pub(super) struct Variables {
-    /// In the order of the names.
+    /// Sorted by name.
     values: Vec<(OsString, Option<OsString>)>,
-    /// One of them was seen with another value: cuDNN may have read that one.
+    /// A different value was seen for one of them, which cuDNN may have read.
     has_changed: AtomicBool,
 }
 
 impl Variables {
-    /// As they were when cuDNN's graph library was loaded. `None` if the loader does not know that.
+    /// Returns the values from when cuDNN's graph library was loaded, or `None` if the loader does not know them.
     pub(super) fn at_load(host: Host) -> Option<Self> {
-        // SAFETY: the bytes are of strings of the environment, cut at an ASCII character.
+        // SAFETY: the bytes are environment strings, split at an ASCII character.
         let text = |bytes: &[u8]| unsafe { OsStr::from_encoded_bytes_unchecked(bytes) }.to_owned();
         Some(Self::among(host.environment()?.map(|(name, value)| (text(name), text(value)))))
     }
 
-    /// As they are now. For programs that change none in other threads.
+    /// Returns the current values. The program must not change the environment in other threads.
     pub(super) fn now() -> Self {
         Self::among(std::env::vars_os())
     }
@@ -196,13 +196,13 @@ impl Variables {
         let set = variables.filter(|(name, _)| variable_use(name) == VariableUse::Key);
         let mut values: Vec<_> = set.map(|(name, value)| (name, Some(value))).collect();
         values.extend(KNOWN.iter().map(|name| (name.into(), None)));
-        // Stable: of a name that is there twice the first value stays, as `getenv` returns it.
+        // If a name occurs twice, the stable sort keeps the first value, which `getenv` would return.
         values.sort_by(|(a, _), (b, _)| a.cmp(b));
         values.dedup_by(|(later, _), (first, _)| later == first);
         Variables { values, has_changed: AtomicBool::new(false) }
     }
 
-    /// Whether one of them has, or had when this was asked before, another value.
+    /// Returns whether a variable has changed, now or in an earlier call.
     pub(super) fn have_changed(&self) -> bool {
         if !self.has_changed.load(Ordering::Relaxed)
             && self.values.iter().any(|(name, value)| std::env::var_os(name) != *value)
@@ -212,7 +212,7 @@ impl Variables {
         self.has_changed.load(Ordering::Relaxed)
     }
 
-    /// The names and values of those that are set.
+    /// Writes the names and values of the variables that are set.
     pub(super) fn write(&self, to: &mut Bytes) {
         for (name, value) in &self.values {
             if let Some(value) = value {
@@ -234,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_there_twice_has_its_first_value() {
+    fn a_duplicate_name_uses_the_first_value() {
         let first = written(&[("CUDNN_JIT_FLAGS_DBG", "b")]);
         assert_eq!(written(&[("CUDNN_JIT_FLAGS_DBG", "b"), ("PATH", "/"), ("CUDNN_JIT_FLAGS_DBG", "a")]), first);
         assert_ne!(written(&[("CUDNN_JIT_FLAGS_DBG", "a")]), first);
     }
 
     #[test]
-    fn variables_of_compilers_count_and_logs_do_not() {
+    fn compiler_variables_are_part_of_the_key_and_log_variables_are_not() {
         for name in [
             "FINALIZER_USE_LEGACY_ELF_BUILDER",
             "TENSOR_IR_NEW",

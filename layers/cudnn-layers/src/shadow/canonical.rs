@@ -1,9 +1,11 @@
-//! Contents as bytes that are equal for equal contents: a graph, an operation, a tensor, with all that is below it.
-//! Neither addresses, nor the order in which attributes were set, nor how descriptors are shared have a part in them.
-//! The devices for which a content is are listed beside the bytes: a program names them by handles or by descriptions.
+//! Serializes the contents of descriptors, so that equal contents have equal bytes.
 //!
-//! A content has such a form only if each attribute was set exactly as cuDNN declares it. Otherwise contents could be
-//! equal here that cuDNN reads differently.
+//! The bytes cover a graph, operation or tensor with everything below it. They are independent of addresses, of the
+//! order of attributes, and of sharing between descriptors. Devices are listed separately, because a program may refer
+//! to them by handle or by description.
+//!
+//! This fails unless all attributes were set exactly as cuDNN declares them. Otherwise cuDNN could interpret equal
+//! bytes in different ways.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,66 +16,66 @@ use super::content::{Child, Value};
 use super::elements::{Kind, Name, Type};
 use super::handles::Handle;
 
-/// Why a content has no canonical form.
+/// The reason why a content cannot be serialized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Obstacle {
-    /// A descriptor whose creation, or one of whose attributes, was not seen.
+    /// The creation of a descriptor, or the setting of an attribute, was not seen.
     Unseen,
-    /// A descriptor of which it is not certain what cuDNN has.
+    /// The attributes of a descriptor are uncertain.
     Uncertain,
-    /// A kind of descriptor that these bindings do not know.
+    /// The kind of descriptor is newer than these bindings.
     UnknownKind(Kind),
-    /// An attribute that was set in a way that cuDNN does not declare.
+    /// An attribute was set with elements that cuDNN does not declare.
     Undeclared(Name),
-    /// More elements than are kept.
+    /// The attribute has too many elements.
     TooLarge(Name),
 }
 
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Obstacle::Unseen => f.write_str("a descriptor was not seen from its creation on"),
+            Obstacle::Unseen => f.write_str("the history of a descriptor is incomplete"),
             Obstacle::Uncertain => {
-                f.write_str("a descriptor was set twice, refused a change, was emptied, or was read from another one")
+                f.write_str("a descriptor was set twice, rejected a change, was reset, or was read from another one")
             }
-            Obstacle::UnknownKind(kind) => write!(f, "{kind:?} is newer than this layer"),
-            Obstacle::Undeclared(name) => write!(f, "{name:?} was set in a way that this layer does not know"),
+            Obstacle::UnknownKind(kind) => write!(f, "{kind:?} is unknown to this layer"),
+            Obstacle::Undeclared(name) => write!(f, "{name:?} was set to undeclared elements"),
             Obstacle::TooLarge(name) => write!(f, "{name:?} is too large"),
         }
     }
 }
 
-/// A device that a content names.
+/// A device that a content refers to.
 #[derive(Clone, Debug)]
 pub(crate) enum Device {
-    /// That of a handle.
+    /// The device of a handle.
     Handle(Handle),
-    /// The one with this description in JSON; `None` if the descriptor was made in another way.
+    /// A device with this JSON description; `None` if the descriptor was created in a different way.
     Described(Option<super::elements::Bytes>),
 }
 
-/// Several contents, and what they have in common once.
+/// Serialized contents without duplicates.
 #[derive(Default)]
 pub(crate) struct Canonical {
-    /// Each different content below, children before parents.
+    /// The distinct contents, children before parents.
     nodes: Vec<Vec<u8>>,
     by_bytes: HashMap<Vec<u8>, u32>,
-    /// With the contents, so that no other one gets the address of one that is here.
+    /// Keeps the contents alive, because a new content could otherwise reuse a known address.
     by_address: HashMap<*const Content, (u32, Arc<Content>)>,
-    /// The devices that attributes name, which the bytes do not have.
+    /// The devices that attributes refer to. They are not part of the bytes.
     pub(crate) devices: Vec<Device>,
 }
 
 impl Canonical {
-    /// Adds a content and what is below it. Returns its number, which the bytes of others refer to.
+    /// Adds a content with everything below it. Returns the index that parents use to refer to it.
     ///
     /// # Errors
-    /// If a part of it is not understood.
+    /// The reason why a part of the content cannot be serialized.
     pub(crate) fn add(&mut self, content: &Arc<Content>) -> Result<u32, Obstacle> {
         if let Some((number, _)) = self.by_address.get(&Arc::as_ptr(content)) {
             return Ok(*number);
         }
-        // What cuDNN filled, only cuDNN knows.
+        // The attributes of descriptors that cuDNN filled are unknown.
         if content.lacks_attributes || content.origin.is_some() {
             return Err(Obstacle::Unseen);
         }
@@ -118,7 +120,7 @@ impl Canonical {
         Ok(number)
     }
 
-    /// Whether an attribute names the device, which is listed then.
+    /// Adds the device to the list if the attribute refers to one. Returns whether it does.
     fn is_device(&mut self, attribute: &Attribute) -> bool {
         match (&attribute.value, attribute.name) {
             (Value::Elements(elements), _) if attribute.ty == Type::CUDNN_TYPE_HANDLE => {
@@ -146,7 +148,7 @@ impl Canonical {
         }
     }
 
-    /// All contents. The numbers that [`add`](Canonical::add) returned are places in it.
+    /// Writes all contents. The numbers that [`add`](Canonical::add) returned are indices into them.
     pub(crate) fn write(&self, to: &mut Bytes) {
         to.number(self.nodes.len() as u32);
         for node in &self.nodes {
@@ -155,7 +157,7 @@ impl Canonical {
     }
 }
 
-/// Bytes that can be read in one way only.
+/// A buffer with an unambiguous encoding.
 #[derive(Default)]
 pub(crate) struct Bytes(pub(crate) Vec<u8>);
 
@@ -168,7 +170,7 @@ impl Bytes {
         self.0.extend(number.to_le_bytes());
     }
 
-    /// Bytes with their length before them.
+    /// Writes the length, followed by the bytes.
     pub(crate) fn block(&mut self, bytes: &[u8]) {
         self.0.extend((bytes.len() as u64).to_le_bytes());
         self.0.extend(bytes);
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_order_nor_sharing_counts() {
+    fn order_and_sharing_are_ignored() {
         let (one, two) = (tensor(1, false), tensor(2, false));
         let expected = bytes(&operation([&one, &two]));
         assert!(expected.is_ok());
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_has_no_form() {
+    fn uncertain_contents_cannot_be_serialized() {
         let of = |attribute| bytes(&content(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR, vec![attribute]));
         let name = Name::CUDNN_ATTR_TENSOR_UNIQUE_ID;
         let ty = Type::CUDNN_TYPE_INT64;
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_listed_and_have_no_part_in_the_form() {
+    fn devices_are_listed_and_not_serialized() {
         let name = Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE;
         let graph = |handle: Option<Handle>| {
             let handle = handle.map(|handle| elements(name, Type::CUDNN_TYPE_HANDLE, &handle.to_bytes()));

@@ -1,5 +1,7 @@
-//! What one descriptor has been given. Never changes while somebody else has it: a descriptor that gets more attributes
-//! gets another content then. So a parent keeps what its children were when it got them, whatever becomes of them.
+//! The attributes that a descriptor was given, as an immutable snapshot.
+//!
+//! If a descriptor with a shared content is changed, it gets a new content. Parents therefore keep the state that a
+//! child had when it was added, even if the child changes later.
 
 use std::sync::Arc;
 
@@ -8,26 +10,30 @@ use super::facts::Facts;
 
 /// More attributes than any kind of descriptor has.
 const MAX_ATTRIBUTES: usize = 256;
-/// Descriptors below descriptors. cuDNN's have some 8 levels: a plan, its configuration, the engine, the graph, the
-/// operation, the tensor, the tensor with its offsets.
+/// Maximum nesting of descriptors. cuDNN uses about 8 levels: plan, configuration, engine, graph, operation, tensor,
+/// and a tensor of offsets.
 const MAX_DEPTH: u8 = 32;
 
-/// What a descriptor has been given.
+/// The attributes of a descriptor.
 #[derive(Clone, Debug)]
 pub(crate) struct Content {
     pub(crate) kind: Kind,
     /// In the order in which they were first set.
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) is_finalized: bool,
-    /// It was given more attributes than are kept. See also [`Value`] for those of which no elements are kept.
+    /// Some attributes were dropped because there are too many. See also [`Value`] for attributes with missing
+    /// elements.
     pub(crate) lacks_attributes: bool,
-    /// What cuDNN has of it is not certain in each release. A change of it was refused; it was emptied; cuDNN filled it
-    /// with more than it states; or an attribute was set again, to something else: cuDNN replaces most values, but adds
-    /// operations to those that a graph has.
+    /// cuDNN's state of the descriptor is uncertain, for one of these reasons:
+    ///
+    /// - cuDNN refused a change.
+    /// - The descriptor was reinitialized.
+    /// - cuDNN filled it with more than it reports.
+    /// - An attribute was set again to a different value. cuDNN replaces most values, but adds operations to a graph.
     pub(crate) is_uncertain: bool,
     /// The descriptor that this one was read from.
     pub(crate) origin: Option<Arc<Content>>,
-    /// What the program has read from it. `None` for kinds of which there is nothing to learn.
+    /// The values that the program has read from it. `None` for kinds without useful values.
     pub(crate) facts: Option<Arc<Facts>>,
     depth: u8,
 }
@@ -37,7 +43,7 @@ pub(crate) struct Content {
 pub(crate) struct Attribute {
     pub(crate) name: Name,
     pub(crate) ty: Type,
-    /// As the program gave it.
+    /// The count that the program passed.
     pub(crate) count: i64,
     pub(crate) value: Value,
 }
@@ -45,27 +51,26 @@ pub(crate) struct Attribute {
 /// The elements of an attribute.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
-    /// As in the program's memory.
+    /// A copy of the program's memory.
     Elements(Bytes),
-    /// The descriptors' contents at the time when the attribute was set.
+    /// The contents of the descriptors at the time when the attribute was set.
     Descriptors(Arc<[Child]>),
-    /// Not read: cuDNN does not declare elements of this type, or not in this number. See
-    /// [`declared`](super::declared).
+    /// Not read, because cuDNN declares a different type or number of elements. See [`declared`](super::declared).
     Undeclared,
-    /// Not kept, because of the size.
+    /// Not stored, because of the size.
     TooLarge,
 }
 
-/// An element that is a descriptor.
+/// A descriptor in an array of elements.
 #[derive(Clone, Debug)]
 pub(crate) enum Child {
     Known(Arc<Content>),
-    /// A null pointer, or a descriptor that was not seen to be created.
+    /// A null pointer, or a descriptor with an unknown origin.
     Unknown,
 }
 
 impl Attribute {
-    /// The very same: two layers may report one call.
+    /// Returns whether both are the same call, because two layers may report it.
     fn is_same(&self, other: &Attribute) -> bool {
         let is_same = match (&self.value, &other.value) {
             (Value::Elements(one), Value::Elements(other)) => one.as_slice() == other.as_slice(),
@@ -84,9 +89,9 @@ impl Attribute {
 }
 
 impl Content {
-    /// A descriptor that was just created.
+    /// Returns the content of a new descriptor.
     pub(super) fn new(kind: Kind) -> Content {
-        // They know nothing that the program did not set, and a program makes many.
+        // These kinds are created often and have no values that cuDNN adds.
         let is_plain =
             matches!(kind, Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR | Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
         Content {
@@ -101,17 +106,17 @@ impl Content {
         }
     }
 
-    /// A descriptor that `cudnnBackendInitialize` has emptied.
+    /// Returns the content of a descriptor that `cudnnBackendInitialize` has reset.
     pub(super) fn emptied(kind: Kind) -> Content {
         Content::new(kind).uncertain()
     }
 
-    /// The same, but that cuDNN may have something else.
+    /// Marks the content as uncertain.
     pub(super) fn uncertain(self) -> Content {
         Content { is_uncertain: true, ..self }
     }
 
-    /// A descriptor that cuDNN filled when the program read an attribute of another one.
+    /// Returns the content of a descriptor that cuDNN filled when the program read an attribute.
     pub(super) fn read_from(kind: Kind, origin: Arc<Content>, facts: Arc<Facts>) -> Content {
         let depth = origin.depth.saturating_add(1);
         Content {
@@ -123,7 +128,7 @@ impl Content {
         }
     }
 
-    /// Sets an attribute. Returns the one that it had before.
+    /// Sets an attribute and returns the previous value.
     pub(super) fn set(&mut self, mut attribute: Attribute) -> Option<Attribute> {
         if let Value::Descriptors(children) = &attribute.value {
             let deepest = children.iter().filter_map(Child::content).map(|child| child.depth).max();
@@ -151,7 +156,7 @@ impl Content {
         }
     }
 
-    /// Sets an attribute to elements that are no descriptors.
+    /// Sets an attribute to elements other than descriptors.
     #[inline]
     pub(super) fn set_elements(&mut self, name: Name, ty: Type, count: i64, bytes: &[u8]) {
         let is_full = self.attributes.len() >= MAX_ATTRIBUTES;
@@ -170,23 +175,23 @@ impl Content {
         }
     }
 
-    /// What the program has set, without these attributes.
+    /// Returns the attributes that the program has set, except for `names`.
     pub(crate) fn without(&self, names: &[Name]) -> Content {
         let kept = self.attributes.iter().filter(|attribute| !names.contains(&attribute.name));
         Content { attributes: kept.cloned().collect(), origin: None, facts: None, ..self.clone() }
     }
 
-    /// An attribute that the program has set.
+    /// Returns an attribute that the program has set.
     pub(crate) fn attribute(&self, name: Name) -> Option<&Attribute> {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
-    /// An attribute's first descriptor, if the program has set it.
+    /// Returns the first descriptor of an attribute, if the program has set it.
     pub(crate) fn child(&self, name: Name) -> Option<&Arc<Content>> {
         self.children(name).first()?.content()
     }
 
-    /// An attribute's descriptors, if the program has set it.
+    /// Returns the descriptors of an attribute, if the program has set it.
     pub(crate) fn children(&self, name: Name) -> &[Child] {
         match self.attribute(name) {
             Some(Attribute { value: Value::Descriptors(children), .. }) => children,
@@ -194,7 +199,7 @@ impl Content {
         }
     }
 
-    /// An attribute's whole numbers, whether the program has set it or read it.
+    /// Returns the integers of an attribute that the program has set or read.
     pub(crate) fn numbers(&self, name: Name) -> Vec<i64> {
         if let Some(Attribute { ty, value: Value::Elements(bytes), .. }) = self.attribute(name) {
             return numbers(*ty, bytes.as_slice());
@@ -203,12 +208,12 @@ impl Content {
         fact.map(|(ty, bytes)| numbers(ty, bytes.as_slice())).unwrap_or_default()
     }
 
-    /// An attribute that is one whole number.
+    /// Returns the integer of an attribute with one element.
     pub(crate) fn number(&self, name: Name) -> Option<i64> {
         self.numbers(name).first().copied()
     }
 
-    /// An attribute's elements, if the program has set it.
+    /// Returns the elements of an attribute, if the program has set it.
     pub(crate) fn elements(&self, name: Name) -> Option<&Bytes> {
         match &self.attribute(name)?.value {
             Value::Elements(bytes) => Some(bytes),
@@ -216,7 +221,7 @@ impl Content {
         }
     }
 
-    /// Grows whenever the program reads something that may appear in the label.
+    /// A counter that increases when the program reads a value that may appear in the label.
     #[inline]
     pub(super) fn version(&self) -> u32 {
         let below = match self.kind {
@@ -238,22 +243,22 @@ impl Child {
     }
 }
 
-/// The bytes of elements of any type but descriptors, or what is kept in their place.
+/// Returns the bytes of elements other than descriptors, or the value to store instead.
 ///
 /// # Safety
-/// `elements` points to `count` elements of the type. Nobody writes them for as long as the slice lives. A text may be
-/// shorter if it ends with a NUL.
+/// `elements` points to `count` elements of the type, and no thread modifies them while the slice exists. A text may be
+/// shorter than `count` if it ends with a NUL.
 #[inline]
 pub(super) unsafe fn bytes_of<'a>(ty: Type, count: i64, elements: *const u8) -> Result<&'a [u8], Value> {
     let Some(size) = element_size(ty) else { return Err(Value::Undeclared) };
     let mut count = usize::try_from(count).unwrap_or(0);
     if ty == Type::CUDNN_TYPE_CHAR {
-        // cuDNN may not have looked behind the end of the text.
-        // SAFETY: the caller's obligation; no byte behind the first NUL is read.
+        // cuDNN may not have read past the end of the text.
+        // SAFETY: guaranteed by the caller; this reads up to the first NUL.
         count = (0..count.min(MAX_BYTES + 1)).find(|at| unsafe { *elements.add(*at) } == 0).unwrap_or(count);
     }
     match count.checked_mul(size) {
-        // SAFETY: the caller's obligation.
+        // SAFETY: guaranteed by the caller.
         Some(len) if len <= MAX_BYTES => Ok(unsafe { bytes_at(elements, len) }),
         _ => Err(Value::TooLarge),
     }

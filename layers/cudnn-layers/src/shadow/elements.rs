@@ -1,4 +1,4 @@
-//! The elements of attributes, as the program gave them to cuDNN.
+//! Copies of the attribute elements that the program passed to cuDNN.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ pub(crate) use cudnn_sys::types::{
     cudnnBackendDescriptorType_t as Kind,
 };
 
-/// The largest value that is kept. The JSON text of a plan has some 100 KB.
+/// Maximum size of a stored value. The JSON of a plan has about 100 KB.
 pub(super) const MAX_BYTES: usize = 256 * 1024;
-/// The longest array of descriptors that is kept.
+/// Maximum number of descriptors that are stored.
 pub(super) const MAX_DESCRIPTORS: usize = 4096;
 
 /// # Safety
-/// `len` bytes can be read there, and nobody writes them for as long as the slice lives.
+/// `len` bytes at `address` are readable, and no thread modifies them while the slice exists.
 pub(super) unsafe fn bytes_at<'a>(address: *const u8, len: usize) -> &'a [u8] {
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     unsafe { std::slice::from_raw_parts(address, len) }
 }
 
-/// Bytes that are cheap to copy. Up to [`INLINE`](Bytes::INLINE) of them need no memory of their own.
+/// Bytes that are cheap to clone. Up to [`INLINE`](Bytes::INLINE) bytes need no allocation.
 #[derive(Clone)]
 pub(crate) enum Bytes {
     Inline(u8, [u8; Bytes::INLINE]),
@@ -27,7 +27,7 @@ pub(crate) enum Bytes {
 }
 
 impl Bytes {
-    /// Five numbers of 64 bits, and so nearly all attributes. With it, an attribute fills a cache line.
+    /// Room for five 64-bit numbers, which covers nearly all attributes. An attribute then fills one cache line.
     const INLINE: usize = 46;
 
     #[inline]
@@ -42,7 +42,7 @@ impl Bytes {
         }
     }
 
-    /// Replaces the bytes, in the same memory if that is possible.
+    /// Replaces the bytes, and reuses the memory if possible.
     #[inline]
     pub(super) fn assign(&mut self, bytes: &[u8]) {
         let target = match self {
@@ -73,7 +73,7 @@ impl std::fmt::Debug for Bytes {
     }
 }
 
-/// The size of an element; `None` for a type that is newer than these bindings.
+/// Returns the size of an element, or `None` if the type is newer than these bindings.
 #[inline]
 pub(crate) fn element_size(ty: Type) -> Option<usize> {
     Some(match ty {
@@ -82,7 +82,6 @@ pub(crate) fn element_size(ty: Type) -> Option<usize> {
         Type::CUDNN_TYPE_INT64 | Type::CUDNN_TYPE_DOUBLE => 8,
         Type::CUDNN_TYPE_FLOAT | Type::CUDNN_TYPE_INT32 => 4,
         Type::CUDNN_TYPE_FRACTION => size_of::<cudnn_sys::types::cudnnFraction_t>(),
-        // C enums.
         Type::CUDNN_TYPE_DATA_TYPE
         | Type::CUDNN_TYPE_CONVOLUTION_MODE
         | Type::CUDNN_TYPE_HEUR_MODE
@@ -111,7 +110,7 @@ pub(crate) fn element_size(ty: Type) -> Option<usize> {
     })
 }
 
-/// Elements that are whole numbers: integers, enums and booleans. Empty for other types.
+/// Returns elements that are integers, enums or booleans. Empty for other types.
 pub(crate) fn numbers(ty: Type, bytes: &[u8]) -> Vec<i64> {
     match (ty, element_size(ty)) {
         (Type::CUDNN_TYPE_FLOAT | Type::CUDNN_TYPE_DOUBLE | Type::CUDNN_TYPE_FRACTION, _) => Vec::new(),

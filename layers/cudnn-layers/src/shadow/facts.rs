@@ -1,8 +1,10 @@
-//! What the program has read from a descriptor of cuDNN's making: a configuration that the heuristics proposed, its
-//! engine and knobs, the workspace of a plan. All of it was learned after the descriptor was finalized.
+//! Values that the program has read from descriptors that cuDNN filled.
 //!
-//! Facts point downwards only: those of a configuration have those of its engine, while the engine's content points to
-//! the configuration. So nothing keeps itself alive.
+//! Examples are a configuration proposed by the heuristics, the engine and knobs in it, and the workspace size of a
+//! plan. All of them are read after the descriptor was finalized.
+//!
+//! Facts refer only to lower levels: a configuration's facts refer to the engine's facts, while the engine's content
+//! refers to the configuration. This avoids reference cycles.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,10 +16,10 @@ use crate::lock::{Guard, Lock};
 const MAX_FACTS: usize = 64;
 const MAX_CHILDREN: usize = 4096;
 
-/// What is known about one descriptor.
+/// The known values of one descriptor.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
-    /// Grows with each new fact. Shared with the facts below: a label is made again when it has grown.
+    /// Incremented with every new fact, and shared with the facts below. A label is rebuilt when it has changed.
     version: Arc<AtomicU32>,
     list: FactList,
 }
@@ -46,7 +48,7 @@ enum FactValue {
     Descriptors(Vec<Arc<Facts>>),
 }
 
-/// Taken before the lock of any facts, so that a fork finds them all free.
+/// Taken before the lock of any facts, so that no facts are locked during a fork.
 pub(super) static GATE: Lock<()> = Lock::new(());
 
 impl Facts {
@@ -54,7 +56,7 @@ impl Facts {
         self.version.load(Ordering::Acquire)
     }
 
-    /// The elements of an attribute, if the program has read it.
+    /// Returns the elements of an attribute, if the program has read it.
     pub(crate) fn elements(&self, name: Name) -> Option<(Type, Bytes)> {
         let (_gate, list) = self.lock()?;
         list.iter().find(|fact| fact.name == name).and_then(|fact| match &fact.value {
@@ -63,7 +65,7 @@ impl Facts {
         })
     }
 
-    /// What is known about the descriptors of an attribute, if the program has read it.
+    /// Returns the facts of an attribute's descriptors, if the program has read them.
     pub(crate) fn children(&self, name: Name) -> Vec<Arc<Facts>> {
         let Some((_gate, list)) = self.lock() else { return Vec::new() };
         list.iter()
@@ -75,7 +77,7 @@ impl Facts {
             .unwrap_or_default()
     }
 
-    /// The program has read these elements of an attribute.
+    /// Stores the elements of an attribute that the program has read.
     pub(super) fn learn(&self, name: Name, ty: Type, bytes: &[u8]) {
         let Some((_gate, mut list)) = self.lock() else { return };
         let is_full = list.len() >= MAX_FACTS;
@@ -90,8 +92,8 @@ impl Facts {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// The program has read `count` descriptors of an attribute. Returns what is known about each, which is to be kept
-    /// with the descriptors that it got.
+    /// Stores that the program has read `count` descriptors from an attribute. Returns their facts, which the caller
+    /// attaches to the program's descriptors.
     pub(super) fn learn_children(&self, name: Name, count: usize) -> Vec<Arc<Facts>> {
         let count = count.min(MAX_CHILDREN);
         let Some((_gate, mut list)) = self.lock() else { return Vec::new() };

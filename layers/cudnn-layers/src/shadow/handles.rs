@@ -1,28 +1,26 @@
-//! The living handles of cuDNN. An address is used again, perhaps for a handle of another device, so each handle has a
-//! number that no other one gets.
+//! Tracks live cuDNN handles. Addresses are reused, possibly for a different device, so handles also get a unique ID.
 
 use std::collections::HashMap;
 
 use crate::lock::Lock;
 
-/// A handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Handle {
     /// cuDNN's pointer.
     pub(crate) address: usize,
-    /// 0 for a handle that was not seen to be created.
+    /// 0 if the creation of the handle was not seen.
     pub(crate) id: u64,
 }
 
 impl Handle {
-    /// The bytes of a handle in an attribute.
+    /// The size of a handle in a stored attribute.
     pub(super) const SIZE: usize = 16;
 
     pub(super) fn to_bytes(self) -> [u8; Handle::SIZE] {
         (self.address as u128 | u128::from(self.id) << 64).to_ne_bytes()
     }
 
-    /// The handles of an attribute of that type.
+    /// Returns the handles in a stored attribute of this type.
     pub(crate) fn all_in(bytes: &[u8]) -> impl Iterator<Item = Handle> {
         bytes.chunks_exact(Handle::SIZE).filter_map(|bytes| {
             let both = u128::from_ne_bytes(bytes.try_into().ok()?);
@@ -43,7 +41,8 @@ impl Handles {
 
 pub(super) static HANDLES: Lock<Handles> = Lock::new(Handles::EMPTY);
 
-/// `cudnnCreate` has returned this handle. A former one at this address was destroyed without a report.
+/// Call this when `cudnnCreate` has returned a handle. A previous handle at this address was destroyed without a
+/// report.
 pub(crate) fn created(address: usize) {
     if let Some(mut handles) = HANDLES.lock() {
         handles.last_id += 1;
@@ -52,14 +51,14 @@ pub(crate) fn created(address: usize) {
     }
 }
 
-/// `cudnnDestroy` is to be called with this handle.
+/// Call this before `cudnnDestroy`.
 pub(crate) fn destroying(address: usize) {
     let _id = HANDLES.lock().and_then(|mut handles| handles.ids.as_mut()?.remove(&address));
 }
 
-/// The handle that has this address now.
+/// Returns the live handle at this address.
 pub(crate) fn living(address: usize) -> Handle {
-    // Whoever could not take the lock may have missed a handle: nothing is known then.
+    // A thread that failed to take the lock may have missed a handle, which makes the table unreliable.
     let id = HANDLES.lock().filter(|_| !HANDLES.was_missed());
     Handle { address, id: id.and_then(|handles| handles.ids.as_ref()?.get(&address).copied()).unwrap_or(0) }
 }

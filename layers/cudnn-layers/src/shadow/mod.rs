@@ -1,22 +1,20 @@
-//! What each backend descriptor has been given: it follows Create, SetAttribute, Finalize and Destroy. Shared by all
-//! layers that need it; knows none of them, and makes no call of cuDNN.
+//! Tracks the attributes of every backend descriptor, by following Create, SetAttribute, Finalize and Destroy.
 //!
-//! A layer reports each call of the program after cuDNN returned success, with the program's arguments; of the calls
-//! that failed, those that may have changed a descriptor, by [`failed`]. [`destroying`] alone comes before the call:
-//! once cuDNN has destroyed a descriptor, another thread may get a new one at its address. Two layers that report the
-//! same call do no harm.
+//! All layers that need this information share it. It makes no cuDNN calls. A layer reports the program's calls after
+//! cuDNN has returned success, with the program's arguments. If a failed call may have changed a descriptor, the layer
+//! reports it with [`failed`]. Only [`destroying`] must be called before cuDNN: once cuDNN has destroyed a descriptor,
+//! another thread may get a new one at the same address. Two layers may report the same call.
 //!
-//! | module | |
+//! | module | purpose |
 //! | --- | --- |
-//! | [`content`] | what a descriptor was given, as a value that never changes: parents keep their children's |
-//! | [`declared`] | which elements cuDNN declares for each attribute: others are not looked at |
-//! | [`facts`] | what the program reads of descriptors that cuDNN made: engines, knobs, workspaces |
-//! | [`value`] | the elements of attributes |
-//! | [`label`] | a line about a content, for people |
-//! | [`table`] | the living descriptors by address; forks |
-//! | [`lock`] | waiting with a limit |
+//! | [`content`] | the attributes of a descriptor as an immutable value, which includes the contents of children |
+//! | [`declared`] | the elements that cuDNN declares for each attribute; other elements are ignored |
+//! | [`facts`] | values that the program reads from cuDNN: engines, knobs, workspace sizes |
+//! | [`elements`] | copies of attribute elements |
+//! | [`label`] | describes a content in one line |
+//! | [`table`] | finds live descriptors by address, and handles forks |
 //!
-//! Memory: what living descriptors were given, and what they refer to.
+//! Memory use grows with the number of live descriptors and the contents that they refer to.
 
 pub(crate) mod canonical;
 pub(crate) mod content;
@@ -36,14 +34,14 @@ use content::{Attribute, Child, Content, Value};
 use elements::{Bytes, Kind, MAX_DESCRIPTORS, Name, Raw, Type};
 use table::CachedLabel;
 
-/// `cudnnBackendCreateDescriptor` has returned this descriptor.
+/// Call this when `cudnnBackendCreateDescriptor` has returned a descriptor.
 pub(crate) fn created(kind: Kind, descriptor: Raw) {
     let content = Arc::new(Content::new(kind));
     let address = descriptor.addr();
     let _former = table::with(address, |part| part.insert(address, content));
 }
 
-/// `cudnnBackendInitialize` has emptied this descriptor.
+/// Call this when `cudnnBackendInitialize` has reset a descriptor.
 pub(crate) fn initialized(descriptor: Raw) {
     let address = descriptor.addr();
     let _former = table::with(address, |part| {
@@ -54,24 +52,23 @@ pub(crate) fn initialized(descriptor: Raw) {
     });
 }
 
-/// `cudnnBackendSetAttribute` has set an attribute.
+/// Call this when `cudnnBackendSetAttribute` has set an attribute.
 ///
 /// # Safety
-/// The arguments are those with which cuDNN returned success: if it declares elements of this type in this number, it
-/// has read them.
+/// cuDNN returned success for these arguments. Declared elements are therefore readable.
 pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count: i64, elements: *const c_void) {
     let address = descriptor.addr();
     let value = if elements.is_null() || !declared::is_declared(name, ty, count) {
         Value::Undeclared
     } else if ty == Type::CUDNN_TYPE_HANDLE {
-        // SAFETY: the caller's obligation.
+        // SAFETY: guaranteed by the caller.
         unsafe { handles_at(count, elements) }
     } else if ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR {
-        // Before the descriptor itself: never two locks at once.
-        // SAFETY: the caller's obligation.
+        // This runs before the descriptor itself is locked, because it takes other locks.
+        // SAFETY: guaranteed by the caller.
         unsafe { children(count, elements) }
     } else {
-        // SAFETY: the caller's obligation.
+        // SAFETY: guaranteed by the caller.
         match unsafe { content::bytes_of(ty, count, elements.cast()) } {
             Ok(bytes) if bytes.len() <= MAX_SMALL => return small_attribute_set(address, name, ty, count, bytes),
             Ok(bytes) => Value::Elements(Bytes::new(bytes)),
@@ -85,8 +82,7 @@ pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count:
     });
 }
 
-/// `cudnnBackendSetAttribute` or `cudnnBackendInitialize` has failed for this descriptor: what it has changed is not
-/// known.
+/// Call this when `cudnnBackendSetAttribute` or `cudnnBackendInitialize` has failed. The descriptor may have changed.
 pub(crate) fn failed(descriptor: Raw) {
     let address = descriptor.addr();
     let _former = table::with(address, |part| {
@@ -96,10 +92,11 @@ pub(crate) fn failed(descriptor: Raw) {
     });
 }
 
-/// As much as may be copied under the lock.
+/// Maximum size of a value that is copied under the lock.
 const MAX_SMALL: usize = 4096;
 
-/// The path of nearly all attributes, and of the addresses of each step: without a copy besides that in its place.
+/// The fast path for nearly all attributes, including the addresses that are set at every step. It copies the bytes
+/// once.
 fn small_attribute_set(address: usize, name: Name, ty: Type, count: i64, bytes: &[u8]) {
     let _former = table::with(address, |part| {
         let record = part.get(address)?;
@@ -109,7 +106,7 @@ fn small_attribute_set(address: usize, name: Name, ty: Type, count: i64, bytes: 
     });
 }
 
-/// `cudnnBackendFinalize` has finalized a descriptor.
+/// Call this when `cudnnBackendFinalize` has finalized a descriptor.
 pub(crate) fn finalized(descriptor: Raw) {
     let address = descriptor.addr();
     table::with(address, |part| {
@@ -121,7 +118,7 @@ pub(crate) fn finalized(descriptor: Raw) {
     });
 }
 
-/// `cudnnBackendDestroyDescriptor` is to be called with this descriptor.
+/// Call this before `cudnnBackendDestroyDescriptor`.
 pub(crate) fn destroying(descriptor: Raw) -> Destruction {
     let address = descriptor.addr();
     let known = table::with(address, |part| part.get(address).map(|record| (record.id, record.content.kind))).flatten();
@@ -129,7 +126,7 @@ pub(crate) fn destroying(descriptor: Raw) -> Destruction {
     Destruction { address, id, kind }
 }
 
-/// A descriptor on its way out.
+/// A descriptor that is being destroyed.
 #[must_use]
 pub(crate) struct Destruction {
     address: usize,
@@ -138,22 +135,23 @@ pub(crate) struct Destruction {
 }
 
 impl Destruction {
-    /// The kind of the descriptor, if it was seen to be created.
+    /// Returns the kind of the descriptor, if its creation was seen.
     pub(crate) fn kind(&self) -> Option<Kind> {
         self.kind
     }
 
-    /// `cudnnBackendDestroyDescriptor` has returned success.
+    /// Call this when `cudnnBackendDestroyDescriptor` has returned success.
     pub(crate) fn succeeded(self) {
         let Some(id) = self.id else { return };
         let _former = table::with(self.address, |part| part.remove(self.address, id));
     }
 }
 
-/// `cudnnBackendGetAttribute` has returned an attribute: `count`, if it is not null, is what cuDNN wrote there.
+/// Call this when `cudnnBackendGetAttribute` has returned an attribute. `count` is the caller's pointer and may be
+/// null.
 ///
 /// # Safety
-/// The arguments are those with which cuDNN returned success: it has written what it could to `count` and `elements`.
+/// cuDNN returned success for these arguments and has written the results to `count` and `elements`.
 pub(crate) unsafe fn attribute_read(
     descriptor: Raw,
     name: Name,
@@ -162,7 +160,7 @@ pub(crate) unsafe fn attribute_read(
     count: *const i64,
     elements: *const c_void,
 ) {
-    // SAFETY: the caller's obligation. Without a count, nobody knows how many of several elements were written.
+    // SAFETY: guaranteed by the caller. Without a count, the number of written elements is known only for one element.
     let written = unsafe { count.as_ref() }.copied().unwrap_or(if requested == 1 { 1 } else { 0 });
     let written = usize::try_from(written.min(requested).min(declared::most(name, ty))).unwrap_or(0);
     if written == 0 || elements.is_null() {
@@ -170,48 +168,49 @@ pub(crate) unsafe fn attribute_read(
     }
     let Some(source) = content(descriptor) else { return };
     if ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR {
-        // SAFETY: the caller's obligation.
+        // SAFETY: guaranteed by the caller.
         unsafe { descriptors_read(&source, name, written, elements.cast()) };
     } else if let Some(facts) = &source.facts {
         let len = elements::element_size(ty).and_then(|size| written.checked_mul(size));
-        // Texts are not learned from: the JSON of a plan.
+        // Texts are ignored, because they are large (the JSON of a plan).
         let is_text = ty == Type::CUDNN_TYPE_CHAR;
         let is_known = is_text || source.attribute(name).is_some();
         if let Some(len) = len.filter(|len| !is_known && *len <= MAX_FACT_BYTES) {
-            // SAFETY: the caller's obligation.
+            // SAFETY: guaranteed by the caller.
             facts.learn(name, ty, unsafe { elements::bytes_at(elements.cast(), len) });
         }
     }
 }
 
-/// The largest value that is kept of what was read.
+/// Maximum size of a value that is stored after the program has read it.
 const MAX_FACT_BYTES: usize = 4096;
 
-/// cuDNN has filled descriptors of the program.
+/// Call this when cuDNN has filled descriptors of the program.
 ///
 /// # Safety
-/// There are `count` descriptors at `elements`.
+/// `elements` points to `count` descriptors.
 unsafe fn descriptors_read(source: &Arc<Content>, name: Name, count: usize, elements: *const Raw) {
     let count = count.min(MAX_DESCRIPTORS);
     let facts = source.facts.as_ref().map(|facts| facts.learn_children(name, count)).unwrap_or_default();
     for index in 0..count {
-        // SAFETY: the caller's obligation.
+        // SAFETY: guaranteed by the caller.
         let address = unsafe { elements.add(index).read_unaligned() }.addr();
         let set = source.children(name).get(index).and_then(Child::content);
         let filled = |kind| {
             let content = match (set, facts.get(index)) {
-                // What the program has set itself.
+                // The program set this descriptor itself.
                 (Some(set), _) => set.clone(),
                 (None, Some(facts)) => Arc::new(Content::read_from(kind, source.clone(), facts.clone())),
                 (None, None) => return None,
             };
-            Some(if has_more_than_it_states(name) {
+            Some(if may_have_hidden_state(name) {
                 Arc::new(Arc::unwrap_or_clone(content).uncertain())
             } else {
                 content
             })
         };
-        // Only the program's descriptors are followed: nobody would tell when cuDNN destroys others.
+        // Only the program's descriptors are tracked, because the destruction of cuDNN's own descriptors is not
+        // visible.
         let _former = table::with(address, |part| {
             let record = part.get(address)?;
             record.label = None;
@@ -221,14 +220,16 @@ unsafe fn descriptors_read(source: &Arc<Content>, name: Name, count: usize, elem
     }
 }
 
-/// Whether a descriptor that cuDNN fills from this attribute may have what cuDNN does not state of it. An engine that
-/// is read from a configuration keeps its knobs: a plan of another configuration of this engine, without knobs, is
-/// compiled with them (cuDNN 9.19). What a configuration keeps that is read from a plan is not known.
-fn has_more_than_it_states(name: Name) -> bool {
+/// Returns whether a descriptor that cuDNN fills from this attribute may contain more than cuDNN reports.
+///
+/// An engine that is read from a configuration retains the knobs: with cuDNN 9.19, a different configuration of this
+/// engine without knobs is compiled with them. It is unknown whether a configuration that is read from a plan does the
+/// same.
+fn may_have_hidden_state(name: Name) -> bool {
     matches!(name, Name::CUDNN_ATTR_ENGINECFG_ENGINE | Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
 }
 
-/// `cudnnGetExecutionPlanWorkspaceSize` has returned this size.
+/// Call this when `cudnnGetExecutionPlanWorkspaceSize` has returned a size.
 pub(crate) fn workspace_read(plan: Raw, size: usize) {
     let Some(content) = content(plan) else { return };
     if let Some(facts) = &content.facts {
@@ -238,15 +239,17 @@ pub(crate) fn workspace_read(plan: Raw, size: usize) {
     }
 }
 
-/// What a descriptor has been given up to now; `None` if it was not seen to be created.
+/// Returns the current content of a descriptor, or `None` if it is unknown.
 pub(crate) fn content(descriptor: Raw) -> Option<Arc<Content>> {
     let address = descriptor.addr();
     table::with(address, |part| part.get(address).map(|record| record.content.clone())).flatten()
 }
 
-/// A line about a descriptor, for people: see [`label`]. Made once, and again after the program has read more about the
-/// engine or the workspace; cheap enough for every execution. `None` for a descriptor that was not seen to be created,
-/// or of which there is nothing to say, such as a variant pack.
+/// Returns a line that describes a descriptor: see [`label`].
+///
+/// The label is cached until the program reads more about the engine or the workspace, which makes it cheap enough for
+/// every execution. Returns `None` for unknown descriptors, and for those without a description, such as a variant
+/// pack.
 pub(crate) fn label(descriptor: Raw) -> Option<Arc<str>> {
     let address = descriptor.addr();
     let found = table::with(address, |part| {
@@ -260,7 +263,7 @@ pub(crate) fn label(descriptor: Raw) -> Option<Arc<str>> {
         Ok(text) => return text,
         Err(content) => content,
     };
-    // Read before the label is made: what the program reads meanwhile makes it old.
+    // Read the version first. If the program reads more in the meantime, the label is outdated and will be rebuilt.
     let version = content.version();
     let text: Option<Arc<str>> = label::of(&content).map(Arc::from);
     let made = CachedLabel { version, text: text.clone() };
@@ -271,7 +274,7 @@ pub(crate) fn label(descriptor: Raw) -> Option<Arc<str>> {
     text
 }
 
-/// The handles that are elements of an attribute.
+/// Returns the handles that are elements of an attribute.
 ///
 /// # Safety
 /// `elements` points to `count` handles.
@@ -281,20 +284,20 @@ unsafe fn handles_at(count: i64, elements: *const c_void) -> Value {
         return Value::TooLarge;
     }
     let bytes = (0..count).flat_map(|index| {
-        // SAFETY: the caller's obligation.
+        // SAFETY: guaranteed by the caller.
         let address = unsafe { elements.cast::<usize>().add(index).read_unaligned() };
         handles::living(address).to_bytes()
     });
     Value::Elements(Bytes::new(&bytes.collect::<Vec<u8>>()))
 }
 
-/// The graph that an engine, a configuration, a plan or a heuristics query is for.
+/// Returns the graph of an engine, a configuration, a plan or a heuristics query.
 pub(crate) fn graph_of(content: &Arc<Content>) -> Option<&Arc<Content>> {
     let mut levels = std::iter::successors(Some(content), |content| toward_graph(content));
     levels.find(|content| content.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)
 }
 
-/// The next content on the way from a plan to its graph: the configuration, the engine or the heuristics.
+/// Returns the next content between a plan and the graph: the configuration, the engine or the heuristics.
 pub(crate) fn toward_graph(content: &Arc<Content>) -> Option<&Arc<Content>> {
     let below = match content.kind {
         Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR => Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
@@ -303,11 +306,11 @@ pub(crate) fn toward_graph(content: &Arc<Content>) -> Option<&Arc<Content>> {
         Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
         _ => return None,
     };
-    // One that cuDNN made is for the graph of what it was read from.
+    // A descriptor that cuDNN filled has the same graph as the descriptor it was read from.
     content.child(below).or_else(|| content.origin.as_ref())
 }
 
-/// The contents of descriptors that are elements of an attribute.
+/// Returns the contents of descriptors that are elements of an attribute.
 ///
 /// # Safety
 /// `elements` points to `count` descriptors.
@@ -317,7 +320,7 @@ unsafe fn children(count: i64, elements: *const c_void) -> Value {
         return Value::TooLarge;
     }
     let child = |index| {
-        // SAFETY: the caller's obligation.
+        // SAFETY: guaranteed by the caller.
         let descriptor = unsafe { elements.cast::<Raw>().add(index).read_unaligned() };
         content(descriptor).map_or(Child::Unknown, Child::Known)
     };

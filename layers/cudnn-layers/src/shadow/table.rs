@@ -1,5 +1,6 @@
-//! The living descriptors by their addresses. A lock covers one of many parts of the table, and no code runs under it
-//! that is not in this file or one of the short closures of `mod.rs`.
+//! Stores live descriptors by address, in many parts with separate locks.
+//!
+//! Only code in this file and the short closures in `mod.rs` run while a lock is held.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -14,21 +15,21 @@ use super::facts;
 use super::handles::{HANDLES, Handles};
 use crate::lock::Lock;
 
-/// A living descriptor.
+/// A live descriptor.
 pub(super) struct Record {
-    /// Tells this descriptor from others that had its address before.
+    /// Distinguishes this descriptor from earlier ones with the same address.
     pub(super) id: u64,
     pub(super) content: Arc<Content>,
     pub(super) label: Option<CachedLabel>,
 }
 
-/// A label, and the state of the descriptor that it describes.
+/// A label and the version of the content that it describes.
 pub(super) struct CachedLabel {
     pub(super) version: u32,
     pub(super) text: Option<Arc<str>>,
 }
 
-/// Descriptors whose addresses fall into the same part.
+/// Descriptors with addresses in the same part of the table.
 #[derive(Default)]
 pub(super) struct Part {
     records: HashMap<usize, Record, BuildHasherDefault<AddressHasher>>,
@@ -42,19 +43,19 @@ impl Part {
         self.records.get_mut(&address)
     }
 
-    /// Adds a new descriptor. Returns the record of one that had this address and was not seen to be destroyed.
+    /// Adds a new descriptor. Returns the previous record at this address if its destruction was missed.
     pub(super) fn insert(&mut self, address: usize, content: Arc<Content>) -> Option<Record> {
         self.last_id += 1;
         self.records.insert(address, Record { id: self.last_id, content, label: None })
     }
 
-    /// Removes the descriptor with this identity. There may be another one at its address.
+    /// Removes the descriptor with this ID, unless the address belongs to a different descriptor by now.
     pub(super) fn remove(&mut self, address: usize, id: u64) -> Option<Record> {
         if self.records.get(&address)?.id != id {
             return None;
         }
         let removed = self.records.remove(&address);
-        // A peak of descriptors does not take its memory for ever.
+        // Release memory after a peak.
         if self.records.capacity() > 256 && self.records.len() < self.records.capacity() / 16 {
             self.records.shrink_to(self.records.capacity() / 4);
         }
@@ -62,23 +63,24 @@ impl Part {
     }
 }
 
-/// As many parts as threads may use the backend API at once.
+/// About as many parts as threads that use the backend API at the same time.
 const PARTS: usize = 64;
 
-/// Each part on cache lines of its own.
+/// Avoids false sharing between parts.
 #[repr(align(128))]
 struct Aligned(Lock<Part>);
 
 static TABLE: [Aligned; PARTS] = [const { Aligned(Lock::new(Part::EMPTY)) }; PARTS];
 
-/// Runs a short section with the part of the table that has this address. `None` if another thread does not leave it.
-/// What the section removes is to be returned, so that it is freed after it.
+/// Locks the part of the table with this address and runs `section`. Returns `None` on timeout. The section should
+/// return removed values, so that they are dropped after the lock is released.
 #[inline]
 pub(super) fn with<R>(address: usize, section: impl FnOnce(&mut Part) -> R) -> Option<R> {
     handle_forks();
     let part = TABLE.get((spread(address) >> 32) as usize % PARTS)?;
     let mut guard = part.0.lock()?;
-    // A missed destruction, and the address used again: rather nothing is known than something wrong.
+    // A thread may have missed a destruction before the address was reused. Unknown contents are better than wrong
+    // ones.
     let outdated = part.0.take_missed().then(|| {
         let last_id = guard.last_id;
         std::mem::replace(&mut *guard, Part { last_id, ..Part::EMPTY })
@@ -89,13 +91,13 @@ pub(super) fn with<R>(address: usize, section: impl FnOnce(&mut Part) -> R) -> O
     Some(result)
 }
 
-/// The number of living descriptors.
+/// Returns the number of live descriptors.
 #[cfg(test)]
 pub(super) fn len() -> usize {
     TABLE.iter().filter_map(|part| Some(part.0.lock()?.records.len())).sum()
 }
 
-/// Addresses are multiples of 16 or more: this spreads them over all bits.
+/// Mixes all bits, because addresses are multiples of at least 16.
 #[inline]
 fn spread(address: usize) -> u64 {
     (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -118,16 +120,16 @@ impl Hasher for AddressHasher {
     #[inline]
     fn write_usize(&mut self, address: usize) {
         let hash = spread(address);
-        // The table of the standard library uses the lowest and the highest bits.
+        // The standard library's hash table uses the lowest and the highest bits.
         self.0 = hash ^ (hash >> 32);
     }
 }
 
-/// One fork at a time.
+/// Only one thread forks at a time.
 static FORK: Lock<()> = Lock::new(());
 
 thread_local! {
-    /// This thread forks, and no other does.
+    /// This thread holds [`FORK`].
     static FORKS: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -1,25 +1,25 @@
-//! A call that has ended, as all outputs get it.
+//! Describes a finished call for all outputs.
 
 use cudnn_sys::types::cudnnStatus_t;
 
 use crate::wrappers::Call;
 
-/// The call.
+/// A call that has returned or was left by an exception.
 pub(super) struct FinishedCall<'a, 'b> {
     pub(super) call: &'a Call<'b>,
-    /// When it began, in nanoseconds of the monotonic clock.
+    /// Start time on the monotonic clock, in nanoseconds.
     pub(super) start: u64,
-    /// How long it took.
+    /// Duration in nanoseconds.
     pub(super) duration: u64,
-    /// What it returned, if that is a status.
+    /// The returned status, if the function returns one.
     pub(super) status: Option<cudnnStatus_t>,
-    /// It did not return: an exception of the program passes through it.
+    /// The call was left by an exception of the program.
     pub(super) is_unwinding: bool,
-    /// The stream of its handle.
+    /// The stream of the handle.
     pub(super) stream: Option<usize>,
-    /// What the graph does that it was given.
+    /// Describes the graph that was passed to the call.
     pub(super) label: Option<&'a str>,
-    /// The thread.
+    /// The thread ID.
     pub(super) thread: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Chrome trace events, for Perfetto: <https://ui.perfetto.dev>. Each call is a complete event (`"ph":"X"`).
+//! Writes Chrome trace events for Perfetto (<https://ui.perfetto.dev>). Calls are complete events (`"ph":"X"`).
 
 use std::fmt::Write;
 use std::io::Error;
@@ -13,36 +13,36 @@ use super::file::{START, TraceFile};
 use super::options::{Options, with_number};
 use super::parameters::pieces;
 use super::record::{Members, Record};
-use crate::report::{expanded, has_number};
+use crate::report::{expanded, has_placeholder};
 use crate::wrappers::Value;
 
-/// The longest text of one argument, and of a name.
+/// Maximum length of a name or an argument.
 const VALUE_LIMIT: usize = 120;
-/// The longest label of a graph, and the longest report of a failure.
+/// Maximum length of a graph label or a failure report.
 const TEXT_LIMIT: usize = 1000;
 
-/// The file.
+/// The trace file.
 pub(super) struct Chrome {
     file: TraceFile,
     process: u32,
     host: Host,
 }
 
-/// Something that took time, or happened, beside calls.
+/// An event other than a call, such as loading a library.
 pub(super) struct Event<'a> {
     pub(super) name: &'a str,
     pub(super) detail: &'a str,
     pub(super) category: &'a str,
     pub(super) thread: u32,
     pub(super) start: u64,
-    /// `None` for an instant.
+    /// `None` for an instant event.
     pub(super) duration: Option<Duration>,
     pub(super) members: &'a [(&'static str, &'a str)],
 }
 
 impl Chrome {
-    /// Creates the file, if the options name one. In a child of a fork the name contains the number of the process: the
-    /// first name belongs to the parent, which may have ended, or closed the descriptor that keeps its file locked.
+    /// Creates the file, if the options name one. In a forked child the name contains the process ID: the original name
+    /// belongs to the parent, which may have exited or closed the descriptor that locks the file.
     pub(super) fn create(
         options: &Options,
         is_child: bool,
@@ -57,24 +57,24 @@ impl Chrome {
         first.arguments(|members| members.add("name", |record| record.string(process_name, TEXT_LIMIT)));
         first.end(",\"ph\":\"M\"}");
         let name = match expanded(name, process) {
-            shared if is_child && !has_number(name) => with_number(&shared, process),
+            shared if is_child && !has_placeholder(name) => with_number(&shared, process),
             name => name,
         };
         let limit = options.chrome_limit.unwrap_or(u64::MAX);
         let file = TraceFile::create(&name, &with_number(&name, process), limit, first.bytes())
-            .map_err(|error| format!("{} cannot be written: {error}", name.display()))?;
+            .map_err(|error| format!("cannot write {}: {error}", name.display()))?;
         if file.path().file_name() != name.file_name() {
-            host.info(&format!("writes {}, since another process writes {}", file.path().display(), name.display()));
+            host.info(&format!("another process is writing {}; using {}", name.display(), file.path().display()));
         }
         Ok(Some(Chrome { file, process, host }))
     }
 
-    /// Closes it in a child process, whose parent goes on with it.
+    /// Closes the file in a forked child, because the parent continues to write it.
     pub(super) fn leave_to_parent(&self) {
         self.file.leave_to_parent();
     }
 
-    /// Completes it when the process exits.
+    /// Completes the file when the process exits.
     pub(super) fn finish(&self) {
         self.file.finish();
     }
@@ -106,14 +106,14 @@ impl Chrome {
         });
     }
 
-    /// Gives the track of this number a name.
+    /// Sets the display name of a track.
     pub(super) fn name_track(&self, thread: u32, name: &str) {
         self.append("thread_name", "", thread, "M", |record| {
             record.arguments(|members| members.add("name", |record| record.string(name, VALUE_LIMIT)));
         });
     }
 
-    /// Makes a record of this phase and writes it. The record never moves, because it is large.
+    /// Builds a record of this phase and writes it. The record is never moved, because it is large.
     #[inline]
     fn append(&self, name: &str, detail: &str, thread: u32, phase: &str, add: impl FnOnce(&mut Record)) {
         let mut record = Record::new();
@@ -132,11 +132,11 @@ impl Chrome {
     #[cold]
     fn report(&self, error: &Error) {
         let path = self.file.path().display();
-        self.host.error(&format!("{path} ends here, and the program goes on without it: {error}"));
+        self.host.error(&format!("stopped writing {path}; the program continues without it: {error}"));
     }
 }
 
-/// Adds what is known of a call.
+/// Adds the known details of a call.
 #[inline]
 fn add_members(members: &mut Members<'_>, finished: &FinishedCall<'_, '_>, has_arguments: bool) {
     if let Some(pieces) = pieces(finished.call.function).filter(|_| has_arguments) {
@@ -195,7 +195,7 @@ fn put(record: &mut Record, value: Value<'_>) {
             record.number(number.unsigned_abs());
         }
         Value::Unsigned(number) => record.number(number),
-        // JSON has no infinities.
+        // JSON has no representation of infinity.
         Value::Float(number) => record.quoted(VALUE_LIMIT, |text| write!(text, "{number:?}")),
         Value::Pointer(address) => record.address(address),
         Value::Other(shown, _) => record.quoted(VALUE_LIMIT, |text| write!(text, "{shown:?}")),

@@ -1,7 +1,6 @@
-//! The functions of NVIDIA's driver that time work on a device. It calls them, and knows nothing of cuDNN and of
-//! records.
+//! Wraps the functions of NVIDIA's driver that measure time on a device.
 //!
-//! Each call is made in the mode in which it neither fails nor spoils a capture of a CUDA graph in any thread.
+//! All calls use a mode that neither fails during the capture of a CUDA graph nor invalidates a capture in any thread.
 
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::ptr::null_mut;
@@ -21,10 +20,10 @@ const NOT_CAPTURING: c_int = 0;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`.
 const RELAXED: c_int = 2;
 
-/// The driver that the process has loaded.
+/// The driver library that the process has loaded.
 pub(super) struct Driver {
     context: unsafe extern "C" fn(*mut *mut c_void) -> Status,
-    /// Since CUDA 12.
+    /// Available since CUDA 12.
     context_id: unsafe extern "C" fn(*mut c_void, *mut c_ulonglong) -> Status,
     create: unsafe extern "C" fn(*mut Event, c_uint) -> Status,
     record: unsafe extern "C" fn(Event, *mut c_void) -> Status,
@@ -34,7 +33,7 @@ pub(super) struct Driver {
     exchange_mode: unsafe extern "C" fn(*mut c_int) -> Status,
 }
 
-/// Whether an event has happened.
+/// The state of an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Happened,
@@ -43,10 +42,10 @@ pub(super) enum State {
 }
 
 impl Driver {
-    /// `None` if the process has loaded no driver, or one without `cuCtxGetId`, which is older than CUDA 12.
+    /// Returns `None` if no driver is loaded, or if it is older than CUDA 12 and lacks `cuCtxGetId`.
     pub(super) fn loaded() -> Option<Driver> {
         let library = Library::loaded(DRIVER.as_ref())?;
-        // SAFETY: the driver's functions of these names have these signatures since CUDA 12.
+        // SAFETY: the driver's functions with these names have these signatures since CUDA 12.
         unsafe {
             Some(Driver {
                 context: library.function(c"cuCtxGetCurrent")?,
@@ -61,23 +60,23 @@ impl Driver {
         }
     }
 
-    /// Makes calls that do not concern captures.
+    /// Runs driver calls in relaxed capture mode.
     pub(super) fn relaxed<T>(&self, calls: impl FnOnce() -> T) -> T {
         let mut mode = RELAXED;
-        // SAFETY: the driver's function, whose answer has room.
+        // SAFETY: the pointer is valid for writes.
         let was_exchanged = unsafe { (self.exchange_mode)(&raw mut mode) } == SUCCESS;
         let result = calls();
         if was_exchanged {
-            // SAFETY: as above; this restores the program's mode.
+            // SAFETY: as above. This restores the program's mode.
             unsafe { (self.exchange_mode)(&raw mut mode) };
         }
         result
     }
 
-    /// A number for the context of this thread, which no later context has.
+    /// Returns the unique ID of this thread's current context. IDs are never reused.
     pub(super) fn context(&self) -> Option<u64> {
         let mut context = null_mut();
-        // SAFETY: the answer has room.
+        // SAFETY: the pointer is valid for writes.
         if unsafe { (self.context)(&raw mut context) } != SUCCESS || context.is_null() {
             return None;
         }
@@ -87,30 +86,29 @@ impl Driver {
         (status == SUCCESS).then_some(id)
     }
 
-    /// Whether work on the stream is captured into a graph, or may be.
+    /// Returns whether work on the stream is, or may be, captured into a graph.
     pub(super) fn is_capturing(&self, stream: *mut c_void) -> bool {
         let mut status = NOT_CAPTURING;
-        // SAFETY: the stream of a handle that the program uses now; the answer has room.
+        // SAFETY: the stream belongs to a handle that the program is using, and the pointer is valid for writes.
         let asked = unsafe { (self.is_capturing)(stream, &raw mut status) };
         asked != SUCCESS || status != NOT_CAPTURING
     }
 
     pub(super) fn create(&self) -> Option<Event> {
         let mut event = null_mut();
-        // SAFETY: the answer has room.
+        // SAFETY: the pointer is valid for writes.
         (unsafe { (self.create)(&raw mut event, 0) } == SUCCESS).then_some(event)
     }
 
-    /// `event` is of this thread's context.
+    /// Records an event that belongs to this thread's context.
     pub(super) fn record(&self, event: Event, stream: *mut c_void) -> bool {
-        // SAFETY: the event exists while its context does, and the stream is that of a handle that the program uses
-        // now.
+        // SAFETY: the context keeps the event alive, and the stream belongs to a handle that the program is using.
         unsafe { (self.record)(event, stream) == SUCCESS }
     }
 
-    /// `event` is of this thread's context.
+    /// Queries an event that belongs to this thread's context.
     pub(super) fn state(&self, event: Event) -> State {
-        // SAFETY: the event exists while its context does.
+        // SAFETY: the context keeps the event alive.
         match unsafe { (self.query)(event) } {
             SUCCESS => State::Happened,
             NOT_READY => State::Expected,
@@ -118,10 +116,10 @@ impl Driver {
         }
     }
 
-    /// The time between two events that have happened, in nanoseconds.
+    /// Returns the time between two completed events, in nanoseconds.
     pub(super) fn elapsed(&self, from: Event, to: Event) -> Option<f64> {
         let mut milliseconds = 0.0;
-        // SAFETY: as above; the answer has room.
+        // SAFETY: as above, and the pointer is valid for writes.
         let measured = unsafe { (self.elapsed)(&raw mut milliseconds, from, to) } == SUCCESS;
         (measured && milliseconds.is_finite()).then(|| f64::from(milliseconds) * 1e6)
     }

@@ -1,5 +1,6 @@
-//! The file of the trace: a JSON array that is written record by record, and closed at a clean exit. Perfetto and
-//! Chrome read a file without the closing bracket.
+//! Writes the trace file: a JSON array that grows record by record and is closed at a clean exit.
+//!
+//! Perfetto and Chrome also read files without the closing bracket.
 
 use std::io::{Error, ErrorKind, Result};
 use std::path::Path;
@@ -8,32 +9,32 @@ use std::time::{Duration, Instant};
 
 use cudnn_os::append_file::{AppendFile, uninterrupted};
 
-/// What a trace begins with. Only such files are replaced, and empty ones.
+/// The first bytes of a trace. Only files that are empty or start with these bytes are replaced.
 pub(super) const START: &str = "[\n{\"name\":\"process_name\"";
-/// What closes the array.
+/// The end of the array.
 const END: &[u8] = b"\n]\n";
-/// How long the exit of the process waits for threads that are writing a record.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Attempts to get a name while other processes take it and give it up.
+/// How long the exiting process waits for threads that are writing a record.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum number of attempts to create the file while other processes create and remove it.
 const ATTEMPTS: usize = 8;
 
-/// The file of this process. Shared by all threads, without locks.
+/// The trace file of this process, shared by all threads without locks.
 pub(super) struct TraceFile {
     file: AppendFile,
     limit: u64,
-    /// The bytes of the file with its end, had all records found room.
+    /// The size of the file with the closing bracket, including records that exceeded the limit.
     size: AtomicU64,
-    /// The threads that are writing a record.
+    /// The number of threads that are writing a record.
     writers: AtomicU32,
-    /// No further record is written.
+    /// No more records are written.
     has_ended: AtomicBool,
     /// The last record is incomplete.
     is_torn: AtomicBool,
 }
 
 impl TraceFile {
-    /// Creates the file with its first record, which begins as [`START`] does. If another process is writing a trace to
-    /// the file of this name, the file gets the other name.
+    /// Creates the file with the first record, which must start with [`START`]. If another process is writing a trace
+    /// to `name`, this uses `other_name` instead.
     pub(super) fn create(name: &Path, other_name: &Path, limit: u64, first: &[u8]) -> Result<Self> {
         let file = match create_or_replace(&std::path::absolute(name)?)? {
             Some(file) => file,
@@ -50,18 +51,17 @@ impl TraceFile {
         Ok(TraceFile { file, limit, size, writers, has_ended, is_torn })
     }
 
-    /// Its path.
     pub(super) fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Appends a record. An error is why the file ends here; only one thread gets it.
+    /// Appends a record. On failure, the file ends here, and only one thread receives the error.
     pub(super) fn append(&self, record: &[u8]) -> Result<()> {
         if self.has_ended.load(Ordering::Relaxed) {
             return Ok(());
         }
         let written = uninterrupted(|| {
-            // In one order with `finish`, which sees this writer or is seen by it.
+            // Sequentially consistent with `finish`, which either sees this writer or is seen by it.
             self.writers.fetch_add(1, Ordering::SeqCst);
             let written = if self.has_ended.load(Ordering::SeqCst) { Ok(()) } else { self.write(record) };
             self.writers.fetch_sub(1, Ordering::SeqCst);
@@ -76,7 +76,7 @@ impl TraceFile {
     fn write(&self, record: &[u8]) -> Result<()> {
         let length = record.len() as u64;
         if self.size.fetch_add(length, Ordering::Relaxed).saturating_add(length) > self.limit {
-            return Err(Error::other(format!("it has reached its limit of {} bytes (CUDNN_TRACE_LIMIT)", self.limit)));
+            return Err(Error::other(format!("the limit of {} bytes is reached (CUDNN_TRACE_LIMIT)", self.limit)));
         }
         self.file.append(record, &self.is_torn)
     }
@@ -86,7 +86,7 @@ impl TraceFile {
         self.has_ended.store(true, Ordering::SeqCst);
         let start = Instant::now();
         while self.writers.load(Ordering::SeqCst) > 0 {
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > EXIT_TIMEOUT {
                 return;
             }
             std::thread::sleep(Duration::from_micros(100));
@@ -96,20 +96,20 @@ impl TraceFile {
         }
     }
 
-    /// Closes what a child process has inherited of its parent's file.
+    /// Closes the parent's file in a forked child.
     pub(super) fn leave_to_parent(&self) {
         self.file.close();
     }
 }
 
-/// Creates the file in place of a trace that no process is writing to. `None` if a process is.
+/// Creates the file, or replaces an old trace. Returns `None` if a process is writing to it.
 fn create_or_replace(path: &Path) -> Result<Option<AppendFile>> {
     let is_trace = |start: &[u8]| start.is_empty() || start.starts_with(START.as_bytes());
     for _ in 0..ATTEMPTS {
         match AppendFile::create_new(path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 let removed = AppendFile::remove(path, is_trace).map_err(|error| match error.kind() {
-                    ErrorKind::AlreadyExists => Error::new(error.kind(), "it exists, and it is not a trace"),
+                    ErrorKind::AlreadyExists => Error::new(error.kind(), "the file exists and is not a trace"),
                     _ => error,
                 });
                 if !removed? {

@@ -1,8 +1,11 @@
-//! The time that calls take on the device: events on the handle's stream before and after a call, which later calls
-//! read when they have happened. Nothing here waits for a device.
+//! Measures the time that calls take on the device, without waiting for it.
 //!
-//! Events give durations and distances on the device, and no time of the host. A call cannot begin on the device before
-//! the host has made it, and often begins at once: so the largest difference between the two is that of the clocks.
+//! The layer records CUDA events on the handle's stream before and after a call. Later calls read the events once they
+//! have completed.
+//!
+//! Events only provide durations and distances on the device clock. To place them on the host clock, the layer uses the
+//! fact that a call starts on the device after the host has made it, and often immediately. The largest observed
+//! difference is therefore the offset between the clocks.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -12,22 +15,22 @@ use super::driver::{Driver, Event, State};
 use crate::wrappers::Id;
 use cudnn_os::cancel::ThreadStateGuard;
 
-/// The calls that may be on their way.
+/// Maximum number of calls in flight.
 const MAX_CALLS: usize = 512;
-/// The contexts that are followed.
+/// Maximum number of contexts.
 const MAX_CONTEXTS: usize = 16;
-/// The streams that have a track.
+/// Maximum number of streams with a track.
 const MAX_TRACKS: usize = 64;
-/// The calls that one call reads, so that it takes no long time.
+/// Maximum number of earlier calls that a call reads, which limits the delay.
 const READS: usize = 4;
-/// Attempts to get the lock.
+/// Attempts to take the lock.
 const ATTEMPTS: u32 = 100;
-/// The longest distance between two events that is measured, in nanoseconds: a float in milliseconds has 24 bits.
+/// Maximum distance between two events in nanoseconds. The driver returns milliseconds as a float with 24 bits.
 const MAX_DISTANCE: f64 = 4e9;
-/// How much faster than the host's a device's clock may be.
+/// Maximum relative drift between the device clock and the host clock.
 const DRIFT: f64 = 50e-6;
 
-/// The devices' calls.
+/// The calls that are being measured.
 pub(super) struct Gpu(Mutex<Calls>);
 
 #[derive(Default)]
@@ -39,24 +42,24 @@ struct Calls {
     pairs: usize,
 }
 
-// SAFETY: events may be used in any thread.
+// SAFETY: CUDA events may be used in any thread.
 unsafe impl Send for Calls {}
 
-/// What belongs to one context.
+/// The state of one context.
 struct Context {
     id: u64,
     free: Vec<Pair>,
     anchor: Option<Anchor>,
 }
 
-/// An event, and when it happened by the host's clock, in nanoseconds.
+/// An event with the completion time on the host clock, in nanoseconds.
 #[derive(Clone, Copy)]
 struct Anchor {
     event: Event,
     time: f64,
 }
 
-/// The events of a call.
+/// The events before and after a call.
 #[derive(Clone, Copy)]
 struct Pair {
     start: Event,
@@ -67,11 +70,11 @@ struct Pair {
 struct Track {
     context: u64,
     stream: usize,
-    /// Where its last slice ends.
+    /// The end of the last slice.
     end: f64,
 }
 
-/// A call whose first event is on its way.
+/// A call with a recorded start event.
 pub(super) struct Started {
     context: u64,
     pair: Pair,
@@ -79,23 +82,23 @@ pub(super) struct Started {
     time: u64,
 }
 
-/// A call whose events are on their way.
+/// A call with two recorded events that have not been read yet.
 struct Pending {
     started: Started,
     function: Id,
     label: Option<Arc<str>>,
 }
 
-/// What a call has taken on the device.
+/// The time that a call took on the device.
 pub(super) struct Measured {
     pub(super) function: Id,
     pub(super) label: Option<Arc<str>>,
     pub(super) stream: usize,
     pub(super) start: u64,
     pub(super) duration: u64,
-    /// The number of its stream, from 0 on.
+    /// The index of the stream, starting at 0.
     pub(super) track: u32,
-    /// It is the first of its stream.
+    /// This is the first call on the stream.
     pub(super) is_first: bool,
 }
 
@@ -115,12 +118,12 @@ impl Gpu {
         None
     }
 
-    /// Before a call on this stream.
+    /// Records the event before a call on this stream.
     pub(super) fn start(&self, stream: usize, now: u64) -> Option<Started> {
         let mut calls = self.lock()?;
         let Calls { driver, contexts, pairs, .. } = &mut *calls;
         if driver.is_none() {
-            // To look a library up is a cancellation point, and no cancellation may unwind from here.
+            // Looking up a library is a cancellation point, and cancellation must not unwind from here.
             let _guard = ThreadStateGuard::new();
             *driver = Driver::loaded();
         }
@@ -148,13 +151,13 @@ impl Gpu {
         })
     }
 
-    /// After the call. Passes on what calls before it have taken.
+    /// Records the event after the call, and reports earlier calls that have completed.
     pub(super) fn end(&self, started: Started, function: Id, label: Option<Arc<str>>, report: impl FnMut(Measured)) {
         let Some(mut calls) = self.lock() else { return };
         let Some(driver) = calls.driver.take() else { return };
         driver.relaxed(|| {
             let stream = std::ptr::with_exposed_provenance_mut::<c_void>(started.stream);
-            // A capture that began in the call would be spoiled.
+            // Recording would invalidate a capture that began during the call.
             if driver.is_capturing(stream) || !driver.record(started.pair.end, stream) {
                 calls.give_back(started.context, started.pair);
             } else {
@@ -165,7 +168,7 @@ impl Gpu {
         calls.driver = Some(driver);
     }
 
-    /// Passes on what all calls have taken that have ended.
+    /// Reports all completed calls.
     pub(super) fn finish(&self, report: impl FnMut(Measured)) {
         let Some(mut calls) = self.lock() else { return };
         let Some(driver) = calls.driver.take() else { return };
@@ -174,7 +177,7 @@ impl Gpu {
     }
 }
 
-/// The context of this number, if there is room for it.
+/// Returns the entry of this context, if there is room for it.
 fn context(contexts: &mut Vec<Context>, id: u64) -> Option<&mut Context> {
     let index = match contexts.iter().position(|context| context.id == id) {
         Some(index) => index,
@@ -194,13 +197,13 @@ impl Calls {
         }
     }
 
-    /// Reads the events of at most this many calls of this thread's context, the oldest first.
+    /// Reads the events of at most `limit` calls of this thread's context, oldest first.
     fn read(&mut self, driver: &Driver, limit: usize, mut report: impl FnMut(Measured)) {
         let Some(current) = driver.context() else { return };
         let (mut index, mut reads) = (0, 0);
         while reads < limit {
             let Some(pending) = self.pending.get(index) else { return };
-            // Events of a destroyed context must not be touched: only those of the current one are.
+            // Skip other contexts, because their events must not be used after the context is destroyed.
             if pending.started.context != current {
                 index += 1;
                 continue;
@@ -209,7 +212,7 @@ impl Calls {
             let state = driver.state(pending.started.pair.end);
             if state == State::Expected {
                 index += 1;
-                // Another stream's may have happened.
+                // Events on other streams may have completed.
                 continue;
             }
             let Some(Pending { started, function, label }) = self.pending.remove(index) else { return };
@@ -237,7 +240,7 @@ impl Calls {
         let distance = context.anchor.and_then(|anchor| driver.elapsed(anchor.event, pair.start));
         let start = match (&mut context.anchor, distance) {
             (Some(anchor), Some(distance)) => {
-                // Not before the host has made the call.
+                // The device starts a call after the host has made it.
                 anchor.time = anchor.time.max(time - distance);
                 let start = anchor.time + distance;
                 if distance.abs() > MAX_DISTANCE {
@@ -264,7 +267,7 @@ impl Calls {
             None => return None,
         };
         let track = self.tracks.get_mut(index)?;
-        // Calls of a stream do not overlap, whatever the clocks' difference is taken for.
+        // Calls on one stream never overlap, even if the estimated clock offset suggests it.
         let start = start.max(track.end);
         track.end = start + duration;
         Some(Measured {

@@ -1,4 +1,4 @@
-//! Reports the calls of the backend API to the shadow, and gets from it what a graph is.
+//! Reports the backend API calls to the shadow, and retrieves graph labels from it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::shadow;
 use crate::shadow::elements::{Kind, Raw};
 use crate::wrappers::{Call, Id};
 
-/// Before a call: a descriptor that is to be destroyed.
+/// Call this before a call. Handles descriptors that are about to be destroyed.
 #[inline]
 pub(super) fn before(call: &Call<'_>) -> Option<shadow::Destruction> {
     if call.function != Id::CudnnBackendDestroyDescriptor {
@@ -18,13 +18,13 @@ pub(super) fn before(call: &Call<'_>) -> Option<shadow::Destruction> {
     Some(shadow::destroying(raw(descriptor)))
 }
 
-/// After a call that succeeded.
+/// Call this after a successful call.
 #[inline]
 pub(super) fn after(call: &Call<'_>, destruction: Option<shadow::Destruction>) {
     match call.function {
         Id::CudnnBackendCreateDescriptor => {
             let [kind, to] = call.bits();
-            // SAFETY: cuDNN has stored the new descriptor here.
+            // SAFETY: cuDNN has written the descriptor.
             if let Some(descriptor) = unsafe { (to as *const Raw).as_ref() } {
                 shadow::created(cudnnBackendDescriptorType_t(number(kind)), *descriptor);
             }
@@ -37,7 +37,7 @@ pub(super) fn after(call: &Call<'_>, destruction: Option<shadow::Destruction>) {
             let [descriptor, name, ty, count, elements] = call.bits();
             let name = cudnnBackendAttributeName_t(number(name));
             let ty = cudnnBackendAttributeType_t(number(ty));
-            // SAFETY: the arguments of a call that succeeded.
+            // SAFETY: these are the arguments of a successful call.
             unsafe { shadow::attribute_set(raw(descriptor), name, ty, count.cast_signed(), elements as *const _) };
         }
         Id::CudnnBackendGetAttribute => {
@@ -45,7 +45,7 @@ pub(super) fn after(call: &Call<'_>, destruction: Option<shadow::Destruction>) {
             let name = cudnnBackendAttributeName_t(number(name));
             let ty = cudnnBackendAttributeType_t(number(ty));
             let (requested, count) = (requested.cast_signed(), count as *const i64);
-            // SAFETY: the arguments of a call that succeeded.
+            // SAFETY: these are the arguments of a successful call.
             unsafe { shadow::attribute_read(raw(descriptor), name, ty, requested, count, elements as *const _) };
         }
         Id::CudnnBackendFinalize => {
@@ -59,7 +59,7 @@ pub(super) fn after(call: &Call<'_>, destruction: Option<shadow::Destruction>) {
         }
         Id::CudnnGetExecutionPlanWorkspaceSize => {
             let [_, plan, _, size] = call.bits();
-            // SAFETY: cuDNN has stored the size here.
+            // SAFETY: cuDNN has written the size.
             if let Some(size) = unsafe { (size as *const usize).as_ref() } {
                 shadow::workspace_read(raw(plan), *size);
             }
@@ -68,10 +68,10 @@ pub(super) fn after(call: &Call<'_>, destruction: Option<shadow::Destruction>) {
     }
 }
 
-/// What the plan or the descriptor is that a call was given.
+/// Returns the label of the plan or descriptor that was passed to a call.
 #[inline(always)]
 pub(super) fn label(call: &Call<'_>) -> Option<Arc<str>> {
-    // Most functions have none, and are not to pay for a call.
+    // Checked inline, because most functions take neither and should stay fast.
     if has_subject(call.function) { shadow::label(subject(call)?) } else { None }
 }
 
@@ -86,7 +86,7 @@ fn has_subject(function: Id) -> bool {
     )
 }
 
-/// Whether a call is counted by its graph: an execution, or what may take long before it.
+/// Returns whether a call is counted per graph: executions, and calls that may take long before the first execution.
 pub(super) fn is_counted(call: &Call<'_>) -> bool {
     if call.function != Id::CudnnBackendFinalize {
         return true;
@@ -120,7 +120,7 @@ fn raw(address: u64) -> Raw {
     std::ptr::with_exposed_provenance_mut(address as usize)
 }
 
-/// An enum's number, of its type's width.
+/// Truncates the value to the width of an enum.
 fn number(bits: u64) -> u32 {
     bits as u32
 }

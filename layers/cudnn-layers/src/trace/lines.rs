@@ -1,4 +1,4 @@
-//! A line for each call, for people and for `grep`.
+//! Writes one line per call, for people and for `grep`.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +14,10 @@ use super::parameters::pieces;
 use crate::report::{Destination, open};
 use crate::wrappers::Value;
 
-/// The longest line: a pipe takes this much from several writers without mixing them.
+/// Maximum length of a line. Writes of up to this size to a pipe stay intact if there are several writers.
 const LINE_LIMIT: usize = 4096;
 
-/// Where lines go.
+/// The destination of the lines.
 pub(super) struct Lines {
     file: TextFile,
     process: u32,
@@ -26,13 +26,11 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Opens it.
     pub(super) fn open(destination: &Destination, host: Host) -> Result<Self, String> {
         let file = open(destination)?;
         Ok(Lines { file, process: std::process::id(), is_broken: AtomicBool::new(false), host })
     }
 
-    /// Writes a call.
     pub(super) fn write_call(&self, finished: &FinishedCall<'_, '_>, has_arguments: bool) {
         let mut line = String::with_capacity(512);
         self.start(&mut line, finished.thread, finished.start, finished.duration);
@@ -71,7 +69,6 @@ impl Lines {
         self.write(line);
     }
 
-    /// Writes an event.
     pub(super) fn write_event(&self, event: &Event<'_>) {
         let mut line = String::with_capacity(512);
         let duration = event.duration.map_or(0, |duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
@@ -108,9 +105,9 @@ impl Lines {
         }
         line.push('\n');
         let Err(error) = self.file.write(line.as_bytes()) else { return };
-        // The reader of a pipe is slow: this line is lost, the next may not be.
+        // If the reader of a pipe is too slow, only this line is lost.
         if error.kind() != std::io::ErrorKind::WouldBlock && !self.is_broken.swap(true, Ordering::Relaxed) {
-            self.host.error(&format!("writes no more lines, and the program goes on without them: {error}"));
+            self.host.error(&format!("stopped writing lines; the program continues without them: {error}"));
         }
     }
 }

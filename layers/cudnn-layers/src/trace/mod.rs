@@ -1,12 +1,12 @@
-//! The layer `trace`: writes each call with its time, thread, handle, stream, arguments and status.
+//! The layer `trace`, which records every call with its time, thread, handle, stream, arguments and status.
 //!
-//! | output | chosen by | is |
+//! | output | variable | content |
 //! | --- | --- | --- |
-//! | [`Options::chrome`] | `CUDNN_TRACE` | a file for Perfetto, which keeps each call that has returned, however the process ends |
+//! | [`Options::chrome`] | `CUDNN_TRACE` | a Perfetto file, which contains all returned calls even after a crash |
 //! | [`Options::lines`] | `CUDNN_TRACE_LINES` | a line for each call |
 //! | [`Options::summary`] | `CUDNN_TRACE_SUMMARY`, or no other output | a summary when the process exits |
 //!
-//! In a Rust program:
+//! Add the layer in a Rust program:
 //!
 //! ```no_run
 //! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
@@ -53,18 +53,18 @@ use crate::wrappers::{self, Around, Call, Id, Next, Returned};
 pub use self::options::{Options, configure};
 pub use crate::report::Destination;
 
-/// The layer.
+/// Records every call.
 #[derive(Debug)]
 pub struct Trace(());
 
 static NEXT: Next = Next::new();
-/// There is one set of wrappers, so it can be in the chain once.
+/// The wrappers exist once, so the layer can be in the chain only once.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// The name under which the layer is on.
+/// The name that the layer was started with.
 static NAME: OnceLock<&'static CStr> = OnceLock::new();
 
-/// Returns the name under which this library's trace is on; `None` if it is not.
+/// Returns the name that this library's trace layer was started with, or `None` if it is inactive.
 pub(crate) fn name() -> Option<&'static CStr> {
     NAME.get().copied()
 }
@@ -73,7 +73,7 @@ pub(crate) fn name() -> Option<&'static CStr> {
 unsafe impl Layer for Trace {
     fn begin(host: Host) -> Result<Self, String> {
         if HAS_BEGUN.swap(true, Ordering::Relaxed) {
-            return Err("trace is on already".into());
+            return Err("trace is already active".into());
         }
         tracer::start(host).inspect_err(|_| HAS_BEGUN.store(false, Ordering::Relaxed))?;
         let _ = NAME.set(host.name());
@@ -98,7 +98,8 @@ impl Around for Trace {
     #[inline]
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(tracer) = tracer() else { return next() };
-        // Its end is in a destructor, because an exception of the program's callbacks may pass through here.
+        // The call is finished in a destructor, because an exception of the program's callbacks may unwind through
+        // here.
         let mut running = Running::new(tracer, call);
         let returned = next();
         running.status = returned.status();
@@ -111,7 +112,7 @@ impl Around for Trace {
     }
 }
 
-/// A call until it ends.
+/// A call in progress.
 struct Running<'a, 'b> {
     tracer: &'static Tracer,
     call: &'a Call<'b>,
@@ -136,15 +137,15 @@ impl<'a, 'b> Running<'a, 'b> {
         let mut running =
             Running { tracer, call, destruction, on_device: None, status: None, is_unwinding: true, start: 0 };
         if tracer.gpu.is_some() || tracer.nvtx.is_some() {
-            running.begin_elsewhere();
+            running.begin_external();
         }
         running.start = clock::monotonic();
         running
     }
 
-    /// On the device, and in the tool that listens.
+    /// Starts measuring on the device, and starts a range in the attached tool.
     #[cold]
-    fn begin_elsewhere(&mut self) {
+    fn begin_external(&mut self) {
         let pieces = parameters::pieces(self.call.function);
         if let Some(nvtx) = self.tracer.nvtx {
             let name = graphs::label(self.call)
@@ -158,9 +159,9 @@ impl<'a, 'b> Running<'a, 'b> {
         }
     }
 
-    /// As above.
+    /// Ends what [`begin_external`](Running::begin_external) started.
     #[cold]
-    fn end_elsewhere(&mut self) {
+    fn end_external(&mut self) {
         if let (Some(gpu), Some(started)) = (&self.tracer.gpu, self.on_device.take()) {
             let label = graphs::label(self.call);
             gpu.end(started, self.call.function, label, |measured| self.tracer.write_measured(&measured));
@@ -174,7 +175,7 @@ impl<'a, 'b> Running<'a, 'b> {
     fn end(&mut self, now: u64) {
         let Running { tracer, call, status, is_unwinding, start, .. } = *self;
         if tracer.gpu.is_some() || tracer.nvtx.is_some() {
-            self.end_elsewhere();
+            self.end_external();
         }
         let stream = stream_of(call);
         if status == Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) {
@@ -182,7 +183,7 @@ impl<'a, 'b> Running<'a, 'b> {
             graphs::after(call, self.destruction.take());
         }
         let label = graphs::label(call);
-        // A child of a fork in one of the program's callbacks has its own.
+        // A child that the program's callback forked has a different tracer.
         let Some(tracer) = tracer::tracer() else { return };
         let thread = tracer.thread();
         let duration = now.saturating_sub(start);
@@ -202,7 +203,7 @@ impl<'a, 'b> Running<'a, 'b> {
     }
 }
 
-/// The stream of a call, if it is known.
+/// Returns the stream of a call, if it is known.
 #[inline]
 fn stream_of(call: &Call<'_>) -> Option<usize> {
     match call.handle {
@@ -222,13 +223,13 @@ fn stream_of(call: &Call<'_>) -> Option<usize> {
     }
 }
 
-/// After a call that succeeded: which handle has which stream now.
+/// Tracks the streams of handles after a successful call.
 #[inline]
 fn follow_stream(call: &Call<'_>) {
     match call.function {
         Id::CudnnCreate => {
             let [to] = call.bits::<1>();
-            // SAFETY: cuDNN has stored the new handle here.
+            // SAFETY: cuDNN has written the handle.
             if let Some(handle) = unsafe { (to as *const usize).as_ref() } {
                 STREAMS.insert(*handle, 0);
             }
@@ -245,7 +246,7 @@ fn follow_stream(call: &Call<'_>) {
     }
 }
 
-/// Writes what happened in the loader.
+/// Writes an event of the loader.
 fn write_event(tracer: &Tracer, event: &Event<'_>) {
     let end = clock::monotonic().saturating_sub(u64::try_from(event.age.as_nanos()).unwrap_or_default());
     let thread = tracer.thread();

@@ -1,5 +1,7 @@
-//! Ranges of NVTX, for tools such as Nsight Systems. As each program with NVTX's headers does: the library that
-//! `NVTX_INJECTION64_PATH` names gets a table of functions to fill in. Without a tool there is no such variable.
+//! Emits NVTX ranges for tools such as Nsight Systems.
+//!
+//! Like any program that uses NVTX's headers, this loads the library named in `NVTX_INJECTION64_PATH` and passes it a
+//! table of functions to fill in. The variable is set only by a tool.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
 use std::path::Path;
@@ -21,20 +23,21 @@ const CORE: usize = 1;
 const RANGE_PUSH: usize = 9;
 /// `NVTX_CBID_CORE_RangePop`.
 const RANGE_POP: usize = 11;
-/// The functions of each module, from `NVTX_CB_MODULE_CORE` to `NVTX_CB_MODULE_SYNC`, with the one of number 0.
+/// The number of functions in each module, from `NVTX_CB_MODULE_CORE` to `NVTX_CB_MODULE_SYNC`, including the unused
+/// number 0.
 const SIZES: [usize; MODULES] = [0, 16, 9, 15, 7, 16, 7];
 const MODULES: usize = 7;
 const MAX_SIZE: usize = 16;
 
-/// The functions that the tool gives, by module.
+/// The functions that the tool provides, by module.
 static FUNCTIONS: [[AtomicPtr<c_void>; MAX_SIZE]; MODULES] =
     [const { [const { AtomicPtr::new(null_mut()) }; MAX_SIZE] }; MODULES];
 
-/// Their addresses, by module; none of number 0 and behind the last.
+/// The addresses of the functions' slots, by module. Entry 0 and the last entry are null.
 static TABLES: [[Place; MAX_SIZE + 1]; MODULES] = {
     let mut tables = [const { [const { Place(null()) }; MAX_SIZE + 1] }; MODULES];
     let mut module = 0;
-    #[allow(clippy::indexing_slicing, reason = "the compiler does it")]
+    #[allow(clippy::indexing_slicing, reason = "evaluated at compile time")]
     while module < MODULES {
         let mut number = 1;
         while number < SIZES[module] {
@@ -46,11 +49,11 @@ static TABLES: [[Place; MAX_SIZE + 1]; MODULES] = {
     tables
 };
 
-/// The address of a function's address.
+/// The address of a function's slot.
 #[allow(dead_code, reason = "the tool reads it")]
 struct Place(*const AtomicPtr<c_void>);
 
-// SAFETY: what it points to is a static.
+// SAFETY: the pointer refers to a static.
 unsafe impl Sync for Place {}
 
 /// `NvtxExportTableCallbacks`.
@@ -83,11 +86,11 @@ extern "C" fn export_table(id: u32) -> *const c_void {
 }
 
 /// # Safety
-/// The answers are null or have room.
+/// The pointers are null or valid for writes.
 unsafe extern "C" fn module(module: c_int, table: *mut *const Place, size: *mut c_uint) -> c_int {
     let known = usize::try_from(module).ok().filter(|module| *module > 0);
     let Some((index, known)) = known.and_then(|index| Some((index, TABLES.get(index)?))) else { return 0 };
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         if let Some(table) = table.as_mut() {
             *table = known.as_ptr();
@@ -104,7 +107,7 @@ extern "C" fn set_tool_version(_: u32) {}
 type Push = unsafe extern "C" fn(*const c_char) -> c_int;
 type Pop = unsafe extern "C" fn() -> c_int;
 
-/// A tool that listens.
+/// An attached tool.
 #[derive(Clone, Copy)]
 pub(super) struct Nvtx {
     push: Push,
@@ -112,14 +115,14 @@ pub(super) struct Nvtx {
 }
 
 impl Nvtx {
-    /// Loads the tool's library, as the variable names it. `None` if it is none, or does not want ranges.
+    /// Loads the tool's library. Returns `None` if that fails or if the tool ignores ranges.
     pub(super) fn load(library: &OsStr) -> Option<Nvtx> {
-        // SAFETY: the library's constructors run, as whoever named it expects.
+        // SAFETY: the library's constructors run, which the user who named the library expects.
         let library = unsafe { Library::open_lazily(Path::new(library)).ok()? };
         type Initialize = unsafe extern "C" fn(extern "C" fn(u32) -> *const c_void) -> c_int;
-        // SAFETY: a library that exports this name does so for NVTX, which defines its type.
+        // SAFETY: NVTX defines the type of the function with this name.
         let initialize: Initialize = unsafe { library.function(c"InitializeInjectionNvtx2")? };
-        // SAFETY: as NVTX calls it.
+        // SAFETY: this is how NVTX calls the function.
         if unsafe { initialize(export_table) } == 0 {
             return None;
         }
@@ -134,13 +137,13 @@ impl Nvtx {
         Some(unsafe { Nvtx { push: pointer_as(push), pop: pointer_as(pop) } })
     }
 
-    /// Begins a range in this thread.
+    /// Starts a range in this thread.
     pub(super) fn push(self, name: &CStr) {
-        // SAFETY: the tool's function, with a string.
+        // SAFETY: the tool's function, with a valid string.
         unsafe { (self.push)(name.as_ptr()) };
     }
 
-    /// Ends the range that this thread began last.
+    /// Ends the innermost range of this thread.
     pub(super) fn pop(self) {
         // SAFETY: the tool's function.
         unsafe { (self.pop)() };

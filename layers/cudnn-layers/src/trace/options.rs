@@ -1,4 +1,4 @@
-//! What the trace writes, and where to: chosen by the environment or by the program. Opens nothing.
+//! The options of the trace, from the environment or from the program.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -9,42 +9,41 @@ use cudnn_plan_store::parse_size;
 
 use crate::report::Destination;
 
-/// What the trace writes. See the [guide](https://docs.rs/cudnn-layers) for what each looks like.
+/// Options of the trace. The [guide](https://docs.rs/cudnn-layers) shows examples of all outputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// `CUDNN_TRACE`: the file of Chrome trace events. The first `%i` in its name becomes the number of the process.
+    /// `CUDNN_TRACE`: the file with Chrome trace events. The first `%i` in the name is replaced by the process ID.
     pub chrome: Option<PathBuf>,
-    /// `CUDNN_TRACE_LIMIT`: the bytes at which that file ends, such as `512M` or `2G`. Without it the file grows as
-    /// long as the program runs.
+    /// `CUDNN_TRACE_LIMIT`: the maximum size of that file in bytes, such as `512M` or `2G`. The default is unlimited.
     pub chrome_limit: Option<u64>,
-    /// `CUDNN_TRACE_LINES`: a line for each call.
+    /// `CUDNN_TRACE_LINES`: where to write a line for each call.
     pub lines: Option<Destination>,
-    /// `CUDNN_TRACE_SUMMARY`: a summary when the process exits.
+    /// `CUDNN_TRACE_SUMMARY`: where to write a summary when the process exits.
     pub summary: Option<Destination>,
-    /// `CUDNN_TRACE_ARGUMENTS=0`: records do not have the arguments.
+    /// `CUDNN_TRACE_ARGUMENTS=0`: omits the arguments of calls.
     pub without_arguments: bool,
-    /// `CUDNN_TRACE_GPU=1`: adds the time on the device.
+    /// `CUDNN_TRACE_GPU=1`: adds the time that calls take on the device.
     pub gpu: bool,
-    /// `NVTX_INJECTION64_PATH`, which tools such as Nsight Systems set: the library that gets ranges of NVTX.
+    /// `NVTX_INJECTION64_PATH`: the library that receives NVTX ranges. Tools such as Nsight Systems set this variable.
     pub nvtx: Option<PathBuf>,
 }
 
 static CHOSEN: Mutex<Option<Options>> = Mutex::new(None);
 
-/// Chooses what the layer writes when the program adds it, in place of what the environment chooses. It counts if it is
-/// called before the layer begins.
+/// Sets the options in code, instead of from the environment. Call this before you add the layer, because later changes
+/// have no effect.
 pub fn configure(options: Options) {
     *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(options);
 }
 
 impl Options {
-    /// What the program has chosen, or what the environment does.
+    /// Returns the options of the program, or else those from the environment.
     pub(super) fn chosen() -> Result<Options, String> {
         let chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut options = chosen.map_or_else(
             || {
-                // The loader reads no variable then, but the program may have added the layer itself.
+                // The loader ignores the environment in this mode, but the program may have added the layer itself.
                 let is_ignored = is_secure_execution();
                 Options::from_variables(|name| std::env::var_os(name).filter(|_| !is_ignored))
             },
@@ -72,7 +71,7 @@ impl Options {
     }
 }
 
-/// The name with the process's number before its extension: for the second process that would have the same.
+/// Inserts the process ID before the extension, for a second process with the same name.
 pub(super) fn with_number(name: &Path, process: u32) -> PathBuf {
     let extension = name.extension().map(|extension| [OsStr::new("."), extension].join(OsStr::new("")));
     let mut file_name = name.file_stem().unwrap_or_default().to_owned();

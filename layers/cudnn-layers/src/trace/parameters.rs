@@ -1,4 +1,4 @@
-//! What of a function's record is the same in each call: made once, when the function is resolved.
+//! Precomputes the parts of a function's records that are the same in all calls.
 
 use std::ffi::CString;
 use std::ptr::null_mut;
@@ -6,42 +6,42 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::wrappers::{Id, Parameter};
 
-/// What records of a function have in common. Never freed.
+/// The common parts of a function's records. Never freed.
 pub(super) struct Pieces {
     /// The parameters, in order.
     pub(super) parameters: Vec<Piece>,
-    /// It makes the device work, on the handle's stream or on one that it is given.
+    /// The function starts work on the device, on the handle's stream or on one that is passed to it.
     pub(super) is_execution: bool,
-    /// The place of its stream among the parameters.
+    /// The index of the stream among the parameters.
     pub(super) stream: Option<usize>,
-    /// The name, for C.
+    /// The name as a C string.
     pub(super) name: CString,
 }
 
 /// A parameter.
 pub(super) struct Piece {
-    /// Its name and its type in C: `n: int`.
+    /// The name and the C type, such as `n: int`.
     pub(super) text: String,
-    /// It is the handle.
+    /// The parameter is the handle.
     pub(super) is_handle: bool,
 }
 
 static FUNCTIONS: [AtomicPtr<Pieces>; Id::NAMES.len()] = [const { AtomicPtr::new(null_mut()) }; Id::NAMES.len()];
 
-/// Makes the pieces of a function.
+/// Computes the parts for a function.
 pub(super) fn prepare(function: Id) {
     let Some(cell) = FUNCTIONS.get(function as usize) else { return };
     let new = Box::into_raw(Box::new(Pieces::new(function.name(), function.parameters())));
     if cell.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-        // SAFETY: it was made above, and nobody else has it.
+        // SAFETY: the box was created above and never shared.
         drop(unsafe { Box::from_raw(new) });
     }
 }
 
-/// The pieces of a function; `None` if it was not prepared.
+/// Returns the parts of a function, or `None` if [`prepare`] was not called.
 #[inline]
 pub(super) fn pieces(function: Id) -> Option<&'static Pieces> {
-    // SAFETY: what a cell has is never freed.
+    // SAFETY: the contents of a cell are never freed.
     unsafe { FUNCTIONS.get(function as usize)?.load(Ordering::Acquire).as_ref() }
 }
 
@@ -59,13 +59,13 @@ impl Pieces {
 impl Piece {
     fn new(parameter: &Parameter) -> Self {
         let ty = c_type(parameter.rust_type);
-        // Bindings put an underscore behind names that are words of Rust.
+        // Bindings append an underscore to names that are Rust keywords.
         let text = format!("{}: {ty}", parameter.name.trim_end_matches('_'));
         Piece { text, is_handle: ty == "cudnnHandle_t" }
     }
 }
 
-/// Whether a function with a handle makes the device work, by its name: cuDNN's are regular.
+/// Returns whether a function with a handle starts work on the device. cuDNN's names are regular enough to decide this.
 fn is_execution(name: &str) -> bool {
     const WORK: [&str; 18] = [
         "AddTensor",
@@ -91,7 +91,7 @@ fn is_execution(name: &str) -> bool {
     WORK.iter().any(|word| name.contains(word)) && !NO_WORK.iter().any(|word| name.contains(word))
 }
 
-/// A type of the table of functions as C writes it.
+/// Converts a type of the function table to C syntax.
 fn c_type(rust: &str) -> String {
     let compact = rust.replace("$crate", "").replace(' ', "");
     let (pointers, base) = pointers(&compact);
@@ -121,7 +121,8 @@ fn c_type(rust: &str) -> String {
     c
 }
 
-/// The pointers of a type without spaces, the outermost first, whether each is to something constant; and the rest.
+/// Splits a type without spaces into pointers and the base type. Pointers are listed outermost first, as whether they
+/// are `const`.
 fn pointers(compact: &str) -> (Vec<bool>, &str) {
     let (mut pointers, mut rest) = (Vec::new(), compact);
     loop {

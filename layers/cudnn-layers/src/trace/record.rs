@@ -1,19 +1,18 @@
-//! A record of the trace: JSON in a buffer of fixed size on the stack, so that a signal handler can make one, too.
-//! Knows JSON, and not what records are about.
+//! Builds a JSON record in a fixed-size buffer on the stack, so that signal handlers can also create records.
 
 use std::fmt::{self, Write};
 
 use arrayvec::ArrayVec;
 
-/// The longest record. A call with its arguments takes 100 to 500 bytes.
+/// Maximum size of a record. A call with arguments takes 100 to 500 bytes.
 const SIZE: usize = 4096;
-/// The bytes that are kept for the end of a record.
+/// The bytes that are reserved for the end of a record.
 const END: usize = 32;
 
-/// A record. Members that find no room are left out, and the record stays valid.
+/// A JSON record. Members that exceed the size are omitted, and the record stays valid.
 pub(crate) struct Record {
     bytes: ArrayVec<u8, SIZE>,
-    /// Something was left out.
+    /// A member was omitted.
     is_cut: bool,
 }
 
@@ -43,10 +42,10 @@ impl Record {
         self.quoted(limit, |string| string.write_str(text));
     }
 
-    /// Adds a string of what is written to it, at most this much of it.
+    /// Adds a string with the text that `write` produces, truncated to `limit` bytes.
     pub(crate) fn quoted(&mut self, limit: usize, write: impl FnOnce(&mut Escaped<'_>) -> fmt::Result) {
         self.raw("\"");
-        // A value whose implementation fails has printed what it could.
+        // A failing `Debug` implementation has already printed the available text.
         let _ = write(&mut Escaped { record: self, left: limit });
         self.raw("\"");
     }
@@ -68,10 +67,10 @@ impl Record {
         self.push(digits.get(start..).unwrap_or_default(), END);
     }
 
-    /// Adds a string with an address in hexadecimal.
+    /// Adds an address as a hexadecimal string.
     #[inline]
     pub(crate) fn address(&mut self, address: usize) {
-        // A digit for each four bits, without leading zeros.
+        // One digit per four bits, without leading zeros.
         let digits = (usize::BITS - address.leading_zeros()).div_ceil(4).max(1);
         self.raw("\"0x");
         for digit in (0..digits).rev() {
@@ -81,7 +80,7 @@ impl Record {
         self.raw("\"");
     }
 
-    /// Adds nanoseconds as microseconds.
+    /// Adds nanoseconds, converted to microseconds.
     #[inline]
     pub(crate) fn microseconds(&mut self, nanoseconds: u64) {
         self.number(nanoseconds / 1000);
@@ -90,7 +89,7 @@ impl Record {
         self.push(&digits, END);
     }
 
-    /// Adds the object `args`, with the members that are added to it.
+    /// Adds the object `args` with the members that the closure adds.
     #[inline]
     pub(crate) fn arguments(&mut self, add: impl FnOnce(&mut Members<'_>)) {
         add(&mut Members { record: self, is_empty: true });
@@ -104,7 +103,7 @@ impl Record {
     }
 }
 
-/// Adds what a value prints.
+/// Adds formatted text.
 impl Write for Record {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.raw(text);
@@ -112,14 +111,14 @@ impl Write for Record {
     }
 }
 
-/// The object `args` of a record. It is left out if it is empty.
+/// The object `args` of a record. An empty object is omitted.
 pub(crate) struct Members<'a> {
     record: &'a mut Record,
     is_empty: bool,
 }
 
 impl Members<'_> {
-    /// Adds a member, whose key needs no escaping, or nothing if there is no room for it.
+    /// Adds a member, or omits it if there is no room. The key must not need escaping.
     #[inline]
     pub(crate) fn add(&mut self, key: &str, value: impl FnOnce(&mut Record)) {
         let (start, was_cut) = (self.record.bytes.len(), self.record.is_cut);
@@ -146,7 +145,7 @@ impl Drop for Members<'_> {
     }
 }
 
-/// Writes into a string of JSON.
+/// Writes into a JSON string.
 pub(crate) struct Escaped<'a> {
     record: &'a mut Record,
     left: usize,
@@ -154,7 +153,7 @@ pub(crate) struct Escaped<'a> {
 
 impl Write for Escaped<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // Most texts need no escaping. Without an early exit, the compiler checks many bytes at once.
+        // Most texts need no escaping. The compiler vectorizes this loop because it has no early exit.
         let is_plain = |byte| matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\');
         let is_clean = text.bytes().fold(true, |is_clean, byte| is_clean & is_plain(byte));
         if is_clean && text.len() <= self.left {

@@ -1,25 +1,25 @@
-//! Counts of durations, in memory of fixed size, for any number of threads.
+//! Collects statistics of durations in a fixed amount of memory, for any number of threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Buckets for each power of two: the median is off by 1/16 at most.
+/// Buckets per power of two. The error of the median is at most 1/16.
 const PARTS: u64 = 8;
-/// Durations of up to 2^40 nanoseconds, 18 minutes, are distinguished.
+/// Durations of up to 2^40 nanoseconds (18 minutes) are distinguished.
 const BUCKETS: usize = 40 * PARTS as usize;
 
-/// The durations of something.
+/// Statistics of the durations of a function or graph.
 pub(super) struct Statistics {
     total: AtomicU64,
     maximum: AtomicU64,
-    /// The first call's duration and one; 0 before it.
+    /// The duration of the first call plus one, or 0 before the first call.
     first: AtomicU64,
-    /// What resolving the function took.
+    /// The time to resolve the function.
     resolving: AtomicU64,
     buckets: [AtomicU64; BUCKETS],
 }
 
-/// Its figures at one time.
+/// A snapshot of the statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Figures {
     pub(super) calls: u64,
@@ -57,16 +57,16 @@ impl Statistics {
         }
     }
 
-    /// The function was resolved in this time.
+    /// Adds the time to resolve the function.
     pub(super) fn add_resolving(&self, duration: u64) {
         self.resolving.fetch_add(duration, Ordering::Relaxed);
     }
 
-    /// Forgets everything.
+    /// Resets all values.
     pub(super) fn clear(&self) {
         let others = [&self.total, &self.maximum, &self.first, &self.resolving];
         for cell in others.into_iter().chain(&self.buckets) {
-            // Most pages were never written to, and need no memory.
+            // Skip zeros: most pages were never written and should not be allocated.
             if cell.load(Ordering::Relaxed) != 0 {
                 cell.store(0, Ordering::Relaxed);
             }
@@ -95,14 +95,14 @@ impl Statistics {
     }
 }
 
-/// The bucket of a duration: the first ones have a width of 1.
+/// Returns the bucket of a duration. The first buckets have a width of 1.
 fn bucket(duration: u64) -> usize {
     let power = u64::from(duration.max(PARTS).ilog2() - PARTS.ilog2());
     let bucket = power * PARTS + (duration >> power);
     (bucket as usize).min(BUCKETS - 1)
 }
 
-/// The duration in the middle of a bucket.
+/// Returns the duration in the middle of a bucket.
 fn middle_of(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < 2 * PARTS {

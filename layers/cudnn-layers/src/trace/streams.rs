@@ -1,16 +1,16 @@
-//! The stream of each handle, by following `cudnnCreate`, `cudnnSetStream` and `cudnnDestroy`. A table of fixed size:
-//! of handles that have no room the streams are not known.
+//! Tracks the stream of each handle by following `cudnnCreate`, `cudnnSetStream` and `cudnnDestroy`.
+//!
+//! The table has a fixed size. If it is full, the streams of additional handles are unknown.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Handles that may have the same place.
+/// Number of handles with the same hash that fit in the table.
 const WAYS: usize = 8;
 const SETS: usize = 64;
 
-/// The table.
 pub(super) struct Streams([[Entry; WAYS]; SETS]);
 
-/// A handle and its stream. Handles are addresses of more than one byte, so 0 and 1 are none.
+/// A handle with its stream. The values 0 and 1 are never valid handle addresses.
 struct Entry {
     handle: AtomicUsize,
     stream: AtomicUsize,
@@ -34,7 +34,7 @@ impl Streams {
         self.set(handle).iter().find(|entry| entry.handle.load(Ordering::Acquire) == handle)
     }
 
-    /// The handle has this stream from now on.
+    /// Sets the stream of a handle.
     pub(super) fn insert(&self, handle: usize, stream: usize) {
         if handle == FREE {
             return;
@@ -52,14 +52,14 @@ impl Streams {
         }
     }
 
-    /// The handle was destroyed.
+    /// Removes a destroyed handle.
     pub(super) fn remove(&self, handle: usize) {
         if let Some(entry) = self.entry(handle).filter(|_| handle != FREE) {
             entry.handle.store(FREE, Ordering::Release);
         }
     }
 
-    /// The stream of a handle, if it is known.
+    /// Returns the stream of a handle, if it is known.
     #[inline]
     pub(super) fn get(&self, handle: usize) -> Option<usize> {
         if handle == FREE {

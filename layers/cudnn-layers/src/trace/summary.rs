@@ -1,4 +1,4 @@
-//! The summary: how often and how long, by function and by graph. Bounded memory, no locks.
+//! Summarizes the number and duration of calls by function and by graph, in bounded memory and without locks.
 
 use std::fmt::Write;
 use std::ptr::null_mut;
@@ -9,26 +9,26 @@ use super::statistics::{Figures, Statistics};
 use crate::report::Shown;
 use crate::wrappers::Id;
 
-/// Graphs that are counted one by one.
+/// Maximum number of graphs that are counted separately.
 const GRAPHS: usize = 512;
-/// Libraries that are listed.
+/// Maximum number of libraries in the summary.
 const LIBRARIES: usize = 16;
 
 static FUNCTIONS: [Statistics; Id::NAMES.len()] = [const { Statistics::new() }; Id::NAMES.len()];
 static BY_GRAPH: [AtomicPtr<Graph>; GRAPHS] = [const { AtomicPtr::new(null_mut()) }; GRAPHS];
 static OTHER_GRAPHS: Statistics = Statistics::new();
-/// The libraries whose loading was seen.
+/// The libraries that were loaded while the layer was active.
 static BY_LIBRARY: [AtomicPtr<Library>; LIBRARIES] = [const { AtomicPtr::new(null_mut()) }; LIBRARIES];
 static FAILED_CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// A graph, with what was done to it. Never freed.
+/// A graph and the call that it was passed to. Never freed.
 struct Graph {
     action: &'static str,
     label: Box<str>,
     statistics: Statistics,
 }
 
-/// A library. Never freed.
+/// A loaded library. Never freed.
 struct Library {
     name: String,
     duration: Duration,
@@ -48,19 +48,19 @@ pub(super) fn add(function: Id, label: Option<&str>, duration: u64, has_failed: 
     }
 }
 
-/// What a call has taken on the device.
+/// Adds the time that a call took on the device.
 pub(super) fn add_measured(function: Id, label: Option<&str>, duration: u64) {
     graph("on the device:", label.unwrap_or(function.name())).add(duration);
 }
 
-/// The function was resolved in this time.
+/// Adds the time to resolve a function.
 pub(super) fn add_first_call(function: &[u8], duration: u64) {
     if let Some(statistics) = Id::from_name(function).and_then(|function| FUNCTIONS.get(function as usize)) {
         statistics.add_resolving(duration);
     }
 }
 
-/// A library was loaded in this time.
+/// Adds the time to load a library.
 pub(super) fn add_library(name: &str, duration: Duration) {
     let library = Box::into_raw(Box::new(Library { name: name.to_owned(), duration }));
     for cell in &BY_LIBRARY {
@@ -68,7 +68,7 @@ pub(super) fn add_library(name: &str, duration: Duration) {
             return;
         }
     }
-    // SAFETY: it was made above, and nobody else has it.
+    // SAFETY: the box was created above and never shared.
     drop(unsafe { Box::from_raw(library) });
 }
 
@@ -82,13 +82,13 @@ fn graph(action: &'static str, label: &str) -> &'static Statistics {
             match cell.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => known = new,
                 Err(other) => {
-                    // SAFETY: it was made above, and nobody else has it.
+                    // SAFETY: the box was created above and never shared.
                     drop(unsafe { Box::from_raw(new) });
                     known = other;
                 }
             }
         }
-        // SAFETY: what a cell has is never freed.
+        // SAFETY: the contents of a cell are never freed.
         let known = unsafe { known.as_ref() }.filter(|known| known.action == action && *known.label == *label);
         if let Some(known) = known {
             return &known.statistics;
@@ -97,7 +97,7 @@ fn graph(action: &'static str, label: &str) -> &'static Statistics {
     &OTHER_GRAPHS
 }
 
-/// A place for a text in the table. Each execution needs one, and a graph's text is long: so eight bytes at a time.
+/// Hashes a label eight bytes at a time, because labels are long and every execution needs a lookup.
 fn hash(text: &str) -> u64 {
     let (words, rest) = text.as_bytes().as_chunks::<8>();
     let end = rest.iter().fold(text.len() as u64, |end, byte| end << 8 | u64::from(*byte));
@@ -107,7 +107,7 @@ fn hash(text: &str) -> u64 {
     })
 }
 
-/// Forgets all calls: in a child process those are its parent's.
+/// Resets all counts, because a forked child inherits the counts of its parent.
 pub(super) fn clear() {
     FUNCTIONS.iter().for_each(Statistics::clear);
     OTHER_GRAPHS.clear();
@@ -123,7 +123,7 @@ pub(super) fn clear() {
     FAILED_CALLS.store(0, Ordering::Relaxed);
 }
 
-/// The summary, for people. `None` if nothing was called.
+/// Returns the summary as text, or `None` if no function was called.
 pub(super) fn report(title: &str) -> Option<String> {
     let named = |(name, statistics): (&&'static str, &Statistics)| ((*name).to_owned(), statistics.figures());
     let mut functions: Vec<(String, Figures)> = Id::NAMES.iter().zip(&FUNCTIONS).map(named).collect();
@@ -162,7 +162,7 @@ fn table(text: &mut String, title: &str, mut rows: Vec<(String, Figures)>) {
     }
 }
 
-/// What the first calls cost: to find and load the function, and what the call itself took, beyond a usual one.
+/// Lists the cost of first calls: the time to resolve the function, and the extra time compared with a median call.
 fn first_calls(text: &mut String, mut functions: Vec<(String, Figures)>) {
     let extra = |figures: &Figures| figures.resolving + figures.first.saturating_sub(figures.median);
     functions.sort_by_key(|(_, figures)| std::cmp::Reverse(extra(figures)));
@@ -170,7 +170,7 @@ fn first_calls(text: &mut String, mut functions: Vec<(String, Figures)>) {
     let beyond: Duration = functions.iter().map(|(_, figures)| figures.first.saturating_sub(figures.median)).sum();
     let _ = writeln!(
         text,
-        "\nFirst calls of {} functions: {} to resolve them, and {} more in them than in a median call.",
+        "\nFirst calls of {} functions: {} to resolve, and {} longer in cuDNN than median calls",
         functions.len(),
         Shown(resolving),
         Shown(beyond)

@@ -1,4 +1,4 @@
-//! What traces this process: its outputs, and how a child of a fork gets others.
+//! Manages the outputs of this process, and opens new ones in a forked child.
 
 use std::cell::Cell;
 use std::ptr::null_mut;
@@ -16,9 +16,9 @@ use super::nvtx::Nvtx;
 use super::options::Options;
 use super::streams::Streams;
 use super::summary;
-use crate::report::{keep_working_dir, open, process_name};
+use crate::report::{open, process_name, save_working_dir};
 
-/// The outputs of this process. Never freed: other threads may use it.
+/// The outputs of this process. Never freed, because other threads may be using it.
 pub(super) struct Tracer {
     pub(super) options: Options,
     pub(super) chrome: Option<Chrome>,
@@ -30,22 +30,22 @@ pub(super) struct Tracer {
     host: Host,
 }
 
-/// The numbers of devices' tracks: beyond those of threads.
+/// The first number of device tracks, which is larger than any thread ID.
 const FIRST_TRACK: u32 = 1_000_000_000;
 
-/// The states of the process's word, see [`fork::word`]: a child begins with the first one.
+/// The states of the per-process word (see [`fork::word`]). A forked child starts with the first one.
 const NEW: u32 = 0;
 const STARTING: u32 = 1;
 const READY: u32 = 2;
 
 static TRACER: AtomicPtr<Tracer> = AtomicPtr::new(null_mut());
-/// The streams of handles, which a child inherits.
+/// The streams of handles. A forked child inherits them.
 pub(super) static STREAMS: Streams = Streams::new();
 
 /// Opens the outputs.
 pub(super) fn start(host: Host) -> Result<(), String> {
     let options = Options::chosen()?;
-    keep_working_dir();
+    save_working_dir();
     let nvtx = options.nvtx.as_deref().and_then(|library| Nvtx::load(library.as_os_str()));
     let gpu = options.gpu.then(Gpu::new);
     let tracer = Tracer { gpu, ..Tracer::open(options, false, host, nvtx)? };
@@ -59,14 +59,15 @@ pub(super) fn start(host: Host) -> Result<(), String> {
 
 extern "C" fn nothing() {}
 
-/// In a new child: its parent's file is locked as long as anyone has it open, and the child may never call cuDNN.
+/// Runs in a new child. The parent's file stays locked while any process has it open, and the child may never call
+/// cuDNN.
 extern "C" fn leave_to_parent() {
     if let Some(chrome) = current().and_then(|parents| parents.chrome.as_ref()) {
         chrome.leave_to_parent();
     }
 }
 
-/// What traces this process; `None` while that is not ready.
+/// Returns the outputs of this process, or `None` if they are still being opened.
 #[inline]
 pub(super) fn tracer() -> Option<&'static Tracer> {
     match fork::word().load(Ordering::Acquire) {
@@ -77,11 +78,11 @@ pub(super) fn tracer() -> Option<&'static Tracer> {
 }
 
 fn current() -> Option<&'static Tracer> {
-    // SAFETY: a tracer is never freed.
+    // SAFETY: tracers are never freed.
     unsafe { TRACER.load(Ordering::Acquire).as_ref() }
 }
 
-/// Opens the outputs of a child of a fork, unless another thread does: calls until then are not traced.
+/// Opens the outputs of a forked child, unless another thread is doing so. Until then, calls are not traced.
 #[cold]
 fn start_child() -> Option<&'static Tracer> {
     if fork::word().compare_exchange(NEW, STARTING, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -103,8 +104,8 @@ fn start_child() -> Option<&'static Tracer> {
 }
 
 impl Tracer {
-    /// Opens the files. The device's times are off: a child of a fork cannot use its parent's contexts. Loads no library,
-    /// because another thread of the parent may have had ld.so's lock.
+    /// Opens the files. GPU times are disabled in a forked child, because the parent's contexts are unusable there.
+    /// This loads no library, because a thread of the parent may have held ld.so's lock during the fork.
     fn open(options: Options, is_child: bool, host: Host, nvtx: Option<Nvtx>) -> Result<Self, String> {
         let chrome = Chrome::create(&options, is_child, &process_name(host), host)?;
         let lines = options.lines.as_ref().map(|destination| Lines::open(destination, host)).transpose()?;
@@ -112,11 +113,11 @@ impl Tracer {
         Ok(Tracer { options, chrome, lines, has_summary, gpu: None, nvtx, process: std::process::id(), host })
     }
 
-    /// The number of this thread.
+    /// Returns the ID of this thread.
     #[inline]
     pub(super) fn thread(&self) -> u32 {
         thread_local! {
-            /// The process and the thread, in one word: a child's only thread has another number than its parent's.
+            /// The process ID and the thread ID in one word, because the forked child's only thread has a new ID.
             static THREAD: Cell<u64> = const { Cell::new(0) };
         }
         let current = |cell: &Cell<u64>| {
@@ -131,7 +132,7 @@ impl Tracer {
         THREAD.try_with(current).unwrap_or_else(|_| threads::id())
     }
 
-    /// Writes what a call has taken on the device.
+    /// Writes the time that a call took on the device.
     pub(super) fn write_measured(&self, measured: &Measured) {
         let label = measured.label.as_deref();
         if self.has_summary {
@@ -154,7 +155,7 @@ impl Tracer {
         });
     }
 
-    /// Writes an event to all outputs but the summary.
+    /// Writes an event to all outputs except the summary.
     pub(super) fn write_event(&self, event: &Event<'_>) {
         if let Some(chrome) = &self.chrome {
             chrome.write_event(event);
@@ -165,7 +166,7 @@ impl Tracer {
     }
 }
 
-/// When the process exits.
+/// Runs when the process exits.
 extern "C" fn finish() {
     if fork::word().load(Ordering::Acquire) != READY {
         return;
@@ -178,11 +179,11 @@ extern "C" fn finish() {
         chrome.finish();
     }
     let Some(destination) = &tracer.options.summary else { return };
-    let title = format!("cudnn-trace of process {}, {}", tracer.process, process_name(tracer.host));
+    let title = format!("cudnn-trace summary for process {}, {}", tracer.process, process_name(tracer.host));
     let Some(report) = summary::report(&title) else { return };
     let written = open(destination)
         .and_then(|file| file.write(format!("\n{report}\n").as_bytes()).map_err(|error| error.to_string()));
     if let Err(reason) = written {
-        tracer.host.error(&format!("writes no summary: {reason}"));
+        tracer.host.error(&format!("cannot write the summary: {reason}"));
     }
 }

@@ -1,9 +1,9 @@
-//! What the tests share.
+//! Helpers that several tests use.
 #![allow(
     dead_code,
     clippy::unwrap_used,
     clippy::panic,
-    reason = "each test uses a part of this, and fails by panicking"
+    reason = "each test uses some of the helpers, and fails by panicking"
 )]
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use cudnn_plan_store::{About, Entry, Lookup, Problem, Settings, Store};
 
-/// An entry with this key.
+/// Creates an entry with this key.
 pub(crate) fn entry(key: &str) -> Entry {
     let about = About {
         label: format!("conv_fwd {key}"),
@@ -24,12 +24,12 @@ pub(crate) fn entry(key: &str) -> Entry {
     Entry { key: key.into(), plan: format!("{{\"plan\": \"{key}\"}}").into(), about }
 }
 
-/// An entry with a plan of this size.
+/// Creates an entry with a plan of this size.
 pub(crate) fn entry_of(key: &str, size: usize) -> Entry {
     Entry { plan: vec![b'x'; size], ..entry(key) }
 }
 
-/// A store that is open without a problem.
+/// Opens a store and expects no problems.
 pub(crate) fn open(dir: &Path) -> Store {
     open_with(&Settings { dir: Some(dir.to_owned()), ..Settings::default() })
 }
@@ -40,14 +40,14 @@ pub(crate) fn open_with(settings: &Settings) -> Store {
     store
 }
 
-/// What opening a directory complains about.
+/// Returns the problem with this directory.
 pub(crate) fn problem_of(dir: &Path) -> Problem {
     let (store, mut problems) = Store::open(&Settings { dir: Some(dir.to_owned()), ..Settings::default() });
     assert_eq!((store.dir(), problems.len()), (None, 1), "{problems:?}");
     problems.remove(0)
 }
 
-/// The entry under this key, if it can be used. It is the one that was put, or the test fails.
+/// Looks up an entry and fails the test if a different one is returned.
 pub(crate) fn get(store: &Store, expected: &Entry) -> Option<Result<(), Problem>> {
     match store.get(&expected.key) {
         Lookup::Missing => None,
@@ -62,7 +62,7 @@ pub(crate) fn assert_found(store: &Store, expected: &Entry) {
     assert!(matches!(get(store, expected), Some(Ok(()))), "{:?}", get(store, expected));
 }
 
-/// The names of a directory's files that satisfy this.
+/// Returns the names of the matching files in a directory.
 pub(crate) fn names(dir: &Path, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<_> = files.filter(|name| is_wanted(name)).collect();
@@ -78,29 +78,29 @@ pub(crate) fn temporaries(dir: &Path) -> Vec<String> {
     names(dir, |name| name.starts_with("tmp-"))
 }
 
-/// The file of an entry that was put into an empty directory.
+/// Returns the path of the only entry in a directory.
 pub(crate) fn only_file(dir: &Path) -> PathBuf {
     let plans = plans(dir);
     assert_eq!(plans.len(), 1, "{plans:?}");
     dir.join(&plans[0])
 }
 
-/// The variable that makes a test the child of another. Its value is the directory.
+/// Set in child processes of a test. The value is the directory.
 pub(crate) const CHILD: &str = "PLAN_STORE_TEST_CHILD";
 
-/// The directory, if this process is the child for a test.
+/// Returns the directory if this process is the child of a test.
 pub(crate) fn child_dir() -> Option<PathBuf> {
     std::env::var_os(CHILD).map(PathBuf::from)
 }
 
-/// This test in another process, which gets the directory.
+/// Prepares to run the same test in a child process.
 pub(crate) fn child(test: &str, dir: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, dir);
     command
 }
 
-/// Runs this test in another process to its good end.
+/// Runs the same test in a child process and expects success.
 pub(crate) fn run_child(test: &str, dir: &Path) {
     let output = child(test, dir).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! Engines, their knobs, and plans: from what the program set, or else from what it has read.
+//! Describes engines, knobs and plans, from the attributes that the program has set or read.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, numbers};
 use crate::shadow::facts::Facts;
 
-/// More knobs than a line has room for.
+/// Maximum number of knobs in a label.
 const MAX_KNOBS: usize = 16;
 
-/// Adds the engine, its knobs and the workspace, as far as they are known.
+/// Adds the engine, the knobs and the workspace size, if known.
 pub(super) fn describe(content: &Arc<Content>, text: &mut String) {
     if let Some(index) = engine(content) {
         let _ = write!(text, "; engine {index}");
@@ -32,13 +32,13 @@ pub(super) fn describe(content: &Arc<Content>, text: &mut String) {
     }
 }
 
-/// `TILE_SIZE=3`
+/// Formats a knob as `TILE_SIZE=3`.
 pub(super) fn knob_choice(choice: &Content) -> Option<String> {
     let knob = choice.number(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE)?;
     Some(format!("{}={}", names::knob(knob), choice.number(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE)?))
 }
 
-/// The index of the engine of an engine, a configuration or a plan.
+/// Returns the engine index of an engine, a configuration or a plan.
 fn engine(content: &Content) -> Option<i64> {
     match content.kind {
         Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => content.number(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX),
@@ -56,7 +56,7 @@ fn engine(content: &Content) -> Option<i64> {
     }
 }
 
-/// The knobs of a configuration or a plan.
+/// Returns the knobs of a configuration or a plan.
 fn knobs(content: &Content) -> Vec<(i64, i64)> {
     const TYPE: Name = Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE;
     const VALUE: Name = Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE;
@@ -84,7 +84,7 @@ fn number(facts: &Facts, name: Name) -> Option<i64> {
     numbers(ty, bytes.as_slice()).first().copied()
 }
 
-/// `4.0 MiB`
+/// Formats a size as `4.0 MiB`.
 fn bytes(count: i64) -> String {
     match count {
         0..1024 => format!("{count} bytes"),

@@ -1,4 +1,4 @@
-//! Operations and graphs.
+//! Describes operations and graphs.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use crate::shadow::content::{Attribute, Content};
 use crate::shadow::content::{Child, Value};
 use crate::shadow::elements::{Kind, Name};
 
-/// More operations than a line has room for.
+/// Maximum number of operations in a label.
 const MAX_OPERATIONS: usize = 12;
 
 /// An operation of a graph.
@@ -25,7 +25,7 @@ pub(super) fn is_operation(content: &Content) -> bool {
     content.kind.name().and_then(|name| name.to_str().ok()).is_some_and(|name| name.contains("_OPERATION_"))
 }
 
-/// The label of a graph.
+/// Returns the label of a graph.
 pub(super) fn label(graph: &Content) -> String {
     let operations = graph.children(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS);
     let operations: Vec<_> = operations.iter().filter_map(Child::content).map(|it| Operation::new(it)).collect();
@@ -33,7 +33,7 @@ pub(super) fn label(graph: &Content) -> String {
     describe(&operations, &inputs, &outputs)
 }
 
-/// The label of one operation.
+/// Returns the label of one operation.
 pub(super) fn operation_label(operation: &Content) -> String {
     let operation = Operation::new(operation);
     describe(std::slice::from_ref(&operation), &operation.inputs, &operation.outputs)
@@ -47,7 +47,7 @@ fn describe(operations: &[Operation<'_>], inputs: &[Named<'_>], outputs: &[Named
             text.push_str(&tensor::list(tensors));
         }
     }
-    // What computes most comes first in a fusion: a convolution, a matrix product.
+    // The main operation of a fusion comes first, such as a convolution or a matrix product.
     let main = operations.iter().find(|operation| !is_pointwise(operation.content)).or(operations.first());
     if let Some(compute_type) = main.and_then(|main| compute_type(main.content)) {
         let _ = write!(text, " / {compute_type}");
@@ -77,7 +77,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// What the graph reads and what it writes: tensors with memory that no other operation writes, or reads first.
+/// Returns the inputs and outputs of the graph: non-virtual tensors that no other operation writes or reads.
 fn ends<'a>(operations: &[Operation<'a>]) -> (Vec<Named<'a>>, Vec<Named<'a>>) {
     let written: HashSet<_> = operations
         .iter()
@@ -91,7 +91,7 @@ fn ends<'a>(operations: &[Operation<'a>]) -> (Vec<Named<'a>>, Vec<Named<'a>>) {
         let uid = tensor::uid(named.tensor);
         let is_inner =
             is_set(named, Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL) || uid.is_some_and(|uid| written.contains(&uid));
-        // Numbers, such as an epsilon or the scale of an attention.
+        // Skip scalars such as an epsilon or the scale of an attention.
         let is_number = is_set(named, Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE);
         !is_inner && !is_number && uid.is_none_or(|uid| seen.insert(uid))
     });
@@ -100,7 +100,7 @@ fn ends<'a>(operations: &[Operation<'a>]) -> (Vec<Named<'a>>, Vec<Named<'a>>) {
     (inputs, outputs)
 }
 
-/// `conv_fwd + bias + relu`
+/// Formats the operations as `conv_fwd + bias + relu`.
 fn operation_names(operations: &[Operation<'_>]) -> String {
     let mut names: Vec<&str> = operations.iter().map(|operation| operation.name.as_str()).collect();
     join_softmax(&mut names);
@@ -116,7 +116,7 @@ fn operation_names(operations: &[Operation<'_>]) -> String {
     text
 }
 
-/// A softmax of single operations, as frontends write it, becomes one name.
+/// Replaces the operations that frontends use for a softmax with a single name.
 fn join_softmax(names: &mut Vec<&str>) {
     const START: [&str; 4] = ["reduce_max", "sub", "exp", "reduce_add"];
     while let Some(start) = names.windows(START.len()).position(|window| window == START) {
@@ -127,7 +127,7 @@ fn join_softmax(names: &mut Vec<&str>) {
     }
 }
 
-/// The name of an operation: `conv_fwd`, `relu`, `layer_norm`.
+/// Returns the name of an operation, such as `conv_fwd`, `relu` or `layer_norm`.
 fn operation_name(operation: &Content, inputs: &[Named<'_>]) -> String {
     let mode = |name, named: fn(i64) -> String| operation.number(name).map(named);
     let of_child = |child, name, named: fn(i64) -> String| operation.child(child)?.number(name).map(named);
@@ -141,7 +141,7 @@ fn operation_name(operation: &Content, inputs: &[Named<'_>]) -> String {
                 Name::CUDNN_ATTR_POINTWISE_MODE,
                 names::pointwise_mode,
             );
-            mode.map(|mode| what_it_is_for(mode, inputs))
+            mode.map(|mode| name_of_broadcast(mode, inputs))
         }
         Kind::CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR => {
             of_child(Name::CUDNN_ATTR_OPERATION_REDUCTION_DESC, Name::CUDNN_ATTR_REDUCTION_OPERATOR, names::reduction)
@@ -167,8 +167,8 @@ fn operation_name(operation: &Content, inputs: &[Named<'_>]) -> String {
         .unwrap_or_else(|| format!("operation {}", operation.kind.0))
 }
 
-/// The usual name of an addition or multiplication with a smaller tensor.
-fn what_it_is_for(mode: String, inputs: &[Named<'_>]) -> String {
+/// Returns the usual name of an addition or multiplication with a smaller tensor.
+fn name_of_broadcast(mode: String, inputs: &[Named<'_>]) -> String {
     let other = inputs.iter().find(|named| named.role == "b").map(|named| named.tensor);
     match (mode.as_str(), other) {
         ("add", Some(b)) if tensor::is_per_channel(b) => "bias".to_owned(),
@@ -181,7 +181,7 @@ fn is_pointwise(operation: &Content) -> bool {
     operation.kind == Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR
 }
 
-/// The type in which an operation computes: an attribute of it, or of the descriptor of its function.
+/// Returns the compute type from the operation or from the descriptor of the function.
 fn compute_type(operation: &Content) -> Option<String> {
     let is_type = |name: Name| {
         let name = name.name().and_then(|name| name.to_str().ok()).unwrap_or_default();
@@ -195,14 +195,14 @@ fn compute_type(operation: &Content) -> Option<String> {
     value.map(names::data_type)
 }
 
-/// The parameters of a convolution.
+/// Returns the parameters of a convolution.
 fn convolution(operation: &Content) -> Option<&Arc<Content>> {
     descriptors(operation)
         .map(|(_, child)| child)
         .find(|child| child.kind == Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
 }
 
-/// `, pad 1, stride 2`: what is not the usual.
+/// Adds parameters that differ from the default, such as `, pad 1, stride 2`.
 fn describe_convolution(convolution: &Content, text: &mut String) {
     let before = convolution.numbers(Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
     let after = convolution.numbers(Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS);
@@ -228,7 +228,7 @@ fn list_unless(text: &mut String, what: &str, values: &[i64], usual: i64) {
     }
 }
 
-/// The descriptors among an operation's attributes.
+/// Returns the descriptors among an operation's attributes.
 fn descriptors(operation: &Content) -> impl Iterator<Item = (&Attribute, &Arc<Content>)> {
     operation.attributes.iter().flat_map(|attribute| {
         let children = match &attribute.value {
@@ -239,7 +239,7 @@ fn descriptors(operation: &Content) -> impl Iterator<Item = (&Attribute, &Arc<Co
     })
 }
 
-/// What the names of all attributes of an operation begin with: `CUDNN_ATTR_OPERATION_MATMUL_`.
+/// Returns the common prefix of the operation's attribute names, such as `CUDNN_ATTR_OPERATION_MATMUL_`.
 fn common_prefix(operation: &Content) -> String {
     let mut names = operation.attributes.iter().filter_map(|attribute| attribute.name.name()?.to_str().ok());
     let Some(first) = names.next() else { return String::new() };
@@ -250,7 +250,7 @@ fn common_prefix(operation: &Content) -> String {
     common.rfind('_').and_then(|end| common.get(..=end)).unwrap_or_default().to_owned()
 }
 
-/// A tensor's name within its operation: `x` for `CUDNN_ATTR_OPERATION_POINTWISE_XDESC`.
+/// Returns the role of a tensor in an operation, such as `x` for `CUDNN_ATTR_OPERATION_POINTWISE_XDESC`.
 fn role(name: Name, prefix: &str) -> String {
     let Some(name) = name.name().and_then(|name| name.to_str().ok()) else { return format!("attribute_{}", name.0) };
     let role = name.strip_prefix(prefix).unwrap_or(name);
@@ -258,7 +258,7 @@ fn role(name: Name, prefix: &str) -> String {
     role.to_ascii_lowercase()
 }
 
-/// Whether an operation writes the tensor in this role.
+/// Returns whether an operation writes the tensor in this role.
 fn is_output(operation: &Content, role: &str) -> bool {
     let is_backward_of_max = operation.kind == Kind::CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR;
     let is_set = |name| operation.attribute(name).is_some();
@@ -273,7 +273,7 @@ fn is_output(operation: &Content, role: &str) -> bool {
         "output_running_mean" | "output_running_var" => true,
         "idx" => operation.kind == Kind::CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR,
         "scale" => operation.kind == Kind::CUDNN_BACKEND_OPERATION_BLOCK_SCALE_QUANTIZE_DESCRIPTOR,
-        // Training writes the statistics that inference and the backward pass read.
+        // Training writes the statistics, while inference and the backward pass read them.
         "mean" | "inv_variance" => {
             let training = i64::from(cudnn_sys::types::cudnnBackendNormFwdPhase_t::CUDNN_NORM_FWD_TRAINING.0);
             operation.number(Name::CUDNN_ATTR_OPERATION_NORM_FWD_PHASE) == Some(training)

@@ -1,9 +1,9 @@
-//! A line about a descriptor, for people: `conv_fwd + bias + relu x[8,64,56,56] w[64,64,3,3] half b[1,64,1,1] float ->
-//! y[8,64,56,56] half / float, pad 1, nhwc; engine 12 {TILE_SIZE=3}; workspace 4.0 MiB`.
+//! Describes a descriptor in one line, for example `conv_fwd + bias + relu x[8,64,56,56] w[64,64,3,3] half b[1,64,1,1]
+//! float -> y[8,64,56,56] half / float, pad 1, nhwc; engine 12 {TILE_SIZE=3}; workspace 4.0 MiB`.
 //!
-//! In order: operations as the program listed them; the tensors that the graph reads and writes, without those inside
-//! it; `/` and the type in which it computes; what is special; the engine; the workspace. Nothing of it changes from
-//! step to step, so the same work has the same label.
+//! A label contains, in this order: the operations in the program's order; the tensors that the graph reads and writes,
+//! without virtual tensors; `/` and the compute type; special parameters; the engine; and the workspace size. The same
+//! work has the same label at every step.
 
 mod engine;
 mod graph;
@@ -16,7 +16,7 @@ use super::content::Content;
 use super::elements::{Kind, Name};
 use names::short;
 
-/// The label of a descriptor; `None` if there is nothing to say.
+/// Returns the label of a descriptor, or `None` if it has no useful description.
 pub(super) fn of(content: &Arc<Content>) -> Option<String> {
     Some(match content.kind {
         Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR => return None,
@@ -39,7 +39,7 @@ pub(super) fn of(content: &Arc<Content>) -> Option<String> {
     })
 }
 
-/// The label of the graph that a descriptor is for.
+/// Returns the label of a descriptor's graph.
 fn graph_below(content: &Arc<Content>) -> String {
     match super::graph_of(content) {
         Some(graph) => graph::label(graph),

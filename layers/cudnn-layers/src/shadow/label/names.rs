@@ -1,4 +1,4 @@
-//! cuDNN's names without what all of a kind have in common.
+//! Shortens cuDNN's names by removing common prefixes and suffixes.
 
 use std::ffi::CStr;
 
@@ -7,14 +7,15 @@ use cudnn_sys::types::{
     cudnnReduceTensorOp_t, cudnnResampleMode_t,
 };
 
-/// A name in lower case without prefix and suffix.
+/// Returns a name in lower case, without the prefix and suffix.
 pub(super) fn short(name: Option<&CStr>, prefix: &str, suffix: &str) -> Option<String> {
     let name = name?.to_str().ok()?;
     let name = name.strip_prefix(prefix).unwrap_or(name);
     Some(name.strip_suffix(suffix).unwrap_or(name).to_ascii_lowercase())
 }
 
-/// A name as [`short`], or what it is and its number if it is newer than these bindings.
+/// Defines functions that return a name as in [`short`]. For values that are newer than these bindings, they return the
+/// kind and the number.
 macro_rules! named {
     ($($(#[$doc:meta])* $function:ident: $type:ident($repr:ty), $prefix:literal, $suffix:literal, $what:literal;)*) => { $(
         $(#[$doc])*
@@ -38,7 +39,7 @@ named! {
     heuristics_mode: cudnnBackendHeurMode_t(u32), "CUDNN_HEUR_", "", "mode";
 }
 
-/// `TILE_SIZE`: in capitals, as engine configurations are usually written.
+/// Returns a knob's name such as `TILE_SIZE`, in capitals as in most engine configurations.
 pub(super) fn knob(value: i64) -> String {
     let name = short(cudnnBackendKnobType_t(value as u32).name(), "CUDNN_KNOB_TYPE_", "");
     name.map_or_else(|| format!("KNOB_{value}"), |name| name.to_ascii_uppercase())

@@ -1,4 +1,4 @@
-//! Tensors: extents, data types, and their order in memory.
+//! Describes tensors: dimensions, data types, and memory layout.
 
 use std::fmt::Write;
 
@@ -6,18 +6,18 @@ use super::names;
 use crate::shadow::content::Content;
 use crate::shadow::elements::Name;
 
-/// The name of a tensor within its operation, and the tensor.
+/// A tensor with its name in an operation.
 #[derive(Clone)]
 pub(super) struct Named<'a> {
     pub(super) role: String,
     pub(super) tensor: &'a Content,
 }
 
-/// More tensors than a line has room for.
+/// Maximum number of tensors in a label.
 const MAX_TENSORS: usize = 8;
 const MAX_DIMENSIONS: usize = 8;
 
-/// `tensor 1 [8,64,56,56] half nhwc`
+/// Formats a tensor as `tensor 1 [8,64,56,56] half nhwc`.
 pub(super) fn label(tensor: &Content) -> String {
     let mut text = "tensor".to_owned();
     if let Some(uid) = uid(tensor) {
@@ -33,7 +33,7 @@ pub(super) fn label(tensor: &Content) -> String {
     text
 }
 
-/// `x[8,64,56,56] w[64,64,3,3] half b[1,64,1,1] float`: a type is that of all tensors before it.
+/// Formats tensors as `x[8,64,56,56] w[64,64,3,3] half b[1,64,1,1] float`. A type applies to all tensors before it.
 pub(super) fn list(tensors: &[Named<'_>]) -> String {
     let mut text = String::new();
     let mut shown = tensors.iter().take(MAX_TENSORS).peekable();
@@ -53,7 +53,7 @@ pub(super) fn list(tensors: &[Named<'_>]) -> String {
     text
 }
 
-/// `nhwc` if all tensors whose order shows have their channels last, nothing if none has.
+/// Returns `nhwc` if all tensors with a recognizable layout are channels-last, or `None` if none is.
 pub(super) fn order<'a>(tensors: impl Iterator<Item = &'a Named<'a>>) -> Option<&'static str> {
     let (mut last, mut other) = (false, false);
     for is_last in tensors.filter_map(|named| is_channels_last(named.tensor)) {
@@ -71,12 +71,12 @@ pub(super) fn uid(tensor: &Content) -> Option<i64> {
     tensor.number(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID)
 }
 
-/// Whether every extent is 1.
+/// Returns whether all dimensions are 1.
 pub(super) fn is_scalar(tensor: &Content) -> bool {
     tensor.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS).iter().all(|extent| *extent == 1)
 }
 
-/// Whether this has one value for each channel: all extents are 1, except for the second, or for the last.
+/// Returns whether a tensor has one value per channel: only the second or the last dimension is larger than 1.
 pub(super) fn is_per_channel(tensor: &Content) -> bool {
     let extents = tensor.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
     let mut long = extents.iter().enumerate().filter(|(_, extent)| **extent != 1).map(|(index, _)| index);
@@ -97,8 +97,8 @@ fn dimensions(tensor: &Content) -> String {
     format!("[{}]", texts.join(","))
 }
 
-/// Whether an image or a filter has its channels innermost. `None` for other tensors, and if the extents do not show
-/// it.
+/// Returns whether an image or filter is channels-last. Returns `None` for other tensors, and if the dimensions are
+/// ambiguous.
 fn is_channels_last(tensor: &Content) -> Option<bool> {
     let extents = tensor.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
     let strides = tensor.numbers(Name::CUDNN_ATTR_TENSOR_STRIDES);

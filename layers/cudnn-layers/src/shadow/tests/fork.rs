@@ -1,4 +1,4 @@
-//! Forks while other threads use the table.
+//! Tests forks while other threads use the table.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -7,14 +7,14 @@ use cudnn_os::testing::check_in_child;
 
 use super::*;
 
-/// Runs in a child of `fork`; whether it returned `true`, or there is no `fork`.
+/// Runs a check in a forked child. Returns `true` if it succeeded, or if `fork` is not available.
 fn in_child(check: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child uses memory and the table, which a fork finds free.
+    // SAFETY: the child uses only memory and the table, which is unlocked during a fork.
     unsafe { check_in_child(check) }.unwrap_or(true)
 }
 
 #[test]
-fn a_child_waits_for_no_thread_of_the_parent_and_knows_its_descriptors() {
+fn a_forked_child_never_waits_and_inherits_descriptors() {
     let known = graph();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -31,7 +31,7 @@ fn a_child_waits_for_no_thread_of_the_parent_and_knows_its_descriptors() {
         let failed = (0..40).find(|_| {
             !in_child(|| {
                 let start = Instant::now();
-                // In every part of the table.
+                // Enough graphs to use every part of the table.
                 let graphs: Vec<_> = (0..100).map(|_| graph()).collect();
                 let all = graphs.iter().chain([&known]).all(|graph| text(*graph) == GRAPH_LABEL);
                 let proposed = Proposed::new();
@@ -47,8 +47,8 @@ fn a_child_waits_for_no_thread_of_the_parent_and_knows_its_descriptors() {
 }
 
 #[test]
-fn a_thread_that_stays_inside_delays_others_once_and_what_they_missed_is_forgotten() {
-    // In a child, because all tests of this process share the table.
+fn a_stuck_thread_delays_others_once_and_uncertain_contents_are_dropped() {
+    // Runs in a child, because all tests of this process share the table.
     let is_well = in_child(|| {
         let (descriptor, is_inside, leave) = (graph(), AtomicBool::new(false), AtomicBool::new(false));
         let mut is_well = text(descriptor) == GRAPH_LABEL;
@@ -70,7 +70,7 @@ fn a_thread_that_stays_inside_delays_others_once_and_what_they_missed_is_forgott
             is_well &= (Duration::from_millis(900)..Duration::from_secs(5)).contains(&start.elapsed());
             leave.store(true, Ordering::Relaxed);
         });
-        // It may have been destroyed: nothing is known about what is at this address.
+        // The content must be unknown, because the descriptor may have been destroyed.
         is_well &= content(descriptor).is_none();
         created(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, descriptor);
         is_well && content(descriptor).is_some()

@@ -1,4 +1,4 @@
-//! What labels look like.
+//! Tests the text of labels.
 
 use cudnn_sys::types::{
     cudnnBackendNormFwdPhase_t as Phase, cudnnBackendNormMode_t as NormMode, cudnnDataType_t as DataType,
@@ -11,7 +11,7 @@ const HALF: u32 = DataType::CUDNN_DATA_HALF.0;
 const FLOAT: u32 = DataType::CUDNN_DATA_FLOAT.0;
 const DESCRIPTOR: Type = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
 
-/// A descriptor of which the test keeps nothing but its address.
+/// Creates a descriptor with these attributes.
 fn with(kind: Kind, attributes: &[(Name, Type, i64)]) -> Raw {
     let descriptor = create(kind);
     for (name, ty, value) in attributes {
@@ -109,7 +109,7 @@ fn reduce(operator: Reduce, x: &Shape, y: &Shape) -> Raw {
     operation(Kind::CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, &[], &children)
 }
 
-/// The label of the graph of these, which are destroyed.
+/// Returns the label of a graph with these operations, and destroys the operations.
 fn graph_of(operations: Vec<Raw>) -> String {
     let graph = create(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     set(graph, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, DESCRIPTOR, &operations);
@@ -151,7 +151,7 @@ fn an_attention_of_single_operations() {
 }
 
 #[test]
-fn a_normalization_writes_its_statistics_in_training_alone() {
+fn a_normalization_writes_statistics_only_in_training() {
     let norm = |phase: Phase| {
         let mode = i64::from(NormMode::CUDNN_LAYER_NORM.0);
         let x = real(1, &[64, 1024, 1, 1]);
@@ -173,7 +173,7 @@ fn a_normalization_writes_its_statistics_in_training_alone() {
 }
 
 #[test]
-fn a_pooling_backwards_reads_what_it_wrote_forwards() {
+fn backward_pooling_reads_the_forward_output() {
     let mode = i64::from(Resample::CUDNN_RESAMPLE_MAXPOOL.0);
     let function = with(
         Kind::CUDNN_BACKEND_RESAMPLE_DESCRIPTOR,
@@ -190,7 +190,7 @@ fn a_pooling_backwards_reads_what_it_wrote_forwards() {
 }
 
 #[test]
-fn what_is_newer_than_the_bindings_has_its_number() {
+fn values_newer_than_the_bindings_are_shown_as_numbers() {
     let x = Shape { data_type: 4711, ..real(1, &[2, 3]) };
     let label = graph_of(vec![pointwise(Pointwise(9999), &x, None, &real(2, &[2, 3]))]);
     assert_eq!(label, "pointwise 9999 x[2,3] type 4711 -> y[2,3] half / float");

@@ -1,4 +1,4 @@
-//! Calls as programs make them, with invented addresses: each test has addresses of its own.
+//! Tests the shadow with typical call sequences. All tests use unique, invented addresses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ mod fork;
 mod labels;
 mod real;
 
-/// An address that no other test has.
+/// Returns an address that no other test uses.
 fn address() -> Raw {
     static LAST: AtomicUsize = AtomicUsize::new(0x1000);
     std::ptr::without_provenance_mut(LAST.fetch_add(64, Ordering::Relaxed))
@@ -26,7 +26,7 @@ fn create(kind: Kind) -> Raw {
 }
 
 fn set<T>(descriptor: Raw, name: Name, ty: Type, elements: &[T]) {
-    // SAFETY: the elements are of this type.
+    // SAFETY: the elements have this type.
     unsafe { attribute_set(descriptor, name, ty, elements.len() as i64, elements.as_ptr().cast()) };
 }
 
@@ -40,7 +40,7 @@ fn set_children(descriptor: Raw, name: Name, children: &[Raw]) {
 
 fn read<T>(descriptor: Raw, name: Name, ty: Type, elements: &[T]) {
     let count = elements.len() as i64;
-    // SAFETY: the elements are of this type.
+    // SAFETY: the elements have this type.
     unsafe { attribute_read(descriptor, name, ty, count, &raw const count, elements.as_ptr().cast()) };
 }
 
@@ -88,7 +88,7 @@ fn text(descriptor: Raw) -> String {
 }
 
 #[test]
-fn a_graph_is_described_although_what_it_is_made_of_was_destroyed() {
+fn a_graph_is_described_after_its_operations_were_destroyed() {
     let graph = graph();
     assert_eq!(text(graph), GRAPH_LABEL);
     destroy(graph);
@@ -108,7 +108,7 @@ fn a_parent_keeps_a_child_as_it_was_when_it_was_set() {
     let child = tensor(1, &[8]);
     let parent = create(Kind::CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
     set_children(parent, Name::CUDNN_ATTR_OPERATION_RESHAPE_XDESC, &[child]);
-    // cuDNN would refuse this for a finalized descriptor; the next is a new descriptor at the same address.
+    // cuDNN would reject this for a finalized descriptor. The next call creates a new descriptor at the same address.
     set_numbers(child, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[2]);
     destroy(child);
     created(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR, child);
@@ -122,7 +122,7 @@ fn a_parent_keeps_a_child_as_it_was_when_it_was_set() {
 }
 
 #[test]
-fn an_attribute_that_is_set_again_has_the_last_value_and_its_first_place() {
+fn setting_an_attribute_again_replaces_the_value_in_place() {
     let tensor = create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     set_numbers(tensor, Name::CUDNN_ATTR_TENSOR_DIMENSIONS, &[1, 2, 3, 4]);
     set_numbers(tensor, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[7]);
@@ -134,8 +134,7 @@ fn an_attribute_that_is_set_again_has_the_last_value_and_its_first_place() {
     destroy(tensor);
 }
 
-/// cuDNN replaces most values, but adds to the operations of a graph. Two layers that report one call are no second
-/// call.
+/// cuDNN replaces most values, but adds to the operations of a graph. A call that two layers report counts once.
 #[test]
 fn a_descriptor_is_uncertain_once_an_attribute_is_set_to_something_else() {
     let is_uncertain = |descriptor| content(descriptor).unwrap().is_uncertain;
@@ -157,7 +156,7 @@ fn a_descriptor_is_uncertain_once_an_attribute_is_set_to_something_else() {
 }
 
 #[test]
-fn a_long_attribute_that_is_set_again_leaves_a_copy_alone() {
+fn setting_a_long_attribute_again_does_not_change_copies() {
     let pack = create(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     let (name, ty) = (Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, Type::CUDNN_TYPE_VOID_PTR);
     set(pack, name, ty, &[1usize; 100]);
@@ -172,10 +171,10 @@ fn a_long_attribute_that_is_set_again_leaves_a_copy_alone() {
 }
 
 #[test]
-fn an_address_that_is_used_again_is_another_descriptor() {
+fn a_reused_address_is_a_new_descriptor() {
     let descriptor = create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     set_numbers(descriptor, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[7]);
-    // Its destruction was not seen.
+    // The destruction was not reported.
     created(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, descriptor);
     let content = content(descriptor).unwrap();
     assert_eq!(content.kind, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -184,10 +183,10 @@ fn an_address_that_is_used_again_is_another_descriptor() {
 }
 
 #[test]
-fn a_destruction_that_is_reported_late_leaves_the_next_descriptor_at_the_address() {
+fn a_late_destruction_report_does_not_remove_the_next_descriptor() {
     let descriptor = create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     let destruction = destroying(descriptor);
-    // cuDNN has destroyed it, and another thread gets the address before this one goes on.
+    // cuDNN has destroyed it, and another thread gets the address before this thread continues.
     created(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, descriptor);
     destruction.succeeded();
     assert_eq!(content(descriptor).unwrap().kind, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -221,9 +220,9 @@ fn an_emptied_descriptor_has_no_attributes() {
     destroy(descriptor);
 }
 
-/// Whatever follows, and whichever layer reports it first.
+/// This holds for all later calls, regardless of the layer that reports them first.
 #[test]
-fn what_cudnn_has_is_uncertain_once_a_call_failed_or_emptied_a_descriptor() {
+fn a_descriptor_is_uncertain_after_a_failed_call_or_a_reset() {
     let calls: [&[fn(Raw)]; 4] = [&[failed], &[initialized], &[failed, initialized], &[initialized, failed]];
     for calls in calls {
         let descriptor = tensor(7, &[1, 2]);
@@ -236,7 +235,7 @@ fn what_cudnn_has_is_uncertain_once_a_call_failed_or_emptied_a_descriptor() {
     }
 }
 
-/// cuDNN compiles with the knobs of the configuration that the engine was read from, and does not state them.
+/// cuDNN compiles with the knobs of the configuration that the engine was read from, but does not report them.
 #[test]
 fn an_engine_that_was_read_from_a_configuration_is_uncertain() {
     let engine = create(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -256,19 +255,19 @@ fn an_engine_that_was_read_from_a_configuration_is_uncertain() {
         set_children(other, Name::CUDNN_ATTR_ENGINECFG_ENGINE, &[copy]);
         finalized(other);
         assert!(Canonical::default().add(&content(other).unwrap()).is_err());
-        // What a key has of the level of the engine alone.
+        // The part of the key that covers only the engine.
         let settings = Arc::new(content(copy).unwrap().without(&[]));
         assert_eq!(Canonical::default().add(&settings), Err(Obstacle::Uncertain));
         [other, copy].into_iter().for_each(destroy);
     }
-    // The engine of the program is what it was.
+    // The program's own engine is unchanged.
     assert!(Canonical::default().add(&content(engine).unwrap()).is_ok());
     [own, proposed, engine].into_iter().for_each(destroy);
 }
 
-/// The elements of a call that cuDNN may understand in another way are not read: there may be none.
+/// Undeclared elements are never read, because the memory may not contain any.
 #[test]
-fn what_is_undeclared_too_large_or_missing_is_marked() {
+fn undeclared_large_and_missing_elements_are_marked() {
     let descriptor = create(Kind(999));
     let nothing = std::ptr::without_provenance::<c_void>(64);
     let (int64, children) = (Type::CUDNN_TYPE_INT64, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
@@ -283,7 +282,7 @@ fn what_is_undeclared_too_large_or_missing_is_marked() {
         (Name::CUDNN_ATTR_OPERATION_MATMUL_BDESC, children, i64::MAX),
         (Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE, 2),
     ] {
-        // SAFETY: not one of the attributes is declared like that.
+        // SAFETY: elements are read only for declared combinations, and these are undeclared.
         unsafe { attribute_set(descriptor, name, ty, count, nothing) };
         let content = content(descriptor).unwrap();
         assert!(matches!(content.attribute(name).unwrap().value, Value::Undeclared), "{name:?} {ty:?} {count}");
@@ -307,14 +306,14 @@ fn what_is_undeclared_too_large_or_missing_is_marked() {
 fn a_text_ends_with_its_nul() {
     let descriptor = create(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
     let json = Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION;
-    // SAFETY: nothing behind the NUL is read.
+    // SAFETY: the text is read up to the NUL.
     unsafe { attribute_set(descriptor, json, Type::CUDNN_TYPE_CHAR, 1 << 30, c"{}".as_ptr().cast()) };
     assert_eq!(content(descriptor).unwrap().elements(json).unwrap().as_slice(), b"{}");
     destroy(descriptor);
 }
 
 #[test]
-fn a_descriptor_that_was_not_seen_to_be_created_is_left_alone() {
+fn a_descriptor_with_an_unknown_origin_is_ignored() {
     let descriptor = address();
     set_numbers(descriptor, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[7]);
     finalized(descriptor);
@@ -326,7 +325,7 @@ fn a_descriptor_that_was_not_seen_to_be_created_is_left_alone() {
 }
 
 #[test]
-fn a_chain_of_descriptors_without_end_is_cut() {
+fn an_endless_chain_of_descriptors_is_cut() {
     let mut last = create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     for _ in 0..10_000 {
         let next = create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
@@ -370,7 +369,7 @@ impl Proposed {
         Proposed { heuristics, configuration: configurations[1], plan }
     }
 
-    /// Reads what frontends read of a configuration.
+    /// Reads the same attributes of a configuration as frontends do.
     fn read_engine(&self, index: i64) {
         let descriptor = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
         let engine = create(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -392,7 +391,7 @@ impl Proposed {
 }
 
 #[test]
-fn a_plan_of_a_proposed_configuration_is_described_as_more_of_it_is_read() {
+fn a_plan_label_grows_as_the_program_reads_more() {
     let proposed = Proposed::new();
     assert_eq!(text(proposed.heuristics), format!("{GRAPH_LABEL}; heuristics mode_a"));
     assert_eq!(text(proposed.plan), GRAPH_LABEL);
@@ -403,7 +402,7 @@ fn a_plan_of_a_proposed_configuration_is_described_as_more_of_it_is_read() {
     let size = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
     read(proposed.plan, size, Type::CUDNN_TYPE_INT64, &[4i64 << 20]);
     assert_eq!(text(proposed.plan), format!("{with_engine}; workspace 4.0 MiB"));
-    // The same again is nothing new.
+    // Reading the same values again adds nothing.
     let before = label(proposed.plan).unwrap();
     proposed.read_engine(12);
     read(proposed.plan, size, Type::CUDNN_TYPE_INT64, &[4i64 << 20]);
@@ -414,7 +413,7 @@ fn a_plan_of_a_proposed_configuration_is_described_as_more_of_it_is_read() {
 }
 
 #[test]
-fn contents_are_freed_with_the_last_descriptor_that_has_them() {
+fn contents_are_freed_with_the_last_descriptor() {
     let proposed = Proposed::new();
     proposed.read_engine(1);
     let plan = Arc::downgrade(&content(proposed.plan).unwrap());
@@ -428,7 +427,7 @@ fn contents_are_freed_with_the_last_descriptor_that_has_them() {
 }
 
 #[test]
-fn what_the_program_set_itself_comes_back_when_it_reads_it() {
+fn reading_a_descriptor_returns_the_content_the_program_set() {
     let graph = graph();
     let engine = create(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     set_children(engine, Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, &[graph]);
@@ -485,7 +484,7 @@ fn threads_make_use_and_destroy_each_others_descriptors() {
 #[test]
 fn a_step_leaves_nothing_behind() {
     let graph = graph();
-    // Other tests use the table at the same time.
+    // The total size of the table varies, because other tests use it at the same time.
     for _ in 0..1000 {
         let pack = create(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
         set_numbers(pack, Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &[1, 2, 3]);
@@ -532,7 +531,7 @@ fn cost() {
     plan.destroy();
 }
 
-/// The fastest of many batches: the machine may be busy with other things.
+/// Prints the fastest of many batches, because the machine may be busy.
 fn time(what: &str, mut call: impl FnMut()) {
     const CALLS: u32 = 10_000;
     let batch = |_| {

@@ -1,5 +1,6 @@
-//! Real cuDNN without a GPU: a layer follows a program that plans for a described device. Each release in a process of
-//! its own, because cuDNN is loaded once.
+//! Tests the shadow with real cuDNN releases and no GPU, with a layer that follows a planning program.
+//!
+//! cuDNN can be loaded once per process, so every release runs in a separate process.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -21,7 +22,7 @@ use cudnn_sys::types::{cudnnDataType_t as DataType, cudnnStatus_t as Status};
 
 use super::*;
 
-/// A layer that follows and does nothing else.
+/// A layer that only reports calls to the shadow.
 struct Follower;
 
 static NEXT: [AtomicPtr<c_void>; 6] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 6];
@@ -34,7 +35,7 @@ const NAMES: [&CStr; 6] = [
     c"cudnnBackendGetAttribute",
 ];
 
-/// The function behind the layer.
+/// Returns the next function in the chain.
 fn next<F: Copy>(index: usize) -> F {
     let address = NEXT[index].load(Ordering::Acquire);
     // SAFETY: `F` is the type of the function with this index.
@@ -42,17 +43,17 @@ fn next<F: Copy>(index: usize) -> F {
 }
 
 unsafe extern "C" fn create(kind: Kind, descriptor: *mut Raw) -> Status {
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     let status = unsafe { next::<signatures::cudnnBackendCreateDescriptor>(0)(kind, descriptor) };
     if status.is_success() {
-        // SAFETY: cuDNN has written it.
+        // SAFETY: cuDNN has written the descriptor.
         created(kind, unsafe { *descriptor });
     }
     status
 }
 
 unsafe extern "C" fn initialize(descriptor: Raw) -> Status {
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     let status = unsafe { next::<signatures::cudnnBackendInitialize>(1)(descriptor) };
     if status.is_success() {
         initialized(descriptor);
@@ -61,17 +62,17 @@ unsafe extern "C" fn initialize(descriptor: Raw) -> Status {
 }
 
 unsafe extern "C" fn set(descriptor: Raw, name: Name, ty: Type, count: i64, elements: *const c_void) -> Status {
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     let status = unsafe { next::<signatures::cudnnBackendSetAttribute>(2)(descriptor, name, ty, count, elements) };
     if status.is_success() {
-        // SAFETY: cuDNN has read them.
+        // SAFETY: cuDNN has read the elements.
         unsafe { attribute_set(descriptor, name, ty, count, elements) };
     }
     status
 }
 
 unsafe extern "C" fn finalize(descriptor: Raw) -> Status {
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     let status = unsafe { next::<signatures::cudnnBackendFinalize>(3)(descriptor) };
     if status.is_success() {
         finalized(descriptor);
@@ -81,7 +82,7 @@ unsafe extern "C" fn finalize(descriptor: Raw) -> Status {
 
 unsafe extern "C" fn destroy(descriptor: Raw) -> Status {
     let destruction = destroying(descriptor);
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     let status = unsafe { next::<signatures::cudnnBackendDestroyDescriptor>(4)(descriptor) };
     if status.is_success() {
         destruction.succeeded();
@@ -97,17 +98,17 @@ unsafe extern "C" fn get(
     count: *mut i64,
     elements: *mut c_void,
 ) -> Status {
-    // SAFETY: the caller's obligation.
+    // SAFETY: guaranteed by the caller.
     let status =
         unsafe { next::<signatures::cudnnBackendGetAttribute>(5)(descriptor, name, ty, requested, count, elements) };
     if status.is_success() {
-        // SAFETY: cuDNN has written them.
+        // SAFETY: cuDNN has written the elements.
         unsafe { attribute_read(descriptor, name, ty, requested, count, elements) };
     }
     status
 }
 
-// SAFETY: each function has the signature of the one that it calls.
+// SAFETY: the wrappers have the signatures of the functions that they call.
 unsafe impl Layer for Follower {
     fn begin(_: Host) -> Result<Self, String> {
         Ok(Follower)
@@ -128,10 +129,10 @@ unsafe impl Layer for Follower {
     }
 }
 
-/// Names the directory of the release to a child process.
+/// Passes the directory of the release to a child process.
 const DIR: &str = "CUDNN_SHADOW_TEST_DIR";
 
-/// Follows a program that uses this release; what it printed. `None` if the release is not on this machine.
+/// Runs the program with a release and returns the output. Returns `None` if the release is not cached on this machine.
 fn follow(id: &str) -> Option<String> {
     if !cudnn_os::IS_LINUX {
         return None;
@@ -176,7 +177,7 @@ fn check(text: &str) {
         &format!("graph: {CONVOLUTION}"),
         &format!("graph: {FUSION}"),
         "cuDNN read no more than declared",
-        // All were destroyed.
+        // All descriptors were destroyed.
         "left: 0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
@@ -184,7 +185,7 @@ fn check(text: &str) {
 }
 
 #[test]
-#[ignore = "run by the others in a child process"]
+#[ignore = "run by other tests in a child process"]
 fn program() {
     let dir = std::env::var_os(DIR).unwrap();
     cudnn_loader::layers::add::<Follower>("follower").unwrap();
@@ -195,8 +196,8 @@ fn program() {
     println!("left: {}", table::len());
 }
 
-/// As the shadow takes it. If cuDNN looked at the descriptor later, the operation could be finalized in the first case,
-/// and not in the second.
+/// Confirms that cuDNN copies a descriptor when an attribute is set to it. If cuDNN read it later, the operation could
+/// be finalized in the first case, but not in the second.
 fn cudnn_copies_a_descriptor_that_an_attribute_is_set_to() {
     let (half, set_x) = (DataType::CUDNN_DATA_HALF, Name::CUDNN_ATTR_OPERATION_RESHAPE_XDESC);
     let y = Tensor::packed(2, half, &[8, 16]).descriptor().unwrap();
@@ -229,8 +230,8 @@ fn cudnn_copies_a_descriptor_that_an_attribute_is_set_to() {
     assert_eq!(shown(&operation), "reshape x[4,32] half -> y[8,16] half");
 }
 
-/// Otherwise this process ends with a signal: the elements end where the readable memory ends. Two programs whose
-/// elements are equal as declared would not be equal for cuDNN.
+/// Confirms that cuDNN reads at most the declared elements. They are placed at the end of readable memory, so reading
+/// more would crash this process. In that case, programs with equal declared elements could behave differently.
 fn cudnn_reads_no_more_than_it_declares() {
     const PAGE: usize = 4096;
     let end = end_of_readable_memory(16 * PAGE).unwrap();
@@ -244,7 +245,7 @@ fn cudnn_reads_no_more_than_it_declares() {
             );
             let size = elements::element_size(ty).unwrap();
             for count in [1, most.min(8)].into_iter().filter(|_| is_value) {
-                // SAFETY: there are as many elements, all of them 0.
+                // SAFETY: there are at least `count` elements, and all of them are 0.
                 let status = unsafe {
                     let elements = end.byte_sub(size * count as usize);
                     cudnn_loader::cudnnBackendSetAttribute(descriptor.raw(), name, ty, i64::from(count), elements)
