@@ -1,6 +1,6 @@
-//! Assembles the cuDNN that the benchmarks call: a real full release, except that the library of the convolutions is
-//! fake, since a real convolution needs a GPU. The benchmarks link to its libraries directly; all other call paths find
-//! them through the run path of the program.
+//! Assembles the cuDNN installation that the benchmarks call. It is a full release with one fake library: the
+//! convolutions, because a real convolution needs a GPU. The benchmarks link to these libraries directly; all other
+//! call paths find them through the run path of the program.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,8 @@ fn main() {
     let dir = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default()).join("cudnn");
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).expect("the output directory is writable");
-    // All but the fake one: an installation without its engines would be taken for links to the real one.
+    // Copies all libraries except the fake one. Without the engines, the loader would treat the directory as links to
+    // the real installation.
     for library in Library::ALL.iter().filter(|library| **library != Library::Cnn) {
         let name = library.file_name();
         std::os::unix::fs::symlink(real.join(name), dir.join(name)).expect("the file system has symlinks");

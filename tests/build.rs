@@ -1,4 +1,4 @@
-//! Passes the target triple to the support library, which finds the C compiler for it at run time.
+//! Passes the target triple to the support library, which uses it to find the C compiler at run time.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,4 +1,4 @@
-//! Nanoseconds per call, for each call path.
+//! Measures nanoseconds per call, for every call path.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 use criterion::measurement::WallTime;

@@ -1,4 +1,5 @@
-//! The first call of `cudnnGetVersion`, each in a new process, the call paths in turn.
+//! Measures the first call of `cudnnGetVersion` through every call path. Every call runs in a new process, and the call
+//! paths alternate.
 
 use std::process::Command;
 
@@ -6,7 +7,7 @@ use cudnn_benches::CUDNN_DIR;
 
 const ROUNDS: usize = 200;
 
-/// A call path, and the variable by which its process finds cuDNN.
+/// A call path and the variable that tells its process where cuDNN is.
 struct CallPath {
     name: &'static str,
     args: &'static [&'static str],
@@ -43,7 +44,7 @@ fn main() {
         times[times.len() / 2]
     });
     let [before, by_the_call, ..] = medians;
-    println!("First call of cudnnGetVersion, medians of {ROUNDS} processes each. The ratios are to NVIDIA's shim,");
+    println!("First call of cudnnGetVersion, medians of {ROUNDS} processes. Ratios are relative to NVIDIA's shim,");
     println!("opened before the call and opened by the call.");
     for (path, median) in CALL_PATHS.iter().zip(medians) {
         println!("{:<36}{median:8.3} ms{:8.2}{:8.2}", path.name, median / before, median / by_the_call);

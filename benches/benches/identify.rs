@@ -1,5 +1,5 @@
-//! The cost of identifying an installation, beside the cost of loading it: each in a new process, in turn, with all
-//! files in the page cache.
+//! Compares the time for identifying an installation with the time for loading it. Every measurement runs in a new
+//! process, with all files in the page cache.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -47,10 +47,10 @@ fn main() {
         assert!(status.is_ok());
     }
     let (identified, loaded, listed) = (median(identified), median(loaded), median(listed));
-    println!("A full installation of 9.28.0, medians of {ROUNDS} processes each, page cache warm:");
+    println!("A full installation of 9.28.0, medians of {ROUNDS} processes, page cache warm:");
     println!("  identified  {identified:8.3} ms, {:.0} KB read", read / 1e3);
     println!(
-        "  loaded      {loaded:8.3} ms, {:.1} times as long ({opened} of 10 libraries; the others need what this machine lacks)",
+        "  loaded      {loaded:8.3} ms, {:.1} times as long ({opened} of 10 libraries; the others need libraries that are missing here)",
         loaded / identified
     );
     println!("  cudnn-doctor list with ten of them, the entire process: {listed:.1} ms");

@@ -1,4 +1,4 @@
-//! Instructions of a thousand calls, for each call path, counted under valgrind.
+//! Counts the instructions of a thousand calls under valgrind, for every call path.
 #![allow(missing_docs, reason = "gungraun's macros make public items")]
 
 use cudnn_benches::{

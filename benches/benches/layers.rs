@@ -1,7 +1,7 @@
-//! What layers cost a call: nanoseconds, and instructions if there is valgrind.
+//! Measures the cost of layers per call, in nanoseconds and, if valgrind is installed, in instructions.
 //!
-//! A process has one chain of layers, so each way runs in processes of its own, in turns. The time is the least of all
-//! runs of a thousand calls.
+//! A process has a single chain of layers, so every configuration runs in separate processes, which alternate. The
+//! reported time is the minimum over all runs of a thousand calls.
 #![allow(missing_docs, reason = "a program")]
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
@@ -21,7 +21,7 @@ use cudnn_sys::{
 
 const WAYS: [&str; 7] = [
     "no layer",
-    "a layer that wraps nothing",
+    "a layer that wraps no functions",
     "an empty layer that jumps on",
     "an empty layer that calls",
     "trace: summary",
@@ -30,14 +30,14 @@ const WAYS: [&str; 7] = [
 ];
 const FUNCTIONS: [&str; 4] =
     ["cudnnGetVersion", "cudnnSetTensor4dDescriptor", "cudnnConvolutionForward", "cudnnBackendSetAttribute"];
-/// Processes of each way.
+/// Processes per configuration.
 const ROUNDS: usize = 9;
-/// Runs of each function in a process.
+/// Runs of every function in a process.
 const RUNS: usize = 60;
 
-/// Names the way of a child.
+/// Names the configuration of a child process.
 const WAY: &str = "CUDNN_BENCH_WAY";
-/// Chooses the function that a child calls under valgrind, beside a thousand calls of each.
+/// Chooses the function that a child process calls under valgrind, in addition to a thousand calls of every function.
 const COUNTED: &str = "CUDNN_BENCH_COUNTED";
 const NONE: usize = FUNCTIONS.len();
 const THOUSANDS: u32 = 3;
@@ -82,7 +82,8 @@ fn this_program(way: usize) -> Command {
     command
 }
 
-/// The differences between processes that call one function three thousand times and a process that calls none so often.
+/// Returns the difference between processes that call one function three thousand times and a process that makes no
+/// such calls.
 fn instructions(way: usize) -> [String; FUNCTIONS.len()] {
     let least = count(way, NONE);
     std::array::from_fn(|function| {
@@ -92,7 +93,7 @@ fn instructions(way: usize) -> [String; FUNCTIONS.len()] {
     })
 }
 
-/// The instructions of a child that calls this function.
+/// Returns the instructions that a child process executes if it calls this function.
 fn count(way: usize, function: usize) -> u64 {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(std::env::current_exe().unwrap());

@@ -4,8 +4,8 @@
     drop-in-h200.py LIBRARY [time]     LIBRARY is the drop-in's libcudnn.so.9; run this with the Python that has PyTorch
                                        and JAX; `time` skips the comparison and only measures times
 
-Each way runs in a new process, and the results are compared to the last bit. Prints Markdown. One way replaces the file
-of NVIDIA's shim and restores it.
+Every method runs in a new process, and the results must be bit-identical. Prints Markdown. One method replaces the file of
+NVIDIA's shim and restores it afterwards.
 """
 import glob, hashlib, json, os, shutil, statistics, subprocess, sys, sysconfig, time
 
@@ -66,7 +66,7 @@ def with_torch():
     found["batch norm"] = bits(y, x.grad)
     scores = seeded(50, 16, 20).log_softmax(2)
     targets = torch.randint(1, 20, (16 * 10,), dtype=torch.int32, generator=torch.Generator().manual_seed(3))
-    # PyTorch may choose its own kernel, so cuDNN's is called by name.
+    # PyTorch may choose its own kernel, so call cuDNN's explicitly.
     loss, gradient = torch._cudnn_ctc_loss(scores.detach(), targets, [50] * 16, [10] * 16, 0, True, False)
     found["CTC loss"] = bits(loss, gradient)
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -148,7 +148,7 @@ shim = glob.glob(site + "/nvidia/cudnn/lib/libcudnn.so.9")[0]
 kept = shim + ".nvidia"
 clean = {k: v for k, v in os.environ.items() if not k.startswith("LD_")}
 clean |= {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "XLA_FLAGS": "--xla_gpu_deterministic_ops=true"}
-# A directory with the drop-in alone.
+# A directory that only contains the drop-in.
 directory = "/tmp/drop-in"
 os.makedirs(directory, exist_ok=True)
 shutil.copy(drop_in, directory + "/libcudnn.so.9")

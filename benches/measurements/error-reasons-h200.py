@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What PyTorch prints about failures of cuDNN, without and with CUDNN_LOADER_VERBOSE_ERRORS=1.
+"""Compares PyTorch's messages about cuDNN failures without and with CUDNN_LOADER_VERBOSE_ERRORS=1.
 
-    error-reasons-h200.py DROP_IN [NAME...]    prints a table in Markdown, of all failures or those named
+    error-reasons-h200.py DROP_IN [NAME...]    prints a Markdown table of all failures, or only of these
     error-reasons-h200.py --one NAME           provokes one failure, in PyTorch's Python
 
-Each failure runs in a process of its own, three times: on NVIDIA's shim, with the drop-in in front, and with the variable.
+Every failure is provoked in three processes: with NVIDIA's shim, with the drop-in, and with the drop-in and the variable.
 """
 
 import ctypes

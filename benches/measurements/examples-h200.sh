@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every example on a machine with a GPU, with each cuDNN that is named:
+# Runs every example on a machine with a GPU, with every given cuDNN:
 #   benches/measurements/examples-h200.sh target/release/examples CUDNN_DIR...
 # Build the programs first:
 #   cargo build --release -p cudnn-backend --examples

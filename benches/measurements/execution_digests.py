@@ -1,11 +1,11 @@
-"""A plugin for pytest: digests of all tensors after each execution by NVIDIA's cudnn-frontend, by test.
+"""Records digests of all tensors after every execution by NVIDIA's cudnn-frontend, per test. This is a plugin for pytest.
 
     EXECUTION_DIGESTS=out.json python -m pytest -p execution_digests ...
 
-Each test begins with the same seeds. EXECUTION_DIGESTS_MOST: so many tests of each file, spread over it, one of
-each file first.
-EXECUTION_DIGESTS_SECONDS: leaves out what has not begun by then.
-EXECUTION_DIGESTS_LIKE: runs the tests that passed or failed in this earlier output. It must not know the layers.
+Every test starts with the same seeds. EXECUTION_DIGESTS_MOST: the maximum number of tests per file, spread over the
+file, starting with one test of every file.
+EXECUTION_DIGESTS_SECONDS: skips tests that have not started after this time.
+EXECUTION_DIGESTS_LIKE: runs the tests that passed or failed in this earlier output. Independent of the layers.
 """
 
 import hashlib
@@ -74,7 +74,7 @@ def pytest_collection_modifyitems(config, items):
     for of_file in files.values():
         step = max(1, len(of_file) / MOST)
         kept += [(index, of_file[int(index * step)]) for index in range(min(MOST, len(of_file)))]
-    # One of each file first: the time may end early.
+    # One test of every file first, because the time may run out.
     kept = [item for _, item in sorted(kept, key=lambda pair: pair[0])]
     if earlier := os.environ.get("EXECUTION_DIGESTS_LIKE"):
         with open(earlier) as file:

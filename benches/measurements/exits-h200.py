@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Counts the crashes of a program that ends while the drop-in preloads.
+"""Counts the crashes of a program that exits while the drop-in preloads.
 
 exits-h200.py PROGRAM DIRECTORY_OF_THE_DROP_IN DIRECTORY_OF_CUDNN...
 
-PROGRAM is exits.c, linked to the drop-in. It ends after 0 to 400 ms, 10 ms apart, with each value of
+PROGRAM is exits.c, linked to the drop-in. It exits after 0 to 400 ms, in steps of 10 ms, with every value of
 CUDNN_LOADER_PRELOAD."""
 
 import os

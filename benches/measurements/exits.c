@@ -1,5 +1,5 @@
-/* A program that is linked to the drop-in and ends in one of three ways, some microseconds after its start:
- *   exits HOW US      HOW: main (returns), thread (another thread calls exit), fork (a child ends by exit, then main) */
+/* Exits in one of three ways, some microseconds after the start. Linked to the drop-in:
+ *   exits HOW US      HOW: main (returns), thread (another thread calls exit), fork (a child calls exit, then main returns) */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +33,6 @@ int main(int count, char **args) {
         waitpid(child, &status, 0);
         return status != 0;
     }
-    /* Never true: only so that the linker keeps the library. */
+    /* Never true. Makes the linker keep the library. */
     return count > 100 && cudnnGetVersion() == 0;
 }

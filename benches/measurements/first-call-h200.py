@@ -3,8 +3,8 @@
 
     first-call-h200.py FIRST_CALL CUDNN_DIR
 
-FIRST_CALL is the program of that name of the package cudnn-benches. Each way runs 200 times, in turn, each in a new
-process; the numbers are medians in milliseconds. Prints Markdown.
+FIRST_CALL is the program with this name from the package cudnn-benches. The call paths take turns and run 200 times each,
+in new processes. The numbers are medians in milliseconds. Prints Markdown.
 """
 import statistics, subprocess, sys
 

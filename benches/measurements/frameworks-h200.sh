@@ -1,9 +1,9 @@
 #!/bin/sh
-# Runs PyTorch and JAX by `cudnn-doctor check --run` on a machine with a GPU: as they are installed, and in environments
-# that are broken in four ways:
+# Runs PyTorch and JAX through `cudnn-doctor check --run` on a machine with a GPU: as installed, and in environments that
+# are broken in four ways:
 #   benches/measurements/frameworks-h200.sh DOCTOR [PYTHON [CUDNN_CU12]]
 # DOCTOR is the program cudnn-doctor; PYTHON is a Python with PyTorch; CUDNN_CU12 is a directory with a cuDNN for CUDA 12.
-# Another cuDNN must be in /usr/lib/x86_64-linux-gnu. Changes nothing but a temporary directory. Prints Markdown.
+# Another cuDNN must be in /usr/lib/x86_64-linux-gnu. Only changes a temporary directory. Prints Markdown.
 doctor=$1
 python=${2:-python3}
 cudnn_cu12=$3
@@ -20,7 +20,7 @@ for candidate in "$python" /opt/*/.venv/bin/python /opt/*/bin/python python3; do
     fi
 done
 
-# The run and its finding. Other findings of the check are left out.
+# Shows the run and its finding, without other findings of the check.
 show() { # TITLE FRAMEWORK PYTHON [VARIABLE=VALUE ...]
     title=$1 framework=$2 program=$3
     shift 3
@@ -34,8 +34,8 @@ show() { # TITLE FRAMEWORK PYTHON [VARIABLE=VALUE ...]
     printf '(exit status %s, %s s)\n```\n' "$status" "$(($(date +%s) - start))"
 }
 
-# A virtual environment with the packages of another: a link to each file of the packages that are changed, in directories
-# that are real, because `$ORIGIN/..` in a run path follows links; and a link to each other package.
+# Creates a virtual environment with the packages of another one. Changed packages get real directories with links to all
+# files, because `$ORIGIN/..` in a run path follows links. All other packages are links.
 environment() { # NAME PYTHON
     root=$work/$1
     packages=$("$2" -c 'import sysconfig; print(sysconfig.get_paths()["platlib"])')
@@ -56,7 +56,7 @@ environment() { # NAME PYTHON
 printf '## As installed\n'
 show 'PyTorch' torch "$python"
 [ -n "$jax" ] && show 'JAX' jax "$jax"
-# The others, where they are installed.
+# The other frameworks, where they are installed.
 for framework in tensorflow onnxruntime ctranslate2; do
     for candidate in "$python" /opt/*/.venv/bin/python /opt/*/bin/python python3; do
         if "$candidate" -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$framework') is None)" \

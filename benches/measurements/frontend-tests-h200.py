@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""NVIDIA's own tests of cudnn-frontend's Python, without kept plans, with an empty store, and with a full one.
+"""Runs NVIDIA's Python tests of cudnn-frontend without cached plans, with an empty plan store, and with a full one.
 
     frontend-tests-h200.py TESTS [MOST [SECONDS [WITHOUT..]]]     prints Markdown
 
 TESTS is the directory test/python of NVIDIA's repository cudnn-frontend. The drop-in is installed in place of the wheel's
-libcudnn.so.9, with libcudnn_layers.so beside it: cudnn-frontend opens that file by its path. MOST tests of each file run,
-for at most so many SECONDS each way, WITHOUT the files that are named. "None" comes twice, as a control: what differs between these two says nothing.
+libcudnn.so.9, together with libcudnn_layers.so, because cudnn-frontend opens that file by path. MOST is the number of tests
+per file, SECONDS the time limit per configuration, and WITHOUT lists excluded files. The configuration without a store runs
+twice as a control: differences between these two runs are meaningless.
 """
 
 import json

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""What the layer `plans` saves on a GPU, and whether results stay the same, bit by bit.
+"""Measures the time that the layer `plans` saves on a GPU, and checks that results stay bit-identical.
 
     plans-h200.py DROP_IN [ROUNDS [STORE]]     prints tables in Markdown
 
 STORE: a file for a tar archive of the first round's store. PLANS_CUDNN: the directory of another cuDNN to
-use. PLANS_PACK: a pack to start with, as one more way.
+use. PLANS_PACK: a pack to start with, as an additional configuration.
 
-libcudnn_layers.so lies beside DROP_IN. It runs with PyTorch's Python. Each process computes attention forward and backward
-at 20 shapes by PyTorch, and, if NVIDIA's cudnn-frontend is installed, a layer norm and a matmul with bias and GELU. The
-ways take turns; each round begins with an empty store. A process with the layer `trace` outside of `plans` tells how long
-cuDNN's functions took as the program sees them.
+Needs libcudnn_layers.so next to DROP_IN, and PyTorch's Python. Every process computes attention forward and backward at 20
+shapes through PyTorch. If NVIDIA's cudnn-frontend is installed, it also computes a layer norm and a matmul with bias and
+GELU. The configurations take turns, and every round starts with an empty store. A process with the layer `trace` outside of
+`plans` measures the time of cuDNN's functions as seen by the program.
 """
 
 import ctypes
@@ -137,7 +137,7 @@ def work():
     for index, shape in enumerate(SHAPES):
         seconds, forward, backward = attention(shape, index % 2 == 1)
         steps.append({"shape": shape, "seconds": seconds, "forward": forward, "backward": backward})
-    # Warm: what an execution costs.
+    # Warm: the cost of an execution.
     again = [attention(SHAPES[0], False)[0] for _ in range(50)]
     out = {"import": imported - start, "steps": steps, "warm": statistics.median(again), "cudnn": ctypes.CDLL("libcudnn.so.9").cudnnGetVersion()}
     try:

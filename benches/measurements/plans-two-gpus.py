@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Whether GPUs of one kind share kept plans: a store that one GPU has filled, used by another.
+"""Checks that GPUs of the same model share cached plans, with a store that one GPU has filled and another uses.
 
     plans-two-gpus.py DROP_IN     prints Markdown
 
-libcudnn_layers.so lies beside DROP_IN. It runs with PyTorch's Python on a machine with two GPUs of one kind.
+Needs libcudnn_layers.so next to DROP_IN, PyTorch's Python, and two GPUs of the same model.
 """
 
 import json

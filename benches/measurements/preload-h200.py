@@ -4,12 +4,12 @@ lazily through the drop-in, and preloaded.
 
     preload-h200.py START DROP_IN DOCTOR CUDNN_DIR [LINKED [starts]]
 
-START is start.c, compiled; CUDNN_DIR has cuDNN and NVIDIA's shim; LINKED is start.c linked to the drop-in, for the rows
-with CUDNN_LOADER_PRELOAD, which acts in linked programs only. With the word `starts` only starts are measured.
+START is start.c, compiled; CUDNN_DIR contains cuDNN and NVIDIA's shim; LINKED is start.c linked to the drop-in, for the rows
+with CUDNN_LOADER_PRELOAD, which only affects linked programs. With `starts`, only starts are measured.
 
-Each way runs ten times, in turn, each in a new process; the numbers are medians in milliseconds. Prints Markdown. For a
-cold page cache the kernel drops the pages of all files of cuDNN, cuBLAS, NVRTC and the driver (posix_fadvise,
-POSIX_FADV_DONTNEED) before each process.
+The configurations take turns and run ten times each, in new processes. The numbers are medians in milliseconds. Prints
+Markdown. For a cold page cache, the kernel drops the pages of all files of cuDNN, cuBLAS, NVRTC and the driver
+(posix_fadvise, POSIX_FADV_DONTNEED) before every process.
 """
 import glob, json, os, statistics, subprocess, sys, tempfile
 

@@ -1,8 +1,8 @@
 /* Measures the time from the start of a program to the end of its first convolution, through any libcudnn.so.9:
  *   start LIBRARY lazily      NVIDIA's shim or the drop-in, loaded on first use
  *   start LIBRARY preload     the drop-in, everything preloaded first
- *   start LIBRARY floor       no cuDNN: the driver and a context alone
- *   start LIBRARY WAY hold    waits for the end of the input, at the end
+ *   start LIBRARY floor       no cuDNN: only the driver and a context
+ *   start LIBRARY WAY hold    finally waits until standard input is closed
  * Prints milliseconds: total, preload, handle, workspace query, first convolution, second convolution.
  * cc -O2 -o start start.c -ldl */
 #define _GNU_SOURCE

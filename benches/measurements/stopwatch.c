@@ -1,12 +1,12 @@
-/* A layer that measures how long each function takes; two copies of it measure what is between them.
+/* A layer that measures the time of every function. Two copies of it measure the layers between them.
  *
  *     cc -O2 -shared -fPIC -I dist -o stopwatch.so benches/measurements/stopwatch.c && cp stopwatch.so stopwatch-inner.so
  *     CUDNN_LAYERS=$PWD/stopwatch.so,trace,$PWD/stopwatch-inner.so STOPWATCH=table.txt ./program
  *
- * The outer copy subtracts from each call what the inner one measured of it: the rest is what the layers between them took,
- * without cuDNN's time and without the differences between processes. With nothing between them, it is what the inner copy
- * itself takes. At exit it writes a line for each function: calls, cuDNN's time, and the median and the mean of the rest.
- * A program forgets what was before by calling stopwatch_reset of the outer copy.
+ * The outer copy subtracts the inner copy's time from every call. The rest is the time of the layers between them, without
+ * cuDNN's time and without the differences between processes. If the copies are adjacent, it is the inner copy's overhead.
+ * At exit, the layer writes a line per function: calls, cuDNN's time, and the median and the mean of the rest. A program can
+ * discard previous measurements by calling stopwatch_reset of the outer copy.
  *
  * Forwarders pass on registers and a part of the stack, whatever the signature: on x86-64, for functions that return no
  * floating-point number.
@@ -41,7 +41,7 @@ static struct function functions[SMALL + LARGE];
 static int used_small, used_large;
 static uint64_t start_ticks, start_time;
 
-/* What the inner copy has measured of this thread's last call. */
+/* The inner copy's time of this thread's last call. */
 static __thread uint64_t last;
 static uint64_t *address_of_last(void) { return &last; }
 static uint64_t *(*inner)(void);
@@ -60,8 +60,8 @@ static int bucket(uint64_t ticks) {
     return index < BUCKETS ? index : BUCKETS - 1;
 }
 
-/* The end of a call of cuDNN. The driver starts work by a store to the device, which the processor finishes later: the next
- * locked instruction waits for it, be it a layer's or the program's. So it belongs to the call. */
+/* The end of a cuDNN call. The driver starts work by a store to the device, which the processor finishes later. The next
+ * locked instruction of a layer or the program waits for it, so the wait is counted as part of the call. */
 static uint64_t end_time(void) {
     if (is_inner) __atomic_thread_fence(__ATOMIC_SEQ_CST);
     return __rdtsc();
@@ -107,7 +107,7 @@ ALL(FORWARD_LARGE)
 static void *const small[SMALL] = {ALL(NAME_SMALL)};
 static void *const large[LARGE] = {ALL(NAME_LARGE)};
 
-/* Functions of at most six arguments, none of them a floating-point number. */
+/* Functions with at most six arguments and without floating-point arguments. */
 static int is_small(const char *name) {
     static const char *const known[] = {"cudnnBackend", "cudnnCreate", "cudnnDestroy", "cudnnGetErrorString",
                                         "cudnnGetStream", "cudnnGetVersion", "cudnnSetStream"};

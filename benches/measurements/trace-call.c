@@ -1,4 +1,4 @@
-/* What a call costs with a trace: warm, and after other work has pushed the trace out of the caches.
+/* Measures the cost of a call with a trace: warm, and after other work has evicted the trace from the caches.
  *
  *     cc -O2 -I CUDNN/include -I headers/cuda -o trace-call trace-call.c -L DROP_IN/lib -l:libcudnn.so.9
  *     LD_LIBRARY_PATH=DROP_IN/lib CUDNN_LOADER_DIR=CUDNN/lib CUDNN_LAYERS=trace CUDNN_TRACE=t.json ./trace-call
@@ -61,7 +61,7 @@ int main(void) {
     struct rusage before, after;
     cudnnBackendCreateDescriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR, &descriptor);
     double times[] = {warm(version), warm(set_attribute), 0, 0};
-    cold(version); /* touches the memory that it uses */
+    cold(version); /* touches the memory in advance */
     getrusage(RUSAGE_THREAD, &before);
     times[2] = cold(version);
     times[3] = cold(set_attribute);

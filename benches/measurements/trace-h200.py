@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The cost of layers in a small PyTorch step, whether the traces can be read, and where the time goes.
+"""Measures the cost of layers in a small PyTorch step, checks that the traces are readable, and shows where the time goes.
 
     trace-h200.py DROP_IN STOPWATCH [SECONDS [BATCH SIZE]]     prints tables in Markdown
 
-libcudnn_layers.so lies beside DROP_IN; STOPWATCH is stopwatch.c, compiled. It runs with PyTorch's Python, for so many
-seconds, 230 if none are given. The step is on 8 images of 32 by 32 if no others are given.
+Needs libcudnn_layers.so next to DROP_IN, and PyTorch's Python. STOPWATCH is stopwatch.c, compiled. SECONDS defaults to 230,
+and the step uses 8 images of 32 by 32 by default.
 
-Two processes import PyTorch, one of them with the drop-in preloaded, and fork one child for each run, which calls cuDNN
-for the first time. The ways take turns until the time is over. NVIDIA's shim comes twice: the difference is the noise.
-All threads of a child are pinned to one core, except for those of the layer, which get another.
+Two processes import PyTorch, one of them with the drop-in preloaded. They fork a child for every run, which calls cuDNN
+for the first time. The configurations take turns until the time is over. NVIDIA's shim runs twice; the difference is the
+noise. All threads of a child are pinned to one core, except the layer's threads, which use another core.
 """
 
 import ctypes
@@ -72,7 +72,7 @@ def serve():
             os.close(reading)
             with os.fdopen(writing, "w") as out:
                 json.dump(take_steps(way), out)
-            # With the functions that libraries have registered for the exit, as a program ends.
+            # Run the exit handlers of libraries, as in a normal exit.
             sys.stdout.flush()
             ctypes.CDLL(None).exit(0)
         os.close(writing)
@@ -154,7 +154,7 @@ def main(drop_in, stopwatch, seconds="230", batch="8", size="32"):
         for way, environment in timed.items():
             found = run(environment)
             times[way].append(found) if "wall" in found else failures.append((way, found))
-        # These need fewer rounds: what they measure is inside each process.
+        # These need fewer rounds, because they measure within a process.
         for way, environment in watched.items() if rounds % 2 else ():
             table = f"{scratch}/table"
             found = run({**environment, "STOPWATCH": table}, outer)

@@ -1,4 +1,4 @@
-//! Layers that do nothing, to measure what a layer costs by itself.
+//! Provides layers without functionality, to measure the overhead of a layer.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
@@ -10,12 +10,11 @@ use cudnn_layer_api::{Host, Layer};
 #[derive(Debug)]
 pub struct WrapsNothing;
 
-/// A layer that wraps every function and jumps on, without anything to do after the call.
+/// A layer that wraps every function and jumps to the next one, like a layer without work after the call.
 #[derive(Debug)]
 pub struct Jumps;
 
-/// A layer that wraps every function, calls the next one and returns what it returned, as a layer does that has something
-/// to do after the call.
+/// A layer that wraps every function, calls the next one and returns the result, like a layer with work after the call.
 #[derive(Debug)]
 pub struct Calls;
 
@@ -34,7 +33,7 @@ macro_rules! forwarders {
             $($(
                 pub(super) unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {
                     type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
-                    // SAFETY: the address is that of the function behind this one, which has the same signature.
+                    // SAFETY: the address belongs to the next function, which has the same signature.
                     let next: Signature = unsafe { std::mem::transmute(super::next(super::Id::$variant)) };
                     // SAFETY: the caller's obligation, passed on unchanged.
                     unsafe { next($($argument),*) }
@@ -47,7 +46,7 @@ macro_rules! forwarders {
             $($(
                 pub(super) unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $returns {
                     type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
-                    // SAFETY: the address is that of the function behind this one, which has the same signature.
+                    // SAFETY: the address belongs to the next function, which has the same signature.
                     let next: Signature = unsafe { std::mem::transmute(super::next(super::Id::$variant)) };
                     // SAFETY: the caller's obligation, passed on unchanged.
                     let returned = unsafe { next($($argument),*) };
@@ -82,10 +81,10 @@ fn next(function: Id) -> *mut c_void {
     NEXT[function as usize].load(Ordering::Acquire)
 }
 
-/// Nothing that the compiler may leave out or do before the call.
+/// An empty statement that the compiler may not remove or move behind the call.
 #[inline(always)]
 fn work() {
-    // SAFETY: no instruction.
+    // SAFETY: the block contains no instruction.
     unsafe { std::arch::asm!("", options(nostack, preserves_flags)) };
 }
 
@@ -95,7 +94,7 @@ fn wrap(function: &CStr, next: *const c_void, forwarders: &[*const c_void]) -> *
     forwarders[index]
 }
 
-// SAFETY: it returns what it is given.
+// SAFETY: it returns its argument.
 unsafe impl Layer for WrapsNothing {
     fn begin(_: Host) -> Result<Self, String> {
         Ok(WrapsNothing)
@@ -106,7 +105,7 @@ unsafe impl Layer for WrapsNothing {
     }
 }
 
-// SAFETY: each forwarder has the signature of the function that it calls.
+// SAFETY: every forwarder and the function that it calls have the same signature.
 unsafe impl Layer for Jumps {
     fn begin(_: Host) -> Result<Self, String> {
         Ok(Jumps)

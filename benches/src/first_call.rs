@@ -1,10 +1,10 @@
-//! Makes the first call of `cudnnGetVersion` and prints how many nanoseconds it took. Unlike the benchmarks, this
+//! Measures the first call of `cudnnGetVersion` in nanoseconds. Unlike the benchmarks, this
 //! program links to no cuDNN, so that there is a first call to measure.
 //!
-//! | arguments | what is measured |
+//! | arguments | measured |
 //! | --- | --- |
 //! | `loader` | this loader |
-//! | `loader-in-cpp` | this loader, with the C++ library opened before, as in a C++ program (NVIDIA's shim needs it) |
+//! | `loader-in-cpp` | this loader, after opening the C++ library, as in a C++ program (NVIDIA's shim needs it) |
 //! | `shim DIR` | NVIDIA's shim, opened before, as for a program that links to it |
 //! | `open-shim DIR` | NVIDIA's shim, opened as part of the call |
 //! | `cudarc` | cudarc |
@@ -22,10 +22,10 @@ use libloading::os::unix::{Library, Symbol};
 type Version = cudnn_sys::signatures::cudnnGetVersion;
 
 fn open(dir: &str) -> Symbol<Version> {
-    // SAFETY: NVIDIA's shim has no constructors that do anything.
-    let library = unsafe { Library::new(Path::new(dir).join("libcudnn.so.9")) }.expect("the directory has the shim");
-    // SAFETY: the type is that of the function.
-    let version = unsafe { library.get::<Version>(b"cudnnGetVersion\0") }.expect("the shim has the function");
+    // SAFETY: the constructors of NVIDIA's shim have no side effects.
+    let library = unsafe { Library::new(Path::new(dir).join("libcudnn.so.9")) }.expect("the directory must contain the shim");
+    // SAFETY: the type matches the function.
+    let version = unsafe { library.get::<Version>(b"cudnnGetVersion\0") }.expect("the shim must export the function");
     std::mem::forget(library);
     version
 }
@@ -35,9 +35,9 @@ fn load_all(dir: &Path) {
     let mut count = 0;
     for library in Library9::ALL {
         let file = dir.join(library.file_name());
-        // SAFETY: the libraries are cuDNN's.
+        // SAFETY: the libraries belong to cuDNN.
         let opened = unsafe { Library::open(Some(&file), libloading::os::unix::RTLD_NOW) };
-        // Some need the driver's library, which not every machine has.
+        // Some libraries need the driver, which not every machine has.
         count += usize::from(opened.map(std::mem::forget).is_ok());
     }
     println!("{} {count}", start.elapsed().as_nanos());
@@ -53,7 +53,7 @@ fn identify(dir: &Path) {
     println!("{} {}", duration.as_nanos(), bytes_read() - before);
 }
 
-/// The bytes that this process has read by system calls; mapped bytes do not count.
+/// Returns the number of bytes that this process has read by system calls, without mapped bytes.
 fn bytes_read() -> u64 {
     let text = std::fs::read_to_string("/proc/self/io").expect("the kernel counts");
     let line = text.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("reads are counted");
@@ -70,16 +70,16 @@ fn main() {
         assert!(version >= 90000, "{version}");
         println!("{}", duration.as_nanos());
     };
-    // SAFETY: the function has no arguments.
+    // SAFETY: the call passes no pointers.
     let through_loader = || unsafe { cudnn_loader::cudnnGetVersion() };
     // SAFETY: as above.
     let through_cudarc = || unsafe { cudarc::cudnn::sys::cudnnGetVersion() };
     match args.as_slice() {
         ["loader"] => measure(&through_loader),
         ["loader-in-cpp"] => {
-            // SAFETY: the library is the C++ standard library.
+            // SAFETY: this is the C++ standard library.
             std::mem::forget(
-                unsafe { Library::new("libstdc++.so.6") }.expect("the machine has the C++ standard library"),
+                unsafe { Library::new("libstdc++.so.6") }.expect("the C++ standard library must be installed"),
             );
             measure(&through_loader);
         }

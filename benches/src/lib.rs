@@ -1,8 +1,8 @@
-//! The paths by which a program can call a function of cuDNN, under one trait, so that each benchmark is written once.
+//! Implements a common trait for all ways to call cuDNN, so that every benchmark is written once.
 //!
-//! The benchmarks call three functions: `cudnnGetVersion` has no argument and does next to nothing,
+//! The benchmarks call three functions. `cudnnGetVersion` has no argument and does almost no work,
 //! `cudnnSetTensor4dDescriptor` is a typical small function, and `cudnnConvolutionForward` has thirteen arguments and
-//! comes from a fake library, where it returns at once.
+//! comes from a fake library that returns immediately.
 #![allow(deprecated, reason = "the benchmark needs a function with many arguments")]
 
 pub mod empty_layers;
@@ -28,12 +28,12 @@ pub const CUDNN_DIR: &str = env!("CUDNN_DIR");
 /// Calls per measurement.
 pub const CALLS: u32 = 1000;
 
-/// A path by which a program calls cuDNN.
+/// A way in which a program calls cuDNN.
 pub trait CallPath {
     /// The name in the results.
     const NAME: &'static str;
 
-    /// Makes the first call of every function, so that only warm calls are measured.
+    /// Makes the first call of every function, so that benchmarks measure warm calls only.
     fn ready() -> Self;
 
     /// `cudnnGetVersion`.
@@ -102,7 +102,7 @@ pub struct Linked;
 #[derive(Debug)]
 pub struct Pointer(Pointers);
 
-/// NVIDIA's shim, through a plain pointer to its function.
+/// NVIDIA's shim, called through a plain pointer.
 #[derive(Debug)]
 pub struct Shim(Pointers);
 
@@ -110,8 +110,8 @@ pub struct Shim(Pointers);
 #[derive(Debug)]
 pub struct Cudarc;
 
-/// Implements [`CallPath`] for a type: its name, how to make it, the three functions, the values of their enums, and
-/// how a status becomes a number.
+/// Implements [`CallPath`] for a type, given a name, a constructor, the three functions, the values of their enums, and
+/// the conversion of a status to a number.
 macro_rules! call_path {
     (
         $path:ty, $name:literal, $new:expr,
@@ -129,7 +129,7 @@ macro_rules! call_path {
             #[inline(always)]
             fn version(&self) -> usize {
                 let $this = self;
-                // SAFETY: the function has no arguments.
+                // SAFETY: the call passes no pointers.
                 unsafe { $version() }
             }
 
@@ -144,7 +144,7 @@ macro_rules! call_path {
             #[inline(always)]
             fn convolve(&self) -> u32 {
                 let $this = self;
-                // SAFETY: the fake library ignores its arguments.
+                // SAFETY: the fake library ignores the arguments.
                 let $status = unsafe {
                     $convolve(
                         null_mut(),
@@ -224,7 +224,7 @@ struct Pointers {
 }
 
 impl Pointers {
-    /// Resolves each function in its own library.
+    /// Resolves every function in the library that defines it.
     fn resolve(files: [&str; 3]) -> Self {
         let [version, set_tensor, convolve] = files;
         Pointers {
@@ -236,7 +236,7 @@ impl Pointers {
 }
 
 fn symbol<F: Copy>(file: &str, name: &str) -> F {
-    // SAFETY: the libraries are cuDNN's.
+    // SAFETY: the libraries belong to cuDNN.
     let library = unsafe { Library::new(Path::new(CUDNN_DIR).join(file)) }.expect("the library is there");
     let name = CString::new(name).expect("a name");
     // SAFETY: `F` is the function's type.

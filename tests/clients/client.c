@@ -1,5 +1,5 @@
-/* A C program that is linked to libcudnn.so.9 or cudnn64_9.dll, NVIDIA's or the drop-in. It calls the functions that its
- * arguments name and prints the results as `driver` does. `plain` uses descriptors as a program does; `report`,
+/* A C program that is linked to libcudnn.so.9 or cudnn64_9.dll, NVIDIA's or the drop-in. It calls the functions in the
+ * arguments and prints the results as `driver` does. `plain` uses descriptors like a real program; `report`,
  * `load-error` and `preload...` call functions that only the drop-in has; `open:FILE` opens a library; `maps` prints the
  * mapped files of cuDNN. */
 #include <cudnn.h>
@@ -138,7 +138,7 @@ static void perform(const char *arg) {
         else if (!strcmp(arg, "cudnnDestroyConvolutionDescriptor")) status = cudnnDestroyConvolutionDescriptor(NULL);
         else if (!strcmp(arg, "cudnnDestroyRNNDescriptor")) status = cudnnDestroyRNNDescriptor(NULL);
         else if (!strcmp(arg, "cudnnCausalConv1dForward")) {
-            /* The loader refuses it in a release that lacks it, before anything reads the arguments. */
+            /* In older releases the loader rejects the call before the arguments are read. */
             cudnnStatus_t (*volatile function)(void) = (cudnnStatus_t(*)(void))cudnnCausalConv1dForward;
             status = function ? function() : CUDNN_STATUS_NOT_SUPPORTED;
         } else {

@@ -1,11 +1,11 @@
-// Builds the plans of some graphs through cudnn-frontend, for a device that a file describes: without a handle or a GPU.
-// Prints each plan's name and workspace.
+// Builds plans of some graphs through cudnn-frontend, for a device that a file describes, without a handle or a GPU.
+// Prints the name and workspace of every plan.
 #include <cudnn_frontend.h>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 
-// The frontend asks the CUDA runtime for a device, also when it plans for one that is described. These stand in for it.
+// The frontend queries the CUDA runtime even if it plans for a described device. These functions replace the runtime.
 extern "C" cudaError_t cudaGetDevice(int *device) { *device = 0; return cudaSuccess; }
 extern "C" cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
     *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : attribute == cudaDevAttrMultiProcessorCount ? 132 : 0;

@@ -1,7 +1,7 @@
-/* The drop-in library in the lifecycle of a program:
+/* Uses the drop-in library at critical points in the lifecycle of a program:
  *   exit      exits at once
  *   fork      forks at once; the child calls cuDNN
- *   signals   receives signals while the library works in background threads, and counts which threads get them
+ *   signals   receives signals while the library works in background threads, and counts the receiving threads
  *   texts     keeps strings of cudnnGetErrorString across later failures
  * With CUDNN_LOADER_PRELOAD, the library works in the background from the start. */
 #include <cudnn.h>

@@ -1,24 +1,24 @@
-/* Programs that end, fork or wait while the drop-in preloads. The first argument says what the program does:
+/* Exits, forks or waits while the drop-in preloads. The first argument selects the action:
  *   exit US          returns from main after so many microseconds
  *   fork-list US     forks after that time; the child reads ld.so's list
- *   failing-calls    makes failing calls in threads and in children that are forked meanwhile
- *   fork US          forks after that time; the child ends by exit()
- *   start-fork US    starts preloads in one thread and forks in another; the child ends by exit()
- *   start-in-thread  starts a preload in a thread that ends at once; then closes the drop-in
- *   child-waits      a forked child waits for the preload of its parent
+ *   failing-calls    makes failing calls in threads, and in children that are forked at the same time
+ *   fork US          forks after that time; the child calls exit()
+ *   start-fork US    starts preloads in one thread and forks in another; the child calls exit()
+ *   start-in-thread  starts a preload in a thread that exits immediately; then closes the drop-in
+ *   child-waits      a forked child waits for the parent's preload
  *   callback HOW     does HOW in a log callback on a thread of the preload
- *   start-each       starts a preload for each log entry that a thread of a preload makes
+ *   start-each       starts a preload for every log entry that a thread of a preload writes
  *   limit            preloads with a limit of the address space
  *   close-all US     closes all descriptors after that time, then fills pipes and reads them
  *   set-variables US adds variables to the environment for that time
- *   deny MODE US     does MODE where the system refuses a thread descriptors of its own, as containers on old kernels do
- *   wait-at-exit     starts a preload; a destructor waits for its end
+ *   deny MODE US     does MODE where threads cannot unshare their descriptors, as in containers on old kernels
+ *   wait-at-exit     starts a preload; a destructor waits for it
  *   report           waits for the preload and prints its report
  *   lock             forks with a lock that a log callback needs
  *   plugin FILE HOW  opens a library whose constructor does HOW: exit, fork, start, wait, run, first-call
  *   namespace FILE   opens copies of the drop-in with dlmopen and starts preloads in them
- *   no-threads       preloads where the system gives no thread
- * With -DPLUGIN this is that library. */
+ *   no-threads       preloads where new threads cannot be created
+ * With -DPLUGIN, this file is the library for `plugin`. */
 #define _GNU_SOURCE
 #include <cudnn.h>
 #include <cudnn_shim.h>
@@ -76,7 +76,7 @@ static void act(const char *how) {
 #ifdef PLUGIN
 
 __attribute__((constructor)) static void construct(void) {
-    /* Time for the preload of the variable to wait for the lock of ld.so, which this thread has. */
+    /* Gives the preload time to wait for ld.so's lock, which this thread holds. */
     usleep(100000);
     act(getenv("HOW"));
 }
@@ -103,7 +103,7 @@ static void receive(cudnnSeverity_t severity, void *data, const cudnnDebug_t *de
     if (!strcmp(in_callback, "lock")) {
         if (!is_in_callback) {
             is_in_callback = 1;
-            /* Time for the other thread to take the lock. */
+            /* Gives the other thread time to take the lock. */
             usleep(100000);
         }
         pthread_mutex_lock(&lock);
@@ -159,7 +159,7 @@ __attribute__((destructor)) static void wait_for_preload(void) {
     if (waits_at_exit) cudnnShimPreloadWait();
 }
 
-/* Runs the program again where close_range and unshare fail. */
+/* Restarts the program with a filter that makes close_range and unshare fail. */
 static void deny(char **args) {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -274,7 +274,7 @@ int main(int count, char **args) {
         printf("wait = %d\n", cudnnShimPreloadWait());
         if (!strcmp(mode, "start-each")) {
             for (int i = 0; i < 100; i++) cudnnShimPreloadStart(WHAT, NULL, 0);
-            /* A preload has some five threads. */
+            /* A preload uses about five threads. */
             printf("few threads = %d\n", count_threads() < 120);
             printf("wait = %d\n", cudnnShimPreloadWait());
         }

@@ -1,5 +1,5 @@
-// Throws an exception through cuDNN, from a callback that cuDNN calls, on the first and second call of a function; and
-// from an event of the drop-in itself: a library that it loads or cannot load.
+// Throws an exception through cuDNN, from a log callback, on the first and second call of a function. Also throws from an
+// event of the drop-in itself: a library that it loads or cannot load.
 #include <cudnn.h>
 #include <cstdio>
 #include <stdexcept>
@@ -33,7 +33,7 @@ int main() {
     } catch (const std::exception &thrown) {
         std::printf("another library: caught, %s\n", thrown.what());
     }
-    // The same call again, with nothing thrown.
+    // Repeats the call without an exception.
     cudnnTensorDescriptor_t descriptor;
     std::printf("then = %d\n", (int)cudnnCreateTensorDescriptor(&descriptor));
 }

@@ -1,13 +1,13 @@
-/* A C program whose calls are traced. It does its arguments one after the other:
+/* Makes calls for a trace. Executes its arguments in order:
  *
  * calls:N          calls cudnnGetVersion and makes and destroys a descriptor, N times
- * threads:N        does the same 100 times in each of that many threads
- * hot:THREADS      does the same in that many threads until the process ends
- * handler:N        calls cudnnGetVersion until signal handlers have interrupted it N times and called it, too
+ * threads:N        does the same 100 times in that many threads
+ * hot:THREADS      does the same in that many threads until the process exits
+ * handler:N        calls cudnnGetVersion until N signal handlers have interrupted it and called it, too
  * jump:N           the same, and every handler leaves by siglongjmp
  * execute:N        executes a plan on a stream N times, with numbers for handle, stream and plan: for fake libraries
  * hold:FILE, raw-hold:FILE   forks a child that calls nothing, and exits when that file exists; raw as below
- * fork, raw-fork   goes on in a child and its parent, which waits for it; the latter without the C library's knowledge
+ * fork, raw-fork   continues in a child and in the parent, which waits for the child; raw-fork bypasses the C library
  * deny:rseq, deny:link  denies these system calls from now on
  * sleep:MS, limit:BYTES (of a file's size), close-all (descriptors), memory (prints the anonymous memory in KB)
  * truncate:FILE, fill:FILE (until there is no space left), touch:FILE, exists:FILE (waits for it),
@@ -82,7 +82,7 @@ static void *interrupt(void *wanted) {
     return NULL;
 }
 
-/* The calls that returned, without those of the handlers. */
+/* The calls that returned, without calls from handlers. */
 static void interruptions(long wanted, int jump) {
     struct sigaction action = {0};
     static volatile long returned;
@@ -102,7 +102,7 @@ static void interruptions(long wanted, int jump) {
     printf("returned = %ld\n", returned);
 }
 
-/* As a sandbox does. */
+/* Like a sandbox. */
 static void deny(int first, int second) {
 #define DENY(number) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1)
     struct sock_filter filter[] = {
@@ -119,7 +119,7 @@ static void deny(int first, int second) {
 static void fill(const char *name) {
     static char bytes[1 << 16];
     int file = open(name, O_CREAT | O_WRONLY, 0644);
-    /* Smaller and smaller pieces, until nothing finds room. */
+    /* Writes smaller and smaller pieces until the disk is full. */
     for (size_t size = sizeof bytes; size; size /= 2) {
         while (write(file, bytes, size) > 0) continue;
         fsync(file);
@@ -149,7 +149,7 @@ static pid_t fork_somehow(int is_raw) {
     return is_raw ? syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) : fork();
 }
 
-/* Returns once the child runs. */
+/* Returns once the child is running. */
 static void hold(const char *name, int is_raw) {
     int ends[2];
     char byte;

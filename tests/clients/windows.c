@@ -1,15 +1,15 @@
-/* Programs for Windows that are linked to cudnn64_9.dll. The first argument says what the program does:
+/* Tests cudnn64_9.dll in a Windows program that is linked to it. The first argument selects the test:
  *   arguments        passes integers, floating-point numbers and arguments on the stack through first and later calls
  *   threads          makes first calls of several functions in 64 threads at once
- *   plugin FILE      loads a DLL whose DllMain makes first calls, while another thread makes them, too; PLUGIN_MODE is
- *                    what DllMain does before: waits, preloads, starts (a thread)
+ *   plugin FILE      loads a DLL that makes first calls in DllMain, while another thread makes them too; PLUGIN_MODE is
+ *                    the preceding action in DllMain: waits, preloads, starts (a thread)
  *   exit MS          starts a preload, and returns from main after so many milliseconds
  *   exit-in-thread MS  as above, by ExitProcess in another thread
- *   attach           preloads, while a TLS callback of the program preloads too whenever a thread starts or ends
- *   wait             makes a first call, prints its process's id, and waits for the end of its standard input
- *   fail             makes a call that fails, in a thread that ends
- * With -DUNLOAD this is a program that is not linked to the drop-in: it loads and frees the DLL that its first argument
- * names 1,000 times, and makes a call in every hundredth round if there is a second argument. With -DPLUGIN this is that DLL. */
+ *   attach           preloads, while a TLS callback of the program preloads too whenever a thread starts or exits
+ *   wait             makes a first call, prints the process ID, and waits until standard input is closed
+ *   fail             makes a failing call in a thread that exits
+ * With -DUNLOAD, the program is not linked to the drop-in. It loads and frees the DLL in the first argument 1,000 times, and
+ * makes a call in every hundredth round if there is a second argument. With -DPLUGIN, this file is the DLL for `plugin`. */
 #include <cudnn.h>
 #include <cudnn_shim.h>
 #include <stdio.h>
@@ -62,14 +62,14 @@ static DWORD WINAPI other(void *unused) {
     return 0;
 }
 
-/* The system's loader lock is held here: a new thread starts when this returns. */
+/* Runs under the system's loader lock, so a new thread starts only after this returns. */
 BOOL WINAPI DllMain(HINSTANCE instance, DWORD reason, void *unused) {
     (void)instance, (void)unused;
     if (reason == DLL_PROCESS_ATTACH) {
         char mode[32] = "";
         GetEnvironmentVariableA("PLUGIN_MODE", mode, sizeof mode);
         if (!strcmp(mode, "waits")) {
-            /* A thread that the program has started makes its first call meanwhile, and needs the lock. */
+            /* At the same time, another thread of the program makes a first call, and needs the lock. */
             Sleep(2000);
         }
         if (!strcmp(mode, "preloads")) {
@@ -168,7 +168,7 @@ static DWORD WINAPI calls(void *unused) {
     return 0;
 }
 
-/* Ends the process while threads call. */
+/* Exits while threads make calls. */
 static int terminate(int milliseconds) {
     cudnnGetVersion();
     for (int index = 0; index < 4; index++) CloseHandle(CreateThread(NULL, 0, calls, NULL, 0, NULL));
@@ -197,7 +197,7 @@ static void NTAPI in_thread(void *module, DWORD reason, void *unused) {
     cudnnShimPreloadWait();
 }
 
-/* Where the system's loader finds what it calls in each thread that starts or ends. */
+/* The system's loader finds the callbacks for starting and exiting threads here. */
 __attribute__((section(".CRT$XLD"), used)) static PIMAGE_TLS_CALLBACK tls_callback = in_thread;
 
 static int attach(void) {

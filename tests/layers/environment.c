@@ -1,10 +1,9 @@
-/* Stands in front of getenv and secure_getenv (LD_PRELOAD).
+/* Replaces getenv and secure_getenv (LD_PRELOAD).
  *
- * GETENV_RECORD=FILE: appends the library that asks and the name that it asks for, one line each.
+ * GETENV_RECORD=FILE: appends a line with the calling library and the variable for every call.
  *
- * Once GETENV_POISON is asked for, which is answered by `done`, `environ` leads to memory that cannot be read, and getenv
- * answers from what it was. A process that then reads `environ` itself, which is not safe next to setenv, ends with
- * SIGSEGV.
+ * A call for GETENV_POISON returns `done`. From then on, `environ` points to unreadable memory, and getenv answers from a
+ * copy. If the process then reads `environ` itself, which is not safe during setenv, it crashes with SIGSEGV.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,9 +1,9 @@
-/* A graph library whose plans are what they were made of: its JSON has all that the plan's descriptors were given. It
- * compiles nothing and computes nothing, so two plans are equal if and only if their texts are. Statuses and error texts
- * follow cuDNN's: an attribute that does not fit is refused, a finalized descriptor does not change, a plan is restored
- * from its JSON and a handle or a described device.
+/* A fake graph library with plans that contain exactly their inputs: the JSON lists all attributes of the plan's
+ * descriptors. It neither compiles nor computes, so two plans are equal if and only if their texts are equal. Statuses and
+ * error texts follow cuDNN: invalid attributes are refused, finalized descriptors are immutable, and a plan is restored
+ * from JSON and a handle or a described device.
  *
- * Each plan that is built, and not restored, prints `built` to the standard error.
+ * Prints `built` to standard error for every plan that is built rather than restored.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -14,25 +14,25 @@
 
 #define MAX_ATTRIBUTES 48
 typedef struct handle { int device, is_small, is_destroyed; struct handle *next; char padding[104]; } handle;
-/* `tensors` and `nodes` are what a plan's JSON states of descriptors. */
+/* `tensors` and `nodes` are the descriptors in a plan's JSON. */
 typedef struct { unsigned name, type; long long count; size_t len; char *bytes, *tensors, *nodes; } attribute;
 typedef struct descriptor {
     unsigned kind;
     int finalized, count;
     attribute attributes[MAX_ATTRIBUTES];
     char *json;                     /* a finalized plan's text */
-    struct descriptor *config;      /* what a plan or a configuration was made of: a copy */
+    struct descriptor *config;      /* a copy of the inputs of a plan or configuration */
     long long engine, knobs[4], knob_types[4];     /* a configuration */
     char *graph;
-    handle *handles[2];             /* those that a plan and its graph name */
-    char *stated;                   /* the graph that a plan's JSON states, from the graph on upwards */
-    unsigned devices;               /* those that this or what is below names, a bit each */
+    handle *handles[2];             /* the handles of a plan and its graph */
+    char *stated;                   /* the graph in a plan's JSON; set in graphs and above */
+    unsigned devices;               /* a bit for every device named in this or its inputs */
 } descriptor;
 
 static __thread char last_error[200];
 static int fail(int status, const char *why) { snprintf(last_error, sizeof last_error, "%s", why); return status; }
 
-/* Logs each call, as cuDNN does at the level of information. The program's callback may throw. */
+/* Logs every call, like cuDNN at the information level. The program's callback may throw. */
 typedef void (*callback)(unsigned severity, void *data, const void *debug, const char *message);
 static callback log_to;
 static void *log_data;
@@ -65,9 +65,9 @@ __attribute__((constructor)) static void read_variable(void) {
     snprintf(at_load, sizeof at_load, "%s", value ? value : "");
 }
 
-/* The handles are for three devices in turn. The first and the last are alike. A stream may have a part of the device. */
+/* Handles use three devices in turn. The first and the last are alike. A stream may use a part of the device. */
 static __thread int handles;
-/* Destroyed ones, whose addresses are used again. */
+/* Destroyed handles, whose addresses are reused. */
 static __thread handle *spare;
 int cudnnCreate(void **out) {
     LOG;
@@ -102,7 +102,7 @@ static const char *device_json(int device) {
     return all[device];
 }
 
-/* No atomic operation: on some processors those are functions of a library to which this is not linked. */
+/* Not atomic: on some processors, atomic operations are functions of a library that is not linked here. */
 static int alive;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void add(int number) {
@@ -156,7 +156,7 @@ static int by_name(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* All that a descriptor was given, as text. */
+/* All attributes of a descriptor, as text. */
 static char *dump(const descriptor *it) {
     char *text = 0;
     size_t size = 0;
@@ -220,7 +220,7 @@ static void numbers(FILE *to, descriptor *it, unsigned name, const char *member)
     fputs("]", to);
 }
 
-/* As cuDNN states a tensor. */
+/* Writes a tensor in cuDNN's format. */
 static void tensor(FILE *to, descriptor *it) {
     static const char *const types[] = {"CUDNN_DATA_FLOAT", "CUDNN_DATA_DOUBLE", "CUDNN_DATA_HALF"};
     long long type = number(it, 901), alignment = number(it, 900);
@@ -233,7 +233,7 @@ static void tensor(FILE *to, descriptor *it) {
             number(it, 908) > 0 ? "true" : "false", alignment < 0 ? 16 : alignment);
 }
 
-/* As cuDNN states a convolution. */
+/* Writes a convolution in cuDNN's format. */
 static void node(FILE *to, descriptor *it) {
     static const struct { unsigned name; const char *member; } tensors[] = {{704, "X"}, {703, "W"}, {705, "Y"}};
     fprintf(to, "%s{\"operation\":\"CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR\"", ftell(to) ? "," : "");
@@ -258,14 +258,14 @@ static void node(FILE *to, descriptor *it) {
 static int keep(descriptor *it, unsigned name, unsigned type, long long count, const void *elements) {
     if (it->finalized) return fail(2000, "descriptor is finalized");
     if (name > 2999) return fail(3000, "no such attribute");
-    /* Like cuDNN: one descriptor is read, whatever the number says, and a factor of INT32 has eight bytes. */
+    /* Like cuDNN, reads one descriptor whatever the count is, and eight bytes for a factor of INT32. */
     int is_one = it->kind == 10 && type == 15 && name >= 703 && name <= 705 && elements;
     int is_wide = it->kind == 10 && name == 701 && type == 23 && count == 1;
     if (is_one) count = 1;
     if (count < 0 || (count && !elements)) return fail(2001, "elements");
     attribute *known = find(it, name);
     if (count > 400000) {
-        /* A failing call that leaves its mark. */
+        /* A failing call with a side effect. */
         if (known) known->count = 0, known->len = 0;
         return fail(2000, "count");
     }
@@ -477,7 +477,7 @@ int cudnnBackendGetAttribute(descriptor *it, unsigned name, unsigned type, long 
     return 0;
 }
 
-/* The workspace of a plan for a variant pack. Refuses what is not one. */
+/* Returns the workspace of a plan for a variant pack. Refuses other descriptors. */
 int cudnnGetExecutionPlanWorkspaceSize(handle *it, descriptor *plan, descriptor *pack, unsigned long long *size) {
     LOG;
     if (!plan->finalized) return fail(2004, "plan is not finalized");
@@ -491,7 +491,7 @@ int cudnnBackendExecute(handle *it, descriptor *plan, descriptor *pack) {
     if (!plan->finalized) return fail(2004, "plan is not finalized");
     unsigned long long hash = 5381;
     for (char *c = strstr(plan->json, "\"all\""); *c; c++) hash = hash * 33 ^ (unsigned char)*c;
-    /* What it computed can be read from the variant pack. */
+    /* The result can be read from the variant pack. */
     free(pack->json);
     if (asprintf(&pack->json, "%llx on device %d", hash, it->device) < 0) abort();
     return 0;

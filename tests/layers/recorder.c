@@ -1,5 +1,5 @@
-/* A layer that prints what the loader does with it, and stands in front of cudnnGetVersion. The tests compile it with
- * NAME, and with code in place of these. */
+/* A layer that prints the loader's calls and wraps cudnnGetVersion. The tests compile it with NAME, and with code that
+ * replaces these macros. */
 #ifndef IN_BEGIN
 #define IN_BEGIN
 #endif

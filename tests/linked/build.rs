@@ -1,4 +1,4 @@
-//! Passes the metadata of cudnn-sys on to the program, which prints it.
+//! Passes the metadata of cudnn-sys to the program, which prints it.
 
 fn main() {
     for name in ["DEP_CUDNN9_VERSION", "DEP_CUDNN9_LIB_DIR", "DEP_CUDNN9_LIB_VERSION"] {

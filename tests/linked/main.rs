@@ -1,4 +1,4 @@
-//! Calls functions of the library that the feature links, most of them by `check!`, and prints the metadata of cudnn-sys.
+//! Calls functions of the linked library, most of them through `check!`, and prints the metadata of cudnn-sys.
 
 fn main() {
     println!("version {}", env!("DEP_CUDNN9_VERSION"));
@@ -6,7 +6,7 @@ fn main() {
     println!("lib_version {}", env!("DEP_CUDNN9_LIB_VERSION"));
     #[cfg(any(feature = "link-graph", feature = "link-cudnn"))]
     {
-        // SAFETY: the function has no arguments.
+        // SAFETY: the call passes no pointers.
         println!("cudnnGetVersion {}", unsafe { cudnn_sys::cudnnGetVersion() });
         // SAFETY: the function rejects null with a status.
         let checked = unsafe { cudnn_sys::check!(cudnn_sys::cudnnBackendFinalize(std::ptr::null_mut())) };
@@ -19,7 +19,7 @@ fn main() {
         println!("cudnnCreateTensorDescriptor {:?}", unsafe {
             cudnn_sys::cudnnCreateTensorDescriptor(&raw mut descriptor)
         });
-        // SAFETY: the descriptor was given to this program, which does not use it again; null is rejected with a status.
+        // SAFETY: the descriptor was created here and is not used again; null is rejected with a status.
         println!("{:?}", unsafe { cudnn_sys::check!(cudnn_sys::cudnnDestroyTensorDescriptor(descriptor)) });
     }
     #[cfg(feature = "link-cnn")]
@@ -36,7 +36,7 @@ fn main() {
     }
     #[cfg(feature = "link-ext")]
     {
-        // Linked, not called: it has many arguments, and none may be null.
+        // Linked but not called, because it has many arguments that must not be null.
         println!("{}", cudnn_sys::cudnnGnnAggSimpleForward as *const () as usize != 0);
     }
 }

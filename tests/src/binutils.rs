@@ -1,4 +1,4 @@
-//! The tools of binutils, which show what is in a library or program.
+//! Runs the tools of binutils, which show the contents of a library or program.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 /// The output of a tool (`nm`, `readelf`, `objdump`) for a file.
 ///
 /// # Panics
-/// When the tool is missing or fails.
+/// Panics if the tool is missing or fails.
 #[must_use]
 pub fn binutils(tool: &str, args: &[&str], file: &Path) -> String {
     let prefix = if cfg!(target_arch = "aarch64") && !env!("HOST_TRIPLE").starts_with("aarch64") {
@@ -21,8 +21,9 @@ pub fn binutils(tool: &str, args: &[&str], file: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Do these instructions, as objdump prints them, begin with a load of an address relative to the instruction pointer into
-/// a register, and a jump to the address in that register? Returns their number: two on x86-64, four on aarch64.
+/// Checks whether these instructions, as objdump prints them, start with a load of an address relative to the
+/// instruction pointer into a register and a jump to the address in that register. Returns the number of instructions:
+/// two on x86-64, four on aarch64.
 #[must_use]
 pub fn load_and_jump(instructions: &[&str]) -> Option<usize> {
     if cfg!(target_arch = "aarch64") {
@@ -34,8 +35,8 @@ pub fn load_and_jump(instructions: &[&str]) -> Option<usize> {
 
 fn load_and_jump_of_aarch64(instructions: &[&str]) -> Option<usize> {
     let [first, second, load, jump, ..] = instructions else { return None };
-    // `adrp	x8, 5a000`, `add	x8, x8, #0x2e8`, `ldar	x0, [x8]` and `br	x0`. The linker makes `nop` and
-    // `adr	x8, 5a2e8` of the first two if the slot is near. A plain `ldr` would not acquire.
+    // `adrp   x8, 5a000`, `add        x8, x8, #0x2e8`, `ldar  x0, [x8]` and `br       x0`. If the slot is near, the
+    // linker replaces the first two with `nop` and `adr x8, 5a2e8`. A plain `ldr` would not acquire.
     let base = if *first == "nop" {
         second.strip_prefix("adr")?.trim_start().split_once(',')?.0
     } else {
@@ -57,7 +58,7 @@ fn load_and_jump_of_x86_64(instructions: &[&str]) -> Option<usize> {
     load.is_some_and(|(offset, register)| offset.starts_with(['0', '-']) && Some(register) == jump).then_some(2)
 }
 
-/// The exported symbols of a library: the letter that `nm` gives the kind, and the name with its version.
+/// Returns the exported symbols of a library: the letter that `nm` prints for the kind, and the name with the version.
 #[must_use]
 pub fn exported_symbols(file: &Path) -> Vec<(String, String)> {
     let symbol = |line: &str| {
@@ -67,7 +68,7 @@ pub fn exported_symbols(file: &Path) -> Vec<(String, String)> {
     binutils("nm", &["-D", "--defined-only"], file).lines().filter_map(symbol).collect()
 }
 
-/// The names in the entries of the dynamic section with this tag, as `NEEDED` or `SONAME`.
+/// Returns the names in the entries of the dynamic section with this tag, such as `NEEDED` or `SONAME`.
 #[must_use]
 pub fn dynamic_entries(file: &Path, tag: &str) -> Vec<String> {
     let tag = format!("({tag})");

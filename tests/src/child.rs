@@ -1,4 +1,4 @@
-//! Child processes for code that may abort. The child is usually `driver`, which calls functions by name.
+//! Runs child processes for code that may abort. The child is usually `driver`, which calls functions by name.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,32 +13,32 @@ use std::time::Duration;
 pub enum Subject {
     /// This project's loader.
     Loader,
-    /// A library with the name of NVIDIA's shim, opened by its path.
+    /// A library with the name of NVIDIA's shim, opened by path.
     Shim,
 }
 
-/// A child process that has not started yet.
+/// A child process before it starts.
 #[derive(Debug)]
 pub struct Child {
     command: Command,
     arguments: Vec<OsString>,
 }
 
-/// The result of a child process: how it ended, and what it printed.
+/// The exit status and output of a child process.
 #[derive(Debug)]
 pub struct ChildOutput {
-    /// The signal that ended the child; an abort is 6 (SIGABRT).
+    /// The signal that killed the child; 6 (SIGABRT) for an abort.
     pub signal: Option<i32>,
-    /// The exit code, unless a signal ended the child.
+    /// The exit code, unless a signal killed the child.
     pub code: Option<i32>,
-    /// Its output to stdout.
+    /// The output to stdout.
     pub stdout: String,
-    /// Its output to stderr.
+    /// The output to stderr.
     pub stderr: String,
 }
 
 impl Child {
-    /// A child that uses the cuDNN in this directory. Its environment has no other variable that affects the search.
+    /// Returns a child that uses the cuDNN in this directory, without other variables that affect the search.
     ///
     /// `program` is `env!("CARGO_BIN_EXE_driver")` of the calling test.
     #[must_use]
@@ -56,7 +56,7 @@ impl Child {
         child
     }
 
-    /// A child with an empty environment, which uses the first cuDNN that it finds.
+    /// Returns a child with an empty environment, which uses the first cuDNN that it finds.
     #[must_use]
     pub fn bare(program: impl AsRef<std::ffi::OsStr>) -> Self {
         let mut command = Command::new(program);
@@ -71,7 +71,7 @@ impl Child {
         self
     }
 
-    /// Adds an argument before those of [`Child::run`].
+    /// Adds an argument before the arguments of [`Child::run`].
     #[must_use]
     pub fn argument(mut self, argument: impl Into<OsString>) -> Self {
         self.arguments.push(argument.into());
@@ -85,10 +85,10 @@ impl Child {
         self
     }
 
-    /// Drops the privileges of root, if this process has them.
+    /// Drops root privileges, if this process has them.
     #[must_use]
     pub fn without_privileges(mut self) -> Self {
-        // SAFETY: geteuid has no arguments and cannot fail.
+        // SAFETY: geteuid takes no arguments and always succeeds.
         if unsafe { libc::geteuid() } == 0 {
             self.command.uid(65534).gid(65534);
         }
@@ -98,17 +98,17 @@ impl Child {
     /// Runs the child with these arguments.
     ///
     /// # Panics
-    /// When it does not start.
+    /// Panics if it does not start.
     pub fn run(mut self, args: &[&str]) -> ChildOutput {
         self.command.args(self.arguments).args(args).output().expect("the child starts").into()
     }
 
-    /// Like [`Child::run`], but ends the child when it opens this file, if that is a pipe. Without a writer, it would
-    /// wait.
+    /// Like [`Child::run`], but kills the child when it opens this file, if that is a pipe. The child would wait
+    /// forever for a writer.
     ///
     /// # Panics
-    /// When it does not start.
-    pub fn run_beside_pipe(mut self, args: &[&str], pipe: &Path) -> ChildOutput {
+    /// Panics if the child does not start.
+    pub fn run_until_pipe_opens(mut self, args: &[&str], pipe: &Path) -> ChildOutput {
         if !std::fs::metadata(pipe).is_ok_and(|metadata| metadata.file_type().is_fifo()) {
             return self.run(args);
         }
@@ -116,15 +116,16 @@ impl Child {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the child starts");
         let writer = || File::options().write(true).custom_flags(libc::O_NONBLOCK).open(pipe);
         while child.try_wait().expect("the child can be waited for").is_none() {
-            // A pipe without a reader cannot be opened for writing without waiting.
+            // Opening a pipe for writing blocks until it has a reader.
             if let Ok(_writer) = writer() {
-                // Keep the pipe open until the child has ended. Otherwise the child would reach the end of the file and go on.
+                // Keep the pipe open until the child has exited. Otherwise the child would reach the end of the file
+                // and continue.
                 let _ = child.kill();
                 let _ = child.wait();
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        child.wait_with_output().expect("the child has ended").into()
+        child.wait_with_output().expect("the child has exited").into()
     }
 }
 
@@ -140,13 +141,13 @@ impl From<Output> for ChildOutput {
 }
 
 impl ChildOutput {
-    /// The value that a function returned, as the child printed it.
+    /// Returns the function's result as the child printed it.
     #[must_use]
     pub fn returned(&self, function: &str) -> Option<&str> {
         self.stdout.lines().find_map(|line| line.strip_prefix(function)?.strip_prefix(" = "))
     }
 
-    /// The error text that the child printed after the result of a function.
+    /// Returns the error text that the child printed after the result of a function.
     #[must_use]
     pub fn last_error(&self, function: &str) -> String {
         let mut lines = self.stdout.lines().skip_while(|line| !line.starts_with(&format!("{function} = ")));

@@ -1,21 +1,21 @@
-//! The C and C++ compilers, as the crate `cc` finds them: `CC`, `CFLAGS` and cross compilers are respected.
+//! Finds the C and C++ compilers through the crate `cc`, which respects `CC`, `CFLAGS` and cross compilers.
 
 use std::path::Path;
 use std::process::Command;
 
-/// The command that compiles C for the target of the tests.
+/// Returns the command that compiles C for the target of the tests.
 ///
 /// # Panics
-/// When there is no C compiler.
+/// Panics if there is no C compiler.
 #[must_use]
 pub fn c_compiler() -> Command {
     compiler(false)
 }
 
-/// The command that compiles C++ for the target of the tests.
+/// Returns the command that compiles C++ for the target of the tests.
 ///
 /// # Panics
-/// When there is no C++ compiler.
+/// Panics if there is no C++ compiler.
 #[must_use]
 pub fn cpp_compiler() -> Command {
     compiler(true)
@@ -38,7 +38,7 @@ fn compiler(is_cpp: bool) -> Command {
 /// Runs a compiler, which must succeed.
 ///
 /// # Panics
-/// When it fails.
+/// Panics if the compiler fails.
 pub fn run_compiler(command: &mut Command) {
     let output = command.output().expect("the compiler starts");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -47,7 +47,7 @@ pub fn run_compiler(command: &mut Command) {
 /// Compiles C code to this file.
 ///
 /// # Panics
-/// When the compiler fails.
+/// Panics if the compiler fails.
 pub fn compile(code: &str, flags: &[&str], file: &Path) {
     let source = file.with_extension("c");
     std::fs::write(&source, code).unwrap();

@@ -1,4 +1,4 @@
-//! Documents of the repository that tests generate.
+//! Compares generated documents with the repository.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! A real driver library on a machine without a GPU, and NVRTC: with them cuDNN compiles plans for a described device.
-//! Debian distributes the library. It is fetched for tests, and never shipped.
+//! Provides a real driver library and NVRTC on machines without a GPU, so that cuDNN can compile plans for a described
+//! device. Debian distributes the driver. It is fetched for tests and never shipped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,8 +17,8 @@ const NVRTC: Wheel = Wheel {
     sha256: "210cf05005a447e29214e9ce50851e83fc5f4358df8b453155d5e1918094dcb4",
 };
 
-/// The directories with `libcuda.so.1` and NVRTC for CUDA 12, as `LD_LIBRARY_PATH` has them. `None`, with the reason under
-/// the test's name, if they cannot be had.
+/// Returns the directories with `libcuda.so.1` and NVRTC for CUDA 12, formatted for `LD_LIBRARY_PATH`. If they are
+/// unavailable, prints the reason under the test's name and returns `None`.
 #[must_use]
 pub fn driver_and_compiler(test: &str) -> Option<String> {
     if cfg!(not(target_arch = "x86_64")) {
@@ -35,16 +35,16 @@ pub fn driver_and_compiler(test: &str) -> Option<String> {
     }
 }
 
-/// The libraries with which every pinned release plans for a described device on a machine without a GPU: Debian's driver,
-/// NVRTC, and a cuBLASLt that only states its version. The full releases from 9.27 on load cuBLASLt when they plan.
+/// The libraries that let every pinned release plan for a described device on a machine without a GPU: Debian's driver,
+/// NVRTC, and a fake cuBLASLt that only reports a version. The full releases from 9.27 on load cuBLASLt when they plan.
 pub struct PlanningLibraries {
-    /// The directories, as `LD_LIBRARY_PATH` has them.
+    /// The directories, formatted for `LD_LIBRARY_PATH`.
     pub path: String,
     _cublas: TempDir,
 }
 
 impl PlanningLibraries {
-    /// Returns the libraries; `None`, with the reason under the test's name, if they cannot be had.
+    /// Returns the libraries. If they are unavailable, prints the reason under the test's name and returns `None`.
     #[must_use]
     pub fn new(test: &str) -> Option<Self> {
         let others = driver_and_compiler(test)?;
@@ -57,7 +57,7 @@ impl PlanningLibraries {
     }
 }
 
-/// The directory with `libcuda.so.1`.
+/// Returns the directory with `libcuda.so.1`.
 fn driver() -> Result<PathBuf, String> {
     let packages = cache_dir().map_err(|error| error.to_string())?.join("packages");
     let dir = packages.join("libcuda1");
@@ -66,8 +66,8 @@ fn driver() -> Result<PathBuf, String> {
         std::fs::create_dir_all(&packages).map_err(|error| error.to_string())?;
         let staging = tempfile::Builder::new().prefix(".staging-").tempdir_in(&packages);
         let staging = staging.map_err(|error| error.to_string())?;
-        download(staging.path()).map_err(|reason| format!("Debian's package libcuda1 cannot be had: {reason}"))?;
-        // It gets this name when it is complete; another test may have been faster.
+        download(staging.path()).map_err(|reason| format!("cannot download Debian's package libcuda1: {reason}"))?;
+        // The directory gets this name when it is complete. Another test may have finished first.
         let renamed = std::fs::rename(staging.path().join("root"), &dir);
         if !lib.join("libcuda.so.1").exists() {
             return Err(format!("cannot use {}: {renamed:?}", dir.display()));
@@ -76,8 +76,8 @@ fn driver() -> Result<PathBuf, String> {
     Ok(lib)
 }
 
-/// Downloads the package from this machine's sources, with the component that has it, and unpacks it to `root`. Leaves the
-/// machine's settings as they are.
+/// Downloads the package from the configured apt sources, with the component that contains it, and unpacks it to
+/// `root`. Leaves the apt configuration unchanged.
 fn download(work: &Path) -> Result<(), String> {
     let script = r#"
         mkdir parts lists
@@ -101,5 +101,5 @@ fn download(work: &Path) -> Result<(), String> {
         return Ok(());
     }
     let errors = String::from_utf8_lossy(&output.stderr);
-    Err(errors.lines().find(|line| !line.starts_with("W:")).unwrap_or("there is no apt-get").to_owned())
+    Err(errors.lines().find(|line| !line.starts_with("W:")).unwrap_or("apt-get is not installed").to_owned())
 }

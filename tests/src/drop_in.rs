@@ -1,4 +1,4 @@
-//! The drop-in library as `cargo xtask dist` builds it, and C programs that link to it or to NVIDIA's shim.
+//! Builds the drop-in library with `cargo xtask dist`, and C programs that link to it or to NVIDIA's shim.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 use crate::compiler::{c_compiler, cpp_compiler, run_compiler};
 use crate::{TempDir, cross_target, lib_dir, root, xtask};
 
-/// The directory that `cargo xtask dist` builds, with `lib/libcudnn.so.9` in it.
+/// Returns the directory that `cargo xtask dist` builds, with `lib/libcudnn.so.9` in it.
 ///
 /// # Panics
-/// When the build fails.
+/// Panics if the build fails.
 #[must_use]
 pub fn drop_in() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
@@ -22,10 +22,10 @@ pub fn drop_in() -> PathBuf {
         .clone()
 }
 
-/// A directory with the drop-in library alone.
+/// Returns a directory that contains only the drop-in library.
 ///
 /// # Panics
-/// When it cannot be copied.
+/// Panics if the library cannot be copied.
 #[must_use]
 pub fn drop_in_alone() -> TempDir {
     let dir = TempDir::new();
@@ -33,24 +33,24 @@ pub fn drop_in_alone() -> TempDir {
     dir
 }
 
-/// Copies the drop-in library to a directory. It replaces NVIDIA's shim if that is there.
+/// Copies the drop-in library to a directory, where it replaces NVIDIA's shim.
 ///
 /// # Panics
-/// When it cannot be copied.
+/// Panics if the library cannot be copied.
 pub fn put_drop_in(dir: &Path) {
     let file = dir.join("libcudnn.so.9");
     let _ = std::fs::remove_file(&file);
     std::fs::copy(drop_in().join("lib/libcudnn.so.9"), file).unwrap();
 }
 
-/// Compiles one of `tests/clients` against NVIDIA's headers and links it to the `libcudnn.so.9` of a directory; `None`
-/// if the headers are not available.
+/// Compiles one of `tests/clients` against NVIDIA's headers and links it to the `libcudnn.so.9` of a directory. Returns
+/// `None` if the headers are not available.
 ///
 /// # Panics
-/// When the compiler fails.
+/// Panics if the compiler fails.
 #[must_use]
 pub fn client(source: &str, linked_to: &Path, flags: &[&str]) -> Option<TempDir> {
-    // The headers of a release that has libcudnn_ext.so.9.
+    // These headers belong to a release with libcudnn_ext.so.9.
     let include = lib_dir("jit-cu13-9.27.0")?.join("../include");
     // The few CUDA types that cuDNN's headers need.
     let cuda = concat!(env!("CARGO_MANIFEST_DIR"), "/../headers/cuda");

@@ -1,12 +1,12 @@
-//! Stand-ins for the DLLs of frameworks: what they import is what counts. Needs no compiler.
+//! Writes fake DLLs of frameworks, without a compiler. Only their imports matter.
 
 use std::path::Path;
 
-/// A DLL for Windows with an import of the symbol `f` from each of these DLLs, an export `f`, and a text. Made by hand: a
+/// Writes a Windows DLL that imports the symbol `f` from all of these DLLs, exports `f`, and contains a text: a
 /// header of 1,024 bytes, and one section.
 ///
 /// # Panics
-/// When the file cannot be written.
+/// Panics if the file cannot be written.
 pub fn extension_dll(file: &Path, imports: &[&str], text: &str) {
     const SECTION: u32 = 0x400;
     let mut section: Vec<u8> = Vec::new();

@@ -1,9 +1,9 @@
-//! Fake extension libraries of Python packages, written byte by byte: thousands of them take milliseconds. ld.so loads
-//! them. For libraries with code, see [`FakeLibrary`](crate::FakeLibrary).
+//! Writes fake extension libraries of Python packages byte by byte, so that thousands of them take milliseconds. ld.so
+//! loads them. For libraries with code, see [`FakeLibrary`](crate::FakeLibrary).
 
 use std::path::Path;
 
-/// A description of a library: what it needs, its run path, its text and its GPU code.
+/// A description of a library: dependencies, run path, text and GPU code.
 #[derive(Clone, Debug, Default)]
 pub struct ExtensionLibrary {
     soname: Option<String>,
@@ -14,7 +14,7 @@ pub struct ExtensionLibrary {
     gpu_code: Vec<u8>,
 }
 
-/// The parts of the file, in their order; the section headers refer to them by this number, from 1 on.
+/// The parts of the file in order. Section headers refer to them by number, starting at 1.
 const SECTIONS: [(&str, u32); 7] = [
     (".dynsym", 11),
     (".hash", 5),
@@ -27,13 +27,13 @@ const SECTIONS: [(&str, u32); 7] = [
 const DYNSTR: u32 = 3;
 
 impl ExtensionLibrary {
-    /// A library that needs nothing.
+    /// Returns a library without dependencies.
     #[must_use]
     pub fn new() -> Self {
         ExtensionLibrary::default()
     }
 
-    /// Sets its DT_SONAME. Extension libraries have none.
+    /// Sets the DT_SONAME, which is unset by default, as in extension libraries.
     #[must_use]
     pub fn with_soname(mut self, soname: &str) -> Self {
         self.soname = Some(soname.into());
@@ -47,21 +47,21 @@ impl ExtensionLibrary {
         self
     }
 
-    /// Sets its DT_RPATH.
+    /// Sets the DT_RPATH.
     #[must_use]
     pub fn with_rpath(mut self, path: &str) -> Self {
         self.rpath = Some(path.into());
         self
     }
 
-    /// Sets its DT_RUNPATH.
+    /// Sets the DT_RUNPATH.
     #[must_use]
     pub fn with_runpath(mut self, path: &str) -> Self {
         self.runpath = Some(path.into());
         self
     }
 
-    /// Adds text to its constants (`.rodata`), such as the name of a library that it opens.
+    /// Adds text to the constants (`.rodata`), such as the name of a library to open.
     #[must_use]
     pub fn with_text(mut self, text: &str) -> Self {
         self.data.extend_from_slice(text.as_bytes());
@@ -69,7 +69,7 @@ impl ExtensionLibrary {
         self
     }
 
-    /// Adds this many zero bytes to its constants.
+    /// Adds this many zero bytes to the constants.
     #[must_use]
     pub fn with_padding(mut self, length: usize) -> Self {
         self.data.resize(self.data.len() + length, 0);
@@ -79,7 +79,7 @@ impl ExtensionLibrary {
     /// Adds GPU code: containers that each have an entry without code for each target, `8.0` or `9.0+PTX`.
     ///
     /// # Panics
-    /// When a target is written otherwise.
+    /// Panics if a target is written otherwise.
     #[must_use]
     pub fn with_gpu_code(mut self, containers: usize, targets: &[&str]) -> Self {
         const ENTRY_LEN: u64 = 64;
@@ -108,17 +108,17 @@ impl ExtensionLibrary {
         self
     }
 
-    /// Writes it to this file, and makes the directories above it.
+    /// Writes the library to this file, and creates the directories above it.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// Panics if the file cannot be written.
     pub fn build(&self, file: &Path) {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(file, self.bytes()).unwrap();
     }
 
-    /// The contents of the file: ELF header, program headers, the sections, section headers. One segment has all of it,
-    /// and each address is an offset in the file.
+    /// Returns the contents of the file: ELF header, program headers, sections, section headers. One segment contains
+    /// all of it, and every address is an offset in the file.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         const HEADER_LEN: u64 = 64;
@@ -142,7 +142,7 @@ impl ExtensionLibrary {
             section_names.extend(name.as_bytes());
             section_names.push(0);
         }
-        // The one symbol that every table has, and a hash table with one empty bucket.
+        // The mandatory first symbol, and a hash table with one empty bucket.
         let (symbols, hash) = (vec![0; 24], [1_u32, 1, 0, 0].map(u32::to_le_bytes).concat());
         let dynamic_len = 16 * (entries.len() + 6);
         let lengths = [
@@ -174,14 +174,14 @@ impl ExtensionLibrary {
         let machine: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
         let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
         bytes.resize(16, 0);
-        // A shared library of this machine.
+        // A shared library for this machine.
         [3, machine].iter().for_each(|half| bytes.extend(half.to_le_bytes()));
         bytes.extend(1_u32.to_le_bytes());
         [0, HEADER_LEN, headers].iter().for_each(|offset| bytes.extend(offset.to_le_bytes()));
         bytes.extend(0_u32.to_le_bytes());
         let count = SECTIONS.len() as u16 + 1;
         [64, 56, 3, 64, count, count - 1].iter().for_each(|half: &u16| bytes.extend(half.to_le_bytes()));
-        // Writable, since older ld.so relocate the dynamic section in place.
+        // Writable, because older ld.so versions relocate the dynamic section in place.
         let segments =
             [(PT_LOAD, 0, headers, 0x1000), (PT_DYNAMIC, dynamic_at, dynamic_len as u64, 8), (PT_GNU_STACK, 0, 0, 16)];
         for (kind, start, length, alignment) in segments {

@@ -1,5 +1,5 @@
-//! Fake cuDNN libraries, compiled from C, for cases that real releases cannot show. A fake library exports every
-//! function that the real one does; each returns 0.
+//! Compiles fake cuDNN libraries from C, for cases that real releases cannot show. A fake library exports the same
+//! functions as the real library, and they return 0.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub struct FakeLibrary {
 }
 
 impl FakeLibrary {
-    /// A good library of this version.
+    /// Returns an intact library of this version.
     #[must_use]
     pub fn new(library: Library, version: Version) -> Self {
         FakeLibrary {
@@ -52,14 +52,14 @@ impl FakeLibrary {
         }
     }
 
-    /// Makes it a DLL for Windows. It has no run path, and no other name for itself than that of its file.
+    /// Makes it a Windows DLL, without a run path. The file name is the only name of a DLL.
     #[must_use]
     pub fn for_windows(mut self) -> Self {
         self.os = Os::Windows;
         self
     }
 
-    /// Adds the import of a function from a DLL, which need not exist. For a DLL.
+    /// Adds the import of a function from a DLL, which may be missing. Only for DLLs.
     #[must_use]
     pub fn importing(mut self, function: &str, dll: &str) -> Self {
         self.imports.push((function.into(), dll.into()));
@@ -101,21 +101,21 @@ impl FakeLibrary {
         self
     }
 
-    /// Gives all functions without code of their own this body.
+    /// Uses this body for all functions without code of their own.
     #[must_use]
     pub fn with_body(mut self, body: &'static str) -> Self {
         self.body = body;
         self
     }
 
-    /// Gives it a DT_RPATH instead of a DT_RUNPATH, as NVIDIA's shim has from 9.21.1 on.
+    /// Writes a DT_RPATH instead of a DT_RUNPATH, like NVIDIA's shim from 9.21.1 on.
     #[must_use]
     pub fn with_rpath(mut self) -> Self {
         self.has_rpath = true;
         self
     }
 
-    /// Sets another run path than `$ORIGIN`.
+    /// Sets a run path other than `$ORIGIN`.
     #[must_use]
     pub fn with_run_path(mut self, run_path: &str) -> Self {
         self.run_path = run_path.into();
@@ -129,10 +129,10 @@ impl FakeLibrary {
         self
     }
 
-    /// Compiles it to this file.
+    /// Compiles the library to this file.
     ///
     /// # Panics
-    /// When the compiler fails.
+    /// Panics if the compiler fails.
     pub fn build(&self, file: &Path) {
         match self.os {
             Os::Windows => self.build_dll(file),
@@ -143,7 +143,7 @@ impl FakeLibrary {
     fn build_dll(&self, file: &Path) {
         let mut code = self.source();
         let libraries = TempDir::new();
-        // No entry point, and no C library.
+        // Build without an entry point and without the C library.
         let mut flags: Vec<String> = ["-shared", "-nostdlib", "-w", "-Wl,-e,0"].map(str::to_owned).to_vec();
         for (number, (function, dll)) in self.imports.iter().enumerate() {
             let _ = writeln!(
@@ -202,8 +202,8 @@ impl FakeLibrary {
             let _ = writeln!(text, "extern int {symbol}(void); int use_{symbol}(void) {{ return {symbol}(); }}");
         }
         if let Some(major) = self.ptx {
-            // One container with one PTX entry: its header, the header of the entry, and no code.
-            // The name of a section in a DLL has at most eight bytes.
+            // One container with one PTX entry: two headers and no code. Section names in DLLs are limited to eight
+            // bytes.
             let section = if self.os == Os::Windows { ".nv_fatb" } else { ".nv_fatbin" };
             let _ = writeln!(
                 text,
@@ -213,7 +213,7 @@ impl FakeLibrary {
         }
         for function in Function::ALL {
             let name = function.name();
-            // The functions of NVIDIA's shim show of which release it is.
+            // The functions of NVIDIA's shim reveal the release.
             let in_shim = self.library == Library::Shim && function.since() <= self.version;
             let here = function.library().library() == self.library || in_shim;
             if here && Some(name) != self.without && !text.contains(&format!("{name}(")) {
@@ -224,19 +224,19 @@ impl FakeLibrary {
     }
 }
 
-/// Copies a complete fake cuDNN of this version for CUDA 12 into a directory. It is compiled once in a test program.
+/// Copies a complete fake cuDNN of this version for CUDA 12 into a directory. Every test program compiles it once.
 ///
 /// # Panics
-/// When it cannot be written.
+/// Panics if a file cannot be written.
 pub fn copy_fake_set(version: Version, to: &Path) {
     copy_set(Os::Linux, version, 8, to);
 }
 
 /// Copies the DLLs of a complete fake cuDNN of this version into a directory, with GPU code of this PTX version: 8 for
-/// CUDA 12, 9 for CUDA 13. Each imports from the others what NVIDIA's does.
+/// CUDA 12, 9 for CUDA 13. Their imports match NVIDIA's DLLs.
 ///
 /// # Panics
-/// When it cannot be written.
+/// Panics if a file cannot be written.
 pub fn copy_fake_dlls(version: Version, ptx: u16, to: &Path) {
     copy_set(Os::Windows, version, ptx, to);
 }
@@ -260,13 +260,13 @@ fn copy_set(os: Os, version: Version, ptx: u16, to: &Path) {
     let (_, from) = compiled.iter().find(|(known, _)| *known == wanted).unwrap();
     for entry in std::fs::read_dir(from.path()).unwrap().flatten() {
         let file = to.join(entry.file_name());
-        // A copy into an open file would change the library of a running process.
+        // Copying into the existing file would change the library of a running process.
         let _ = std::fs::remove_file(&file);
         std::fs::copy(entry.path(), file).unwrap();
     }
 }
 
-/// A fake DLL that imports from the others what NVIDIA's does.
+/// Returns a fake DLL with the same imports as NVIDIA's.
 #[must_use]
 pub fn fake_dll(library: Library, version: Version) -> FakeLibrary {
     let mut fake = FakeLibrary::new(library, version).for_windows();

@@ -1,4 +1,4 @@
-//! A fake `libnvidia-ml.so.1`, which reports one GPU. The doctor asks it for the driver and the GPUs.
+//! Compiles a fake `libnvidia-ml.so.1`, which reports one GPU to the doctor.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ pub struct FakeNvml {
     pub driver: &'static str,
     /// The name of the GPU.
     pub gpu: &'static str,
-    /// Its compute capability: major and minor.
+    /// The compute capability: major and minor.
     pub compute_capability: (u32, u32),
 }
 

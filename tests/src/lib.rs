@@ -1,5 +1,5 @@
-//! Shared by the end-to-end tests: real releases, fake libraries, temporary directories and child processes. The tests are
-//! programs for Linux; on Windows there is only the child process (`src/bin/driver`), which uses nothing of this.
+//! Provides real releases, fake libraries, temporary directories and child processes for the end-to-end tests. The
+//! tests are Linux programs; on Windows only the child process (`src/bin/driver`) runs, which doesn't use this library.
 #![cfg(unix)]
 
 mod binutils;
@@ -26,14 +26,14 @@ use cudnn_probe::Architecture;
 /// The target triple of the tests.
 pub const TARGET: &str = env!("TARGET_TRIPLE");
 
-/// The arguments that have cargo build for the target of the tests, if that is not this machine.
+/// Returns the arguments that let cargo build for the target of the tests, if that is not the host.
 #[must_use]
 pub fn cross_target() -> &'static [&'static str] {
     if env!("HOST_TRIPLE") == TARGET { &[] } else { &["--target", TARGET] }
 }
 
-/// Whether the tests run in an emulator, because they are built for another machine than this one. Prints that the test
-/// does not run then. An emulator ignores the set-user-ID bit and limits of the address space, and is slow.
+/// Returns whether the tests run in an emulator, because they are built for another architecture. Then prints that the
+/// test does not run. Emulators are slow, and ignore the set-user-ID bit and limits of the address space.
 #[must_use]
 pub fn is_emulated(test: &str, why: &str) -> bool {
     let is_emulated = env!("HOST_TRIPLE") != TARGET;
@@ -43,7 +43,7 @@ pub fn is_emulated(test: &str, why: &str) -> bool {
     is_emulated
 }
 
-/// The architecture that the tests do not run on, and the low byte of its number in an ELF header.
+/// An architecture other than the test machine's, and the low byte of the ELF machine number.
 pub const FOREIGN: (Architecture, u8) =
     if cfg!(target_arch = "aarch64") { (Architecture::X86_64, 62) } else { (Architecture::AARCH64, 183) };
 

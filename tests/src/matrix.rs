@@ -1,5 +1,5 @@
-//! The fault matrix: every kind of fault, in every sub-library. One table serves this project's loader and NVIDIA's
-//! shim, with fake libraries and with real releases.
+//! Defines the fault matrix: every kind of fault, in every sub-library. The same table serves this project's loader and
+//! NVIDIA's shim, with fake libraries and with real releases.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -20,29 +20,29 @@ pub enum Fault {
     Absent,
     /// The user may not read the file.
     NoPermission,
-    /// There is a directory of that name.
+    /// There is a directory at the library's path.
     Directory,
-    /// There is a pipe of that name, to which nobody writes.
+    /// There is a pipe without a writer at the library's path.
     Pipe,
-    /// It is a text file.
+    /// The file is a text file.
     Text,
-    /// It is built for another processor.
+    /// The library is built for another processor.
     WrongArchitecture,
-    /// Its second half is missing.
+    /// The second half of the file is missing.
     Truncated,
-    /// Its ELF tables are damaged.
+    /// The ELF tables are damaged.
     Malformed,
-    /// It is another library under this name.
+    /// The file is another library under this name.
     WrongSoname,
-    /// It depends on a library that does not exist.
+    /// A required library does not exist.
     MissingDependency,
-    /// It depends on a symbol that does not exist.
+    /// A required symbol does not exist.
     UndefinedSymbol,
-    /// It belongs to another release than the others.
+    /// The library is from a different release than the others.
     OtherVersion,
-    /// It is built for another CUDA major than the others.
+    /// The library is built for a different CUDA major version than the others.
     OtherCuda,
-    /// It lacks the function, as an older release does.
+    /// The function is missing, as in an older release.
     LacksFunction,
 }
 
@@ -66,15 +66,15 @@ impl Fault {
         Fault::LacksFunction,
     ];
 
-    /// A short description, for tables.
+    /// Returns a short description for tables.
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
             Fault::None => "none",
             Fault::Absent => "absent",
             Fault::NoPermission => "not readable",
-            Fault::Directory => "a directory of that name",
-            Fault::Pipe => "a pipe of that name",
+            Fault::Directory => "a directory in its place",
+            Fault::Pipe => "a pipe in its place",
             Fault::Text => "a text file",
             Fault::WrongArchitecture => "built for aarch64",
             Fault::Truncated => "truncated",
@@ -82,14 +82,14 @@ impl Fault {
             Fault::WrongSoname => "another library under this name",
             Fault::MissingDependency => "needs a missing library",
             Fault::UndefinedSymbol => "needs a missing symbol",
-            Fault::OtherVersion => "of another release",
-            Fault::OtherCuda => "built for another CUDA major",
-            Fault::LacksFunction => "lacks the function",
+            Fault::OtherVersion => "from another release",
+            Fault::OtherCuda => "for another CUDA major version",
+            Fault::LacksFunction => "the function is missing",
         }
     }
 
-    /// Whether this fault can be detected in this library: the others are compared with graph, and only some have a
-    /// version symbol. Programs call no function of the libraries that graph opens.
+    /// Returns whether this fault can be detected in this library. The others are compared with graph, and only some
+    /// export a version symbol. Programs never call the libraries that graph opens.
     #[must_use]
     pub fn applies_to(self, library: Library) -> bool {
         match self {
@@ -100,10 +100,10 @@ impl Fault {
         }
     }
 
-    /// Injects the fault into a directory with a good installation of this version and CUDA major.
+    /// Injects the fault into a directory with an intact installation of this version and CUDA major.
     ///
     /// # Panics
-    /// When files cannot be written.
+    /// Panics if a file cannot be written.
     pub fn inject(self, dir: &TempDir, library: Library, version: Version, cuda: u16) {
         let good = FakeLibrary::new(library, version);
         if self == Fault::None {
@@ -146,7 +146,7 @@ impl Fault {
 
 fn make_pipe(file: &Path) {
     let path = CString::new(file.as_os_str().as_bytes()).unwrap();
-    // SAFETY: the path ends in NUL.
+    // SAFETY: the path is NUL-terminated.
     assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o644) }, 0, "{file:?}");
 }
 
@@ -157,7 +157,7 @@ fn damage(good: &FakeLibrary, file: &Path, damage: impl Fn(&mut Vec<u8>)) {
     std::fs::write(file, bytes).unwrap();
 }
 
-/// A function of the library that returns a status and accepts zeros for its arguments.
+/// Returns a function of the library that returns a status and accepts zeros as arguments.
 #[must_use]
 pub fn a_function(library: SubLibrary) -> &'static str {
     match library {
@@ -170,12 +170,12 @@ pub fn a_function(library: SubLibrary) -> &'static str {
     }
 }
 
-/// Calls a function of the faulty library in a child, then a function of each other return type.
+/// Calls a function of the faulty library in a child, then one function for every other return type.
 pub fn provoke(program: &str, subject: Subject, dir: &TempDir, library: SubLibrary) -> ChildOutput {
     provoke_with(Child::new(program, subject, dir.path()), library)
 }
 
-/// Like [`provoke`], in a child that already knows where cuDNN is.
+/// Like [`provoke`], but in a child that already knows the directory of cuDNN.
 pub fn provoke_with(child: Child, library: SubLibrary) -> ChildOutput {
     child.without_privileges().run(&[
         a_function(library),

@@ -1,4 +1,4 @@
-//! Programs of this workspace, for tests outside their packages.
+//! Builds programs of this workspace for tests outside their packages.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::cross_target;
 
-/// `CUDNN_TESTS_BUILT=1` states that `cargo test --workspace --no-run` has built this checkout. Tests then take the programs
-/// next to them. Otherwise they have cargo build each program, which compiles shared crates again with fewer features.
+/// With `CUDNN_TESTS_BUILT=1`, tests assume that `cargo test --workspace --no-run` has built this checkout, and use the
+/// programs next to them. Otherwise cargo builds every program, which compiles shared crates again with fewer features.
 const BUILT_VARIABLE: &str = "CUDNN_TESTS_BUILT";
 
 /// Returns the program `cudnn-doctor`, built in the same profile as this test.
 ///
 /// # Panics
-/// When the build fails.
+/// Panics if the build fails.
 #[must_use]
 pub fn doctor() -> PathBuf {
     program("cudnn-doctor", "bin", "cudnn-doctor")
@@ -23,18 +23,19 @@ pub fn doctor() -> PathBuf {
 /// Returns an example of the package `cudnn-backend`, built in the same profile as this test.
 ///
 /// # Panics
-/// When the build fails.
+/// Panics if the build fails.
 #[must_use]
 pub fn backend_example(name: &str) -> PathBuf {
     program("cudnn-backend", "example", name)
 }
 
-/// Returns the command `cargo xtask` in a checkout. The command runs on this machine even if the tests are for another one.
+/// Returns the command `cargo xtask` for a checkout. The command runs on the host even if the tests are built for
+/// another machine.
 #[must_use]
 pub fn xtask(checkout: &Path) -> Command {
     let mut command = if is_built() && cross_target().is_empty() {
         let mut xtask = Command::new(profile_dir().join("xtask"));
-        // As cargo names it for the programs that it runs.
+        // cargo sets this variable for the programs that it runs.
         xtask.env("CARGO_MANIFEST_DIR", checkout.join("xtask"));
         xtask
     } else {
@@ -42,7 +43,7 @@ pub fn xtask(checkout: &Path) -> Command {
         cargo.args(["run", "--quiet", "--package", "xtask", "--"]);
         cargo
     };
-    // Flags for coverage and the like would change what it builds.
+    // Flags for coverage, for example, would change the result.
     command.current_dir(checkout).env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     command
 }
@@ -61,13 +62,13 @@ fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// The directory with the programs of this build: `target/debug`.
+/// Returns the directory with the programs of this build, for example `target/debug`.
 fn profile_dir() -> PathBuf {
     // The test is in `target/debug/deps`.
     std::env::current_exe().unwrap().ancestors().nth(2).unwrap().to_owned()
 }
 
-/// A program or an example of a package, which cargo builds once in this process.
+/// Returns a program or example of a package. cargo builds it once per process.
 fn program(package: &str, kind: &str, name: &str) -> PathBuf {
     static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +86,7 @@ fn program(package: &str, kind: &str, name: &str) -> PathBuf {
             assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
         }
         let program = dir.join(if kind == "example" { "examples" } else { "" }).join(name);
-        assert!(program.is_file(), "{} was not built; unset {BUILT_VARIABLE}", program.display());
+        assert!(program.is_file(), "{} is missing; unset {BUILT_VARIABLE}", program.display());
         program
     };
     built.entry(name.to_owned()).or_insert_with(build).clone()

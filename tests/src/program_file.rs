@@ -1,6 +1,6 @@
-//! Creates programs and scripts that a test executes. Only child processes open these files for writing, because tests run
-//! in parallel threads: if another test starts a process, the fork inherits all open descriptors until its exec. Executing
-//! a file that is open for writing anywhere fails with ETXTBSY ("Text file busy").
+//! Creates programs and scripts that a test executes. Only child processes open these files for writing, because tests
+//! run in parallel threads. If another test starts a process, the fork inherits all open descriptors until the exec.
+//! Executing a file that is open for writing anywhere fails with ETXTBSY ("Text file busy").
 
 use std::path::Path;
 use std::process::Command;
@@ -9,18 +9,18 @@ use std::process::Command;
 /// existing file or link.
 ///
 /// # Panics
-/// When the file cannot be written.
+/// Panics if the file cannot be written.
 pub fn write_program(file: impl AsRef<Path>, contents: impl AsRef<[u8]>) {
     let source = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(source.path(), contents).unwrap();
     copy_program(source.path(), file);
 }
 
-/// Copies a program to a file that every user may execute. Creates the directories above the copy, and replaces an existing
+/// Copies a program to a file that all users may execute. Creates the directories above the copy, and replaces an existing
 /// file or link.
 ///
 /// # Panics
-/// When the program cannot be copied.
+/// Panics if the program cannot be copied.
 pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
     let mut install = Command::new("install");
     let output = install.args(["-D", "-m", "755", "--"]).arg(from.as_ref()).arg(to.as_ref()).output().unwrap();

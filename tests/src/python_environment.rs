@@ -1,5 +1,5 @@
-//! Stand-ins for Python environments: virtual environments, conda environments and a system's Python, with packages of
-//! any name, metadata and files. Each call writes at once.
+//! Creates fake Python environments: virtual environments, conda environments and system Pythons, with packages of any
+//! name, metadata and files. Every call writes the files immediately.
 
 use std::fmt::Write;
 use std::io::Write as _;
@@ -17,15 +17,15 @@ pub struct PythonEnvironment {
 }
 
 impl PythonEnvironment {
-    /// An isolated virtual environment of Python 3.12.
+    /// Creates an isolated virtual environment of Python 3.12.
     ///
     /// # Panics
-    /// When it cannot be made, as in each function here.
+    /// All functions in this module panic if a file cannot be written.
     pub fn venv(root: &Path) -> Self {
         PythonEnvironment::venv_of(root, Path::new("/usr"), false)
     }
 
-    /// A virtual environment that was made with the Python in `bin` of this base, perhaps with its packages
+    /// Creates a virtual environment from the Python in `bin` of this base, optionally with its packages
     /// (`--system-site-packages`).
     pub fn venv_of(root: &Path, base: &Path, includes_system: bool) -> Self {
         let environment = PythonEnvironment::at(root, "lib/python3.12/site-packages");
@@ -36,7 +36,7 @@ impl PythonEnvironment {
         environment.python3()
     }
 
-    /// A conda environment of Python 3.12.
+    /// Creates a conda environment of Python 3.12.
     pub fn conda(root: &Path) -> Self {
         let environment = PythonEnvironment::at(root, "lib/python3.12/site-packages");
         std::fs::create_dir_all(root.join("conda-meta")).unwrap();
@@ -44,45 +44,46 @@ impl PythonEnvironment {
         environment.python3()
     }
 
-    /// A Python's own environment: `lib/python3.11/site-packages` for pyenv, `lib/python3/dist-packages` for Debian's in
-    /// `/usr`, an empty path for a directory of `pip install --target`. Without a `bin/python3`: see
-    /// [`python3`](Self::python3).
+    /// Creates the environment of a Python installation. The import directory is `lib/python3.11/site-packages` for
+    /// pyenv, `lib/python3/dist-packages` for Debian in `/usr`, and empty for a directory of `pip install --target`. It
+    /// contains no `bin/python3`: see [`python3`](Self::python3).
     pub fn at(root: &Path, import_dir: &str) -> Self {
         let environment = PythonEnvironment { root: root.to_owned(), import_dir: root.join(import_dir) };
         std::fs::create_dir_all(&environment.import_dir).unwrap();
         environment
     }
 
-    /// Gives it pip, of which only the directory counts.
+    /// Adds pip, as an empty package directory.
     pub fn pip(self) -> Self {
         std::fs::create_dir_all(self.import_dir.join("pip")).unwrap();
         self
     }
 
-    /// Gives it a `bin/python3` that does nothing.
+    /// Adds a `bin/python3` that exits immediately.
     pub fn python3(self) -> Self {
         write_program(self.root.join("bin/python3"), "#!/bin/sh\nexit 1\n");
         self
     }
 
-    /// The same environment, whose next packages go to another import directory: `lib64/python3.12/site-packages`.
+    /// Returns the same environment with another import directory for the next packages, such as
+    /// `lib64/python3.12/site-packages`.
     pub fn into_dir(&self, import_dir: &str) -> Self {
         PythonEnvironment::at(&self.root, import_dir)
     }
 
-    /// Its root.
+    /// Returns the root.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The directory with its packages.
+    /// Returns the directory with the packages.
     #[must_use]
     pub fn import_dir(&self) -> &Path {
         &self.import_dir
     }
 
-    /// Installs a package, as pip does: for now with no file but its metadata.
+    /// Installs a package as pip does, at first with only the metadata.
     pub fn package(&self, name: &str, version: &str) -> PythonPackage {
         let stem = format!("{}-{version}", name.replace('-', "_"));
         let info_dir = self.import_dir.join(format!("{stem}.dist-info"));
@@ -104,7 +105,7 @@ impl PythonEnvironment {
         self
     }
 
-    /// Writes a record of conda. `depends` is such as `cudnn >=9.10.1.4,<10.0a0`.
+    /// Writes a conda record. An example of `depends` is `cudnn >=9.10.1.4,<10.0a0`.
     pub fn with_conda_package(self, name: &str, version: &str, build: &str, depends: &[&str]) -> Self {
         let meta = self.root.join("conda-meta");
         std::fs::create_dir_all(&meta).unwrap();
@@ -117,7 +118,7 @@ impl PythonEnvironment {
     }
 }
 
-/// A package of such an environment.
+/// A package in a fake environment.
 #[derive(Clone, Debug)]
 pub struct PythonPackage {
     import_dir: PathBuf,
@@ -130,43 +131,43 @@ impl PythonPackage {
         self.metadata(&format!("Requires-Dist: {requirement}"))
     }
 
-    /// Adds a line to its metadata.
+    /// Adds a line to the metadata.
     pub fn metadata(self, line: &str) -> Self {
         append(&self.info_dir.join("METADATA"), line);
         self
     }
 
-    /// Writes a file of its metadata directory, in place of what is there: `direct_url.json`, all of `METADATA`.
+    /// Writes or replaces a file in the metadata directory, for example `direct_url.json` or `METADATA`.
     pub fn info(self, name: &str, text: &str) -> Self {
         std::fs::write(self.info_dir.join(name), text).unwrap();
         self
     }
 
-    /// Writes a file of the package, and records it. The path begins at the import directory.
+    /// Writes and records a file of the package. The path is relative to the import directory.
     pub fn file(self, path: &str, text: &str) -> Self {
         std::fs::write(self.place(path), text).unwrap();
         self
     }
 
-    /// Writes a library that ld.so can load, and records it.
+    /// Writes and records a library that ld.so can load.
     pub fn library(self, path: &str, library: &ExtensionLibrary) -> Self {
         library.build(&self.place(path));
         self
     }
 
-    /// Compiles a fake library of cuDNN, and records it.
+    /// Compiles and records a fake library of cuDNN.
     pub fn cudnn(self, path: &str, library: &FakeLibrary) -> Self {
         library.build(&self.place(path));
         self
     }
 
-    /// Links a file, and records it.
+    /// Links and records a file.
     pub fn link(self, path: &str, target: &Path) -> Self {
         std::os::unix::fs::symlink(target, self.place(path)).unwrap();
         self
     }
 
-    /// Marks the package as a link to this source directory (`pip install --editable`), in the way of a `.pth` file.
+    /// Marks the package as a link to this source directory (`pip install --editable`) through a `.pth` file.
     pub fn editable(self, source: &Path) -> Self {
         let mut url = String::new();
         let _ = write!(url, r#"{{"dir_info": {{"editable": true}}, "url": "file://{}"}}"#, source.display());
@@ -176,19 +177,19 @@ impl PythonPackage {
         self.info("direct_url.json", &url)
     }
 
-    /// Its metadata directory.
+    /// Returns the metadata directory.
     #[must_use]
     pub fn info_dir(&self) -> &Path {
         &self.info_dir
     }
 
-    /// The import directory that contains it.
+    /// Returns the import directory that contains the package.
     #[must_use]
     pub fn import_dir(&self) -> &Path {
         &self.import_dir
     }
 
-    /// Records a file, and makes the directories above it.
+    /// Records a file, and creates the directories above it.
     fn place(&self, path: &str) -> PathBuf {
         append(&self.info_dir.join("RECORD"), &format!("{path},,"));
         let file = self.import_dir.join(path);

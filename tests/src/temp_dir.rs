@@ -1,11 +1,11 @@
-//! A temporary directory for one test, with the libraries of an installation in it.
+//! Provides a temporary directory for one test, with the libraries of an installation in it.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::Library;
 
-/// A temporary directory, removed with everything in it on drop.
+/// A temporary directory that is removed on drop, with all contents.
 #[derive(Debug)]
 pub struct TempDir(tempfile::TempDir);
 
@@ -13,27 +13,27 @@ impl TempDir {
     /// Creates an empty directory that every user can enter.
     ///
     /// # Panics
-    /// When it cannot be created.
+    /// Panics if the directory cannot be created.
     #[must_use]
     pub fn new() -> Self {
         let permissions = std::fs::Permissions::from_mode(0o755);
         TempDir(tempfile::Builder::new().prefix("cudnn-tests-").permissions(permissions).tempdir().unwrap())
     }
 
-    /// Creates a directory with a symlink to each library of an installation.
+    /// Creates a directory with symlinks to the libraries of an installation.
     ///
     /// # Panics
-    /// When it cannot be created.
+    /// Panics if the directory cannot be created.
     #[must_use]
     pub fn links_to(lib_dir: &Path) -> Self {
         TempDir::filled(lib_dir, |file, link| std::os::unix::fs::symlink(file, link))
     }
 
-    /// Creates a directory with a copy of each library of an installation, for children without privileges, which may
-    /// not enter the user's home directory. Hard links save the disk space if the file system allows them.
+    /// Creates a directory with copies of the libraries of an installation, for unprivileged children, which may not
+    /// enter the user's home directory. Uses hard links where the file system supports them, to save disk space.
     ///
     /// # Panics
-    /// When it cannot be created.
+    /// Panics if the directory cannot be created.
     #[must_use]
     pub fn copy_of(lib_dir: &Path) -> Self {
         TempDir::filled(lib_dir, |file, copy| {
@@ -53,25 +53,25 @@ impl TempDir {
         dir
     }
 
-    /// Its path.
+    /// Returns the path.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.0.path()
     }
 
-    /// Its name, without its parent's path.
+    /// Returns the name without the parent's path.
     #[must_use]
     pub fn name(&self) -> &str {
         self.path().file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
-    /// The path of a library in it.
+    /// Returns the path of a library in the directory.
     #[must_use]
     pub fn file(&self, library: Library) -> PathBuf {
         self.path().join(library.file_name())
     }
 
-    /// Removes a library, if it is there, and returns its path.
+    /// Removes a library if it exists, and returns the path.
     #[must_use]
     pub fn cleared(&self, library: Library) -> PathBuf {
         let file = self.file(library);

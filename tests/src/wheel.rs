@@ -1,5 +1,5 @@
-//! Real wheels of frameworks: downloaded through pip, checked by sha256, unpacked once into the cache directory. They are
-//! for reading: no Python imports them.
+//! Downloads real wheels of frameworks through pip, verifies their sha256, and unpacks them into the cache directory.
+//! Tests only read their files and never import them into Python.
 
 use std::path::{Path, PathBuf};
 
@@ -10,24 +10,25 @@ use crate::release::{OFFLINE_VARIABLE, not_run};
 /// A pinned wheel for Python 3.12 on Linux, x86-64.
 #[derive(Clone, Copy, Debug)]
 pub struct Wheel {
-    /// The package.
+    /// The package name.
     pub package: &'static str,
-    /// Its version.
+    /// The package version.
     pub version: &'static str,
     /// The sha256 of the wheel.
     pub sha256: &'static str,
 }
 
 impl Wheel {
-    /// The directory with the unpacked wheel; `None` where it cannot be fetched and [`OFFLINE_VARIABLE`] is `skip`.
+    /// Returns the directory with the unpacked wheel. Returns `None` if it is unavailable and [`OFFLINE_VARIABLE`] is
+    /// `skip`.
     ///
     /// # Panics
-    /// When it cannot be fetched and the variable is not `skip`.
+    /// Panics if the wheel is unavailable and the variable is not `skip`.
     #[must_use]
     pub fn unpacked(&self) -> Option<PathBuf> {
         let wheels = cache_dir().unwrap().join("wheels");
         let dir = wheels.join(format!("{}-{}", self.package, self.version));
-        // It gets this name when it is complete.
+        // The directory gets this name when it is complete.
         if dir.is_dir() {
             return Some(dir);
         }
@@ -56,7 +57,7 @@ impl Wheel {
         command
             .args(["install", "--no-deps", "--only-binary=:all:", "--no-compile", "--no-cache-dir", "--quiet"])
             .args(["--disable-pip-version-check", "--no-input", "--require-hashes", "--python-version", "3.12"])
-            // pip compares that with the Python that runs it.
+            // pip compares the requirement with the Python that runs pip.
             .arg("--ignore-requires-python")
             .args(
                 ["manylinux2014_x86_64", "manylinux_2_27_x86_64", "manylinux_2_28_x86_64"]
@@ -69,7 +70,7 @@ impl Wheel {
             .stdout(std::io::stderr());
         let status = command.status().map_err(|error| format!("cannot start pip: {error}"))?;
         if !status.success() {
-            return Err(format!("pip ended with {status}"));
+            return Err(format!("pip exited with {status}"));
         }
         match std::fs::rename(&unpacked, dir) {
             // Another test was faster.

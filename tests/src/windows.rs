@@ -1,5 +1,5 @@
-//! Programs and DLLs for Windows: compiled by MinGW, run by Wine, on a test machine with Linux. The tests themselves run
-//! on Linux, because they start compilers and cargo; only what they start is for Windows.
+//! Compiles programs and DLLs for Windows with MinGW, and runs them under Wine on a Linux test machine. The tests
+//! themselves run on Linux, because they start compilers and cargo; only their children are Windows programs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ pub const TARGET: &str = "x86_64-pc-windows-gnu";
 /// The newest pinned release of cuDNN for Windows.
 pub const RELEASE: &str = "windows-cu13";
 
-/// Replaces `VERSION` in a text by the version of [`RELEASE`] (9.28.1), `NUMBER` by what `cudnnGetVersion` returns (92801),
-/// and `WHEEL` by the version of its wheel (9.28.1.4).
+/// Replaces placeholders in a text: `VERSION` with the version of [`RELEASE`] (9.28.1), `NUMBER` with the result of
+/// `cudnnGetVersion` (92801), and `WHEEL` with the version of the wheel (9.28.1.4).
 ///
 /// # Panics
-/// When no release is pinned.
+/// Panics if no release is pinned.
 #[must_use]
 pub fn of_release(text: &str) -> String {
     let (version, wheel) = (version(RELEASE), cudnn_fetch::release(RELEASE).unwrap().version);
@@ -27,13 +27,13 @@ pub fn of_release(text: &str) -> String {
     text.replace("VERSION", &version.to_string()).replace("NUMBER", &number.to_string()).replace("WHEEL", wheel)
 }
 
-/// MinGW's command that compiles C.
+/// Returns MinGW's C compiler.
 #[must_use]
 pub fn c_compiler() -> Command {
     Command::new("x86_64-w64-mingw32-gcc")
 }
 
-/// MinGW's command that compiles C++.
+/// Returns MinGW's C++ compiler.
 #[must_use]
 pub fn cpp_compiler() -> Command {
     Command::new("x86_64-w64-mingw32-g++")
@@ -42,19 +42,19 @@ pub fn cpp_compiler() -> Command {
 /// Compiles C code to this file: a program, or a DLL with the flag `-shared`.
 ///
 /// # Panics
-/// When the compiler fails.
+/// Panics if the compiler fails.
 pub fn compile(code: &str, flags: &[&str], file: &Path) {
     let source = file.with_extension("c");
     std::fs::write(&source, code).unwrap();
-    // Flags after the source: libraries to link are searched for what precedes them.
+    // Flags follow the source, because the linker only searches libraries for symbols used by preceding files.
     run_compiler(c_compiler().arg(&source).arg("-o").arg(file).args(flags));
     std::fs::remove_file(source).unwrap();
 }
 
-/// Writes the import library of a DLL that has these functions. The DLL need not exist.
+/// Writes the import library of a DLL with these functions. The DLL may be missing.
 ///
 /// # Panics
-/// When dlltool fails.
+/// Panics if dlltool fails.
 pub fn import_library(dll: &str, functions: &[&str], file: &Path) {
     let definitions = file.with_extension("def");
     std::fs::write(&definitions, format!("LIBRARY \"{dll}\"\nEXPORTS\n{}\n", functions.join("\n"))).unwrap();
@@ -62,14 +62,14 @@ pub fn import_library(dll: &str, functions: &[&str], file: &Path) {
     run_compiler(dlltool.arg("-d").arg(&definitions).arg("-l").arg(file));
 }
 
-/// A child process that runs a program for Windows, without variables of this machine that affect a search. A path in a
-/// variable or an argument must be one of [`path`]'s.
+/// Returns a child process that runs a Windows program, without variables of this machine that affect a search. Convert
+/// paths in variables and arguments with [`path`].
 #[must_use]
 pub fn child(program: &Path) -> Child {
     let mut child = Child::bare(concat!(env!("CARGO_MANIFEST_DIR"), "/wine")).argument(program);
-    // Without it, Wine takes names beyond ASCII for others.
+    // Without this variable, Wine converts non-ASCII names incorrectly.
     child = child.env("LC_ALL", "C.UTF-8");
-    // What the script, Wine and the compiler need.
+    // The script, Wine and the compiler use these variables.
     for name in ["PATH", "HOME", "CARGO_TARGET_DIR"] {
         if let Some(value) = std::env::var_os(name) {
             child = child.env(name, value);
@@ -78,26 +78,26 @@ pub fn child(program: &Path) -> Child {
     child
 }
 
-/// The value of `WINEPATH`, from which Wine makes the first directories of `PATH`.
+/// Returns the value of `WINEPATH`, from which Wine makes the first directories of `PATH`.
 #[must_use]
 pub fn path_list(dirs: &[&Path]) -> OsString {
     let dirs: Vec<String> = dirs.iter().map(|dir| path(dir)).collect();
     dirs.join(";").into()
 }
 
-/// The name of a file of this machine under Wine: `Z:\tmp\x` for `/tmp/x`.
+/// Returns the name of a local file under Wine, for example `Z:\tmp\x` for `/tmp/x`.
 ///
 /// # Panics
-/// When it is not UTF-8.
+/// Panics if the path is not UTF-8.
 #[must_use]
 pub fn path(file: &Path) -> String {
     format!("Z:{}", file.to_str().expect("a path in UTF-8").replace('/', "\\"))
 }
 
-/// The DLLs that a program or DLL imports, in the order of their names.
+/// Returns the DLLs that a program or DLL imports, sorted by name.
 ///
 /// # Panics
-/// When it cannot be read.
+/// Panics if the file cannot be read.
 #[must_use]
 pub fn imports(file: &Path) -> Vec<String> {
     let output = Command::new("x86_64-w64-mingw32-objdump").arg("-p").arg(file).output().expect("objdump starts");
@@ -109,10 +109,10 @@ pub fn imports(file: &Path) -> Vec<String> {
     names
 }
 
-/// The directory that `cargo xtask dist` builds for Windows, with `bin/cudnn64_9.dll` in it.
+/// Returns the directory that `cargo xtask dist` builds for Windows, with `bin/cudnn64_9.dll` in it.
 ///
 /// # Panics
-/// When the build fails.
+/// Panics if the build fails.
 #[must_use]
 pub fn drop_in() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
@@ -128,7 +128,7 @@ pub fn drop_in() -> PathBuf {
 /// Compiles one of `tests/clients` against NVIDIA's headers in this directory, and links it to the drop-in.
 ///
 /// # Panics
-/// When the compiler fails.
+/// Panics if the compiler fails.
 pub fn client(source: &str, headers: &Path, flags: &[&str], file: &Path) {
     let mut compiler = if source.ends_with(".cpp") { cpp_compiler() } else { c_compiler() };
     compiler
@@ -146,10 +146,10 @@ pub fn client(source: &str, headers: &Path, flags: &[&str], file: &Path) {
     run_compiler(&mut compiler);
 }
 
-/// Builds a program of this workspace for Windows, once in a test program: `build("cudnn-tests", "driver", &[])`.
+/// Builds a program of this workspace for Windows, once per test program: `build("cudnn-tests", "driver", &[])`.
 ///
 /// # Panics
-/// When cargo fails.
+/// Panics if cargo fails.
 #[must_use]
 pub fn build(package: &str, program: &str, arguments: &[&str]) -> PathBuf {
     cargo_build(package, &[&["--bin", program], arguments].concat());
@@ -159,7 +159,7 @@ pub fn build(package: &str, program: &str, arguments: &[&str]) -> PathBuf {
 /// Builds an example of a package of this workspace for Windows.
 ///
 /// # Panics
-/// When cargo fails.
+/// Panics if cargo fails.
 #[must_use]
 pub fn build_example(package: &str, example: &str) -> PathBuf {
     cargo_build(package, &["--example", example]);
@@ -178,7 +178,7 @@ fn cargo_build(package: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{package} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The directory into which cargo builds.
+/// Returns cargo's build directory.
 fn target_dir() -> PathBuf {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     // The test program is in `target/debug/deps`.

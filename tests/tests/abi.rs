@@ -1,4 +1,4 @@
-//! Compares the bindings with real headers, through the C compiler: size, alignment and offsets of every struct and
+//! Compares the bindings with real headers through the C compiler: size, alignment and offsets of every struct and
 //! enum, the value of every enumerator and constant, and the signature of every function.
 
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use cudnn_loader::Version;
 use cudnn_sys::*;
 use support::{TempDir, c_compiler, release, run_compiler, version};
 
-/// An item that is not a function, as the bindings declare it.
+/// A type or constant, as the bindings declare it.
 enum Item {
     Type { size: usize, align: usize },
     Struct { size: usize, align: usize, fields: Vec<(&'static str, usize)> },
@@ -78,7 +78,7 @@ fn in_c(rust: &str) -> String {
         return format!("{} *", in_c(pointee));
     }
     if let Some(pointee) = rust.strip_prefix("*const") {
-        // `T const` is the pointee even if that is a pointer itself.
+        // In `T const`, `T` is the pointee even if it is a pointer itself.
         return format!("{} const *", in_c(pointee));
     }
     let name = rust.trim_start_matches("$crate::").trim_start_matches("core::ffi::");
@@ -102,17 +102,17 @@ fn in_c(rust: &str) -> String {
     .to_owned()
 }
 
-/// Names whose value changes with each release by design: they count or describe the release itself.
+/// Returns whether a value changes with every release by design, because it counts or describes the release.
 fn describes_the_release(name: &str) -> bool {
     let ends = ["_MAJOR", "_MINOR", "_PATCH", "_PATCHLEVEL", "_VERSION", "_COUNTS"];
     ends.iter().any(|end| name.ends_with(end)) || name.starts_with("CUDNN_MAX_SM_") || CHANGED.contains(&name)
 }
 
-/// Names whose value or layout NVIDIA changed between releases, as this test found: two counts of enumerators, and a
-/// struct with a new last field in 9.28.0.
+/// Names with values or layouts that NVIDIA changed between releases, as this test found: two counts of enumerators,
+/// and a struct with a new last field in 9.28.0.
 const CHANGED: [&str; 3] = ["CUDNN_NUMERICAL_NOTE_TYPE_COUNT", "CUDNN_BEHAVIOR_NOTE_TYPE_COUNT", "cudnnGnnCscGraph_t"];
 
-/// Compiles the assertions against one release's headers.
+/// Compiles the assertions against the headers of one release.
 fn check(include: &Path, version: Version, mut compiler: Command) {
     let headers = ["cudnn_graph", "cudnn_ops", "cudnn_cnn", "cudnn_adv", "cudnn_subquadratic_ops", "cudnn_gnn_ops"]
         .map(|name| format!("{name}.h"));
@@ -130,7 +130,7 @@ fn check(include: &Path, version: Version, mut compiler: Command) {
             continue;
         }
         counted[0] += 1;
-        // The bindings use the tag of a type if there is one.
+        // The bindings use the tag of a type if it exists.
         let tag = ["struct", "enum"].into_iter().find(|tag| read.contains(&format!("{tag} {name} {{")));
         let name = tag.map_or(name.to_owned(), |tag| format!("{tag} {name}"));
         match item {
@@ -182,7 +182,7 @@ fn layout(text: &mut String, name: &str, size: usize, align: usize) {
     let _ = writeln!(text, "_Static_assert(sizeof({name}) == {size} && _Alignof({name}) == {align}, \"{name}\");");
 }
 
-/// The table must mark as deprecated what the newest headers mark.
+/// Checks that the table marks the same functions as deprecated as the newest headers.
 fn deprecations(headers: &str, newest: bool) {
     if !newest {
         return;
@@ -202,13 +202,13 @@ fn check_release(id: &str) {
     check(&cudnn_fetch::release(id).unwrap().include_dir(&dir), version(id), c_compiler());
 }
 
-/// The layouts are those of this machine; on Windows they are the same, because no binding has a `long`.
+/// The bindings contain this machine's layouts. Windows has the same ones, because no binding contains a `long`.
 #[test]
 #[ignore = "downloads cuDNN for Windows"]
 fn the_bindings_match_the_headers_for_windows() {
     let mut compiler = support::windows::c_compiler();
     if compiler.arg("--version").output().is_err() {
-        return support::not_run("the_bindings_match_the_headers_for_windows", "there is no MinGW");
+        return support::not_run("the_bindings_match_the_headers_for_windows", "MinGW is not installed");
     }
     let Some(dir) = release("windows-cu13") else { return };
     let include = cudnn_fetch::release("windows-cu13").unwrap().include_dir(&dir);
@@ -237,8 +237,8 @@ fn the_bindings_match_the_headers_of_each_pinned_release() {
     support::full_releases().for_each(|release| check_release(release.id));
 }
 
-/// This project's substitutes for CUDA's headers must agree with NVIDIA's: the same program compiles with either and
-/// checks sizes, values, and what the pointers point to.
+/// This project's substitutes for CUDA's headers must agree with NVIDIA's. The same program compiles with either, and
+/// checks sizes, values, and pointee types.
 #[test]
 fn the_substitute_cuda_headers_match_nvidias() {
     let Some(wheel) = release("cuda-runtime-cu12") else { return };
@@ -256,7 +256,7 @@ fn the_substitute_cuda_headers_match_nvidias() {
     )
     .unwrap();
     let cuda_headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../headers/cuda");
-    // NVIDIA's header includes one from the compiler's wheel, with the keywords of CUDA's compiler.
+    // NVIDIA's header includes a header from the compiler's wheel, which uses keywords of CUDA's compiler.
     std::fs::create_dir(dir.path().join("crt")).unwrap();
     std::fs::write(
         dir.path().join("crt/host_defines.h"),

@@ -1,8 +1,8 @@
-//! The crates' interfaces as a program in Rust meets them: glob imports, the error that `main` returns, what is unsafe.
+//! Checks the crates' interfaces from a Rust program: glob imports, the error that `main` returns, unsafe functions.
 
 use cudnn_loader::Options;
 
-/// The names of other crates that programs import beside cuDNN's.
+/// Names of other crates that programs import together with cuDNN's.
 mod other_crates {
     pub(crate) mod log {
         pub(crate) fn info() {}
@@ -12,7 +12,7 @@ mod other_crates {
     }
 }
 
-/// Both globs have equal rank: a name that both have is an error where it is used.
+/// Both globs have equal rank, so a name in both of them is an error where it is used.
 mod with_globs {
     use cudnn_loader::*;
 
@@ -28,14 +28,14 @@ mod with_globs {
 mod with_cudnns_names_alone {
     use cudnn_loader::api::*;
 
-    // Names that programs have themselves.
+    // Names that programs define themselves.
     pub(crate) struct Error;
     pub(crate) struct Function;
     pub(crate) struct Options;
 
     pub(super) fn call() -> (usize, cudnnStatus_t, Option<cudnnHandle_t>) {
         let _ = (Error, Function, Options);
-        // SAFETY: the function has no parameters.
+        // SAFETY: the call passes no pointers.
         (unsafe { cudnnGetVersion() }, cudnnStatus_t::CUDNN_STATUS_SUCCESS, None)
     }
 
@@ -49,16 +49,16 @@ mod with_cudnns_names_alone {
 }
 
 #[test]
-fn a_glob_import_leaves_the_names_of_other_crates_alone() {
+fn glob_imports_do_not_shadow_names_of_other_crates() {
     let _ = with_globs::use_both();
     let _: fn() -> _ = with_cudnns_names_alone::call;
     assert!(with_cudnns_names_alone::of_cudnn_sys::status().is_success());
 }
 
 #[test]
-fn the_error_that_main_returns_is_printed_as_the_report() {
+fn an_error_returned_by_main_is_printed_as_the_report() {
     let error = Options::new().path("/nowhere").load().unwrap_err();
-    // What Rust prints when `main` returns it: `Error: `, and this.
+    // If `main` returns the error, Rust prints `Error: ` and this text.
     let printed = format!("{error:?}");
     assert_eq!(printed, error.report());
     assert!(printed.starts_with("libcudnn_graph.so.9 cannot be loaded: "), "{printed}");
@@ -67,14 +67,14 @@ fn the_error_that_main_returns_is_printed_as_the_report() {
 
 /// cuDNN corrupts memory on some descriptions, and `Error::check` calls a function that the caller passes.
 #[test]
-#[deny(unused_unsafe, reason = "a block that is not needed shows that the function has become safe")]
-fn what_reaches_undefined_behaviour_is_unsafe() {
+#[deny(unused_unsafe, reason = "an unneeded block shows that the function has become safe")]
+fn functions_that_can_cause_undefined_behavior_are_unsafe() {
     use cudnn_loader::preload::Preload;
-    // SAFETY: the preload is not started.
+    // SAFETY: the preload never starts.
     let _ = unsafe { Preload::new().device_description("{}") };
     unsafe extern "C" fn write_nothing(_: *mut std::ffi::c_char, _: usize) {}
     let status = cudnn_sys::cudnnStatus_t::CUDNN_STATUS_SUCCESS;
-    // SAFETY: the function writes nothing.
+    // SAFETY: the function leaves the buffer unchanged.
     let checked = unsafe { cudnn_sys::Error::check(status, "cudnnCreate", write_nothing) };
     assert!(checked.is_ok());
 }

@@ -1,4 +1,4 @@
-//! cudnn-sys generates bindings from the user's headers, which are older than the checked-in bindings.
+//! Generates bindings from the user's headers, which are older than the checked-in bindings.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use support::release;
 
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
-fn bindings_of_the_users_headers_have_the_functions_of_that_release() {
+fn bindings_from_the_users_headers_contain_the_functions_of_that_release() {
     let Some(libclang) = release("libclang") else { return };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     for (id, version) in [("cu12-9.0.0", Version::new(9, 0, 0)), ("cu12-9.10.2", Version::new(9, 10, 2))] {
@@ -16,7 +16,7 @@ fn bindings_of_the_users_headers_have_the_functions_of_that_release() {
         let target = root.join("target/buildtime");
         let output = Command::new(env!("CARGO"))
             .current_dir(&root)
-            // The loader compiles with the same bindings, without the functions that they lack.
+            // The loader compiles with the same bindings, although they contain fewer functions.
             .args(["build", "--package", "cudnn-sys", "--package", "cudnn-loader"])
             .args(["--features", "cudnn-sys/buildtime-bindgen", "--message-format", "json"])
             .arg("--target-dir")
@@ -27,13 +27,13 @@ fn bindings_of_the_users_headers_have_the_functions_of_that_release() {
             .expect("cargo starts");
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{id}: {text}");
-        // Cargo's message about the build script has the path of its output.
+        // Cargo's message about the build script contains the path of the output directory.
         let messages = String::from_utf8_lossy(&output.stdout);
         let message =
             messages.lines().find(|line| line.contains("build-script-executed") && line.contains("cudnn-sys"));
         let out = message.and_then(|line| line.split("\"out_dir\":\"").nth(1)?.split('"').next()).unwrap();
         let table = std::fs::read_to_string(Path::new(out).join("functions.rs")).unwrap();
-        // The table has the deprecations even though the comments of these headers omit them.
+        // The table contains the deprecations even though the comments of these headers omit them.
         assert!(table.matches("deprecated(true)").count() > 100, "{id}");
         for function in Function::ALL {
             let Version { major, minor, patch } = function.since();

@@ -1,5 +1,5 @@
-//! Programs that depend on the crates as others do (`tests/dependents`): built outside the workspace, run with a real
-//! cuDNN, with one that does not do, and with none.
+//! Builds programs that depend on the crates (`tests/dependents`) outside the workspace. Runs them with a real cuDNN,
+//! with an unusable cuDNN, and without cuDNN.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,11 +9,11 @@ use cudnn_loader::Version;
 use cudnn_probe::Library;
 use support::{Child, ChildOutput, FakeLibrary, TempDir, dynamic_entries, lib_dir};
 
-/// The directory for what the tests build.
+/// The directory for the built packages.
 static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let built = root.join("target/dependents");
-    // The versions of dependencies that the workspace has: nothing else needs to be downloaded.
+    // Uses the workspace's versions of all dependencies, so that cargo downloads no others.
     std::fs::copy(root.join("Cargo.lock"), root.join("tests/dependents/Cargo.lock")).expect("it can be copied");
     std::fs::create_dir_all(&built).expect("target can be written");
     let output = Command::new(env!("CARGO"))
@@ -34,7 +34,7 @@ static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
     built
 });
 
-/// Builds a package of `tests/dependents`, where cuDNN is what the variables name.
+/// Builds a package of `tests/dependents`. The variables say where cuDNN is.
 fn build(package: &str, features: &str, variables: &[(&str, &Path)]) -> (PathBuf, Output) {
     let target = BUILT.join("target");
     let mut command = Command::new(env!("CARGO"));
@@ -56,7 +56,7 @@ fn built(package: &str, features: &str, variables: &[(&str, &Path)]) -> PathBuf 
     program
 }
 
-/// Runs a program with the cuDNN of a directory. None of them may fail.
+/// Runs a program with the cuDNN of a directory. The program must succeed.
 fn run(program: &Path, cudnn: &Path, arguments: &[&str]) -> ChildOutput {
     let output = Child::bare(program).env("CUDNN_LOADER_DIR", cudnn).run(arguments);
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
@@ -66,7 +66,7 @@ fn run(program: &Path, cudnn: &Path, arguments: &[&str]) -> ChildOutput {
 const NOWHERE: &str = "/nowhere";
 
 #[test]
-fn cudarc_over_the_loader_has_a_version_and_an_error_in_place_of_a_panic() {
+fn cudarc_with_the_loader_returns_errors_instead_of_panicking() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let program = built("cudarc-over-loader", "", &[]);
     let output = run(&program, &real, &[]).stdout;
@@ -79,7 +79,7 @@ fn cudarc_over_the_loader_has_a_version_and_an_error_in_place_of_a_panic() {
 }
 
 #[test]
-fn an_application_falls_back_to_the_cpu_and_says_why() {
+fn an_application_falls_back_to_the_cpu_and_reports_the_reason() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let program = built("fallback", "", &[]);
     let relu = "relu: [0.0, 0.0, 0.0, 3.0]\n";
@@ -115,11 +115,11 @@ fn a_library_links_or_loads_as_its_user_chooses() {
     };
     let linked = built("program", "link", &[("CUDNN_SYS_LIB_DIR", dir.path())]);
     assert_eq!(needed(&linked).len(), 2, "{:?}", needed(&linked));
-    // By its run path, and nothing else.
+    // The linked program finds cuDNN only through the run path.
     let output = run(&linked, Path::new(NOWHERE), &[]).stdout;
     assert_eq!(output, "version 91900\na descriptor\n");
 
-    // Of two dependents with different choices, the one that can do without cuDNN wins.
+    // If two dependents disagree, the choice that works without cuDNN wins.
     let both = built("program", "link,load", &[("CUDNN_SYS_LIB_DIR", dir.path())]);
     assert!(needed(&both).is_empty(), "{:?}", needed(&both));
     let output = run(&both, Path::new(NOWHERE), &[]).stdout;
@@ -131,7 +131,7 @@ fn a_library_links_or_loads_as_its_user_chooses() {
 }
 
 #[test]
-fn a_build_script_sets_a_cfg_by_version_and_says_what_is_missing() {
+fn a_build_script_sets_a_cfg_by_version_and_reports_missing_features() {
     let (Some(old), Some(new)) = (lib_dir("jit-cu12-9.19.0"), lib_dir("jit-cu13-9.27.0")) else { return };
     for (cudnn, compiled) in [(&old, "for cuDNN 9.10 or newer\n"), (&new, "for cuDNN 9.22 or newer\n")] {
         let program = built("versions", "", &[("CUDNN_LOADER_DIR", cudnn)]);
@@ -153,7 +153,7 @@ fn a_build_script_sets_a_cfg_by_version_and_says_what_is_missing() {
     }
     assert_eq!(run(&program, &old, &[]).stdout, "without cuDNN\n");
 
-    // The next build sees what pip did in the same environment.
+    // The next build sees a change by pip in the same environment.
     let venv = TempDir::new();
     let lib = venv.path().join("lib/python3.12/site-packages/nvidia/cudnn_jit/lib");
     let built_now = || run(&built("versions", "", &[("VIRTUAL_ENV", venv.path())]), &old, &[]).stdout;
@@ -162,7 +162,7 @@ fn a_build_script_sets_a_cfg_by_version_and_says_what_is_missing() {
     for file in std::fs::read_dir(&old).expect("a release").flatten() {
         std::os::unix::fs::symlink(file.path(), lib.join(file.file_name())).expect("links");
     }
-    // Where the machine has a cuDNN of its own, the build watches that one.
+    // If this machine has a cuDNN installation, the build watches that.
     let is_first = before == "without cuDNN\n";
     assert!(!is_first || built_now() == "for cuDNN 9.10 or newer\n");
     std::fs::remove_dir_all(&lib).expect("it can be removed");

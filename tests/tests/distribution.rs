@@ -1,5 +1,5 @@
-//! What people get who have no cargo: the wheels, the archives and the static doctor, installed and run as they would.
-//! `cargo test -p cudnn-tests --test distribution -- --ignored`
+//! Installs and runs the distributed files as users without cargo would: the wheels, the archives and the static
+//! doctor. `cargo test -p cudnn-tests --test distribution -- --ignored`
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -14,10 +14,10 @@ const AARCH64: &str = "aarch64-unknown-linux-gnu";
 const STATIC: &str = "x86_64-unknown-linux-musl";
 const RELEASE: &str = "jit-cu12-9.19.0";
 
-/// The oldest glibc that the wheels promise to run with.
+/// The oldest glibc that the wheels support.
 const OLDEST_GLIBC: [u32; 2] = [2, 28];
 
-/// Loads the library in its argument, asks for cuDNN's version, and prints the file and the version.
+/// Loads the library in the argument, calls `cudnnGetVersion`, and prints the file and the version.
 const LOAD: &str = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cudnnGetVersion())";
 
 /// Returns the path that `cargo xtask ARGUMENTS` prints.
@@ -25,7 +25,7 @@ fn xtask(arguments: &[&str]) -> PathBuf {
     PathBuf::from(stdout(&succeed(support::xtask(&support::root()).args(arguments))).trim())
 }
 
-/// The wheel for this target, built once in this program.
+/// Returns the wheel for this target, built once in this program.
 fn wheel(target: &str) -> PathBuf {
     static BUILT: OnceLock<std::sync::Mutex<BTreeMap<String, PathBuf>>> = OnceLock::new();
     let mut built = BUILT.get_or_init(Default::default).lock().unwrap();
@@ -43,7 +43,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A new virtual environment; `None` where Python cannot make one.
+/// Creates a virtual environment. Returns `None` if Python cannot create one.
 fn environment(test: &str, dir: &Path) -> Option<PathBuf> {
     let made = Command::new("python3").args(["-m", "venv"]).arg(dir).output();
     if !made.as_ref().is_ok_and(|output| output.status.success()) {
@@ -59,27 +59,27 @@ fn pip(environment: &Path, arguments: &[&dyn AsRef<OsStr>]) -> Output {
     succeed(&mut pip)
 }
 
-/// The environment's directory for packages.
+/// Returns the environment's directory for packages.
 fn site_packages(environment: &Path) -> PathBuf {
     let code = "import sysconfig; print(sysconfig.get_path('platlib'))";
     let output = succeed(Command::new(environment.join("bin/python")).args(["-I", "-c", code]));
     PathBuf::from(stdout(&output).trim())
 }
 
-/// Puts a real cuDNN into a directory for packages, where its wheel does.
+/// Copies a real cuDNN to the same place as the cuDNN wheel would.
 fn add_cudnn(site_packages: &Path, lib_dir: &Path) {
     let package = lib_dir.ancestors().nth(2).unwrap();
     std::os::unix::fs::symlink(package, site_packages.join("nvidia")).unwrap();
 }
 
-/// A program in an active environment.
+/// Returns a command that runs a program in an active environment.
 fn active(environment: &Path, program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("VIRTUAL_ENV", environment).env("PATH", environment.join("bin")).env("HOME", environment);
     command
 }
 
-/// All files below a directory.
+/// Returns all files below a directory.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -91,7 +91,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-#[ignore = "builds the files of a release, which takes minutes"]
+#[ignore = "building the release files takes minutes"]
 fn an_installed_wheel_has_the_doctor_on_path_and_a_drop_in_that_loads_a_real_cudnn() {
     let test = "the wheel in a virtual environment";
     let (Some(cudnn), dir) = (lib_dir(RELEASE), TempDir::new()) else { return };
@@ -115,7 +115,7 @@ fn an_installed_wheel_has_the_doctor_on_path_and_a_drop_in_that_loads_a_real_cud
     assert_eq!(Path::new(drop_in.trim()), site_packages.join("cudnn_shim/lib/libcudnn.so.9"));
     let loaded = stdout(&succeed(active(&environment, &python).args(["-c", LOAD, drop_in.trim()])));
     assert_eq!(loaded.trim(), "91900");
-    // The layers are found beside it.
+    // The doctor finds the layers in the same directory.
     let trace = dir.path().join("trace.json");
     succeed(
         active(&environment, &python)
@@ -140,9 +140,9 @@ fn an_installed_wheel_has_the_doctor_on_path_and_a_drop_in_that_loads_a_real_cud
     assert!(left.is_empty() && !site_packages.join("cudnn_shim").exists(), "{left:?}");
 }
 
-/// The commands of the wheel's doctor that put the wheel's drop-in in front of the environment's cuDNN.
+/// Checks the doctor's commands that install the wheel's drop-in over the environment's cuDNN.
 fn installs_and_runs(environment: &Path, site_packages: &Path, cudnn: &Path, trace: &Path) {
-    // Not a link: `install` changes the directory.
+    // Copies instead of linking, because `install` changes the directory.
     let package = site_packages.join("nvidia");
     succeed(Command::new("cp").arg("-rL").arg(cudnn.ancestors().nth(2).unwrap()).arg(&package));
     let shim = package.join("cudnn_jit/lib/libcudnn.so.9");
@@ -159,20 +159,20 @@ fn installs_and_runs(environment: &Path, site_packages: &Path, cudnn: &Path, tra
 
     for _ in 0..2 {
         succeed(active(environment, &doctor).arg("install"));
-        assert!(std::fs::read(&shim).unwrap() == drop_in, "the drop-in is not in place");
+        assert!(std::fs::read(&shim).unwrap() == drop_in, "the drop-in must be installed");
         let loaded = stdout(&succeed(active(environment, &python).args(["-c", LOAD]).arg(&shim)));
         assert_eq!(loaded.trim(), "91900");
     }
     succeed(active(environment, &doctor).arg("uninstall"));
-    assert!(std::fs::read(&shim).unwrap() == nvidias, "NVIDIA's shim is not back");
+    assert!(std::fs::read(&shim).unwrap() == nvidias, "NVIDIA's shim must be restored");
     let left: Vec<PathBuf> = files(shim.parent().unwrap());
     assert_eq!(left.len(), files(cudnn).len(), "{left:?}");
     std::fs::remove_dir_all(&package).unwrap();
 }
 
 #[test]
-#[ignore = "builds the files of a release, which takes minutes"]
-fn a_wheel_can_be_installed_into_a_directory_apart() {
+#[ignore = "building the release files takes minutes"]
+fn a_wheel_can_be_installed_into_a_separate_directory() {
     let dir = TempDir::new();
     let Some(environment) = environment("the wheel in a directory apart", &dir.path().join("venv")) else { return };
     let target = dir.path().join("apart");
@@ -189,7 +189,7 @@ fn a_wheel_can_be_installed_into_a_directory_apart() {
     assert!(expression.starts_with("(MIT OR Apache-2.0) AND ") && expression.contains("ISC"), "{expression}");
 }
 
-/// The versions of glibc's symbols that a file needs.
+/// Returns the glibc symbol versions that a file requires.
 fn needed_glibc(file: &Path) -> Vec<Vec<u32>> {
     let text = binutils("objdump", &["-T"], file);
     let versions = text.split_whitespace().filter_map(|word| word.trim_matches(['(', ')']).strip_prefix("GLIBC_"));
@@ -197,7 +197,7 @@ fn needed_glibc(file: &Path) -> Vec<Vec<u32>> {
 }
 
 #[test]
-#[ignore = "builds the files of a release, which takes minutes"]
+#[ignore = "building the release files takes minutes"]
 fn the_wheel_for_linux_runs_with_an_old_glibc() {
     let dir = TempDir::new();
     let unpacked = unpack(&wheel(LINUX), dir.path());
@@ -226,7 +226,7 @@ fn unpack(wheel: &Path, dir: &Path) -> PathBuf {
     unpacked
 }
 
-/// The doctor in an unpacked wheel, which Python's zipfile does not make executable.
+/// Returns the doctor in an unpacked wheel. Python's zipfile does not make it executable.
 fn doctor_in(unpacked: &Path, name: &str) -> PathBuf {
     use std::os::unix::fs::PermissionsExt as _;
     let file = unpacked.join(format!("cudnn_doctor-{}.data/scripts", env!("CARGO_PKG_VERSION"))).join(name);
@@ -235,11 +235,11 @@ fn doctor_in(unpacked: &Path, name: &str) -> PathBuf {
 }
 
 #[test]
-#[ignore = "builds the files of a release, which takes minutes"]
+#[ignore = "building the release files takes minutes"]
 fn the_wheel_for_aarch64_runs_in_an_emulator() {
     let test = "the wheel for aarch64";
     if Command::new("aarch64-linux-gnu-gcc").arg("--version").output().is_err() {
-        return not_run(test, "there is no aarch64-linux-gnu-gcc");
+        return not_run(test, "aarch64-linux-gnu-gcc is not installed");
     }
     let dir = TempDir::new();
     let unpacked = unpack(&wheel(AARCH64), dir.path());
@@ -249,27 +249,27 @@ fn the_wheel_for_aarch64_runs_in_an_emulator() {
         assert!(!newest.is_empty() && newest.as_slice() <= OLDEST_GLIBC.as_slice(), "{file:?} needs {newest:?}");
     }
     let doctor = doctor_in(&unpacked, "cudnn-doctor");
-    // Debian's package names it with a suffix.
+    // Debian's package adds a suffix to the name.
     let emulators = ["qemu-aarch64", "qemu-aarch64-static"];
     let started = emulators.iter().find_map(|name| Command::new(name).arg(&doctor).arg("--version").output().ok());
     match started {
         Some(output) => assert!(output.status.success() && stdout(&output).starts_with("cudnn-doctor "), "{output:?}"),
-        None => not_run(test, "there is no qemu-aarch64, nor qemu-aarch64-static"),
+        None => not_run(test, "neither qemu-aarch64 nor qemu-aarch64-static is installed"),
     }
 }
 
 #[test]
-#[ignore = "builds the files of a release, which takes minutes"]
+#[ignore = "building the release files takes minutes"]
 fn the_wheel_for_windows_runs_under_wine() {
     let test = "the wheel for Windows";
     if Command::new("x86_64-w64-mingw32-gcc").arg("--version").output().is_err() || !has_wine() {
-        return not_run(test, "there is no Wine, or no MinGW");
+        return not_run(test, "Wine or MinGW is not installed");
     }
     let dir = TempDir::new();
     let unpacked = unpack(&wheel(windows::TARGET), dir.path());
     let libraries = unpacked.join("cudnn_shim/bin");
     let doctor = doctor_in(&unpacked, "cudnn-doctor.exe");
-    // They need no DLL of a compiler.
+    // The files must not require a compiler's DLL.
     for file in [&doctor, &libraries.join("cudnn64_9.dll"), &libraries.join("cudnn_layers.dll")] {
         let of_compiler = |name: &String| name.starts_with("libgcc") || name.starts_with("libwinpthread");
         assert_eq!(windows::imports(file).into_iter().find(of_compiler), None, "{file:?}");
@@ -285,10 +285,10 @@ fn has_wine() -> bool {
     Command::new("wine").arg("--version").output().is_ok()
 }
 
-/// The static doctor, unpacked from its archive.
+/// Returns the static doctor, unpacked from the archive.
 fn static_doctor(test: &str, dir: &Path) -> Option<PathBuf> {
     if !has_static() {
-        not_run(test, &format!("Rust has no library for {STATIC}: rustup target add {STATIC}"));
+        not_run(test, &format!("Rust's library for {STATIC} is missing: run `rustup target add {STATIC}`"));
         return None;
     }
     succeed(Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(archives()));
@@ -302,7 +302,7 @@ fn has_static() -> bool {
     Path::new(stdout(&output).trim()).is_dir()
 }
 
-/// The directory with the archives for this machine, built once in this program.
+/// Returns the directory with the archives for this machine, built once in this program.
 fn archives() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -316,12 +316,12 @@ fn archives() -> &'static Path {
 }
 
 #[test]
-#[ignore = "builds the files of a release, which takes minutes"]
-fn the_static_doctor_reads_files_in_a_bare_root_and_says_what_it_cannot_do() {
+#[ignore = "building the release files takes minutes"]
+fn the_static_doctor_reads_files_in_a_bare_root_and_reports_its_limits() {
     let (Some(cudnn), dir) = (lib_dir(RELEASE), TempDir::new()) else { return };
     let Some(doctor) = static_doctor("the static doctor", dir.path()) else { return };
     assert!(!binutils("readelf", &["-l"], &doctor).contains("INTERP"));
-    // A root directory with nothing but the doctor and cuDNN.
+    // A root directory that contains only the doctor and cuDNN.
     let root = dir.path().join("root");
     std::fs::create_dir_all(root.join("cudnn")).unwrap();
     support::copy_program(&doctor, root.join("cudnn-doctor"));
@@ -366,17 +366,17 @@ fn the_static_doctor_reads_files_in_a_bare_root_and_says_what_it_cannot_do() {
     }
 }
 
-/// The libraries of two builds in different directories are the same, to the byte. Those of the doctor get the same flags,
-/// and take minutes.
+/// Two builds in different directories produce identical libraries. The doctor is not compared: it gets the same flags,
+/// but the build takes minutes.
 #[test]
-#[ignore = "builds the files of a release, which takes minutes"]
-fn two_builds_in_different_directories_give_the_same_bytes() {
+#[ignore = "building the release files takes minutes"]
+fn two_builds_in_different_directories_are_identical() {
     let dir = TempDir::new();
     let copy = dir.path().join("elsewhere/copy");
     std::fs::create_dir_all(&copy).unwrap();
     let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(support::root()).output();
     let Some(listed) = listed.ok().filter(|listed| listed.status.success()) else {
-        return not_run("two builds in different directories", "this is no git checkout");
+        return not_run("two builds in different directories", "the directory is not a git checkout");
     };
     for name in stdout(&listed).split_terminator('\0') {
         let to = copy.join(name);

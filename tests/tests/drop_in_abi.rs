@@ -1,5 +1,5 @@
-//! The ABI of the drop-in library: the names and symbol versions of NVIDIA's shim and no others, each export a load and
-//! a jump, in a small file.
+//! Checks the ABI of the drop-in library: exactly the names and symbol versions of NVIDIA's shim, exports that consist
+//! of a load and a jump, and a small file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use support::{Version, binutils, drop_in, dynamic_entries, exported_symbols, lib
 /// The maximum size of the library.
 const MAX_SIZE: u64 = 640 << 10;
 
-/// The exports of a library with their versions, as in `cudnnCreate@@libcudnn.so.9`.
+/// Returns the exports of a library with their versions, as in `cudnnCreate@@libcudnn.so.9`.
 fn exports(file: &Path) -> BTreeSet<String> {
     exported_symbols(file).into_iter().filter(|(kind, _)| kind != "A").map(|(_, name)| name).collect()
 }
@@ -18,7 +18,7 @@ fn library() -> PathBuf {
     drop_in().join("lib/libcudnn.so.9")
 }
 
-/// The functions that only the drop-in has, which `cudnn_shim.h` declares.
+/// Returns the additional functions of the drop-in, which `cudnn_shim.h` declares.
 fn shim_api() -> BTreeSet<String> {
     let header = std::fs::read_to_string(drop_in().join("include/cudnn_shim.h")).unwrap();
     let is_name = |c: char| c.is_ascii_alphanumeric();
@@ -35,7 +35,7 @@ fn check(id: &str) {
     let ours = exports(&library());
     let missing: Vec<&String> = theirs.difference(&ours).collect();
     assert!(missing.is_empty(), "{id}: {missing:?}");
-    // The release of the bindings, or one with the same functions.
+    // Take the release of the bindings, or a release with the same functions.
     if version(id) >= Version::new(9, 28, 0) {
         let more: BTreeSet<String> = ours.difference(&theirs).cloned().collect();
         assert_eq!(more, shim_api());
@@ -81,7 +81,8 @@ fn it_depends_on_ordinary_system_libraries_only_and_is_small() {
 
 #[test]
 fn every_export_is_a_load_and_a_jump() {
-    // By address: the linker may merge equal functions, and the library has no symbol names but its exports.
+    // Find the code by address, because the linker may merge equal functions, and the library only has symbol names for
+    // exports.
     let text = binutils("objdump", &["--disassemble", "--no-show-raw-insn"], &library());
     let mut instructions = BTreeMap::new();
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! C and C++ programs with the drop-in library, installed in every way, and with NVIDIA's shim.
+//! Runs C and C++ programs with the drop-in library, installed in every way, and with NVIDIA's shim.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ fn cudnn() -> Option<PathBuf> {
     lib_dir("jit-cu12-9.19.0")
 }
 
-/// Runs a client. Returns what it printed of cuDNN's functions, and the shims that it had mapped.
+/// Runs a client. Returns the client's output about cuDNN's functions, and the mapped shims.
 fn run(client: &TempDir, variables: &[(&str, &Path)], args: &[&str]) -> (String, Vec<String>) {
     let child = Child::bare(client.path().join("client"));
     let child = variables.iter().fold(child, |child, (name, value)| child.env(name, value));
@@ -35,7 +35,7 @@ fn a_client_of_nvidias_shim_runs_the_same_with_the_drop_in_however_it_is_install
     let (theirs, shims) = run(&client, &[("LD_LIBRARY_PATH", &cudnn)], &args);
     assert_eq!(shims, [std::fs::canonicalize(&cudnn).unwrap().join("libcudnn.so.9").display().to_string()]);
     assert!(theirs.contains(&format!("cudnnGetVersion = {VERSION}")), "{theirs}");
-    // A JIT-only cuDNN has no ops: there the two shims differ, and ours gives the reason.
+    // A JIT-only cuDNN has no libcudnn_ops. There, the two shims differ, and the drop-in reports the reason.
     let without_ops = |text: &str| {
         let lines = text.lines().skip_while(|line| !line.starts_with("cudnnBackendCreateDescriptor"));
         lines.map(str::to_owned).collect::<Vec<_>>()
@@ -84,9 +84,9 @@ fn the_drop_in_finds_cudnn_through_the_run_path_that_would_find_nvidias_shim() {
     }
 }
 
-/// As `ctypes.CDLL("libcudnn.so.9").cudnnGetVersion()` does before `import torch`.
+/// This is the order of `ctypes.CDLL("libcudnn.so.9").cudnnGetVersion()` followed by `import torch`.
 #[test]
-fn a_call_before_the_framework_is_loaded_does_not_keep_it_from_its_cudnn() {
+fn a_call_before_loading_a_framework_does_not_block_its_cudnn() {
     let Some(cudnn) = cudnn() else { return };
     let alone = drop_in_alone();
     let ours = alone.path().join("libcudnn.so.9");
@@ -124,13 +124,13 @@ fn its_own_directory_comes_first_unless_another_is_named() {
 }
 
 #[test]
-fn nvidias_shim_beside_the_drop_in_is_reported_and_never_used() {
+fn nvidias_shim_next_to_the_drop_in_is_reported_and_never_used() {
     let Some(cudnn) = cudnn() else { return };
     let Some(client) = client("client.c", &cudnn, &[]) else { return };
     let ours = drop_in_alone();
     let ours = ours.path().join("libcudnn.so.9");
     let theirs = std::fs::canonicalize(&cudnn).unwrap().join("libcudnn.so.9");
-    // A framework opens its shim by an absolute path. The drop-in then takes cuDNN from that directory.
+    // A framework opens the shim by an absolute path. The drop-in then loads cuDNN from that directory.
     let open = format!("open:{}", theirs.display());
     let (text, shims) = run(&client, &[("LD_PRELOAD", &ours)], &[&open, "cudnnGetVersion", "report"]);
     assert!(text.contains(&format!("cudnnGetVersion = {VERSION}")), "{text}");
@@ -151,7 +151,7 @@ fn an_exception_that_a_callback_throws_reaches_the_client() {
     let ours = run(&client, &[("LD_LIBRARY_PATH", paths.as_ref())], &[]).0;
     let caught = "cudnnSetCallback = 0\ncall 1: caught, from the callback\ncall 2: caught, from the callback\n";
     let (not_thrown, thrown) = ("nothing was thrown", "caught, from the callback");
-    // NVIDIA's shim does not report a library that it cannot load.
+    // NVIDIA's shim does not report libraries that fail to load.
     assert_eq!(theirs, format!("{caught}another library: {not_thrown}\nthen = 3009"));
     assert_eq!(ours, format!("{caught}another library: {thrown}\nthen = 3009"));
 }
@@ -161,7 +161,7 @@ fn every_form_of_dlopen_can_open_it() {
     let Some(cudnn) = cudnn() else { return };
     let alone = drop_in_alone();
     let file = alone.path().join("libcudnn.so.9");
-    // Not linked to the drop-in, so that dlopen is the first to load it.
+    // The program is not linked to the drop-in, so that dlopen is the first to load it.
     let program = alone.path().join("opens");
     support::compile(include_str!("../clients/dlopen.c"), &["-ldl"], &program);
     for way in ["local", "global", "versioned", "namespace"] {
@@ -184,7 +184,7 @@ fn another_copy_of_the_drop_in_is_not_mistaken_for_nvidias_shim() {
     assert_eq!(shims.len(), 2);
 }
 
-/// A variable in the global environment must not affect programs that do not use cuDNN.
+/// A variable in the global environment must not affect programs that don't use cuDNN.
 #[test]
 fn a_program_that_does_not_use_cudnn_preloads_nothing() {
     let Some(cudnn) = cudnn() else { return };
@@ -214,7 +214,7 @@ fn a_variable_adds_the_reason_to_the_error_string() {
          in "
     );
     assert!(text.contains(&expected), "{text}");
-    // The text of another status stays as it is.
+    // The text of other statuses stays unchanged.
     assert!(
         text.contains("cudnnGetErrorString = CUDNN_STATUS_SUCCESS\n") || text.ends_with("= CUDNN_STATUS_SUCCESS"),
         "{text}"
@@ -222,7 +222,7 @@ fn a_variable_adds_the_reason_to_the_error_string() {
 }
 
 #[test]
-fn its_own_functions_report_what_is_loaded_and_what_failed() {
+fn its_own_functions_report_loaded_libraries_and_failures() {
     let Some(cudnn) = cudnn() else { return };
     let ours = drop_in_alone();
     let Some(client) = client("client.c", ours.path(), &[]) else { return };
@@ -240,7 +240,7 @@ fn its_own_functions_report_what_is_loaded_and_what_failed() {
     assert!(steps.contains("load libcudnn_graph.so.9") && steps.contains("skipped: this installation"), "{steps}");
 }
 
-/// For programs that cannot be changed: the variable starts a thread when ld.so loads the library.
+/// Programs that cannot be changed use this variable, which starts a thread when ld.so loads the library.
 #[test]
 fn a_variable_starts_a_preload() {
     let Some(cudnn) = cudnn() else { return };
@@ -254,7 +254,7 @@ fn a_variable_starts_a_preload() {
         assert!(text.contains("libcudnn_graph.so.9\", loaded in"), "{text}");
         assert_eq!(text.contains("register engines"), value.contains("engines"), "{text}");
     }
-    // Unknown values do nothing, and neither does an unset variable.
+    // Unknown values have the same effect as an unset variable.
     for value in ["", "nonsense"] {
         let preload = [variables.as_slice(), &[("CUDNN_LOADER_PRELOAD", Path::new(value))]].concat();
         let (text, _) = run(&client, &preload, &["preload-wait", "report"]);
@@ -264,7 +264,7 @@ fn a_variable_starts_a_preload() {
     assert!(text.contains("cudnnShimPreloadStart = 0") && text.contains("libcudnn_graph.so.9\", loaded in"), "{text}");
 }
 
-/// No header declares these four functions, so the drop-in must pass on arguments of any type and number.
+/// These four functions are missing in all headers, so the drop-in must pass on arguments of any type and number.
 #[test]
 fn functions_that_no_header_declares_receive_all_their_arguments() {
     const ARGUMENTS: &str = "long a, long b, long c, long d, long e, long f, double s, double t, double u, double v, \
@@ -355,20 +355,20 @@ fn error_strings_stay_valid_and_unchanged() {
 }
 
 #[test]
-fn a_setuid_program_takes_no_cudnn_from_a_run_path_that_its_user_can_write_to() {
+fn a_setuid_program_ignores_a_run_path_that_its_user_can_write_to() {
     if support::is_emulated(
-        "a_setuid_program_takes_no_cudnn_from_a_run_path_that_its_user_can_write_to",
+        "a_setuid_program_ignores_a_run_path_that_its_user_can_write_to",
         "an emulator ignores the set-user-ID bit",
     ) {
         return;
     }
-    // SAFETY: geteuid has no arguments and cannot fail.
+    // SAFETY: geteuid takes no arguments and always succeeds.
     if unsafe { libc::geteuid() } != 0 {
-        let why = "only root can make a program setuid for another";
-        return not_run("a_setuid_program_takes_no_cudnn_from_a_run_path_that_its_user_can_write_to", why);
+        let why = "only root can make a program setuid for another user";
+        return not_run("a_setuid_program_ignores_a_run_path_that_its_user_can_write_to", why);
     }
     let Some(cudnn) = cudnn() else { return };
-    // The program finds the drop-in by its absolute path, which ld.so allows; cuDNN is beside the program.
+    // The program finds the drop-in by an absolute path, which ld.so allows. cuDNN is next to the program.
     let alone = drop_in_alone();
     let absolute = TempDir::new();
     let rpath = format!("-Wl,-rpath,{}:$ORIGIN/cudnn:{}", alone.path().display(), absolute.path().display());
@@ -391,7 +391,7 @@ fn a_setuid_program_takes_no_cudnn_from_a_run_path_that_its_user_can_write_to() 
     std::fs::set_permissions(&program, permissions(0o4755)).unwrap();
     let of_others = || version(Child::bare(&program).without_privileges());
     assert_eq!(of_others(), "0");
-    // ld.so trusts the absolute directories of the run path, and so the one from which it took the drop-in.
+    // ld.so trusts the absolute directories of the run path, including the drop-in's own directory.
     for dir in [&absolute, &alone] {
         std::fs::copy(cudnn.join(graph), dir.file(Library::Graph)).unwrap();
         assert_eq!(of_others(), VERSION);

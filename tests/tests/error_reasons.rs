@@ -1,11 +1,12 @@
-//! The reason of a failure in `cudnnGetErrorString`, with `CUDNN_LOADER_VERBOSE_ERRORS=1`.
+//! Checks the reasons of failures in `cudnnGetErrorString`, with `CUDNN_LOADER_VERBOSE_ERRORS=1`.
 
 use cudnn_loader::{DIR_VARIABLE, VERBOSE_VARIABLE};
 use support::{Child, ChildOutput, FakeLibrary, Library, TempDir, Version, compile};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 
-/// cuDNN's functions for errors: a failing call leaves a text, fetching clears it, and a call that succeeds does not.
+/// cuDNN's error functions: a failing call sets the text, fetching clears the text, and a successful call leaves it
+/// unchanged.
 const ERRORS: &str = r#"
     #include <stdio.h>
     #include <string.h>
@@ -50,7 +51,7 @@ const ERRORS: &str = r#"
     #define cudnnGetStream(handle, stream) unused5(handle, stream)
 "#;
 
-/// A driver with two devices of compute capability 9.0, the second of which is current. Its memory is full, or a kernel
+/// A driver with two devices of compute capability 9.0. The second device is current. The memory is full, or a kernel
 /// has failed.
 const CUDA: &str = r#"
     int cuCtxGetCurrent(void **context) { *context = context; return 0; }
@@ -80,7 +81,7 @@ impl World {
         output
     }
 
-    /// An argument of the driver that opens CUDA's library, whose functions for memory return this.
+    /// Returns an argument that lets the driver open a fake CUDA library. Its memory functions return this error.
     fn cuda(&self, error: u32) -> String {
         let file = self.0.path().join("libcuda.so.1");
         let flags = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", &format!("-DERROR={error}")];
@@ -89,13 +90,13 @@ impl World {
     }
 }
 
-/// The lines that the driver printed for the arguments after the first failing call.
+/// Returns the output lines for the arguments after the first failing call.
 fn lines(output: &ChildOutput) -> Vec<&str> {
     output.stdout.lines().skip_while(|line| !line.starts_with("error-string")).collect()
 }
 
 #[test]
-fn a_failure_of_cudnn_has_its_reason() {
+fn a_failure_of_cudnn_is_explained() {
     let world = World::new();
     let error_string = |args: &[&str]| {
         let output = world.run("1", args);
@@ -104,16 +105,16 @@ fn a_failure_of_cudnn_has_its_reason() {
     for (call, status, expected) in [
         ("~cudnnCreate", "3000", "CUDNN_STATUS_NOT_SUPPORTED: nBlocks.y > 65535"),
         ("~cudnnDestroy", "5000", "CUDNN_STATUS_OTHER: err 710; at: launch"),
-        // A warning, which leaves no text.
+        // A warning without an error text.
         ("~cudnnSetStream", "3000", "CUDNN_STATUS_NOT_SUPPORTED: nBlocks.y > 65535"),
-        // A failure without a text.
+        // A failure without an error text.
         ("~cudnnGetStream", "3000", "CUDNN_STATUS_NOT_SUPPORTED"),
     ] {
         let found = error_string(&[call, &format!("error-string:{status}")]);
         assert_eq!(found.as_deref(), Some(expected), "{call}");
     }
     assert_eq!(error_string(&["~cudnnCreate", "error-string:0"]).as_deref(), Some("CUDNN_STATUS_OTHER"));
-    // The last failure counts, and asking again gives the same.
+    // The last failure counts, and repeated calls return the same text.
     let output = world
         .run("1", &["~cudnnCreate", "error-string:3000", "~cudnnDestroy", "error-string:5000", "error-string:5000"]);
     assert_eq!(
@@ -126,9 +127,9 @@ fn a_failure_of_cudnn_has_its_reason() {
     );
 }
 
-/// What the program fetches itself is what it would have got without the variable.
+/// The program receives the same error text as without the variable.
 #[test]
-fn the_last_error_text_is_as_if_nobody_had_asked() {
+fn verbose_errors_do_not_change_the_last_error_text() {
     let world = World::new();
     for args in [
         &["~cudnnCreate", "error-string:3000", "last", "last"][..],
@@ -136,7 +137,7 @@ fn the_last_error_text_is_as_if_nobody_had_asked() {
         &["~cudnnCreate", "error-string:3000", "~cudnnDestroy", "last", "last"],
         &["~cudnnDestroy", "error-string:5000", "~cudnnGetStream", "last", "last"],
         &["~cudnnCreate", "last", "error-string:3000", "last"],
-        // The loader's own failure is newer than cuDNN's, and the other way round.
+        // The loader's own failure is newer than cuDNN's, and vice versa.
         &["~cudnnCreate", "error-string:3000", "~cudnnCreateTensorDescriptor", "last", "last"],
         &["~cudnnCreateTensorDescriptor", "error-string:3009", "~cudnnCreate", "error-string:3000", "last", "last"],
     ] {
@@ -149,9 +150,9 @@ fn the_last_error_text_is_as_if_nobody_had_asked() {
     }
 }
 
-/// The loader listens beside the program's callback, which gets what it asked for.
+/// The loader installs its own callback but forwards all requested messages to the program's callback.
 #[test]
-fn the_programs_callback_is_as_if_nobody_listened() {
+fn verbose_errors_do_not_change_the_calls_of_the_programs_callback() {
     let world = World::new();
     for mask in ["0", "2", "4", "14"] {
         let set = format!("callback:{mask}");
@@ -162,7 +163,7 @@ fn the_programs_callback_is_as_if_nobody_listened() {
         ] {
             let seen = |verbose: &str| {
                 let output = world.run(verbose, args);
-                // How often the loader tries to load what is missing depends on the time.
+                // How often the loader retries a missing library depends on timing.
                 let without = |line: &&str| !line.contains("function cudnn_loader::");
                 output.stdout.lines().filter(without).map(str::to_owned).collect::<Vec<_>>()
             };
@@ -173,9 +174,9 @@ fn the_programs_callback_is_as_if_nobody_listened() {
     assert!(output.returned("error-string").unwrap().ends_with("nBlocks.y > 65535"), "{output:#?}");
 }
 
-/// cuDNN writes no log to a process that has a callback: the log is worth more.
+/// cuDNN writes no log while a callback is installed, so the loader installs none if a log is enabled.
 #[test]
-fn a_log_of_the_environment_is_left_alone() {
+fn verbose_errors_do_not_replace_a_log_enabled_by_the_environment() {
     let world = World::new();
     let child = Child::bare(DRIVER).env(DIR_VARIABLE, world.0.path()).env(VERBOSE_VARIABLE, "1");
     let output = child.env("CUDNN_LOGLEVEL_DBG", "2").env("CUDNN_LOGDEST_DBG", "NULL").run(&["~cudnnSetStream"]);
@@ -183,14 +184,14 @@ fn a_log_of_the_environment_is_left_alone() {
 }
 
 #[test]
-fn without_the_variable_nothing_is_fetched() {
+fn without_the_variable_no_error_text_is_fetched() {
     let output = World::new().run("0", &["~cudnnCreate", "error-string:3000"]);
     assert_eq!(output.returned("error-string"), Some("CUDNN_STATUS_NOT_SUPPORTED"));
     assert_eq!(output.stderr, "", "{output:#?}");
 }
 
 #[test]
-fn the_device_is_described_where_the_cause_may_lie_there() {
+fn the_device_is_described_if_it_may_be_the_cause() {
     let world = World::new();
     let of = " is 1 of 2";
     for (error, call, status, expected) in [
@@ -225,10 +226,10 @@ fn the_device_is_described_where_the_cause_may_lie_there() {
     }
 }
 
-/// Old releases have another last-error text while anybody listens to their log. So the loader does not.
+/// Old releases return a different last-error text while a log callback is installed, so the loader installs none.
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
-fn the_last_error_text_of_each_release_is_as_if_nobody_had_asked() {
+fn verbose_errors_do_not_change_the_last_error_text_of_any_release() {
     for (id, kinds) in [("cu12-9.0.0", &[2, 3][..]), ("cu12-9.10.2", &[1, 2, 5]), ("cu12-9.28.0", &[1, 2, 5])] {
         let Some(dir) = support::lib_dir(id) else { return };
         for kind in kinds {

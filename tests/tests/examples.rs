@@ -1,5 +1,5 @@
-//! The examples of the backend API: what each prints without a GPU, planning on real cuDNN without one, and the
-//! guide's table of mistakes against what cuDNN reports today.
+//! Checks the examples of the backend API: their output without a GPU, planning on real cuDNN without a GPU, and the
+//! guide's table of mistakes against cuDNN's current behavior.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn run(example: &str, cudnn: &Path) -> ChildOutput {
 }
 
 #[test]
-fn each_ends_with_a_plain_message_where_there_is_no_gpu() {
+fn every_example_prints_a_plain_message_without_a_gpu() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     for example in ["backend_convolution", "fused_convolution", "choose_engine", "receive_log", "backend_mistakes"] {
         let output = run(example, &real);
@@ -33,18 +33,18 @@ fn the_loaders_entries_are_in_the_log_that_an_example_receives() {
 }
 
 #[test]
-fn planning_reports_what_a_release_cannot_do() {
+fn planning_reports_unsupported_features_of_a_release() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let output = run("plan_without_gpu", &real);
     assert!(output.stdout.contains("CUDNN_HEUR_MODE_A (3): 0 configurations"), "{output:#?}");
     assert!(output.stdout.contains("every engine: "), "{output:#?}");
-    // NVRTC, which compiles its engines, may be installed here.
+    // NVRTC, which compiles the engines, may be installed on this machine.
     assert!(output.code == Some(0) || output.stdout.contains("RUNTIME_PREREQUISITE_MISSING"), "{output:#?}");
 }
 
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
-fn engines_plans_and_workspaces_come_without_a_gpu() {
+fn engines_plans_and_workspaces_are_available_without_a_gpu() {
     let Some(real) = lib_dir("cu12-9.10.2") else { return };
     let output = run("plan_without_gpu", &real);
     assert_eq!(output.code, Some(0), "{output:#?}");
@@ -54,7 +54,7 @@ fn engines_plans_and_workspaces_come_without_a_gpu() {
     };
     assert!(configurations("CUDNN_HEUR_MODE_A") > 20 && configurations("CUDNN_HEUR_MODE_FALLBACK") > 1, "{output:#?}");
     let plans: Vec<&str> = output.stdout.lines().filter(|line| line.starts_with("  workspace ")).collect();
-    // Ten of each of the first two modes, and the fallback's.
+    // Ten for either of the first two modes, and the fallback's.
     assert!(plans.len() > 20, "{output:#?}");
     assert!(plans.iter().any(|plan| plan.contains("25766160 bytes: engine 1 ")), "{output:#?}");
     assert!(plans.iter().any(|plan| plan.contains("TILE_SIZE=") && plan.contains("TENSOR_CORE")), "{output:#?}");
@@ -63,11 +63,11 @@ fn engines_plans_and_workspaces_come_without_a_gpu() {
     assert!(output.code == Some(1) && output.stderr.contains("but 9.8.0 or newer is required"), "{output:#?}");
 }
 
-/// The rows of the first table of mistakes in a Markdown text: the mistake, and the other cells.
+/// Returns the rows of the first table of mistakes in a Markdown text: the mistake and the other cells.
 fn mistakes(text: &str) -> BTreeMap<String, Vec<String>> {
     let table = text.lines().skip_while(|line| !line.starts_with("| Mistake | Rejected by"));
     let row = |line: &str| {
-        // A `|` within a cell is escaped by a backslash.
+        // A backslash escapes `|` within a cell.
         let line = line.replace("\\|", "\u{1}");
         let mut cells = line.trim_matches('|').split('|').map(|cell| cell.trim().replace('\u{1}', "\\|"));
         Some((cells.next()?, cells.collect()))
@@ -75,8 +75,8 @@ fn mistakes(text: &str) -> BTreeMap<String, Vec<String>> {
     table.skip(2).take_while(|line| line.starts_with('|')).filter_map(row).collect()
 }
 
-/// Compares the guide's table with what this release reports, except for some mistakes. The guide's release must
-/// agree in every cell, another release in the status and in the log's reason.
+/// Compares the guide's table with this release's reports, except for some mistakes. The guide's release must match in
+/// every cell, another release in the status and in the logged reason.
 fn check_guide(id: &str, exceptions: &[&str]) {
     let Some(real) = lib_dir(id) else { return };
     let guide = mistakes(&std::fs::read_to_string(root().join("docs/backend-convolution.md")).unwrap());
@@ -86,7 +86,7 @@ fn check_guide(id: &str, exceptions: &[&str]) {
     let mut checked = 0;
     for (mistake, cells) in &reported {
         let expected = &guide[mistake];
-        // The guide has the verdict of a machine with cuBLASLt.
+        // The guide shows the result of a machine with cuBLASLt.
         if cells[0].starts_with("not tried") || exceptions.contains(&mistake.as_str()) {
             continue;
         }
@@ -102,7 +102,7 @@ fn check_guide(id: &str, exceptions: &[&str]) {
 }
 
 #[test]
-fn the_guides_table_is_what_its_release_reports() {
+fn the_guides_table_matches_the_reports_of_its_release() {
     check_guide("jit-cu12-9.19.0", &[]);
 }
 
@@ -110,11 +110,11 @@ fn the_guides_table_is_what_its_release_reports() {
 #[ignore = "downloads full releases of cuDNN"]
 fn other_releases_log_the_same_reasons_with_other_error_texts() {
     check_guide("cu12-9.10.2", &[]);
-    // It logs no reason for some, and has no device descriptions.
+    // This release logs no reason for some mistakes, and cannot describe devices.
     check_guide(
         "cu12-9.0.0",
         &[
-            "an attribute of another kind of descriptor",
+            "an attribute for a different kind of descriptor",
             "an attribute set after `cudnnBackendFinalize`",
             "an attribute read before `cudnnBackendFinalize`",
             "`SPATIAL_DIMS` as int32",

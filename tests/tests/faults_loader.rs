@@ -1,6 +1,6 @@
-//! The fault matrix on a real `libcudnn_graph.so.9` with fake libraries beside it. For each fault of a library, a call
-//! into it must return a fitting status and leave a full report, and all other calls must work: through the loader from
-//! Rust, and through the drop-in library from a C program.
+//! Runs the fault matrix on a real `libcudnn_graph.so.9` with fake versions of the other libraries. For every fault of
+//! a library, a call into it must return a fitting status and leave a complete report, and all other calls must
+//! succeed. The calls come from Rust through the loader, and from a C program through the drop-in library.
 
 use cudnn_loader::{Library, SubLibrary, Version};
 use support::matrix::{self, Fault};
@@ -8,14 +8,14 @@ use support::{Child, ChildOutput, FakeLibrary, Subject, TempDir, client, drop_in
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 
-/// A real graph library, which comes alone, with fake libraries for the others.
+/// A real graph library with fake versions of the other libraries.
 struct Base {
     version: Version,
     cuda: u16,
     dir: TempDir,
 }
 
-/// The installations that a test damages copies of, each built once.
+/// The installations that tests copy before damaging the copy. They are built once.
 struct Bases {
     usual: Base,
     /// With ext, which is new in 9.22.0.
@@ -34,7 +34,7 @@ impl Bases {
 }
 
 impl Base {
-    /// A release's graph library with fake libraries beside it.
+    /// Combines a release's graph library with fake versions of the other libraries.
     fn new(id: &str, version: Version, cuda: u16) -> Option<Base> {
         let base = Base { version, cuda, dir: TempDir::copy_of(&lib_dir(id)?) };
         for library in SubLibrary::ALL.iter().copied().filter(|library| *library != SubLibrary::Graph) {
@@ -44,7 +44,7 @@ impl Base {
     }
 }
 
-/// The status that a call into the faulty library returns, and a part of its report.
+/// Returns the status of a call into the faulty library, and a part of the report.
 fn expected(fault: Fault, library: SubLibrary) -> (&'static str, &'static str) {
     const LOADING_FAILED: &str = "CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)";
     const MISMATCH: &str = "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)";
@@ -67,11 +67,11 @@ fn expected(fault: Fault, library: SubLibrary) -> (&'static str, &'static str) {
         Fault::MissingDependency => (LOADING_FAILED, "needs libnowhere.so.12, which ld.so did not find"),
         Fault::UndefinedSymbol => (LOADING_FAILED, "needs the symbol a_symbol_that_is_nowhere"),
         Fault::OtherVersion if graph => (LOADING_FAILED, "is cuDNN 8.9.7, but cuDNN 9 is required"),
-        Fault::OtherVersion => (MISMATCH, "is cuDNN 9.1.1, but the libcudnn_graph.so.9 beside it is 9.19.0"),
+        Fault::OtherVersion => (MISMATCH, "is cuDNN 9.1.1, but the libcudnn_graph.so.9 next to it is 9.19.0"),
         Fault::OtherCuda if library == SubLibrary::Ext => {
-            (MISMATCH, "built for CUDA 12, but the libraries beside it for CUDA 13")
+            (MISMATCH, "built for CUDA 12, but the libraries next to it are for CUDA 13")
         }
-        Fault::OtherCuda => (MISMATCH, "built for CUDA 13, but the libraries beside it for CUDA 12"),
+        Fault::OtherCuda => (MISMATCH, "built for CUDA 13, but the libraries next to it are for CUDA 12"),
         Fault::LacksFunction => ("CUDNN_STATUS_NOT_SUPPORTED (3000)", "does not export it"),
     }
 }
@@ -82,7 +82,7 @@ fn every_fault_in_every_library_gives_a_fitting_status_and_a_full_report() {
 }
 
 #[test]
-fn every_fault_gives_a_c_program_the_same_through_the_drop_in_library() {
+fn every_fault_has_the_same_result_in_a_c_program_with_the_drop_in() {
     let Some(client) = client("client.c", drop_in_alone().path(), &[]) else { return };
     let client = client.path().join("client");
     check(&|dir, library| {
@@ -109,7 +109,8 @@ fn check(provoke: &dyn Fn(&TempDir, SubLibrary) -> ChildOutput) {
                 assert!(!message.contains("cannot be called"), "{case}");
             } else {
                 let (status, fragment) = expected(fault, library);
-                // By number: the name comes from the graph library, which may be a fake one that knows a single name.
+                // Compare numbers, because the names come from the graph library, which may be a fake that knows a
+                // single name.
                 let number = |text: &str| text.split_once('(').map(|(_, number)| number.to_owned());
                 assert_eq!(number(returned), number(status), "{case}");
                 for fragment in [fragment, function, "help: "] {
@@ -127,7 +128,7 @@ fn check(provoke: &dyn Fn(&TempDir, SubLibrary) -> ChildOutput) {
     }
 }
 
-/// cuDNN opens these libraries by name when it plans something, and a damaged one would end the process then.
+/// cuDNN opens these libraries by name when it plans, and a damaged library would then crash the process.
 #[test]
 fn a_faulty_library_that_graph_opens_is_refused_with_its_reason() {
     let Some(Bases { newer: base, .. }) = Bases::new() else { return };
@@ -142,9 +143,9 @@ fn a_faulty_library_that_graph_opens_is_refused_with_its_reason() {
             let case = format!("{library}: {}: {output:#?}", fault.description());
             assert_eq!(output.code, Some(0), "{case}");
             let is_accepted = match fault {
-                // Some releases and JIT-only installations do without them.
+                // Some releases and JIT-only installations do not include these libraries.
                 Fault::Absent => true,
-                // ld.so cannot open it, and cuDNN reports that.
+                // ld.so cannot open the library, and cuDNN reports that.
                 Fault::MissingDependency | Fault::UndefinedSymbol => true,
                 _ => false,
             };
@@ -156,7 +157,9 @@ fn a_faulty_library_that_graph_opens_is_refused_with_its_reason() {
                     continue;
                 }
                 let (status, fragment) = match fault {
-                    Fault::OtherCuda => ("(1002)", "is built for CUDA 12, but the libraries beside it for CUDA 13"),
+                    Fault::OtherCuda => {
+                        ("(1002)", "is built for CUDA 12, but the libraries next to it are for CUDA 13")
+                    }
                     _ => ("(1008)", expected(fault, SubLibrary::Ops).1),
                 };
                 assert!(returned.ends_with(status), "{case}");

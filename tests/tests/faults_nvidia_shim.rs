@@ -1,4 +1,4 @@
-//! The fault matrix on full real releases, for NVIDIA's shim and for this project's loader. The test generates
+//! Runs the fault matrix on full real releases, for NVIDIA's shim and for this project's loader. The test generates
 //! docs/fault-matrix.md and fails when the file in the repository differs; `CUDNN_TESTS_WRITE=1` rewrites it.
 
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use support::{Child, ChildOutput, Subject, TempDir, check_document, compile, dri
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 
-/// A full real release, and libraries that do not belong to it.
+/// A full real release, and libraries from other releases.
 struct Release {
     version: Version,
     full: TempDir,
@@ -31,12 +31,12 @@ impl Release {
         })
     }
 
-    /// The release with the fault in one of its libraries; `None` if it cannot have this fault.
+    /// Returns the release with the fault in one of the libraries, or `None` if this library cannot have the fault.
     fn with(&self, fault: Fault, file: Library) -> Option<TempDir> {
         if !self.full.file(file).exists() {
             return None;
         }
-        // Not links: the loader would take the libraries that are missing here from where the links lead.
+        // Use copies, because the loader would replace missing libraries with files from the link targets' directory.
         let dir = TempDir::copy_of(self.full.path());
         let donor = match fault {
             Fault::OtherVersion => Some(&self.other_release),
@@ -44,7 +44,7 @@ impl Release {
             _ => None,
         };
         match donor {
-            // A child without privileges cannot follow symlinks into a home directory.
+            // An unprivileged child cannot follow symlinks into a home directory.
             Some(donor) if donor.join(file.file_name()).exists() => {
                 std::fs::copy(donor.join(file.file_name()), dir.cleared(file)).unwrap();
             }
@@ -55,18 +55,19 @@ impl Release {
     }
 }
 
-/// Calls a function in a child. The child is ended when it opens a pipe in place of a library, because it would wait
-/// for ever.
+/// Calls a function in a child. Kills the child when it opens a pipe instead of a library, because it would wait
+/// forever.
 fn call(subject: Subject, dir: &TempDir, function: &str, faulty: Library, libraries: &Path) -> ChildOutput {
     let child = Child::new(DRIVER, subject, dir.path()).env("LD_LIBRARY_PATH", libraries).without_privileges();
-    child.run_beside_pipe(&[function], &dir.file(faulty))
+    child.run_until_pipe_opens(&[function], &dir.file(faulty))
 }
 
-/// What cuDNN needs to plan for a described device: the driver's library, and a cuBLASLt that states its version.
+/// Returns the libraries that cuDNN needs to plan for a described device: the driver, and a cuBLASLt that only reports
+/// a version.
 fn libraries_for_plans() -> Option<TempDir> {
     let found = driver_and_compiler("the_documented_fault_matrix_is_true")?;
     let dir = TempDir::new();
-    // A child without privileges cannot read the cache.
+    // An unprivileged child cannot read the cache.
     let file = "libcuda.so.1";
     let driver = found.split(':').map(|dir| Path::new(dir).join(file)).find(|file| file.exists())?;
     std::fs::copy(driver, dir.path().join(file)).unwrap();
@@ -76,7 +77,7 @@ fn libraries_for_plans() -> Option<TempDir> {
     Some(dir)
 }
 
-/// The faults that the libraries which graph opens get.
+/// The faults for libraries that graph opens.
 const PLUGIN_FAULTS: [Fault; 7] = [
     Fault::None,
     Fault::Absent,
@@ -87,18 +88,18 @@ const PLUGIN_FAULTS: [Fault; 7] = [
     Fault::OtherCuda,
 ];
 
-/// The name under which the driver prints the result of an argument.
+/// Returns the name under which the driver prints the result of an argument.
 fn name_of(function: &str) -> &str {
     function.split(':').next().unwrap_or_default()
 }
 
-/// A cell of the table: how a call ended, and the first line of the message about it.
+/// Returns a table cell: how a call ended, and the first line of the message about it.
 fn cell(output: &ChildOutput, function: &str, dir: &Path) -> String {
     let name = name_of(function);
     let outcome = match (output.signal, output.returned(name)) {
         (Some(6), _) => "**aborts**".into(),
         (Some(9), _) => return "**hangs**".into(),
-        // The signal (SIGBUS or SIGSEGV) depends on the layout that the linker gives the fake library.
+        // The signal (SIGBUS or SIGSEGV) depends on the linker's layout of the fake library.
         (Some(_), _) => "**crashes**".into(),
         (None, Some(returned)) => returned.trim_start_matches("CUDNN_STATUS_").to_owned(),
         (None, None) => format!("**exits with {:?}**", output.code),
@@ -129,20 +130,20 @@ fn the_documented_fault_matrix_is_true() {
     };
     let mut text = String::from(
         "# The fault matrix\n\n\
-         Each row makes a first call while one library of a real installation is faulty: through NVIDIA's shim of two\n\
-         releases, and through this project's loader. Each cell is a separate process. It shows the status or value that\n\
-         the call returned, and the first line of the message that a program can get: from `cudnnGetLastErrorString`,\n\
-         unless marked otherwise. `…` is the directory of the installation. The loader's full report has more lines: the\n\
-         help, ld.so's message, and every path that was rejected.\n\n\
-         This command generates the page and compares it with what happens, on Linux x86-64 without a GPU:\n\n\
+         In each row, a program makes a first call while one library of a real installation is faulty. The call goes\n\
+         through NVIDIA's shim of two releases, and through this project's loader. Every cell is a separate process.\n\
+         It shows the returned status or value, and the first line of the available message, from\n\
+         `cudnnGetLastErrorString` unless marked otherwise. `…` is the directory of the installation. The loader's\n\
+         full report is longer: it includes a help text, ld.so's message, and every rejected path.\n\n\
+         This command regenerates the page on Linux x86-64 without a GPU, and compares the result:\n\n\
          ```sh\ncargo test -p cudnn-tests --test faults_nvidia_shim -- --ignored\n```\n\n\
-         All libraries are real except the faulty one, which is a fake with the same functions, each returning 0. The\n\
-         libraries of another release are real too: 9.0.0 in 9.10.2, and 9.10.2 in 9.28.0. So are those for another CUDA\n\
-         major in 9.28.0 (cu13 in cu12); in 9.10.2 they are fakes. There is no ext of another release to test with,\n\
-         because 9.10.2 has none.\n\n\
-         Programs do not call the engines and heuristics. `plan` asks the heuristics for engines for a convolution on a\n\
-         described H200, with a real driver library, which makes graph open them. A call hangs if it waits for somebody\n\
-         to write to the pipe.\n",
+         All libraries are real except the faulty one, which is a fake with the same functions. They return 0.\n\
+         Libraries from another release are real too: 9.0.0 in 9.10.2, and 9.10.2 in 9.28.0. Libraries for another\n\
+         CUDA major version are real in 9.28.0 (cu13 in cu12) and fakes in 9.10.2. The table contains no ext from\n\
+         another release, because 9.10.2 does not include ext.\n\n\
+         Programs do not call the engines and heuristics directly. `plan` queries the heuristics for engines for a\n\
+         convolution on a described H200, with a real driver library, which makes graph open them. A call hangs if\n\
+         it waits for a writer to open the pipe.\n",
     );
     let Some(libraries) = libraries_for_plans() else { return };
     let device = libraries.path().join("h200.json");
@@ -204,8 +205,8 @@ fn the_documented_fault_matrix_is_true() {
     check_document("docs/fault-matrix.md", &text);
 }
 
-/// A plan through the loader never ends the process. A library that graph cannot use is named, unless cuDNN does
-/// without it.
+/// Checks that a plan through the loader never crashes the process. The report names an unusable library, unless cuDNN
+/// works without it.
 fn check_plan(output: &ChildOutput, fault: Fault, library: Library) {
     let case = format!("{library}: {}: {output:#?}", fault.description());
     assert_eq!(output.code, Some(0), "{case}");
@@ -213,7 +214,7 @@ fn check_plan(output: &ChildOutput, fault: Fault, library: Library) {
     match fault {
         Fault::None => assert!(returned.ends_with("configurations"), "{case}"),
         Fault::Absent | Fault::OtherVersion => assert!(!returned.is_empty(), "{case}"),
-        // Heuristics have no GPU code, which would state it.
+        // Heuristics contain no GPU code, so the CUDA version is unknown.
         Fault::OtherCuda if library == Library::Heuristic => assert!(!returned.is_empty(), "{case}"),
         _ => {
             assert!(returned.starts_with("CUDNN_STATUS_SUBLIBRARY_"), "{case}");
@@ -222,13 +223,13 @@ fn check_plan(output: &ChildOutput, fault: Fault, library: Library) {
     }
 }
 
-/// For each fault, the loader must return a failure and name the function and the library.
+/// Checks that the loader returns a failure for every fault and names the function and the library.
 fn check_loader(output: &ChildOutput, fault: Fault, library: SubLibrary, function: &str) {
     let case = format!("{library}: {}: {output:#?}", fault.description());
     assert_eq!(output.code, Some(0), "{case}");
     let returned = output.returned(function).unwrap_or_default();
     let message = output.last_error(function);
-    // A graph library of another release works as long as nothing else is used.
+    // A graph library from a different release works as long as no other library is used.
     let is_fault = fault != Fault::None && (fault, library) != (Fault::OtherVersion, SubLibrary::Graph);
     match function {
         "cudnnGetErrorString" => assert_eq!(returned, "CUDNN_STATUS_SUCCESS", "{case}"),
@@ -236,7 +237,8 @@ fn check_loader(output: &ChildOutput, fault: Fault, library: SubLibrary, functio
         "cudnnGetVersion" => assert_eq!(returned == "0", is_fault && fault != Fault::LacksFunction, "{case}"),
         _ if is_fault => {
             assert!(returned.starts_with("CUDNN_STATUS_") && !returned.contains("SUCCESS"), "{case}");
-            // Among libraries for another CUDA major, the first that differs from the rest is named.
+            // If several libraries are built for different CUDA major versions, the report names the first minority
+            // file.
             let is_any = (fault, library) == (Fault::OtherCuda, SubLibrary::Graph);
             let named = if is_any { "libcudnn_" } else { library.file_name() };
             for fragment in [function, "help: ", named] {

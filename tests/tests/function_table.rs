@@ -1,4 +1,4 @@
-//! The table of functions must equal what the sub-libraries of real releases export.
+//! Compares the table of functions with the exports of real sub-libraries.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use cudnn_loader::{Function, SubLibrary, Version};
 use support::{exported_symbols, lib_dir};
 
-/// Names that libraries export and no public header declares. cuDNN's libraries call each other through them; the
-/// bindings omit them. The drop-in library exports those that NVIDIA's shim exports.
+/// Exported names that public headers omit. cuDNN's libraries call each other through them, and the bindings omit them.
+/// The drop-in library exports the same subset as NVIDIA's shim.
 const NOT_PUBLIC: [&str; 9] = [
     "cudnnGetBackdoor",
     "cudnnSetBackdoor",
@@ -20,11 +20,11 @@ const NOT_PUBLIC: [&str; 9] = [
     "cudnnGetRNNDropoutLocationsInternal",
 ];
 
-/// The functions of these that NVIDIA's shim also exports, in every release.
+/// The subset that NVIDIA's shim exports too, in every release.
 const NOT_PUBLIC_OF_THE_SHIM: [&str; 4] =
     ["cudnnGetBackdoor", "cudnnSetBackdoor", "cudnnSetBackdoorEx", "cudnnGetRNNDropoutLocationsInternal"];
 
-/// The C functions of cuDNN that a library exports, without mangled names and data.
+/// Returns cuDNN's C functions that a library exports, without mangled names and data.
 fn exports(file: &Path) -> BTreeSet<String> {
     let name = |(kind, name): (String, String)| {
         let name = name.split('@').next()?;
@@ -45,7 +45,7 @@ fn check(lib_dir: &Path, version: Version) {
             .collect();
         let file = lib_dir.join(library.file_name());
         all.extend(declared.iter().cloned());
-        // A JIT-only wheel has graph alone, and ext is new in 9.22.0; nothing else may be missing.
+        // A JIT-only wheel contains only graph, and ext was added in 9.22.0. All other libraries must exist.
         let may_lack = is_jit_only && library != SubLibrary::Graph || declared.is_empty();
         if !file.exists() {
             assert!(may_lack, "{library} of {version} is missing");
@@ -57,7 +57,7 @@ fn check(lib_dir: &Path, version: Version) {
         assert_eq!(exported, declared, "{library} of {version}");
     }
     assert!(libraries > 0, "{lib_dir:?} contains no sub-library");
-    // NVIDIA's shim exports all of them and nothing else.
+    // NVIDIA's shim exports exactly these functions.
     let mut shim = exports(&lib_dir.join("libcudnn.so.9"));
     let not_public: BTreeSet<&str> = NOT_PUBLIC.into_iter().filter(|name| shim.contains(*name)).collect();
     assert_eq!(not_public, NOT_PUBLIC_OF_THE_SHIM.into(), "the shim of {version}");
@@ -66,20 +66,20 @@ fn check(lib_dir: &Path, version: Version) {
 }
 
 #[test]
-fn the_table_equals_what_9_19_0_exports() {
+fn the_table_equals_the_exports_of_9_19_0() {
     let Some(dir) = lib_dir("jit-cu12-9.19.0") else { return };
     check(&dir, Version::new(9, 19, 0));
 }
 
 #[test]
-fn the_table_equals_what_9_27_0_exports() {
+fn the_table_equals_the_exports_of_9_27_0() {
     let Some(dir) = lib_dir("jit-cu13-9.27.0") else { return };
     check(&dir, Version::new(9, 27, 0));
 }
 
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
-fn the_table_equals_what_each_pinned_release_exports() {
+fn the_table_equals_the_exports_of_every_pinned_release() {
     for release in support::full_releases() {
         let Some(dir) = lib_dir(release.id) else { return };
         check(&dir, support::version(release.id));

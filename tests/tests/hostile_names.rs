@@ -1,5 +1,5 @@
-//! Names that would colour a terminal, reorder a line or forge one: in directories, in links, in the tables of
-//! libraries and in the records of packages. No output of the doctor, the loader, its log or the drop-in shows them raw.
+//! Uses names that would color a terminal, reorder a line or forge one: in directories, in links, in the tables of
+//! libraries and in the records of packages. The doctor, the loader, the log and the drop-in must always escape them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,10 +10,10 @@ use support::{Child, FakeLibrary, Subject, TempDir, Version};
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const VERSION: Version = Version::new(9, 19, 0);
 
-/// A part of a name. The line break would begin a line of help.
+/// A part of a name. The line break would start a help line.
 const HOSTILE: &str = "x\x1b[31m\x1b]0;t\x07\nhelp: FORGED\u{202e}y\u{2066}\u{9b}z";
 
-/// No character that a terminal interprets, and no forged line.
+/// Asserts that the text contains no terminal control characters and no forged line.
 fn assert_safe(what: &str, text: &str) {
     let is_unsafe =
         |c: char| c != '\n' && c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -23,7 +23,7 @@ fn assert_safe(what: &str, text: &str) {
     assert!(!text.lines().any(|line| line.contains("Info: help: FORGED")), "{what}: {text}");
 }
 
-/// Directories with a hostile name, each with one more hostile text.
+/// Creates directories with a hostile name that also contain another hostile text.
 fn situations(root: &Path) -> Vec<(&'static str, PathBuf)> {
     let dir = |below: &str| {
         let dir = root.join(below).join(HOSTILE);
@@ -69,7 +69,7 @@ fn situations(root: &Path) -> Vec<(&'static str, PathBuf)> {
 }
 
 #[test]
-fn no_output_shows_a_hostile_name_raw() {
+fn hostile_names_are_escaped_in_all_output() {
     let root = TempDir::new();
     let drop_in = support::drop_in_alone();
     for (situation, dir) in situations(root.path()) {
@@ -101,7 +101,7 @@ fn no_output_shows_a_hostile_name_raw() {
         doctor(&["explain".into(), library(Library::Ops)]);
         doctor(&["log".into(), dir.join(HOSTILE).into_os_string()]);
 
-        // The loader: last errors, the report of a preload, and the log, whose values may be anything.
+        // The loader: last errors, the preload report, and the log, where values are arbitrary.
         let logs = TempDir::new();
         let log = logs.path().join("log");
         let child = Child::new(DRIVER, Subject::Loader, &dir).env("CUDNN_LOGLEVEL_DBG", "3");
@@ -111,7 +111,7 @@ fn no_output_shows_a_hostile_name_raw() {
         let log = std::fs::read_to_string(logs.path().join("log.loader")).unwrap_or_default();
         assert!(!log.is_empty());
         assert_safe(&format!("{situation}: log"), &log);
-        // The drop-in, whose errors a program in C gets from cudnnGetLastErrorString.
+        // The drop-in, where a C program reads errors through cudnnGetLastErrorString.
         let child = Child::new(DRIVER, Subject::Shim, drop_in.path()).env("CUDNN_LOADER_DIR", &dir);
         let output =
             child.env("CUDNN_LOADER_VERBOSE_ERRORS", "1").run(&["cudnnGetVersion", "cudnnCreateTensorDescriptor"]);

@@ -1,4 +1,4 @@
-//! The probe reads the files of real releases, and reports damaged ones.
+//! Checks that the probe reads the files of real releases, and reports damaged files.
 
 use cudnn_frameworks::installation::{ArmVariant, InstallationReport};
 use cudnn_probe::internal::missing_exports;
@@ -8,7 +8,8 @@ use cudnn_probe::{
 };
 use support::{FakeLibrary, TempDir, binutils, lib_dir};
 
-/// Identifies every library of a release in a directory without the wheel's record, so that only the file is evidence.
+/// Identifies all libraries of a release in a directory without the wheel's record, so that the files are the only
+/// evidence.
 fn check(id: &str, version: Version, cuda: u32) {
     let Some(lib_dir) = lib_dir(id) else { return };
     let dir = TempDir::copy_of(&lib_dir);
@@ -17,7 +18,8 @@ fn check(id: &str, version: Version, cuda: u32) {
         let identity = identify(&dir.file(library), library).unwrap_or_else(|refusal| panic!("{library} {refusal}"));
         assert_eq!(identity.version, library.version_symbol().map(|_| version), "{library} of {id}");
         let has_gpu_code = has_gpu_code(&dir, library);
-        // The entries that the probe reads in adv of cu12 have no PTX; they prove only that it is not for CUDA 13.
+        // In the cu12 version of adv, the entries that the probe reads contain no PTX. They only prove that the library
+        // is not for CUDA 13.
         let told_cuda = identity.cuda_major.or(identity.cuda_at_most);
         assert_eq!(told_cuda, has_gpu_code.then_some(cuda), "{library} of {id}");
         assert!(identity.cuda_major.is_some() || library == Library::Adv || !has_gpu_code, "{library} of {id}");
@@ -45,7 +47,7 @@ fn version_and_cuda_major_are_read_from_each_library_of_the_full_releases() {
     }
 }
 
-/// The bytes of a good library, to damage.
+/// Returns the bytes of an intact library, to damage them.
 fn good(dir: &TempDir) -> Vec<u8> {
     let file = dir.file(Library::Graph);
     FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&file);
@@ -101,7 +103,7 @@ fn a_file_that_claims_to_be_huge_is_not_read_into_memory() {
     let dir = TempDir::new();
     let file = dir.file(Library::Graph);
     let mut bytes = good(&dir);
-    // A count of 0 means that the first section header has the count, here 4 billion.
+    // A count of 0 means that the first section header contains the count, here 4 billion.
     bytes[60..62].fill(0);
     let sections = usize::try_from(u64::from_le_bytes(bytes[40..48].try_into().unwrap())).unwrap();
     bytes[sections + 32..sections + 40].copy_from_slice(&0xffff_ffffu64.to_le_bytes());
@@ -115,7 +117,7 @@ fn a_file_that_claims_to_be_huge_is_not_read_into_memory() {
     assert!(peak_memory() - before < 32 << 10, "{} KB", peak_memory() - before);
 }
 
-/// The peak memory of this process, in kilobytes.
+/// Returns the peak memory of this process in kilobytes.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -123,7 +125,7 @@ fn peak_memory() -> u64 {
 }
 
 #[test]
-fn a_file_that_is_no_library_is_reported_as_what_it_is() {
+fn a_file_that_is_not_a_library_is_described_in_the_report() {
     let dir = TempDir::new();
     let file = dir.file(Library::Graph);
     let rejected = |fragment: &str| {
@@ -142,7 +144,7 @@ fn a_file_that_is_no_library_is_reported_as_what_it_is() {
     rejected("is empty");
     std::fs::write(&file, b"\x7fELF\x02\x01\x01").unwrap();
     rejected("is truncated");
-    // Names that are zeros, as at the end of a file that was never downloaded.
+    // The names are zeros, as at the end of an interrupted download.
     let mut bytes = good(&dir);
     let name = Library::Graph.file_name().as_bytes();
     for index in 0..bytes.len() - name.len() {
@@ -151,12 +153,12 @@ fn a_file_that_is_no_library_is_reported_as_what_it_is() {
         }
     }
     std::fs::write(&file, bytes).unwrap();
-    rejected("is damaged: it does not state its name");
+    rejected("is damaged: the library name is missing");
     let error = identify(&file, Library::Graph).unwrap_err();
     std::fs::write(&file, "").unwrap();
     assert_eq!(format!("{error:#}"), "does not exist");
     assert_eq!(identify(&file, Library::Graph).unwrap_err().to_string(), "is empty");
-    // A library with only its full name is reported with the missing symlink.
+    // A library with only the full name is reported with the missing symlink.
     good(&dir);
     std::fs::rename(&file, dir.path().join("libcudnn_graph.so.9.19.0")).unwrap();
     let candidate = Candidate::new(dir.path(), Origin::Explicit);
@@ -167,7 +169,7 @@ fn a_file_that_is_no_library_is_reported_as_what_it_is() {
     );
 }
 
-/// Identifies every library of a release for another system or architecture.
+/// Identifies all libraries of a release for another system or architecture.
 fn check_foreign(id: &str, version: Version, cuda: u32, system: Os, processor: &str) {
     let Some(lib_dir) = lib_dir(id) else { return };
     let mut read = 0;
@@ -178,7 +180,7 @@ fn check_foreign(id: &str, version: Version, cuda: u32, system: Os, processor: &
         }
         let identity = identify_any(&file, library).unwrap_or_else(|refusal| panic!("{library} {refusal}"));
         assert_eq!((identity.os, identity.architecture.to_string().as_str()), (system, processor), "{library}");
-        // The resources of some DLLs state it, too.
+        // The resources of some DLLs contain the version, too.
         let states_version = library.version_symbol().is_some() || system == Os::Windows && identity.version.is_some();
         assert_eq!(identity.version, states_version.then_some(version), "{library} of {id}");
         assert_eq!(identity.cuda_major, Some(cuda), "{library} of {id}");
@@ -188,7 +190,7 @@ fn check_foreign(id: &str, version: Version, cuda: u32, system: Os, processor: &
             !matches!(library, Library::Shim | Library::Graph | Library::Ext),
             "{library}: {identity:?}"
         );
-        // This program cannot load it.
+        // This program cannot load the library.
         let refusal = identify(&file, library).unwrap_err().to_string();
         assert!(refusal.contains(if system == Os::Windows { "is built for Windows" } else { processor }), "{refusal}");
         read += 1;
@@ -197,7 +199,7 @@ fn check_foreign(id: &str, version: Version, cuda: u32, system: Os, processor: &
 }
 
 #[test]
-#[cfg_attr(target_arch = "aarch64", ignore = "the release is not foreign")]
+#[cfg_attr(target_arch = "aarch64", ignore = "the release must be foreign")]
 fn a_release_for_another_architecture_is_read() {
     check_foreign("aarch64-jit-cu12-9.19.0", Version::new(9, 19, 0), 12, Os::Linux, "aarch64");
 }
@@ -217,7 +219,7 @@ fn a_release_for_windows_is_read() {
     let code = gpu_code(&dir.join(Library::EnginesPrecompiled.windows_name())).unwrap();
     let sass: Vec<u32> = code.iter().filter(|code| !code.is_ptx).map(|code| code.compute_capability).collect();
     assert_eq!(sass, [75, 80, 86, 90, 100, 103, 120, 121]);
-    // A download that was interrupted.
+    // An interrupted download.
     let bytes = std::fs::read(dir.join(Library::Shim.windows_name())).unwrap();
     let cut = TempDir::new();
     let file = cut.path().join(Library::Shim.windows_name());
@@ -271,7 +273,7 @@ fn headers_that_would_crash_ld_so_are_rejected() {
     let dir = TempDir::new();
     let file = dir.file(Library::Graph);
     let bytes = good(&dir);
-    // The program header of this kind, PT_GNU_RELRO, moved outside of what is loaded.
+    // A PT_GNU_RELRO program header, moved outside of the loaded segments.
     let count = usize::from(bytes[56]);
     let relro = |header: &usize| bytes[*header..*header + 4] == 0x6474_e552u32.to_le_bytes();
     let header = (0..count).map(|index| 64 + 56 * index).find(relro).unwrap();
@@ -285,7 +287,7 @@ fn headers_that_would_crash_ld_so_are_rejected() {
 }
 
 #[test]
-fn headers_that_the_file_does_not_fit_are_rejected() {
+fn headers_that_do_not_match_the_file_are_rejected() {
     let dir = TempDir::new();
     let file = dir.file(Library::Graph);
     let bytes = good(&dir);
@@ -304,17 +306,14 @@ fn headers_that_the_file_does_not_fit_are_rejected() {
         (bytes[..length - 1].to_vec(), truncated.as_str()),
         (bytes[..63].to_vec(), "is truncated: it has 63 bytes of at least 64"),
         (bytes[..19].to_vec(), "is truncated: it has 19 bytes of at least 64"),
-        // 32 bits; big-endian; another processor. The number of the processor has two bytes.
+        // 32 bits; big-endian; another processor. The processor number is two bytes long.
         (with(&[(4, &[1]), (18, &[3, 0])]), "is built for 32-bit x86, but "),
         (with(&[(5, &[2]), (18, &[0x34, 0x12])]), "is built for ELF machine 4660, but "),
         (with(&[(18, &[0x34, 0x12])]), "is built for ELF machine 4660, but "),
-        // A program; program headers of another size, and too many of them.
-        (with(&[(16, &[2])]), "is damaged: it is not a shared library, but another kind of ELF file"),
-        (with(&[(54, &[32])]), "is damaged: its program headers have an impossible size"),
-        (
-            [with(&[(56, &[0xff, 0xff])]), vec![0; 56 << 16]].concat(),
-            "is damaged: its program headers have an impossible",
-        ),
+        // A program; program headers with a wrong size; too many program headers.
+        (with(&[(16, &[2])]), "is damaged: it is an ELF file, but not a shared library"),
+        (with(&[(54, &[32])]), "is damaged: the program headers have an invalid size"),
+        ([with(&[(56, &[0xff, 0xff])]), vec![0; 56 << 16]].concat(), "is damaged: the program headers have an invalid"),
     ] {
         std::fs::write(&file, content).unwrap();
         let error = identify(&file, Library::Graph).unwrap_err().to_string();
@@ -358,17 +357,17 @@ fn requirements_are_compared_with_the_installation() {
         assert!(error.starts_with("contains a libcudnn_adv.so.9 that ") && error.contains(expected), "{error}");
     };
     build(Library::Adv, version, 9);
-    strict("is built for CUDA 13, but the libraries beside it for CUDA 12");
+    strict("is built for CUDA 13, but the libraries next to it are for CUDA 12");
     build(Library::Adv, Version::new(9, 10, 2), 8);
-    strict("is cuDNN 9.10.2, but the libcudnn_graph.so.9 beside it is 9.19.0");
+    strict("is cuDNN 9.10.2, but the libcudnn_graph.so.9 next to it is 9.19.0");
     FakeLibrary::new(Library::Adv, version).with_undefined("cudnn_of_another_release").build(&dir.file(Library::Adv));
-    strict("is of another release");
+    strict("is from a different release");
     std::fs::write(dir.file(Library::Adv), "").unwrap();
     strict("is empty");
 }
 
 #[test]
-fn a_library_elsewhere_matches_an_installation_of_its_release() {
+fn a_library_in_another_directory_matches_an_installation_of_its_release() {
     let version = Version::new(9, 19, 0);
     let dirs = [(); 4].map(|()| TempDir::new());
     let [this, same, older, incomplete] = &dirs;
@@ -384,7 +383,7 @@ fn a_library_elsewhere_matches_an_installation_of_its_release() {
     assert!(!found.matches(Library::Adv, same.path()));
 }
 
-/// The places of the program headers of this type.
+/// Returns the offsets of the program headers of this type.
 fn program_headers(bytes: &[u8], kind: u32) -> Vec<usize> {
     let headers = (0..usize::from(bytes[56])).map(|index| 64 + 56 * index);
     headers.filter(|header| bytes[*header..*header + 4] == kind.to_le_bytes()).collect()
@@ -395,7 +394,7 @@ fn word(bytes: &[u8], place: usize) -> usize {
 }
 
 #[test]
-fn what_is_loaded_is_read_as_ld_so_reads_it() {
+fn segments_are_read_as_ld_so_reads_them() {
     const PT_LOAD: u32 = 1;
     const PT_DYNAMIC: u32 = 2;
     const DT_SONAME: u8 = 14;
@@ -407,7 +406,7 @@ fn what_is_loaded_is_read_as_ld_so_reads_it() {
         identify(&file, Library::Graph).map_err(|error| error.to_string())
     };
     for with_rpath in [false, true] {
-        // Thread-local variables that are zero take no space, however many they are.
+        // Zero-initialized thread-local variables take up no space, whatever their number.
         let library = FakeLibrary::new(Library::Graph, version).with_code("__thread char zeros[1 << 24];");
         if with_rpath { library.with_rpath() } else { library }.build(&file);
         let identity = identify(&file, Library::Graph).unwrap();
@@ -415,7 +414,7 @@ fn what_is_loaded_is_read_as_ld_so_reads_it() {
     }
     let bytes = good(&dir);
     let dynamic = program_headers(&bytes, PT_DYNAMIC)[0];
-    // ld.so reads no entry after the first DT_NULL.
+    // ld.so ignores all entries after the first DT_NULL.
     let start = word(&bytes, dynamic + 8);
     let end = start + word(&bytes, dynamic + 32);
     let null = (start..end).step_by(16).find(|entry| word(&bytes, *entry) == 0).unwrap();
@@ -425,8 +424,8 @@ fn what_is_loaded_is_read_as_ld_so_reads_it() {
     assert_eq!(identified(&ended).unwrap().version, Some(version));
     let mut without = bytes.clone();
     without[dynamic..dynamic + 4].fill(0);
-    assert_eq!(identified(&without).unwrap_err(), "is damaged: it has no dynamic section");
-    // Without section headers only the segments state the length.
+    assert_eq!(identified(&without).unwrap_err(), "is damaged: the dynamic section is missing");
+    // Without section headers, only the segments define the length.
     let mut cut = bytes.clone();
     cut[40..48].fill(0);
     cut[58..64].fill(0);
@@ -456,7 +455,7 @@ fn every_symbol_of_a_library_is_found_by_its_name() {
 }
 
 #[test]
-fn a_library_whose_exports_cannot_be_read_lacks_none() {
+fn unreadable_exports_do_not_count_as_missing() {
     let dir = TempDir::new();
     let (whole, damaged) = (dir.path().join("whole.so"), dir.path().join("damaged.so"));
     support::compile("void cudnnCreate(void) {} void cudnnNew(void) {}", &["-shared", "-nostdlib"], &whole);
@@ -469,6 +468,6 @@ fn a_library_whose_exports_cannot_be_read_lacks_none() {
     assert_eq!(missing_exports(&whole, &whole).unwrap(), [""; 0]);
     for (library, replaced) in [(&whole, &damaged), (&damaged, &whole)] {
         let error = missing_exports(library, replaced).unwrap_err().to_string();
-        assert!(error.contains("the hash table of its symbols cannot be read"), "{error}");
+        assert!(error.contains("the symbol hash table cannot be read"), "{error}");
     }
 }

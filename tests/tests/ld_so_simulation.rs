@@ -1,5 +1,5 @@
-//! Compares the simulation of ld.so with ld.so itself. In each case the real one runs with LD_TRACE_LOADED_OBJECTS,
-//! which loads the program without running it, and must choose the predicted file for each name.
+//! Compares the simulation of ld.so with ld.so itself. LD_TRACE_LOADED_OBJECTS makes the real ld.so load the program
+//! without running it. It must choose the predicted file for every name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use support::{Child, Subject, TempDir, compile, lib_dir};
 /// path of the file, then optionally `needs NAME,..`, `rpath PATH` (DT_RPATH), `runpath PATH` (DT_RUNPATH),
 /// `soname NAME`; or `text`, `foreign` (for another processor), `dir`, `link TARGET`. The file `prog` is the program.
 const CASES: &[(&str, &str)] = &[
-    ("no path has the library", "prog needs liba.so"),
+    ("the library is missing on all paths", "prog needs liba.so"),
     ("the library path", "prog needs liba.so\nx/liba.so\nLD_LIBRARY_PATH={}/x"),
     ("the library path, first directory first", "prog needs liba.so\nx/liba.so\ny/liba.so\nLD_LIBRARY_PATH={}/y:{}/x"),
     ("the library path with a semicolon", "prog needs liba.so\nx/liba.so\nLD_LIBRARY_PATH=/nowhere;{}/x"),
@@ -31,7 +31,7 @@ const CASES: &[(&str, &str)] = &[
         "prog needs liba.so runpath {}/$LIB\nlib/x86_64-linux-gnu/liba.so\nlib64/liba.so\nlib/liba.so",
     ),
     ("an unknown token stays as it is", "prog needs liba.so runpath {}/$NONE\n$NONE/liba.so\nx/liba.so"),
-    ("a longer name than $ORIGIN is no token", "prog needs liba.so runpath {}/$ORIGIN_x\n$ORIGIN_x/liba.so"),
+    ("a longer name than $ORIGIN is not a token", "prog needs liba.so runpath {}/$ORIGIN_x\n$ORIGIN_x/liba.so"),
     ("a RUNPATH longer than 4 KB", "prog needs liba.so runpath {long}{}/x\nx/liba.so"),
     (
         "$ORIGIN of a library",
@@ -61,7 +61,7 @@ const CASES: &[(&str, &str)] = &[
         "prog needs liba.so,libb.so runpath {}/x\nx/liba.so\nx/libb.so needs liba.so runpath {}/y\ny/liba.so",
     ),
     (
-        "breadth first: the program's dependencies come before those of a library",
+        "breadth first: the program's dependencies come before a library's dependencies",
         "prog needs liba.so,libb.so runpath {}/x\nx/liba.so needs libb.so runpath {}/y\nx/libb.so\ny/libb.so",
     ),
     (
@@ -97,7 +97,7 @@ const CASES: &[(&str, &str)] = &[
         "the dependencies of a preloaded library",
         "prog needs liba.so runpath {}/x\nx/liba.so\ny/libp.so needs libq.so runpath $ORIGIN\ny/libq.so\nLD_PRELOAD={}/y/libp.so",
     ),
-    ("a preloaded library by its name", "prog rpath {}/x\nx/libp.so\nLD_PRELOAD=libp.so"),
+    ("a library preloaded by name", "prog rpath {}/x\nx/libp.so\nLD_PRELOAD=libp.so"),
     ("a preloaded library that is missing", "prog needs liba.so runpath {}/x\nx/liba.so\nLD_PRELOAD=libnone.so"),
     ("an empty part of the library path is the working directory", "prog needs libcargo.so\nLD_LIBRARY_PATH=:/nowhere"),
     ("$ORIGIN in the library path", "prog needs liba.so\nx/liba.so\nLD_LIBRARY_PATH=$ORIGIN/x"),
@@ -106,7 +106,7 @@ const CASES: &[(&str, &str)] = &[
     ("the library path beats the cache", "prog needs libz.so.1\nx/libz.so.1\nLD_LIBRARY_PATH={}/x"),
     ("RUNPATH beats the cache", "prog needs libz.so.1 runpath {}/x\nx/libz.so.1"),
     (
-        "NVIDIA's layout: cuDNN's dependencies are in the wheels beside it",
+        "NVIDIA's layout: cuDNN's dependencies are in adjacent wheels",
         "prog needs libcudnn_ops.so.9 runpath {}/nvidia/cudnn/lib\n\
          nvidia/cudnn/lib/libcudnn_ops.so.9 needs libcudnn_graph.so.9,libcublasLt.so.12 \
          runpath $ORIGIN:$ORIGIN/../../cublas/lib\nnvidia/cudnn/lib/libcudnn_graph.so.9\nnvidia/cublas/lib/libcublasLt.so.12",
@@ -118,7 +118,7 @@ const CASES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Creates the files of a case; returns its variables.
+/// Creates the files of a case and returns the environment variables.
 fn build(root: &Path, case: &str) -> Vec<(String, String)> {
     let case = case.replace("{}", &root.display().to_string());
     let case = case.replace("{long}", &"/nowhere/a-directory-with-a-long-name:".repeat(200));
@@ -164,7 +164,7 @@ fn object<'a>(file: &Path, after: &dyn Fn(&str) -> Option<&'a str>) {
             format!("-Wl,-soname,{}", after("soname").unwrap_or(name)),
         ]);
     }
-    // A library of that name to link with. The case tests which one ld.so loads.
+    // A library with that name for linking. The case tests which one ld.so loads.
     let stubs = TempDir::new();
     for needed in after("needs").into_iter().flat_map(|names| names.split(',')) {
         let stub = stubs.path().join(needed);
@@ -183,7 +183,7 @@ fn object<'a>(file: &Path, after: &dyn Fn(&str) -> Option<&'a str>) {
     compile(code, &flags.iter().map(String::as_str).collect::<Vec<_>>(), file);
 }
 
-/// The file that the real ld.so chooses for each name, or `None`.
+/// Returns the file that the real ld.so chooses for every name, or `None`.
 fn real(program: &Path, variables: &[(String, String)]) -> BTreeMap<String, Option<PathBuf>> {
     let output = Command::new(program)
         .env_clear()
@@ -198,7 +198,7 @@ fn real(program: &Path, variables: &[(String, String)]) -> BTreeMap<String, Opti
         match line.split_once(" => ") {
             Some((name, "not found")) => found.insert(name.to_owned(), None),
             Some((name, path)) => found.insert(name.to_owned(), Some(file(path))),
-            // The vDSO, ld.so itself, and libraries that were preloaded by a path.
+            // The vDSO, ld.so itself, and libraries that were preloaded by path.
             None if line.starts_with("linux-vdso") || line.contains("ld-linux") => None,
             None => found.insert(file(line).display().to_string(), Some(file(line))),
         };
@@ -225,7 +225,7 @@ fn the_simulation_agrees_with_ld_so() {
                 Resolution::Found { path, .. } => Some(path.clone()),
                 _ => None,
             };
-            // ld.so reports each name once.
+            // ld.so reports every name once.
             predicted.entry(step.name.clone()).or_insert(file);
         }
         let real = real(&program, &variables);
@@ -241,15 +241,15 @@ fn the_simulation_agrees_with_ld_so() {
         let reported: BTreeMap<_, _> = predicted.iter().filter(|(name, _)| real.contains_key(*name)).collect();
         assert_eq!(reported, real.iter().collect::<BTreeMap<_, _>>(), "{about}: {case}\n{:#?}", prediction.lookups());
         for (name, file) in &predicted {
-            // A name that ld.so does not report was loaded under another one.
+            // If ld.so does not report a name, the library was loaded under another one.
             let known = real.values().flatten().any(|other| Some(other) == file.as_ref());
             assert!(real.contains_key(name) || known, "{about}: {name} => {file:?}\n{real:#?}");
         }
     }
 }
 
-/// The graph library that NVIDIA's shim loads: up to 9.21.0 its directory is in a RUNPATH, which LD_LIBRARY_PATH beats,
-/// and from 9.21.1 on in an RPATH, which beats LD_LIBRARY_PATH.
+/// The graph library that NVIDIA's shim loads. Up to 9.21.0 the shim's run path is a RUNPATH, so LD_LIBRARY_PATH takes
+/// precedence. From 9.21.1 on it is an RPATH, which precedes LD_LIBRARY_PATH.
 #[test]
 fn nvidias_shim_loads_the_predicted_graph_library() {
     let (Some(older), Some(newer)) = (lib_dir("jit-cu12-9.19.0"), lib_dir("jit-cu13-9.27.0")) else { return };
@@ -266,9 +266,9 @@ fn nvidias_shim_loads_the_predicted_graph_library() {
     }
 }
 
-/// The loader asks this for the libraries that cuDNN opens by name.
+/// The loader makes this query for the libraries that cuDNN opens by name.
 #[test]
-fn one_name_is_resolved_in_ld_sos_order_and_never_in_the_working_directory() {
+fn a_name_is_resolved_in_the_order_of_ld_so_and_never_in_the_working_directory() {
     let world = TempDir::new();
     let root = world.path();
     build(root, "first/liba.so\nown/liba.so\nown/libb.so\nforeign/libb.so foreign\nown/libc1.so\nbin/libc1.so");

@@ -1,5 +1,5 @@
-//! Each feature of cudnn-sys links the library that it names, from a directory with the layout of a wheel, and graph if the
-//! program uses it, as `check!` does.
+//! Checks that the features of cudnn-sys link the right libraries from a directory with the layout of a wheel, and also
+//! graph if the program uses it, as `check!` does.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -20,7 +20,7 @@ const FEATURES: [(&str, Library); 6] = [
 /// The release of cuDNN's headers that the bindings were generated from.
 const BINDINGS: &str = include_str!("../../cudnn-sys/src/generated/version.txt").trim_ascii();
 
-/// The way in which the build script finds the library.
+/// How the build script finds the library.
 enum LibDir<'a> {
     Variable(&'a Path),
     VirtualEnvironment(&'a Path),
@@ -52,7 +52,7 @@ fn needed(program: &Path) -> Vec<String> {
 }
 
 #[test]
-fn each_feature_links_its_library_and_what_check_needs() {
+fn every_feature_links_its_library_and_the_dependencies_of_check() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let dir = TempDir::links_to(&real);
     for library in [Library::Ops, Library::Cnn, Library::Adv, Library::Ext] {
@@ -116,7 +116,7 @@ fn each_feature_links_its_library_and_what_check_needs() {
     for fragment in [
         "no directory with libcudnn_graph.so.9",
         &empty.path().display().to_string(),
-        "help: set CUDNN_SYS_LIB_DIR to the absolute path of a directory that has it for Linux on",
+        "help: set CUDNN_SYS_LIB_DIR to the absolute path of a directory that contains it for Linux on",
     ] {
         assert!(text.contains(fragment), "{fragment:?} is missing: {text}");
     }
@@ -125,13 +125,13 @@ fn each_feature_links_its_library_and_what_check_needs() {
     assert!(text.contains("\"relative\" (set by CUDNN_SYS_LIB_DIR) is a relative path"), "{text}");
     let (_, output) = build("link-graph", LibDir::VirtualEnvironment(empty.path()));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    // This machine's pip has no libraries for another one.
+    // pip on this machine cannot install libraries for another architecture.
     let help = if support::cross_target().is_empty() {
         "help: install cuDNN (`pip install"
     } else {
         "help: set CUDNN_SYS_LIB_DIR to a directory with a cuDNN for"
     };
     assert!(output.status.success() || text.contains(help), "{text}");
-    // The variable is not set: cargo sets it for build scripts, to its own directories.
+    // The variable is unset, but cargo sets it for build scripts, to its own directories.
     assert!(!text.contains("(LD_LIBRARY_PATH)"), "{text}");
 }

@@ -1,5 +1,5 @@
-//! A warm call through the loader costs a load and a jump, as the disassembly of every function in a release build
-//! shows. That build also shows that the loader compiles alone.
+//! Checks in a release build that a warm call through the loader consists of a load and a jump. Building the loader
+//! also shows that it compiles without the rest of the workspace.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::process::Command;
 use cudnn_loader::Function;
 use support::{binutils, load_and_jump};
 
-/// The instructions of every function in the module of a program or an archive, keyed by the rest of the path.
+/// Returns the instructions of all functions in the module of a program or an archive, keyed by the rest of the path.
 fn disassemble(program: &Path, module: &str) -> BTreeMap<String, Vec<String>> {
     let text = binutils("objdump", &["--disassemble", "--demangle", "--no-show-raw-insn"], program);
     let mut functions = BTreeMap::<String, Vec<String>>::new();
@@ -41,7 +41,7 @@ fn every_function_of_a_release_build_is_a_load_and_a_jump() {
         .args(["build", "--quiet", "--release", "--package", "cudnn-loader"])
         .args(["--target", support::TARGET, "--target-dir"])
         .arg(&target)
-        // Flags for coverage and the like would add instructions.
+        // Flags for coverage, for example, would add instructions.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .status()

@@ -1,4 +1,5 @@
-//! The log: the loader's entries go where cuDNN's go, or into a file beside cuDNN's, even without a cuDNN.
+//! Tests the log. The loader's entries go to the same destination as cuDNN's or into a separate file in the same
+//! directory, with or without cuDNN.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ fn functions(entries: &[Entry]) -> Vec<&str> {
     entries.iter().map(|entry| entry.function.as_deref().unwrap_or("?")).collect()
 }
 
-/// The loader's file in a directory, by its suffix, or cuDNN's.
+/// Returns the loader's log file in a directory, identified by the suffix, or cuDNN's.
 fn log_file(dir: &Path, is_loaders: bool) -> PathBuf {
     let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let files: Vec<PathBuf> = files.filter(|file| file.to_str().unwrap().ends_with(".loader") == is_loaders).collect();
@@ -29,7 +30,7 @@ fn log_file(dir: &Path, is_loaders: bool) -> PathBuf {
     files.into_iter().next().unwrap()
 }
 
-/// The entries of a file in which every line belongs to a complete entry.
+/// Returns the entries of a file, in which every line must belong to a complete entry.
 fn entries_of(file: &Path) -> Vec<Entry> {
     let log = std::fs::read_to_string(file).unwrap();
     let entries = parse(&log);
@@ -47,7 +48,7 @@ fn read(dir: &Path) -> Vec<Entry> {
 }
 
 #[test]
-fn the_loader_writes_a_file_beside_cudnns() {
+fn the_loader_writes_a_file_next_to_cudnns() {
     for (id, version) in [("jit-cu12-9.19.0", Version::new(9, 19, 0)), ("jit-cu13-9.27.0", Version::new(9, 27, 0))] {
         let Some(real) = lib_dir(id) else { return };
         let logs = TempDir::new();
@@ -61,7 +62,7 @@ fn the_loader_writes_a_file_beside_cudnns() {
             "cudnn_loader::search",
             "cudnn_loader::select",
             "cudnn_loader::load",
-            // A JIT wheel has no ops library.
+            // A JIT wheel does not include the ops library.
             "cudnnCreateTensorDescriptor",
         ];
         assert_eq!(functions_once, expected, "{id}");
@@ -76,7 +77,7 @@ fn the_loader_writes_a_file_beside_cudnns() {
         assert!(failed.arguments.iter().any(|more| more.value.starts_with("help: Install")), "{failed:#?}");
         let times: Vec<&String> = entries.iter().filter_map(|entry| entry.time.as_ref()).collect();
         assert!(times.is_sorted(), "{times:?}");
-        // cuDNN's file is cuDNN's alone, in the same form, under the name that cuDNN gives it.
+        // Only cuDNN writes to cuDNN's file. It has the same format and the name that cuDNN chooses.
         let cudnns = log_file(logs.path(), false);
         assert_eq!(log_file(logs.path(), true), PathBuf::from(format!("{}.loader", cudnns.display())));
         let entries = entries_of(&cudnns);
@@ -113,13 +114,13 @@ fn threads_that_race_write_complete_entries() {
     for entry in entries.iter().filter(|entry| entry.severity == Severity::Error) {
         *failed.entry(entry.function.as_deref().unwrap()).or_default() += 1;
     }
-    // One error for each of 64 threads and each function that this release lacks.
+    // One error for every combination of 64 threads and a function that is missing in this release.
     let of_threads = failed.iter().filter(|(name, _)| name.starts_with("cudnnCreate") && !name.ends_with("Create"));
     let counts: Vec<(&&str, &usize)> = of_threads.collect();
     assert!(counts.len() > 10 && counts.iter().all(|(_, count)| **count == 64), "{counts:?}");
 }
 
-/// The entries that a child without any cuDNN has written, by severity.
+/// Returns the log entries of a child without cuDNN, by severity.
 fn written(set: &[(&str, &str)], args: &[&str]) -> (BTreeMap<Severity, Vec<String>>, ChildOutput) {
     let (nothing, logs) = (TempDir::new(), TempDir::new());
     let mut child = Child::bare(DRIVER).within(logs.path()).env("CUDNN_LOADER_DIR", nothing.path());
@@ -137,7 +138,7 @@ fn written(set: &[(&str, &str)], args: &[&str]) -> (BTreeMap<Severity, Vec<Strin
 }
 
 #[test]
-fn the_variables_mean_what_they_mean_to_cudnn_even_without_it() {
+fn the_variables_have_the_same_meaning_as_in_cudnn_even_without_it() {
     use Severity::{Error, Info};
     let all = [Info, Error];
     for (set, severities) in [
@@ -227,7 +228,7 @@ fn a_callback_gets_the_loaders_entries_too() {
             Subject::Loader => Child::new(DRIVER, subject, dir),
             Subject::Shim => Child::new(DRIVER, subject, drop_in.path()).env("CUDNN_LOADER_DIR", dir),
         };
-        // No mask disables errors, as with cuDNN. The environment's destination gets no more entries.
+        // As with cuDNN, errors cannot be masked. The environment's destination receives no further entries.
         let output = run(child(&real).env(LEVEL, "3"), &["callback:0", "~cudnnCreateTensorDescriptor"]);
         assert_eq!(output.returned("cudnnSetCallback"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:#?}");
         let reported = errors(&output);
@@ -238,7 +239,7 @@ fn a_callback_gets_the_loaders_entries_too() {
             "{output:#?}"
         );
         assert!(!output.stderr.contains("function cudnnCreateTensorDescriptor()"), "{output:#?}");
-        // It can be set without cuDNN too, and gets the reason.
+        // The callback can be set without cuDNN too, and receives the reason.
         let output = run(child(nothing.path()), &["callback:14", "~cudnnCreate"]);
         assert_eq!(output.returned("cudnnSetCallback"), Some("CUDNN_STATUS_SUCCESS (0)"));
         let reported = errors(&output);
@@ -252,7 +253,7 @@ fn a_callback_gets_the_loaders_entries_too() {
 }
 
 #[test]
-fn a_hook_that_is_set_before_the_first_use_loads_nothing_and_gets_everything() {
+fn a_hook_set_before_the_first_use_loads_no_library_and_receives_all_entries() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let output = run(Child::new(DRIVER, Subject::Loader, &real), &["log", "maps", "~cudnnGetVersion"]);
     let (before, after) = output.stdout.split_once("event").unwrap();
@@ -260,7 +261,7 @@ fn a_hook_that_is_set_before_the_first_use_loads_nothing_and_gets_everything() {
     for reported in ["info: cudnn_loader::load(", "info: cudnnGetVersion: 0"] {
         assert!(after.contains(reported), "{reported}: {output:#?}");
     }
-    // None of these is about a device.
+    // These entries are not about a device.
     assert!(output.stdout.lines().filter(|line| line.starts_with("event")).all(|line| line.ends_with("None")));
     let nothing = TempDir::new();
     let output = run(Child::new(DRIVER, Subject::Loader, nothing.path()), &["log:panic", "cudnnGetVersion"]);
@@ -268,7 +269,7 @@ fn a_hook_that_is_set_before_the_first_use_loads_nothing_and_gets_everything() {
     assert_eq!(output.returned("cudnnGetVersion"), Some("0"), "{output:#?}");
 }
 
-/// An entry without the parts that differ from run to run.
+/// Returns an entry without the parts that differ from run to run.
 fn constant(entry: &Entry) -> String {
     let arguments: Vec<String> = entry
         .arguments
@@ -280,7 +281,7 @@ fn constant(entry: &Entry) -> String {
 }
 
 #[test]
-fn a_log_that_the_program_requests_has_the_form_of_cudnns() {
+fn a_log_that_the_program_requests_has_the_format_of_cudnn() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let args = ["~cudnnGetVersion", "~cudnnBackendFinalize", "~cudnnCreateTensorDescriptor"];
     let by_variables = TempDir::new();
@@ -290,13 +291,13 @@ fn a_log_that_the_program_requests_has_the_form_of_cudnns() {
     let write = format!("write:3,{}", by_code.path().join("log_%i").display());
     let all: Vec<&str> = [write.as_str()].into_iter().chain(args).collect();
     run(Child::new(DRIVER, Subject::Loader, &real), &all);
-    // One file has both cuDNN's entries and the loader's: the loader writes both.
+    // The loader writes both cuDNN's entries and its own to one file.
     let code_file = log_file(by_code.path(), false);
     let shape = |file: &Path| entries_of(file).iter().map(constant).collect::<Vec<String>>();
     let code = shape(&code_file);
     let cudnns_file = log_file(by_variables.path(), false);
     let variables = [shape(&cudnns_file), shape(&log_file(by_variables.path(), true))].concat();
-    // cuDNN calls a few of its functions while it is loaded, before it can have a callback.
+    // cuDNN calls a few functions while it is loaded, before a callback can be set.
     let missing: Vec<&String> = variables.iter().filter(|entry| !code.contains(entry)).collect();
     assert!(missing.iter().all(|entry| entry.contains("cudnnGetCudartVersion")), "{missing:#?}\n{code:#?}");
     let error = |file: &Path| {
@@ -313,17 +314,19 @@ fn a_log_that_the_program_requests_has_the_form_of_cudnns() {
     assert!(!output.stdout.contains("cudnnBackendFinalize()"), "{output:#?}");
 }
 
-/// A child that logs everything into a file in a directory.
+/// Returns a child that logs everything into a file in a directory.
 fn logging(real: &Path, dir: &Path, name: &str) -> Child {
     Child::new(DRIVER, Subject::Loader, real).env(LEVEL, "3").env(DESTINATION, dir.join(name))
 }
 
-/// When cuDNN gets its first callback, it closes its log file beside threads that write to it, and corrupts its heap.
-/// So no call of cuDNN, also none that the loader makes itself, may run beside it.
+/// When cuDNN receives the first callback, it closes the log file while other threads may be writing to it, and
+/// corrupts the heap. Therefore no cuDNN call may run at the same time, including the loader's own calls.
 #[test]
-fn a_hook_beside_a_log_file_survives_first_calls_from_many_threads() {
-    if support::is_emulated("a_hook_beside_a_log_file_survives_first_calls_from_many_threads", "it takes minutes there")
-    {
+fn a_hook_combined_with_a_log_file_survives_first_calls_from_many_threads() {
+    if support::is_emulated(
+        "a_hook_combined_with_a_log_file_survives_first_calls_from_many_threads",
+        "it takes minutes there",
+    ) {
         return;
     }
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
@@ -333,9 +336,9 @@ fn a_hook_beside_a_log_file_survives_first_calls_from_many_threads() {
     for _ in 0..12 {
         for (is_slow, args) in [
             (false, &["log:quiet", "storm"][..]),
-            // Threads that begin while ld.so still opens cuDNN for another.
+            // Threads that start while ld.so is opening cuDNN for another thread.
             (true, &["log:quiet", "storm:late"]),
-            // The process has loaded cuDNN before its first call through the loader.
+            // The process has loaded cuDNN before the first call through the loader.
             (false, &[&open, "log:quiet", "storm"]),
         ] {
             let child = logging(&real, logs.path(), "cudnn.log");
@@ -345,8 +348,8 @@ fn a_hook_beside_a_log_file_survives_first_calls_from_many_threads() {
     }
 }
 
-/// A library for LD_PRELOAD that delays the log entries of `cudnnGetCudartVersion`, which the loader calls: the thread
-/// that opens cuDNN, and then sets the callback, less than others, which would still write.
+/// Builds a library for LD_PRELOAD that delays the log entries of `cudnnGetCudartVersion`, which the loader calls. The
+/// thread that opens cuDNN and then sets the callback is delayed less than the others, which would still be writing.
 fn slow_writers(dir: &TempDir) -> PathBuf {
     let file = dir.path().join("libslow.so");
     let code = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n#include <string.h>\n#include <unistd.h>\n
@@ -367,7 +370,7 @@ fn slow_writers(dir: &TempDir) -> PathBuf {
 }
 
 #[test]
-fn a_program_gets_back_the_callback_that_it_set() {
+fn a_program_can_read_back_its_callback() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let child = || Child::new(DRIVER, Subject::Loader, &real);
     let output = run(child(), &["get-callback", "callback:2", "get-callback", "log:quiet", "get-callback"]);
@@ -422,7 +425,7 @@ fn a_child_process_writes_its_own_file() {
 }
 
 #[test]
-fn a_link_in_place_of_the_loaders_file_is_followed() {
+fn a_link_at_the_path_of_the_loaders_file_is_followed() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let logs = TempDir::new();
     let file = logs.path().join("file");
@@ -435,13 +438,13 @@ fn a_link_in_place_of_the_loaders_file_is_followed() {
 }
 
 #[test]
-fn a_destination_that_cannot_be_written_costs_only_the_log() {
+fn a_destination_that_cannot_be_written_only_disables_the_log() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let (logs, nothing) = (TempDir::new(), TempDir::new());
     let pipe = std::ffi::CString::new(logs.path().join("pipe").to_str().unwrap()).unwrap();
-    // SAFETY: the name ends in NUL.
+    // SAFETY: the name is NUL-terminated.
     assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
-    // The pipe has no reader. With cuDNN, cuDNN itself would wait for one.
+    // The pipe is never read. With cuDNN, cuDNN itself would wait for a reader.
     for (destination, cudnn) in [("pipe", nothing.path()), (".", nothing.path()), (".", &*real), ("a/b", &*real)] {
         let child = logging(cudnn, logs.path(), destination);
         let output = run(child, &["~cudnnGetVersion", "~cudnnCreateTensorDescriptor"]);
@@ -462,7 +465,7 @@ fn a_program_that_closes_all_descriptors_gets_nothing_written_into_its_files() {
         let written = std::fs::read_to_string(&victim).unwrap();
         assert!(!written.contains("cudnnCreateTensorDescriptor"), "{written}");
     }
-    // The loader's own file, which it writes without cuDNN, is opened again by its name.
+    // Without cuDNN, the loader writes its own file and reopens it by name.
     let log = std::fs::read_to_string(logs.path().join("log.loader")).unwrap();
     assert!(log.contains("cudnnCreateTensorDescriptor"), "{log}");
 }
@@ -553,7 +556,7 @@ fn a_hook_may_call_cudnn() {
 }
 
 #[test]
-fn a_device_as_the_destination_gets_no_file_beside_it() {
+fn a_device_as_the_destination_does_not_create_another_file() {
     let nothing = TempDir::new();
     let child = || Child::new(DRIVER, Subject::Loader, nothing.path()).env(LEVEL, "1");
     let output = run(child().env(DESTINATION, "/dev/stderr"), &["~cudnnCreate"]);
@@ -570,9 +573,9 @@ fn a_device_as_the_destination_gets_no_file_beside_it() {
     std::fs::remove_file(file.with_extension("loader")).unwrap();
 }
 
-/// A question whose answer is "no" is no error; a call that fails is.
+/// A query with a negative answer is not an error, but a failed call is.
 #[test]
-fn a_question_and_a_skipped_step_log_no_error() {
+fn queries_and_skipped_steps_do_not_log_errors() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let nothing = TempDir::new();
     for dir in [real.as_path(), nothing.path()] {
@@ -597,7 +600,7 @@ fn a_question_and_a_skipped_step_log_no_error() {
         let entries = entries_of(&logs.path().join("log.loader"));
         let errors = entries.iter().filter(|entry| entry.severity == Severity::Error);
         let functions: Vec<_> = errors.filter_map(|entry| entry.function.as_deref()).collect();
-        // Ten milliseconds later the call tries again what failed for the question, and logs that.
+        // Ten milliseconds later, the call retries the failed search and logs the failure.
         let (call, again) = functions.split_last().unwrap();
         assert_eq!(*call, "cudnnCreateTensorDescriptor");
         assert!(again.iter().all(|function| function.starts_with("cudnn_loader::")), "{functions:?}");

@@ -1,10 +1,11 @@
-//! Tests on a machine without a network: each reports that it did not run, and only the first one waits for pip.
+//! Tests the test suite on a machine without a network. Every test reports that it did not run, and only the first test
+//! waits for pip.
 
 use support::{Child, ChildOutput, OFFLINE_VARIABLE, TempDir};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 
-/// An empty cache, and a `python3` that records each start and fails.
+/// An empty cache, and a `python3` that records when it is started and fails.
 struct Offline {
     cache: TempDir,
     python: TempDir,
@@ -39,10 +40,10 @@ fn a_release_that_cannot_be_fetched_is_tried_once_and_every_test_reports_that_it
     assert_eq!(output.stdout, "release = none\n".repeat(3), "{output:#?}");
     assert_eq!(output.stderr.matches("NOT RUN: main: ").count(), 3, "{output:#?}");
     assert_eq!(offline.pip_starts(), 1, "{output:#?}");
-    // The next test program shares the cache, and does not try either.
+    // The next test program shares the cache, so it does not try again.
     let output = offline.run(&["release:jit-cu12-9.19.0"]);
     assert_eq!((output.stdout.as_str(), offline.pip_starts()), ("release = none\n", 1), "{output:#?}");
-    // An old failure is forgotten.
+    // An old failure expires.
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(60 * 60);
     std::fs::File::open(offline.cache.path().join(".tests-offline")).unwrap().set_modified(long_ago).unwrap();
     offline.run(&["release:jit-cu12-9.19.0"]);
@@ -60,6 +61,6 @@ fn without_the_variable_a_release_that_cannot_be_fetched_fails_the_test() {
         .run(&["release:jit-cu12-9.19.0"]);
     assert_eq!(strict.code, Some(101), "{strict:#?}");
     assert!(strict.stderr.contains("main needs a release of cuDNN: "), "{strict:#?}");
-    // It ignores the remembered failure.
+    // The cached failure is ignored.
     assert_eq!(offline.pip_starts(), 2);
 }

@@ -1,4 +1,5 @@
-//! A preload while the program exits, forks, or loads a plugin. Nobody waits without a limit, and nothing crashes.
+//! Tests a preload while the program exits, forks, or loads a plugin. All waits are limited, and the program must not
+//! crash.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ struct Program {
 }
 
 impl Program {
-    /// `None` if the release is not available.
+    /// Returns `None` if the release is not available.
     fn new(source: &str, release: &str) -> Option<Program> {
         let cudnn = lib_dir(release)?;
         let ours = drop_in_alone();
@@ -25,7 +26,7 @@ impl Program {
         Some(Program { dir, ours, cudnn })
     }
 
-    /// Runs it with this value of CUDNN_LOADER_PRELOAD.
+    /// Runs the program with this value of CUDNN_LOADER_PRELOAD.
     fn run(&self, preload: &str, args: &[&str]) -> ChildOutput {
         self.finish(self.child(preload), args)
     }
@@ -45,7 +46,7 @@ impl Program {
         output
     }
 
-    /// The plugin, which is the same source.
+    /// Builds the plugin from the same source.
     fn plugin(&self) -> PathBuf {
         let file = self.dir.path().join("libplugin.so");
         let header = header();
@@ -60,8 +61,8 @@ fn header() -> PathBuf {
     drop_in().join("include")
 }
 
-/// Exits that are spread over the time of a preload, 1 ms apart. Before exits waited for the step under way, 7 of 40
-/// crashed here, and 32 of 40 with the full release.
+/// Exits at times that are spread over the preload, 1 ms apart. Before the exit waited for the current step, 7 of 40
+/// processes crashed here, and 32 of 40 with the full release.
 fn exits(release: &str) {
     let Some(program) = Program::new("preload.c", release) else { return };
     for value in ["libraries", "engines", "files,contexts"] {
@@ -84,7 +85,7 @@ fn a_program_that_returns_from_main_at_any_moment_does_not_crash_with_a_full_rel
     exits("cu12-9.10.2");
 }
 
-/// The same from Rust, with safe code alone: 35 of 40 crashed.
+/// The same from safe Rust, where 35 of 40 crashed.
 fn rust_exits(release: &str) {
     let Some(real) = lib_dir(release) else { return };
     for delay in 0..40 {
@@ -94,18 +95,18 @@ fn rust_exits(release: &str) {
 }
 
 #[test]
-fn a_rust_program_that_returns_from_main_beside_a_preload_does_not_crash() {
+fn a_rust_program_that_returns_from_main_during_a_preload_does_not_crash() {
     rust_exits("jit-cu12-9.19.0");
 }
 
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
-fn a_rust_program_that_returns_from_main_beside_a_preload_does_not_crash_with_a_full_release() {
+fn a_rust_program_that_returns_from_main_during_a_preload_does_not_crash_with_a_full_release() {
     rust_exits("cu12-9.10.2");
 }
 
 #[test]
-fn a_child_that_is_forked_at_any_moment_ends_by_exit() {
+fn a_child_that_is_forked_at_any_moment_exits_normally() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     for delay in 0..40 {
         let output = program.run("files,contexts", &["fork", &(delay * 1000).to_string()]);
@@ -113,10 +114,10 @@ fn a_child_that_is_forked_at_any_moment_ends_by_exit() {
     }
 }
 
-/// The thread that starts the preloads is not the one that forks and exits. Before, 13 of 60 children or parents
-/// crashed here.
+/// One thread starts the preloads while another one forks and exits. Previously, 13 of 60 children or parents crashed
+/// here.
 #[test]
-fn a_process_that_forks_and_exits_beside_starts_of_preloads_does_not_crash() {
+fn a_process_that_forks_and_exits_while_preloads_start_does_not_crash() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     for round in 0..60 {
         let output = program.run("", &["start-fork", &(round * 50).to_string()]);
@@ -132,7 +133,7 @@ fn a_child_does_not_wait_for_the_preload_of_its_parent() {
 }
 
 #[test]
-fn a_thread_that_starts_a_preload_may_end_and_the_drop_in_be_closed() {
+fn a_thread_that_started_a_preload_may_exit_and_the_drop_in_may_be_closed() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     assert_eq!(program.run("", &["start-in-thread"]).stdout, "closed = 0\nreturns\n");
 }
@@ -155,7 +156,7 @@ fn a_log_callback_on_a_thread_of_a_preload_may_exit_fork_and_wait() {
     }
 }
 
-/// Each preload makes some ten entries. Before, each entry started a preload, and so on without end.
+/// A preload makes about ten log entries. Previously, every entry started another preload, in an endless loop.
 #[test]
 fn a_log_callback_that_starts_a_preload_for_each_entry_does_not_run_out_of_threads() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
@@ -163,7 +164,7 @@ fn a_log_callback_that_starts_a_preload_for_each_entry_does_not_run_out_of_threa
     assert_eq!(output.stdout, "wait = 0\nfew threads = 1\nwait = 0\nreturns\n", "{output:#?}");
 }
 
-/// cuDNN throws std::bad_alloc through its functions, which ended the process.
+/// cuDNN throws std::bad_alloc through C functions, which terminated the process.
 #[test]
 fn engines_are_not_registered_where_the_address_space_is_limited() {
     if support::is_emulated(
@@ -175,12 +176,15 @@ fn engines_are_not_registered_where_the_address_space_is_limited() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     let output = program.run("", &["limit"]);
     let lines: Vec<&str> = output.stdout.lines().filter(|line| line.contains("register engines")).collect();
-    assert!(matches!(lines[..], [line] if line.contains("skipped: a limit of the address space")), "{output:#?}");
+    assert!(
+        matches!(lines[..], [line] if line.contains("skipped: the address space limit is below 16 GiB")),
+        "{output:#?}"
+    );
 }
 
-/// The variable is for programs that know nothing of the preload.
+/// The variable is intended for programs that are not aware of the preload.
 #[test]
-fn files_and_contexts_load_nothing_of_cudnn() {
+fn preloading_files_and_contexts_does_not_load_cudnn() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     for (value, loads, registers) in [
         ("files,contexts", false, false),
@@ -197,7 +201,7 @@ fn files_and_contexts_load_nothing_of_cudnn() {
     }
 }
 
-/// Before, with the libraries loaded: 27 of 120 crashed, and some hung.
+/// Previously, with the libraries loaded, 27 of 120 crashed, and some hung.
 fn exits_in_threads(release: &str) {
     let Some(program) = Program::new("preload.c", release) else { return };
     for delay in 0..60 {
@@ -216,9 +220,9 @@ fn a_program_that_preloads_a_full_release_may_exit_in_any_thread_at_any_moment()
     exits_in_threads("cu12-9.10.2");
 }
 
-/// A thread of the preload may be reading ld.so's list. Before, 12 of 164 children hung.
+/// A thread of the preload may be reading ld.so's list. Previously, 12 of 164 children hung.
 #[test]
-fn a_child_beside_a_preload_may_read_the_list_of_ld_so() {
+fn a_child_forked_during_a_preload_may_read_the_list_of_ld_so() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     for delay in 0..80 {
         let output = program.run(
@@ -229,21 +233,22 @@ fn a_child_beside_a_preload_may_read_the_list_of_ld_so() {
     }
 }
 
-/// A thread of the preload called `getenv`. Before, 45 of 300 programs crashed, and 7 of 700 that set 50 variables.
+/// A thread of the preload called `getenv`. Previously, 45 of 300 programs crashed, and 7 of 700 programs that set 50
+/// variables.
 #[test]
-fn a_program_may_set_variables_beside_a_preload_of_files() {
+fn a_program_may_set_variables_during_a_preload_of_files() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     for _ in 0..60 {
         program.run("files", &["set-variables", "8000"]);
     }
 }
 
-/// The preload reads nothing there. Before, 31 of 150 programs lost what was in their pipes.
+/// The preload reads no files there. Previously, 31 of 150 programs lost data in their pipes.
 #[test]
-fn a_program_may_close_all_descriptors_where_a_thread_gets_none_of_its_own() {
+fn a_program_may_close_all_descriptors_if_threads_cannot_unshare_theirs() {
     if support::is_emulated(
-        "a_program_may_close_all_descriptors_where_a_thread_gets_none_of_its_own",
-        "an emulator has no seccomp",
+        "a_program_may_close_all_descriptors_if_threads_cannot_unshare_theirs",
+        "an emulator does not support seccomp",
     ) {
         return;
     }
@@ -253,10 +258,10 @@ fn a_program_may_close_all_descriptors_where_a_thread_gets_none_of_its_own() {
         assert_eq!(output.stdout, "lost = 0, version = 1\nreturns\n", "{output:#?}");
     }
     let report = program.run("files", &["deny", "report"]).stdout;
-    assert!(report.contains("threads here share all descriptors") && !report.contains("read ahead"), "{report}");
+    assert!(report.contains("cannot unshare the file descriptor table") && !report.contains("read ahead"), "{report}");
 }
 
-/// Each of its steps waited ten seconds for an exit that waited for it.
+/// Previously, every step of the preload waited ten seconds for the exit, which waited for the preload.
 #[test]
 fn a_destructor_may_wait_for_a_preload() {
     if support::is_emulated("a_destructor_may_wait_for_a_preload", "an emulator is slow") {
@@ -268,21 +273,22 @@ fn a_destructor_may_wait_for_a_preload() {
     assert!(start.elapsed() < Duration::from_secs(9), "{:?}", start.elapsed());
 }
 
-/// Before, 29 of 150 programs lost a pipe or what was in it, or found a healthy cuDNN damaged.
+/// Previously, 29 of 150 programs lost a pipe or data in it, or reported a healthy cuDNN as damaged.
 #[test]
-fn a_program_beside_a_preload_may_close_all_descriptors() {
+fn a_program_may_close_all_descriptors_during_a_preload() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     for delay in 0..80 {
-        // Not contexts: while ld.so loads the driver's library, it has a file open among the program's descriptors.
+        // Contexts are excluded: while ld.so loads the driver's library, it has a file open among the program's
+        // descriptors.
         let output = program.run("files", &["close-all", &(delay * 40).to_string()]);
         assert_eq!(output.stdout, "lost = 0, version = 1\nreturns\n", "{output:#?}");
     }
 }
 
-/// Each failing call searches, and reads ld.so's list. Before, a child of 10 of 20 processes hung, and 5 of 12 processes
-/// lost entries of the log, because a child emptied the file.
+/// A failing call searches for cuDNN and reads ld.so's list. Previously, a child of 10 of 20 processes hung, and 5 of
+/// 12 processes lost log entries, because a child emptied the file.
 #[test]
-fn children_of_a_process_whose_calls_fail_neither_hang_nor_lose_log_entries() {
+fn children_of_a_process_with_failing_calls_neither_hang_nor_lose_log_entries() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
     for _ in 0..40 {
         let log = program.dir.path().join("cudnn.log");
@@ -301,7 +307,7 @@ fn children_of_a_process_whose_calls_fail_neither_hang_nor_lose_log_entries() {
     }
 }
 
-/// Before, it hung.
+/// Previously, this hung.
 #[test]
 fn a_fork_with_a_lock_that_a_callback_needs_waits_ten_seconds_at_most() {
     if support::is_emulated("a_fork_with_a_lock_that_a_callback_needs_waits_ten_seconds_at_most", "an emulator is slow")
@@ -315,7 +321,8 @@ fn a_fork_with_a_lock_that_a_callback_needs_waits_ten_seconds_at_most() {
     assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
 }
 
-/// The constructor runs under ld.so's lock, which the threads of a preload need. Before, seven of these twelve hung.
+/// The constructor runs under ld.so's lock, which the threads of a preload need. Previously, seven of these twelve
+/// cases hung.
 #[test]
 fn the_constructor_of_a_plugin_may_exit_fork_and_preload() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
@@ -332,13 +339,14 @@ fn the_constructor_of_a_plugin_may_exit_fork_and_preload() {
             let start = Instant::now();
             let output = program.finish(program.child(preload).env("HOW", how), &["plugin", plugin.to_str().unwrap()]);
             assert_eq!(output.stdout, expected, "{preload:?} {how}: {output:#?}");
-            // An exit or a fork waits for ten seconds at most, if it meets a step that needs the lock.
+            // If an exit or a fork meets a step that needs the lock, it waits for ten seconds at most.
             assert!(start.elapsed() < Duration::from_secs(15), "{preload:?} {how} took {:?}", start.elapsed());
         }
     }
 }
 
-/// Each namespace has a libc of its own, and ld.so's locks do not survive threads of both. Before, 3 of 5 hung.
+/// Namespaces have separate copies of libc, and ld.so's locks fail if both copies create threads. Previously, 3 of 5
+/// hung.
 #[test]
 fn a_preload_in_another_namespace_starts_no_thread() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
@@ -352,7 +360,7 @@ fn a_preload_in_another_namespace_starts_no_thread() {
 #[test]
 fn a_preload_needs_no_thread() {
     let Some(program) = Program::new("preload.c", "jit-cu12-9.19.0") else { return };
-    // The limit binds only other users than root, who may not read the cache.
+    // The limit does not apply to root, and other users cannot read the cache.
     let readable = TempDir::new();
     FakeLibrary::new(Library::Graph, Version::new(9, 7, 0)).build(&readable.file(Library::Graph));
     let child = program.child("").env("CUDNN_LOADER_DIR", readable.path()).without_privileges();
@@ -361,7 +369,7 @@ fn a_preload_needs_no_thread() {
 }
 
 #[test]
-fn a_preload_takes_no_signal_of_the_program() {
+fn a_preload_does_not_receive_signals_of_the_program() {
     let Some(program) = Program::new("lifecycle.c", "jit-cu12-9.19.0") else { return };
     for _ in 0..10 {
         program.run("files,contexts", &["exit"]);

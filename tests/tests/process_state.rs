@@ -1,5 +1,5 @@
-//! The loader beside what programs do to their own process: they change the environment, fork, handle crashes, run with
-//! another user's rights, and replace files at the wrong moment.
+//! Tests the loader in programs that change their own process: programs that change the environment, fork, handle
+//! crashes, run with another user's rights, or replace files at the wrong moment.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use support::{Child, ChildOutput, FakeLibrary, Library, TempDir, Version, compil
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const VERSION: Version = Version::new(9, 19, 0);
 
-/// A good fake graph library with additional C code.
+/// Returns an intact fake graph library with additional C code.
 fn graph_with(code: &str) -> TempDir {
     let dir = TempDir::new();
     FakeLibrary::new(Library::Graph, VERSION).with_code(code).build(&dir.file(Library::Graph));
@@ -40,11 +40,11 @@ fn an_error_string_does_not_read_an_environment_that_another_thread_changes() {
 #[test]
 fn a_forked_child_does_not_wait_for_the_lock_of_verbose_error_strings() {
     let nowhere = Child::bare(DRIVER).env(DIR_VARIABLE, "/nowhere").env(VERBOSE_VARIABLE, "1");
-    let output = run(nowhere, &["fork-beside-error-strings"]);
+    let output = run(nowhere, &["fork-during-error-strings"]);
     assert_eq!(output.returned("children that hung"), Some("0"), "{output:#?}");
 }
 
-/// cuDNN's functions for errors take the lock of its log, which a thread of the parent may have had at the fork.
+/// cuDNN's error functions take the log's lock, which another thread of the parent may have held during the fork.
 #[test]
 fn a_failed_call_in_a_forked_child_does_not_wait_for_cudnns_log() {
     let dir = graph_with(
@@ -59,7 +59,7 @@ fn a_failed_call_in_a_forked_child_does_not_wait_for_cudnns_log() {
     );
     let child = Child::bare(DRIVER).env(DIR_VARIABLE, dir.path()).env(VERBOSE_VARIABLE, "1");
     let output = run(child, &["fork-after-failure"]);
-    assert_eq!(output.returned("the child ended with"), Some("0"), "{output:#?}");
+    assert_eq!(output.returned("the child exited with"), Some("0"), "{output:#?}");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_crash_in_a_thread_of_a_preload_reaches_the_programs_handler() {
 }
 
 #[test]
-fn a_verbose_error_string_is_only_for_the_status_of_the_last_error() {
+fn only_the_status_of_the_last_error_has_a_verbose_error_string() {
     for (variable, status, expected) in [
         ("1", "1008", "CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED: cudnnCreate cannot be called: no usable cuDNN 9 found"),
         ("1", "3000", "CUDNN_STATUS_NOT_SUPPORTED"),
@@ -99,9 +99,9 @@ fn the_variable_of_verbose_error_strings_is_read_when_the_program_is_loaded() {
 
 /// An allocator may take locks of its own, wait for a thread that waits for ld.so, or throw.
 #[test]
-fn the_loader_allocates_nothing_while_ld_so_has_its_locks() {
+fn the_loader_does_not_allocate_while_ld_so_holds_its_locks() {
     let dir = graph_with("");
-    // A library for LD_PRELOAD that notices allocations in callbacks of `dl_iterate_phdr`.
+    // A library for LD_PRELOAD that detects allocations in callbacks of `dl_iterate_phdr`.
     let guard = dir.path().join("libguard.so");
     let code = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <link.h>\n#include <stdlib.h>\n#include <unistd.h>\n
         typedef int callback(struct dl_phdr_info *, size_t, void *);
@@ -138,9 +138,12 @@ fn a_setuid_program_has_no_verbose_error_strings() {
     {
         return;
     }
-    // SAFETY: geteuid has no arguments and cannot fail.
+    // SAFETY: geteuid takes no arguments and always succeeds.
     if unsafe { libc::geteuid() } != 0 {
-        not_run("a_setuid_program_has_no_verbose_error_strings", "only root can make a program setuid for another");
+        not_run(
+            "a_setuid_program_has_no_verbose_error_strings",
+            "only root can make a program setuid for another user",
+        );
         return;
     }
     let dir = TempDir::new();
@@ -161,7 +164,7 @@ fn a_setuid_program_has_no_verbose_error_strings() {
 #[test]
 fn a_file_that_becomes_a_pipe_at_the_wrong_moment_does_not_hang_the_loader() {
     let dir = graph_with("");
-    // A library for LD_PRELOAD that replaces graph by a pipe behind the first `statx` that sees it.
+    // A library for LD_PRELOAD that replaces graph with a pipe after the first `statx` of the file.
     let swap = dir.path().join("libswap.so");
     let code =
         "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n#include <string.h>\n#include <sys/stat.h>\n
@@ -185,8 +188,8 @@ fn a_file_that_becomes_a_pipe_at_the_wrong_moment_does_not_hang_the_loader() {
 }
 
 #[test]
-fn a_sandbox_may_deny_to_seek_and_to_read_links() {
-    if support::is_emulated("a_sandbox_may_deny_to_seek_and_to_read_links", "an emulator has no filters") {
+fn a_sandbox_may_deny_seeking_and_reading_links() {
+    if support::is_emulated("a_sandbox_may_deny_seeking_and_reading_links", "an emulator does not support filters") {
         return;
     }
     let dir = graph_with("");

@@ -1,4 +1,4 @@
-//! What depends on a release of cuDNN, tried with an old one, a middle one and the newest that is pinned, without a GPU.
+//! Tests release-specific behavior without a GPU, with an old release, a middle one and the newest pinned one.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,7 +9,7 @@ use support::{Child, ChildOutput, PlanningLibraries, TempDir, lib_dir};
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const PLANNER: &str = env!("CARGO_BIN_EXE_planner");
 
-/// A real release, with all that it needs to compile a plan for a described H200.
+/// A real release, with all dependencies for compiling a plan for a described H200.
 struct Release {
     id: &'static str,
     dir: PathBuf,
@@ -20,7 +20,7 @@ struct Release {
     work: TempDir,
 }
 
-/// The releases; none, with the reason, where the driver library cannot be had.
+/// Returns the releases. If the driver library is unavailable, prints the reason and returns an empty list.
 fn releases(test: &str) -> Vec<Release> {
     let newest = support::full_releases().max_by_key(|release| release.cudnn_version()).unwrap();
     let row = |(id, engine)| {
@@ -64,8 +64,8 @@ fn each_release_plans_for_a_described_device() {
 
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
-fn plans_of_each_release_are_kept_and_restored() {
-    for release in releases("plans_of_each_release_are_kept_and_restored") {
+fn plans_of_every_release_are_cached_and_restored() {
+    for release in releases("plans_of_every_release_are_cached_and_restored") {
         let without = release.plan("none");
         assert_eq!(without.stdout.lines().count(), 3, "{}: {without:#?}", release.id);
         for (start, summary) in [("cold", "3 built in "), ("warm", "3 restored in ")] {
@@ -77,8 +77,8 @@ fn plans_of_each_release_are_kept_and_restored() {
 
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
-fn a_trace_of_each_release_has_the_plans() {
-    for release in releases("a_trace_of_each_release_has_the_plans") {
+fn traces_of_every_release_contain_the_plans() {
+    for release in releases("traces_of_every_release_contain_the_plans") {
         release.plan("trace");
         let text = std::fs::read(release.work.path().join("trace.json")).unwrap();
         let trace: Value = serde_json::from_slice(&text).unwrap();
@@ -90,8 +90,8 @@ fn a_trace_of_each_release_has_the_plans() {
 
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
-fn verbose_errors_name_the_reason_in_each_release() {
-    for release in releases("verbose_errors_name_the_reason_in_each_release") {
+fn verbose_errors_name_the_reason_in_every_release() {
+    for release in releases("verbose_errors_name_the_reason_in_every_release") {
         let child = release.child(DRIVER).env("CUDNN_LOADER_VERBOSE_ERRORS", "1");
         let output = child.run(&["finalize:1", "error-string:2000"]);
         let text = output.returned("error-string").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The probe's report on an installation: version, CUDA, variant, package, missing and conflicting files.
+//! Checks the probe's report about an installation: version, CUDA, variant, package, missing and conflicting files.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use support::{FakeLibrary, TempDir, lib_dir};
 const VERSION: Version = Version::new(9, 19, 0);
 
 fn report(dir: &Path) -> InstallationReport {
-    InstallationReport::read(dir, &Host::sandbox("/nowhere")).expect("the directory has a cuDNN")
+    InstallationReport::read(dir, &Host::sandbox("/nowhere")).expect("the directory must contain a cuDNN")
 }
 
 /// Builds fake versions of these libraries in a directory.
@@ -22,7 +22,7 @@ fn fake_libraries(dir: &Path, libraries: &[Library]) {
     }
 }
 
-/// Every library that 9.19.0 has.
+/// Returns all libraries of 9.19.0.
 fn all() -> Vec<Library> {
     let later = [Library::Ext, Library::EnginesTensorIr];
     Library::ALL.iter().copied().filter(|library| !later.contains(library)).collect()
@@ -55,7 +55,7 @@ fn a_real_jit_wheel_is_reported_in_full() {
 
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
-fn real_full_releases_lack_no_library() {
+fn real_full_releases_are_complete() {
     for release in support::full_releases() {
         let id = release.id;
         let Some(dir) = lib_dir(id) else { return };
@@ -85,13 +85,13 @@ fn real_libraries_need_symbols_of_their_own_release() {
         for (other_id, other) in ids.iter().zip(&dirs) {
             let is_same = |id: &str| id.rsplit('-').next().map(str::to_owned);
             if is_same(id) == is_same(other_id) {
-                // The symbols do not depend on the CUDA major.
+                // The symbols are the same for every CUDA major version.
                 let all = Library::ALL.iter().filter_map(|library| missing(*library, other, dir));
                 assert!(all.clone().count() > 2 && all.sum::<usize>() == 0, "{id} {other_id}");
                 continue;
             }
             for library in [Library::Heuristic, Library::EnginesPrecompiled, Library::EnginesRuntimeCompiled] {
-                // Engines of neighbouring releases may fit: their sizes differ from those that the wheel recorded.
+                // Engines of adjacent releases may fit, but their sizes differ from the wheel's record.
                 let fits = support::version(id).minor.abs_diff(support::version(other_id).minor) <= 1;
                 let missing = missing(library, other, dir);
                 assert!(missing.is_none_or(|missing| fits || (1..100).contains(&missing)), "{id} {other_id} {library}");
@@ -141,7 +141,7 @@ fn a_real_release_for_windows_is_reported_in_full() {
         let recorded = library.recorded.first().map(|recorded| recorded.len);
         assert_eq!(recorded, std::fs::metadata(&library.path).ok().map(|file| file.len()), "{}", library.library);
     }
-    // A graph that lacks what the others need is of another release.
+    // If graph does not export symbols that the others need, it belongs to a different release.
     let mixed = TempDir::new();
     for library in Library::ALL.iter().filter(|library| **library != Library::Graph) {
         std::os::unix::fs::symlink(dir.join(library.windows_name()), mixed.path().join(library.windows_name()))
@@ -172,8 +172,8 @@ fn a_library_that_needs_missing_symbols_is_a_conflict() {
     let conflicts = |dir: &TempDir| -> Vec<String> {
         report(dir.path()).conflicts().iter().map(|(part, error)| format!("{} {error}", part.library)).collect()
     };
-    let expected = "libcudnn_heuristic.so.9 is of another release than the libraries beside it: they lack 1 of the \
-                    symbols that it needs, such as \"cudnn_of_another_release\"";
+    let expected = "libcudnn_heuristic.so.9 is from a different release than the libraries next to it, which lack 1 \
+                    of the symbols that it needs, such as \"cudnn_of_another_release\"";
     assert_eq!(conflicts(&dir), [expected]);
     // A symbol of ops that cnn may need, but engines may not.
     let code = "int cudnn_of_another_release(void) { return 0; }";
@@ -242,14 +242,14 @@ fn libraries_of_two_releases_or_cuda_majors_are_a_conflict() {
     assert_eq!(
         text,
         [
-            "libcudnn_ops.so.9 is cuDNN 9.10.2, but the libcudnn_graph.so.9 beside it is 9.19.0",
-            "libcudnn_adv.so.9 is built for CUDA 13, but the libraries beside it for CUDA 12"
+            "libcudnn_ops.so.9 is cuDNN 9.10.2, but the libcudnn_graph.so.9 next to it is 9.19.0",
+            "libcudnn_adv.so.9 is built for CUDA 13, but the libraries next to it are for CUDA 12"
         ]
     );
 }
 
 #[test]
-fn each_package_managers_record_is_read() {
+fn the_records_of_all_package_managers_are_read() {
     let world = TempDir::new();
     let root = world.path();
     let environment = Host::sandbox(root);
@@ -301,7 +301,7 @@ fn each_package_managers_record_is_read() {
     write(&root.join("opt/application/README"), "");
     let program = root.join("opt/application/koharu");
     let absolute = format!("-Wl,-rpath,{}", bundle.display());
-    // A program that somebody builds above the libraries does not ship them.
+    // A program that is built in a directory above the libraries is not their package.
     for (flags, expected) in [
         (&[][..], None),
         (&[absolute.as_str()], None),
@@ -329,7 +329,7 @@ fn the_rpm_database_is_read_in_every_format() {
     let package = || InstallationReport::read(&dir, &environment).unwrap().package.map(|package| package.to_string());
     assert_eq!(package(), None);
     let database = root.join("var/lib/rpm/rpmdb.sqlite");
-    // The strings of an rpm header begin like this; other places contain the package name too.
+    // The strings of an rpm header start like this; other places contain the package name too.
     let others = "libcudnn9-cuda-12 = 9.19.0.56-1|C|libcudnn9-devel-cuda-12|9.19.0.56|1|cuDNN development|";
     let with_zeros = |text: &str| text.replace('|', "\0");
     write(&database, &with_zeros(others));
@@ -339,7 +339,7 @@ fn the_rpm_database_is_read_in_every_format() {
     assert_eq!(package().as_deref(), Some("rpm libcudnn9-cuda-12 9.19.0.56-1"));
 }
 
-/// With any content of the directories, the inventory ends and lists the good installations.
+/// With arbitrary directory contents, the inventory finishes and lists the intact installations.
 #[test]
 fn an_inventory_survives_strange_directories_and_files() {
     use std::os::unix::ffi::OsStringExt;
@@ -389,7 +389,7 @@ fn an_inventory_survives_strange_directories_and_files() {
 }
 
 #[test]
-fn an_older_cudnn_is_recognised_by_its_major_version() {
+fn an_older_cudnn_is_recognized_by_its_major_version() {
     let dir = TempDir::new();
     std::fs::write(dir.path().join("libcudnn.so.8.9.7"), "").unwrap();
     std::os::unix::fs::symlink("libcudnn.so.8.9.7", dir.path().join("libcudnn.so.8")).unwrap();
@@ -431,7 +431,7 @@ fn all_packages_that_own_a_directory_are_reported() {
 }
 
 #[test]
-fn any_library_for_another_cuda_version_is_in_conflict() {
+fn a_library_for_another_cuda_version_is_a_conflict() {
     for foreign in [Library::Ops, Library::Adv] {
         let dir = TempDir::new();
         fake_libraries(dir.path(), &all());
@@ -450,12 +450,12 @@ fn any_library_for_another_cuda_version_is_in_conflict() {
 const RUN_PATH_12: &str = "$ORIGIN:$ORIGIN/../../cublas/lib:$ORIGIN/../../cuda_nvrtc/lib";
 const RUN_PATH_13: &str = "$ORIGIN:$ORIGIN/../../cublas/lib:$ORIGIN/../../cuda_nvrtc/lib:$ORIGIN/../../cu13/lib";
 
-/// Graph has no GPU code: its run path shows for which CUDA it is.
+/// Graph contains no GPU code, so the run path indicates the CUDA version.
 #[test]
-fn a_graph_for_another_cuda_major_is_the_library_in_conflict() {
+fn a_graph_for_another_cuda_major_is_a_conflict() {
     for (run_path, ptx, expected) in [
-        (RUN_PATH_13, 8, Some("is built for CUDA 13, but the libraries beside it for CUDA 12")),
-        (RUN_PATH_12, 9, Some("is built for CUDA 12, but the libraries beside it for CUDA 13")),
+        (RUN_PATH_13, 8, Some("is built for CUDA 13, but the libraries next to it are for CUDA 12")),
+        (RUN_PATH_12, 9, Some("is built for CUDA 12, but the libraries next to it are for CUDA 13")),
         (RUN_PATH_12, 8, None),
         (RUN_PATH_13, 9, None),
         ("$ORIGIN", 9, None),
@@ -477,11 +477,11 @@ fn a_graph_for_another_cuda_major_is_the_library_in_conflict() {
 
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
-fn a_real_graph_for_another_cuda_major_is_the_library_in_conflict() {
+fn a_real_graph_for_another_cuda_major_is_a_conflict() {
     let [Some(cu12), Some(cu13)] = ["cu12-9.28.0", "cu13-9.28.0"].map(lib_dir) else { return };
     for (of, graph) in [(&cu12, &cu13), (&cu13, &cu12)] {
         let mixed = TempDir::links_to(of);
-        // A copy: a link would lead to the record of its wheel.
+        // A copy, because a link would lead to the wheel's record.
         std::fs::copy(graph.join(Library::Graph.file_name()), mixed.cleared(Library::Graph)).unwrap();
         let report = report(mixed.path());
         let conflicts: Vec<Library> = report.conflicts().iter().map(|(part, _)| part.library).collect();
@@ -489,9 +489,9 @@ fn a_real_graph_for_another_cuda_major_is_the_library_in_conflict() {
     }
 }
 
-/// Symbols that a damaged table hides do not show another release.
+/// Symbols that are hidden by a damaged table must not suggest a different release.
 #[test]
-fn a_damaged_symbol_table_is_damage_and_not_another_release() {
+fn a_damaged_symbol_table_is_not_reported_as_another_release() {
     let dir = TempDir::new();
     fake_libraries(dir.path(), &all());
     let code = "int cudnn_of_this_release(void) { return 0; }";
@@ -510,12 +510,12 @@ fn a_damaged_symbol_table_is_damage_and_not_another_release() {
     let report = report(dir.path());
     assert!(report.conflicts().is_empty(), "{:?}", report.conflicts());
     let error = report.library(Library::Graph).unwrap().identity.as_ref().unwrap_err().to_string();
-    assert!(error.contains("is damaged: its table of symbols"), "{error}");
+    assert!(error.contains("is damaged: the symbol table"), "{error}");
 }
 
-/// The records of conda and Debian list the libraries that are deleted.
+/// The records of conda and Debian list the deleted libraries.
 #[test]
-fn the_record_of_a_full_cudnn_makes_the_libraries_of_a_jit_only_one_partial() {
+fn a_jit_only_set_with_the_record_of_a_full_cudnn_is_partial() {
     let jit = [Library::Shim, Library::Graph, Library::EnginesRuntimeCompiled];
     let world = TempDir::new();
     let root = world.path();
@@ -541,7 +541,7 @@ fn the_record_of_a_full_cudnn_makes_the_libraries_of_a_jit_only_one_partial() {
     }
 }
 
-/// Programs are linked to the shim: without it a JIT-only set is incomplete, whoever installed it.
+/// Programs are linked to the shim. Without the shim, a JIT-only set is incomplete, however it was installed.
 #[test]
 fn a_jit_only_set_without_its_shim_is_partial() {
     let dir = TempDir::new();
@@ -558,7 +558,7 @@ fn a_package_of_cudnn_without_its_main_library_is_deleted() {
     for (record, files) in [
         ("nvidia_cudnn_cu13-9.28.0.42", "nvidia/cudnn/lib/libcudnn_graph.so.9,sha256=x,1\nnvidia/x.py,,\n"),
         ("nvidia_cudnn_cu11-8.9.7.29", "nvidia/cudnn8/lib/libcudnn.so.8,sha256=x,1\n"),
-        // Its main library is there, one of the others is not.
+        // The main library exists, but another one is missing.
         ("nvidia_cudnn_cu12-9.10.2.21", "there/libcudnn_graph.so.9,,\nthere/libcudnn_ops.so.9,,\n"),
         ("torch-2.2.0", "torch/lib/libcudnn_graph.so.9,,\n"),
         ("~vidia_cudnn_cu12-9.1.0.70", "gone/libcudnn_graph.so.9,,\n"),

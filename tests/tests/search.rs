@@ -1,4 +1,4 @@
-//! The order in which directories are searched, and what is never searched, in sandboxes.
+//! Checks the order of the searched directories, and directories that must never be searched, in sandboxes.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -10,7 +10,7 @@ use support::{FakeLibrary, Library, TempDir, Version};
 
 const VERSION: Version = Version::new(9, 19, 0);
 
-/// The candidates of a search, relative to the root of the sandbox, each with its origin.
+/// Returns the candidates of a search, relative to the root of the sandbox, with their origins.
 fn candidates(search: &Search, root: &Path) -> Vec<(String, Origin)> {
     search
         .candidates()
@@ -24,12 +24,12 @@ fn make_dir(root: &Path, below: &str) -> PathBuf {
     dir
 }
 
-/// A sandbox in which every stage of the search finds something.
+/// Creates a sandbox with an installation for every stage of the search.
 fn full_sandbox(root: &Path) -> Host {
     make_dir(root, "venv/lib/python3.9/site-packages/nvidia/cudnn/lib");
     make_dir(root, "venv/lib/python3.12/site-packages/nvidia/cudnn/lib");
     make_dir(root, "venv/lib/python3.12/site-packages/nvidia/cudnn_jit/lib");
-    // The environment includes the packages of its base Python, but not those of another version.
+    // The environment includes the packages of the base Python, but not the packages of another Python version.
     make_dir(root, "base/lib/python3.12/site-packages/nvidia/cudnn/lib");
     make_dir(root, "base/lib/python3.13/site-packages/nvidia/cudnn/lib");
     let home = make_dir(root, "base/bin");
@@ -87,7 +87,7 @@ fn directories_are_searched_in_the_documented_order() {
     assert!(place(&Origin::CudaVariable("CUDA_HOME")) < place(&Origin::WellKnown), "{found:#?}");
     let of_toolkit = found.iter().filter(|(_, origin)| *origin == Origin::CudaVariable("CUDA_HOME"));
     let of_toolkit: Vec<&str> = of_toolkit.filter_map(|(dir, _)| dir.strip_prefix("cuda/")).collect();
-    // A Jetson's toolkit has other names than a server's.
+    // A Jetson's toolkit uses different names than a server's.
     let targets: &[&str] = if cfg!(target_arch = "aarch64") {
         &["lib64", "lib", "targets/sbsa-linux/lib", "targets/aarch64-linux/lib"]
     } else {
@@ -97,7 +97,7 @@ fn directories_are_searched_in_the_documented_order() {
 }
 
 #[test]
-fn a_complete_installation_comes_before_a_jit_only_one_that_is_found_for_the_same_reason() {
+fn a_complete_installation_precedes_a_jit_only_one_from_the_same_stage() {
     let world = TempDir::new();
     let root = world.path();
     let graph = |dir: &str, is_complete: bool| {
@@ -120,7 +120,8 @@ fn a_complete_installation_comes_before_a_jit_only_one_that_is_found_for_the_sam
     }
     let path = |dirs: &[&str]| std::env::join_paths(dirs.iter().map(|dir| root.join(dir))).unwrap();
     let (venv, py, py_jit) = (format!("venv/{in_venv}"), format!("py/{in_base}"), format!("py-jit/{in_venv}"));
-    // The active environment, the Python on PATH, LD_LIBRARY_PATH; what is selected, and what is rejected before it.
+    // The active environment, the Python on PATH, LD_LIBRARY_PATH, the selected candidate, and earlier rejected
+    // candidates.
     for (environment, python, library_path, expected, rejected) in [
         (None, "py-jit", &["full"][..], "full", 0),
         (None, "py", &["jit"], "jit", 0),
@@ -141,14 +142,14 @@ fn a_complete_installation_comes_before_a_jit_only_one_that_is_found_for_the_sam
     }
 }
 
-/// Each user may put a library into such a directory.
+/// Any user may create a library in such a directory.
 #[test]
-fn a_directory_that_another_user_may_have_put_there_is_not_next_to_a_program() {
+fn directories_that_another_user_may_have_created_are_not_searched_next_to_a_program() {
     let world = TempDir::new();
     let root = world.path();
     let shared = make_dir(root, "app/lib");
     let search = Search::new(full_sandbox(root));
-    // SAFETY: geteuid has no arguments and cannot fail.
+    // SAFETY: geteuid takes no arguments and always succeeds.
     if unsafe { libc::geteuid() } == 0 {
         std::os::unix::fs::chown(&shared, Some(65534), None).unwrap();
         make_dir(root, "app/bin");
@@ -162,25 +163,25 @@ fn a_directory_that_another_user_may_have_put_there_is_not_next_to_a_program() {
     }
 }
 
-/// The owner of a file, its group and its mode.
+/// Owner, group and mode of a file.
 type Access = (u32, u32, u32);
 
-/// The directory above that of a program, in a place that each user writes to or not, and what is at `lib` in it.
+/// The directory above the program's, in a place that is writable for all users or not, and the type of `lib` in it.
 #[test]
-fn a_directory_that_another_user_may_have_put_there_is_not_found_by_any_path() {
+fn directories_that_another_user_may_have_created_are_never_found() {
     const VICTIM: u32 = 65533;
     const ATTACKER: u32 = 65534;
-    // SAFETY: geteuid has no arguments and cannot fail.
+    // SAFETY: geteuid takes no arguments and always succeeds.
     if unsafe { libc::geteuid() } != 0 {
-        let test = "a_directory_that_another_user_may_have_put_there_is_not_found_by_any_path";
+        let test = "directories_that_another_user_may_have_created_are_never_found";
         return support::not_run(test, "only root can make files of other users");
     }
     enum Lib {
         None,
         Dir(Access),
-        /// The owner of the link, and the directory that it leads to.
+        /// The owner of the link, and its target directory.
         Link(u32, Access),
-        /// Its owner.
+        /// The owner of the link.
         LinkToNowhere(u32),
     }
     use Lib::{Dir, Link, LinkToNowhere, None as Nothing};
@@ -189,7 +190,7 @@ fn a_directory_that_another_user_may_have_put_there_is_not_found_by_any_path() {
         (0o1777, Dir((VICTIM, VICTIM, 0o755)), Some("t/lib")),
         (0o1777, Dir(safe), Some("t/lib")),
         (0o1777, Dir((0, 0, 0o775)), Some("t/lib")),
-        // Who may write to a directory can have moved it there.
+        // A user who may write to a directory can have moved it there.
         (0o1777, Dir(open), None),
         (0o1777, Dir((0, ATTACKER, 0o775)), None),
         (0o1777, Dir((VICTIM, ATTACKER, 0o775)), None),
@@ -197,7 +198,7 @@ fn a_directory_that_another_user_may_have_put_there_is_not_found_by_any_path() {
         (0o1777, Link(ATTACKER, open), None),
         (0o1777, Link(ATTACKER, safe), None),
         (0o1777, Link(ATTACKER, (0, ATTACKER, 0o775)), None),
-        // Of a link there may be another name, which anybody can make.
+        // A link may have another name, which any user can create.
         (0o1777, Link(0, open), None),
         (0o1777, Link(VICTIM, safe), None),
         (0o1777, Nothing, None),
@@ -244,9 +245,9 @@ fn a_directory_that_another_user_may_have_put_there_is_not_found_by_any_path() {
     }
 }
 
-/// There each user may put files beside those of others.
+/// In such directories, all users may create files next to other users' files.
 #[test]
-fn a_directory_like_tmp_is_not_searched_for_what_is_in_it() {
+fn directories_like_tmp_are_not_searched() {
     let world = TempDir::new();
     let root = world.path();
     let shared = make_dir(root, "tmp");
@@ -355,14 +356,14 @@ fn a_virtual_environment_with_system_packages_includes_those_of_its_python() {
         // The same environment on PATH, without VIRTUAL_ENV.
         assert_eq!(found(on_path()), wheels[..1], "{text}");
     }
-    // Reading a pipe would wait.
+    // Reading a pipe would block.
     std::fs::remove_file(&settings).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&settings).status().unwrap().success());
     assert_eq!(found(active()), wheels[..1]);
 }
 
 #[test]
-fn a_path_to_a_file_stands_for_its_directory() {
+fn a_path_to_a_file_means_its_directory() {
     let world = TempDir::new();
     let file = make_dir(world.path(), "lib").join("libcudnn_graph.so.9");
     std::fs::write(&file, "").unwrap();
@@ -371,14 +372,14 @@ fn a_path_to_a_file_stands_for_its_directory() {
 }
 
 #[test]
-fn in_secure_execution_mode_no_variable_and_no_adjacent_directory_is_used() {
+fn variables_and_adjacent_directories_are_ignored_in_secure_execution_mode() {
     let world = TempDir::new();
     let root = world.path();
     let environment = full_sandbox(root).env("CUDNN_LOADER_DIR", root.join("named")).secure_execution(true);
     let found = candidates(&Search::new(environment), root);
     for (dir, origin) in &found {
         assert!(matches!(origin, Origin::LdCache | Origin::LdDefault | Origin::WellKnown), "{dir} ({origin})");
-        // Often another user than root installs it.
+        // It is often installed by a user other than root.
         assert_ne!(dir, "opt/conda/lib");
     }
     assert!(!found.is_empty());
@@ -391,12 +392,12 @@ fn the_working_directory_is_never_searched() {
     for variable in ["VIRTUAL_ENV", "CONDA_PREFIX", "PATH", "CUDA_HOME", "CUDA_PATH", "CUDNN_PATH"] {
         environment = environment.env(variable, ".");
     }
-    // ld.so takes an empty entry of the path as the working directory.
+    // ld.so interprets an empty entry of the path as the working directory.
     let search = Search::new(environment.env("LD_LIBRARY_PATH", ":.;relative::lib"));
     for Candidate { dir, origin, .. } in search.candidates() {
         assert!(dir.is_absolute(), "{dir:?} ({origin})");
     }
-    // When it is named, the search rejects it and does not look elsewhere.
+    // If the directory is specified explicitly, the search rejects it and does not continue elsewhere.
     let named = Search::new(Host::sandbox(world.path()).env("CUDNN_LOADER_DIR", "."));
     let found = select(&named, &Requirements::default());
     assert!(found.installation.is_none());
@@ -434,7 +435,7 @@ fn an_explicit_directory_without_graph_is_explained() {
 }
 
 #[test]
-fn each_directory_is_searched_once_under_its_first_name() {
+fn directories_are_searched_once_under_their_first_name() {
     let world = TempDir::new();
     let root = world.path();
     let host = Host::sandbox(root).env("VIRTUAL_ENV", root.join("venv"));
@@ -444,13 +445,13 @@ fn each_directory_is_searched_once_under_its_first_name() {
     };
     let wheel = "python3.12/site-packages/nvidia/cudnn/lib";
     make_dir(root, &format!("venv/lib/{wheel}"));
-    // Fedora has packages of their own in lib64; elsewhere it is a link to lib.
+    // Fedora uses lib64 for separate packages; on other systems it is a link to lib.
     make_dir(root, &format!("venv/lib64/{wheel}"));
     assert_eq!(found("venv"), [format!("venv/lib/{wheel}"), format!("venv/lib64/{wheel}")]);
     std::fs::remove_dir_all(root.join("venv/lib64")).unwrap();
     std::os::unix::fs::symlink("lib", root.join("venv/lib64")).unwrap();
     assert_eq!(found("venv"), [format!("venv/lib/{wheel}")]);
-    // So are the directories that are built into ld.so.
+    // The same holds for the directories that are built into ld.so.
     make_dir(root, "usr/lib64");
     make_dir(root, "lib64");
     let system = || [found("lib64"), found("usr/lib64")].concat();
@@ -461,7 +462,7 @@ fn each_directory_is_searched_once_under_its_first_name() {
 }
 
 #[test]
-fn below_a_root_each_directory_with_a_cudnn_is_found_once_the_nearest_first() {
+fn directories_with_cudnn_below_a_root_are_found_once_nearest_first() {
     let world = TempDir::new();
     let root = world.path();
     let wheel = "venv/lib/python3.12/site-packages/nvidia/cudnn/lib";
@@ -473,7 +474,7 @@ fn below_a_root_each_directory_with_a_cudnn_is_found_once_the_nearest_first() {
         ("a", "libcudnn.so.8"),
         (wheel, "libcudnn_graph.so.9"),
         (deepest, "libcudnn_graph.so.9"),
-        // No libraries that are loaded, other products, and too deep.
+        // These files are not loadable libraries, belong to other products, or are too deep.
         ("static", "libcudnn_graph_static_v9.a"),
         ("text", "notes-about-libcudnn_graph.so.9"),
         ("link-time", "libcudnn_graph.so"),
@@ -482,7 +483,7 @@ fn below_a_root_each_directory_with_a_cudnn_is_found_once_the_nearest_first() {
         ("1/2/3/4/5/6/7/8/9", "libcudnn_graph.so.9"),
     ] {
         std::fs::write(make_dir(root, dir).join(name), "").unwrap();
-        // A directory has other files, too.
+        // The directory also contains other files.
         std::fs::write(root.join(dir).join("zz"), "").unwrap();
     }
     std::os::unix::fs::symlink("a", root.join("link")).unwrap();
@@ -492,7 +493,7 @@ fn below_a_root_each_directory_with_a_cudnn_is_found_once_the_nearest_first() {
         candidates.iter().map(|candidate| (relative(&candidate.dir), candidate.origin.clone())).collect()
     };
     let found = below(root);
-    // Where a toolkit or an archive has its libraries, these are reported even if there are none.
+    // The usual directories of toolkits and archives are reported even if they contain no libraries.
     let (usual, further): (Vec<_>, Vec<_>) = found.iter().map(|(dir, _)| dir.as_str()).partition(|dir| {
         ["", "lib", "lib64", "bin", "Library/bin"].contains(dir)
             || dir.starts_with("targets/")
@@ -502,7 +503,7 @@ fn below_a_root_each_directory_with_a_cudnn_is_found_once_the_nearest_first() {
     assert_eq!(further, ["a", "b", "a/windows", wheel, deepest], "{found:#?}");
     assert_eq!(usual.iter().filter(|dir| **dir == "lib").count(), 1, "{found:#?}");
     assert!(found.iter().all(|(_, origin)| *origin == Origin::UnderRoot(root.into())), "{found:#?}");
-    // The root of an environment: its wheels come first, in Python's order.
+    // The root of an environment, where the wheels come first, in Python's order.
     let venv = below(&root.join("venv"));
     assert_eq!(venv.first().map(|(dir, _)| dir.as_str()), Some("lib/python3.12/site-packages/nvidia/cudnn/lib"));
     assert_eq!(venv.iter().filter(|(dir, _)| dir.ends_with("cudnn/lib") && !dir.starts_with("nvidia")).count(), 1);
@@ -522,7 +523,7 @@ fn the_newest_python_comes_first_and_directories_keep_the_spelling_of_path() {
     std::os::unix::fs::symlink("usr", root.join("same")).unwrap();
     std::fs::create_dir_all(root.join("shims/bin")).unwrap();
     std::os::unix::fs::symlink(root.join("usr/bin/python3"), root.join("shims/bin/python3")).unwrap();
-    // PATH has the environment itself, a link to it, and a directory with a link to its program.
+    // PATH contains the environment itself, a link to it, and a directory with a link to the environment's program.
     for (path, environment) in [("usr", "usr"), ("same", "same"), ("shims", "usr")] {
         let host = Host::sandbox(root).env("PATH", root.join(path).join("bin"));
         let found = candidates(&Search::new(host), root);

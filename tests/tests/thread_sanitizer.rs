@@ -1,8 +1,8 @@
-//! The loader and the drop-in under ThreadSanitizer, each in a program whose threads do everything at once. Needs a
-//! nightly Rust with its source, which `.ci/run` installs.
+//! Runs the loader and the drop-in under ThreadSanitizer, in programs with many threads in all parts of the loader.
+//! Needs a nightly Rust with source, which `.ci/run` installs.
 //!
-//! cuDNN is a fake library here: the real one is not instrumented, so ThreadSanitizer sees races in it that are none,
-//! and its report of one waits for ld.so's lock, which another thread may have.
+//! cuDNN is a fake library here. The real one is not instrumented, so ThreadSanitizer would report false races in it.
+//! Such a report waits for ld.so's lock, which another thread may hold.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ use support::{Child, FakeLibrary, Library, TempDir, Version, not_run};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Builds the packages with ThreadSanitizer, the standard library too. `None` without a nightly Rust.
+/// Builds the packages and the standard library with ThreadSanitizer. Returns `None` without a nightly Rust.
 fn build(test: &str) -> Option<PathBuf> {
     let nightly = |args: &[&str]| Command::new("rustup").args(["run", "nightly"]).args(args).output();
     let source = nightly(&["rustc", "--print", "sysroot"]).ok().filter(|output| output.status.success());
@@ -19,7 +19,7 @@ fn build(test: &str) -> Option<PathBuf> {
         Path::new(String::from_utf8_lossy(&output.stdout).trim()).join("lib/rustlib/src/rust/library").exists()
     });
     if !has_source {
-        not_run(test, "there is no nightly Rust with rust-src");
+        not_run(test, "a nightly Rust with rust-src is not installed");
         return None;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -29,7 +29,7 @@ fn build(test: &str) -> Option<PathBuf> {
         .args(["--package", "cudnn-tests", "--bin", "driver", "--package", "cudnn-shim", "--lib", "--target-dir"])
         .arg(&target)
         .current_dir(&root)
-        // The program has the run-time library, which the drop-in uses, too.
+        // The program contains the run-time library, which the drop-in uses too.
         .env("RUSTFLAGS", "-Zsanitizer=thread -Clink-arg=-rdynamic")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .output()
@@ -38,7 +38,7 @@ fn build(test: &str) -> Option<PathBuf> {
     Some(target.join(TARGET).join("debug"))
 }
 
-/// Runs the driver's stress on this cuDNN, once through the loader and once through the drop-in.
+/// Runs the driver's stress test on this cuDNN, through the loader and then through the drop-in.
 fn check(built: &Path, cudnn: &Path, seconds: u32) {
     let logs = TempDir::new();
     let stress = format!("stress:{seconds},{}", logs.path().join("log").display());
@@ -60,9 +60,9 @@ fn check(built: &Path, cudnn: &Path, seconds: u32) {
 
 #[test]
 #[ignore = "needs a nightly Rust with its source"]
-fn threads_that_do_everything_at_once_do_not_race() {
-    let Some(built) = build("threads_that_do_everything_at_once_do_not_race") else { return };
-    // A complete fake, and one that lacks a library, so that calls fail.
+fn threads_in_all_parts_of_the_loader_do_not_race() {
+    let Some(built) = build("threads_in_all_parts_of_the_loader_do_not_race") else { return };
+    // A complete fake, and a fake with a missing library, so that calls fail.
     let dir = TempDir::new();
     for library in [Library::Graph, Library::Ops, Library::Cnn, Library::Adv] {
         FakeLibrary::new(library, Version::new(9, 19, 0)).build(&dir.file(library));

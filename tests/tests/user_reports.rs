@@ -1,4 +1,4 @@
-//! Fifteen problems from public reports, each built from real releases where they can show it. The doctor must name
+//! Recreates fifteen problems from public reports, from real releases where possible. The doctor must name
 //! the cause and a remedy, and the loader must report it. docs/what-goes-wrong.md has the output of each, and of
 //! NVIDIA's shim; `CUDNN_TESTS_WRITE=1` rewrites that file.
 
@@ -17,13 +17,13 @@ const OLDER: Version = Version::new(9, 19, 0);
 /// The directory of a wheel's libraries, relative to the environment's root.
 const WHEEL: &str = "lib/python3.12/site-packages/nvidia/cudnn/lib";
 
-/// A situation: its files, and the environment variables of every process in it.
+/// The files of a situation, and the environment variables for all processes.
 struct World {
     root: TempDir,
     variables: Vec<(&'static str, PathBuf)>,
 }
 
-/// The output of each program in a situation, and the situation's root directory.
+/// The output of all programs in a situation, and the situation's root directory.
 struct Report {
     root: TempDir,
     situation: &'static str,
@@ -48,7 +48,7 @@ impl World {
         dir
     }
 
-    /// Installs a real release, or some of its files, in a directory below the root.
+    /// Installs a real release, or some files of it, in a directory below the root.
     fn install(&self, below: &str, from: &Path, names: Option<&[Library]>) -> PathBuf {
         let dir = self.make_dir(below);
         for library in Library::ALL.iter().filter(|library| names.is_none_or(|names| names.contains(library))) {
@@ -77,7 +77,7 @@ impl World {
 
     fn doctor(&self, args: &[&str]) -> Doctor {
         let doctor = support::doctor();
-        // The machine has a Python with pip, so that what is printed does not depend on that of the tests.
+        // The fake machine includes a Python with pip, so that the output does not depend on the test machine's Python.
         let python = PythonEnvironment::at(&self.path("python"), "lib/python3.12/site-packages").python3().pip();
         let path = std::env::join_paths([doctor.parent().unwrap(), &python.root().join("bin")]).unwrap();
         let output = Command::new(&doctor)
@@ -97,11 +97,11 @@ impl World {
         document["findings"].as_array().unwrap().clone()
     }
 
-    /// The text of the finding with this code, which must contain each fragment and a help text.
+    /// Returns the text of the finding with this code, which must contain all fragments and a help text.
     fn finding(&self, options: &[&str], code: &str, fragments: &[&str]) -> String {
         let findings = self.findings(options);
         let found = findings.iter().find(|finding| finding["code"] == code);
-        let found = found.unwrap_or_else(|| panic!("{code} is not found: {findings:#?}"));
+        let found = found.unwrap_or_else(|| panic!("{code} is missing: {findings:#?}"));
         let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
         let list = |key: &str| found[key].as_array().unwrap().iter().filter_map(Value::as_str);
         let notes = list("notes").map(|note| format!("\n  = note: {note}"));
@@ -111,7 +111,7 @@ impl World {
         let read_more = [format!("\n  = read more: {}", text("read_more"))];
         let all: String = [head].into_iter().chain(notes).chain(help).chain(commands).chain(read_more).collect();
         assert!(!text("help").is_empty(), "{all}");
-        require(&all, fragments);
+        assert_contains(&all, fragments);
         all
     }
 
@@ -137,22 +137,22 @@ impl World {
     }
 }
 
-/// The end of a run of the doctor.
+/// The exit of a doctor process.
 struct Doctor {
     stdout: String,
     code: Option<i32>,
 }
 
 impl Doctor {
-    /// Its output, which must contain each fragment.
+    /// Returns the output, which must contain all fragments.
     fn has(self, code: i32, fragments: &[&str]) -> String {
         assert_eq!(self.code, Some(code), "{}", self.stdout);
-        require(&self.stdout, fragments);
+        assert_contains(&self.stdout, fragments);
         self.stdout
     }
 }
 
-/// The output of a child, and the signal that ended it.
+/// Returns the output of a child, and the signal that killed it.
 fn printed(output: &ChildOutput) -> String {
     let mut lines: Vec<String> = output.stdout.lines().map(|line| line.trim_start_matches("  | ").to_owned()).collect();
     lines.extend(output.stderr.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned));
@@ -162,8 +162,8 @@ fn printed(output: &ChildOutput) -> String {
     lines.join("\n")
 }
 
-/// The text, after checking that it contains each fragment.
-fn require<'a>(text: &'a str, fragments: &[&str]) -> &'a str {
+/// Returns the text after checking that it contains all fragments.
+fn assert_contains<'a>(text: &'a str, fragments: &[&str]) -> &'a str {
     for fragment in fragments {
         assert!(text.contains(fragment), "{fragment:?} is missing: {text}");
     }
@@ -174,8 +174,8 @@ fn jit() -> Option<(PathBuf, PathBuf)> {
     Some((lib_dir("jit-cu12-9.19.0")?, lib_dir("jit-cu13-9.27.0")?))
 }
 
-/// A framework bundles NVIDIA's shim alone; the other libraries are in a wheel.
-fn wheel_on_no_search_path() -> Option<Report> {
+/// A framework bundles only NVIDIA's shim; the other libraries are in a wheel.
+fn wheel_outside_search_paths() -> Option<Report> {
     let (older, _) = jit()?;
     let world = World::new();
     let wheel = world.install(&format!("venv/{WHEEL}"), &older, None);
@@ -199,14 +199,14 @@ fn wheel_on_no_search_path() -> Option<Report> {
     let loader = world.loader(&["load:", "cudnnGetVersion"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("91900"));
     Some(world.report(
-        "The wheel's directory is on no search path, and a framework bundles NVIDIA's shim alone.",
+        "A framework bundles only NVIDIA's shim, and the wheel's directory is missing on every search path.",
         Some(&shim),
         doctor,
         printed(&loader),
     ))
 }
 
-/// One framework has loaded its cuDNN; then another one's shim is called.
+/// One framework has loaded its own cuDNN; then the program calls another framework's shim.
 fn two_cudnns_in_one_process() -> Option<Report> {
     let (older, newer) = jit()?;
     let world = World::new();
@@ -227,12 +227,12 @@ fn two_cudnns_in_one_process() -> Option<Report> {
         doctor.has(2, &["cuDNN from 2 directories in one process: 9.19.0, ", "; then 9.27.0, ", "opened with dlopen"]);
     let at = |text: &str| doctor.find(text).unwrap_or_else(|| panic!("{text:?}: {doctor}"));
     assert!(at("first/libcudnn_graph.so.9") < at("second/libcudnn.so.9"), "{doctor}");
-    // The loader adopts the loaded one, and does not load another beside it.
+    // The loader adopts the loaded cuDNN instead of loading another one.
     let adopted = world.loader(&[&open, "load:", "cudnnGetVersion"]);
     assert_eq!(adopted.returned("cudnnGetVersion"), Some("91900"));
-    require(&adopted.stdout, &["already loaded in this process"]);
+    assert_contains(&adopted.stdout, &["already loaded in this process"]);
     let rejected = world.loader(&[&open, &format!("load:path={}", second.display())]);
-    require(&rejected.stdout, &[second.to_str().unwrap(), "the process has already loaded", "9.19.0"]);
+    assert_contains(&rejected.stdout, &[second.to_str().unwrap(), "the process has already loaded", "9.19.0"]);
     Some(world.report(
         "Two cuDNNs in one process: one framework has loaded 9.19, another bundles the shim of 9.27.",
         Some(&shim),
@@ -241,7 +241,7 @@ fn two_cudnns_in_one_process() -> Option<Report> {
     ))
 }
 
-/// A program for cuDNN 8 on a machine with cuDNN 9, and the reverse.
+/// A program for cuDNN 8 on a machine with cuDNN 9, and vice versa.
 fn program_for_cudnn_8() -> Option<Report> {
     let (older, _) = jit()?;
     let world = World::new();
@@ -267,7 +267,7 @@ fn program_for_cudnn_8() -> Option<Report> {
     let reverse = reverse.with("LD_LIBRARY_PATH", only_8);
     reverse.finding(&[], "C010", &["contains cuDNN 8, but cuDNN 9 is required"]);
     let loader = reverse.loader(&["cudnnDestroy"]);
-    require(&loader.stdout, &["contains cuDNN 8, but cuDNN 9 is required", "help: "]);
+    assert_contains(&loader.stdout, &["contains cuDNN 8, but cuDNN 9 is required", "help: "]);
     let loader =
         printed(&loader).replace(&reverse.root.path().display().to_string(), &world.root.path().display().to_string());
     Some(world.report(
@@ -278,7 +278,7 @@ fn program_for_cudnn_8() -> Option<Report> {
     ))
 }
 
-/// A bundled cuDNN beside a program with an RPATH, another on LD_LIBRARY_PATH.
+/// A cuDNN is bundled with a program with an RPATH, and another one is on LD_LIBRARY_PATH.
 fn rpath_and_library_path_of_two_releases() -> Option<Report> {
     let (older, newer) = jit()?;
     let world = World::new();
@@ -297,7 +297,7 @@ fn rpath_and_library_path_of_two_releases() -> Option<Report> {
     );
     let world = world.with("LD_LIBRARY_PATH", system.clone());
     let shim = world.run(Child::bare(&program), &[]);
-    // The program's RPATH finds the shim; the shim's RUNPATH comes after LD_LIBRARY_PATH.
+    // The program's RPATH finds the shim. LD_LIBRARY_PATH precedes the shim's RUNPATH.
     assert_eq!(shim.returned("cudnnGetVersion"), Some("92700"), "{shim:#?}");
     let doctor = world.doctor(&["explain", program.to_str().unwrap()]).has(
         2,
@@ -311,14 +311,14 @@ fn rpath_and_library_path_of_two_releases() -> Option<Report> {
     assert_eq!(loader.returned("cudnnGetVersion"), Some("92700"));
     assert!(!loader.stdout.contains("app/libcudnn"), "{loader:#?}");
     Some(world.report(
-        "9.19 is bundled beside a program with an RPATH, 9.27 is on LD_LIBRARY_PATH.",
+        "9.19 is bundled with a program that uses an RPATH, and 9.27 is on LD_LIBRARY_PATH.",
         Some(&shim),
         doctor,
         printed(&loader),
     ))
 }
 
-/// There is no unversioned symlink.
+/// The unversioned symlink is missing.
 fn no_unversioned_link() -> Option<Report> {
     let (older, _) = jit()?;
     let world = World::new();
@@ -328,13 +328,13 @@ fn no_unversioned_link() -> Option<Report> {
     let doctor = world.doctor(&["list"]).has(0, &["->", "9.19.0", "LD_LIBRARY_PATH"]);
     let loader = world.loader(&["cudnnGetVersion"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("91900"));
-    Some(world.report("There is a `libcudnn.so.9`, but no `libcudnn.so` symlink.", None, doctor, printed(&loader)))
+    Some(world.report("The `libcudnn.so` symlink to `libcudnn.so.9` is missing.", None, doctor, printed(&loader)))
 }
 
-/// There is no driver.
+/// The driver is missing.
 fn no_driver() -> Option<Report> {
     if Path::new("/proc/driver/nvidia/version").exists() {
-        not_run("the situation without a driver", "this machine has a driver");
+        not_run("the situation without a driver", "a driver is installed");
         return None;
     }
     let (_, newer) = jit()?;
@@ -377,7 +377,7 @@ fn gpu_too_old() -> Option<Report> {
     ))
 }
 
-/// cuDNN for CUDA 12 among libraries of CUDA 13.
+/// A cuDNN for CUDA 12 together with libraries of CUDA 13.
 fn cuda_12_among_cuda_13() -> Option<Report> {
     let world = World::new();
     let here = world.fake_libraries("here", OLDER, 8);
@@ -396,11 +396,11 @@ fn cuda_12_among_cuda_13() -> Option<Report> {
         ],
     );
     let loader = world.loader(&["load:cuda=13", "load:cuda=12"]);
-    require(&loader.stdout, &["is built for CUDA 12, but CUDA 13 is required"]);
+    assert_contains(&loader.stdout, &["is built for CUDA 12, but CUDA 13 is required"]);
     Some(world.report("cuDNN for CUDA 12 on a host with CUDA 13's libraries.", None, doctor, printed(&loader)))
 }
 
-/// Only three of the libraries are there.
+/// Only three of the libraries exist.
 fn bundle_lacks_libraries() -> Option<Report> {
     let world = World::new();
     let all = world.fake_libraries("all", OLDER, 8);
@@ -409,12 +409,15 @@ fn bundle_lacks_libraries() -> Option<Report> {
     let world = world.with("LD_LIBRARY_PATH", here);
     let doctor = world.finding(&[], "C012", &["5 of 8 libraries are missing", "libcudnn_cnn.so.9, libcudnn_adv.so.9"]);
     let loader = world.loader(&["cudnnDestroyTensorDescriptor", "cudnnDestroyConvolutionDescriptor"]);
-    require(&loader.stdout, &["cudnnDestroyTensorDescriptor = CUDNN_STATUS_SUCCESS", "libcudnn_cnn.so.9", "help: "]);
+    assert_contains(
+        &loader.stdout,
+        &["cudnnDestroyTensorDescriptor = CUDNN_STATUS_SUCCESS", "libcudnn_cnn.so.9", "help: "],
+    );
     Some(world.report("A bundle contains three of the libraries.", None, doctor, printed(&loader)))
 }
 
-/// CUDA_HOME has one cuDNN and a wheel another.
-fn cuda_home_beside_a_wheel() -> Option<Report> {
+/// CUDA_HOME contains one cuDNN, and a wheel contains another.
+fn cuda_home_and_wheel() -> Option<Report> {
     let (older, newer) = jit()?;
     let world = World::new();
     let toolkit = world.install("cuda/lib64", &older, None);
@@ -422,7 +425,7 @@ fn cuda_home_beside_a_wheel() -> Option<Report> {
     let (cuda, venv) = (world.path("cuda"), world.path("venv"));
     PythonEnvironment::venv(&venv).pip();
     let world = world.with("CUDA_HOME", cuda).with("VIRTUAL_ENV", venv);
-    // TransformerEngine opens the one in CUDA_HOME by its path.
+    // TransformerEngine opens the cuDNN in CUDA_HOME by path.
     let shim = world.shim(&toolkit.join("libcudnn.so.9"), &["cudnnGetVersion"]);
     assert_eq!(shim.returned("cudnnGetVersion"), Some("91900"));
     let doctor = world.doctor(&["list"]).has(0, &["found: below CUDA_HOME", "found: active virtual environment"]);
@@ -432,7 +435,7 @@ fn cuda_home_beside_a_wheel() -> Option<Report> {
     let loader = world.loader(&["load:", "cudnnGetVersion"]);
     assert_eq!(loader.returned("cudnnGetVersion"), Some("92700"));
     Some(world.report(
-        "9.19 is below CUDA_HOME, 9.27 is the active environment's wheel; a framework asks CUDA_HOME first.",
+        "9.19 is below CUDA_HOME, 9.27 is the active environment's wheel, and a framework searches CUDA_HOME first.",
         Some(&shim),
         doctor,
         printed(&loader),
@@ -459,7 +462,7 @@ fn release_too_old() -> Option<Report> {
         &["is cuDNN 9.19.0, but 9.20.0 or newer is required", "pip nvidia-cudnn-jit-cu12 9.19.0.56", "pip install"],
     );
     let loader = world.loader(&["load:min=9.20"]);
-    require(&loader.stdout, &["but 9.20.0 or newer is required", "help: "]);
+    assert_contains(&loader.stdout, &["but 9.20.0 or newer is required", "help: "]);
     Some(world.report("The application requires 9.20, and 9.19 is installed.", None, doctor, printed(&loader)))
 }
 
@@ -476,9 +479,12 @@ fn missing_dependency() -> Option<Report> {
     let doctor =
         world.finding(&[], "C051", &["libnowhere.so.1", "libcudnn_ops.so.9", "cannot open shared object file"]);
     let loader = world.loader(&["cudnnDestroyTensorDescriptor"]);
-    require(&loader.stdout, &["libnowhere.so.1: cannot open shared object file", "here/libcudnn_ops.so.9", "help: "]);
+    assert_contains(
+        &loader.stdout,
+        &["libnowhere.so.1: cannot open shared object file", "here/libcudnn_ops.so.9", "help: "],
+    );
     Some(world.report(
-        "A library that cuDNN's own libraries need is missing. (All libraries but the shim are fakes.)",
+        "A library that cuDNN's own libraries need is missing. (All libraries except the shim are fakes.)",
         Some(&shim),
         doctor,
         printed(&loader),
@@ -498,11 +504,11 @@ fn function_of_a_later_release() -> Option<Report> {
         &["cudnnCausalConv1dForward was added in cuDNN 9.22.0, but found cuDNN 9.19.0", "pip install"],
     );
     let loader = world.loader(&[function]);
-    require(&loader.stdout, &["9.22.0", "9.19.0", "here", "help: "]);
+    assert_contains(&loader.stdout, &["9.22.0", "9.19.0", "here", "help: "]);
     Some(world.report("A program calls a function of a later release.", None, doctor, printed(&loader)))
 }
 
-/// The libraries have one version and two CUDA majors.
+/// The libraries have the same version, but different CUDA major versions.
 fn mixed_cuda_majors() -> Option<Report> {
     let world = World::new();
     let here = world.fake_libraries("here", OLDER, 8);
@@ -510,17 +516,17 @@ fn mixed_cuda_majors() -> Option<Report> {
     let world = world.with("LD_LIBRARY_PATH", here);
     let doctor = world.finding(&[], "C015", &["libcudnn_ops.so.9 is built for CUDA 13", "for CUDA 12"]);
     let loader = world.loader(&["cudnnDestroyTensorDescriptor"]);
-    require(&loader.stdout, &["CUDA 13", "CUDA 12", "help: "]);
+    assert_contains(&loader.stdout, &["CUDA 13", "CUDA 12", "help: "]);
     Some(world.report(
-        "An ops of CUDA 13 beside a graph of CUDA 12, of the same version. (Fake libraries; docs/fault-matrix.md \
-                    has real ones.)",
+        "An ops library for CUDA 13 and a graph library for CUDA 12, of the same version. (Fakes; docs/fault-matrix.md \
+                    uses real ones.)",
         None,
         doctor,
         printed(&loader),
     ))
 }
 
-/// The file is no library for this machine.
+/// The file is not a library for this machine.
 fn not_a_library_for_this_machine() -> Option<Report> {
     let (older, _) = jit()?;
     let graph = std::fs::read(older.join("libcudnn_graph.so.9")).unwrap();
@@ -542,12 +548,12 @@ fn not_a_library_for_this_machine() -> Option<Report> {
         doctor += &world.finding(&[], "C011", &[&named]);
         doctor.push('\n');
         let output = world.loader(&["cudnnGetVersion", "cudnnDestroy"]);
-        loader += require(&printed(&output), &[&named, "help: "]);
+        loader += assert_contains(&printed(&output), &[&named, "help: "]);
         loader.push('\n');
     }
     Some(world.report(
-        "A truncated library; a text file of that name; a library for aarch64. (For an unreadable \
-                    one see docs/fault-matrix.md.)",
+        "A truncated library, a text file in its place, or a library for aarch64. (For an unreadable \
+                    file, see docs/fault-matrix.md.)",
         None,
         doctor,
         loader,
@@ -557,7 +563,7 @@ fn not_a_library_for_this_machine() -> Option<Report> {
 type Situation = fn() -> Option<Report>;
 
 const SITUATIONS: [Situation; 15] = [
-    wheel_on_no_search_path,
+    wheel_outside_search_paths,
     two_cudnns_in_one_process,
     program_for_cudnn_8,
     rpath_and_library_path_of_two_releases,
@@ -566,7 +572,7 @@ const SITUATIONS: [Situation; 15] = [
     gpu_too_old,
     cuda_12_among_cuda_13,
     bundle_lacks_libraries,
-    cuda_home_beside_a_wheel,
+    cuda_home_and_wheel,
     release_too_old,
     missing_dependency,
     function_of_a_later_release,
@@ -578,10 +584,10 @@ const SITUATIONS: [Situation; 15] = [
 fn the_doctor_names_the_cause_and_a_remedy_and_the_loader_reports_it() {
     let mut text = String::from(
         "# What goes wrong, and what each program prints\n\n\
-         Fifteen problems that people have reported to the trackers of frameworks, each rebuilt from real releases where\n\
-         they can show it: what `cudnn-doctor` prints, what the loader does, and, where it differs most, what NVIDIA's\n\
-         shim does in the same place. `…` is the directory of the situation.\n\n\
-         This command generates the page and compares it with what happens, on Linux x86-64 without a GPU:\n\n\
+         These fifteen problems come from public bug trackers of frameworks and were recreated, from real releases\n\
+         where possible. Every section shows the output of `cudnn-doctor` and the loader's behavior. Where NVIDIA's\n\
+         shim differs most, its output is shown too. `…` is the directory of the situation.\n\n\
+         This command regenerates the page on Linux x86-64 without a GPU, and compares the result:\n\n\
          ```sh\ncargo test -p cudnn-tests --test user_reports\n```\n",
     );
     let mut is_complete = true;
@@ -592,7 +598,7 @@ fn the_doctor_names_the_cause_and_a_remedy_and_the_loader_reports_it() {
         };
         let clean = |text: &str| {
             let text = text.replace(&report.root.path().display().to_string(), "…");
-            // Without the directories of this machine, which the search lists too.
+            // Remove the directories of this machine, which the search lists too.
             let ends = ["does not exist", "contains no libcudnn_graph.so.9"];
             let is_specific =
                 |line: &&str| !line.is_empty() && (line.contains('…') || !ends.iter().any(|end| line.ends_with(end)));

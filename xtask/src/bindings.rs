@@ -1,4 +1,5 @@
-//! `cargo xtask bindings`: the checked-in bindings, generated from the headers of the newest pinned release.
+//! Implements `cargo xtask bindings`, which generates the checked-in bindings from the headers of the newest pinned
+//! release.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,7 @@ pub(crate) fn check() -> Result<()> {
     for entry in std::fs::read_dir(root.join(BINDINGS))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         if files.iter().all(|file| file.name != name) {
-            stale.push(format!("{name} (nothing generates it)"));
+            stale.push(format!("{name} (not generated any more)"));
         }
     }
     if stale.is_empty() {
@@ -39,12 +40,12 @@ pub(crate) fn check() -> Result<()> {
     Err(format!("not up to date: {}; run `cargo xtask bindings`", stale.join(", ")).into())
 }
 
-/// The generated files that differ from the checked-in ones.
+/// Returns the generated files that differ from the checked-in ones.
 pub(crate) fn differing<'a>(root: &Path, files: &'a [File]) -> impl Iterator<Item = &'a File> {
     files.iter().filter(move |file| std::fs::read_to_string(path(root, &file.name)).unwrap_or_default() != file.text)
 }
 
-/// The path at which a generated file is checked in.
+/// Returns the path of a checked-in generated file.
 pub(crate) fn path(root: &Path, name: &str) -> PathBuf {
     let dir = match name {
         cudnn_bindgen::ANNOTATIONS => ANNOTATIONS,
@@ -54,12 +55,13 @@ pub(crate) fn path(root: &Path, name: &str) -> PathBuf {
     root.join(dir).join(name)
 }
 
-/// Generates the files from the headers of a release. `unknown_since` dates names that nothing else dates.
+/// Generates the files from the headers of a release. `unknown_since` is the release of names that are otherwise
+/// undated.
 pub(crate) fn generate(root: &Path, release: &'static Release, unknown_since: Option<String>) -> Result<Vec<File>> {
     let wheel = cudnn_fetch::fetch(release, Network::Allowed)?;
     if std::env::var_os("LIBCLANG_PATH").is_none() {
         let libclang = cudnn_fetch::fetch(cudnn_fetch::release("libclang")?, Network::Allowed)?;
-        // SAFETY: this program has one thread.
+        // SAFETY: this program is single-threaded.
         unsafe { std::env::set_var("LIBCLANG_PATH", libclang.join("clang/native")) };
     }
     let source = cudnn_bindgen::Source {

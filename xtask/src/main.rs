@@ -1,4 +1,4 @@
-//! The project's commands: `cargo xtask COMMAND`.
+//! Runs the project's commands: `cargo xtask COMMAND`.
 
 use std::process::ExitCode;
 
@@ -21,27 +21,27 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   archives [--target TARGET]...
-                       build all files of a release: archives and wheels, for all platforms or these; print their directory
+                       build all files of a release (archives and wheels) for all or these platforms; print the directory
   bindings             generate cudnn-sys/src/generated from the headers of the newest pinned release
   bindings --check     fail if the checked-in bindings are not up to date
   dist [--target TARGET]
                        build the drop-in, libcudnn.so.9 or cudnn64_9.dll, with its header, pkg-config file and CMake config;
                        print the directory
-  docs                 make a site with a search of the Markdown: docs/, and the READMEs; fail if a link or an anchor in it is
+  docs                 build a searchable site from docs/ and the READMEs; fail if a link or an anchor is
                        dead; print the first page
   fetch [ID...]        download pinned releases into the cache; without an ID, list them
-  frameworks           add what newer releases of frameworks were built for, by their metadata on the package index; print
+  frameworks           add facts about newer framework releases from their metadata on the package index; print
                        what a person must decide
   frameworks --check   fail if `frameworks` would change the data
-  newest               ask the package index for newer releases of cuDNN; pin and test those that it has
+  newest               query the package index for newer releases of cuDNN; pin and test them
   prose                count hard constructions in comments, messages and Markdown; fail above the limit
   publish --dry-run [--repository URL]
-                       do what a publication on the package index does, up to the upload: package each crate under its name
-                       there, check it, build it; print what a person must decide
+                       perform all steps of a publication except the upload: package every crate under its name on the
+                       package index, check it, build it; print what a person must decide
   release VERSION      pin the wheels of a cuDNN release (9.29.0.42, or 9.29.0 for its newest build), update the bindings, and
                        print what a person must decide
   release --dry-run VERSION
-                       print what `release` would change, and change nothing; still downloads the wheels
+                       print what `release` would change without changing files; still downloads the wheels
   wheel [--target TARGET]
                        build a wheel with the doctor and the drop-in; print the file
 ";
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether these are options that name targets, and no more.
+/// Returns whether these are exclusively options that name targets.
 fn is_targets(arguments: &[&str]) -> bool {
     arguments.chunks(2).all(|option| matches!(option, ["--target", _]))
 }

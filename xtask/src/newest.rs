@@ -1,4 +1,4 @@
-//! `cargo xtask newest`: asks the package index for releases of cuDNN that are newer than the pinned ones, and tests them.
+//! Implements `cargo xtask newest`, which queries the package index for newer releases of cuDNN, and tests them.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -10,12 +10,12 @@ use crate::pins::{self, Version};
 use crate::release;
 use crate::workspace::root;
 
-/// The tests of what depends on a release. They run for the newest pin.
+/// The tests of release-specific behavior. They run for the newest pin.
 const MATRIX: [&str; 8] =
     ["releases", "layers", "loader", "abi", "drop_in_abi", "function_table", "identify", "report"];
 
-/// Pins each release that is newer than the pinned ones, as `release` does, and runs [`MATRIX`]. Does nothing if there is
-/// none.
+/// Pins every release that is newer than the pinned ones, as `release` does, and runs [`MATRIX`]. Does nothing if there
+/// is no newer release.
 pub(crate) fn run() -> Result<()> {
     let mut newer = BTreeSet::new();
     let newest = Version::parse(pins::newest(RELEASES)?.version)?.release();
@@ -25,13 +25,13 @@ pub(crate) fn run() -> Result<()> {
         let published = published(package)?;
         let latest = published.iter().max().ok_or_else(|| format!("{package} has no version"))?;
         println!("{package}: {} is pinned, {} is the newest", pinned.text(), latest.text());
-        newer.extend(is_news(latest, &pinned, &newest)?.then(|| latest.clone()));
+        newer.extend(should_test(latest, &pinned, &newest)?.then(|| latest.clone()));
     }
     if newer.is_empty() {
         println!("No release is newer than the pinned ones.");
         return Ok(());
     }
-    // A release that needs changes by hand is tested all the same, and the command fails at the end.
+    // A release that needs manual changes is still tested, and the command fails at the end.
     let mut failures = Vec::new();
     for version in &newer {
         if let Err(error) = release::run(&version.text(), false) {
@@ -48,9 +48,9 @@ pub(crate) fn run() -> Result<()> {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
 }
 
-/// Returns whether the latest version of a package is to be tested: it is newer than the package's pins, and no older than
-/// the newest release of all packages. Some packages are pinned at an older release on purpose.
-fn is_news(latest: &Version, pinned: &Version, newest: &str) -> Result<bool> {
+/// Returns whether the latest version of a package should be tested: it is newer than the package's pins, and no older
+/// than the newest release of all packages. Some packages are pinned at an older release on purpose.
+fn should_test(latest: &Version, pinned: &Version, newest: &str) -> Result<bool> {
     Ok(latest > pinned && *latest >= Version::parse(newest)?)
 }
 
@@ -61,7 +61,7 @@ fn newest_pin(package: &str) -> Result<Version> {
     versions?.into_iter().max().ok_or_else(|| format!("{package} is not pinned").into())
 }
 
-/// Asks pip for the versions of a package that this machine can install.
+/// Queries pip for the versions of a package that this machine can install.
 fn published(package: &str) -> Result<Vec<Version>> {
     let mut pip = cudnn_fetch::pip(&root()?);
     pip.args(["--disable-pip-version-check", "--no-input", "index", "versions", package]);
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_from_what_pip_prints() {
+    fn versions_are_read_from_the_output_of_pip() {
         let text = "WARNING: pip index is currently an experimental command.\nnvidia-cudnn-cu13 (9.28.1.4)\n\
                     Available versions: 9.28.1.4, 9.28.0.42, 9.9.0.52, 10.0.0.1, 9.29rc1\n  INSTALLED: 9.19.0.56\n";
         let texts = |versions: Vec<Version>| versions.iter().map(Version::text).collect::<Vec<_>>();
@@ -97,14 +97,16 @@ mod tests {
     }
 
     #[test]
-    fn a_release_is_news_if_neither_its_package_nor_another_has_a_newer_one() {
-        let is_news = |latest: &str, pinned: &str| {
-            super::is_news(&Version::parse(latest).unwrap(), &Version::parse(pinned).unwrap(), "9.28.1").unwrap()
+    fn a_release_is_tested_if_no_package_contains_a_newer_one() {
+        let should_test = |latest: &str, pinned: &str| {
+            super::should_test(&Version::parse(latest).unwrap(), &Version::parse(pinned).unwrap(), "9.28.1").unwrap()
         };
         assert!(
-            is_news("9.29.0.42", "9.28.0.42") && is_news("9.28.1.4", "9.28.0.42") && is_news("9.28.1.5", "9.28.1.4")
+            should_test("9.29.0.42", "9.28.0.42")
+                && should_test("9.28.1.4", "9.28.0.42")
+                && should_test("9.28.1.5", "9.28.1.4")
         );
-        assert!(!is_news("9.27.0.42", "9.19.0.56") && !is_news("9.28.1.4", "9.28.1.4"));
+        assert!(!should_test("9.27.0.42", "9.19.0.56") && !should_test("9.28.1.4", "9.28.1.4"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The list of pinned wheels as data: the newest of each line, and the file that contains the list.
+//! Provides the list of pinned wheels as data: the newest of every line, and the file that contains the list.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -18,28 +18,30 @@ impl Version {
     pub(crate) fn parse(text: &str) -> Result<Version> {
         let numbers: Option<Vec<u32>> = text.split('.').map(|number| number.parse().ok()).collect();
         let numbers = numbers.filter(|numbers| matches!(numbers.len(), 3 | 4));
-        numbers.map(Version).ok_or_else(|| format!("{text:?} is no cuDNN version, as in 9.29.0 or 9.29.0.42").into())
+        numbers
+            .map(Version)
+            .ok_or_else(|| format!("{text:?} is not a cuDNN version such as 9.29.0 or 9.29.0.42").into())
     }
 
-    /// `9.28.0`, without the number of the build.
+    /// Returns `9.28.0`, without the build number.
     pub(crate) fn release(&self) -> String {
         let numbers: Vec<String> = self.0.iter().take(3).map(ToString::to_string).collect();
         numbers.join(".")
     }
 
-    /// All numbers, with dots.
+    /// Returns all numbers, separated by dots.
     pub(crate) fn text(&self) -> String {
         let numbers: Vec<String> = self.0.iter().map(ToString::to_string).collect();
         numbers.join(".")
     }
 
-    /// pip's version specifier: of this build, or of any build of this release.
+    /// Returns pip's version specifier for this build, or for any build of this release.
     pub(crate) fn specifier(&self) -> String {
         format!("=={}{}", self.text(), if self.0.len() == 3 { ".*" } else { "" })
     }
 }
 
-/// Returns the newest pin of each line of cuDNN's wheels (`cu12`, `jit-cu13`, ...), in the order of the list.
+/// Returns the newest pin of every line of cuDNN's wheels (`cu12`, `jit-cu13`, ...), in the order of the list.
 pub(crate) fn newest_of_lines(releases: &'static [Release]) -> Vec<&'static Release> {
     let mut newest: Vec<&'static Release> = Vec::new();
     for release in releases.iter().filter(|release| release.line().is_some()) {
@@ -52,15 +54,15 @@ pub(crate) fn newest_of_lines(releases: &'static [Release]) -> Vec<&'static Rele
     newest
 }
 
-/// Returns the release whose headers the bindings are generated from: the newest pin for this machine. Headers do not
-/// depend on the CUDA major, so of two wheels of one release the smaller one serves.
+/// Returns the release whose headers the bindings are generated from: the newest pin for this machine. Headers are the
+/// same for all CUDA major versions, so the smaller of two wheels is used.
 pub(crate) fn newest(releases: &'static [Release]) -> Result<&'static Release> {
     let here = releases.iter().filter(|release| release.is_cudnn() && release.platform.is_none());
     here.max_by_key(|release| (release.cudnn_version(), Reverse(release.megabytes)))
         .ok_or_else(|| format!("{FILE} has no release of cuDNN").into())
 }
 
-/// Returns the list with a pin added in the order of its line, or in place of the pin with the same identifier.
+/// Returns the list with a pin added in the order of its line, or replacing the pin with the same identifier.
 pub(crate) fn with(releases: &[Release], added: Release) -> Vec<Release> {
     let mut list = releases.to_vec();
     if let Some(same) = list.iter_mut().find(|release| release.id == added.id) {
@@ -110,12 +112,12 @@ mod tests {
     use cudnn_fetch::RELEASES;
 
     #[test]
-    fn the_checked_in_list_is_what_would_be_written() {
+    fn the_checked_in_list_is_up_to_date() {
         assert_eq!(source(RELEASES), include_str!("../../tools/cudnn-fetch/src/generated/releases.rs"));
     }
 
     #[test]
-    fn a_pin_is_added_in_the_order_of_its_line_or_replaces_its_namesake() {
+    fn a_pin_is_added_in_the_order_of_its_line_or_replaces_an_existing_one() {
         let newest = cudnn_fetch::release("cu12").unwrap();
         let position = |list: &[Release], id: &str| list.iter().position(|release| release.id == id).unwrap();
         let added = Release { id: "cu12-9.99.0", version: "9.99.0.1", ..*newest };

@@ -1,4 +1,4 @@
-//! `cargo xtask release`: makes the changes in the repository for a new cuDNN release that need no decision.
+//! Implements `cargo xtask release`, which updates the repository for a new cuDNN release, as far as that is automatic.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::pins::{self, Version};
 use crate::wheels::{self, Wheel};
 use crate::workspace::root;
 
-/// The results of the command, for the summary at its end.
+/// The results of the command, for the final summary.
 #[derive(Default)]
 struct Summary {
     changes: Vec<String>,
@@ -58,7 +58,7 @@ pub(crate) fn run(version: &str, dry_run: bool) -> Result<()> {
         for (release, other) in &includes {
             for header in differing_headers(include, other)? {
                 summary.problems.push(format!(
-                    "{header} of {} differs from that of {}, which the bindings are generated from",
+                    "{header} of {} differs from the header of {}, which the bindings are generated from",
                     release.id, newest.id
                 ));
             }
@@ -67,7 +67,7 @@ pub(crate) fn run(version: &str, dry_run: bool) -> Result<()> {
             update(&root, dry_run, &bindings::path(&root, &file.name), &file.text, &mut summary)?;
         }
     } else {
-        summary.changes.push(format!("the bindings stay those of {}, which is newer", newest.id));
+        summary.changes.push(format!("the bindings stay at {}, which is newer", newest.id));
     }
     print(&version, &superseded, dry_run, &summary);
     if summary.problems.is_empty() {
@@ -77,7 +77,7 @@ pub(crate) fn run(version: &str, dry_run: bool) -> Result<()> {
     }
 }
 
-/// Returns the pins that were the newest of their lines until now, each with the files that name it.
+/// Returns the pins that were the newest of their lines until now, with the files that name them.
 fn superseded(
     root: &Path,
     added: impl Iterator<Item = &'static Release>,
@@ -90,10 +90,10 @@ fn superseded(
     added.filter_map(former_of).map(|release| Ok((release, files_naming(root, release.id)?))).collect()
 }
 
-/// Returns the files of the repository that name a release. Measurements and the changelog do not count, because they
+/// Returns the files of the repository that name a release. Measurements and the changelog are excluded, because they
 /// describe the past.
 fn files_naming(root: &Path, id: &str) -> Result<Vec<String>> {
-    // `windows-cu13-9.28.0` does not name `cu13-9.28.0`.
+    // `windows-cu13-9.28.0` must not match `cu13-9.28.0`.
     let pattern = format!("(^|[^a-z0-9-]){}($|[^0-9.])", id.replace('.', "[.]"));
     let mut grep = Command::new("git");
     grep.arg("-C").arg(root).args(["grep", "-lE", &pattern, "--", ".", ":!docs/measurements", ":!CHANGELOG.md"]);
@@ -105,7 +105,8 @@ fn files_naming(root: &Path, id: &str) -> Result<Vec<String>> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
-/// Returns the names of the headers that have another content in another directory, which may lack some of them.
+/// Returns the names of headers with different contents in another directory. Headers that are missing there are
+/// ignored.
 fn differing_headers(include: &Path, other: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(other)? {
@@ -118,7 +119,7 @@ fn differing_headers(include: &Path, other: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Finds the wheels of a release, one for each line of pins, and makes pins of them.
+/// Finds the wheels of a release, one per line of pins, and converts them to pins.
 fn resolve(root: &Path, version: &Version, summary: &mut Summary) -> Result<Vec<(&'static Release, Vec<PathBuf>)>> {
     let wheels = root.join("target/wheels");
     let mut added = Vec::new();
@@ -173,13 +174,13 @@ fn resolve(root: &Path, version: &Version, summary: &mut Summary) -> Result<Vec<
     Ok(added)
 }
 
-/// Puts a release into the cache, from the wheels that were downloaded already.
+/// Puts a release into the cache, from wheels that were already downloaded.
 fn unpack(release: &'static Release, wheels: &[PathBuf]) -> Result<PathBuf> {
     let wheels: Vec<String> = wheels.iter().map(|dir| dir.display().to_string()).collect();
     let settings = [("PIP_FIND_LINKS", wheels.join(" ")), ("PIP_NO_INDEX", "1".to_owned())];
     let before = settings.each_ref().map(|(name, _)| (*name, std::env::var_os(name)));
     for (name, value) in settings {
-        // SAFETY: this program has one thread.
+        // SAFETY: this program is single-threaded.
         unsafe { std::env::set_var(name, value) };
     }
     let result = cudnn_fetch::fetch(release, Network::Allowed);
@@ -198,7 +199,7 @@ fn leak(text: &str) -> &'static str {
     text.to_owned().leak()
 }
 
-/// Writes a file of the workspace if its content changes.
+/// Writes a file of the workspace if the content changes.
 fn update(root: &Path, dry_run: bool, path: &Path, text: &str, summary: &mut Summary) -> Result<()> {
     let old = std::fs::read_to_string(path).unwrap_or_default();
     if old == text {
@@ -214,7 +215,7 @@ fn update(root: &Path, dry_run: bool, path: &Path, text: &str, summary: &mut Sum
     Ok(())
 }
 
-/// Compares the libraries of a wheel with those that the probe expects of this release.
+/// Compares the libraries of a wheel with the libraries that the probe expects in this release.
 fn check_libraries(release: &Release, version: &Version, lib_dir: &Path, summary: &mut Summary) -> Result<()> {
     let os = if release.is_windows() { Os::Windows } else { Os::Linux };
     let parsed: cudnn_probe::Version = version.release().parse()?;
@@ -238,13 +239,14 @@ fn check_libraries(release: &Release, version: &Version, lib_dir: &Path, summary
         }
     }
     for name in files {
-        let problem = format!("{} has the unknown library {name}; add it to cudnn-probe/src/library.rs", release.id);
+        let problem =
+            format!("{} contains the unknown library {name}; add it to cudnn-probe/src/library.rs", release.id);
         summary.problems.push(problem);
     }
     Ok(())
 }
 
-/// Lists what the new headers have that the checked-in bindings lack, and the reverse.
+/// Lists declarations that are new in the headers, and declarations that were removed from them.
 fn compare(root: &Path, files: &[File], version: &Version, summary: &mut Summary) {
     let table = |name: &str| {
         let old = std::fs::read_to_string(bindings::path(root, name)).unwrap_or_default();
@@ -277,7 +279,7 @@ fn compare(root: &Path, files: &[File], version: &Version, summary: &mut Summary
         declared.collect()
     };
     let (old, new) = (names(&old), names(&new));
-    // `struct(cudnnGnnCscGraph_t cscOffsets ...)`: a struct with other fields has the same first word.
+    // `struct(cudnnGnnCscGraph_t cscOffsets ...)`: a struct with other fields starts with the same word.
     let first_word = |name: &String| name.split([' ', ')']).next().map(str::to_owned);
     let (old_words, new_words) =
         (old.iter().map(first_word).collect::<BTreeSet<_>>(), new.iter().map(first_word).collect::<BTreeSet<_>>());
@@ -293,7 +295,7 @@ fn compare(root: &Path, files: &[File], version: &Version, summary: &mut Summary
     }
 }
 
-/// The functions of the function table: name and row.
+/// Returns the functions of the function table: name and row.
 fn functions(table: &str) -> Vec<(&str, &str)> {
     let rows = table.lines().map(str::trim).filter(|line| line.starts_with("since("));
     rows.filter_map(|row| Some((row.split(" fn ").nth(1)?.split('/').next()?, row))).collect()
@@ -339,7 +341,10 @@ mod tests {
     #[test]
     fn files_that_name_a_superseded_release_are_listed() {
         if !root().unwrap().join(".git").exists() {
-            return support::not_run("files_that_name_a_superseded_release_are_listed", "this is no git checkout");
+            return support::not_run(
+                "files_that_name_a_superseded_release_are_listed",
+                "the directory is not a git checkout",
+            );
         }
         let files = files_naming(&root().unwrap(), "cu12-9.10.2").unwrap();
         assert!(files.contains(&"xtask/src/release.rs".to_owned()), "{files:?}");

@@ -1,4 +1,4 @@
-//! Wheels from the package index, through pip: the newest version, its sha256 and its size.
+//! Downloads wheels from the package index through pip, and determines the newest version, the sha256 and the size.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ pub(crate) struct Wheel {
 }
 
 /// Downloads the newest wheel of a package that a specifier (`==9.28.0.*`) allows, into a new directory below `wheels`.
-/// `None` if the package has other versions only.
+/// Returns `None` if no version matches.
 pub(crate) fn download(wheels: &Path, package: &str, specifier: &str, platform: &str) -> Result<Option<Wheel>> {
     let dir = wheels.join(format!("{package}{specifier}-{platform}").replace("==", "-").replace(".*", ""));
     std::fs::create_dir_all(&dir)?;
@@ -26,7 +26,7 @@ pub(crate) fn download(wheels: &Path, package: &str, specifier: &str, platform: 
         .arg(format!("{package}{specifier}"));
     let output = run(&mut pip)?;
     if let Err(message) = output {
-        // pip lists the versions that it found. An empty list means that it did not reach the index.
+        // pip lists the versions that it found. An empty list means that pip could not reach the index.
         let is_other = message.contains("Could not find a version") && !message.contains("(from versions: none)");
         return if is_other {
             Ok(None)
@@ -38,14 +38,14 @@ pub(crate) fn download(wheels: &Path, package: &str, specifier: &str, platform: 
     let file = std::fs::read_dir(&dir)?.flatten().map(|entry| entry.path()).filter(is_wheel).max();
     let file = file.ok_or_else(|| format!("pip downloaded no wheel into {}", dir.display()))?;
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let version = name.split('-').nth(1).ok_or_else(|| format!("{name} is no file name of a wheel"))?.to_owned();
+    let version = name.split('-').nth(1).ok_or_else(|| format!("{name} is not the file name of a wheel"))?.to_owned();
     let hash = run(cudnn_fetch::pip(&dir).args(["--disable-pip-version-check", "hash"]).arg(&file))??;
     let sha256 = hash.split("sha256:").nth(1).map(|hash| hash.trim().to_owned());
     let sha256 = sha256.ok_or_else(|| format!("`pip hash` printed no sha256 of {name}: {hash}"))?;
     Ok(Some(Wheel { version, sha256, len: file.metadata()?.len(), dir }))
 }
 
-/// Runs a command; returns its output, or what it wrote to stderr if it failed.
+/// Runs a command. Returns the standard output, or the standard error of a failed command.
 fn run(command: &mut Command) -> Result<Result<String, String>> {
     let output = command.output().map_err(|error| format!("cannot start {:?}: {error}", command.get_program()))?;
     let text = if output.status.success() { &output.stdout } else { &output.stderr };

@@ -1,4 +1,4 @@
-//! Every path that docs/ARCHITECTURE.md names exists.
+//! Checks that every path in docs/ARCHITECTURE.md exists.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 fn every_path_on_the_map_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let page = std::fs::read_to_string(root.join("docs/ARCHITECTURE.md")).unwrap();
-    // Code, between backticks: a path has a slash, and nothing that is no part of a file's name.
+    // Code between backticks is a path if it contains a slash, and only characters of file names.
     let is_path = |code: &&str| code.contains('/') && !code.contains([' ', '{', '(', '*', '<', ':']);
     let paths: Vec<&str> = page.split('`').skip(1).step_by(2).filter(is_path).collect();
     assert!(paths.len() > 30, "{paths:?}");

@@ -1,10 +1,10 @@
-//! Code that diagnoses asks `cudnn_probe::facts` about the system and reads nothing itself: saved facts would lack the
-//! answer. Code that changes something (`fix`, `install`) must read the system, and is not listed here.
+//! Checks that diagnosing code queries the system only through `cudnn_probe::facts`. Otherwise, saved facts would be
+//! incomplete. Code that changes the system (`fix`, `install`) must read it directly, and is not listed here.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 
-/// The directories and files of code that diagnoses, below the root.
+/// The directories and files with diagnosing code, below the root.
 const DIAGNOSING: [&str; 25] = [
     "cudnn-probe/src/layers.rs",
     "cudnn-probe/src/ld_so",
@@ -54,11 +54,11 @@ const READS: [&str; 17] = [
     ".symlink_metadata()",
 ];
 
-/// Parts of lines that only look at an answer, or give one.
+/// Parts of lines that only process a result, or provide one.
 const ANSWERS: [&str; 5] = ["kind.is_", "metadata.is_", "file_type()", "facts::ask(", "vars_os().map(|(name, _)| name"];
 
 #[test]
-fn code_that_diagnoses_asks_for_facts() {
+fn diagnosing_code_uses_facts() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut files = Vec::new();
     DIAGNOSING.iter().for_each(|place| collect(&root.join(place), &mut files));
@@ -88,7 +88,7 @@ fn collect(place: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The lines of a source outside of its modules of tests, with their numbers.
+/// Returns the lines of a source file outside of test modules, with their numbers.
 fn without_tests(source: &str) -> Vec<(usize, &str)> {
     let mut is_test = false;
     let mut lines = Vec::new();

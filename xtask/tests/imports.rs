@@ -1,6 +1,7 @@
-//! No files import each other in a cycle. The test reads source as text: it finds `use` declarations and paths such as
-//! `crate::a::b()`, and follows re-exports to the file that they name. It ignores what a file takes from its direct
-//! parent, which may hand on and use its children. It does not see `#[path]`, inline modules, and names imported by `*`.
+//! Checks that files do not import each other in a cycle. The test reads source code as text: it finds `use`
+//! declarations and paths such as `crate::a::b()`, and follows re-exports to the defining file. Imports from the direct
+//! parent are ignored, because a parent may re-export and use its children. The test does not recognize `#[path]`,
+//! inline modules, and names imported by `*`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,7 @@ fn no_files_import_each_other_in_a_cycle() {
     let mut imports = BTreeSet::new();
     for (name, module) in &modules {
         let used = module.uses.iter().filter_map(|(is_pub, _, path)| match find(&modules, name, path, 9)? {
-            // The paths that begin with an imported module count, and re-exports of children do not.
+            // Paths that start with an imported module count, but re-exports of children do not.
             (_, true) => None,
             (file, _) => (!is_pub || !file.starts_with(name)).then_some(file),
         });
@@ -22,7 +23,7 @@ fn no_files_import_each_other_in_a_cycle() {
         let files = files.filter(|file| modules.contains_key(file) && file != name && file != parent(name));
         imports.extend(files.map(|file| (name.clone(), file)));
     }
-    // Files that import nothing, or that nothing imports, are in no cycle.
+    // Files without imports, and files that are never imported, cannot be part of a cycle.
     loop {
         let before = imports.len();
         let (users, used): (BTreeSet<_>, BTreeSet<_>) = imports.iter().cloned().unzip();
@@ -36,7 +37,7 @@ fn no_files_import_each_other_in_a_cycle() {
     assert!(cycles.is_empty(), "these imports are in a cycle, or between two cycles:\n{}", cycles.join("\n"));
 }
 
-/// Files by the paths of their modules: `../cudnn-loader/src::layers::host`.
+/// Files by module path: `../cudnn-loader/src::layers::host`.
 type Modules = BTreeMap<String, Module>;
 
 struct Module {
@@ -46,7 +47,7 @@ struct Module {
     paths: Vec<String>,
 }
 
-/// Whether it is a re-export, the name that it gets, and its path.
+/// Whether the import is a re-export, the resulting name, and the path.
 type Import = (bool, String, String);
 
 fn read(dir: &Path, module: &str, modules: &mut Modules) {
@@ -73,7 +74,7 @@ fn parse(source: &str) -> (Vec<Import>, Vec<String>) {
     let source = source.split("#[cfg(test)]\nmod tests {").next().unwrap();
     let code: String = source.lines().map(|line| line.split("//").next().unwrap().to_owned() + "\n").collect();
     let (mut uses, mut paths) = (Vec::new(), Vec::new());
-    // `pub(in crate::a)` is no import.
+    // `pub(in crate::a)` is not an import.
     for statement in code.replace("(in crate::", "(in ::").split(';') {
         let is_tree = |text: &str| text.chars().all(|c| c.is_alphanumeric() || "_:{}*, \n".contains(c));
         if let Some((before, tree)) = statement.rsplit_once("use ").filter(|(_, tree)| is_tree(tree)) {
@@ -88,7 +89,7 @@ fn parse(source: &str) -> (Vec<Import>, Vec<String>) {
     (uses, paths)
 }
 
-/// Adds each path of a tree: `a::{b, c::{self, d as e}}`.
+/// Adds every path of a tree: `a::{b, c::{self, d as e}}`.
 fn expand(is_pub: bool, prefix: &str, tree: &str, uses: &mut Vec<Import>) {
     let (head, branches) = tree.split_once('{').unwrap_or((tree, ""));
     let path = format!("{prefix}{}", head.trim());
@@ -111,7 +112,8 @@ fn parent(module: &str) -> &str {
     module.rsplit_once("::").map_or(module, |(parent, _)| parent)
 }
 
-/// The file that a path in a module leads to, and whether it names the whole file. `None` for another crate.
+/// Returns the file that a path in a module refers to, and whether the path names the whole file. Returns `None` for
+/// another crate.
 fn find(modules: &Modules, from: &str, path: &str, steps: u32) -> Option<(String, bool)> {
     let (first, rest) = path.split_once("::").unwrap_or((path, ""));
     let child = format!("{from}::{first}");

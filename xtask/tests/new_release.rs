@@ -1,4 +1,5 @@
-//! The headers of a release that the generator does not know: what it cannot place or date is an error that names it.
+//! Generates bindings from headers that the generator does not know. Declarations that it cannot place or date must
+//! cause an error that names them.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::path::Path;
 use cudnn_bindgen::{File, Source, generate};
 use support::{TempDir, release};
 
-/// The headers of a real release, with this text put before the declarations of one of them.
+/// Returns the headers of a real release, with this text inserted before the declarations of one of them.
 fn headers(include: &Path, name: &str, added: &str) -> TempDir {
     let dir = TempDir::new();
     for entry in std::fs::read_dir(include).unwrap() {
@@ -32,7 +33,7 @@ fn run(include: &TempDir, unknown_since: Option<&str>) -> Result<Vec<File>, Stri
 }
 
 #[test]
-fn a_header_without_a_module_and_a_function_without_a_release_are_errors_that_name_them() {
+fn unknown_headers_and_undated_functions_are_named_in_errors() {
     let Some(wheel) = release("jit-cu13-9.27.0") else { return };
     let include = wheel.join("nvidia/cudnn_jit/include");
     let with_header = headers(&include, "cudnn_graph.h", "#include \"cudnn_quantum.h\"");
@@ -41,7 +42,7 @@ fn a_header_without_a_module_and_a_function_without_a_release_are_errors_that_na
     assert!(error.contains("does not know: cudnn_quantum.h") && error.contains("help: "), "{error}");
 
     let Some(libclang) = release("libclang") else { return };
-    // SAFETY: the only test of this process; no other thread reads the environment.
+    // SAFETY: this is the only test of the process, and no other thread reads the environment.
     unsafe { std::env::set_var("LIBCLANG_PATH", libclang.join("clang/native")) };
     let declaration = "#ifdef __cplusplus\nextern \"C\"\n#endif\ncudnnStatus_t CUDNNWINAPI cudnnQuantum(int qubits);";
     let with_function = headers(&include, "cudnn_cnn.h", declaration);

@@ -1,16 +1,16 @@
-//! Only the crate `cudnn-os` asks for the operating system: no other crate's `src` contains `cfg(target_os)`, `cfg(unix)` or
-//! `cfg(windows)`. Tests, benchmarks and examples may, and so may the links of `cudnn-sys` to DLLs. A test in `src` says
-//! `cfg(all(test, unix))` or `cfg_attr(windows, ignore = "reason")`.
+//! Checks that only the crate `cudnn-os` depends on the operating system: the `src` of other crates must not contain
+//! `cfg(target_os)`, `cfg(unix)` or `cfg(windows)`. Exempt are tests, benchmarks, examples, and the DLL links of
+//! `cudnn-sys`. Unit tests in `src` use `cfg(all(test, unix))` or `cfg_attr(windows, ignore = "reason")`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 
-/// Directories and files that may ask, below the root. The declarations of `cudnn-sys` name the DLLs that contain them,
-/// and the package `tests` contains only tests.
+/// Directories and files that may use such conditions, below the root. The declarations of `cudnn-sys` name the DLLs
+/// that contain them, and the package `tests` contains only tests.
 const ALLOWED: [&str; 3] = ["cudnn-os/src", "cudnn-sys/src", "tests"];
 
 #[test]
-fn only_one_crate_asks_for_the_operating_system() {
+fn only_one_crate_depends_on_the_operating_system() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut files = Vec::new();
     collect(root, &mut files);
@@ -29,7 +29,7 @@ fn only_one_crate_asks_for_the_operating_system() {
 }
 
 #[test]
-fn conditions_are_found_in_code_and_nowhere_else() {
+fn conditions_are_only_found_in_code() {
     let found = |source| lines_that_ask(source).len();
     for source in [
         "#[cfg(unix)]",
@@ -57,7 +57,7 @@ fn conditions_are_found_in_code_and_nowhere_else() {
     }
 }
 
-/// The files of Rust in the directories `src` below a directory.
+/// Collects the Rust files in all `src` directories below a directory.
 fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
     for path in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
         let name = path.file_name().unwrap().to_str().unwrap();
@@ -69,13 +69,13 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The conditions in a source that depend on the operating system.
+/// Returns the conditions in a source file that depend on the operating system.
 fn lines_that_ask(source: &str) -> Vec<String> {
     let code = without_texts(source);
     let mut found = Vec::new();
     for start in ["cfg(", "cfg!(", "cfg_attr("] {
         for (index, _) in code.match_indices(start) {
-            // No part of another name.
+            // Skip matches within a longer name.
             if code[..index].ends_with(|c: char| c.is_alphanumeric() || c == '_') {
                 continue;
             }
@@ -91,7 +91,7 @@ fn lines_that_ask(source: &str) -> Vec<String> {
     found
 }
 
-/// The text up to the parenthesis that ends it, or to the first comma outside of others.
+/// Returns the text up to the closing parenthesis, or to the first comma outside of nested parentheses.
 fn condition(text: &str, to_comma: bool) -> &str {
     let mut depth = 0;
     let end = text.find(|c| {
@@ -101,7 +101,7 @@ fn condition(text: &str, to_comma: bool) -> &str {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// The code without comments and without what is between quotes.
+/// Returns the code without comments and string contents.
 fn without_texts(source: &str) -> String {
     let mut code = String::new();
     let mut rest = source;
@@ -119,7 +119,7 @@ fn without_texts(source: &str) -> String {
                 });
                 end.map_or(rest.len(), |end| end + 2)
             }
-            // A character, and no lifetime.
+            // A character literal rather than a lifetime.
             '\'' if rest.starts_with("'\\''") || rest.starts_with("'\\\\'") => 4,
             '\'' if rest.starts_with("'\"'") => 3,
             _ => 0,

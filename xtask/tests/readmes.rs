@@ -1,5 +1,5 @@
-//! The README of each crate that is to be published says how to depend on it: by path or by git, because the names on the
-//! package index are free, or somebody else's.
+//! Checks that the README of every publishable crate explains how to depend on it by path or by git. The names on the
+//! package index are either free or owned by others.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -18,7 +18,7 @@ fn published(root: &Path) -> Vec<String> {
 }
 
 #[test]
-fn each_readme_says_how_to_depend_on_the_crate() {
+fn every_readme_says_how_to_depend_on_the_crate() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let published = published(root);
     assert!(published.len() >= 11, "{published:?}");
@@ -26,7 +26,7 @@ fn each_readme_says_how_to_depend_on_the_crate() {
         let text = std::fs::read_to_string(root.join(&dir).join("README.md")).unwrap();
         let manifest = std::fs::read_to_string(root.join(&dir).join("Cargo.toml")).unwrap();
         let name = manifest.split('"').nth(1).unwrap();
-        // Somebody who types the usual command must read what it would do.
+        // Warns readers who would type the usual command.
         let reason = if name == "cudnn-sys" {
             "by another author"
         } else {

@@ -1,15 +1,15 @@
-//! The workspace as a whole: a copied checkout is worked on as the copy, no build replaces another's libraries, and
-//! packages depend on those of their own tier or of a lower one.
+//! Checks the workspace as a whole: commands in a copied checkout use the copy, builds do not overwrite each other's
+//! libraries, and packages depend only on packages in the same or a lower tier.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn the_checkout_that_cargo_names_is_the_one_that_is_worked_on() {
+fn commands_use_the_checkout_that_cargo_names() {
     let copy = std::env::temp_dir().join(format!("xtask-copy-{}", std::process::id()));
     std::fs::create_dir_all(copy.join("xtask")).unwrap();
-    // In place of cargo: records the directory in which the program starts it, and fails.
+    // A fake cargo that records the working directory and fails.
     let cargo = copy.join("cargo");
     support::write_program(&cargo, "#!/bin/sh\npwd > \"${0%/*}/started-in\"\nexit 1\n");
     let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
@@ -25,8 +25,9 @@ fn the_checkout_that_cargo_names_is_the_one_that_is_worked_on() {
     let _ = std::fs::remove_dir_all(copy);
 }
 
-/// Cargo gives the files of a cdylib the same names in every build. A Rust library of the same package would be replaced by
-/// each build with other features, and a program then be linked to a library that it was not compiled with.
+/// Cargo uses the same file names for a cdylib in every build. If the package also contained a Rust library, every
+/// build with other features would replace it, and programs could be linked to a library that they were not compiled
+/// with.
 #[test]
 fn a_shared_library_is_a_package_of_its_own() {
     let metadata = metadata();
@@ -41,7 +42,8 @@ fn a_shared_library_is_a_package_of_its_own() {
     }
 }
 
-/// Tools depend on layers and on the core, layers on the core, and the core on itself. Tests may use everything.
+/// Tools may depend on layers and on the core, layers on the core, and the core only on itself. Tests may use
+/// everything.
 #[test]
 fn dependencies_point_from_tools_to_layers_to_the_core() {
     let metadata = metadata();
@@ -66,7 +68,7 @@ fn dependencies_point_from_tools_to_layers_to_the_core() {
     assert!(seen.iter().all(|count| *count >= 3), "{seen:?}");
 }
 
-/// What cargo knows of the workspace's packages.
+/// Returns cargo's metadata of the workspace's packages.
 fn metadata() -> serde_json::Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)

@@ -1,4 +1,4 @@
-/* Numbers that this program never makes. */
+/* Types that this program never uses. */
 #pragma once
 struct nv_bfloat16 { unsigned short bits; };
 inline float __bfloat162float(nv_bfloat16) { return 0; }

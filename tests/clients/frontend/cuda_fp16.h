@@ -1,4 +1,4 @@
-/* Numbers that this program never makes. */
+/* Types that this program never uses. */
 #pragma once
 struct half { unsigned short bits; };
 inline float __half2float(half) { return 0; }

@@ -1,4 +1,4 @@
-//! Has the linked program find cuDNN where the build found it. A program that loads cuDNN needs nothing of this.
+//! Lets the linked program find cuDNN where the build found it. Programs that load cuDNN don't need this.
 
 fn main() {
     if let Ok(dir) = std::env::var("DEP_CUDNN9_LIB_DIR") {

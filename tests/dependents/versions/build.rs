@@ -1,5 +1,5 @@
-//! Finds the cuDNN of this machine, and compiles the parts of the program that its release has: `cfg(cudnn_9_10)` is set
-//! for 9.10.0 and newer. Without cuDNN, or with one that is too old, the build goes on and says what is missing.
+//! Finds the installed cuDNN and enables code for that release: `cfg(cudnn_9_10)` is set for 9.10.0 and newer. If cuDNN
+//! is missing or too old, the build continues with a warning.
 
 use cudnn_probe::{Host, Library, Requirements, Search, VARIABLES, Version, select};
 
@@ -14,12 +14,12 @@ fn main() {
     for release in RELEASES {
         println!("cargo::rustc-check-cfg=cfg(cudnn_{}_{})", release.major, release.minor);
     }
-    // The search is for the machine that it runs on.
+    // The search describes the machine on which it runs.
     if std::env::var_os("TARGET") != std::env::var_os("HOST") {
-        println!("cargo::warning=the cuDNN of the target is not known here: the program does without");
+        println!("cargo::warning=cannot search for the target's cuDNN on this machine; building without it");
         return;
     }
-    // Not what the build script itself would load: it is another program than the one that is built.
+    // The built program has another run path than this build script, so the script's own executable must not count.
     let search = Search::new(Host::current().without_executable());
     let found = select(&search, &Requirements::new().minimum(Version::new(9, 0, 0))).into_result();
     let found = match found {
@@ -28,7 +28,7 @@ fn main() {
             for line in missing.report().lines() {
                 println!("cargo::warning={line}");
             }
-            // A file that does not exist: cargo asks again in each build, until there is a cuDNN.
+            // This file never exists, so cargo reruns the script in every build until cuDNN is installed.
             println!("cargo::rerun-if-changed=no-cudnn-yet");
             return;
         }

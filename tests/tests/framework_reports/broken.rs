@@ -1,4 +1,4 @@
-//! Frameworks whose own package is damaged: the chain of what Python imports, not only what needs cuDNN.
+//! Checks damaged framework packages, including all libraries that Python imports, with or without cuDNN.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn remove_matching(dir: &Path, start: &str) {
     files.iter().for_each(|file| remove(file));
 }
 
-/// PyTorch, ONNX Runtime and CTranslate2 with the chains of libraries that the real ones have.
+/// Returns PyTorch, ONNX Runtime and CTranslate2 with the library dependencies of the real packages.
 fn world() -> World {
     let world = World::new();
     let venv = &world.venv;
@@ -123,7 +123,7 @@ fn a_framework_that_cannot_be_imported_is_an_error() {
     }
 }
 
-/// Only the index that it came from has such a version: no command names that.
+/// Only the original index has this version, so a command cannot name it.
 #[test]
 fn a_damaged_local_version_is_installed_again_from_its_index() {
     let world = World::new();
@@ -135,7 +135,7 @@ fn a_damaged_local_version_is_installed_again_from_its_index() {
     );
 }
 
-/// Tests and other files are removed to save space: that is no error.
+/// Users remove tests and other files to save space, so this is not an error.
 #[test]
 fn files_that_the_import_does_not_need_are_a_note() {
     let world = world();
@@ -153,10 +153,10 @@ fn files_that_the_import_does_not_need_are_a_note() {
     );
 }
 
-/// A library that this user may not read ends the import, although others may read it.
+/// A library that this user may not read breaks the import, although others may read it.
 #[test]
 fn a_library_that_the_user_may_not_read_is_an_error() {
-    // SAFETY: geteuid has no arguments and cannot fail.
+    // SAFETY: geteuid takes no arguments and always succeeds.
     let is_root = unsafe { libc::geteuid() } == 0;
     let world = world();
     let file = world.venv.import_dir().join("torch/lib/libtorch_cuda.so");
@@ -164,7 +164,7 @@ fn a_library_that_the_user_may_not_read_is_an_error() {
     let closed = found_without_privileges(&world, "C080");
     assert!(closed["severity"] == "error" && closed["commands"].to_string().contains("chmod"), "{closed:#}");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
-    // A wheel of cuDNN that is there needs no installation.
+    // The cuDNN wheel is present, so it needs no installation.
     let dir = world.venv.import_dir().join("nvidia/cudnn");
     for closed in [dir.clone(), dir.join("lib")] {
         std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(if is_root { 0o700 } else { 0 })).unwrap();
@@ -175,7 +175,7 @@ fn a_library_that_the_user_may_not_read_is_an_error() {
     }
 }
 
-/// The finding with this code for another user, which must be an error.
+/// Returns the finding with this code for an unprivileged user. The finding must be an error.
 fn found_without_privileges(world: &World, code: &str) -> Value {
     let bin = support::TempDir::new();
     let program = bin.path().join("cudnn-doctor");

@@ -1,4 +1,4 @@
-//! Environments whose frameworks use no GPU: nothing is wrong with them because no cuDNN is there.
+//! Checks environments with frameworks that use no GPU. A missing cuDNN is not a problem there.
 
 use serde_json::Value;
 use support::{ExtensionLibrary, PythonEnvironment, not_run};
@@ -41,7 +41,7 @@ fn of_code<'a>(findings: &'a [Value], code: &str) -> Option<&'a Value> {
 }
 
 #[test]
-fn an_environment_for_the_cpu_misses_no_cudnn() {
+fn an_environment_for_the_cpu_does_not_report_a_missing_cudnn() {
     let all: Install = |venv| {
         [torch_for_cpu, tensorflow_for_cpu, onnxruntime_for_cpu, jax_without_plugin].iter().for_each(|one| one(venv));
     };
@@ -64,14 +64,14 @@ fn an_environment_for_the_cpu_misses_no_cudnn() {
         assert_eq!(found["commands"].as_array().unwrap().len(), 0, "{found:#}");
         match of_code(&findings, "C001") {
             Some(driver) => assert!(driver["help"].as_str().unwrap().starts_with("for programs that use a GPU: ")),
-            None => not_run("C001", "this machine has a driver"),
+            None => not_run("C001", "a driver is installed"),
         }
     }
 }
 
-/// CTranslate2 computes on GPUs without cuDNN: the driver matters.
+/// CTranslate2 computes on GPUs without cuDNN, so only the driver matters.
 #[test]
-fn frameworks_that_use_a_gpu_without_cudnn_miss_the_driver_alone() {
+fn frameworks_that_use_a_gpu_without_cudnn_only_miss_the_driver() {
     let world = World::new();
     new_ctranslate2(&world.venv);
     let (findings, _) = world.check(&[]);
@@ -94,7 +94,7 @@ fn a_missing_cudnn_is_an_error_where_something_needs_it() {
         torch_for_cpu(venv);
         jax(venv, "0.8.3", "9.8");
     };
-    // The package for the CPU has overwritten the other one, which somebody wanted.
+    // The CPU package has overwritten the GPU package, which was installed on purpose.
     let overwritten: Install = |venv| {
         onnxruntime(venv, "1.22.0", "12.8", &["libcudnn.so.9"]);
         onnxruntime_for_cpu(venv);
@@ -115,7 +115,7 @@ fn a_missing_cudnn_is_an_error_where_something_needs_it() {
         let found = of_code(&findings, "C010").unwrap();
         assert_eq!((found["severity"].as_str(), status), (Some("error"), 2), "{name}: {findings:#?}");
     }
-    // Somebody names a cuDNN, or has put one here that is damaged.
+    // The user has specified a cuDNN, or has installed a damaged cuDNN.
     let world = World::new();
     torch_for_cpu(&world.venv);
     world.set("CUDNN_LOADER_DIR", world.root.path());

@@ -1,4 +1,5 @@
-//! Frameworks that are built for cuDNN 8, which this project does not support: no command gives them cuDNN 9.
+//! Checks frameworks for cuDNN 8, which this project does not support. The suggested commands must never install cuDNN
+//! 9 for them.
 
 use serde_json::Value;
 use support::{ExtensionLibrary, PythonEnvironment};
@@ -61,7 +62,7 @@ fn a_framework_without_its_cudnn_8_keeps_its_pin() {
 }
 
 #[test]
-fn frameworks_for_two_majors_are_told_which_releases_agree() {
+fn conflicting_cudnn_majors_are_reported_with_compatible_releases() {
     let world = World::new();
     torch_2_3(&world.venv);
     cudnn_8_wheel(&world.venv);

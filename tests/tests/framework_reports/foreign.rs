@@ -1,5 +1,5 @@
-//! Libraries of another release or another CUDA that come into a framework's own cuDNN, or into what it loads. `check`
-//! and `frameworks` must both see them.
+//! Adds libraries from a different release or for a different CUDA version to a framework's cuDNN or its dependencies.
+//! Both `check` and `frameworks` must detect them.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::world::*;
 
 const NEWER: Version = Version::new(9, 28, 0);
 
-/// Puts a library in place of the one in this directory.
+/// Replaces a library in this directory.
 fn put(library: Library, version: Version, ptx: u16, dir: &Path) {
     std::fs::create_dir_all(dir).unwrap();
     let file = dir.join(library.file_name());
@@ -18,29 +18,29 @@ fn put(library: Library, version: Version, ptx: u16, dir: &Path) {
     FakeLibrary::new(library, version).with_ptx(ptx).build(&file);
 }
 
-/// Writes a library of which only the start is there.
+/// Writes the first part of a library.
 fn truncate(file: &Path) {
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     std::fs::write(file, b"\x7fELF\x02\x01\x01").unwrap();
 }
 
-/// How a foreign file comes into PyTorch's cuDNN, whose directory this is, and the environment that does so.
+/// Adds a foreign file to PyTorch's cuDNN in this directory, as an environment could.
 type Fill = fn(&World, &Path);
 
-/// What it is, the codes of `check` and `frameworks`, and what `frameworks` says.
+/// A description, the setup, the codes of `check` and `frameworks`, and fragments of the output of `frameworks`.
 type Case = (&'static str, Fill, &'static str, &'static str, &'static [&'static str]);
 
-/// Each file is in the directory of PyTorch's cuDNN.
+/// The files are in the directory of PyTorch's cuDNN.
 const IN_ITS_DIRECTORY: [Case; 8] = [
     (
-        "graph of another release",
+        "graph from a different release",
         |_, dir| put(Library::Graph, NEWER, 8, dir),
         "C014",
         "C072",
         &["libcudnn_ops.so.9 is cuDNN 9.10.2"],
     ),
     (
-        "ops of another release",
+        "ops from a different release",
         |_, dir| put(Library::Ops, NEWER, 8, dir),
         "C014",
         "C072",
@@ -55,14 +55,14 @@ const IN_ITS_DIRECTORY: [Case; 8] = [
         &["is of a cuDNN before 9.5.0"],
     ),
     (
-        "cnn for another CUDA",
+        "cnn for a different CUDA version",
         |_, dir| put(Library::Cnn, V9_10_2, 9, dir),
         "C015",
         "C072",
         &["is built for CUDA 13", "beside it for CUDA 12"],
     ),
     (
-        "graph for another CUDA",
+        "graph for a different CUDA version",
         |_, dir| put(Library::Graph, V9_10_2, 9, dir),
         "C015",
         "C072",
@@ -92,24 +92,25 @@ const IN_ITS_DIRECTORY: [Case; 8] = [
     ),
 ];
 
-/// Each file is in another directory, to which a variable leads. The doctor's command takes it off.
+/// The files are in another directory that a variable names. The doctor's command removes the directory from the
+/// variable.
 const FROM_ELSEWHERE: [Case; 7] = [
     (
-        "engines before its own",
+        "foreign engines first on the search path",
         |world, _| search(world, |dir| put(Library::EnginesPrecompiled, NEWER, 8, dir)),
         "C022",
         "C072",
         &["libcudnn_engines_precompiled.so.9 would be loaded from", "which does not state its release"],
     ),
     (
-        "cnn for another CUDA before its own",
+        "cnn for a different CUDA version first on the search path",
         |world, _| search(world, |dir| put(Library::Cnn, V9_10_2, 9, dir)),
         "C022",
         "C072",
         &["libcudnn_cnn.so.9 would be loaded from"],
     ),
     (
-        "ops of another release before its own",
+        "ops from a different release first on the search path",
         |world, _| search(world, |dir| put(Library::Ops, V9_1_0, 8, dir)),
         "C022",
         "C072",
@@ -127,7 +128,7 @@ const FROM_ELSEWHERE: [Case; 7] = [
         &["would mix cuDNN 9.28.0 (libcudnn_graph.so.9) and 9.10.2", "start it without that", "unset LD_PRELOAD"],
     ),
     (
-        "a cuDNN for another CUDA before its own",
+        "a cuDNN for a different CUDA version first on the search path",
         |world, _| {
             search(world, |dir| {
                 let all = Library::ALL.iter().filter(|library| has_library(V9_10_2, **library));
@@ -154,14 +155,14 @@ const FROM_ELSEWHERE: [Case; 7] = [
     ),
 ];
 
-/// Has ld.so search another directory first, and fills that.
+/// Adds another directory to the front of ld.so's search path, and fills it.
 fn search(world: &World, fill: impl FnOnce(&Path)) {
     let other = world.root.path().join("other");
     fill(&other);
     world.set("LD_LIBRARY_PATH", other);
 }
 
-/// PyTorch's environment with that file.
+/// Returns PyTorch's environment with that file.
 fn filled(case: &Case) -> World {
     let world = World::new();
     complete_torch(&world.venv, "2.8.0", "12.8", "9.10.2.21");
@@ -180,9 +181,9 @@ fn check_and_frameworks_see_the_same_foreign_files() {
     }
 }
 
-/// What leads to another directory is in the environment of the process: the commands change that.
+/// The environment of the process leads to the other directory, so the commands change the environment.
 #[test]
-fn the_commands_take_a_foreign_cudnn_off() {
+fn the_suggested_commands_remove_a_foreign_cudnn() {
     for case in FROM_ELSEWHERE.iter().filter(|case| case.3 == "C072") {
         let world = filled(case);
         let lines = commands(&world, case.3);

@@ -1,4 +1,5 @@
-//! What the doctor says of environments that nobody reported: where nothing is wrong, and what an attack found.
+//! Checks the doctor's output for environments that were not reported by users: intact environments, and attempts to
+//! mislead the doctor.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,15 +10,15 @@ use support::{ExtensionLibrary, FakeLibrary, Library, PythonEnvironment, Version
 
 use crate::world::*;
 
-/// An environment in which all is well has no finding, with and without a GPU.
+/// An intact environment causes no findings, with or without a GPU.
 #[test]
-fn the_doctor_is_silent_where_nothing_is_wrong() {
+fn the_doctor_reports_nothing_in_an_intact_environment() {
     let world = World::new();
     complete_torch(&world.venv, "2.8.0", "12.8", "9.10.2.21");
     jax(&world.venv, "0.8.3", "9.8");
     cuda_wheels(&world.venv);
     world.gpu("580.65.06", "NVIDIA H200", (9, 0));
-    // It does not use cuDNN.
+    // This version does not use cuDNN.
     new_ctranslate2(&world.venv);
     ExtensionLibrary::new().with_soname("libcublas.so.12").build(&world.root.path().join("driver/libcublas.so.12"));
     let document: Value = serde_json::from_str(&world.doctor(&["--json"])).unwrap();
@@ -30,7 +31,7 @@ fn the_doctor_is_silent_where_nothing_is_wrong() {
 }
 
 #[test]
-fn what_the_drop_in_loads_is_judged() {
+fn the_cudnn_that_the_drop_in_loads_is_checked() {
     let torch_with = |fill: &dyn Fn(&Path)| {
         let world = World::new();
         complete_torch(&world.venv, "2.8.0", "12.8", "9.10.2.21");
@@ -55,7 +56,7 @@ fn what_the_drop_in_loads_is_judged() {
     let named = torch_with(&|_| {});
     named.set("CUDNN_LOADER_DIR", named.cudnn("older", V9_1_0));
     has(&named, &[("C071", &["would load cuDNN 9.1.0", "unset CUDNN_LOADER_DIR"])]);
-    // LD_PRELOAD has it, and no cuDNN is there.
+    // LD_PRELOAD names the drop-in, and cuDNN is missing.
     let none = World::new();
     torch(&none.venv, "2.8.0", "12.8", "9.10.2.21");
     cublas_wheel(&none.venv);
@@ -66,9 +67,10 @@ fn what_the_drop_in_loads_is_judged() {
     has(&none, &[("C070", texts), ("C073", &[])]);
 }
 
-/// A virtual environment imports the base Python's PyTorch, whose run path does not lead into the virtual environment.
+/// A virtual environment imports the base Python's PyTorch. The run path of that PyTorch does not lead into the virtual
+/// environment.
 #[test]
-fn cudnn_is_installed_where_the_framework_searches() {
+fn cudnn_is_installed_in_a_directory_that_the_framework_searches() {
     let world = World::new();
     let base = PythonEnvironment::at(&world.root.path().join("base"), "lib/python3.12/site-packages").python3().pip();
     PythonEnvironment::venv_of(world.venv.root(), base.root(), true);
@@ -79,7 +81,8 @@ fn cudnn_is_installed_where_the_framework_searches() {
     has(&world, &[("C071", &[&command]), ("C073", &[&command])]);
 }
 
-/// Another user's Python is not missing: a command that makes the environment again would remove its packages.
+/// Another user's Python exists, although this user may not read it. A command that recreates the environment would
+/// remove its packages.
 #[test]
 fn a_python_that_this_user_may_not_read_is_not_missing() {
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -111,9 +114,10 @@ fn a_python_that_this_user_may_not_read_is_not_missing() {
     assert_eq!(text.contains(&pip), is_root, "{text}");
 }
 
-/// ONNX Runtime requires no cuDNN in its metadata, and is built for one CUDA: a cuDNN for another would break it.
+/// ONNX Runtime requires no cuDNN in the metadata, but it is built for one CUDA version. A cuDNN for another version
+/// would break it.
 #[test]
-fn a_program_gets_no_command_that_breaks_a_framework() {
+fn suggested_commands_for_a_program_do_not_break_a_framework() {
     let world = World::new();
     onnxruntime(&world.venv, "1.31.1", "13.0", &["libcudnn.so.9"]);
     cudnn_wheel_for_cuda_13(&world.venv);
@@ -125,11 +129,11 @@ fn a_program_gets_no_command_that_breaks_a_framework() {
     let (help, commands) = about(&["--cuda", "12"]);
     assert!(help.contains("ONNX Runtime 1.31.1 in this environment is built for another CUDA"), "{help}");
     assert_eq!(commands, 0, "{help}");
-    // A newer release for its CUDA is one that it accepts.
+    // A newer release for the same CUDA version is compatible.
     assert_ne!(about(&["--minimum", "9.28"]).1, 0);
 }
 
-/// TensorFlow accepts no cuDNN as old as the one that PyTorch requires, and PyTorch accepts a newer one.
+/// PyTorch requires a cuDNN that is too old for TensorFlow, but also works with a newer release.
 #[test]
 fn a_newer_cudnn_that_another_framework_needs_is_kept() {
     let world = World::new();

@@ -16,18 +16,18 @@ use support::{ExtensionLibrary, check_document};
 
 use world::*;
 
-/// A situation: what people saw and where, the environment, and what the doctor must say.
+/// A situation: the problem that people reported and where, the environment, and the expected output of the doctor.
 struct Situation {
     report: &'static str,
     title: &'static str,
     build: fn(&World),
-    /// The code of each finding, with fragments of its text and help. There are no others of this severity or above.
+    /// The codes of all findings other than notes, with fragments of their text and help.
     findings: &'static [(&'static str, &'static [&'static str])],
 }
 const SITUATIONS: [Situation; 18] = [
     Situation {
         report: "faster-whisper#1182, CTranslate2#1826",
-        title: "CTranslate2 contains a shim of cuDNN 9.1 whose libraries are in a wheel, beside PyTorch.",
+        title: "CTranslate2 bundles the shim of cuDNN 9.1, but the other libraries are in PyTorch's cuDNN wheel.",
         build: |world| {
             complete_torch(&world.venv, "2.6.0", "12.4", "9.1.0.70");
             ctranslate2(&world.venv, "4.5.0", "libcudnn-74a4c495.so.9.1.0");
@@ -39,7 +39,7 @@ const SITUATIONS: [Situation; 18] = [
     },
     Situation {
         report: "whisperX#901, faster-whisper#1080",
-        title: "CTranslate2 4.4 is built for cuDNN 8; PyTorch has brought cuDNN 9.",
+        title: "CTranslate2 4.4 is built for cuDNN 8, but PyTorch has installed cuDNN 9.",
         build: |world| {
             complete_torch(&world.venv, "2.6.0", "12.4", "9.1.0.70");
             ctranslate2(&world.venv, "4.4.0", "libcudnn-463fd6d5.so.8.9.7");
@@ -51,7 +51,7 @@ const SITUATIONS: [Situation; 18] = [
     },
     Situation {
         report: "tensorflow#60913",
-        title: "TensorFlow 2.18 is built with cuDNN 9.3; PyTorch has brought 9.1.",
+        title: "TensorFlow 2.18 is built with cuDNN 9.3, but PyTorch has installed 9.1.",
         build: |world| {
             complete_torch(&world.venv, "2.5.1", "12.4", "9.1.0.70");
             tensorflow(&world.venv, "2.18.1", "9.3.0.75");
@@ -63,7 +63,7 @@ const SITUATIONS: [Situation; 18] = [
     },
     Situation {
         report: "TransformerEngine#2373",
-        title: "Transformer Engine searches CUDA_HOME first, which has an older cuDNN than the wheel.",
+        title: "Transformer Engine searches CUDA_HOME first, where cuDNN is older than in the wheel.",
         build: |world| {
             cudnn_wheel(&world.venv, "9.12.0.46");
             let toolkit = world.cudnn("cuda/lib64", V9_1_0);
@@ -97,7 +97,7 @@ const SITUATIONS: [Situation; 18] = [
     },
     Situation {
         report: "onnxruntime#25609",
-        title: "ONNX Runtime has no run path to the wheel of cuDNN that is installed.",
+        title: "ONNX Runtime's run path does not lead to the installed cuDNN wheel.",
         build: |world| {
             cudnn_wheel(&world.venv, "9.10.2.21");
             onnxruntime(&world.venv, "1.22.0", "12.8", &["libcudnn.so.9"]);
@@ -106,7 +106,7 @@ const SITUATIONS: [Situation; 18] = [
     },
     Situation {
         report: "onnxruntime#22198",
-        title: "ONNX Runtime 1.20 wants cuDNN 9; the environment has 8.",
+        title: "ONNX Runtime 1.20 needs cuDNN 9, but cuDNN 8 is installed.",
         build: |world| {
             world
                 .venv
@@ -118,7 +118,7 @@ const SITUATIONS: [Situation; 18] = [
     },
     Situation {
         report: "onnxruntime#26996, ultralytics#21092",
-        title: "onnxruntime was installed after onnxruntime-gpu, and has replaced its files.",
+        title: "onnxruntime was installed after onnxruntime-gpu and has overwritten that package's files.",
         build: |world| {
             world.gpu("580.65.06", "NVIDIA H200", (9, 0));
             onnxruntime(&world.venv, "1.22.0", "12.8", &[]);
@@ -134,7 +134,7 @@ const SITUATIONS: [Situation; 18] = [
     },
     Situation {
         report: "whisperX#1297",
-        title: "An older cuDNN is on LD_LIBRARY_PATH: PyTorch's shim opens its libraries.",
+        title: "An older cuDNN is on LD_LIBRARY_PATH, and PyTorch's shim opens those libraries.",
         build: |world| {
             complete_torch(&world.venv, "2.8.0", "12.8", "9.10.2.21");
             let older = world.cudnn("older", V9_1_0);
@@ -144,7 +144,7 @@ const SITUATIONS: [Situation; 18] = [
     },
     Situation {
         report: "pytorch#165812",
-        title: "torch is in lib64, the wheel of cuDNN in lib: torch's RPATH misses it. CUDA is the system's.",
+        title: "torch is in lib64, but the cuDNN wheel is in lib, outside of torch's RPATH. CUDA is the system's.",
         build: |world| {
             let lib64 = world.venv.into_dir("lib64/python3.12/site-packages");
             torch(&lib64, "2.9.1", "12.8", "9.10.2.21");
@@ -172,7 +172,7 @@ const SITUATIONS: [Situation; 18] = [
     },
     Situation {
         report: "jax#18032, jax#16078",
-        title: "PyTorch was installed after JAX, and has replaced its cuDNN by an older one.",
+        title: "PyTorch was installed after JAX and has replaced cuDNN with an older release.",
         build: |world| {
             jax(&world.venv, "0.8.3", "9.8");
             cuda_wheels(&world.venv);
@@ -182,7 +182,7 @@ const SITUATIONS: [Situation; 18] = [
     },
     Situation {
         report: "sglang PR 22719",
-        title: "The files of cuDNN are deleted; pip regards the package as installed.",
+        title: "cuDNN's files were deleted, but pip considers the package installed.",
         build: |world| {
             complete_torch(&world.venv, "2.8.0", "12.8", "9.10.2.21");
             std::fs::remove_dir_all(world.venv.import_dir().join("nvidia/cudnn/lib")).unwrap();
@@ -191,7 +191,7 @@ const SITUATIONS: [Situation; 18] = [
     },
     Situation {
         report: "pytorch#167244, Kokoro-FastAPI#306",
-        title: "PyTorch has no kernels for a new GPU.",
+        title: "PyTorch contains no kernels for a new GPU.",
         build: |world| {
             world.gpu("580.65.06", "NVIDIA GeForce RTX 5090", (12, 0));
             complete_torch(&world.venv, "2.6.0", "12.4", "9.1.0.70");
@@ -209,7 +209,7 @@ const SITUATIONS: [Situation; 18] = [
     },
     Situation {
         report: "tensorflow/docs PR 2251",
-        title: "Another environment's cuDNN is on LD_LIBRARY_PATH, which comes before TensorFlow's RUNPATH.",
+        title: "Another environment's cuDNN is on LD_LIBRARY_PATH, which precedes TensorFlow's RUNPATH.",
         build: |world| {
             cudnn_wheel(&world.venv, "9.10.2.21");
             tensorflow(&world.venv, "2.20.0", "9.3.0.75");
@@ -220,7 +220,7 @@ const SITUATIONS: [Situation; 18] = [
     },
     Situation {
         report: "jax#22416",
-        title: "JAX's plugin is not of the release of jaxlib.",
+        title: "JAX's plugin and jaxlib are different releases.",
         build: |world| {
             jax(&world.venv, "0.8.3", "9.8");
             cuda_wheels(&world.venv);
@@ -245,10 +245,10 @@ const SITUATIONS: [Situation; 18] = [
 fn the_doctor_names_the_cause_and_a_remedy() {
     let mut text = String::from(
         "# What goes wrong with frameworks\n\n\
-         Problems that people have reported to the trackers of frameworks, each rebuilt as an environment with the\n\
-         metadata, names and run paths of the real packages, and what `cudnn-doctor frameworks` prints. `…` is the\n\
-         directory of the situation.\n\n\
-         This command generates the page and compares it with what happens, on Linux x86-64 without a GPU. A fake NVML\n\
+         These problems come from public bug trackers of frameworks. They were recreated as environments with the\n\
+         metadata, names and run paths of the real packages. Every section shows the output of\n\
+         `cudnn-doctor frameworks`. `…` is the directory of the situation.\n\n\
+         This command regenerates the page on Linux x86-64 without a GPU, and compares the result. A fake NVML\n\
          reports the GPUs:\n\n\
          ```sh\ncargo test -p cudnn-tests --test framework_reports\n```\n",
     );

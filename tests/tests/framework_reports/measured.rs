@@ -1,4 +1,4 @@
-//! How long `check` takes in an environment with all frameworks, and how much it reads.
+//! Measures the time and the amount of data that `check` needs in an environment with all frameworks.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,11 +9,11 @@ use support::{ExtensionLibrary, FakeNvml, PythonEnvironment};
 
 use crate::world::*;
 
-/// The most that `check` may read in that environment of 100 packages, and in how many calls.
+/// The maximum number of bytes and system calls for reading in that environment with 100 packages.
 const MAX_BYTES: u64 = 40 << 20;
 const MAX_CALLS: u64 = 8_000;
 
-/// Packages that most environments have: metadata, a record, modules.
+/// Installs typical other packages: metadata, a record, modules.
 fn other_packages(venv: &PythonEnvironment, count: usize) {
     for index in 0..count {
         let mut package = venv.package(&format!("package-{index}"), "1.2.3");
@@ -28,8 +28,8 @@ fn other_packages(venv: &PythonEnvironment, count: usize) {
     }
 }
 
-/// All nine frameworks, and nothing wrong, in an environment with this many packages. PyTorch's library with the kernels
-/// has this many bytes besides.
+/// Installs all nine frameworks in an intact environment with this many other packages. Pads PyTorch's library with the
+/// kernels by this many bytes.
 fn all_frameworks(world: &World, packages: usize, padding: usize) {
     let venv = &world.venv;
     complete_torch(venv, "2.8.0", "12.8", "9.10.2.21");
@@ -65,7 +65,8 @@ fn all_frameworks(world: &World, packages: usize, padding: usize) {
     other_packages(venv, packages.saturating_sub(count));
 }
 
-/// `check` in the active environment of this world. When it ends, its standard error has what the kernel counted.
+/// Runs `check` in the active environment of this world. The kernel's counters are printed to standard error at the
+/// end.
 fn counted_check(world: &World, options: &[&str]) -> Command {
     let mut command = Command::new("/bin/sh");
     command
@@ -78,7 +79,8 @@ fn counted_check(world: &World, options: &[&str]) -> Command {
     command
 }
 
-/// A check simulates some fifty processes that open the same libraries, and asks several times who owns a directory.
+/// A check simulates about fifty processes that open the same libraries, and looks up the owner of a directory several
+/// times.
 #[test]
 fn check_reads_each_file_a_few_times() {
     const PACKAGES: usize = 100;
@@ -97,7 +99,7 @@ fn check_reads_each_file_a_few_times() {
     assert!(bytes < MAX_BYTES && calls < MAX_CALLS, "{bytes} bytes in {calls} calls");
 }
 
-/// Writes a file without its zeros.
+/// Writes a sparse file, without storing zeros.
 fn write_sparse(file: &Path, bytes: &[u8]) {
     use std::os::unix::fs::FileExt;
     const BLOCK_LEN: usize = 1 << 16;
@@ -108,7 +110,7 @@ fn write_sparse(file: &Path, bytes: &[u8]) {
     }
 }
 
-/// docs/measurements/frameworks-check.md has its numbers.
+/// docs/measurements/frameworks-check.md contains the results.
 #[test]
 #[ignore = "a measurement of a release build: see docs/measurements/frameworks-check.md"]
 fn check_is_quick_in_an_environment_with_all_frameworks() {

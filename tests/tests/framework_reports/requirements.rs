@@ -1,4 +1,4 @@
-//! What the frameworks of an environment require of each other's packages, and where those are.
+//! Checks the requirements between the packages of an environment, and where those packages are installed.
 
 use cudnn_probe::release_facts::has_library;
 use support::{FakeLibrary, Library, PythonEnvironment, Version};
@@ -28,7 +28,8 @@ fn packages_in_a_plain_directory_are_changed_there_by_the_python_of_the_environm
         for code in ["C070", "C073"] {
             assert_eq!(commands(&world, code), [expected.as_str()], "{code}");
         }
-        // An older one, and one for another CUDA, which no pip removes from there.
+        // One package is too old and the other is for another CUDA version. pip cannot remove packages from this
+        // directory.
         cudnn_wheel(&packages, "9.1.0.70");
         packages.package("nvidia-cudnn-cu13", "9.13.0.50");
         let [remove, install] = &commands(&world, "C071")[..] else { panic!() };
@@ -39,7 +40,7 @@ fn packages_in_a_plain_directory_are_changed_there_by_the_python_of_the_environm
 
 /// JAX compares all numbers of the version.
 #[test]
-fn jaxlib_has_the_version_of_the_plugin() {
+fn jaxlib_must_match_the_version_of_the_plugin() {
     let world = World::new();
     jax(&world.venv, "0.12.0.1", "9.8");
     cuda_wheels(&world.venv);
@@ -51,7 +52,7 @@ fn jaxlib_has_the_version_of_the_plugin() {
 }
 
 #[test]
-fn what_is_installed_for_one_framework_suits_the_others() {
+fn packages_installed_for_one_framework_fit_the_others() {
     let with = |of_tensorflow: &str| {
         let world = World::new();
         world.venv.package("torch", "2.6.0").requires("nvidia-cublas-cu12==12.4.5.8");
@@ -68,9 +69,9 @@ fn what_is_installed_for_one_framework_suits_the_others() {
     has(&with("nvidia-cufft-cu12>=99"), &[("C073", &["install nvidia-cublas-cu12==12.4.5.8"])]);
 }
 
-/// pip would say that the requirement is satisfied.
+/// pip would report that the requirement is satisfied.
 #[test]
-fn another_version_on_the_python_path_is_taken_off_it() {
+fn another_version_is_removed_from_the_python_path() {
     let world = World::new();
     complete_torch(&world.venv, "2.8.0", "12.8", "9.10.2.21");
     let (elsewhere, libs) = (world.root.path().join("elsewhere"), world.root.path().join("libs"));
@@ -85,9 +86,9 @@ fn another_version_on_the_python_path_is_taken_off_it() {
     }
 }
 
-/// Which one was installed last matters to a program that is built on this machine for another, too.
+/// The order of installation also matters if this machine only builds a program for another one.
 #[test]
-fn a_build_for_the_cpu_over_one_for_gpus_needs_no_gpu_to_be_seen() {
+fn a_cpu_build_installed_over_a_gpu_build_is_detected_without_a_gpu() {
     let info = |cuda: &str| format!("package_name = 'onnxruntime{cuda}'\n__version__ = '1.22.0'\n");
     let world = World::new();
     onnxruntime(&world.venv, "1.22.0", "12.8", &[]);
@@ -99,7 +100,7 @@ fn a_build_for_the_cpu_over_one_for_gpus_needs_no_gpu_to_be_seen() {
         "onnxruntime-gpu==1.22.0",
     ];
     has(&world, &[("C079", texts)]);
-    // The other way round, and one alone, nothing is wrong.
+    // The reverse order, and a single package, are fine.
     world.venv.package("onnxruntime-gpu", "1.22.0").file(file, &format!("{}cuda_version = '12.8'\n", info("-gpu")));
     has(&world, &[]);
     let alone = World::new();
@@ -107,9 +108,9 @@ fn a_build_for_the_cpu_over_one_for_gpus_needs_no_gpu_to_be_seen() {
     has(&alone, &[]);
 }
 
-/// Libraries of CUDA for a cuDNN that another finding removes are not installed.
+/// CUDA libraries are not installed for a cuDNN that another finding removes.
 #[test]
-fn commands_for_a_cudnn_of_another_cuda_give_way() {
+fn commands_for_a_cudnn_for_another_cuda_version_are_dropped() {
     for has_both in [false, true] {
         let world = World::new();
         torch(&world.venv, "2.8.0", "12.8", "9.10.2.21");

@@ -1,5 +1,4 @@
-//! The files of a situation, and the packages in its environment: stand-ins with the metadata, names and run paths of the
-//! real wheels.
+//! Builds the files and packages of a situation, with the metadata, names and run paths of the real wheels.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +10,7 @@ use support::{
     ExtensionLibrary, FakeLibrary, FakeNvml, Library, PythonEnvironment, PythonPackage, TempDir, Version, copy_fake_set,
 };
 
-/// The files of a situation, and the environment variables of every process in it.
+/// The files of a situation, and the environment variables for all processes.
 pub(super) struct World {
     pub(super) root: TempDir,
     pub(super) venv: PythonEnvironment,
@@ -29,7 +28,7 @@ impl World {
         self.variables.lock().unwrap_or_else(PoisonError::into_inner).push((name, value.into()));
     }
 
-    /// A directory below the root with a complete cuDNN.
+    /// Creates a directory below the root with a complete cuDNN.
     pub(super) fn cudnn(&self, below: &str, version: Version) -> PathBuf {
         let dir = self.root.path().join(below);
         std::fs::create_dir_all(&dir).unwrap();
@@ -37,7 +36,7 @@ impl World {
         dir
     }
 
-    /// A GPU and a driver, as NVML reports them.
+    /// Adds a GPU and a driver, as NVML reports them.
     pub(super) fn gpu(&self, driver: &'static str, gpu: &'static str, compute_capability: (u32, u32)) {
         let dir = self.root.path().join("driver");
         std::fs::create_dir(&dir).unwrap();
@@ -45,14 +44,14 @@ impl World {
         self.set("LD_LIBRARY_PATH", dir);
     }
 
-    /// What `cudnn-doctor frameworks` prints about the environment.
+    /// Returns the output of `cudnn-doctor frameworks` about the environment.
     pub(super) fn doctor(&self, options: &[&str]) -> String {
         let output = self.command("frameworks").arg(self.venv.root()).args(options).output().unwrap();
         assert!(output.stderr.is_empty(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// All findings of `check` in the active environment, and its exit status.
+    /// Returns all findings of `check` in the active environment, and the exit status.
     pub(super) fn check(&self, options: &[&str]) -> (Vec<Value>, i32) {
         let mut command = self.command("check");
         let output =
@@ -75,7 +74,7 @@ impl World {
 pub(super) const V9_1_0: Version = Version::new(9, 1, 0);
 pub(super) const V9_10_2: Version = Version::new(9, 10, 2);
 
-/// The wheel of cuDNN for CUDA 12.
+/// Installs the cuDNN wheel for CUDA 12.
 pub(super) fn cudnn_wheel(venv: &PythonEnvironment, version: &str) {
     venv.package("nvidia-cudnn-cu12", version);
     let dir = venv.import_dir().join("nvidia/cudnn/lib");
@@ -84,7 +83,7 @@ pub(super) fn cudnn_wheel(venv: &PythonEnvironment, version: &str) {
     copy_fake_set(Version::new(numbers[0], numbers[1], numbers[2]), &dir);
 }
 
-/// The wheel of cuBLAS for CUDA 12.
+/// Installs the cuBLAS wheel for CUDA 12.
 pub(super) fn cublas_wheel(venv: &PythonEnvironment) {
     let mut package = venv.package("nvidia-cublas-cu12", "12.8.4.1");
     for name in ["libcublas.so.12", "libcublasLt.so.12"] {
@@ -93,7 +92,7 @@ pub(super) fn cublas_wheel(venv: &PythonEnvironment) {
     }
 }
 
-/// PyTorch's wheel for CUDA 12: its version file, its libraries with their RPATHs, what it requires.
+/// Installs PyTorch's wheel for CUDA 12: the version file, the libraries with their RPATHs, and the requirements.
 pub(super) fn torch(venv: &PythonEnvironment, version: &str, cuda: &str, cudnn: &str) -> PythonPackage {
     let beside = "$ORIGIN/../../nvidia/cudnn/lib:$ORIGIN/../../nvidia/cublas/lib:$ORIGIN";
     let library = || ExtensionLibrary::new().with_rpath(beside);
@@ -126,7 +125,7 @@ pub(super) fn torch(venv: &PythonEnvironment, version: &str, cuda: &str, cudnn: 
         )
 }
 
-/// The wheel of cuDNN 9.19.0 for CUDA 13.
+/// Installs the cuDNN 9.19.0 wheel for CUDA 13.
 pub(super) fn cudnn_wheel_for_cuda_13(venv: &PythonEnvironment) {
     let version = Version::new(9, 19, 0);
     venv.package("nvidia-cudnn-cu13", "9.19.0.56");
@@ -137,7 +136,7 @@ pub(super) fn cudnn_wheel_for_cuda_13(venv: &PythonEnvironment) {
     }
 }
 
-/// PyTorch's wheel for CUDA 13 with what it requires.
+/// Installs PyTorch's wheel for CUDA 13 and the required packages.
 pub(super) fn torch_for_cuda_13(venv: &PythonEnvironment) {
     cudnn_wheel_for_cuda_13(venv);
     let mut cublas = venv.package("nvidia-cublas", "13.1.0.3");
@@ -160,14 +159,14 @@ pub(super) fn torch_for_cuda_13(venv: &PythonEnvironment) {
         );
 }
 
-/// PyTorch with all that it requires.
+/// Installs PyTorch and all required packages.
 pub(super) fn complete_torch(venv: &PythonEnvironment, version: &str, cuda: &str, cudnn: &str) {
     torch(venv, version, cuda, cudnn);
     cudnn_wheel(venv, cudnn);
     cublas_wheel(venv);
 }
 
-/// CTranslate2's wheel with the shim that it contains.
+/// Installs CTranslate2's wheel with the bundled shim.
 pub(super) fn ctranslate2(venv: &PythonEnvironment, version: &str, shim: &str) {
     let library = format!("libctranslate2-bc15bf3f.so.{version}");
     let extension = ExtensionLibrary::new().with_rpath("$ORIGIN/../ctranslate2.libs").needing(&library);
@@ -184,7 +183,7 @@ pub(super) fn ctranslate2(venv: &PythonEnvironment, version: &str, shim: &str) {
         );
 }
 
-/// A wheel of CTranslate2 that does not use cuDNN.
+/// Installs a CTranslate2 wheel that does not use cuDNN.
 pub(super) fn new_ctranslate2(venv: &PythonEnvironment) {
     let inner = "libctranslate2-bc15bf3f.so.4.8.5";
     venv.package("ctranslate2", "4.8.5")
@@ -198,7 +197,7 @@ pub(super) fn new_ctranslate2(venv: &PythonEnvironment) {
         );
 }
 
-/// ONNX Runtime's wheel, whose CUDA provider has no run path.
+/// Installs ONNX Runtime's wheel. The CUDA provider in it lacks a run path.
 pub(super) fn onnxruntime(venv: &PythonEnvironment, version: &str, cuda: &str, needs: &[&str]) {
     let provider = needs.iter().fold(ExtensionLibrary::new(), |library, name| library.needing(name));
     venv.package("onnxruntime-gpu", version)
@@ -210,7 +209,7 @@ pub(super) fn onnxruntime(venv: &PythonEnvironment, version: &str, cuda: &str, n
         .library("onnxruntime/capi/libonnxruntime_providers_cuda.so", &provider);
 }
 
-/// TensorFlow's wheel, whose RUNPATH comes after LD_LIBRARY_PATH.
+/// Installs TensorFlow's wheel with a RUNPATH, so LD_LIBRARY_PATH takes precedence.
 pub(super) fn tensorflow(venv: &PythonEnvironment, version: &str, cudnn: &str) {
     let library = ExtensionLibrary::new()
         .with_soname("libtensorflow_framework.so.2")
@@ -226,7 +225,7 @@ pub(super) fn tensorflow(venv: &PythonEnvironment, version: &str, cudnn: &str) {
         .library("tensorflow/libtensorflow_cc.so.2", &ExtensionLibrary::new().with_soname("libtensorflow_cc.so.2"));
 }
 
-/// The wheels of CUDA 12 that JAX's plugin opens, beside cuBLAS's.
+/// Installs the CUDA 12 wheels that JAX's plugin opens, except cuBLAS.
 pub(super) fn cuda_wheels(venv: &PythonEnvironment) {
     for (module, name) in [
         ("cuda_runtime", "libcudart.so.12"),
@@ -241,7 +240,7 @@ pub(super) fn cuda_wheels(venv: &PythonEnvironment) {
     }
 }
 
-/// JAX's plugin for CUDA 12.
+/// Installs JAX's plugin for CUDA 12.
 pub(super) fn jax(venv: &PythonEnvironment, version: &str, cudnn: &str) {
     venv.package("jax", version);
     venv.package("jaxlib", version);
@@ -255,7 +254,7 @@ pub(super) fn jax(venv: &PythonEnvironment, version: &str, cudnn: &str) {
         .library("jax_cuda12_plugin/_versions.so", &ExtensionLibrary::new());
 }
 
-/// The findings in this world, but for notes, and each as text.
+/// Returns the code and text of all findings in this world, without notes.
 pub(super) fn codes(world: &World) -> Vec<(String, String)> {
     let document: Value = serde_json::from_str(&world.doctor(&["--json"])).unwrap();
     let found = document["environments"][0]["findings"].as_array().unwrap();
@@ -263,7 +262,7 @@ pub(super) fn codes(world: &World) -> Vec<(String, String)> {
     serious.map(|finding| (finding["code"].as_str().unwrap().to_owned(), finding.to_string())).collect()
 }
 
-/// The commands of the finding with this code.
+/// Returns the commands of the finding with this code.
 pub(super) fn commands(world: &World, code: &str) -> Vec<String> {
     let document: Value = serde_json::from_str(&world.doctor(&["--json"])).unwrap();
     let found = document["environments"][0]["findings"].as_array().unwrap();
@@ -271,7 +270,7 @@ pub(super) fn commands(world: &World, code: &str) -> Vec<String> {
     finding["commands"].as_array().unwrap().iter().map(|line| line.as_str().unwrap().to_owned()).collect()
 }
 
-/// The codes of the findings in a shell that has executed these lines, but for notes.
+/// Returns the codes of the findings in a shell that has executed these lines, without notes.
 pub(super) fn codes_after(world: &World, lines: &[String]) -> Vec<String> {
     let doctor = world.command("frameworks");
     let mut shell = Command::new("/bin/sh");
@@ -296,7 +295,7 @@ pub(super) fn has(world: &World, expected: &[(&str, &[&str])]) {
     }
 }
 
-/// Puts the drop-in in place of the shim in this directory.
+/// Replaces the shim in this directory with the drop-in.
 pub(super) fn drop_in(dir: &Path) {
     let file = dir.join("libcudnn.so.9");
     let _ = std::fs::remove_file(&file);

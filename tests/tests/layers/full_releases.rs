@@ -1,4 +1,4 @@
-//! The layers with complete releases of cuDNN, and with programs that take a minute to compile.
+//! Tests the layers with full releases of cuDNN, and with programs that take a minute to compile.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,26 +18,26 @@ fn newest() -> Option<PathBuf> {
 
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
-fn the_order_of_a_description_does_not_count_in_the_newest_release() {
-    let test = "the_order_of_a_description_does_not_count_in_the_newest_release";
+fn the_order_of_a_device_description_does_not_matter_in_the_newest_release() {
+    let test = "the_order_of_a_device_description_does_not_matter_in_the_newest_release";
     let Some(real) = Real::with(test, newest_id(), "71") else { return };
     assert_order_does_not_count(&real);
 }
 
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
-fn variables_that_complete_releases_ask_for_are_known() {
-    let Some(libraries) = PlanningLibraries::new("variables_that_complete_releases_ask_for_are_known") else { return };
+fn variables_read_by_full_releases_are_known() {
+    let Some(libraries) = PlanningLibraries::new("variables_read_by_full_releases_are_known") else { return };
     for cudnn in [lib_dir("cu12-9.10.2"), newest()].into_iter().flatten() {
         assert_variables_are_known(&cudnn, &libraries.path, cudnn_backend::device::H200, "71");
     }
 }
 
-/// cuDNN has the function since 9.23.
+/// cuDNN added the function in 9.23.
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
-fn a_real_cudnn_gets_all_arguments_of_its_newest_functions() {
-    let test = "a_real_cudnn_gets_all_arguments_of_its_newest_functions";
+fn a_real_cudnn_receives_all_arguments_of_its_newest_functions() {
+    let test = "a_real_cudnn_receives_all_arguments_of_its_newest_functions";
     let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), newest()) else { return };
     let store = TempDir::new();
     for layers in ["none", "trace", "plans", "plans,trace", "trace,plans"] {
@@ -47,17 +47,17 @@ fn a_real_cudnn_gets_all_arguments_of_its_newest_functions() {
     }
 }
 
-/// The plans of a program that uses the frontend are kept, and restored in a second process: with cuDNN 9.19 and with
-/// the newest release, whose headers the program is compiled with. That takes a minute.
+/// Plans of a program that uses the frontend are cached and restored in a second process. The test runs with cuDNN 9.19
+/// and with the newest release, whose headers take a minute to compile.
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
-fn plans_of_the_frontend_are_kept() {
-    let test = "plans_of_the_frontend_are_kept";
+fn plans_of_the_frontend_are_cached() {
+    let test = "plans_of_the_frontend_are_cached";
     let (Some(real), Some(older)) = (Real::with(test, newest_id(), "71"), Real::new(test)) else { return };
     let (Some(frontend), Some(runtime)) = (FRONTEND.unpacked(), support::release("cuda-runtime-cu12")) else { return };
     let (runtime, clients) =
         (runtime.join("nvidia/cuda_runtime"), Path::new(env!("CARGO_MANIFEST_DIR")).join("clients"));
-    // NVRTC is behind the driver library, and cuBLASLt behind that.
+    // NVRTC follows the driver library, and cuBLASLt follows NVRTC.
     let (driver, others) = real.libraries.path.split_once(':').unwrap();
     let (nvrtc, cublas) = others.split_once(':').unwrap();
     let program = real.dir.path().join("frontend");
@@ -84,8 +84,8 @@ fn plans_of_the_frontend_are_kept() {
     support::run_compiler(compiler.arg("-ldl"));
     let path = libraries.iter().map(|(dir, _)| dir.as_path()).chain([Path::new(cublas)]);
     let path = std::env::join_paths(path).unwrap();
-    // The newest release compiles no code for two of the plans, gets a graph within a graph for two, and states one
-    // more tensor than it was given for another.
+    // For the newest release: two plans have no compiled code, two come from a nested graph, and another reports one
+    // tensor more than the program set.
     for ((real, kept, refused), start) in
         [(&real, 10, 3), (&older, 15, 0)].into_iter().flat_map(|case| ["cold", "warm"].map(|start| (case, start)))
     {
@@ -100,6 +100,6 @@ fn plans_of_the_frontend_are_kept() {
         let planned = output.stdout.lines().filter(|line| line.contains(", workspace")).count();
         assert_eq!(planned, 15, "{start}: {output:#?}");
         assert_eq!((count(&output, "built in"), count(&output, "restored in")), expected, "{start}: {output:#?}");
-        assert_eq!(count(&output, "not kept"), refused, "{start}: {output:#?}");
+        assert_eq!(count(&output, "not cached"), refused, "{start}: {output:#?}");
     }
 }

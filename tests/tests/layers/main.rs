@@ -1,4 +1,4 @@
-//! Layers between a program and cuDNN, each case in a child process.
+//! Tests layers between a program and cuDNN, with a child process for every case.
 
 mod full_releases;
 mod mechanism;

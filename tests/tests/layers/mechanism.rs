@@ -1,4 +1,4 @@
-//! How the loader finds, begins and asks layers, with layers in C.
+//! Tests how the loader finds, initializes and calls layers, with layers written in C.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use support::{
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const VERSION: Version = Version::new(9, 19, 0);
 
-/// Fake libraries with all functions, and layers beside them.
+/// Fake libraries with all functions, and layers in the same directory.
 struct World {
     dir: TempDir,
 }
@@ -43,7 +43,7 @@ impl World {
         Child::new(DRIVER, Subject::Loader, self.dir.path()).env("CUDNN_LAYERS", layers)
     }
 
-    /// Runs a program with these layers, which are looked up beside the fake libraries. It must exit with 0.
+    /// Runs a program with these layers, which the loader finds next to the fake libraries. It must exit with 0.
     fn run(&self, layers: &str, args: &[&str]) -> ChildOutput {
         let output = self.child(layers).env("CUDNN_LAYER_PATH", self.dir.path()).run(args);
         assert_eq!(output.code, Some(0), "{args:?}: {output:#?}");
@@ -51,14 +51,14 @@ impl World {
     }
 }
 
-/// The lines that a layer printed, without its name.
+/// Returns the lines that a layer printed, without the name prefix.
 fn printed<'a>(output: &'a ChildOutput, layer: &str) -> Vec<&'a str> {
     let prefix = format!("{layer} ");
     output.stderr.lines().filter_map(|line| line.strip_prefix(&prefix)).collect()
 }
 
 #[test]
-fn a_layer_is_asked_once_and_stands_in_front_of_the_function() {
+fn a_layer_is_queried_once_and_wraps_the_function() {
     let world = World::new();
     world.layer("one", &[]);
     let output = world.run("one", &["cudnnGetVersion", "cudnnGetVersion", "cudnnCreateTensorDescriptor"]);
@@ -71,7 +71,7 @@ fn a_layer_is_asked_once_and_stands_in_front_of_the_function() {
             "first-call cudnnGetVersion 0",
             "before cudnnGetVersion 0",
             "after cudnnGetVersion 91900",
-            // The driver fetches the last error behind each call.
+            // The driver fetches the last error after every call.
             "wrap cudnnGetLastErrorString 1",
             "first-call cudnnGetLastErrorString 0",
             "before cudnnGetVersion 0",
@@ -85,7 +85,7 @@ fn a_layer_is_asked_once_and_stands_in_front_of_the_function() {
 }
 
 #[test]
-fn the_first_in_the_list_is_the_outermost() {
+fn the_first_layer_in_the_list_is_the_outermost() {
     let world = World::new();
     let inner = world.layer("inner", &[]);
     world.layer("outer", &[]);
@@ -104,7 +104,7 @@ fn the_first_in_the_list_is_the_outermost() {
 }
 
 #[test]
-fn without_layers_nothing_is_asked() {
+fn without_layers_no_layer_is_queried() {
     let world = World::new();
     world.layer("one", &[]);
     for layers in ["", " , "] {
@@ -128,7 +128,7 @@ fn a_function_that_cannot_be_resolved_is_an_event() {
 }
 
 #[test]
-fn first_calls_from_64_threads_ask_once_for_each_function() {
+fn first_calls_from_64_threads_query_every_function_once() {
     let world = World::new();
     world.layer("one", &[("IN_WRAP", "usleep(500)")]);
     let output = world.run("one", &["race"]);
@@ -142,9 +142,9 @@ fn first_calls_from_64_threads_ask_once_for_each_function() {
     assert!(output.returned("race").is_some_and(|text| text.ends_with(" 0 wrong")), "{output:#?}");
 }
 
-/// While a layer is busy for longer than a second, other first calls go past it, and it can tell.
+/// While a layer is busy for longer than a second, other first calls bypass it, and the layer can detect that.
 #[test]
-fn a_layer_can_tell_that_calls_went_past_it() {
+fn a_layer_can_detect_calls_that_bypassed_it() {
     let world = World::new();
     let before = ("BEFORE", "print(\"missed\", \"\", host->missed_calls(host) > 0)");
     let missed = |output: &ChildOutput| {
@@ -160,7 +160,7 @@ fn a_layer_can_tell_that_calls_went_past_it() {
     assert_eq!(missed(&world.run("one", &["race", "cudnnGetVersion"])), Some(true));
 }
 
-/// Each way in which a layer may call cuDNN reaches it, and ends.
+/// A layer may call cuDNN in several ways. All of these calls must reach cuDNN and return.
 #[test]
 fn a_layer_may_call_cudnn() {
     let next = "((size_t (*)(void))host->next(host, \"cudnnGetVersion\"))()";
@@ -178,13 +178,14 @@ fn a_layer_may_call_cudnn() {
     for line in ["in-begin  91900", "in-wrap  91900", "in-call  91900", "none  1"] {
         assert!(outer.contains(&line), "{line}: {output:#?}");
     }
-    // While the outer layer begins, while it is asked for two functions, in the program's call, and the program's.
+    // The calls come from the outer layer's initialization, from two queries for a function, from within the program's
+    // call, and from the program.
     let inner = printed(&output, "inner");
     assert_eq!(inner.iter().filter(|line| **line == "before cudnnGetVersion 0").count(), 5, "{output:#?}");
     assert_eq!(inner.iter().filter(|line| **line == "wrap cudnnGetVersion 1").count(), 1, "{output:#?}");
 }
 
-/// Also by the public name, which goes through all layers.
+/// Calls by the public name, which go through all layers, work too.
 #[test]
 fn a_layer_may_call_cudnn_when_it_receives_an_event() {
     let world = World::new();
@@ -201,9 +202,9 @@ fn a_layer_may_call_cudnn_when_it_receives_an_event() {
     assert!(printed.iter().filter(|line| line.starts_with("before ")).count() > 1, "{output:#?}");
 }
 
-/// The program runs as without layers, and the reason is told.
+/// The program runs as if there were no layers, and the loader reports the reason.
 #[test]
-fn a_layer_that_fails_is_left_out_with_a_message() {
+fn a_failing_layer_is_skipped_with_a_message() {
     let world = World::new();
     world.layer("refuses", &[("STATUS", "7")]);
     world.layer("good", &[]);
@@ -211,7 +212,7 @@ fn a_layer_that_fails_is_left_out_with_a_message() {
     std::fs::write(dir.join("libcudnn_layer_text.so"), "no library").unwrap();
     support::compile("int nothing;", &["-shared", "-fPIC"], &dir.join("libcudnn_layer_empty.so"));
     for (layer, reason) in [
-        ("refuses", "it refused to begin (7)"),
+        ("refuses", "cudnnLayerBegin returned 7"),
         ("text", "libcudnn_layer_text.so"),
         ("empty", "it does not export cudnnLayerBegin"),
         ("missing", why_missing()),
@@ -226,9 +227,9 @@ fn a_layer_that_fails_is_left_out_with_a_message() {
     }
 }
 
-/// Its functions would call themselves.
+/// The functions of the layer would call themselves.
 #[test]
-fn a_layer_that_is_listed_twice_begins_once() {
+fn a_layer_that_is_listed_twice_is_initialized_once() {
     let world = World::new();
     let layer = world.layer("one", &[]);
     for layers in ["one,one".to_owned(), format!("one,{}", layer.display())] {
@@ -238,9 +239,9 @@ fn a_layer_that_is_listed_twice_begins_once() {
     }
 }
 
-/// ld.so would end the process.
+/// Otherwise ld.so would crash the process.
 #[test]
-fn a_truncated_layer_is_left_out() {
+fn a_truncated_layer_is_skipped() {
     let world = World::new();
     let layer = world.layer("one", &[]);
     let whole = std::fs::read(&layer).unwrap();
@@ -251,16 +252,16 @@ fn a_truncated_layer_is_left_out() {
     }
 }
 
-/// What the loader says about a layer that does not exist. A build of the whole workspace puts this project's layers
-/// beside the driver, where the loader then looks.
+/// Returns the loader's message about a missing layer. If the whole workspace is built, this project's layers are next
+/// to the driver, where the loader finds them.
 fn why_missing() -> &'static str {
     let are_beside = Path::new(DRIVER).with_file_name("libcudnn_layers.so").exists();
     if are_beside { "it has no layer of this name" } else { "was not found as" }
 }
 
-/// With a log, the message is an entry of the log and not on the standard error.
+/// With a log, the message is a log entry and missing on standard error.
 #[test]
-fn a_log_has_the_message_about_a_layer() {
+fn messages_about_layers_are_written_to_the_log() {
     let world = World::new();
     let log = world.dir.path().join("log");
     let output =
@@ -270,7 +271,7 @@ fn a_log_has_the_message_about_a_layer() {
     assert!(log.contains("cudnn_loader::layer") && log.contains(why_missing()), "{log}");
 }
 
-/// Such a layer writes more fields than this loader knows, and may refuse an older one.
+/// Such a layer writes more fields than this loader knows, and may refuse an older loader.
 #[test]
 fn a_layer_of_a_newer_interface_works_or_refuses() {
     let world = World::new();
@@ -288,17 +289,17 @@ fn a_forked_child_keeps_the_layers() {
     let world = World::new();
     world.layer("one", &[]);
     let output = world.run("one", &["cudnnGetVersion", "fork"]);
-    assert!(output.stdout.contains("the child ended with 0"), "{output:#?}");
+    assert!(output.stdout.contains("the child exited with 0"), "{output:#?}");
     assert!(printed(&output, "one").iter().filter(|line| line.starts_with("begin")).count() == 1, "{output:#?}");
 }
 
-/// The fork comes while a thread of the parent begins the layers: the child does without them and waits for nobody.
+/// The program forks while a thread of the parent initializes the layers. The child skips the layers and does not wait.
 #[test]
-fn a_child_forked_while_layers_begin_does_without_them() {
+fn a_child_forked_during_layer_initialization_runs_without_layers() {
     let world = World::new();
     world.layer("slow", &[("IN_BEGIN", "usleep(900000)")]);
     let output = world.run("slow", &["fork"]);
-    for text in ["in the child: 91900", "the child ended with 0", "in the parent: 91900"] {
+    for text in ["in the child: 91900", "the child exited with 0", "in the parent: 91900"] {
         assert!(output.stdout.contains(text), "{output:#?}");
     }
     assert_eq!(printed(&output, "slow").iter().filter(|line| line.starts_with("begin")).count(), 1, "{output:#?}");
@@ -328,9 +329,9 @@ fn a_setuid_program_has_no_layers() {
     if support::is_emulated(test, "an emulator ignores the set-user-ID bit") {
         return;
     }
-    // SAFETY: geteuid has no arguments and cannot fail.
+    // SAFETY: geteuid takes no arguments and always succeeds.
     if unsafe { libc::geteuid() } != 0 {
-        return not_run(test, "only root can make a program setuid for another");
+        return not_run(test, "only root can make a program setuid for another user");
     }
     let world = World::new();
     let layer = world.layer("one", &[]);
@@ -351,7 +352,7 @@ fn a_setuid_program_has_no_layers() {
     assert_eq!(output.stderr, "", "{output:#?}");
 }
 
-/// The example of `cudnn-layer-api`, in front of a C program that knows nothing of layers.
+/// Runs the example of `cudnn-layer-api` with a C program that is not aware of layers.
 #[test]
 fn the_example_in_c_counts_for_a_program_with_the_drop_in() {
     let world = World::new();
@@ -380,9 +381,9 @@ fn the_example_in_c_counts_for_a_program_with_the_drop_in() {
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), "tensor descriptors: 2 made, 1 left\n"), "{output:#?}");
 }
 
-/// The built-in layers lie beside the drop-in, which finds them by name.
+/// The built-in layers are installed next to the drop-in, which finds them by name.
 #[test]
-fn the_drop_in_finds_the_built_in_layers_beside_itself() {
+fn the_drop_in_finds_the_built_in_layers_next_to_itself() {
     let world = World::new();
     let lib = drop_in().join("lib");
     let answer = |layers: &str| {
@@ -401,10 +402,10 @@ fn the_drop_in_finds_the_built_in_layers_beside_itself() {
     );
 }
 
-/// `cudnn-doctor layers` says of each what the loader does.
+/// `cudnn-doctor layers` predicts the loader's decision for every layer.
 #[test]
-fn the_doctor_says_which_layers_would_be_taken() {
-    if support::is_emulated("the_doctor_says_which_layers_would_be_taken", "the doctor is built for this machine") {
+fn the_doctor_predicts_which_layers_are_loaded() {
+    if support::is_emulated("the_doctor_predicts_which_layers_are_loaded", "the doctor is built for this machine") {
         return;
     }
     let world = World::new();

@@ -1,4 +1,4 @@
-//! The layer `plans`: programs see no difference, whatever they do, and a plan that was kept is not built again.
+//! Tests the layer `plans`: it must not change a program's results, and cached plans are not rebuilt.
 
 use std::collections::HashSet;
 use std::fs::Permissions;
@@ -14,10 +14,10 @@ use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subje
 
 pub(super) const PLANNER: &str = env!("CARGO_BIN_EXE_planner");
 const VERSION: Version = Version::new(9, 19, 0);
-/// Stands in front of `getenv`.
+/// Replaces `getenv`.
 const GETENV: &str = include_str!("../../layers/environment.c");
 
-/// A cuDNN whose plans are what they were made of, and a store.
+/// A plan store, and a fake cuDNN with plans that contain exactly their inputs.
 struct World {
     dir: TempDir,
 }
@@ -43,7 +43,7 @@ impl World {
         output
     }
 
-    /// The same for a program that leaves descriptors behind.
+    /// Like `run`, for a program that does not destroy all descriptors.
     fn run_ending_early(&self, layers: &str, args: &[&str]) -> ChildOutput {
         let output = self.child().run(&[&[layers], args].concat());
         assert_eq!((output.code, output.signal), (Some(0), None), "{layers} {args:?}: {}", output.stderr);
@@ -57,13 +57,13 @@ impl World {
     }
 }
 
-/// A number of the summary.
+/// Returns a number of the summary.
 pub(super) fn count(output: &ChildOutput, what: &str) -> usize {
     let lines = output.stderr.lines().filter_map(|line| line.trim().split_once(' '));
     lines.filter(|(_, rest)| rest.starts_with(what)).filter_map(|(count, _)| count.parse::<usize>().ok()).sum()
 }
 
-/// The first line that differs, with some before it.
+/// Returns the first line that differs, with some preceding lines.
 fn difference(expected: &str, found: &str) -> Option<String> {
     let (mut expected_lines, mut found_lines) = (expected.lines(), found.lines());
     let mut context: Vec<&str> = Vec::new();
@@ -83,8 +83,8 @@ fn difference(expected: &str, found: &str) -> Option<String> {
     }
 }
 
-/// Random programs see the same statuses, texts, attributes and results without the layer, with an empty store and with
-/// a full one; alone and together with a trace; in one thread and in several.
+/// Random programs receive the same statuses, texts, attributes and results with and without the layer. This holds for
+/// empty and full stores, with and without a trace, and for one or several threads.
 #[test]
 fn random_programs_see_no_difference() {
     if support::is_emulated("random_programs_see_no_difference", "an emulator is slow") {
@@ -103,8 +103,8 @@ fn random_programs_see_no_difference() {
     for layers in ["trace,plans", "plans,trace"] {
         let both = world.run(layers, &args);
         assert_eq!(difference(&without, &both.stdout), None, "{layers}");
-        // No more and no fewer: the layers share what they know of descriptors, and neither makes the other surer of
-        // it.
+        // The count is the same, because the layers share their knowledge of descriptors without influencing each
+        // other.
         assert_eq!(count(&both, "restored in"), count(&warm, "restored in"), "{layers}: {}", both.stderr);
     }
     let without = world.run("none", &["0", "800", "8"]).stdout;
@@ -112,13 +112,14 @@ fn random_programs_see_no_difference() {
     assert_eq!(difference(&without, &threads.stdout), None, "in several threads");
 }
 
-/// A layer behind this one can change the graph that cuDNN gets, and this one would keep the plan for the other graph.
+/// A layer below this one can change the graph that cuDNN receives. Then the store would contain the plan for the other
+/// graph.
 #[test]
-fn nothing_is_kept_with_an_unknown_layer_inside() {
+fn plans_are_not_cached_with_an_unknown_layer_below() {
     let world = World::new();
     let args = ["0", "20", "1"];
     let without = world.run("none", &args).stdout;
-    // A layer of another library may be called `trace`.
+    // A layer of another library may also be called `trace`.
     for layers in ["plans,other", "plans,trace,other", "plans,impostor", "plans,trace,impostor"] {
         let inside = world.run(layers, &args);
         assert_eq!(difference(&without, &inside.stdout), None, "{layers}");
@@ -131,14 +132,14 @@ fn nothing_is_kept_with_an_unknown_layer_inside() {
     }
 }
 
-/// Plans that differ in one step from a kept one are not that one.
+/// A plan that differs in one step from a cached plan must be built separately.
 #[test]
-fn no_other_plan_is_taken_for_a_kept_one() {
+fn different_plans_are_not_confused_with_cached_plans() {
     let world = World::new();
     let without = world.run("none", &["variants"]).stdout;
     assert!(without.lines().count() > 300, "{without}");
     let plans = without.lines().filter_map(|line| line.split_once("] {")).map(|(_, plan)| plan);
-    // Two devices differ in nothing but their places.
+    // Two of the devices differ only by index.
     let different: HashSet<String> =
         plans.map(|plan| plan.replace("\"cudaDeviceId\":2", "\"cudaDeviceId\":0")).collect();
     assert!(different.len() > 100, "{without}");
@@ -146,19 +147,20 @@ fn no_other_plan_is_taken_for_a_kept_one() {
         let with = world.run("plans", &["variants"]);
         assert_eq!(difference(&without, &with.stdout), None, "with {round}");
         assert!(count(&with, "restored in") > 90, "with {round}: {}", with.stderr);
-        // None is built twice, also if its attributes were set in another order.
+        // Every plan is built once, even if the attributes were set in another order.
         assert!(count(&with, "built in") <= different.len(), "with {round}: {}", with.stderr);
     }
 }
 
-/// How many programs attack the layer, each with a plan or three: `CUDNN_TESTS_ATTACKS` asks for more.
+/// Returns the number of programs that attack the layer, with one to three plans per program. `CUDNN_TESTS_ATTACKS`
+/// sets a higher number.
 fn attacks(default: &str) -> String {
     std::env::var("CUDNN_TESTS_ATTACKS").unwrap_or_else(|_| default.to_owned())
 }
 
-/// A program's arrays may be shorter than it says where cuDNN does not look at all of them.
+/// A program's arrays may be shorter than the program claims, if cuDNN reads only the first part.
 #[test]
-fn no_more_is_read_than_cudnn_reads() {
+fn the_layer_reads_no_more_memory_than_cudnn() {
     let world = World::new();
     let without = world.child().run(&["none", "bounds"]);
     assert_eq!((without.stdout.lines().count(), without.code), (4, Some(0)), "{without:#?}");
@@ -168,10 +170,10 @@ fn no_more_is_read_than_cudnn_reads() {
     }
 }
 
-/// cuDNN accepts calls that it does not declare: a number of elements where it reads one, or another type. A program
-/// that differs in a value of such a call gets its own plan.
+/// cuDNN accepts undocumented calls: an element count where it reads one element, or another type. A program with a
+/// different value in such a call must receive a different plan.
 #[test]
-fn calls_that_cudnn_does_not_declare_are_not_confused() {
+fn undocumented_calls_are_not_confused() {
     let world = World::new();
     let args = ["attack", "0", &attacks("300")];
     let without = world.run("none", &args).stdout;
@@ -179,14 +181,14 @@ fn calls_that_cudnn_does_not_declare_are_not_confused() {
         let with = world.run(layers, &args);
         assert_eq!(difference(&without, &with.stdout), None, "with {round}");
         assert!(count(&with, "restored in") > 200, "with {round}: {}", with.stderr);
-        assert!(with.stderr.contains("was set in a way that this layer does not know"), "{}", with.stderr);
+        assert!(with.stderr.contains("was set to undeclared elements"), "{}", with.stderr);
     }
 }
 
-/// cuDNN reads some variables when it is loaded and some when it plans. Programs set some in between, and some after
+/// cuDNN reads some variables when it is loaded, and others when it plans. Programs set variables in between, or after
 /// their first call.
 #[test]
-fn a_variable_that_is_set_late_is_seen() {
+fn a_variable_that_is_set_late_is_noticed() {
     let world = World::new();
     let run = |layers: &str, variables: &[(&str, &str)]| {
         let mut child = world.child();
@@ -201,7 +203,7 @@ fn a_variable_that_is_set_late_is_seen() {
         &[("PLANNER_SETS_LATE", "1")],
         &[("PLANNER_SETS_LATE", "2")],
         &[flags],
-        // It was `fast` when cuDNN was loaded, or became it later.
+        // The value was `fast` when cuDNN was loaded, or changed to it later.
         &[flags, ("PLANNER_SETS_AFTER_LOAD", "precise")],
         &[("PLANNER_SETS_AFTER_LOAD", "fast")],
     ];
@@ -214,21 +216,21 @@ fn a_variable_that_is_set_late_is_seen() {
     }
 }
 
-/// A program that has loaded cuDNN before it adds the layer may have changed the environment since.
+/// If a program loads cuDNN before it adds the layer, the environment may have changed since.
 #[test]
-fn nothing_is_kept_if_cudnn_was_loaded_before_the_layer_was_added() {
+fn plans_are_not_cached_if_cudnn_was_loaded_before_the_layer_was_added() {
     let world = World::new();
     let without = world.run("none", &["1", "4"]).stdout;
     for _ in 0..2 {
         let output = world.child().env("PLANNER_LOADS_FIRST", "1").run(&["plans", "1", "4"]);
         assert_eq!(difference(&without, &output.stdout), None);
-        assert!(count(&output, "not kept: libcudnn_graph was loaded before") > 0, "{}", output.stderr);
+        assert!(count(&output, "not cached: libcudnn_graph was loaded before") > 0, "{}", output.stderr);
     }
     assert!(!world.store().exists());
 }
 
-/// Another thread may call `setenv` while the layer looks whether variables have changed: it asks for names, and does
-/// not read the environment as a whole.
+/// Another thread may call `setenv` while the layer checks for changed variables. The layer reads individual variables
+/// by name rather than the whole environment.
 #[test]
 fn the_environment_is_read_as_a_whole_only_when_cudnn_is_loaded() {
     let world = World::new();
@@ -242,12 +244,12 @@ fn the_environment_is_read_as_a_whole_only_when_cudnn_is_loaded() {
     }
 }
 
-/// The files of cuDNN and of the store may be on a slow file system. No thread waits for them when the layer begins: a
-/// call that waits for more than a second goes past the layers, and nothing is kept then.
+/// The files of cuDNN and of the store may be on a slow file system. No thread waits for them when the layer is
+/// initialized. A call that waits for more than a second bypasses the layers, and plans are then not cached.
 #[test]
-fn a_slow_start_does_not_turn_the_layer_off() {
+fn a_slow_start_does_not_disable_the_layer() {
     let world = World::new();
-    // Whoever opens it to read waits until somebody writes to it.
+    // Opening the pipe for reading blocks until a writer opens it.
     let slow = world.dir.path().join("libcudnn_slow.so.9");
     assert!(Command::new("mkfifo").arg(&slow).status().unwrap().success());
     let mut planner = Command::new(PLANNER)
@@ -264,22 +266,24 @@ fn a_slow_start_does_not_turn_the_layer_off() {
     let mut line = String::new();
     stdout.read_line(&mut line).unwrap();
     assert_eq!(line, "called\n");
-    // From now on it can be opened.
+    // Now the pipe can be opened.
     let _writer = std::fs::OpenOptions::new().read(true).write(true).open(&slow).unwrap();
     std::io::copy(&mut stdout, &mut std::io::sink()).unwrap();
     let output = planner.wait_with_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
-    // It is no library, and has no place to read from.
-    let reported: Vec<&str> = stderr.lines().filter(|line| line.contains("keeps no plans: cannot read")).collect();
+    // The pipe is not a library, and reads at an offset fail.
+    let reported: Vec<&str> =
+        stderr.lines().filter(|line| line.contains("plans are not cached: cannot read")).collect();
     assert_eq!(reported.len(), 1, "{stderr}");
-    assert!(stderr.contains("not kept: the store or cuDNN's files cannot be used"), "{stderr}");
-    assert!(!stderr.contains("past this layer"), "{stderr}");
+    assert!(stderr.contains("not cached: the plan store or cuDNN's files cannot be used"), "{stderr}");
+    assert!(!stderr.contains("bypassed this layer"), "{stderr}");
 }
 
-/// An exception of the program's log callback passes, whichever call it comes from: also from calls of the layer's own.
+/// An exception of the program's log callback propagates through all calls, including calls that the layer itself
+/// makes.
 #[test]
-fn an_exception_of_a_callback_passes() {
+fn an_exception_of_a_callback_propagates() {
     let world = World::new();
     let run = |layers: &str| world.run_ending_early(layers, &["throw"]);
     let without = run("none").stdout;
@@ -291,7 +295,7 @@ fn an_exception_of_a_callback_passes() {
         assert_eq!(difference(&without, &output.stdout), None, "{layers}");
         assert_eq!(count(&output, "restored in") > 0, is_restored, "{layers}: {}", output.stderr);
     }
-    // These do not log.
+    // These functions do not log.
     let silent = ["cudnnGetVersion", "cudnnGetErrorString", "cudnnSetCallback"];
     for library in [Library::Ops, Library::Cnn, Library::Adv, Library::Ext] {
         FakeLibrary::new(library, VERSION)
@@ -306,8 +310,8 @@ fn an_exception_of_a_callback_passes() {
     }
 }
 
-/// cuDNN logs while it finalizes the program's own descriptor for a question that the restored plan does not answer. A
-/// callback that asks the same then gets an answer at once.
+/// cuDNN logs while it finalizes the program's own descriptor for a query that the restored plan cannot answer. A
+/// callback that makes the same query then receives an answer immediately.
 #[test]
 fn a_callback_may_ask_for_the_plan_that_is_being_finalized() {
     let world = World::new();
@@ -316,12 +320,13 @@ fn a_callback_may_ask_for_the_plan_that_is_being_finalized() {
         let output = world.run_ending_early("plans", &["ask-back"]);
         assert_eq!(output.stdout, "asked: true\n", "{}", output.stderr);
         assert_eq!((count(&output, "built in"), count(&output, "restored in")), expected, "{}", output.stderr);
-        // It waited for itself, and would have for half a minute.
+        // Without this rule, the callback would wait for itself, for half a minute.
         assert!(start.elapsed() < Duration::from_secs(25), "{:?}", start.elapsed());
     }
 }
 
-/// A finalized plan may outlive its handle. What only cuDNN's own plan would answer is asked of the restored one then.
+/// A finalized plan may outlive the handle. Then the restored plan also receives the queries that only cuDNN's own plan
+/// can answer.
 #[test]
 fn a_restored_plan_may_outlive_its_handle() {
     let world = World::new();
@@ -333,9 +338,9 @@ fn a_restored_plan_may_outlive_its_handle() {
     }
 }
 
-/// Without room for any of its text, the last error is gone as well.
+/// Fetching the last error with an empty buffer clears it, too.
 #[test]
-fn the_last_error_is_given_out_once() {
+fn the_last_error_is_returned_once() {
     let world = World::new();
     let without = world.run_ending_early("none", &["last-error"]).stdout;
     assert_eq!(without.matches("2000").count(), 6, "{without}");
@@ -344,14 +349,14 @@ fn the_last_error_is_given_out_once() {
     for layers in ["plans", "plans", "trace,plans", "plans,trace"] {
         let with = world.run_ending_early(layers, &["last-error"]);
         assert_eq!(difference(&without, &with.stdout), None, "{layers}");
-        // The first run builds one plan, and restores it as the others do.
+        // The first run builds one plan, and restores it like the others.
         assert!(count(&with, "restored in") >= 5, "{layers}: {}", with.stderr);
     }
 }
 
-/// A kept plan whose JSON states another engine than its key is not restored.
+/// A cached plan is rejected if its JSON contains a different engine than the cache key.
 #[test]
-fn a_plan_of_another_engine_is_not_restored() {
+fn a_cached_plan_of_a_different_engine_is_not_restored() {
     let world = World::new();
     let args = ["1", "4"];
     let without = world.run("none", &args).stdout;
@@ -371,12 +376,12 @@ fn a_plan_of_another_engine_is_not_restored() {
     let with = world.run("plans", &args);
     assert_eq!(difference(&without, &with.stdout), None);
     assert_eq!(count(&with, "built in"), count(&cold, "built in"), "{}", with.stderr);
-    assert_eq!(count(&with, "kept, but unusable"), count(&cold, "built in"), "{}", with.stderr);
+    assert_eq!(count(&with, "cached but unusable"), count(&cold, "built in"), "{}", with.stderr);
 }
 
-/// A store that cannot be used is reported, and the program goes on.
+/// An unusable store is reported, and the program continues.
 #[test]
-fn an_unusable_store_costs_nothing_but_the_cache() {
+fn an_unusable_store_only_disables_the_cache() {
     let world = World::new();
     let args = ["0", "20"];
     let without = world.run("none", &args).stdout;
@@ -387,7 +392,7 @@ fn an_unusable_store_costs_nothing_but_the_cache() {
     for (dir, reason) in [
         ("relative".into(), "absolute"),
         (path("file"), "not a directory"),
-        (path("open"), "written to by other users"),
+        (path("open"), "writable by other users"),
         ("/proc/plans".into(), "/proc/plans"),
     ] {
         let child = world.child().env("CUDNN_PLANS_DIR", &dir);
@@ -400,7 +405,7 @@ fn an_unusable_store_costs_nothing_but_the_cache() {
     assert_eq!(std::fs::read_dir(path("open")).unwrap().count(), 0);
 }
 
-/// Sixteen processes begin with one empty store, and others are killed while they fill it.
+/// Sixteen processes start with the same empty store, while others are killed as they fill it.
 #[test]
 fn processes_share_a_store() {
     if support::is_emulated("processes_share_a_store", "an emulator is slow") {
@@ -437,23 +442,23 @@ fn processes_share_a_store() {
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
 }
 
-/// Descriptions of an H200 and of a device with half its multiprocessors, and where a real cuDNN keeps plans for them.
+/// Descriptions of an H200 and of a device with half as many multiprocessors, and a real cuDNN with a plan store.
 pub(super) struct Real {
     pub(super) dir: TempDir,
     pub(super) cudnn: PathBuf,
     pub(super) libraries: PlanningLibraries,
     pub(super) devices: [String; 2],
-    /// The engine that compiles in the shortest time.
+    /// The engine with the shortest compilation time.
     engine: &'static str,
 }
 
 impl Real {
-    /// With cuDNN 9.19.
+    /// Uses cuDNN 9.19.
     pub(super) fn new(test: &str) -> Option<Self> {
         Self::with(test, "jit-cu12-9.19.0", "7")
     }
 
-    /// With a pinned release, and one of its engines for convolutions.
+    /// Uses a pinned release and one of the engines for convolutions.
     pub(super) fn with(test: &str, id: &str, engine: &'static str) -> Option<Self> {
         let libraries = PlanningLibraries::new(test)?;
         let cudnn = lib_dir(id)?;
@@ -489,8 +494,8 @@ impl Real {
     }
 }
 
-/// Asserts that it is known of each variable for which a real cuDNN and its compiler ask, while they load and plan,
-/// whether plans depend on it.
+/// Asserts that the layer knows all environment variables that a real cuDNN and the compiler read while they load and
+/// plan, including whether plans depend on them.
 pub(super) fn assert_variables_are_known(cudnn: &Path, libraries: &str, device: &str, engine: &str) {
     let dir = TempDir::new();
     let path = |name: &str| dir.path().join(name);
@@ -509,7 +514,7 @@ pub(super) fn assert_variables_are_known(cudnn: &Path, libraries: &str, device: 
     let asked = asked.lines().filter_map(|line| line.split_once(' '));
     let asked: HashSet<(&str, &str)> =
         asked.filter(|(library, _)| compilers.iter().any(|name| library.starts_with(name))).collect();
-    // The preload of another library, or a static one, would hide all.
+    // If another preloaded library or static linking hid the calls, this variable would be missing.
     assert!(asked.iter().any(|(_, name)| *name == "CUDNN_JIT_FLAGS_DBG"), "{asked:?}");
     // From 9.28 on for CUDA 13, graph contains the compiler, which reads fewer variables.
     assert!(asked.iter().any(|(_, name)| name.starts_with("NVRTC_")), "{asked:?}");
@@ -518,21 +523,21 @@ pub(super) fn assert_variables_are_known(cudnn: &Path, libraries: &str, device: 
 }
 
 #[test]
-fn variables_that_a_real_cudnn_asks_for_are_known() {
-    let Some(libraries) = support::driver_and_compiler("variables_that_a_real_cudnn_asks_for_are_known") else {
+fn variables_read_by_a_real_cudnn_are_known() {
+    let Some(libraries) = support::driver_and_compiler("variables_read_by_a_real_cudnn_are_known") else {
         return;
     };
     let Some(cudnn) = lib_dir("jit-cu12-9.19.0") else { return };
     assert_variables_are_known(&cudnn, &libraries, cudnn_backend::device::H200, "7");
 }
 
-/// What was printed, without the times.
+/// Returns the output without the times.
 fn lines(output: &ChildOutput) -> Vec<String> {
     output.stdout.lines().map(|line| line.rsplit_once(';').unwrap_or((line, "")).0.to_owned()).collect()
 }
 
-/// The real cuDNN 9.19 compiles plans for two described devices, and restores each from the store: for the device, the
-/// shape and the type that it was compiled for.
+/// cuDNN 9.19 compiles plans for two described devices, and restores them from the store for the device, the shape and
+/// the type that they were compiled for.
 #[test]
 fn plans_of_a_real_cudnn_are_restored() {
     let Some(real) = Real::new("plans_of_a_real_cudnn_are_restored") else { return };
@@ -543,16 +548,16 @@ fn plans_of_a_real_cudnn_are_restored() {
     let without_text = |line: &String| line.split("JSON").next().unwrap_or_default().to_owned();
     let plain = |output: &ChildOutput| lines(output).iter().map(without_text).collect::<Vec<_>>();
     assert_eq!(plain(&without), plain(&cold));
-    // cuDNN does not make the same code twice, but restores what it is given.
+    // cuDNN generates different code every time, but a restored plan stays unchanged.
     assert_eq!(lines(&cold), lines(&warm));
     assert_eq!((count(&cold, "built in"), count(&cold, "restored in")), (6, 0), "{cold:#?}");
     assert_eq!((count(&warm, "built in"), count(&warm, "restored in")), (0, 6), "{warm:#?}");
 }
 
-/// Programs describe a device with its members in any order, and with members of another release.
+/// Programs may describe a device with the members in any order, and with members that only other releases write.
 #[test]
-fn the_order_of_a_description_does_not_count() {
-    let Some(real) = Real::new("the_order_of_a_description_does_not_count") else { return };
+fn the_order_of_a_device_description_does_not_matter() {
+    let Some(real) = Real::new("the_order_of_a_device_description_does_not_matter") else { return };
     assert_order_does_not_count(&real);
 }
 
@@ -579,10 +584,10 @@ pub(super) fn assert_order_does_not_count(real: &Real) {
     }
 }
 
-/// An engine that cuDNN returns of a configuration keeps the configuration's knobs, which cuDNN does not state any
-/// more. A graph whose operations are set twice has all of them.
+/// If an engine is read from a configuration, cuDNN preserves the configuration's knobs in it, but no longer reports
+/// them. A graph with operations that were set twice contains all of them.
 #[test]
-fn plans_that_are_asked_for_in_the_same_words_are_not_confused() {
+fn different_plans_from_identical_calls_are_not_confused() {
     let Some(real) = Real::new("plans_that_are_asked_for_in_the_same_words") else { return };
     let run = |layers, which: &[&str]| real.planner(&[&[layers, "alike", &real.devices[0]], which].concat(), &[]);
     let sorted = |output: &ChildOutput| {
@@ -609,10 +614,10 @@ fn plans_that_are_asked_for_in_the_same_words_are_not_confused() {
     }
 }
 
-/// The same with the real cuDNN.
+/// Repeats the test with the real cuDNN.
 #[test]
-fn calls_that_a_real_cudnn_does_not_declare_are_not_confused() {
-    let Some(real) = Real::new("calls_that_a_real_cudnn_does_not_declare_are_not_confused") else { return };
+fn undocumented_calls_of_a_real_cudnn_are_not_confused() {
+    let Some(real) = Real::new("undocumented_calls_of_a_real_cudnn_are_not_confused") else { return };
     let attacks = attacks("6");
     let run = |layers| real.planner(&[layers, "attack", "0", &attacks, &real.devices[0]], &[]);
     let without = run("none");
@@ -631,11 +636,11 @@ pub(super) const FRONTEND: Wheel = Wheel {
     sha256: "8b354a8e550c083eb247f1eb39a7d69a4a269075f5a01e4fcbd2531680b17239",
 };
 
-/// Each attribute that the frontend sets is one whose plans are kept, with the type that it has there.
+/// The layer must be able to cache plans with every attribute that the frontend sets, with the same type.
 #[test]
-fn all_that_the_frontend_sets_is_declared() {
-    /// A value in the program's memory that is compiled into the plan, what other releases have, and the elements of
-    /// variant packs, on which no plan depends.
+fn all_attributes_that_the_frontend_sets_are_supported() {
+    /// A value in the program's memory that is compiled into the plan, attributes of other releases, and the elements
+    /// of variant packs, which do not affect plans.
     const OTHERS: [&str; 4] = [
         "CUDNN_ATTR_TENSOR_CONSTANT_VALUE",
         "CUDNN_ATTR_OPERATION_SDPA_FWD_COMP_TYPE",
@@ -663,7 +668,7 @@ fn all_that_the_frontend_sets_is_declared() {
                     continue;
                 }
                 let row = declared.lines().find(|line| line.contains(&format!("(Name::{name},")));
-                let row = row.unwrap_or_else(|| panic!("{name} is not declared"));
+                let row = row.unwrap_or_else(|| panic!("{name} is unsupported"));
                 assert!(row.contains(&format!("Type::{ty}]")) || row.contains(&format!("Type::{ty},")), "{ty}: {row}");
                 let is_one = row.contains("most: 1 }");
                 assert!(!is_one || *number == "1" || number.contains("backendRaggedOffset"), "{number}: {row}");
@@ -674,11 +679,11 @@ fn all_that_the_frontend_sets_is_declared() {
     assert!(checked.len() > 150, "{checked:?}");
 }
 
-/// What a program has planned for one device is planned again for another one, which is not here. A program that finds
-/// the pack compiles nothing there.
+/// A program's plans for one device are built again for another device, which is not installed. A program on that
+/// device that finds the pack compiles no plans.
 #[test]
-fn plans_are_made_again_for_another_device() {
-    let Some(real) = Real::new("plans_are_made_again_for_another_device") else { return };
+fn plans_are_rebuilt_for_another_device() {
+    let Some(real) = Real::new("plans_are_rebuilt_for_another_device") else { return };
     let [h200, smaller] = real.devices.each_ref().map(std::slice::from_ref);
     let kept = real.run("plans", smaller, &[]);
     assert_eq!(count(&kept, "built in"), 3, "{kept:#?}");

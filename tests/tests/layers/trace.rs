@@ -1,4 +1,4 @@
-//! The layer `trace`: its files and texts, whatever the program does.
+//! Tests the layer `trace`: the contents of trace files and messages, in all kinds of programs.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,13 +16,13 @@ use support::{
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 const JIT: &str = "jit-cu12-9.19.0";
 
-/// The client, linked to the drop-in, which has the layers beside it.
+/// Returns the client, linked to the drop-in and installed with the layers.
 fn traced() -> Option<&'static TempDir> {
     static CLIENT: OnceLock<Option<TempDir>> = OnceLock::new();
     CLIENT.get_or_init(|| client("trace.c", &drop_in().join("lib"), &["-lpthread"])).as_ref()
 }
 
-/// A run of the client with the trace on, on this cuDNN.
+/// Returns a run of the client with tracing enabled on this cuDNN.
 fn child(cudnn: &Path) -> Option<Child> {
     let child = Child::bare(traced()?.path().join("client"))
         .env("LD_LIBRARY_PATH", drop_in().join("lib"))
@@ -31,12 +31,12 @@ fn child(cudnn: &Path) -> Option<Child> {
     Some(child)
 }
 
-/// The events of a file, read by a parser that is not ours. That of a process which exited is complete JSON.
+/// Returns the events of a file, read by an independent parser. After a normal exit, the file is complete JSON.
 fn events(file: &Path) -> Vec<Value> {
     parsed(file, "json.loads(text)")
 }
 
-/// The events of a file that a process left without its end. The last record may be incomplete.
+/// Returns the events of an unfinished file. The last record may be incomplete.
 fn events_without_end(file: &Path) -> Vec<Value> {
     parsed(
         file,
@@ -60,7 +60,7 @@ fn named<'a>(events: &'a [Value], wanted: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| name(event) == wanted).collect()
 }
 
-/// The files in a directory, by name.
+/// Returns the files in a directory, sorted by name.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -74,7 +74,7 @@ fn fake_set() -> TempDir {
 }
 
 #[test]
-fn a_record_has_the_time_the_thread_the_arguments_and_the_status() {
+fn a_record_contains_the_time_the_thread_the_arguments_and_the_status() {
     let Some(cudnn) = lib_dir(JIT) else { return };
     let dir = TempDir::new();
     let file = dir.path().join("trace.json");
@@ -104,7 +104,8 @@ fn a_record_has_the_time_the_thread_the_arguments_and_the_status() {
     assert!(failed["args"]["report"].as_str().unwrap().contains("does not include libcudnn_ops.so.9"), "{failed}");
 }
 
-/// A program in Rust that contains the loader looks for layers beside itself, and not beside the drop-in.
+/// A Rust program that contains the loader searches for layers in the program's own directory rather than the
+/// drop-in's.
 #[test]
 fn the_doctor_traces_a_program_that_contains_the_loader() {
     let Some(cudnn) = lib_dir(JIT) else { return };
@@ -119,7 +120,7 @@ fn the_doctor_traces_a_program_that_contains_the_loader() {
 }
 
 #[test]
-fn calls_that_returned_are_in_the_file_whatever_ends_the_process() {
+fn calls_that_returned_are_in_the_file_however_the_process_ends() {
     let Some(cudnn) = lib_dir(JIT) else { return };
     let dir = TempDir::new();
     let file = dir.path().join("trace.json");
@@ -134,7 +135,7 @@ fn calls_that_returned_are_in_the_file_whatever_ends_the_process() {
             let calls = named(&events, "cudnnGetVersion").len();
             assert!(if busy { calls >= 1100 } else { calls == 1100 }, "{calls} {output:#?}");
             assert!(events.iter().all(|event| event["ph"].is_string()));
-            // Those of the backend API are longer than those without arguments.
+            // Records of the backend API are longer than records of functions without arguments.
             let size = std::fs::metadata(&file).unwrap().len();
             assert!((100..500).contains(&(size / events.len() as u64)), "{size} bytes for {} events", events.len());
         }
@@ -152,7 +153,7 @@ fn no_call_of_many_threads_is_lost() {
     assert_eq!(named(&events(&file), "cudnnGetVersion").len(), 20_000);
 }
 
-/// Handlers interrupt the layer at any place. They return, or leave by `siglongjmp`.
+/// Handlers interrupt the layer anywhere, and return or leave by `siglongjmp`.
 #[test]
 fn signal_handlers_may_call_cudnn_and_leave() {
     let Some(cudnn) = lib_dir(JIT) else { return };
@@ -164,17 +165,17 @@ fn signal_handlers_may_call_cudnn_and_leave() {
         assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
         let returned: usize = output.returned("returned").unwrap().parse().unwrap();
         let calls = named(&events(&file), "cudnnGetVersion").len();
-        // A call that a handler left may be in the file.
+        // The file may contain the call that the handler left.
         assert!((returned + 110..=returned + most + 10).contains(&calls), "{calls} {output:#?}");
     }
 }
 
 #[test]
-fn each_process_has_its_file() {
+fn every_process_writes_its_own_file() {
     let Some(cudnn) = lib_dir(JIT) else { return };
-    let test = "each_process_has_its_file, after a raw fork";
+    let test = "every_process_writes_its_own_file, after a raw fork";
     let is_emulated = support::is_emulated(test, "an emulator does not clear pages in child processes");
-    // A program that has closed all descriptors has lost the lock on its file.
+    // A program that has closed all descriptors has lost the lock on the trace file.
     for (pattern, before, fork) in [
         ("trace.json", "calls:1", "fork"),
         ("trace.json", "close-all", "fork"),
@@ -207,7 +208,7 @@ fn each_process_has_its_file() {
     }
 }
 
-/// A daemon leaves its working directory, and may have a name that contains the mark for the number of the process.
+/// A daemon leaves the working directory, and the directory name may contain the placeholder for the process ID.
 #[test]
 fn relative_names_stay_in_the_directory_of_the_first_call() {
     let fake = fake_set();
@@ -227,13 +228,13 @@ fn relative_names_stay_in_the_directory_of_the_first_call() {
 }
 
 #[test]
-fn a_file_that_another_process_writes_is_left_alone() {
+fn a_file_that_another_process_writes_is_not_touched() {
     let Some(cudnn) = lib_dir(JIT) else { return };
-    // Also without hard links, and in a sandbox in which new threads of glibc abort.
+    // The same without hard links, and in a sandbox where new glibc threads abort.
     for first in ["memory", "deny:link", "deny:rseq"] {
         let dir = TempDir::new();
         let file = dir.path().join("trace.json");
-        // Not of a process that runs: replaced.
+        // The process in the file is not running, so the file is replaced.
         std::fs::write(&file, "[\n{\"name\":\"process_name\",\"pid\":1").unwrap();
         let mark = |number: usize| dir.path().join(format!("{number}.called")).display().to_string();
         let run = |number: usize| {
@@ -259,17 +260,17 @@ fn a_file_that_another_process_writes_is_left_alone() {
     }
 }
 
-/// A file that cannot grow ends with one message, and the program goes on.
+/// Asserts that a file that cannot grow is finished with one message, and the program continues.
 fn assert_ended(output: &ChildOutput, reason: &str) {
     assert_eq!(output.code, Some(0), "{output:#?}");
     let messages: Vec<&str> = output.stderr.lines().collect();
     assert_eq!(messages.len(), 1, "{messages:?}");
-    assert!(messages[0].contains("trace.json ends here, and the program goes on without it"), "{messages:?}");
+    assert!(messages[0].contains("trace.json; the program continues without it"), "{messages:?}");
     assert!(messages[0].contains(reason), "{messages:?}");
 }
 
 #[test]
-fn a_file_that_cannot_grow_ends_and_the_program_goes_on() {
+fn a_program_continues_if_the_file_cannot_grow() {
     let Some(cudnn) = lib_dir(JIT) else { return };
     let dir = TempDir::new();
     let file = dir.path().join("trace.json");
@@ -285,11 +286,12 @@ fn a_file_that_cannot_grow_ends_and_the_program_goes_on() {
     assert!(events(&file).len() > 100);
 }
 
-/// A file system in an image or in memory, mounted on a directory until it is dropped.
+/// A file system in an image or in memory, mounted on a directory and unmounted on drop.
 struct Mounted(TempDir);
 
 impl Mounted {
-    /// `None` if this user or this machine cannot mount it: the test prints that it did not run.
+    /// Mounts the file system. If that fails on this machine or for this user, prints that the test did not run and
+    /// returns `None`.
     fn new(test: &str, kind: &str) -> Option<Mounted> {
         let dir = TempDir::new();
         let (image, at) = (dir.path().join("image"), dir.path().join("mounted"));
@@ -325,13 +327,13 @@ impl Drop for Mounted {
     }
 }
 
-/// On btrfs, every first store to a page of a file needs space, also if the file has that page already.
+/// On btrfs, every first write to a page of a file needs space, even if the page already exists.
 #[test]
-fn a_full_disk_ends_the_file_and_the_program_goes_on() {
+fn a_program_continues_if_the_disk_is_full() {
     let Some(cudnn) = lib_dir(JIT) else { return };
     let Some(_) = traced() else { return };
     for kind in ["tmpfs", "btrfs"] {
-        let Some(disk) = Mounted::new("a_full_disk_ends_the_file_and_the_program_goes_on", kind) else { continue };
+        let Some(disk) = Mounted::new("a_program_continues_if_the_disk_is_full", kind) else { continue };
         let file = disk.path().join("trace.json");
         let fill = format!("fill:{}", disk.path().join("other").display());
         let Some(child) = child(&cudnn) else { return };
@@ -354,7 +356,7 @@ fn a_file_may_be_truncated_while_it_is_written() {
     assert_eq!(text.matches("\"cudnnGetVersion\"").count(), 1000);
 }
 
-/// As root and as another user, who may open less.
+/// Runs as root and as another user with fewer rights to open files.
 #[test]
 fn a_program_may_close_all_descriptors() {
     let fake = fake_set();
@@ -371,7 +373,7 @@ fn a_program_may_close_all_descriptors() {
         let child = child.env("LD_LIBRARY_PATH", lib.path());
         let child = child.env("CUDNN_TRACE", &file).env("CUDNN_TRACE_LINES", &lines);
         let child = if is_privileged { child } else { child.without_privileges() };
-        // Whatever gets the numbers of the descriptors then is another's.
+        // A file that reuses the descriptor numbers belongs to the program.
         let other = dir.path().join("other");
         let open = format!("keep-open:{}", other.display());
         let output = child.run(&["calls:1", "close-all", &open, "calls:2000", "close-all", "calls:1"]);
@@ -383,7 +385,8 @@ fn a_program_may_close_all_descriptors() {
     }
 }
 
-/// The first that writes opens the file again. The others must not take its lock for another process's.
+/// The first thread that writes reopens the file. The other threads must not mistake that lock for another process's
+/// lock.
 #[test]
 fn threads_may_write_after_all_descriptors_were_closed() {
     let fake = fake_set();
@@ -396,12 +399,12 @@ fn threads_may_write_after_all_descriptors_were_closed() {
     assert_eq!(named(&events(&file), "cudnnGetVersion").len(), 20_001);
 }
 
-/// A child that does not call cuDNN has its parent's descriptor, and with it the lock, until it exits. The C library's
-/// `fork` closes it.
+/// A child that never calls cuDNN inherits the parent's descriptor, and with it the lock, until the child exits. The C
+/// library's `fork` closes the descriptor.
 #[test]
-fn a_child_that_calls_nothing_does_not_disturb_its_parent() {
+fn a_child_without_calls_does_not_disturb_its_parent() {
     let fake = fake_set();
-    // The file of the next run replaces that of the first, unless a child has it open.
+    // The file of the next run replaces the first one, unless a child still has it open.
     for (fork, expected) in [("hold", [1, 3]), ("raw-hold", [2, 5])] {
         let dir = TempDir::new();
         let path = |name: &str| dir.path().join(name);
@@ -422,7 +425,7 @@ fn a_child_that_calls_nothing_does_not_disturb_its_parent() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_turns_the_layer_off() {
+fn a_file_that_cannot_be_written_disables_the_layer() {
     let Some(cudnn) = lib_dir(JIT) else { return };
     let dir = TempDir::new();
     let link = dir.path().join("link");
@@ -436,10 +439,7 @@ fn a_file_that_cannot_be_written_turns_the_layer_off() {
         let Some(child) = child(&cudnn) else { return };
         let output = child.env("CUDNN_TRACE", &file).run(&["calls:1"]);
         assert_eq!(output.code, Some(0), "{output:#?}");
-        assert!(
-            output.stderr.contains("layer \"trace\"") && output.stderr.contains("cannot be written"),
-            "{output:#?}"
-        );
+        assert!(output.stderr.contains("layer \"trace\"") && output.stderr.contains("cannot write"), "{output:#?}");
     }
     assert!(Path::new("/dev/null").exists());
     assert_eq!(std::fs::read_to_string(target).unwrap(), "precious");
@@ -484,13 +484,13 @@ fn lines_are_complete() {
 }
 
 #[test]
-fn without_another_output_there_is_a_summary_at_exit() {
+fn without_another_output_a_summary_is_printed_at_exit() {
     let Some(cudnn) = lib_dir(JIT) else { return };
     let Some(child) = child(&cudnn) else { return };
     let output = child.run(&["calls:100", "fork", "calls:10"]);
-    let summaries: Vec<&str> = output.stderr.split("cudnn-trace of process ").skip(1).collect();
+    let summaries: Vec<&str> = output.stderr.split("cudnn-trace summary for process ").skip(1).collect();
     assert_eq!(summaries.len(), 2, "{output:#?}");
-    // The child ends first, and its parent's calls are not its own.
+    // The child exits first, and the parent's calls are not counted for the child.
     for (summary, calls) in summaries.iter().zip(["10", "110"]) {
         let row = summary.lines().find(|line| line.ends_with("  cudnnGetVersion")).unwrap();
         assert_eq!(row.split_whitespace().next(), Some(calls), "{summary}");
@@ -517,7 +517,8 @@ fn the_name_of_a_program_cannot_forge_lines_of_summaries() {
     assert!(!output.stderr.contains('\u{1b}'), "{output:#?}");
 }
 
-/// A driver library without a device: an event happens when it is recorded, and a millisecond passes between any two.
+/// A driver library without a device. Events complete when they are recorded, and consecutive events are one
+/// millisecond apart.
 const FAKE_DRIVER: &str = r#"
 #include <stdlib.h>
 static int events, mode;
@@ -567,7 +568,7 @@ fn device_times_are_read_without_waiting() {
     }
     let track = named(&traced, "thread_name");
     assert_eq!(track[0]["args"]["name"], "stream 0x77 of the device");
-    // While a stream is captured, and without a driver, there is nothing of it.
+    // Device times are missing while a stream is captured, and without a driver.
     for (variable, args) in
         [(("CAPTURING", "1"), vec![open.as_str(), "execute:5"]), (("UNUSED", ""), vec!["execute:5"])]
     {
@@ -577,7 +578,7 @@ fn device_times_are_read_without_waiting() {
     }
 }
 
-/// A tool of NVTX's that prints the ranges.
+/// An NVTX tool that prints the ranges.
 const TOOL: &str = r#"
 #include <stdio.h>
 struct table { size_t size; int (*module)(int, void ****, unsigned *); };
@@ -596,7 +597,7 @@ int InitializeInjectionNvtx2(const void *(*get)(unsigned)) {
 "#;
 
 #[test]
-fn a_tool_that_listens_gets_ranges() {
+fn an_attached_nvtx_tool_receives_ranges() {
     let fake = fake_set();
     let dir = TempDir::new();
     let tool = dir.path().join("libtool.so");

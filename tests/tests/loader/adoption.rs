@@ -1,4 +1,5 @@
-//! The loader in a process that has already loaded a cuDNN: it adopts or rejects that one, and never loads a second.
+//! Tests the loader in a process that has already loaded a cuDNN. The loader adopts or rejects that cuDNN, and never
+//! loads a second one.
 
 use cudnn_loader::{DIR_VARIABLE, Version};
 use cudnn_probe::Library;
@@ -16,7 +17,7 @@ fn a_loaded_cudnn_is_adopted() {
     std::fs::copy(other.file(Library::Graph), wheel.join("libcudnn_graph.so.9")).unwrap();
     let there = || Child::bare(DRIVER).env("VIRTUAL_ENV", venv.path());
     let theirs = format!("{:?} (already loaded in this process)", std::fs::canonicalize(&real).unwrap());
-    // In a process without cuDNN, the loader selects the one in the environment.
+    // In a process without cuDNN, the loader selects the installation from the environment.
     let output = run(there(), &["load:"]);
     assert!(output.returned("load").unwrap().contains("active virtual environment"), "{output:#?}");
     for library in [Library::Graph, Library::Shim] {
@@ -31,7 +32,7 @@ fn a_loaded_cudnn_is_adopted() {
 }
 
 #[test]
-fn a_loaded_cudnn_is_recognised_by_its_soname() {
+fn a_loaded_cudnn_is_recognized_by_its_soname() {
     let loaded = graph_with("");
     let other = graph_with("");
     let found = || Child::bare(DRIVER).env("LD_LIBRARY_PATH", other.path());
@@ -44,7 +45,7 @@ fn a_loaded_cudnn_is_recognised_by_its_soname() {
         assert_eq!(output.returned("load"), Some(wanted.as_str()), "{name}: {output:#?}");
         assert!(mapped(&output).iter().all(|file| !file.starts_with(other.path())), "{name}: {output:#?}");
     }
-    // Found through a relative entry of LD_LIBRARY_PATH, so that ld.so reports a relative path.
+    // ld.so finds the library through a relative entry of LD_LIBRARY_PATH, so it reports a relative path.
     let relative =
         Child::bare(DRIVER).within(loaded.path()).env("LD_LIBRARY_PATH", ".").env("LD_PRELOAD", "libcudnn_graph.so.9");
     let output = run(relative, &["cd:/", "load:"]);
@@ -77,7 +78,7 @@ fn a_cudnn_whose_files_were_replaced_keeps_the_version_in_memory() {
     for library in [Library::Graph, Library::Ops] {
         FakeLibrary::new(library, Version::new(9, 28, 0)).build(&update.file(library));
     }
-    // A framework may open it by another spelling of its path.
+    // A framework may open the library by another spelling of the path.
     let spelling = format!("open:{}/../{}/libcudnn_graph.so.9", loaded.path().display(), loaded.name());
     let mut args = vec![spelling];
     for library in [Library::Graph, Library::Ops] {
@@ -95,14 +96,14 @@ fn a_cudnn_whose_files_were_replaced_keeps_the_version_in_memory() {
 
 #[test]
 fn a_cudnn_that_is_loaded_later_is_not_silently_mixed_in() {
-    // The graph library of the selected installation cannot be opened; then something loads another one.
+    // The graph library of the selected installation cannot be opened. Later, another one is loaded.
     let bad = TempDir::new();
     FakeLibrary::new(Library::Graph, JIT).needing("libnowhere.so.1").build(&bad.file(Library::Graph));
     let good = graph_with("");
     let open = format!("open:{}", good.file(Library::Graph).display());
     let output = run(child(bad.path()), &["~cudnnGetVersion", &open, "load:", "maps"]);
     assert!(output.last_error("load").contains("the process has already loaded"), "{output:#?}");
-    // The same with ops alone: the loader does not load the installation's ops beside it.
+    // If only ops was loaded, the loader does not add the installation's ops.
     let dir = graph_and_ops();
     let foreign = graph_and_ops();
     let open = format!("open:{}", foreign.file(Library::Ops).display());
@@ -111,7 +112,7 @@ fn a_cudnn_that_is_loaded_later_is_not_silently_mixed_in() {
 }
 
 #[test]
-fn a_linked_sub_library_that_got_the_graph_of_another_installation_is_not_called() {
+fn a_linked_sub_library_is_not_called_with_the_graph_of_another_installation() {
     let (ours, other) = (TempDir::new(), TempDir::new());
     FakeLibrary::new(Library::Graph, JIT).build(&ours.file(Library::Graph));
     FakeLibrary::new(Library::Graph, Version::new(9, 10, 2)).build(&other.file(Library::Graph));
@@ -131,7 +132,7 @@ fn a_linked_sub_library_that_got_the_graph_of_another_installation_is_not_called
     assert!(error.contains(&loaded), "{output:#?}");
 }
 
-/// Fake libraries for graph and ops.
+/// Returns fake libraries for graph and ops.
 fn graph_and_ops() -> TempDir {
     let dir = graph_with("");
     FakeLibrary::new(Library::Ops, JIT).build(&dir.file(Library::Ops));
@@ -139,7 +140,7 @@ fn graph_and_ops() -> TempDir {
 }
 
 #[test]
-fn a_loaded_shim_without_libraries_beside_it_does_not_end_the_search() {
+fn a_loaded_shim_without_libraries_in_its_directory_does_not_end_the_search() {
     let alone = TempDir::new();
     FakeLibrary::new(Library::Shim, JIT).build(&alone.file(Library::Shim));
     let good = graph_with("");
@@ -148,7 +149,7 @@ fn a_loaded_shim_without_libraries_beside_it_does_not_end_the_search() {
     assert!(output.returned("load").unwrap().starts_with("9.19.0 "), "{output:#?}");
 }
 
-/// Bazel gives each library a directory of its own, with a link to the file. Calls these functions of the release, too.
+/// Bazel puts libraries into separate directories, as links to the files. Also calls these functions of the release.
 fn check_linked_libraries(release: &str, of_ops: &[&str]) {
     let Some(real) = lib_dir(release) else { return };
     let real = std::fs::canonicalize(&real).unwrap();
@@ -164,7 +165,7 @@ fn check_linked_libraries(release: &str, of_ops: &[&str]) {
     let found = || Child::bare(DRIVER).env("LD_LIBRARY_PATH", &path);
     let opened: Vec<String> = links.iter().map(|link| format!("open:{}", link.display())).collect();
     let calls = [&["load:", "cudnnGetVersion"], of_ops].concat();
-    // Found on the search path; or loaded already, as by a program that is linked to them.
+    // Found on the search path, or loaded already, as in a program that links to the libraries.
     let loaded: Vec<&str> = opened.iter().map(String::as_str).chain(calls.iter().copied()).collect();
     for (child, calls) in [(found(), &calls), (found(), &loaded)] {
         let output = run(child, calls);
@@ -176,12 +177,12 @@ fn check_linked_libraries(release: &str, of_ops: &[&str]) {
 }
 
 #[test]
-fn libraries_that_are_linked_to_from_directories_of_their_own_are_one_installation() {
+fn links_in_separate_directories_are_one_installation() {
     check_linked_libraries("jit-cu12-9.19.0", &[]);
 }
 
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
-fn full_libraries_that_are_linked_to_from_directories_of_their_own_are_one_installation() {
+fn links_in_separate_directories_to_full_libraries_are_one_installation() {
     check_linked_libraries("cu12-9.10.2", &["cudnnDestroyTensorDescriptor", "cudnnDestroyRNNDescriptor"]);
 }

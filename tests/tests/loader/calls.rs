@@ -1,4 +1,4 @@
-//! One call: the libraries that it loads, its result, and the error text that it leaves.
+//! Tests single calls: the libraries that they load, the result, and the error text.
 
 use cudnn_loader::{DIR_VARIABLE, Function};
 use cudnn_probe::Library;
@@ -27,7 +27,7 @@ fn every_function_has_the_name_and_signature_of_its_cudnn_sys_declaration() {
 }
 
 #[test]
-fn nothing_is_loaded_before_the_first_call_and_then_only_what_it_needs() {
+fn the_first_call_loads_only_the_required_libraries() {
     let Some(dir) = lib_dir("jit-cu12-9.19.0") else { return };
     assert_eq!(mapped(&run(child(&dir), &["maps"])).len(), 0);
     let output = run(child(&dir), &["cudnnGetVersion", "maps"]);
@@ -47,7 +47,7 @@ fn nothing_is_loaded_before_the_first_call_and_then_only_what_it_needs() {
 }
 
 #[test]
-fn each_last_error_is_reported_once_and_the_newest_first() {
+fn last_errors_are_reported_once_and_the_newest_first() {
     let Some(dir) = lib_dir("jit-cu12-9.19.0") else { return };
     let cudnns = "handle == __null";
     let loaders = "cudnnDestroyTensorDescriptor cannot be called: ";
@@ -71,12 +71,12 @@ fn each_last_error_is_reported_once_and_the_newest_first() {
         let expected = usize::from(args.contains(&"~cudnnDestroyTensorDescriptor"));
         assert_eq!(both.strip_prefix(&*message).unwrap().matches(loaders).count(), expected, "{args:?}: {both}");
     }
-    // Each thread has its own.
+    // Errors are per thread.
     assert_eq!(message_after(&["~cudnnDestroyTensorDescriptor", "last-of-other-thread"]), "");
 }
 
 #[test]
-fn a_function_newer_than_the_installation_names_the_release_that_added_it() {
+fn the_error_for_a_newer_function_names_the_release_that_added_it() {
     let Some(dir) = lib_dir("jit-cu12-9.19.0") else { return };
     let newer: Vec<&Function> = Function::ALL.iter().filter(|function| function.since() > JIT).collect();
     assert!(!newer.is_empty());
@@ -95,7 +95,7 @@ fn a_function_newer_than_the_installation_names_the_release_that_added_it() {
 }
 
 #[test]
-fn a_symbol_of_any_name_loads_its_library_and_one_that_is_missing_is_named() {
+fn any_symbol_loads_its_library_and_a_missing_symbol_is_named() {
     let dir = graph_with("");
     let output = run(child(dir.path()), &["graph:cudnn_graph_version", "graph:cudnnOfNoRelease"]);
     let file = dir.file(Library::Graph);
@@ -108,7 +108,7 @@ fn a_symbol_of_any_name_loads_its_library_and_one_that_is_missing_is_named() {
 }
 
 #[test]
-fn a_checked_call_reports_what_failed_with_cudnns_text_or_the_loaders() {
+fn a_checked_call_reports_the_failure_with_the_text_of_cudnn_or_the_loader() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let output = run(child(&real), &["check"]);
     assert_eq!(
@@ -136,7 +136,7 @@ fn cudnns_log_reaches_a_closure_parsed_and_panics_of_the_closure_are_contained()
             let error =
                 "event error: cudnnBackendFinalize: CUDNN_STATUS_BAD_PARAM_NULL_POINTER: nullptr == descriptor: 2002";
             assert!(has(error), "{output:#?}");
-            // Without a handle cuDNN leaves the device undefined.
+            // Without a handle, cuDNN does not set the device.
             assert!(output.stdout.lines().filter(|line| line.starts_with("event")).all(|line| line.ends_with("None")));
             assert!(output.returned("cudnnGetVersion").is_some_and(|version| version != "0"), "{output:#?}");
         }

@@ -1,4 +1,4 @@
-//! The engine and heuristics libraries that `libcudnn_graph.so.9` opens itself: they come from the selected
+//! Tests the engine and heuristics libraries that `libcudnn_graph.so.9` opens itself. They must come from the selected
 //! installation.
 
 use std::path::Path;
@@ -11,12 +11,12 @@ use super::{JIT, child, graph_with, mapped, run};
 
 #[test]
 fn plugins_come_from_the_selected_directory_even_if_the_library_path_names_another() {
-    // A graph library that opens a plugin by its bare name, as the real one does, and prints the path that it got.
+    // A graph library that opens a plugin by its bare name, like the real one, and prints the resulting path.
     let dir = graph_with(
         "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n
         int cudnnDestroy(void *handle) {
             Dl_info info;
-            // As the real one does: an already loaded short name, then four names in turn.
+            // Like the real library, it tries an already loaded short name, then four names in turn.
             const char *names[] = { \"libcudnn_heuristic.so.9.19.0\", \"libcudnn_heuristic.so.9.19\",
                                     \"libcudnn_heuristic.so.9\", \"libcudnn_heuristic.so\" };
             void *engine = dlopen(names[2], RTLD_NOW | RTLD_NOLOAD);
@@ -42,37 +42,37 @@ fn plugins_come_from_the_selected_directory_even_if_the_library_path_names_anoth
 }
 
 #[test]
-fn a_plugin_of_another_installation_is_rejected_unless_it_is_of_the_same_release_or_cannot_be_loaded() {
+fn plugins_of_another_installation_are_rejected_unless_compatible_or_unloadable() {
     // The graph library reports CUDA 12.9.
     let dir = graph_with("unsigned long cudnnGetCudartVersion(void) { return 12090; }");
     let engine = || FakeLibrary::new(Library::EnginesPrecompiled, JIT);
     let other = Version::new(9, 14, 0);
-    for (engine, beside, is_accepted) in [
-        // Alone, for another CUDA major, for the same one, and for an unknown one.
+    for (engine, other_graph, is_accepted) in [
+        // Without other libraries: for another CUDA major version, for the same one, and for an unknown one.
         (engine().with_ptx(9), None, false),
         (engine().with_ptx(8), None, false),
         (engine(), None, false),
-        // Beside graph libraries.
+        // Together with graph libraries.
         (engine().with_ptx(8), Some(JIT), true),
         (engine().with_ptx(9), Some(JIT), false),
         (engine().with_ptx(8), Some(other), false),
-        // It needs a symbol that graph lacks: cuDNN does without it.
+        // The plugin needs a symbol that graph does not export, so cuDNN works without the plugin.
         (engine().with_ptx(9).with_undefined("cudnn_of_another_release"), Some(other), true),
         (engine().with_undefined("cudnn_of_another_release"), None, true),
     ] {
         let elsewhere = TempDir::new();
         engine.build(&elsewhere.file(Library::EnginesPrecompiled));
-        if let Some(version) = beside {
+        if let Some(version) = other_graph {
             FakeLibrary::new(Library::Graph, version).build(&elsewhere.file(Library::Graph));
         }
         let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
         if is_accepted {
             let success = Some("CUDNN_STATUS_SUCCESS (0)");
-            assert_eq!(output.returned("cudnnDestroy"), success, "{engine:?} {beside:?} {output:#?}");
+            assert_eq!(output.returned("cudnnDestroy"), success, "{engine:?} {other_graph:?} {output:#?}");
             continue;
         }
         let mismatch = Some("CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)");
-        assert_eq!(output.returned("cudnnDestroy"), mismatch, "{engine:?} {beside:?} {output:#?}");
+        assert_eq!(output.returned("cudnnDestroy"), mismatch, "{engine:?} {other_graph:?} {output:#?}");
         let error = output.last_error("cudnnDestroy");
         for text in [elsewhere.path(), dir.path()].map(|dir| dir.display().to_string()) {
             assert!(error.contains(&text), "{text} {error}");
@@ -81,14 +81,14 @@ fn a_plugin_of_another_installation_is_rejected_unless_it_is_of_the_same_release
             assert!(error.contains(text), "{text} {error}");
         }
     }
-    // It is identified by its file: opening it would run its code.
+    // The loader identifies the plugin by reading the file, because opening it would run code.
     let elsewhere = TempDir::new();
     let code = "__attribute__((constructor)) static void start(void) { dprintf(2, \"foreign code\\n\"); }";
     engine().with_code(code).build(&elsewhere.file(Library::EnginesPrecompiled));
     let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
     assert!(output.returned("cudnnDestroy").unwrap().ends_with("(1002)"), "{output:#?}");
     assert!(!output.stderr.contains("foreign code"), "{output:#?}");
-    // The same if the installation has a library that ld.so cannot load, or if the process has loaded another one.
+    // The same holds if ld.so cannot load the installation's library, or if the process has loaded another one.
     let elsewhere = TempDir::new();
     let foreign = elsewhere.file(Library::EnginesPrecompiled);
     engine().build(&foreign);
@@ -108,7 +108,7 @@ fn a_plugin_of_another_installation_is_rejected_unless_it_is_of_the_same_release
     engine().build(&own);
     assert_eq!(returned(Path::new("/nowhere"), &[&open_own, "cudnnDestroy"]), accepted);
     assert_eq!(returned(Path::new("/nowhere"), &[&open_foreign, "cudnnDestroy"]), rejected);
-    // Graph of this release does not open this library.
+    // This release of graph does not open this library.
     let elsewhere = TempDir::new();
     FakeLibrary::new(Library::EnginesTensorIr, JIT).with_ptx(9).build(&elsewhere.file(Library::EnginesTensorIr));
     let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
@@ -125,7 +125,7 @@ fn a_damaged_plugin_that_graph_would_open_under_another_name_is_refused() {
         let output = run(child(dir.path()).env("LD_LIBRARY_PATH", path), &["cudnnDestroy"]);
         (output.returned("cudnnDestroy").unwrap().to_owned(), output.last_error("cudnnDestroy"))
     };
-    // A file beside a good one does no harm: the good one is opened first.
+    // An additional file is harmless, because the intact file is opened first.
     std::fs::write(&full_name, "").unwrap();
     assert_eq!(returned(Path::new("/nowhere")).0, "CUDNN_STATUS_SUCCESS (0)");
     std::fs::remove_file(&own).unwrap();

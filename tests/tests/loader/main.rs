@@ -1,4 +1,4 @@
-//! The loader on real cuDNN and on fake libraries, each case in a child process.
+//! Tests the loader on real cuDNN and on fake libraries, with a child process for every case.
 
 mod adoption;
 mod calls;
@@ -30,12 +30,12 @@ fn run(child: Child, args: &[&str]) -> ChildOutput {
     output
 }
 
-/// The files of cuDNN that were mapped at each `maps` argument, in order.
+/// Returns the files of cuDNN that were mapped at every `maps` argument, in order.
 fn mapped(output: &ChildOutput) -> Vec<PathBuf> {
     output.stdout.lines().filter_map(|line| line.strip_prefix("mapped ")).map(PathBuf::from).collect()
 }
 
-/// The real graph library of a JIT wheel, with fake libraries for those that the wheel lacks.
+/// Combines the real graph library of a JIT wheel with fake libraries for the missing ones.
 fn complete_jit(jit: &Path) -> TempDir {
     let dir = TempDir::links_to(jit);
     for library in [Library::Ops, Library::Cnn, Library::Adv] {
@@ -44,7 +44,7 @@ fn complete_jit(jit: &Path) -> TempDir {
     dir
 }
 
-/// A good fake graph library with additional C code.
+/// Returns an intact fake graph library with additional C code.
 fn graph_with(code: &str) -> TempDir {
     let dir = TempDir::new();
     FakeLibrary::new(Library::Graph, JIT).with_code(code).build(&dir.file(Library::Graph));

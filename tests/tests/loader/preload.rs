@@ -1,4 +1,4 @@
-//! Preloading: loading libraries before the first call.
+//! Tests preloading, which loads libraries before the first call.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use support::{Child, ChildOutput, FakeLibrary, PlanningLibraries, TempDir, compi
 use super::{DRIVER, JIT, child, complete_jit, graph_with, mapped, run};
 
 #[test]
-fn a_preload_loads_what_is_installed_and_registers_the_engines_without_a_device() {
+fn a_preload_loads_installed_libraries_and_registers_the_engines_without_a_device() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     for options in ["preload:engines", "preload:engines,background", "preload:engines,twice"] {
         let output = run(child(&real), &[options, "maps", "cudnnGetVersion"]);
@@ -40,7 +40,7 @@ fn check_described(test: &str, releases: &[&str]) {
     }
 }
 
-/// Before and after the device description changed.
+/// Includes releases from before and after the format of the device description changed.
 #[test]
 fn every_release_accepts_the_device_description_that_registers_its_engines() {
     let test = "every_release_accepts_the_device_description_that_registers_its_engines";
@@ -56,7 +56,7 @@ fn every_full_release_accepts_the_device_description_that_registers_its_engines(
 
 #[test]
 fn an_unexpected_status_of_the_registration_of_engines_is_reported() {
-    // A descriptor is the number of its kind; a plan's is 5.
+    // Descriptors are identified by the number of their kind; 5 is a plan.
     let code = |faulty: &str| {
         format!(
             "int cudnnBackendCreateDescriptor(long kind, long *descriptor) {{ *descriptor = kind; return 0; }}
@@ -71,7 +71,7 @@ fn an_unexpected_status_of_the_registration_of_engines_is_reported() {
         ("if (kind == 38) return 2000;", "failed: CUDNN_STATUS_BAD_PARAM (2000): "),
         ("if (kind == 5) return 2000;", "failed: CUDNN_STATUS_BAD_PARAM (2000): "),
         ("if (kind == 5) return 4000;", "failed: CUDNN_STATUS_INTERNAL_ERROR (4000): "),
-        // Engines without NVRTC.
+        // Engines that do not need NVRTC.
         ("if (kind == 5) return 3008;", "done"),
         ("if (kind == 5) return 1008;", "skipped: libcuda.so.1 was not found: "),
     ] {
@@ -98,7 +98,7 @@ fn a_preload_that_fails_names_the_step_and_leaves_the_rest_usable() {
 
     if Path::new("/proc/driver/nvidia/version").exists() {
         let test = "a_preload_that_fails_names_the_step_and_leaves_the_rest_usable";
-        not_run(test, "the part without a driver: this machine has one");
+        not_run(test, "the part without a driver: a driver is installed");
     } else {
         let output = run(child(&real), &["preload:context,engines", "cudnnGetVersion"]);
         let arg = output.returned("preload").unwrap_or_default();
@@ -109,12 +109,12 @@ fn a_preload_that_fails_names_the_step_and_leaves_the_rest_usable() {
     assert!(output.returned("preload").unwrap_or_default().starts_with("failed at select cuDNN"), "{output:#?}");
 }
 
-/// Before 9.8, cuDNN cannot plan without a device; without cuBLASLt it would abort the process.
+/// Before 9.8, cuDNN cannot plan without a device. Without cuBLASLt, it would abort the process.
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
 fn engines_are_skipped_where_registering_them_is_impossible_or_unsafe() {
     for (id, outcome) in [
-        ("cu12-9.0.0", "skipped: cuDNN 9.0.0 needs a context"),
+        ("cu12-9.0.0", "skipped: cuDNN 9.0.0 cannot register engines without a context"),
         ("cu12-9.10.2", "done"),
         ("cu12-9.28.0", "skipped: ld.so does not find libcublasLt.so.12"),
     ] {
@@ -126,7 +126,7 @@ fn engines_are_skipped_where_registering_them_is_impossible_or_unsafe() {
     }
 }
 
-/// A driver with three devices. The words in `FAKE_DRIVER` are its faults, and whether threads have a context.
+/// A driver with three devices. The words in `FAKE_DRIVER` select faults, and whether threads have a context.
 const FAKE_DRIVER: &str = r#"
     #include <stdio.h>
     #include <stdlib.h>
@@ -146,7 +146,7 @@ const FAKE_DRIVER: &str = r#"
 "#;
 
 #[test]
-fn contexts_are_created_for_the_devices_that_are_asked_for() {
+fn contexts_are_created_for_the_requested_devices() {
     let dir = graph_with("");
     FakeLibrary::new(Library::Ops, JIT).build(&dir.file(Library::Ops));
     let (driver, too_old) = (TempDir::new(), TempDir::new());
@@ -155,10 +155,11 @@ fn contexts_are_created_for_the_devices_that_are_asked_for() {
         compile(FAKE_DRIVER, &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", flag], &file);
     }
     let open = format!("open:{}", driver.path().join("libcuda.so.1").display());
-    // Whether the program has loaded the driver, what the driver does, the devices; those with a context, the outcome.
+    // Whether the program has loaded the driver, the driver's behavior, the devices, the devices with a context, and
+    // the result.
     let cases: [(bool, &str, &str, &[&str], &str); 12] = [
         (false, "", "context", &["0"], "done"),
-        // Nothing asks a driver that the program has not loaded.
+        // The driver is not called unless the program has loaded it.
         (false, "current", "context", &["0"], "done"),
         (true, "", "context", &["0"], "done"),
         (true, "current", "context", &["2"], "done"),
@@ -197,7 +198,7 @@ fn contexts_are_created_for_the_devices_that_are_asked_for() {
             done.iter().filter_map(|step| step.strip_prefix("create the context of device ")).collect();
         created.sort_unstable();
         assert_eq!(created, contexts, "{case}");
-        // In the thread of each context, and then in the thread of the checks, which need one.
+        // First in the thread of every context, and then in the thread of the checks, which need one.
         for device in contexts {
             assert!(output.stderr.contains(&format!("set {device}\n")), "{case}");
         }
@@ -210,7 +211,7 @@ fn contexts_are_created_for_the_devices_that_are_asked_for() {
     }
 }
 
-/// The steps of a preload that the child printed, with their outcomes.
+/// Returns the steps of a preload that the child printed, with their results.
 fn steps(output: &ChildOutput) -> Vec<(String, String)> {
     let step = |line: &str| {
         let (step, outcome) = line.strip_prefix("step ")?.split_once(" = ")?;

@@ -1,4 +1,5 @@
-//! What failed is tried again: when the process has loaded more, when some time has passed, and after a preload.
+//! Tests when the loader retries a failure: after the process has loaded more libraries, after some time, and after a
+//! preload.
 
 use cudnn_probe::Library;
 use support::{Child, FakeLibrary, TempDir, compile};
@@ -15,9 +16,9 @@ fn three_libraries() -> TempDir {
 }
 
 #[test]
-fn a_search_that_found_nothing_is_made_again_when_the_process_has_loaded_more() {
+fn a_failed_search_is_repeated_when_the_process_has_loaded_more_libraries() {
     let cudnn = graph_with("");
-    // A framework's library whose run path leads to cuDNN, and cuDNN itself.
+    // A framework's library with a run path that leads to cuDNN, and cuDNN itself.
     let frameworks = TempDir::new();
     let framework = frameworks.path().join("libframework.so");
     let run_path = format!("-Wl,-rpath,{}", cudnn.path().display());
@@ -36,29 +37,29 @@ fn a_search_that_found_nothing_is_made_again_when_the_process_has_loaded_more() 
 }
 
 #[test]
-fn a_failure_is_forgotten_after_some_time() {
+fn a_failure_expires_after_some_time() {
     let good = graph_with("");
     let later = TempDir::new();
     let arrives = format!("copy:{},{}", good.file(Library::Graph).display(), later.file(Library::Graph).display());
     let output = run(child(later.path()), &["?cudnnCreate", &arrives, "sleep:100", "cudnnGetVersion"]);
     assert_eq!(output.returned("?cudnnCreate"), Some("false"), "{output:#?}");
     assert_eq!(output.returned("cudnnGetVersion"), Some("91900"), "{output:#?}");
-    // A call finds what the program required of the search that failed, and nothing else.
+    // A call uses the requirements of the failed search, and no others.
     let found = Child::bare(DRIVER).env("LD_LIBRARY_PATH", good.path());
     let output = run(found, &["load:min=9.28.0", "sleep:100", "?cudnnCreate", "load:"]);
     assert_eq!(output.returned("?cudnnCreate"), Some("false"), "{output:#?}");
     assert!(output.stdout.contains("\nload = 9.19.0 "), "{output:#?}");
 }
 
-/// The process has no descriptor left for a while.
+/// The process has used up all descriptors for a while.
 #[test]
-fn a_shortage_of_descriptors_ends_nothing_for_ever() {
+fn a_temporary_shortage_of_descriptors_has_no_lasting_effect() {
     let dir = three_libraries();
     let (take, free, later) = ("take-descriptors", "free-descriptors", "sleep:200");
     let (of_graph, of_ops, of_adv) = ("cudnnCreate", "cudnnDestroyTensorDescriptor", "cudnnDestroyRNNDescriptor");
     let failing = format!("?{of_adv}");
     for args in [
-        // Before the first call; at one sub-library; at a preload, after which the first call does not wait.
+        // Before the first call; in a sub-library; in a preload, after which the first call does not wait.
         &[take, &failing, free, later, of_graph, of_ops, of_adv][..],
         &[of_graph, take, &failing, free, later, of_ops, of_adv],
         &[take, "preload:", &failing, free, later, of_graph, of_ops, of_adv],

@@ -1,4 +1,4 @@
-//! The installation that the loader selects: options, environment variables, and what happens after a failure.
+//! Tests which installation the loader selects: options, environment variables, and the selection after a failure.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -33,11 +33,11 @@ fn options_are_checked_against_candidates_and_against_the_active_installation() 
         assert_eq!(output.returned("load"), Some("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)"), "{output:#?}");
         assert!(output.last_error("load").contains(fragment), "{options}: {output:#?}");
     }
-    // The first use selects; later options do not change the selection, and one that it does not meet is an error.
+    // The first use selects the installation. Later options cannot change the selection, and unmet options are errors.
     let output = run(there(), &["~cudnnGetVersion", "load:min=9.20.0"]);
     assert!(output.stdout.contains("cudnnGetVersion = 91900"), "{output:#?}");
     assert!(output.last_error("load").contains("this process already uses the cuDNN in "), "{output:#?}");
-    // This applies to all options, also to those that only a loaded library can answer.
+    // This applies to all options, including options that can only be checked on a loaded library.
     for options in ["load:cuda=13", &format!("load:path={}", cu13.display())] {
         let output = run(child(&cu12), &["~cudnnGetVersion", options]);
         assert!(
@@ -48,7 +48,7 @@ fn options_are_checked_against_candidates_and_against_the_active_installation() 
     let only_in_memory = graph_with("unsigned long cudnnGetCudartVersion(void) { return 12090; }");
     let output = run(child(only_in_memory.path()), &["~cudnnGetVersion", "load:cuda=13"]);
     assert!(output.last_error("load").contains("is built for CUDA 12, but CUDA 13 is required"), "{output:#?}");
-    // A failure is not final: the next load searches again.
+    // A failure is not final, because the next load searches again.
     let output = run(there(), &["load:min=9.28.0", "~cudnnGetVersion", "load:cuda=13", "cudnnGetVersion"]);
     assert!(output.stdout.contains("load = 9.27.0"), "{output:#?}");
 }
@@ -65,7 +65,7 @@ fn a_cudnn_that_cannot_be_opened_does_not_stay_selected() {
 }
 
 #[test]
-fn a_damaged_library_fails_a_strict_load_and_otherwise_only_its_own_functions() {
+fn a_damaged_library_fails_a_strict_load_or_only_its_own_functions() {
     let Some(jit) = lib_dir("jit-cu12-9.19.0") else { return };
     let dir = complete_jit(&jit);
     std::fs::write(dir.cleared(Library::Adv), "no library").unwrap();
@@ -85,15 +85,15 @@ fn a_damaged_library_fails_a_strict_load_and_otherwise_only_its_own_functions() 
 #[test]
 fn a_library_of_another_release_fails_a_strict_load() {
     let dir = graph_with("");
-    // Heuristics state no version.
+    // Heuristics contain no version.
     FakeLibrary::new(Library::Heuristic, JIT)
         .with_undefined("cudnn_of_another_release")
         .build(&dir.file(Library::Heuristic));
     let output = run(child(dir.path()), &["load:strict"]);
     let error = output.last_error("load");
     let reason = format!(
-        "{:?} (set by CUDNN_LOADER_DIR) contains a libcudnn_heuristic.so.9 that is of another release than the libraries \
-         beside it: they lack 1 of the symbols that it needs, such as \"cudnn_of_another_release\"",
+        "{:?} (set by CUDNN_LOADER_DIR) contains a libcudnn_heuristic.so.9 that is from a different release than the \
+         libraries next to it, which lack 1 of the symbols that it needs, such as \"cudnn_of_another_release\"",
         dir.path()
     );
     assert!(error.contains(&reason) && error.contains("help: Run `cudnn-doctor check`"), "{error}");
@@ -115,7 +115,7 @@ fn a_real_library_of_another_release_fails_a_strict_load() {
                 let foreign = lib_dir(other).unwrap().join(library.file_name());
                 std::os::unix::fs::symlink(foreign, mixed.cleared(library)).unwrap();
                 let output = run(child(mixed.path()), &["load:strict"]);
-                let reason = format!("contains a {library} that is of another release");
+                let reason = format!("contains a {library} that is from a different release");
                 assert!(output.last_error("load").contains(&reason), "{id} {other} {library}: {output:#?}");
             }
         }
@@ -123,7 +123,7 @@ fn a_real_library_of_another_release_fails_a_strict_load() {
 }
 
 #[test]
-fn a_hostile_variable_gives_an_error_that_names_it_and_loads_nothing() {
+fn an_invalid_variable_is_named_in_the_error_and_loads_no_library() {
     let good = graph_with("");
     for (value, fragment) in [
         (".", "is a relative path, which is never searched"),
@@ -144,12 +144,12 @@ fn a_hostile_variable_gives_an_error_that_names_it_and_loads_nothing() {
     assert_eq!(output.returned("cudnnCreate"), Some("CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)"));
 }
 
-/// Beside a program in a directory like /tmp, another user puts a link to a directory of root that all may write to.
+/// The program is in a directory like /tmp, where another user creates a link to a world-writable directory of root.
 #[test]
-fn code_that_another_user_planted_beside_a_program_does_not_run() {
-    // SAFETY: geteuid has no arguments and cannot fail.
+fn code_that_another_user_planted_next_to_a_program_does_not_run() {
+    // SAFETY: geteuid takes no arguments and always succeeds.
     if unsafe { libc::geteuid() } != 0 {
-        let test = "code_that_another_user_planted_beside_a_program_does_not_run";
+        let test = "code_that_another_user_planted_next_to_a_program_does_not_run";
         return support::not_run(test, "only root can make files of other users");
     }
     let evil = graph_with("__attribute__((constructor)) static void run(void) { *(volatile int *)0 = 0; }");
@@ -158,7 +158,7 @@ fn code_that_another_user_planted_beside_a_program_does_not_run() {
     let shared = TempDir::new();
     let build = shared.path().join("build");
     std::fs::create_dir(&build).unwrap();
-    // Not by this process, of which another thread's child could have the file open when it is run.
+    // Run by `cp`, because a child that another thread of this process starts could inherit the open file.
     assert!(Command::new("cp").arg(DRIVER).arg(&build).status().unwrap().success());
     std::os::unix::fs::chown(&build, Some(65534), Some(65534)).unwrap();
     let link = shared.path().join("lib");
@@ -174,9 +174,12 @@ fn a_setuid_program_ignores_the_variables() {
     if support::is_emulated("a_setuid_program_ignores_the_variables", "an emulator ignores the set-user-ID bit") {
         return;
     }
-    // SAFETY: geteuid has no arguments and cannot fail.
+    // SAFETY: geteuid takes no arguments and always succeeds.
     if unsafe { libc::geteuid() } != 0 {
-        support::not_run("a_setuid_program_ignores_the_variables", "only root can make a program setuid for another");
+        support::not_run(
+            "a_setuid_program_ignores_the_variables",
+            "only root can make a program setuid for another user",
+        );
         return;
     }
     let dir = graph_with("");
@@ -188,7 +191,7 @@ fn a_setuid_program_ignores_the_variables() {
     let variables = |child: Child| child.env(DIR_VARIABLE, dir.path()).env("VIRTUAL_ENV", dir.path());
     let plain = run(variables(Child::bare(DRIVER)), &["load:"]);
     assert!(plain.returned("load").unwrap().starts_with("9.19.0"), "{plain:#?}");
-    // In a separate directory, so that the loader finds nothing beside the program either.
+    // A separate directory, so that the loader finds no cuDNN next to the program either.
     let apart = TempDir::new();
     let moved = apart.path().join("driver");
     std::fs::rename(&program, &moved).unwrap();

@@ -1,4 +1,4 @@
-//! First calls from several threads at once, from static constructors, and in cancelled threads.
+//! Makes first calls from several threads at once, from static constructors, and in cancelled threads.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use support::{TempDir, lib_dir};
 use super::{JIT, child, complete_jit, graph_with, run};
 
 #[test]
-fn racing_threads_open_each_library_once_and_lose_no_error() {
+fn racing_threads_open_every_library_once_and_lose_no_errors() {
     let Some(jit) = lib_dir("jit-cu12-9.19.0") else { return };
     let complete = complete_jit(&jit);
     let tracer = dlopen_tracer(&complete);
-    // A thread waits for another's attempt for one second.
-    let may_open_again = support::is_emulated("each library is opened once", "an emulator takes seconds to open one");
+    // A thread waits at most one second for another thread's attempt.
+    let may_open_again = support::is_emulated("libraries are opened once", "an emulator takes seconds to open one");
     for round in 0..10 {
         for dir in [jit.as_path(), complete.path()] {
             let output = run(child(dir).env("LD_PRELOAD", &tracer), &["race"]);

@@ -1,4 +1,4 @@
-//! What the loader verifies after ld.so has loaded a library: the version in memory, and that it is the only copy.
+//! Tests the checks after ld.so has loaded a library: the version in memory, and that it is the only copy.
 
 use cudnn_loader::Version;
 use cudnn_probe::Library;
@@ -9,7 +9,7 @@ use super::{JIT, child, graph_with, run};
 const FUNCTION: &str = "@cudnnDestroyRNNDescriptor";
 const MISMATCH: &str = "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)";
 
-/// Fake libraries for graph, ops and adv, with additional C code in adv.
+/// Returns fake libraries for graph, ops and adv, with additional C code in adv.
 fn installation(code: &str) -> TempDir {
     let dir = graph_with("");
     FakeLibrary::new(Library::Ops, JIT).build(&dir.file(Library::Ops));
@@ -40,9 +40,9 @@ fn a_library_whose_version_in_memory_differs_from_its_file_is_not_called() {
 }
 
 #[test]
-fn a_second_copy_that_is_loaded_meanwhile_is_noticed() {
+fn a_second_copy_that_is_loaded_at_the_same_time_is_detected() {
     let (dir, other) = (installation(""), installation(""));
-    // Loads the other copy when the loader reads the file, as another thread may do at that time.
+    // Loads the other copy when the loader reads the file, as another thread could do at that moment.
     let preloaded = other.path().join("libmeanwhile.so");
     let code = format!(
         "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <fcntl.h>\n#include <stdarg.h>\n#include <string.h>\n

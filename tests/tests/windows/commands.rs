@@ -1,5 +1,6 @@
-//! The commands that the doctor prints on Windows, run by cmd with a program in place of Python that records its arguments.
-//! They are written for PowerShell, which Wine lacks; these lines mean the same in cmd, but for PowerShell's call operator.
+//! Runs the commands that the doctor prints on Windows, in cmd, with a fake Python that records the arguments. The
+//! commands are written for PowerShell, which Wine does not include. Except for PowerShell's call operator, cmd
+//! interprets them identically.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use support::{Library, PythonEnvironment, TempDir, lib_dir, windows};
 
 const RELEASE: &str = windows::RELEASE;
 
-/// Appends its arguments to the file in `RECORD`, one a line, and an empty line.
+/// Appends the arguments to the file in `RECORD`, one per line, and an empty line.
 const PYTHON: &str = r#"
     #include <windows.h>
     #include <stdio.h>
@@ -23,7 +24,7 @@ const PYTHON: &str = r#"
         return 0;
     }"#;
 
-/// A virtual environment with a damaged wheel of cuDNN. Returns its Python.
+/// Creates a virtual environment with a damaged wheel of cuDNN. Returns the path of its Python.
 fn damaged(root: &Path) -> PathBuf {
     let environment = PythonEnvironment::at(root, "Lib/site-packages").pip();
     std::fs::write(root.join("pyvenv.cfg"), "home = C:\\Python312\r\nversion = 3.12.4\r\n").unwrap();
@@ -43,7 +44,7 @@ fn damaged(root: &Path) -> PathBuf {
 
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn lines_for_pip_give_python_its_arguments() {
+fn printed_pip_commands_pass_the_right_arguments_to_python() {
     if lib_dir(RELEASE).is_none() {
         return;
     }
@@ -73,7 +74,7 @@ fn lines_for_pip_give_python_its_arguments() {
     }
 }
 
-/// Has cmd run a line. Returns what Python recorded.
+/// Runs a line in cmd. Returns the arguments that the fake Python recorded.
 fn run(dir: &Path, line: &str) -> Vec<String> {
     let (record, script) = (dir.join("record"), dir.join("line.cmd"));
     let _ = std::fs::remove_file(&record);

@@ -1,5 +1,5 @@
-//! The model of Windows' search for DLLs, compared with what Wine does. Wine binds a missing symbol (error 127) to a
-//! function that fails when it is called, so only the files are compared.
+//! Compares the model of Windows' DLL search with Wine's behavior. Wine binds a missing symbol (error 127) to a
+//! function that fails when it is called, so the test compares only the files.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use cudnn_probe::dll_search::{Facts, Mode, Simulation};
 use support::TempDir;
 use support::windows::{child, compile, import_library, path, path_list};
 
-/// Opens a DLL, and prints the error or the path of the plugin that it got.
+/// Opens a DLL, and prints the error or the path of the plugin that was loaded.
 const OPENER: &str = r#"
 #include <stdio.h>
 #include <windows.h>
@@ -72,7 +72,7 @@ fn the_model_of_the_search_for_dlls_agrees_with_wine() {
             assert_eq!(found.to_lowercase(), expected.to_lowercase(), "{existing:?} {loaded:?} {mode:?}");
         }
     }
-    // A DLL with 32 bits, and a file that is no DLL.
+    // A 32-bit DLL, and a file that is not a DLL.
     std::fs::write(&library, "no DLL").unwrap();
     let mut simulation = Simulation::new(facts);
     assert!(!simulation.open(Path::new(&library), Mode::AlteredSearchPath));

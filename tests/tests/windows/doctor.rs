@@ -1,4 +1,4 @@
-//! The command `cudnn-doctor` on Windows, with NVIDIA's DLLs and with broken sets of them: what it finds, says and advises.
+//! Tests `cudnn-doctor` on Windows, with NVIDIA's DLLs and with broken sets of them: findings, messages and advice.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use support::{
 
 const RELEASE: &str = windows::RELEASE;
 
-/// By this locale, Wine takes the names of files to be UTF-8.
+/// With this locale, Wine interprets file names as UTF-8.
 const LOCALE: &str = "C.UTF-8";
 
-/// A directory that stands for a machine: virtual environments and directories of DLLs below a path with a space and
-/// letters beyond ASCII.
+/// A directory that simulates a machine: virtual environments and DLL directories, below a path with a space and
+/// non-ASCII letters.
 struct World {
     dir: TempDir,
 }
 
-/// The doctor, built once.
+/// Returns the doctor, built once.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| windows::build("cudnn-doctor", "cudnn-doctor", &[]))
@@ -36,7 +36,7 @@ impl World {
         self.dir.path().join("Größe 1").join(name)
     }
 
-    /// A directory with links to these DLLs of the release, or copies of their first bytes.
+    /// Creates a directory with links to these DLLs of the release, or copies of their first bytes.
     fn dlls(&self, name: &str, libraries: &[Library]) -> PathBuf {
         let real = lib_dir(RELEASE).unwrap();
         let dir = self.path(name);
@@ -48,7 +48,7 @@ impl World {
         dir
     }
 
-    /// A virtual environment with the wheel of these DLLs. Returns its root.
+    /// Creates a virtual environment with a wheel of these DLLs. Returns the root.
     fn venv(&self, name: &str, libraries: &[Library]) -> PathBuf {
         let root = self.path(name);
         self.dlls(&format!("{name}/Lib/site-packages/nvidia/cudnn/bin"), libraries);
@@ -66,13 +66,13 @@ fn doctor(variables: &[(&str, &str)], arguments: &[&str]) -> ChildOutput {
     arguments.iter().fold(child, |child, argument| child.argument(*argument)).run(&[])
 }
 
-/// The JSON of a command.
+/// Returns the JSON output of a command.
 fn json(variables: &[(&str, &str)], arguments: &[&str]) -> Value {
     let output = doctor(variables, &[&["--json"], arguments].concat());
     serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// The findings of `check`: each as its code, its message, notes, help and commands.
+/// Returns the findings of `check`: code, message, notes, help and commands.
 fn findings(variables: &[(&str, &str)], arguments: &[&str]) -> Vec<(String, String)> {
     let report = json(variables, &[&["check"], arguments].concat());
     let text = |finding: &Value| {
@@ -87,7 +87,7 @@ fn findings(variables: &[(&str, &str)], arguments: &[&str]) -> Vec<(String, Stri
     findings.iter().map(|finding| (finding["code"].as_str().unwrap().to_owned(), text(finding))).collect()
 }
 
-/// Words of Linux, which mean nothing here.
+/// Asserts that the text contains no Linux terms, which are meaningless on Windows.
 fn assert_no_words_of_linux(text: &str) {
     for word in
         ["ld.so", "LD_LIBRARY_PATH", "libcudnn", "libcuda", "RPATH", "RUNPATH", "SONAME", "sudo", "chmod", "/bin/"]
@@ -117,7 +117,7 @@ fn a_wheel_in_a_virtual_environment_is_found_loaded_and_explained() {
     );
     assert_eq!((first["directory"].as_str(), first["os"].as_str()), (Some(dir.as_str()), Some("Windows")), "{list}");
 
-    // Without a driver and CUDA's other DLLs, nothing is an error: cuDNN is loaded in a child process.
+    // A missing driver and missing CUDA DLLs are not errors, because cuDNN is loaded in a child process.
     let output = doctor(&variables, &["check"]);
     assert_eq!(output.code, Some(1), "{output:?}");
     assert_no_words_of_linux(&output.stdout);
@@ -137,12 +137,12 @@ fn a_wheel_in_a_virtual_environment_is_found_loaded_and_explained() {
         );
     }
 
-    // On PATH, Windows finds all of it.
+    // Windows finds all of them on PATH.
     let on_path = [variables[0], ("WINEPATH", dir.as_str())];
     let found = findings(&on_path, &[]);
     assert!(found.iter().all(|(code, _)| code != "C020" && code != "C021" && code != "C022"), "{found:#?}");
 
-    // NVIDIA's shim opens the others by their names, wherever it lies.
+    // NVIDIA's shim opens the others by name, wherever the shim is installed.
     let explained = doctor(&variables, &["explain"]);
     assert_eq!(explained.code, Some(2), "{explained:?}");
     assert!(explained.stdout.contains("it lies beside"), "{explained:?}");
@@ -174,7 +174,8 @@ fn broken_sets_of_dlls_are_named() {
     let found = findings(&[used, ("WINEPATH", &alone)], &["--no-load"]);
     contains(&found, "C012", &["Windows finds", "but not cudnn_graph64_9.dll, which that opens by its name"]);
 
-    // Another installation is first on PATH, and lacks ops: the shim there opens that of the second one.
+    // Another installation is first on PATH, but ops is missing in it. The shim there opens the second installation's
+    // ops.
     let without_ops: Vec<Library> = Library::ALL.iter().copied().filter(|one| *one != Library::Ops).collect();
     let partial = windows::path(&world.dlls("partial", &without_ops));
     let found = findings(&[used, ("WINEPATH", &format!("{partial};{full_dir}"))], &["--no-load"]);
@@ -184,7 +185,7 @@ fn broken_sets_of_dlls_are_named() {
         &["Windows finds another cudnn64_9.dll", "Windows would mix two installations", "cudnn_ops64_9.dll: PATH"],
     );
 
-    // Nothing is there, a DLL is damaged, and a DLL is for another processor.
+    // The directory is empty, a DLL is damaged, and a DLL is for another processor.
     let found = findings(&[("CUDNN_LOADER_DIR", &windows::path(&world.path("nothing")))], &[]);
     contains(
         &found,
@@ -206,7 +207,7 @@ fn broken_sets_of_dlls_are_named() {
         contains(&found, "C013", &["cudnn_ops64_9.dll", expected]);
     }
 
-    // cuDNN 8 where 9 is wanted.
+    // The program needs cuDNN 9, but cuDNN 8 is installed.
     let older = world.path("older");
     std::fs::create_dir_all(&older).unwrap();
     std::fs::copy(full.join("cudnn64_9.dll"), older.join("cudnn64_8.dll")).unwrap();
@@ -251,14 +252,14 @@ fn env_sets_the_variables_of_each_shell() {
     let world = World::new();
     let full = windows::path(&world.dlls("it's $full", Library::ALL));
     let powershell = doctor(&[], &["env", "--shell", "powershell", &full]);
-    // PowerShell takes a program's output to be in an older encoding.
+    // PowerShell decodes a program's output in a legacy encoding.
     assert!(powershell.stdout.is_ascii() && powershell.code == Some(0), "{powershell:?}");
     let expected = full.replace('$', "`$").replace('ö', "$([char]0xf6)").replace('ß', "$([char]0xdf)");
     let lines: Vec<&str> = powershell.stdout.lines().collect();
     assert_eq!(lines[0], format!("$env:CUDNN_LOADER_DIR = \"{expected}\""));
     assert_eq!(lines[1], format!("$env:PATH = \"{expected}\" + $(if ($env:PATH) {{ ';' + $env:PATH }})"));
 
-    // cmd executes its lines; it is the shell that has started the doctor. Wine's cmd reads no names beyond ASCII in files.
+    // cmd runs the printed lines, because it started the doctor. Wine's cmd cannot read non-ASCII names from files.
     let plain = World { dir: TempDir::new() };
     let dir = plain.dir.path().join("a b");
     std::fs::create_dir(&dir).unwrap();
@@ -282,7 +283,7 @@ fn env_sets_the_variables_of_each_shell() {
     let used = list.unwrap_or_else(|| panic!("{output:?}"))["installations"][0]["directory"].clone();
     assert_eq!(used.as_str(), Some(dir.as_str()), "{output:?}");
     assert!(output.stdout.contains(&format!("[{dir};C:\\windows\\system32;")), "{output:?}");
-    // As the guide says, in a cmd that reads what a person types.
+    // As described in the guide, in an interactive cmd.
     let guide = include_str!("../../../docs/guide/doctor.md");
     let typed = guide.lines().map(str::trim).find(|line| line.contains("& call \"%TEMP%")).unwrap();
     let typed = typed.replacen("cudnn-doctor env", &format!("\"{doctor_path}\" env \"{dir}\""), 1);
@@ -309,7 +310,7 @@ fn env_sets_the_variables_of_each_shell() {
 
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn the_drop_in_is_known_beside_a_program_and_in_a_wheel() {
+fn the_drop_in_is_recognized_next_to_a_program_and_in_a_wheel() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let world = World::new();
     let program = world.path("program/program.exe");
@@ -343,7 +344,7 @@ fn the_drop_in_is_known_beside_a_program_and_in_a_wheel() {
     assert_eq!(shown.code, Some(0), "{shown:?}");
     assert!(shown.stdout.contains("drop-in ") && shown.stdout.contains("cudnn_graph64_9.dll"), "{shown:?}");
 
-    // In a wheel, whose record states another file. The loader does not search below this root.
+    // The drop-in is installed in a wheel that recorded another file. The loader does not search below this root.
     let venv = world.venv("venv", Library::ALL);
     let bin = venv.join("Lib/site-packages/nvidia/cudnn/bin");
     std::fs::remove_file(bin.join("cudnn64_9.dll")).unwrap();
@@ -363,7 +364,7 @@ fn the_drop_in_is_known_beside_a_program_and_in_a_wheel() {
 
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn pid_shows_what_a_process_has_loaded() {
+fn pid_shows_the_dlls_that_a_process_has_loaded() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let world = World::new();
     let program = world.path("program.exe");
@@ -392,7 +393,7 @@ fn pid_shows_what_a_process_has_loaded() {
     let mut id = String::new();
     BufReader::new(running.stdout.take().unwrap()).read_line(&mut id).unwrap();
     let report = json(&[], &["pid", id.trim()]);
-    // Its standard input ends now.
+    // Close the standard input now.
     drop(running.stdin.take());
     running.wait().unwrap();
     let of_cudnn = |library: &&Value| library["product"] == "cuDNN";
@@ -430,12 +431,12 @@ fn a_log_and_a_missing_process_are_reported_and_output_is_utf_8() {
     assert!(shown.stderr.contains("Größe") && shown.stderr.contains(r"\u{202e}"), "{shown:?}");
 }
 
-/// The colon after the letter of a drive separates nothing: venv makes the environment's Python again.
+/// A colon after a drive letter is not a separator: venv recreates the environment's Python.
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn the_python_of_an_environment_is_made_again() {
+fn the_python_of_an_environment_is_recreated() {
     let world = World::new();
-    // venv refuses the separator of PATH in the name of an environment.
+    // venv rejects environment names that contain the separator of PATH.
     for (name, is_possible) in [("venv", true), ("a;b", false)] {
         let root = world.venv(name, &[]);
         let bin = root.join("Lib/site-packages/nvidia/cudnn/bin");
@@ -458,7 +459,7 @@ fn the_python_of_an_environment_is_made_again() {
     }
 }
 
-/// A virtual environment with PyTorch for CUDA 12.8, which has cuDNN in its directory, and ONNX Runtime, which has not.
+/// Creates a virtual environment with PyTorch for CUDA 12.8, which bundles cuDNN, and ONNX Runtime, which does not.
 fn with_frameworks(world: &World) -> PathBuf {
     let root = world.path("frameworks");
     let environment = PythonEnvironment::at(&root, "Lib/site-packages");
@@ -495,7 +496,7 @@ fn with_frameworks(world: &World) -> PathBuf {
 
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn the_cudnn_of_each_framework_is_found_by_windows_rules() {
+fn the_cudnn_of_every_framework_is_found_by_the_rules_of_windows() {
     let world = World::new();
     let root = with_frameworks(&world);
     let site = format!("{}\\Lib\\site-packages", windows::path(&root));
@@ -519,7 +520,7 @@ fn the_cudnn_of_each_framework_is_found_by_windows_rules() {
     assert!(findings.contains("preload_dlls()") && !findings.contains("PyTorch 2.9.1+cu128 would"), "{findings}");
     assert_no_words_of_linux(&findings);
 
-    // Its provider is opened with PATH, and so are the DLLs that cuDNN opens by name.
+    // Windows uses PATH to find the provider, and the DLLs that cuDNN opens by name.
     let dir = world.path("on path");
     std::fs::create_dir_all(&dir).unwrap();
     copy_fake_dlls(Version::new(9, 19, 0), 8, &dir);
@@ -532,7 +533,7 @@ fn the_cudnn_of_each_framework_is_found_by_windows_rules() {
         "{ort}"
     );
 
-    // The text names them, too.
+    // The text output names them, too.
     let text = doctor(&[], &["frameworks", &windows::path(&root)]);
     assert!(text.stdout.contains("no build for Windows uses a GPU"), "{text:?}");
     assert_no_words_of_linux(&text.stdout);

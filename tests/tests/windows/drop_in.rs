@@ -1,4 +1,4 @@
-//! The drop-in `cudnn64_9.dll`: its form, and C and C++ programs that use it in place of NVIDIA's.
+//! Tests the drop-in `cudnn64_9.dll`: the file's structure, and C and C++ programs that use it instead of NVIDIA's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn objdump(options: &[&str], file: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The name that a DLL states, and its exports with their addresses relative to the start.
+/// Returns the name in a DLL's header, and the exports with their addresses relative to the start.
 fn exports(file: &Path) -> (String, BTreeMap<String, u64>) {
     let text = objdump(&["-p"], file);
     let table = text.lines().skip_while(|line| !line.starts_with("The Export Tables"));
@@ -45,7 +45,7 @@ fn exports(file: &Path) -> (String, BTreeMap<String, u64>) {
 
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn it_has_nvidias_exports_and_name_and_depends_on_windows_alone() {
+fn it_has_nvidias_exports_and_name_and_only_depends_on_windows() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let (their_name, theirs) = exports(&real.join("cudnn64_9.dll"));
     let (name, ours) = exports(&library());
@@ -86,7 +86,7 @@ fn every_export_is_a_load_and_a_jump() {
     }
 }
 
-/// A directory with a client, the drop-in beside it.
+/// Creates a directory with a client and the drop-in.
 fn client(source: &str, flags: &[&str]) -> Option<(TempDir, PathBuf)> {
     let real = lib_dir(RELEASE)?;
     let dir = TempDir::new();
@@ -115,18 +115,18 @@ fn a_c_program_runs_the_same_with_nvidias_dll_and_with_the_drop_in() {
     let named = run(&dir, &real).run(&args);
     assert_eq!(named.code, Some(0), "{named:?}");
     assert!(named.stdout.contains(&windows::of_release("cudnnGetVersion = NUMBER")), "{named:?}");
-    // NVIDIA's beside the program, with all others, as its installer tells people to copy them.
+    // All of NVIDIA's DLLs are copied next to the program, as the installation guide recommends.
     std::fs::remove_file(dir.path().join("cudnn64_9.dll")).unwrap();
     link_all(&real, dir.path(), &[]);
     let theirs = windows::child(&program).run(&args);
     assert_eq!(theirs.stdout, named.stdout, "{theirs:?}");
-    // NVIDIA's replaced by the drop-in.
+    // The drop-in replaces NVIDIA's shim.
     std::fs::remove_file(dir.path().join("cudnn64_9.dll")).unwrap();
     std::fs::copy(library(), dir.path().join("cudnn64_9.dll")).unwrap();
     let replaced = windows::child(&program).run(&[&args[..], &["report", "maps"]].concat());
     assert!(replaced.stdout.starts_with(&named.stdout), "{replaced:?}");
     assert!(replaced.stdout.contains("next to the library that loads cuDNN"), "{replaced:?}");
-    // What graph opens by name is opened by path, from the same directory.
+    // Graph opens these libraries by name, so they are opened by path from the same directory.
     for library in Library::OPENED_BY_GRAPH {
         let file = windows::path(&dir.path().join(library.windows_name()));
         assert!(replaced.stdout.contains(&format!("mapped {file}\r\n")), "{replaced:?}");
@@ -142,7 +142,7 @@ fn exceptions_pass_through_first_and_later_calls() {
     assert_eq!(output.stdout.matches("caught, from the callback").count(), 3, "{output:?}");
 }
 
-/// A library in place of NVIDIA's cnn, since a convolution needs a GPU. It prints its arguments.
+/// Replaces NVIDIA's cnn, because a convolution needs a GPU. Prints the arguments.
 const CNN: &str = r#"#include <stdio.h>
 typedef const void *P;
 __declspec(dllexport) int cudnnConvolutionForward(P handle, const float *alpha, P a, P b, P c, P d, P e, int algorithm,
@@ -183,7 +183,7 @@ fn first_calls_of_64_threads_at_once_succeed() {
     assert_eq!((output.code, output.stdout.trim()), (Some(0), "good = 64"), "{output:?}");
 }
 
-/// The system's loader lock is held in DllMain, and other threads need it: nobody waits for ever, and nothing aborts.
+/// DllMain runs under the system's loader lock, which other threads need. The process must neither deadlock nor abort.
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn first_calls_and_preloads_in_dllmain_neither_deadlock_nor_abort() {
@@ -204,8 +204,8 @@ fn first_calls_and_preloads_in_dllmain_neither_deadlock_nor_abort() {
     }
 }
 
-/// Windows calls the program in the threads of a preload before these begin, and after their end. A preload there does
-/// nothing, and takes nothing from that of the program.
+/// Windows notifies the program before a preload's threads start and after they exit. A preload in such a notification
+/// has no effect, and does not affect the program's own preload.
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn preloads_in_callbacks_of_the_threads_of_a_preload_do_nothing() {
@@ -237,7 +237,7 @@ fn an_exit_during_a_preload_ends_the_program_at_once_with_its_code() {
     assert!(start.elapsed().as_secs() < 60);
 }
 
-/// Without a call nothing stays; from the first call on the DLL stays, because freeing it would leak.
+/// A DLL without calls can be freed completely. After the first call it stays loaded, because freeing it would leak.
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn it_can_be_loaded_and_freed_a_thousand_times() {

@@ -1,5 +1,5 @@
-//! `fetch` and `demo` of the doctor on Windows, with a program in place of Python that records how it was started, and
-//! puts a small wheel where pip would. A real pip on Windows was never run by this.
+//! Tests `fetch` and `demo` of the doctor on Windows. A fake Python records the command line, and installs a small
+//! wheel as pip would. These tests do not cover a real pip on Windows.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -8,8 +8,8 @@ use support::{ChildOutput, TempDir, lib_dir, windows};
 
 const RELEASE: &str = windows::RELEASE;
 
-/// Records its arguments, and the variables that pip gets; then it installs the files of `SOURCE` below the directory
-/// after `--target`, or ends with the code in `CODE`.
+/// Records the arguments and pip's variables. Then it installs the files of `SOURCE` below the directory after
+/// `--target`, or exits with the code in `CODE`.
 const PYTHON: &str = r#"
     #include <windows.h>
     #include <stdio.h>
@@ -44,7 +44,7 @@ const PYTHON: &str = r#"
         return 0;
     }"#;
 
-/// A machine with stand-ins for Python.
+/// A fake machine with fake Pythons.
 struct World {
     dir: TempDir,
     path: Vec<PathBuf>,
@@ -64,12 +64,12 @@ impl World {
         world
     }
 
-    /// A path below a directory with a space and letters beyond ASCII.
+    /// Returns a path below a directory with a space and non-ASCII letters.
     fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join("Größe 1").join(name)
     }
 
-    /// Puts a stand-in into a directory of `PATH`.
+    /// Copies a fake Python into a directory of `PATH`.
     fn with(mut self, program: &str) -> World {
         let file = self.path(program);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -78,7 +78,7 @@ impl World {
         self
     }
 
-    /// Runs the doctor. Returns its output, and the lines that the stand-in recorded.
+    /// Runs the doctor. Returns the output, and the lines that the fake Python recorded.
     fn run(&self, variables: &[(&str, &str)], arguments: &[&str]) -> (ChildOutput, Vec<String>) {
         let record = self.path("record");
         let _ = std::fs::remove_file(&record);
@@ -100,7 +100,7 @@ fn doctor() -> &'static Path {
     PROGRAM.get_or_init(|| windows::build("cudnn-doctor", "cudnn-doctor", &[]))
 }
 
-/// The stand-in, compiled once.
+/// Returns the fake Python, compiled once.
 fn stand_in() -> &'static Path {
     static PROGRAM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, file) = PROGRAM.get_or_init(|| {
@@ -114,14 +114,14 @@ fn stand_in() -> &'static Path {
 
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn fetch_runs_the_python_that_a_person_has_and_gives_its_pip_whole_paths() {
+fn fetch_runs_the_installed_python_and_passes_absolute_paths_to_pip() {
     for (programs, expected) in [
         (&["Python 3.12/python.exe", "Windows/py.exe"][..], "Python 3.12\\python.exe"),
         (&["Microsoft/WindowsApps/python.exe", "Windows/py.exe"], "Windows\\py.exe -3"),
         (&["Microsoft/WindowsApps/python3.exe"], "Microsoft\\WindowsApps\\python3.exe"),
     ] {
         let world = programs.iter().fold(World::new(), |world, program| world.with(program));
-        // Programs in the working directory do not run.
+        // Programs in the working directory must not run.
         std::fs::copy(stand_in(), world.dir.path().join("python.exe")).unwrap();
         let (output, lines) = world.run(&[], &["fetch", RELEASE]);
         assert_eq!(output.code, Some(0), "{output:?} {lines:?}");
@@ -145,7 +145,7 @@ fn fetch_runs_the_python_that_a_person_has_and_gives_its_pip_whole_paths() {
         assert!(output.stdout.contains(&format!("\n{dir}\n")), "{output:?}");
         assert!(output.stdout.contains("To use it: "), "{output:?}");
 
-        // The second time it is in the cache.
+        // In the second run, the release is in the cache.
         let (again, lines) = world.run(&[], &["--json", "fetch", RELEASE]);
         assert_eq!((again.code, lines.len()), (Some(0), 0), "{again:?}");
         assert!(again.stdout.contains(&dir.replace('\\', "\\\\")), "{again:?}");
@@ -163,7 +163,7 @@ fn the_variable_names_another_python() {
 
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn what_windows_lacks_is_said_plainly() {
+fn features_that_are_missing_on_windows_are_reported() {
     let world = World::new();
     let (output, _) = world.run(&[], &["fetch", RELEASE]);
     assert_eq!(output.code, Some(3), "{output:?}");
@@ -172,11 +172,11 @@ fn what_windows_lacks_is_said_plainly() {
     }
     let with_store = World::new().with("WindowsApps/python.exe");
     let (output, _) = with_store.run(&[("CODE", "9009")], &["fetch", RELEASE]);
-    assert!(output.code == Some(3) && output.stderr.contains("opens Microsoft's Store"), "{output:?}");
+    assert!(output.code == Some(3) && output.stderr.contains("only opens the Microsoft Store"), "{output:?}");
     let (output, _) = with_store.run(&[("CODE", "1")], &["fetch", RELEASE]);
-    assert!(output.code == Some(3) && output.stderr.contains("pip ended with exit code: 1"), "{output:?}");
+    assert!(output.code == Some(3) && output.stderr.contains("pip exited with exit code: 1"), "{output:?}");
 
-    // The other releases have no wheel for Windows, and pip is not asked for one.
+    // The other releases have no Windows wheel, so pip is not started for them.
     let (output, lines) = with_store.run(&[], &["fetch", "jit-cu12-9.19.0"]);
     assert_eq!((output.code, lines.len()), (Some(3), 0), "{output:?}");
     let expected = windows::of_release("jit-cu12-9.19.0 is for Linux; on Windows, fetch windows-cu13-VERSION");
@@ -187,7 +187,7 @@ fn what_windows_lacks_is_said_plainly() {
 
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn demo_fetches_the_release_for_windows_or_uses_what_is_there() {
+fn demo_fetches_the_release_for_windows_or_uses_an_installed_one() {
     let world = World::new().with("Python 3.12/python.exe");
     let (offline, lines) = world.run(&[], &["demo", "--offline"]);
     assert_eq!((offline.code, lines.len()), (Some(3), 0), "{offline:?}");
@@ -195,7 +195,7 @@ fn demo_fetches_the_release_for_windows_or_uses_what_is_there() {
         offline.stderr.contains(&windows::of_release("nvidia-cudnn-cu13 WHEEL is not in the cache")),
         "{offline:?}"
     );
-    // The stand-in's wheel has no cuDNN that works: the loader says so.
+    // The fake wheel contains no working cuDNN, and the loader reports that.
     let (fetched, lines) = world.run(&[], &["demo"]);
     assert!(fetched.code == Some(2) && lines.contains(&"pip".to_owned()), "{fetched:?}");
     assert!(fetched.stderr.contains("cudnn_graph64_9.dll") && fetched.stderr.contains("is not a DLL"), "{fetched:?}");

@@ -8,7 +8,7 @@ use support::{Library, TempDir, lib_dir, windows};
 
 const KEPT: &str = "cudnn64_9.kept-by-cudnn-doctor";
 
-/// A program that loads a DLL, says so, and keeps it until its standard input ends.
+/// A program that loads a DLL, reports that, and holds it until the standard input is closed.
 const HOLDER: &str = r#"
 #include <windows.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ fn sorted_names(dir: &Path) -> Vec<String> {
 
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn the_drop_in_is_put_in_front_and_taken_away() {
+fn the_drop_in_is_installed_and_uninstalled() {
     let Some(release) = lib_dir(windows::RELEASE) else { return };
     let dir = TempDir::new();
     for library in [Library::Shim, Library::Graph] {
@@ -55,7 +55,7 @@ fn the_drop_in_is_put_in_front_and_taken_away() {
         assert_eq!(sorted_names(dir.path()), before);
         assert!(shim() == nvidia);
     }
-    // Windows does not replace a DLL that a program has loaded.
+    // Windows cannot replace a DLL that a program has loaded.
     let holder = dir.path().join("holder.exe");
     windows::compile(HOLDER, &["-municode"], &holder);
     let before = sorted_names(dir.path());

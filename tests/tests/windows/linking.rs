@@ -1,4 +1,5 @@
-//! Programs that link cuDNN through cudnn-sys import exactly the DLLs of their features, and need none to be built.
+//! Checks that programs that link cuDNN through cudnn-sys import exactly the DLLs of their features, and can be built
+//! without these DLLs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -11,7 +12,7 @@ const RELEASE: &str = windows::RELEASE;
 /// The release of cuDNN's headers that the bindings were generated from.
 const BINDINGS: &str = include_str!("../../../cudnn-sys/src/generated/version.txt").trim_ascii();
 
-/// Builds the program with these features in a separate target directory, with `CUDNN_SYS_LIB_DIR` if it is given.
+/// Builds the program with these features in a separate target directory, with an optional `CUDNN_SYS_LIB_DIR`.
 fn build(features: &str, lib_dir: Option<&Path>) -> (PathBuf, Output) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let target = root.join("target/linking");
@@ -26,9 +27,9 @@ fn build(features: &str, lib_dir: Option<&Path>) -> (PathBuf, Output) {
     (target.join(windows::TARGET).join("debug/linked-functions.exe"), output)
 }
 
-/// The program in a directory of its own, because Windows looks for DLLs there first.
+/// Copies the program into a separate directory, because Windows searches for DLLs there first.
 fn built(features: &str, lib_dir: Option<&Path>) -> (TempDir, Child) {
-    // Every set of features builds the same file.
+    // All sets of features build the same file.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let (program, output) = build(features, lib_dir);
@@ -56,13 +57,13 @@ fn built(features: &str, lib_dir: Option<&Path>) -> (TempDir, Child) {
 
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn a_program_imports_the_dlls_of_its_features_and_finds_them_on_path_or_beside_it() {
+fn a_program_imports_the_dlls_of_its_features_and_finds_them_on_path_or_in_its_directory() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let on_path = windows::path_list(&[&real]);
     let version = windows::of_release("cudnnGetVersion NUMBER");
     let (version, invalid) = (version.as_str(), "CUDNN_STATUS_BAD_PARAM_NULL_POINTER (2002): nullptr == descriptor");
     let created = "cudnnCreateTensorDescriptor CUDNN_STATUS_SUCCESS (0)";
-    // All functions of the shim; those of one library; of each library.
+    // All functions of the shim, then the functions of one library, then a function of every library.
     for (features, fragments) in [
         ("link-cudnn", &[version, invalid, created][..]),
         ("link-graph", &[version, invalid]),
@@ -74,7 +75,7 @@ fn a_program_imports_the_dlls_of_its_features_and_finds_them_on_path_or_beside_i
         for fragment in fragments {
             assert!(output.stdout.contains(fragment), "{features}: {fragment:?} is missing: {output:?}");
         }
-        // Nothing is known of the DLLs where none is named.
+        // Without a directory, the build does not check the DLLs.
         assert!(
             output.stdout.starts_with(&format!("version {BINDINGS}\nlib_dir \nlib_version \n")),
             "{features}: {output:?}"
@@ -87,7 +88,7 @@ fn a_program_imports_the_dlls_of_its_features_and_finds_them_on_path_or_beside_i
             assert_eq!(beside.stdout, output.stdout, "{beside:?}");
         }
     }
-    // Without the DLL, Windows does not start the program, and says nothing.
+    // If the DLL is missing, Windows refuses to start the program, without a message.
     let (_dir, child) = built("link-graph", None);
     let output = child.run(&[]);
     assert!(output.code != Some(0) && output.stdout.is_empty(), "{output:?}");
@@ -95,7 +96,7 @@ fn a_program_imports_the_dlls_of_its_features_and_finds_them_on_path_or_beside_i
 
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn a_named_directory_must_have_the_dlls_and_is_passed_on() {
+fn a_given_directory_must_contain_the_dlls_and_is_passed_on() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let (_dir, child) = built("link-ops", Some(&real));
     let output = child.env("WINEPATH", windows::path_list(&[&real])).run(&[]);
@@ -112,7 +113,7 @@ fn a_named_directory_must_have_the_dlls_and_is_passed_on() {
     for fragment in ["no directory with cudnn_graph64_9.dll to link", "set by CUDNN_SYS_LIB_DIR", "does not exist"] {
         assert!(message.contains(fragment), "{fragment:?} is missing: {message}");
     }
-    // A library for Linux under that name.
+    // A Linux library under that name.
     let Some(linux) = lib_dir("jit-cu12-9.19.0") else { return };
     std::fs::copy(linux.join(Library::Graph.linux_name()), dir.path().join(Library::Graph.windows_name())).unwrap();
     let message = failure(&dir);

@@ -1,4 +1,5 @@
-//! The loader on Windows, in Rust programs and through the drop-in: which DLLs it takes, and what it says of those that it cannot take.
+//! Tests the loader on Windows, in Rust programs and through the drop-in: the DLLs that it selects, and the errors
+//! about unusable DLLs.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +7,7 @@ use support::{Child, ChildOutput, Library, TempDir, Version, lib_dir, windows};
 
 const RELEASE: &str = windows::RELEASE;
 
-/// A directory with the client and the drop-in.
+/// Creates a directory with the client and the drop-in.
 fn client() -> Option<(TempDir, PathBuf)> {
     let real = lib_dir(RELEASE)?;
     let dir = TempDir::new();
@@ -16,11 +17,11 @@ fn client() -> Option<(TempDir, PathBuf)> {
 }
 
 fn run(dir: &TempDir) -> Child {
-    // Wine takes the encoding of variables and arguments from it.
+    // Wine derives the encoding of variables and arguments from this locale.
     windows::child(&dir.path().join("program.exe")).env("LC_ALL", "C.UTF-8")
 }
 
-/// A directory with links to NVIDIA's DLLs, without the shim and some others.
+/// Creates a directory with links to NVIDIA's DLLs, without the shim and some others.
 fn cudnn_without(real: &Path, without: &[Library]) -> TempDir {
     let dir = TempDir::new();
     for library in &Library::ALL[1..] {
@@ -32,7 +33,7 @@ fn cudnn_without(real: &Path, without: &[Library]) -> TempDir {
     dir
 }
 
-/// The error of the first call into ops with this directory.
+/// Returns the error of the first call into ops with this directory.
 fn error(client: &TempDir, cudnn: &Path) -> (ChildOutput, String) {
     let output = run(client).env("CUDNN_LOADER_DIR", windows::path(cudnn)).run(&["plain"]);
     assert_eq!(output.code, Some(0), "{output:?}");
@@ -42,7 +43,7 @@ fn error(client: &TempDir, cudnn: &Path) -> (ChildOutput, String) {
 
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn a_missing_library_is_a_status_and_a_report_that_names_it() {
+fn a_missing_library_is_named_in_the_report() {
     let Some((client, real)) = client() else { return };
     let cudnn = cudnn_without(&real, &[Library::Ops]);
     let (output, report) = error(&client, cudnn.path());
@@ -58,11 +59,12 @@ fn a_missing_library_is_a_status_and_a_report_that_names_it() {
             .contains(&windows::of_release(&format!("cuDNN VERSION in \"{dir}\" does not include cudnn_ops64_9.dll"))),
         "{report}"
     );
-    // The backend API needs none.
+    // The backend API works without ops.
     assert_eq!(output.returned("cudnnBackendCreateDescriptor"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:?}");
 }
 
-/// Not error 127: Wine puts a function in place of a missing one, which ends the program when it is called.
+/// Error 127 cannot be tested: Wine replaces a missing function with a stub that terminates the program when it is
+/// called.
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn the_dll_that_error_126_hides_is_named() {
@@ -115,7 +117,7 @@ fn a_cudnn_that_the_program_has_loaded_is_adopted() {
     assert!(output.stdout.contains(&windows::of_release("cudnnGetVersion = NUMBER")), "{output:?}");
     assert_eq!(output.returned("cudnnCreateTensorDescriptor"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:?}");
     assert!(output.stdout.contains(&format!("cudnn_graph64_9.dll: \"{graph}\"")), "{output:?}");
-    // A second one is never loaded beside it.
+    // The loader never loads a second cuDNN.
     let other = cudnn_without(&real, &[]);
     let output = run(&client).env("CUDNN_LOADER_DIR", windows::path(other.path())).run(&[&open, "plain", "maps"]);
     let report = output.last_error("cudnnCreateTensorDescriptor");
@@ -125,7 +127,7 @@ fn a_cudnn_that_the_program_has_loaded_is_adopted() {
 
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn of_two_releases_the_named_one_is_used_and_files_are_not_mixed() {
+fn the_named_release_is_used_and_files_are_not_mixed() {
     let Some((client, real)) = client() else { return };
     let older = TempDir::new();
     let code = r#"
@@ -139,7 +141,7 @@ EXPORT int cudnnSetCallback(unsigned mask, void *data, void *function) { return 
 "#;
     windows::compile(code, &["-shared"], &older.path().join("cudnn_graph64_9.dll"));
     for (dir, version) in [(older.path(), "91002".to_owned()), (real.as_path(), windows::of_release("NUMBER"))] {
-        // The other one is on PATH.
+        // The other release is on PATH.
         let other = if version == "91002" { real.as_path() } else { older.path() };
         let output = run(&client)
             .env("CUDNN_LOADER_DIR", windows::path(dir))
@@ -147,7 +149,7 @@ EXPORT int cudnnSetCallback(unsigned mask, void *data, void *function) { return 
             .run(&["cudnnGetVersion", "plain"]);
         assert!(output.stdout.contains(&format!("cudnnGetVersion = {version}")), "{output:?}");
     }
-    // An ops of another release.
+    // A version of ops from another release.
     std::os::unix::fs::symlink(real.join("cudnn_ops64_9.dll"), older.path().join("cudnn_ops64_9.dll")).unwrap();
     let (output, report) = error(&client, older.path());
     assert!(report.contains(&windows::of_release("is cuDNN VERSION, but")), "{report}");
@@ -177,12 +179,12 @@ fn the_log_is_a_file_with_the_process_id_and_the_time_in_its_name() {
     let text = std::fs::read_to_string(logs.path().join(ours)).unwrap();
     let entries = cudnn_loader::logging::parse(&text);
     assert!(entries.iter().any(|entry| entry.function.as_deref() == Some("cudnn_loader::select")), "{text}");
-    // cuDNN's is beside it.
+    // cuDNN writes its own log to the same directory.
     let theirs = names().into_iter().find(|name| name.ends_with(".txt")).unwrap_or_else(|| panic!("{:?}", names()));
     let text = std::fs::read_to_string(logs.path().join(theirs)).unwrap();
     let entries = cudnn_loader::logging::parse(&text);
     assert!(entries.iter().any(|entry| entry.function.as_deref() == Some("cudnnBackendFinalize")), "{text}");
-    // The C library of Windows ends a process at a conversion that it does not know.
+    // The C library of Windows terminates a process at an unknown conversion specifier.
     let unknown = run(&client)
         .env("CUDNN_LOADER_DIR", r"Z:\nowhere")
         .env("CUDNN_LOGLEVEL_DBG", "3")
@@ -200,7 +202,7 @@ fn the_log_is_a_file_with_the_process_id_and_the_time_in_its_name() {
 
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn the_driver_is_taken_from_the_directory_of_the_system_alone() {
+fn the_driver_is_only_loaded_from_the_system_directory() {
     let Some((client, real)) = client() else { return };
     windows::compile(
         "__declspec(dllexport) int cuInit(unsigned flags) { return 0; }",
@@ -216,11 +218,11 @@ fn the_driver_is_taken_from_the_directory_of_the_system_alone() {
     assert!(output.stdout.contains("start the driver") && output.stdout.contains("system32"), "{output:?}");
 }
 
-/// cuDNN's engines open the driver by its name when they are loaded, and without a driver Windows searches the working
+/// cuDNN's engines open the driver by name when they are loaded. Without a driver, Windows would search the working
 /// directory for it.
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn the_first_calls_run_no_driver_from_the_working_directory() {
+fn first_calls_do_not_load_a_driver_from_the_working_directory() {
     let Some((client, real)) = client() else { return };
     let planted = TempDir::new();
     let code = r#"
@@ -245,7 +247,7 @@ fn the_first_calls_run_no_driver_from_the_working_directory() {
 
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn a_preload_loads_all_and_reads_files_ahead() {
+fn a_preload_loads_all_libraries_and_reads_files_ahead() {
     let Some((client, real)) = client() else { return };
     let output = run(&client).env("CUDNN_LOADER_DIR", windows::path(&real)).run(&[
         "preload:159",
@@ -258,13 +260,13 @@ fn a_preload_loads_all_and_reads_files_ahead() {
         let step = format!("load cudnn_{library}64_9.dll");
         assert!(output.stdout.lines().any(|line| line.contains(&step) && line.ends_with("done")), "{output:?}");
     }
-    // cuBLASLt is not there.
+    // cuBLASLt is missing.
     let ahead: Vec<&str> = output.stdout.lines().filter(|line| line.contains("read ahead")).collect();
     assert!(ahead.len() >= Library::ALL.len() - 1, "{output:?}");
     assert!(ahead.iter().all(|line| line.ends_with("done")), "{ahead:#?}");
 }
 
-/// cmd takes the quotes of `set NAME="C:\a b"` to be a part of the value.
+/// cmd includes the quotes of `set NAME="C:\a b"` in the value.
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn a_variable_may_be_in_quotes_and_without_a_cudnn_its_wheel_is_named() {

@@ -1,5 +1,5 @@
-//! What this project does on Windows: programs and DLLs for it, under Wine. Wine is not Windows: the README says what
-//! was run where.
+//! Tests programs and DLLs for Windows under Wine. Wine may differ from Windows: the README lists which tests ran
+//! where.
 
 mod commands;
 mod dll_search;

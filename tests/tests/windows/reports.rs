@@ -1,5 +1,5 @@
-//! Problems that people with Windows report, rebuilt: NVIDIA's DLLs or fake ones, in the directories in which Windows or
-//! Python have them. The loader must report the cause, and the doctor must find it.
+//! Recreates problems that Windows users have reported, with NVIDIA's DLLs or fake ones in the directories that Windows
+//! or Python use. The loader must report the cause, and the doctor must find it.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -24,7 +24,7 @@ fn doctor() -> PathBuf {
     BUILT.get_or_init(|| windows::build("cudnn-doctor", "cudnn-doctor", &[])).clone()
 }
 
-/// A situation: its files, and the directories in `PATH`.
+/// The files of a situation, and the directories in `PATH`.
 struct World {
     root: TempDir,
     path: Vec<PathBuf>,
@@ -35,7 +35,7 @@ impl World {
         World { root: TempDir::new(), path: Vec::new() }
     }
 
-    /// Creates a directory below the root and puts it at the end of `PATH`.
+    /// Creates a directory below the root and appends it to `PATH`.
     fn on_path(&mut self, below: &str) -> PathBuf {
         let dir = self.root.path().join(below);
         std::fs::create_dir_all(&dir).unwrap();
@@ -43,7 +43,7 @@ impl World {
         dir
     }
 
-    /// The output of a program, with the root's name replaced.
+    /// Returns the output of a program, with the root's name replaced.
     fn run(&self, program: &Path, args: &[&str]) -> String {
         let path: Vec<&Path> = self.path.iter().map(PathBuf::as_path).collect();
         let output = windows::child(program).env("WINEPATH", windows::path_list(&path)).run(args);
@@ -55,7 +55,7 @@ impl World {
     }
 }
 
-/// Puts NVIDIA's DLLs into a directory, but none of these.
+/// Installs NVIDIA's DLLs into a directory, except for these.
 fn install_without(dir: &Path, missing: &[Library]) {
     let real = lib_dir(RELEASE).unwrap();
     for library in Library::ALL.iter().filter(|library| !missing.contains(library)) {
@@ -83,7 +83,7 @@ fn two_releases(world: &mut World) {
     install_without(&world.on_path("newer"), &[]);
 }
 
-/// A release whose cnn imports from a DLL that is not installed.
+/// Installs a release with a cnn that imports from a missing DLL.
 fn needing(world: &mut World, dll: &str) {
     let dir = world.on_path("bin");
     copy_fake_dlls(OLDER, 8, &dir);
@@ -151,10 +151,10 @@ fn beyond_260_characters(world: &mut World) {
     install_without(&world.on_path(&["d".repeat(90).as_str(); 4].join("/")), &[]);
 }
 
-/// What makes a situation, the driver's arguments, what the loader must report, and what the doctor must find.
+/// The setup of a situation, the driver's arguments, and the expected output of the loader and the doctor.
 type Row = (fn(&mut World), &'static [&'static str], &'static [&'static str], &'static [&'static str]);
 
-/// What the driver prints if a function of ops can be called.
+/// The driver's output if a function of ops can be called.
 const RESOLVED: &str = "@cudnnCreateTensorDescriptor = resolved";
 
 fn check(rows: &[Row]) {
@@ -201,7 +201,7 @@ fn a_file_that_is_missing_is_named() {
     ]);
 }
 
-/// Windows reports each of these as error 126, without a name.
+/// Windows reports all of these as error 126, without a name.
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
 fn a_dll_that_cudnn_imports_and_that_is_missing_is_named() {
@@ -225,13 +225,13 @@ fn files_that_do_not_belong_together_are_named() {
         (
             two_cuda_majors,
             &[CNN],
-            &[r#"cudnn_cnn64_9.dll" is built for CUDA 13, but the libraries beside it for CUDA 12"#],
+            &[r#"cudnn_cnn64_9.dll" is built for CUDA 13, but the libraries next to it are for CUDA 12"#],
             &["cudnn_cnn64_9.dll", "CUDA 13"],
         ),
         (
             other_version,
             &[OPS],
-            &[r#"cudnn_ops64_9.dll" is cuDNN 9.10.2, but the cudnn_graph64_9.dll beside it is 9.19.0"#],
+            &[r#"cudnn_ops64_9.dll" is cuDNN 9.10.2, but the cudnn_graph64_9.dll next to it is 9.19.0"#],
             &["cudnn_ops64_9.dll", "9.10.2"],
         ),
     ]);

@@ -1,4 +1,4 @@
-//! The layer `trace` on Windows: its file, lines and summary, however many threads and processes write.
+//! Tests the layer `trace` on Windows: the file, lines and summary, with any number of threads and processes.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use support::{Child, TempDir, lib_dir, windows};
 
 const RELEASE: &str = windows::RELEASE;
 
-/// A directory with a client, and the drop-in and the layers beside it; and NVIDIA's DLLs.
+/// Creates a directory with a client, the drop-in and the layers, and a directory with NVIDIA's DLLs.
 fn client(source: &str, flags: &[&str]) -> Option<(TempDir, PathBuf)> {
     let real = lib_dir(RELEASE)?;
     let dir = TempDir::new();
@@ -36,7 +36,7 @@ fn named<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["name"] == name).collect()
 }
 
-/// The files that a trace has written in a directory.
+/// Returns the files that a trace has written in a directory.
 fn traces(dir: &Path) -> Vec<PathBuf> {
     let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<PathBuf> = files.filter(|file| file.extension().is_some_and(|name| name == "json")).collect();
@@ -80,13 +80,13 @@ fn without_another_output_the_summary_is_on_the_standard_error_at_exit() {
     let Some((dir, real)) = client("windows.c", &[]) else { return };
     let output = run(&dir, &real).run(&["threads"]);
     assert_eq!((output.code, output.stdout.trim()), (Some(0), "good = 64"), "{output:?}");
-    assert!(output.stderr.contains("cudnn-trace of process "), "{output:?}");
+    assert!(output.stderr.contains("cudnn-trace summary for process "), "{output:?}");
     assert!(output.stderr.contains(", 0 failed, "), "{output:?}");
 }
 
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn a_program_with_the_loader_takes_the_layers_of_the_path() {
+fn a_program_with_the_loader_uses_the_layers_on_the_path() {
     let Some(real) = lib_dir(RELEASE) else { return };
     let driver = windows::build("cudnn-tests", "driver", &[]);
     let out = TempDir::new();
@@ -99,10 +99,10 @@ fn a_program_with_the_loader_takes_the_layers_of_the_path() {
             .env("CUDNN_TRACE", windows::path(&file))
             .run(&["cudnnGetVersion", "create"])
     };
-    // A file with other data is left alone, and one that begins as a trace does is replaced.
+    // A file with other data stays unchanged, but an old trace is replaced.
     std::fs::write(&file, "[1, 2]").unwrap();
     let output = run();
-    assert!(output.stderr.contains("it exists, and it is not a trace"), "{output:?}");
+    assert!(output.stderr.contains("the file exists and is not a trace"), "{output:?}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "[1, 2]");
     std::fs::write(&file, "[\n{\"name\":\"process_name\",\"pid\":1").unwrap();
     let output = run();
@@ -115,7 +115,7 @@ fn a_program_with_the_loader_takes_the_layers_of_the_path() {
 
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn each_process_has_its_file() {
+fn every_process_writes_its_own_file() {
     let Some((dir, real)) = client("windows.c", &[]) else { return };
     let out = TempDir::new();
     let name = windows::path(&out.path().join("trace.json"));
@@ -139,7 +139,7 @@ fn each_process_has_its_file() {
 
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]
-fn calls_that_returned_are_in_the_file_when_the_process_is_ended() {
+fn calls_that_returned_are_in_the_file_when_the_process_is_killed() {
     let Some((dir, real)) = client("windows.c", &[]) else { return };
     let out = TempDir::new();
     let file = out.path().join("trace.json");

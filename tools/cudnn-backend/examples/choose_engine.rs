@@ -1,9 +1,9 @@
-//! The fastest engine for a convolution, found by trying: the heuristics' proposals, then every engine that supports
-//! the graph, with its default knobs and with one knob changed. Ends with how good the heuristics' first proposal is.
+//! Finds the fastest engine for a convolution by trying the heuristics' proposals, then every engine that supports the
+//! graph, with default knobs and with one knob changed. Finally prints how good the heuristics' first proposal is.
 //!
 //! `cargo run --release -p cudnn-backend --example choose_engine [SECONDS [all]]`
 //!
-//! The second part ends after SECONDS (60); `all` prints every configuration that ran.
+//! The second part stops after SECONDS (60); `all` prints every configuration that ran.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ const HALF: cudnnDataType_t = cudnnDataType_t::CUDNN_DATA_HALF;
 const TOLERANCE: f64 = 5e-3;
 /// Configurations that need more workspace are skipped. In bytes.
 const MAX_WORKSPACE: usize = 1 << 30;
-/// Values tried of one knob; some knobs have a thousand.
+/// The maximum number of values to try per knob; some knobs have a thousand.
 const MAX_KNOB_VALUES: usize = 16;
 /// Lines printed without `all`.
 const MAX_SHOWN: usize = 15;
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     program::run_on_gpu(run)
 }
 
-/// A configuration and its source.
+/// A configuration and where it comes from.
 struct Candidate {
     source: String,
     configuration: Descriptor,
@@ -72,7 +72,7 @@ fn run(gpu: &Gpu) -> Result<(), Failure> {
     let (mut measured, mut failed) = (Vec::new(), BTreeMap::<String, usize>::new());
     let end = Instant::now() + Duration::from_secs(limit);
     for (index, candidate) in candidates.into_iter().enumerate() {
-        // The limit does not apply to the heuristics' proposals.
+        // The heuristics' proposals are exempt from the limit.
         if index >= proposed && Instant::now() > end {
             *failed.entry("not tried, out of time".into()).or_default() += 1;
             continue;
@@ -116,14 +116,14 @@ fn report(measured: &[Measurement], failed: &BTreeMap<String, usize>, shown: usi
     Ok(())
 }
 
-/// The convolution, with its tensors on the GPU and the correct result.
+/// The convolution, with tensors on the GPU and the correct result.
 struct Problem {
     graph: Descriptor,
     tensors: [Tensor; 3],
     x_memory: Memory,
     w_memory: Memory,
     expected: Vec<f32>,
-    /// Declared last, so dropped last: the graph refers to it.
+    /// Declared last and therefore dropped last, because the graph refers to it.
     handle: Handle,
 }
 
@@ -144,7 +144,7 @@ impl Problem {
         Ok(Problem { graph, tensors: [x, w, y], x_memory, w_memory, expected, handle })
     }
 
-    /// Makes the plan, compares its result with the CPU's, and times it.
+    /// Builds the plan, compares the result with the CPU's, and measures the time.
     fn measure(&self, gpu: &Gpu, candidate: &Candidate) -> Result<Measurement, Failure> {
         let plan = Plan::new(&candidate.configuration, Target::Handle(&self.handle))?;
         if plan.workspace_size > MAX_WORKSPACE {
@@ -152,11 +152,11 @@ impl Problem {
         }
         let workspace = gpu.zeroed(plan.workspace_size)?;
         let [x, w, y] = &self.tensors;
-        // NaN, so that an element that is never written shows, and never an earlier candidate's result.
+        // Filled with NaN to detect elements that are never written, and to erase an earlier candidate's result.
         let y_memory = gpu.upload(&reference::encode(y, &vec![f32::NAN; y.element_count()]))?;
         let memory = [(x.uid, &self.x_memory), (w.uid, &self.w_memory), (y.uid, &y_memory)];
         let pack = VariantPack::new(&memory, &workspace)?;
-        // SAFETY: each buffer has the size of its tensor; the workspace and the handle are the plan's.
+        // SAFETY: every buffer is as large as the tensor; the workspace and the handle belong to the plan.
         let execute = || unsafe { plan.execute(&self.handle, &pack) };
         execute()?;
         let result = reference::decode(y, &gpu.download(&y_memory)?);
@@ -168,9 +168,9 @@ impl Problem {
     }
 }
 
-/// The heuristics' proposals, then every engine that supports the graph: with default knobs, and with each knob at
-/// each of its values, one at a time. Configurations that read the same appear once, but cuDNN reports a knob that is
-/// set to its default, so that one is a second configuration.
+/// Returns the heuristics' proposals, then every engine that supports the graph: first with default knobs, then with a
+/// single knob changed, for all values of all knobs. Identical configurations appear once. However, cuDNN reports a
+/// knob that is explicitly set to the default value, so that configuration counts as different.
 fn candidates(problem: &Problem) -> Result<Vec<Candidate>, Failure> {
     let target = Target::Handle(&problem.handle);
     let mut all = Vec::<Candidate>::new();
@@ -204,12 +204,12 @@ fn candidates(problem: &Problem) -> Result<Vec<Candidate>, Failure> {
         }
     }
     if skipped > 0 {
-        println!("{skipped} values of knobs are skipped: at most {MAX_KNOB_VALUES} of each knob are tried");
+        println!("skipped {skipped} knob values: at most {MAX_KNOB_VALUES} per knob are tried");
     }
     Ok(all)
 }
 
-/// The status and the first reason, to count failures by.
+/// Returns the status and the first reason, for counting failures.
 fn short(failure: &str) -> String {
     let status = failure.split(": ").next().unwrap_or_default();
     [status, first_reason(failure)].join(" ").chars().take(150).collect()

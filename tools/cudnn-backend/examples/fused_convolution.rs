@@ -1,4 +1,4 @@
-//! Convolution, bias and ReLU in one graph: tensors in half precision, everything between the operations in float.
+//! Fuses convolution, bias and ReLU into one graph, with tensors in half precision and float between the operations.
 //!
 //! `cargo run --release -p cudnn-backend --example fused_convolution`
 
@@ -14,7 +14,7 @@ use cudnn_backend::plan::Plan;
 use cudnn_backend::tensor::Tensor;
 use cudnn_backend::{Failure, program, reference};
 
-/// Rounding the result to half precision alone gives about 2e-4.
+/// Rounding the result to half precision already causes an error of about 2e-4.
 const TOLERANCE: f64 = 1e-3;
 
 fn main() -> ExitCode {
@@ -25,7 +25,7 @@ fn run(gpu: &Gpu) -> Result<(), Failure> {
     let (half, float) = (DataType::CUDNN_DATA_HALF, DataType::CUDNN_DATA_FLOAT);
     let x = Tensor::channels_last(1, half, &[8, 64, 28, 28]);
     let w = Tensor::channels_last(2, half, &[128, 64, 3, 3]);
-    // One number for each channel, the same for each image and pixel.
+    // One number per channel, the same for all images and pixels.
     let b = Tensor::channels_last(3, half, &[1, 128, 1, 1]);
     let y = Tensor::channels_last(4, half, &[8, 128, 28, 28]);
     // Between the operations, in registers: virtual, and float.
@@ -42,13 +42,13 @@ fn run(gpu: &Gpu) -> Result<(), Failure> {
     let x_memory = gpu.upload(&reference::encode(&x, &x_values))?;
     let w_memory = gpu.upload(&reference::encode(&w, &w_values))?;
     let b_memory = gpu.upload(&reference::encode(&b, &b_values))?;
-    // NaN, so that an element that is never written shows.
+    // Filled with NaN to detect elements that are never written.
     let y_memory = gpu.upload(&reference::encode(&y, &vec![f32::NAN; y.element_count()]))?;
     let workspace = gpu.zeroed(plan.workspace_size)?;
-    // Virtual tensors have no memory.
+    // Virtual tensors need no memory.
     let memory = [(x.uid, &x_memory), (w.uid, &w_memory), (b.uid, &b_memory), (y.uid, &y_memory)];
     let pack = VariantPack::new(&memory, &workspace)?;
-    // SAFETY: each buffer has the size of its tensor; the workspace and the handle are the plan's.
+    // SAFETY: every buffer is as large as the tensor; the workspace and the handle belong to the plan.
     let execute = || unsafe { plan.execute(&handle, &pack) };
     execute()?;
     let result = reference::decode(&y, &gpu.download(&y_memory)?);

@@ -1,5 +1,5 @@
-//! Engine configurations, plans and workspace sizes for a device that is not in this machine, from its description in
-//! JSON. Needs cuDNN 9.8 or newer. JIT-only releases have no heuristics and may need NVRTC.
+//! Finds engine configurations, plans and workspace sizes for a device that is not installed, from a JSON description.
+//! Needs cuDNN 9.8 or newer. JIT-only releases have no heuristics and may need NVRTC.
 //!
 //! `cargo run -p cudnn-backend --example plan_without_gpu [DEVICE.json]`. Without a file it plans for an H200.
 //! `plan_without_gpu --describe` prints the description of this machine's GPU.
@@ -32,7 +32,7 @@ fn run() -> Result<(), Failure> {
         Some(file) => std::fs::read_to_string(&file).map_err(|error| format!("cannot read {file:?}: {error}"))?,
         None => device::H200.to_owned(),
     };
-    // The first release with device descriptions; an older one rejects the descriptor without a reason.
+    // The first release with device descriptions. Older releases reject the descriptor without a reason.
     let installation = cudnn::Options::new().minimum_version(cudnn::Version::new(9, 8, 0)).load()?;
     println!("cuDNN {} in {}", installation.version, installation.dir.display());
     let device = device::from_json(&json).map_err(explain)?;
@@ -64,7 +64,7 @@ fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Plans and prints the first configurations of a source; returns how many plans could be made.
+/// Plans and prints the first configurations of a source. Returns the number of successful plans.
 fn show(source: &str, configurations: &[Descriptor], target: Target<'_>) -> Result<usize, Failure> {
     println!("{source}: {} configurations", configurations.len());
     let mut planned = 0;

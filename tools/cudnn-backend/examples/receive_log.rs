@@ -1,5 +1,5 @@
-//! cuDNN's log in a closure: each entry decoded, with handle, stream and device for what runs on the GPU. The loader's
-//! entries are among them, also without a GPU.
+//! Receives cuDNN's log in a closure as decoded entries, with handle, stream and device for GPU work. The loader's
+//! entries are included, also without a GPU.
 //!
 //! `cargo run -p cudnn-backend --example receive_log`
 
@@ -14,19 +14,19 @@ use cudnn_backend::program;
 #[path = "backend_convolution/convolution.rs"]
 mod convolution;
 
-/// The number of entries for each function.
+/// The number of entries per function.
 static CALLS: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
 
 fn main() -> ExitCode {
-    // Before anything is loaded; the loader passes the hook to cuDNN when it loads it.
+    // Set before any library is loaded. The loader passes the hook to cuDNN when it loads cuDNN.
     if let Err(error) = set_hook(Severity::up_to(3), on_event) {
         return program::exit_code(Err(error.into()));
     }
-    // SAFETY: the function takes no arguments.
+    // SAFETY: the call passes no pointers.
     println!("cuDNN {}", unsafe { cudnn::cudnnGetVersion() });
     let exit_code = program::run_on_gpu(convolution::run);
     if let Ok(calls) = CALLS.lock() {
-        println!("entries for each function:");
+        println!("entries per function:");
         calls.iter().for_each(|(function, count)| println!("{count:>6} {function}"));
     }
     exit_code
@@ -39,7 +39,7 @@ fn on_event(event: &Event) {
         *calls.entry(function.to_owned()).or_default() += 1;
     }
     let severity = event.entry.severity;
-    // The loader's entries and all problems are shown in full; of a call on the GPU, only the function's name.
+    // Shows the loader's entries and all problems in full, but only the function names of GPU calls.
     let is_shown_in_full = function.starts_with("cudnn_loader::") || severity >= Severity::Warning;
     let text = if is_shown_in_full { event.entry.to_string() } else { function.to_owned() };
     match event.device {

@@ -1,6 +1,6 @@
-//! A backend descriptor: created, given its attributes, finalized, and destroyed when dropped.
+//! Creates, configures, finalizes and destroys backend descriptors.
 //!
-//! A call that fails returns an [`Error`] with cuDNN's error text. Nothing here knows what the attributes mean.
+//! A failing call returns an [`Error`] with cuDNN's error text. This module is independent of the attributes' meaning.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -10,12 +10,12 @@ use crate::cudnn::{
     cudnnBackendDescriptor_t as Raw, cudnnBackendDescriptorType_t as Kind,
 };
 
-/// A backend descriptor. A descriptor that refers to another copies what it needs when it is finalized, so the other
-/// may be dropped after that.
+/// A backend descriptor. When a descriptor is finalized, it copies the required data from all descriptors that it
+/// refers to, so those may be dropped afterwards.
 pub struct Descriptor(Raw);
 
-/// A type that an attribute's elements may have. The most frequent mistake with this API is to set an attribute with
-/// the wrong type code: here the code follows from the elements.
+/// A type for an attribute's elements. The most frequent mistake with this API is to set an attribute with the wrong
+/// type code. Here, the code follows from the element type.
 ///
 /// # Safety
 /// The type must have the layout that cuDNN expects of elements of [`TYPE`](Element::TYPE).
@@ -26,12 +26,12 @@ pub unsafe trait Element: Copy {
 
 macro_rules! elements {
     ($($rust:ty: $name:ident,)*) => { $(
-        // SAFETY: cuDNN's documentation gives this type the code.
+        // SAFETY: cuDNN documents this code for the type.
         unsafe impl Element for $rust { const TYPE: Type = Type::$name; }
     )* };
 }
 elements! {
-    // Every count, however small: dimensions, strides, ids, indices.
+    // Used for all numbers, however small: dimensions, strides, ids, indices.
     i64: CUDNN_TYPE_INT64,
     i32: CUDNN_TYPE_INT32,
     f32: CUDNN_TYPE_FLOAT,
@@ -54,7 +54,7 @@ impl Descriptor {
     /// Creates a descriptor of this kind, without attributes.
     ///
     /// # Errors
-    /// When cuDNN cannot be loaded, or does not know the kind.
+    /// Returns an error if cuDNN cannot be loaded, or rejects the kind.
     pub fn new(kind: Kind) -> Result<Self, Error> {
         let mut raw = null_mut();
         // SAFETY: cuDNN writes the new descriptor to `raw`.
@@ -65,60 +65,60 @@ impl Descriptor {
     /// Sets an attribute to these elements.
     ///
     /// # Errors
-    /// When cuDNN rejects the attribute, the type or the number of elements.
+    /// Returns an error if cuDNN rejects the attribute, the type or the number of elements.
     pub fn set<T: Element>(self, name: Name, elements: &[T]) -> Result<Self, Error> {
-        // SAFETY: type, count and address are those of the slice.
+        // SAFETY: type, count and address describe the slice.
         unsafe { self.set_raw(name, T::TYPE, elements.len() as i64, elements.as_ptr().cast()) }
     }
 
-    /// Sets an attribute with any type code and count, also wrong ones.
+    /// Sets an attribute with any type code and count, including wrong ones.
     ///
     /// # Safety
     /// `address` points to `count` elements of the type `ty`, or cuDNN is known to reject the call before it reads
     /// them.
     ///
     /// # Errors
-    /// When cuDNN rejects the attribute, the type or the number of elements.
+    /// Returns an error if cuDNN rejects the attribute, the type or the number of elements.
     pub unsafe fn set_raw(self, name: Name, ty: Type, count: i64, address: *const c_void) -> Result<Self, Error> {
         // SAFETY: the descriptor is live; the caller guarantees the rest.
         unsafe { check!(cudnn::cudnnBackendSetAttribute(self.0, name, ty, count, address)) }?;
         Ok(self)
     }
 
-    /// Sets an attribute whose elements are other descriptors.
+    /// Sets an attribute that consists of other descriptors.
     ///
     /// # Errors
-    /// When cuDNN rejects the attribute or one of the descriptors.
+    /// Returns an error if cuDNN rejects the attribute or one of the descriptors.
     pub fn set_descriptors(self, name: Name, descriptors: &[&Descriptor]) -> Result<Self, Error> {
         let raw: Vec<Raw> = descriptors.iter().map(|descriptor| descriptor.0).collect();
         self.set(name, &raw)
     }
 
-    /// Finalizes the descriptor: cuDNN checks the attributes together.
+    /// Finalizes the descriptor, which makes cuDNN check all attributes together.
     ///
     /// # Errors
-    /// When an attribute is missing or does not fit the others.
+    /// Returns an error if an attribute is missing or incompatible with the others.
     pub fn finalize(self) -> Result<Self, Error> {
         // SAFETY: the descriptor is live.
         unsafe { check!(cudnn::cudnnBackendFinalize(self.0)) }?;
         Ok(self)
     }
 
-    /// The number of elements that an attribute has.
+    /// Returns the number of elements of an attribute.
     ///
     /// # Errors
-    /// When the descriptor is not finalized, or has no such attribute.
+    /// Returns an error if the descriptor is not finalized, or does not support the attribute.
     pub fn count(&self, name: Name, ty: Type) -> Result<usize, Error> {
         let mut count = 0;
-        // SAFETY: with room for 0 elements, cuDNN writes the count alone.
+        // SAFETY: with room for 0 elements, cuDNN writes only the count.
         unsafe { check!(cudnn::cudnnBackendGetAttribute(self.0, name, ty, 0, &raw mut count, null_mut())) }?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    /// An attribute's elements. `blank` is any value, which cuDNN overwrites.
+    /// Returns an attribute's elements. `blank` is an arbitrary value, which cuDNN overwrites.
     ///
     /// # Errors
-    /// When the descriptor is not finalized, or has no such attribute.
+    /// Returns an error if the descriptor is not finalized, or does not support the attribute.
     pub fn get<T: Element>(&self, name: Name, blank: T) -> Result<Vec<T>, Error> {
         let mut elements = vec![blank; self.count(name, T::TYPE)?];
         let count = self.read(name, &mut elements)?;
@@ -126,27 +126,27 @@ impl Descriptor {
         Ok(elements)
     }
 
-    /// An attribute that is one int64.
+    /// Returns an attribute that consists of one int64.
     ///
     /// # Errors
-    /// When the descriptor is not finalized, or has no such attribute.
+    /// Returns an error if the descriptor is not finalized, or does not support the attribute.
     pub fn number(&self, name: Name) -> Result<i64, Error> {
         Ok(self.get(name, 0i64)?.first().copied().unwrap_or(0))
     }
 
-    /// An attribute whose elements are descriptors of this kind.
+    /// Returns an attribute that consists of descriptors of this kind.
     ///
     /// # Errors
-    /// When the descriptor is not finalized, or has no such attribute.
+    /// Returns an error if the descriptor is not finalized, or does not support the attribute.
     pub fn descriptors(&self, name: Name, kind: Kind) -> Result<Vec<Descriptor>, Error> {
         self.descriptors_up_to(name, kind, self.count(name, Raw::TYPE)?)
     }
 
-    /// The same with room for at most `max` descriptors: for attributes whose count cuDNN reports as 0, such as the
-    /// knob choices of a configuration.
+    /// Like [`descriptors`](Self::descriptors), but reads at most `max` descriptors. Needed for attributes with a
+    /// reported count of 0, such as the knob choices of a configuration.
     ///
     /// # Errors
-    /// When the descriptor is not finalized, or has no such attribute.
+    /// Returns an error if the descriptor is not finalized, or does not support the attribute.
     pub fn descriptors_up_to(&self, name: Name, kind: Kind, max: usize) -> Result<Vec<Descriptor>, Error> {
         // cuDNN fills descriptors that the caller has created.
         let mut found = (0..max).map(|_| Descriptor::new(kind)).collect::<Result<Vec<_>, _>>()?;
@@ -156,15 +156,15 @@ impl Descriptor {
         Ok(found)
     }
 
-    /// Reads an attribute into these elements; returns how many cuDNN wrote.
+    /// Reads an attribute into these elements. Returns how many cuDNN wrote.
     fn read<T: Element>(&self, name: Name, elements: &mut [T]) -> Result<usize, Error> {
         let (room, address, mut count) = (elements.len() as i64, elements.as_mut_ptr().cast(), 0);
-        // SAFETY: type, room and address are those of the slice.
+        // SAFETY: type, room and address describe the slice.
         unsafe { check!(cudnn::cudnnBackendGetAttribute(self.0, name, T::TYPE, room, &raw mut count, address)) }?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    /// cuDNN's pointer. It is valid as long as this value.
+    /// Returns cuDNN's pointer, which is valid as long as this value exists.
     pub fn raw(&self) -> Raw {
         self.0
     }
@@ -172,7 +172,7 @@ impl Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // SAFETY: the descriptor is live, and this is its last use. A failure leaks it, nothing more.
+        // SAFETY: the descriptor is live and not used again. A failure only leaks it.
         let _ = unsafe { cudnn::cudnnBackendDestroyDescriptor(self.0) };
     }
 }

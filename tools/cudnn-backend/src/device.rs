@@ -1,4 +1,4 @@
-//! The device that engines and plans are for: a handle's, or one that a JSON text describes (since cuDNN 9.8).
+//! Selects the device for engines and plans: a handle's device, or a device from a JSON description (since cuDNN 9.8).
 
 pub use crate::cudnn::devices::H200;
 
@@ -10,26 +10,26 @@ use crate::handle::Handle;
 /// The device to plan for.
 #[derive(Clone, Copy)]
 pub enum Target<'a> {
-    /// A handle's device, to run there.
+    /// The device of a handle, to run there.
     Handle(&'a Handle),
-    /// A described device, which may be absent: see [`from_json`].
+    /// A described device, which need not be installed: see [`from_json`].
     Device(&'a Descriptor),
 }
 
-/// A device from its description in JSON.
+/// Creates a device from a JSON description.
 ///
 /// # Errors
-/// When cuDNN is older than 9.8, or rejects the description.
+/// Returns an error if cuDNN is older than 9.8, or rejects the description.
 pub fn from_json(json: &str) -> Result<Descriptor, Error> {
     Descriptor::new(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)?
         .set(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, json.as_bytes())?
         .finalize()
 }
 
-/// The description of a handle's device in JSON, for [`from_json`] on a machine without it.
+/// Returns the JSON description of a handle's device. Pass it to [`from_json`] on a machine without that device.
 ///
 /// # Errors
-/// When cuDNN is older than 9.8.
+/// Returns an error if cuDNN is older than 9.8.
 pub fn to_json(handle: &Handle) -> Result<String, Error> {
     let device = Descriptor::new(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)?
         .set(Name::CUDNN_ATTR_DEVICEPROP_HANDLE, &[handle.raw()])?

@@ -1,5 +1,5 @@
-//! Engines and their configurations: what the heuristics propose, what you put together yourself, and what cuDNN
-//! reports about each before it runs.
+//! Provides engines and their configurations: the heuristics' proposals, your own combinations, and the properties that
+//! cuDNN reports before they run.
 
 use crate::cudnn::{
     self, Error, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
@@ -11,19 +11,21 @@ use crate::descriptor::Descriptor;
 use crate::device::Target;
 use crate::platform;
 
-/// The configurations that the heuristics propose, best first. A JIT-only release has no heuristics and proposes none.
+/// Returns the configurations that the heuristics propose, best first. A JIT-only release has no heuristics and returns
+/// an empty list.
 ///
-/// cuDNN configures each engine. It aborts the process if one of them uses cuBLASLt and cuBLASLt cannot be loaded.
+/// cuDNN configures all proposed engines. If one of them uses cuBLASLt and cuBLASLt cannot be loaded, it aborts the
+/// process.
 ///
 /// # Errors
-/// When cuDNN rejects the graph or the target.
+/// Returns an error if cuDNN rejects the graph or the target.
 pub fn proposals(graph: &Descriptor, mode: Mode, target: Target<'_>) -> Result<Vec<Descriptor>, Error> {
     heuristics(graph, mode, target)?
         .descriptors(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)
 }
 
-/// The number of configurations that the heuristics propose. Unlike [`proposals`], it does not create them, which needs
-/// cuBLASLt in full releases.
+/// Returns the number of configurations that the heuristics propose. Unlike [`proposals`], it does not create them,
+/// which needs cuBLASLt in full releases.
 ///
 /// # Errors
 /// See [`proposals`].
@@ -42,18 +44,18 @@ fn heuristics(graph: &Descriptor, mode: Mode, target: Target<'_>) -> Result<Desc
     .finalize()
 }
 
-/// The number of engines. Few of them support a given graph.
+/// Returns the number of engines. Only few of them support a given graph.
 ///
 /// # Errors
-/// When the graph is not finalized.
+/// Returns an error if the graph is not finalized.
 pub fn engine_count(graph: &Descriptor) -> Result<i64, Error> {
     graph.number(Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT)
 }
 
-/// One engine, by its index.
+/// Returns the engine with this index.
 ///
 /// # Errors
-/// When the engine does not support the graph.
+/// Returns an error if the engine does not support the graph.
 pub fn engine(graph: &Descriptor, index: i64, target: Target<'_>) -> Result<Descriptor, Error> {
     let engine = Descriptor::new(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR)?
         .set_descriptors(Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, &[graph])?
@@ -64,33 +66,33 @@ pub fn engine(graph: &Descriptor, index: i64, target: Target<'_>) -> Result<Desc
     }
 }
 
-/// Every engine that supports the graph. Call [`can_try_every_engine`] first.
+/// Returns every engine that supports the graph. Call [`can_try_every_engine`] first.
 ///
 /// # Errors
-/// When the graph is not finalized.
+/// Returns an error if the graph is not finalized.
 pub fn supporting_engines<'a>(
     graph: &'a Descriptor,
     target: Target<'a>,
 ) -> Result<impl Iterator<Item = Descriptor> + 'a, Error> {
-    // An engine that does not support the graph is no failure: most support other graphs.
+    // Engines that reject the graph are skipped, because most engines support other graphs.
     Ok((0..engine_count(graph)?).filter_map(move |index| engine(graph, index, target).ok()))
 }
 
-/// Whether every engine can be tried. The precompiled engines of full releases use cuBLASLt, and cuDNN aborts the
-/// process if it cannot be loaded.
+/// Returns whether every engine can be tried. The precompiled engines of full releases use cuBLASLt, and cuDNN aborts
+/// the process if cuBLASLt cannot be loaded.
 pub fn can_try_every_engine() -> bool {
     let is_jit_only = !platform::is_loaded(platform::ENGINES_PRECOMPILED);
     is_jit_only || can_load_cublas_lt()
 }
 
-/// Whether cuBLASLt of cuDNN's CUDA major version can be loaded.
+/// Returns whether cuBLASLt for cuDNN's CUDA major version can be loaded.
 pub fn can_load_cublas_lt() -> bool {
-    // SAFETY: the function takes no arguments.
+    // SAFETY: the call passes no pointers.
     let is_cuda_13 = unsafe { cudnn::cudnnGetCudartVersion() } >= 13_000;
     platform::can_load(if is_cuda_13 { platform::CUBLAS_LT_13 } else { platform::CUBLAS_LT_12 })
 }
 
-/// A knob of an engine, and its range.
+/// A knob of an engine, with the allowed range.
 #[derive(Clone, Copy)]
 pub struct Knob {
     /// The type of the knob.
@@ -104,16 +106,16 @@ pub struct Knob {
 }
 
 impl Knob {
-    /// Every value of the range.
+    /// Returns every value of the range.
     pub fn values(&self) -> impl Iterator<Item = i64> + use<> {
         (self.min..=self.max).step_by(usize::try_from(self.step).unwrap_or(1).max(1))
     }
 }
 
-/// The knobs of an engine.
+/// Returns the knobs of an engine.
 ///
 /// # Errors
-/// When the engine is not finalized.
+/// Returns an error if the engine is not finalized.
 pub fn knobs(engine: &Descriptor) -> Result<Vec<Knob>, Error> {
     let read = |info: &Descriptor| {
         Ok(Knob {
@@ -127,10 +129,10 @@ pub fn knobs(engine: &Descriptor) -> Result<Vec<Knob>, Error> {
     infos.iter().map(read).collect()
 }
 
-/// A configuration of an engine with these values for some knobs, and the defaults for the others.
+/// Returns a configuration of an engine with these values for some knobs, and the defaults for the others.
 ///
 /// # Errors
-/// When the engine rejects a value, or cannot be configured.
+/// Returns an error if the engine rejects a value, or cannot be configured.
 pub fn configuration(engine: &Descriptor, choices: &[(KnobType, i64)]) -> Result<Descriptor, Error> {
     let choice = |(ty, value): &(KnobType, i64)| {
         Descriptor::new(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)?
@@ -149,12 +151,12 @@ pub fn configuration(engine: &Descriptor, choices: &[(KnobType, i64)]) -> Result
     }
 }
 
-/// More than there are types of knobs.
+/// An upper limit for the number of knob types.
 const MAX_KNOBS: usize = 64;
 
 /// cuDNN's report about a configuration.
 pub struct ConfigurationInfo {
-    /// The engine's index, or -1 if the configuration has no engine.
+    /// The engine's index, or -1 if the configuration contains no engine.
     pub engine: i64,
     /// The chosen knobs.
     pub knobs: Vec<(KnobType, i64)>,
@@ -165,10 +167,10 @@ pub struct ConfigurationInfo {
 }
 
 impl ConfigurationInfo {
-    /// Reads it from a configuration.
+    /// Reads the properties of a configuration.
     ///
     /// # Errors
-    /// When the configuration is not finalized.
+    /// Returns an error if the configuration is not finalized.
     pub fn new(configuration: &Descriptor) -> Result<Self, Error> {
         let engines =
             configuration.descriptors(Name::CUDNN_ATTR_ENGINECFG_ENGINE, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR)?;
@@ -195,13 +197,13 @@ impl ConfigurationInfo {
         Ok(info)
     }
 
-    /// The engine and its knobs: `engine 12 {TILE_SIZE=3}`.
+    /// Formats the engine and the knobs: `engine 12 {TILE_SIZE=3}`.
     pub fn engine_text(&self) -> String {
         let knobs = self.knobs.iter().map(|(ty, value)| format!("{}={value}", short_name(ty, "CUDNN_KNOB_TYPE_")));
         format!("engine {} {{{}}}", self.engine, knobs.collect::<Vec<_>>().join(" "))
     }
 
-    /// The notes without their common prefixes: `TENSOR_CORE RUNTIME_COMPILATION`.
+    /// Formats the notes without their common prefixes: `TENSOR_CORE RUNTIME_COMPILATION`.
     pub fn notes_text(&self) -> String {
         let numerical = self.numerical.iter().map(|note| short_name(note, "CUDNN_NUMERICAL_NOTE_"));
         let behavior = self.behavior.iter().map(|note| short_name(note, "CUDNN_BEHAVIOR_NOTE_"));
@@ -209,7 +211,7 @@ impl ConfigurationInfo {
     }
 }
 
-/// A constant's name without its prefix and its value.
+/// Returns a constant's name without the prefix and the value.
 fn short_name(constant: &impl std::fmt::Debug, prefix: &str) -> String {
     let text = format!("{constant:?}");
     let name = text.split(' ').next().unwrap_or_default();

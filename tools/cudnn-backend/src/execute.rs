@@ -1,4 +1,4 @@
-//! Running a plan on GPU memory.
+//! Runs a plan on GPU memory.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -10,7 +10,7 @@ use crate::gpu::Memory;
 use crate::handle::Handle;
 use crate::plan::Plan;
 
-/// The memory to run a plan with: the workspace, and a buffer for the id of each tensor that is not virtual.
+/// The memory for running a plan: the workspace, and a buffer for the id of every tensor that is not virtual.
 pub struct VariantPack<'a> {
     descriptor: Descriptor,
     memory: PhantomData<&'a Memory>,
@@ -20,7 +20,7 @@ impl<'a> VariantPack<'a> {
     /// Assigns memory to the ids.
     ///
     /// # Errors
-    /// When cuDNN rejects the pack.
+    /// Returns an error if cuDNN rejects the pack.
     pub fn new(tensors: &[(i64, &'a Memory)], workspace: &'a Memory) -> Result<Self, Error> {
         let uids: Vec<i64> = tensors.iter().map(|(uid, _)| *uid).collect();
         let pointers: Vec<*const c_void> = tensors.iter().map(|(_, memory)| memory.address()).collect();
@@ -32,7 +32,7 @@ impl<'a> VariantPack<'a> {
         Ok(VariantPack { descriptor, memory: PhantomData })
     }
 
-    /// cuDNN's descriptor of the pack, finalized.
+    /// Returns cuDNN's descriptor of the pack, finalized.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
@@ -42,12 +42,13 @@ impl Plan {
     /// Queues the plan on the handle's stream and returns before it has run.
     ///
     /// # Safety
-    /// Each buffer of the pack must be as large as its tensor, the workspace as large as the plan's, and the handle
-    /// must be the plan's. The buffers may be dropped at once: they are freed on the default stream, after what is
-    /// queued there. With another stream (`cudnnSetStream`), synchronize it before you drop them.
+    /// Every buffer of the pack must be as large as the tensor, the workspace as large as the plan requires, and the
+    /// handle must belong to the plan. The buffers may be dropped immediately: they are freed on the default stream,
+    /// after all work that is queued there. If the handle uses another stream (`cudnnSetStream`), synchronize it before
+    /// you drop them.
     ///
     /// # Errors
-    /// When cuDNN rejects the pack, or cannot queue the work.
+    /// Returns an error if cuDNN rejects the pack, or cannot queue the work.
     pub unsafe fn execute(&self, handle: &Handle, pack: &VariantPack<'_>) -> Result<(), Error> {
         // SAFETY: plan and pack are finalized and live; the caller guarantees the rest.
         unsafe { check!(cudnn::cudnnBackendExecute(handle.raw(), self.descriptor.raw(), pack.descriptor.raw())) }

@@ -1,4 +1,5 @@
-//! The first GPU and its memory, through the CUDA driver API, which is loaded at run time. Knows nothing of cuDNN.
+//! Provides the first GPU and its memory, through the CUDA driver API, which is loaded at run time. Independent of
+//! cuDNN.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::fmt;
@@ -12,13 +13,13 @@ use libloading::Library;
 use crate::Failure;
 use crate::platform::DRIVER;
 
-/// The first GPU, with its primary context current in the thread that called [`Gpu::first`].
+/// The first GPU. Its primary context is current in the thread that called [`Gpu::first`].
 pub struct Gpu {
     /// The device's name.
     pub name: String,
     /// Compute capability, major and minor.
     pub compute_capability: (i32, i32),
-    /// The default stream, which a new handle uses too, so memory is freed after the work that is queued.
+    /// The default stream, which a new handle uses too. Memory is therefore freed after the queued work.
     stream: Arc<CudaStream>,
     context: Arc<CudaContext>,
 }
@@ -32,7 +33,7 @@ pub const DRIVER_MISMATCH: u32 = 803;
 /// `CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE`.
 pub const COMPAT_NOT_SUPPORTED: u32 = 804;
 
-/// What `cuInit` returns where people's set-ups are broken, as cuda.h names it.
+/// Results of `cuInit` on broken systems, with the names from cuda.h.
 const START_ERRORS: [(u32, &str); 6] = [
     (3, "CUDA_ERROR_NOT_INITIALIZED"),
     (STUB_LIBRARY, "CUDA_ERROR_STUB_LIBRARY"),
@@ -42,7 +43,7 @@ const START_ERRORS: [(u32, &str); 6] = [
     (999, "CUDA_ERROR_UNKNOWN"),
 ];
 
-/// The driver's functions that cudarc calls for what [`Gpu`] and [`Memory`] do.
+/// The driver functions that cudarc calls for the methods of [`Gpu`] and [`Memory`].
 const FUNCTIONS: [&str; 25] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
@@ -71,16 +72,16 @@ const FUNCTIONS: [&str; 25] = [
     "cuStreamWaitEvent",
 ];
 
-/// No GPU can be used.
+/// The reason why no GPU can be used.
 #[derive(Debug)]
 pub enum NoGpu {
     /// The driver's library is not installed.
     NoDriver,
     /// The driver reports no device.
     NoDevice,
-    /// The file under the driver's name lacks this function: it is no driver, or a stub of one.
+    /// The file with the driver's name does not export this function, so it is a stub or another library.
     NoFunction(&'static str),
-    /// The driver does not start: the `CUresult` of `cuInit`.
+    /// The driver fails to start with this `CUresult` of `cuInit`.
     Start(u32),
     /// The driver reports an error.
     Driver(DriverError),
@@ -113,7 +114,7 @@ impl From<DriverError> for NoGpu {
 }
 
 impl Gpu {
-    /// Loads the driver's library; returns whether that succeeded. Does not start the driver.
+    /// Loads the driver's library without starting the driver. Returns whether that succeeded.
     pub fn has_driver() -> bool {
         open_driver().is_ok()
     }
@@ -121,7 +122,7 @@ impl Gpu {
     /// Loads and starts the driver (`cuInit`).
     ///
     /// # Errors
-    /// The driver's library cannot be loaded, lacks the function, or reports an error.
+    /// Returns an error if the driver's library cannot be loaded, does not export the function, or reports an error.
     pub fn start_driver() -> Result<(), NoGpu> {
         type Init = unsafe extern "C" fn(c_uint) -> c_uint;
         let library = open_driver()?;
@@ -132,23 +133,24 @@ impl Gpu {
         if result == 0 { Ok(()) } else { Err(NoGpu::Start(result)) }
     }
 
-    /// The CUDA release of the driver's library (`cuDriverGetVersion`), major and minor; `None` if it states none.
+    /// Returns the CUDA release of the driver's library (`cuDriverGetVersion`), major and minor, or `None` if it is
+    /// unknown.
     pub fn cuda_version() -> Option<(u32, u32)> {
         type GetVersion = unsafe extern "C" fn(*mut c_int) -> c_uint;
         let library = open_driver().ok()?;
         // SAFETY: the driver's function has this type.
         let get_version = unsafe { library.get::<GetVersion>(b"cuDriverGetVersion\0") }.ok()?;
         let mut version = 0;
-        // SAFETY: the pointer is that of a number.
+        // SAFETY: the pointer refers to a local variable.
         let result = unsafe { get_version(&mut version) };
         let version = u32::try_from(version).ok().filter(|version| result == 0 && *version > 0)?;
         Some((version / 1000, version % 1000 / 10))
     }
 
-    /// The first GPU.
+    /// Returns the first GPU.
     ///
     /// # Errors
-    /// When there is none, or the driver cannot use it.
+    /// Returns an error if there is none, or the driver cannot use it.
     pub fn first() -> Result<Gpu, NoGpu> {
         match Gpu::start_driver() {
             Err(NoGpu::Start(NO_DEVICE)) => return Err(NoGpu::NoDevice),
@@ -166,7 +168,7 @@ impl Gpu {
     /// Allocates memory and copies these bytes to it.
     ///
     /// # Errors
-    /// When the driver cannot allocate or copy.
+    /// Returns an error if the driver cannot allocate or copy.
     pub fn upload(&self, bytes: &[u8]) -> Result<Memory, DriverError> {
         Ok(Memory::new(self.stream.clone_htod(bytes)?, &self.stream))
     }
@@ -174,15 +176,15 @@ impl Gpu {
     /// Allocates at least one byte of memory, filled with zeros.
     ///
     /// # Errors
-    /// When the driver cannot allocate.
+    /// Returns an error if the driver cannot allocate.
     pub fn zeroed(&self, bytes: usize) -> Result<Memory, DriverError> {
         Ok(Memory::new(self.stream.alloc_zeros(bytes.max(1))?, &self.stream))
     }
 
-    /// Memory whose address is null, to make a mistake with.
+    /// Returns memory with a null address, for making a mistake on purpose.
     ///
     /// # Errors
-    /// When the driver cannot allocate.
+    /// Returns an error if the driver cannot allocate.
     pub fn null(&self) -> Result<Memory, DriverError> {
         Ok(Memory { address: 0, ..self.zeroed(1)? })
     }
@@ -190,7 +192,7 @@ impl Gpu {
     /// Waits for the queued work and copies memory to the host.
     ///
     /// # Errors
-    /// When the queued work has failed.
+    /// Returns an error if the queued work has failed.
     pub fn download(&self, memory: &Memory) -> Result<Vec<u8>, DriverError> {
         self.stream.clone_dtoh(&memory.slice)
     }
@@ -198,16 +200,16 @@ impl Gpu {
     /// Waits for the queued work.
     ///
     /// # Errors
-    /// When the queued work has failed.
+    /// Returns an error if the queued work has failed.
     pub fn synchronize(&self) -> Result<(), DriverError> {
         self.stream.synchronize()
     }
 
-    /// The time of one run in milliseconds, with the runs queued one after another and their data in the cache: the
-    /// best of three rounds. Below about 0.01 ms it measures the cost of queueing.
+    /// Returns the time of one run in milliseconds, measured with queued runs and data in the cache: the best of three
+    /// rounds. Below about 0.01 ms it measures the cost of queueing.
     ///
     /// # Errors
-    /// When a run fails.
+    /// Returns an error if a run fails.
     pub fn time(&self, runs: u32, mut run: impl FnMut() -> Result<(), Failure>) -> Result<f64, Failure> {
         run()?;
         let event = || self.context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
@@ -225,16 +227,17 @@ impl Gpu {
     }
 }
 
-/// Checks that the library that cudarc opens has each function that is called here: cudarc panics at one that is missing.
+/// Checks that the library that cudarc opens exports every function that is called here, because cudarc panics if one
+/// is missing.
 fn check_functions() -> Result<(), NoGpu> {
-    // SAFETY: the call opens the driver's library, as `open_driver` has done. It panics if there is none.
+    // SAFETY: the call opens the driver's library, as `open_driver` has done. It panics if the library is missing.
     let library = unsafe { cudarc::driver::sys::culib() };
-    // SAFETY: the function is only looked up, and not called.
+    // SAFETY: the function is only looked up and never called.
     let is_missing = |name: &&str| unsafe { library.get::<*const c_void>(name.as_bytes()) }.is_err();
     FUNCTIONS.iter().copied().find(is_missing).map_or(Ok(()), |name| Err(NoGpu::NoFunction(name)))
 }
 
-/// Opens the driver's library, under the one name by which cuDNN and the CUDA runtime open it. It is never unloaded.
+/// Opens the driver's library, under the same name as cuDNN and the CUDA runtime. It is never unloaded.
 fn open_driver() -> Result<ManuallyDrop<Library>, NoGpu> {
     // SAFETY: loads the driver's library, as every CUDA program does.
     let library = unsafe { Library::new(DRIVER) }.map_err(|_| NoGpu::NoDriver)?;
@@ -253,12 +256,12 @@ impl Memory {
         Memory { slice, address }
     }
 
-    /// The same memory, addressed this many bytes after its start.
+    /// Returns the same memory, addressed this many bytes after the start.
     pub fn with_offset(self, bytes: usize) -> Self {
         Memory { address: self.address + bytes, ..self }
     }
 
-    /// The address on the device.
+    /// Returns the address on the device.
     pub fn address(&self) -> *const c_void {
         self.address as *const c_void
     }

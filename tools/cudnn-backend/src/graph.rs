@@ -1,4 +1,4 @@
-//! The operations of a graph, and the graph.
+//! Provides the operations of a graph, and the graph.
 
 use crate::cudnn::{
     Error, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind,
@@ -9,7 +9,7 @@ use crate::descriptor::{Descriptor, Element};
 use crate::handle::Handle;
 use crate::tensor::Tensor;
 
-/// The parameters of a convolution: one number for each spatial dimension.
+/// The parameters of a convolution, with one number per spatial dimension.
 #[derive(Clone)]
 pub struct Convolution {
     /// Elements added on both sides.
@@ -21,21 +21,21 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// A convolution with this padding in each of `spatial` dimensions, stride 1 and dilation 1.
+    /// Returns a convolution with this padding in all `spatial` dimensions, stride 1 and dilation 1.
     pub fn padded(padding: i64, spatial: usize) -> Self {
         Convolution { padding: vec![padding; spatial], stride: vec![1; spatial], dilation: vec![1; spatial] }
     }
 
-    /// cuDNN's descriptor of the parameters, finalized. It accumulates in float for every type of tensor.
+    /// Returns cuDNN's descriptor of the parameters, finalized. It accumulates in float for every tensor type.
     ///
     /// # Errors
-    /// When cuDNN rejects the parameters.
+    /// Returns an error if cuDNN rejects the parameters.
     pub fn descriptor(&self) -> Result<Descriptor, Error> {
-        // One number: the length of the arrays below.
+        // A single number: the length of the arrays below.
         let spatial = self.padding.len() as i64;
         Descriptor::new(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)?
             .set(Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE, &[DataType::CUDNN_DATA_FLOAT])?
-            // Neural networks call it convolution, but do not flip the filter.
+            // Neural networks use cross-correlation, which they call convolution although it does not flip the filter.
             .set(Name::CUDNN_ATTR_CONVOLUTION_CONV_MODE, &[ConvolutionMode::CUDNN_CROSS_CORRELATION])?
             .set(Name::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, &[spatial])?
             .set(Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, &self.padding)?
@@ -45,18 +45,19 @@ impl Convolution {
             .finalize()
     }
 
-    /// The operation y = alpha * conv(x, w) + beta * y. Alpha and beta are float, also for half tensors.
+    /// Returns the operation y = alpha * conv(x, w) + beta * y. Alpha and beta are float, even for half tensors.
     ///
     /// # Errors
-    /// When cuDNN rejects the tensors or the combination.
+    /// Returns an error if cuDNN rejects the tensors or the combination.
     pub fn forward(&self, tensors: [&Tensor; 3], alpha: f32, beta: f32) -> Result<Descriptor, Error> {
         self.forward_scaled(tensors, alpha, beta)
     }
 
-    /// The same with alpha and beta of any type: double, if the convolution accumulates in double.
+    /// Like [`forward`](Self::forward), with alpha and beta of any type, such as double if the convolution accumulates
+    /// in double.
     ///
     /// # Errors
-    /// When cuDNN rejects the tensors or the combination.
+    /// Returns an error if cuDNN rejects the tensors or the combination.
     pub fn forward_scaled<T: Element>(&self, [x, w, y]: [&Tensor; 3], alpha: T, beta: T) -> Result<Descriptor, Error> {
         let (x, w, y, convolution) = (x.descriptor()?, w.descriptor()?, y.descriptor()?, self.descriptor()?);
         Descriptor::new(Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)?
@@ -70,18 +71,18 @@ impl Convolution {
     }
 }
 
-/// The operation y = x + b, element by element, in float. In each dimension, b has the extent of x or 1.
+/// Returns the operation y = x + b, element by element, in float. The extents of b are equal to those in x, or 1.
 ///
 /// # Errors
-/// When cuDNN rejects the tensors.
+/// Returns an error if cuDNN rejects the tensors.
 pub fn add([x, b, y]: [&Tensor; 3]) -> Result<Descriptor, Error> {
     pointwise(PointwiseMode::CUDNN_POINTWISE_ADD, x, Some(b), y)
 }
 
-/// The operation y = max(x, 0), in float.
+/// Returns the operation y = max(x, 0), in float.
 ///
 /// # Errors
-/// When cuDNN rejects the tensors.
+/// Returns an error if cuDNN rejects the tensors.
 pub fn relu([x, y]: [&Tensor; 2]) -> Result<Descriptor, Error> {
     pointwise(PointwiseMode::CUDNN_POINTWISE_RELU_FWD, x, None, y)
 }
@@ -102,11 +103,11 @@ fn pointwise(mode: PointwiseMode, x: &Tensor, b: Option<&Tensor>, y: &Tensor) ->
     }
 }
 
-/// The graph of these operations. A tensor that one operation writes and another reads connects them by its id. A graph
-/// without a handle can be planned for a described device, but not run.
+/// Returns the graph of these operations. If one operation writes a tensor and another reads a tensor with the same id,
+/// the graph connects them. A graph without a handle can be planned for a described device, but not run.
 ///
 /// # Errors
-/// When cuDNN rejects the operations.
+/// Returns an error if cuDNN rejects the operations.
 #[allow(deprecated, reason = "cuDNN 9.0 to 9.7 have no device property, which replaces the handle")]
 pub fn graph(handle: Option<&Handle>, operations: &[&Descriptor]) -> Result<Descriptor, Error> {
     let graph = Descriptor::new(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?

@@ -1,4 +1,4 @@
-//! cuDNN's handle, destroyed when dropped. Knows nothing of descriptors.
+//! Provides cuDNN's handle, which is destroyed when dropped. Independent of descriptors.
 
 use std::ptr::null_mut;
 
@@ -11,7 +11,7 @@ impl Handle {
     /// Creates a handle on the current device.
     ///
     /// # Errors
-    /// When cuDNN cannot be loaded, or there is no usable GPU.
+    /// Returns an error if cuDNN cannot be loaded, or there is no usable GPU.
     pub fn new() -> Result<Self, Error> {
         let mut raw = null_mut();
         // SAFETY: cuDNN writes the new handle to `raw`.
@@ -19,7 +19,7 @@ impl Handle {
         Ok(Handle(raw))
     }
 
-    /// cuDNN's pointer. It is valid as long as this value.
+    /// Returns cuDNN's pointer, which is valid as long as this value exists.
     pub fn raw(&self) -> cudnnHandle_t {
         self.0
     }
@@ -27,7 +27,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: the handle is live, and this is its last use.
+        // SAFETY: the handle is live and not used again.
         let _ = unsafe { cudnn::cudnnDestroy(self.0) };
     }
 }

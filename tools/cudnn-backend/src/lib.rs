@@ -1,14 +1,15 @@
-//! RAII descriptors for cuDNN's backend API, and what a program builds from them: tensors, operations, graphs,
-//! engines and plans. The examples in `examples/`, `cudnn-doctor demo` and the end-to-end tests share this crate. Its
-//! interface follows what they need, and may change with each release.
+//! Provides RAII descriptors for cuDNN's backend API, and higher-level types: tensors, operations, graphs,
+//! engines and plans. The examples in `examples/`, `cudnn-doctor demo` and the end-to-end tests share this crate. The
+//! API follows their needs and may change in any release.
 //!
 //! # Loaded or linked
-//! The source calls cuDNN as `cudnn::cudnnBackendFinalize(..)`. [`cudnn`] is cudnn-loader with the feature `load`, which
-//! is on by default, and cudnn-sys with `link` alone. A program calls cuDNN's other functions by the same name, and so
-//! switches with the feature. Where cargo unites the features of several packages, the calls are those of `load`, and the
-//! build still needs a cuDNN.
+//! The source calls cuDNN as `cudnn::cudnnBackendFinalize(..)`. [`cudnn`] is cudnn-loader with the feature `load` (the
+//! default), and cudnn-sys with only `link`. Programs can call cuDNN's other functions by the same path, so that the
+//! feature switches them too. If cargo unifies the features of several packages, `load` takes precedence, but the
+//! build still needs cuDNN.
 //!
-//! A trait or a table of function pointers would show in every signature, and this crate is there to be read.
+//! Features replace a trait or a table of function pointers, which would appear in every signature. Readable
+//! source is a goal of this crate.
 //!
 //! # Modules
 //! A module imports only modules above it in this list:
@@ -19,13 +20,13 @@
 //! | [`handle`] | cuDNN's handle |
 //! | [`tensor`] | tensors: id, data type, extents, strides |
 //! | [`graph`] | operations, and the graph of them |
-//! | [`device`] | the device to plan for: a handle's, or one described in JSON |
-//! | [`engine`] | engines, knobs and configurations; what the heuristics propose |
-//! | [`plan`] | a configuration made ready to run |
+//! | [`device`] | the target device: a handle's device, or a JSON description |
+//! | [`engine`] | engines, knobs and configurations; the heuristics' proposals |
+//! | [`plan`] | execution plans |
 //! | `gpu` | the first GPU: its memory, and timing |
-//! | `execute` | running a plan |
+//! | `execute` | runs a plan |
 //! | `reference` | the same convolution on the CPU |
-//! | `program` | how an example starts and ends |
+//! | `program` | runs an example, and sets the exit status |
 //!
 //! The last four need the feature `gpu`.
 
@@ -65,7 +66,8 @@ pub mod reference;
 /// Any error, for programs that only print it.
 pub type Failure = Box<dyn std::error::Error>;
 
-/// The most telling line of cuDNN's error text: the first with a reason, or else the first that is not empty.
+/// Returns the most informative line of cuDNN's error text: the first line with a reason, otherwise the first non-empty
+/// line.
 pub fn first_reason(text: &str) -> &str {
     let line = text.lines().find(|line| line.contains("Reason: "));
     line.or_else(|| text.lines().find(|line| !line.trim().is_empty())).unwrap_or_default().trim()

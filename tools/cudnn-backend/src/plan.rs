@@ -1,4 +1,4 @@
-//! Execution plans: a configuration whose kernels are selected or compiled, and the choice of one for a graph.
+//! Provides execution plans: configurations with selected or compiled kernels, and the choice of a plan for a graph.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::engine::{can_try_every_engine, configuration, proposals, supporting_e
 pub struct Plan {
     /// cuDNN's descriptor of the plan, finalized.
     pub descriptor: Descriptor,
-    /// The workspace that it needs, in bytes.
+    /// The required workspace, in bytes.
     pub workspace_size: usize,
 }
 
@@ -43,18 +43,18 @@ impl fmt::Display for Source {
 pub struct FirstPlan {
     /// The plan.
     pub plan: Plan,
-    /// The source of its configuration.
+    /// Where the configuration comes from.
     pub source: Source,
-    /// The configuration's index among those of its source.
+    /// The configuration's index within the source.
     pub index: usize,
-    /// The number of configurations that the source has.
+    /// The number of configurations from the source.
     pub count: usize,
 }
 
-/// No plan can be made for a graph.
+/// The error if no plan can be made for a graph.
 #[derive(Debug)]
 pub struct NoPlan {
-    /// cuDNN's errors, one for each source or configuration that failed.
+    /// cuDNN's errors, one per failed source or configuration.
     pub errors: Vec<Error>,
     /// Whether engines were skipped because cuDNN would abort the process: see [`can_try_every_engine`].
     pub skipped_engines: bool,
@@ -79,7 +79,7 @@ impl Plan {
     /// Makes a configuration ready to run. cuDNN selects kernels, and compiles some.
     ///
     /// # Errors
-    /// When the configuration does not work on this device.
+    /// Returns an error if the configuration does not work on this device.
     #[allow(deprecated, reason = "cuDNN 9.0 to 9.7 have no device property, which replaces the handle")]
     pub fn new(configuration: &Descriptor, target: Target<'_>) -> Result<Plan, Error> {
         let plan = Descriptor::new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?
@@ -93,11 +93,11 @@ impl Plan {
         Ok(Plan { descriptor, workspace_size: usize::try_from(workspace_size).unwrap_or(0) })
     }
 
-    /// The first plan that can be made: from the heuristics' proposals, or else from every engine. A JIT-only release
-    /// has no heuristics.
+    /// Returns the first plan that can be made: from the heuristics' proposals, otherwise from every engine. A JIT-only
+    /// release has no heuristics.
     ///
     /// # Errors
-    /// When no configuration works.
+    /// Returns an error if no configuration works.
     pub fn first(graph: &Descriptor, target: Target<'_>) -> Result<FirstPlan, NoPlan> {
         let mut no_plan = NoPlan { errors: Vec::new(), skipped_engines: false };
         for source in [Source::ModeA, Source::Fallback, Source::EveryEngine] {
@@ -119,7 +119,7 @@ impl Plan {
         Err(no_plan)
     }
 
-    /// The first plan from the heuristics' proposals that satisfies a condition.
+    /// Returns the first plan from the heuristics' proposals that satisfies a condition.
     pub fn find(graph: &Descriptor, target: Target<'_>, condition: fn(&Plan) -> bool) -> Option<Plan> {
         [Source::ModeA, Source::Fallback]
             .into_iter()

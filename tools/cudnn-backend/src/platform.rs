@@ -1,4 +1,4 @@
-//! The differences between operating systems: the names of libraries, and whether one is loaded.
+//! Handles the differences between operating systems: the names of libraries, and whether they are loaded.
 
 use std::path::Path;
 
@@ -12,13 +12,13 @@ pub(crate) const ENGINES_PRECOMPILED: &str =
 pub(crate) const CUBLAS_LT_12: &str = windows_or!("cublasLt64_12.dll", "libcublasLt.so.12");
 pub(crate) const CUBLAS_LT_13: &str = windows_or!("cublasLt64_13.dll", "libcublasLt.so.13");
 
-/// Whether a library of NVIDIA's can be loaded by this name.
+/// Returns whether an NVIDIA library can be loaded by this name.
 pub(crate) fn can_load(name: &str) -> bool {
     // SAFETY: cuDNN loads the same library by the same name.
     unsafe { Library::new(name) }.is_ok()
 }
 
-/// Whether the process has loaded a library of this name.
+/// Returns whether the process has loaded a library with this name.
 pub(crate) fn is_loaded(name: &str) -> bool {
     cudnn_os::libraries::is_loaded(Path::new(name))
 }

@@ -1,4 +1,4 @@
-//! Runs an example on the first GPU, or ends it with a plain message.
+//! Runs an example on the first GPU, or exits with a plain message.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use crate::Failure;
 use crate::cudnn;
 use crate::gpu::Gpu;
 
-/// Runs an example on the first GPU. A machine without one is no failure: the example prints that and ends.
+/// Runs an example on the first GPU. A machine without a GPU is not a failure: the example prints that and exits.
 pub fn run_on_gpu(example: fn(&Gpu) -> Result<(), Failure>) -> ExitCode {
     let gpu = match Gpu::first() {
         Ok(gpu) => gpu,
@@ -15,12 +15,12 @@ pub fn run_on_gpu(example: fn(&Gpu) -> Result<(), Failure>) -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
-    // SAFETY: the function takes no arguments.
+    // SAFETY: the call passes no pointers.
     println!("cuDNN {} on {}", unsafe { cudnn::cudnnGetVersion() }, gpu.name);
     exit_code(example(&gpu))
 }
 
-/// The exit code for a result. An error goes to the standard error stream.
+/// Returns the exit code for a result. Prints an error to standard error.
 pub fn exit_code(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,

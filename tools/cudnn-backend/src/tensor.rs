@@ -1,4 +1,4 @@
-//! A tensor of a graph: its id, data type, extents, and layout in memory.
+//! Describes a tensor of a graph: id, data type, extents, and layout in memory.
 
 use crate::cudnn::{
     Error, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnDataType_t as DataType,
@@ -12,34 +12,33 @@ pub const ALIGNMENT: i64 = 16;
 /// A tensor of a graph.
 #[derive(Clone)]
 pub struct Tensor {
-    /// Identifies the tensor within its graph; you choose it. Memory is assigned by it when the graph runs.
+    /// The tensor's id within the graph, which you choose. Memory is assigned to ids when the graph runs.
     pub uid: i64,
     /// The type of the elements.
     pub data_type: DataType,
-    /// Extents, in this order for every layout in memory: images, channels, then the spatial ones; for a filter:
-    /// filters, channels, then the spatial ones. The grouped layout has the groups before the channels, and before
-    /// the filters.
+    /// The extents, in this order for every layout in memory: images, channels, then the spatial extents. For a filter:
+    /// filters, channels, then the spatial extents. In the grouped layout, the groups precede the channels or filters.
     pub dims: Vec<i64>,
-    /// The distance from one element to the next along each dimension, in elements.
+    /// The distance between adjacent elements along every dimension, in elements.
     pub strides: Vec<i64>,
-    /// Whether the tensor only connects two operations of a graph and has no memory.
+    /// Whether the tensor only connects two operations of a graph and needs no memory.
     pub is_virtual: bool,
 }
 
 impl Tensor {
-    /// A tensor with the last dimension innermost: NCHW.
+    /// Returns a tensor with the last dimension innermost: NCHW.
     pub fn packed(uid: i64, data_type: DataType, dims: &[i64]) -> Self {
         let order: Vec<usize> = (0..dims.len()).rev().collect();
         Tensor::in_order(uid, data_type, dims, &order)
     }
 
-    /// A tensor with the channels innermost: NHWC.
+    /// Returns a tensor with the channels innermost: NHWC.
     pub fn channels_last(uid: i64, data_type: DataType, dims: &[i64]) -> Self {
         let order: Vec<usize> = [1].into_iter().chain((2..dims.len()).rev()).chain([0]).collect();
         Tensor::in_order(uid, data_type, dims, &order)
     }
 
-    /// A tensor without gaps, whose dimensions lie in memory in this order, the innermost first.
+    /// Returns a tensor without gaps, with dimensions in this memory order, innermost first.
     fn in_order(uid: i64, data_type: DataType, dims: &[i64], order: &[usize]) -> Self {
         let (mut strides, mut stride) = (vec![0; dims.len()], 1);
         for dimension in order {
@@ -51,17 +50,17 @@ impl Tensor {
         Tensor { uid, data_type, dims: dims.to_vec(), strides, is_virtual: false }
     }
 
-    /// A virtual tensor of the same shape, which connects two operations.
+    /// Returns a virtual tensor of the same shape, which connects two operations.
     pub fn to_virtual(&self, uid: i64, data_type: DataType) -> Self {
         Tensor { uid, data_type, is_virtual: true, ..self.clone() }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn element_count(&self) -> usize {
         self.dims.iter().product::<i64>().unsigned_abs() as usize
     }
 
-    /// The same memory with one dimension split in two: the groups, and the extent of one group.
+    /// Returns the same memory with one dimension split in two: the groups, and the extent of one group.
     pub fn split(&self, dimension: usize, groups: i64) -> Self {
         let mut split = self.clone();
         let (extent, stride) = (self.dims.get(dimension), self.strides.get(dimension));
@@ -73,10 +72,10 @@ impl Tensor {
         split
     }
 
-    /// cuDNN's descriptor of the tensor, finalized.
+    /// Returns cuDNN's descriptor of the tensor, finalized.
     ///
     /// # Errors
-    /// When cuDNN rejects the tensor.
+    /// Returns an error if cuDNN rejects the tensor.
     pub fn descriptor(&self) -> Result<Descriptor, Error> {
         let descriptor = Descriptor::new(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)?
             .set(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[self.uid])?

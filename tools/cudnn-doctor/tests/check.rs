@@ -1,5 +1,5 @@
-//! Provokes every finding of `check`: each case is an installation of fake libraries with one fault, or a machine that
-//! a fake NVML simulates.
+//! Provokes every finding of `check`. A case is an installation of fake libraries with one fault, or a machine that a
+//! fake NVML simulates.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
@@ -22,19 +22,19 @@ use support::{ExtensionLibrary, FakeLibrary, FakeNvml, PythonEnvironment, TempDi
 const DOCTOR: &str = env!("CARGO_BIN_EXE_cudnn-doctor");
 const VERSION: Version = Version::new(9, 19, 0);
 
-/// A machine for the doctor to check: directories, and the variables that lead to them.
+/// A machine for the doctor to check, with directories and the variables that name them.
 struct Scenario {
     used: TempDir,
     other: TempDir,
     variables: Vec<(&'static str, String)>,
     options: Vec<String>,
     address_space: Option<u64>,
-    /// More limits: the arguments of `ulimit`.
+    /// Arguments of `ulimit` that set additional limits.
     limit: Option<&'static str>,
 }
 
 impl Scenario {
-    /// A complete installation, which CUDNN_LOADER_DIR names.
+    /// Returns a complete installation, selected by CUDNN_LOADER_DIR.
     fn complete() -> Scenario {
         let (used, other) = (TempDir::new(), TempDir::new());
         copy_fake_set(VERSION, used.path());
@@ -52,7 +52,7 @@ impl Scenario {
         self
     }
 
-    /// Replaces the libraries by others with this GPU code alone, which no program can load.
+    /// Replaces the libraries with libraries for these GPU targets only. Programs cannot load them.
     fn with_kernels(self, targets: &[&str]) -> Scenario {
         for library in Library::ALL {
             let file = self.used.cleared(*library);
@@ -71,7 +71,7 @@ impl Scenario {
         self
     }
 
-    /// Sets a limit by these arguments of `ulimit`.
+    /// Sets a limit with these arguments of `ulimit`.
     fn limit(mut self, arguments: &'static str) -> Scenario {
         self.limit = Some(arguments);
         self
@@ -82,13 +82,13 @@ impl Scenario {
         self
     }
 
-    /// The doctor's findings, and its exit status.
+    /// Returns the doctor's findings and exit status.
     fn check(&self) -> (Vec<Value>, i32) {
         let (document, status) = self.document();
         (document.get("findings").and_then(Value::as_array).unwrap().clone(), status)
     }
 
-    /// The output of the doctor with these further options.
+    /// Runs the doctor with these additional options.
     fn output(&self, options: &[&OsStr]) -> Output {
         let limit = self.address_space.map_or("unlimited".to_owned(), |limit| limit.to_string());
         let other = self.limit.unwrap_or("-c 0");
@@ -103,7 +103,8 @@ impl Scenario {
             .unwrap()
     }
 
-    /// Saves the facts about this machine for the tests in facts.rs, with directories that are the same each time.
+    /// Saves the facts about this machine for the tests in facts.rs. Directory names are replaced so that they are
+    /// always the same.
     fn save(&self, name: &str) {
         let dir = TempDir::new();
         let file = dir.path().join("facts.json");
@@ -119,11 +120,11 @@ impl Scenario {
         ] {
             facts = facts.replace(dir.to_str().unwrap(), name);
         }
-        // Other packages on this machine have nothing to do with the finding.
+        // Other packages on this machine are irrelevant to the finding.
         const OTHERS: [&str; 5] = ["\"/usr/l", "\"/var/", "\"/root", "\"/tmp", "\"/usr/bin/python"];
         let is_about_other = |line: &str| OTHERS.iter().any(|other| line.trim_start().starts_with(other));
         let lines: Vec<&str> = facts.lines().filter(|line| !is_about_other(line)).collect();
-        // The last answer to a question may be gone.
+        // If the last answer of an object was removed, the comma before it must go as well.
         let facts = lines.join("\n").replace(",\n    }", "\n    }") + "\n";
         const MAX_LEN: usize = 100_000;
         if facts.len() < MAX_LEN {
@@ -133,7 +134,7 @@ impl Scenario {
         }
     }
 
-    /// All that the doctor prints, and its exit status.
+    /// Returns the doctor's JSON document and exit status.
     fn document(&self) -> (Value, i32) {
         let output = again::check(|options| self.output(options));
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -142,17 +143,17 @@ impl Scenario {
     }
 }
 
-/// A fake NVML that reports one GPU.
+/// Builds a fake NVML that reports one GPU.
 fn nvml(dir: &TempDir, driver: &'static str, compute_capability: (u32, u32)) {
     FakeNvml { driver, gpu: "A GPU", compute_capability }.build(dir.path());
 }
 
-/// A directory into which these wheels have installed graph, by their records.
+/// Returns a directory into which these wheels have installed the graph library, according to their records.
 fn wheels(root: &TempDir, records: &[&str]) -> std::path::PathBuf {
     let site_packages = root.path().join("lib/python3.12/site-packages");
     let dir = site_packages.join("nvidia/cudnn/lib");
     std::fs::create_dir_all(&dir).unwrap();
-    // pip belongs to a Python.
+    // pip is only usable together with a Python.
     std::fs::create_dir_all(site_packages.join("pip")).unwrap();
     std::fs::write(root.path().join("pyvenv.cfg"), "").unwrap();
     support::write_program(root.path().join("bin/python3"), "#!");
@@ -165,7 +166,7 @@ fn wheels(root: &TempDir, records: &[&str]) -> std::path::PathBuf {
     dir
 }
 
-/// A wheel whose record states this hash and this size for graph.
+/// Installs a wheel that records this hash and this size for the graph library.
 fn recorded(scenario: Scenario, hash: &str, len: u64) -> Scenario {
     let dir = wheels(&scenario.other, &["nvidia_cudnn_cu12-9.19.0.56"]);
     let record =
@@ -174,7 +175,7 @@ fn recorded(scenario: Scenario, hash: &str, len: u64) -> Scenario {
     Scenario { variables: vec![("CUDNN_LOADER_DIR", dir.display().to_string())], ..scenario }
 }
 
-/// One case for each code.
+/// Returns a case that provokes the code.
 fn provoke(code: &str) -> Option<Scenario> {
     let scenario = Scenario::complete();
     let fake = |library| FakeLibrary::new(library, VERSION).with_ptx(8);
@@ -207,7 +208,7 @@ fn provoke(code: &str) -> Option<Scenario> {
         "C014" => scenario.replace(FakeLibrary::new(Library::Adv, Version::new(9, 18, 1)).with_ptx(8), Library::Adv),
         "C015" => scenario.replace(FakeLibrary::new(Library::Cnn, VERSION).with_ptx(9), Library::Cnn),
         "C016" => {
-            // Not named, so that both are found by searching.
+            // The search must find both because the variable names neither.
             FakeLibrary::new(Library::Graph, VERSION).build(&scenario.other.file(Library::Graph));
             let both = format!("{}:{}", scenario.used.path().display(), scenario.other.path().display());
             Scenario { variables: vec![("LD_LIBRARY_PATH", both)], ..scenario }
@@ -238,7 +239,8 @@ fn provoke(code: &str) -> Option<Scenario> {
         "C112" => installed(scenario, "void cudnnShimGetVersion(void) {} void cudnnCreate(void) {}", &code_of_shim()),
         "C024" => recorded(scenario, "sha256=x", 1),
         "C025" => {
-            // LD_LIBRARY_PATH comes before the run path of ops. There is no shim that would open the same files (C022).
+            // LD_LIBRARY_PATH has priority over the run path of ops. The shim is removed because it would load the same
+            // files, which is C022.
             FakeLibrary::new(Library::Graph, Version::new(9, 10, 2)).build(&scenario.other.file(Library::Graph));
             let other = scenario.other.path().to_owned();
             let _ = scenario.used.cleared(Library::Shim);
@@ -280,7 +282,7 @@ fn provoke(code: &str) -> Option<Scenario> {
         "C051" => scenario.replace(fake(Library::Ops).needing("libnowhere.so.1"), Library::Ops),
         "C052" => scenario
             .replace(fake(Library::Ops).with_code("int cudnnOpsVersionCheck(void) { return 1002; }\n"), Library::Ops),
-        // A driver that answers everything with an error.
+        // This driver returns an error from every function.
         "C053" => {
             let code = "int cuInit(unsigned flags) { return 0; }\nint cuDeviceGetCount(int *count) { return 999; }\n\
                         int cuGetErrorString(int error, const char **text) { *text = \"unknown\"; return 0; }\n\
@@ -300,8 +302,8 @@ fn provoke(code: &str) -> Option<Scenario> {
         "C060" => scenario.variable("CUDNN_LOADER_PRELOAD", Path::new("libary,engines")),
         "C090" => scenario.options(&["--run", "torch"]),
         "C091" | "C092" => {
-            // A stand-in for Python, which sends what the script of a framework without CUDA sends, or of one in another
-            // environment.
+            // A stand-in for Python. It sends the messages of a framework without CUDA, or of a framework in a
+            // different environment.
             let end = if code == "C091" {
                 r#"{"end": "import", "outcome": "cpu", "text": "no CUDA"}"#
             } else {
@@ -319,8 +321,7 @@ fn provoke(code: &str) -> Option<Scenario> {
     })
 }
 
-/// One case for each code about frameworks: an environment with a stand-in for PyTorch, and what is wrong with it.
-/// A directory to which the drop-in was installed, and this file kept in place of NVIDIA's shim.
+/// Returns a directory with an installed drop-in, and with `kept` as NVIDIA's original shim.
 fn installed(scenario: Scenario, in_front: &str, kept: &str) -> Scenario {
     let flags = ["-shared", "-nostdlib", "-Wl,-soname,libcudnn.so.9"];
     support::compile(in_front, &flags, &scenario.used.cleared(Library::Shim));
@@ -333,12 +334,13 @@ fn installed(scenario: Scenario, in_front: &str, kept: &str) -> Scenario {
     scenario
 }
 
-/// A library with all functions of cuDNN 9.19.0, as NVIDIA's shim has them.
+/// Returns a library with all functions of cuDNN 9.19.0, like NVIDIA's shim.
 fn code_of_shim() -> String {
     let functions = cudnn_loader::Function::ALL.iter().filter(|function| function.since() <= VERSION);
     functions.map(|function| format!("void {}(void) {{}}\n", function.name())).collect()
 }
 
+/// Returns a case that provokes a code about frameworks, with a stand-in for PyTorch.
 fn provoke_framework(code: &str, scenario: Scenario) -> Option<Scenario> {
     let venv = PythonEnvironment::venv(&scenario.other.path().join("venv"));
     let torch = |cuda: &str, library: &ExtensionLibrary| {
@@ -363,7 +365,7 @@ fn provoke_framework(code: &str, scenario: Scenario) -> Option<Scenario> {
         }
         "C072" => {
             torch(cuda_12, &linked());
-            // The set on LD_LIBRARY_PATH is older.
+            // The libraries on LD_LIBRARY_PATH are older.
             wheel(Version::new(9, 27, 0));
             gpu = Some(scenario.used.path().to_owned());
         }
@@ -434,7 +436,7 @@ fn provoke_framework(code: &str, scenario: Scenario) -> Option<Scenario> {
     })
 }
 
-/// One case for each code about a program that `--for` names.
+/// Returns a case that provokes a code about the program that `--for` names.
 fn provoke_program(code: &str, scenario: Scenario) -> Option<Scenario> {
     let program = scenario.other.path().join("program");
     let shim = scenario.used.file(Library::Shim);
@@ -443,7 +445,7 @@ fn provoke_program(code: &str, scenario: Scenario) -> Option<Scenario> {
     let linked = ["-w", "-Wl,--no-as-needed", undefined, &run_path, shim.to_str().unwrap()];
     match code {
         "C081" => std::fs::write(&program, "#!/bin/sh\n").unwrap(),
-        // Without its run path.
+        // The program is linked without the run path.
         "C082" => support::compile("int main(void) { return 0; }", &[&linked[..3], &linked[4..]].concat(), &program),
         "C083" => {
             let code = "int cudnnCausalConv1dForward(void); int call(void) { return cudnnCausalConv1dForward(); }";
@@ -460,7 +462,7 @@ fn provoke_program(code: &str, scenario: Scenario) -> Option<Scenario> {
     Some(scenario.options(&["--for", program.to_str().unwrap()]))
 }
 
-/// Does the command explain the code, or the address lead to its heading on the site?
+/// Returns whether the command explains the code, or the URL leads to the code's heading on the site.
 fn is_explained(read_more: &str, code: &str) -> bool {
     if let Some((page, anchor)) = read_more.split_once('#') {
         return page.starts_with("https://") && page.ends_with("findings.html") && anchor == code.to_lowercase();
@@ -470,7 +472,7 @@ fn is_explained(read_more: &str, code: &str) -> bool {
 }
 
 #[test]
-fn every_code_is_reported_with_a_message_and_help_where_its_cause_is() {
+fn every_code_is_reported_with_a_message_and_help() {
     let listed = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings.md")).unwrap();
     let codes: BTreeSet<&str> = listed.lines().filter_map(|line| line.strip_prefix("## ")).collect();
     assert!(codes.len() >= 18, "{codes:?}");
@@ -491,7 +493,7 @@ fn every_code_is_reported_with_a_message_and_help_where_its_cause_is() {
         assert!(is_explained(&text(found, "read_more"), code), "{found:#?}");
         let worst = |severity: &str| findings.iter().any(|finding| text(finding, "severity") == severity);
         let expected = if worst("error") { 2 } else { i32::from(worst("warning")) };
-        // The doctor could not do its work.
+        // The doctor could not complete the check.
         let expected = if code == "C055" { 3 } else { expected };
         assert_eq!(status, expected, "{code}: {findings:#?}");
         if text(found, "severity") == "error" {
@@ -500,9 +502,9 @@ fn every_code_is_reported_with_a_message_and_help_where_its_cause_is() {
     }
 }
 
-/// No driver states which GPU this machine has; the chip's number does, as in a container on a Jetson.
+/// No driver reports the GPU, for example in a container on a Jetson. The chip ID identifies it instead.
 #[test]
-fn a_jetson_without_its_driver_is_known_by_its_files() {
+fn a_jetson_without_a_driver_is_identified_by_its_files() {
     if Path::new("/proc/driver/nvidia/version").exists() {
         return support::not_run("a machine that is like a Jetson", "this machine has a driver");
     }
@@ -532,13 +534,13 @@ fn a_jetson_without_its_driver_is_known_by_its_files() {
     assert!(driver.iter().all(|finding| finding.contains("comes with L4T")), "{driver:?}");
 }
 
-/// The findings with this code, as text.
+/// Returns the findings with this code, as text.
 fn with_code(findings: &[Value], code: &str) -> Vec<String> {
     findings.iter().filter(|finding| finding["code"] == code).map(Value::to_string).collect()
 }
 
 #[test]
-fn a_limit_of_the_shell_is_named_where_it_is_the_cause() {
+fn a_shell_limit_is_reported_if_it_is_the_cause() {
     let code = "int cudnnGraphVersionCheck(void) { volatile char on_stack[4 << 20]; \
                 for (int i = 0; i < 4 << 20; i += 4096) on_stack[i] = 1; return 0; }\n";
     let graph = FakeLibrary::new(Library::Graph, VERSION).with_ptx(8).with_code(code);
@@ -553,7 +555,7 @@ fn a_limit_of_the_shell_is_named_where_it_is_the_cause() {
 }
 
 #[test]
-fn without_proc_cudnn_is_loaded_as_with_it() {
+fn cudnn_is_loaded_without_proc() {
     let scenario = Scenario::complete();
     let output = Command::new("unshare")
         .args(["-rm", "/bin/sh", "-c", "mount -t tmpfs none /proc && exec \"$0\" check --json"])
@@ -561,7 +563,7 @@ fn without_proc_cudnn_is_loaded_as_with_it() {
         .envs(scenario.variables.iter().cloned())
         .output();
     let Some(output) = output.ok().filter(|output| !output.stdout.is_empty()) else {
-        return support::not_run("without_proc_cudnn_is_loaded_as_with_it", "no name space without /proc can be made");
+        return support::not_run("cudnn_is_loaded_without_proc", "no name space without /proc can be made");
     };
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     let findings = value["findings"].as_array().unwrap();
@@ -569,7 +571,7 @@ fn without_proc_cudnn_is_loaded_as_with_it() {
 }
 
 #[test]
-fn an_nvml_that_hangs_takes_no_time_from_cudnn() {
+fn a_hanging_nvml_does_not_use_up_the_timeout_of_cudnn() {
     let scenario = Scenario::complete();
     let code = "unsigned sleep(unsigned); int nvmlInit_v2(void) { for (;;) sleep(60); }\n";
     support::compile(code, &["-shared", "-fPIC", "-w"], &scenario.other.path().join("libnvidia-ml.so.1"));
@@ -584,7 +586,7 @@ fn an_nvml_that_hangs_takes_no_time_from_cudnn() {
 }
 
 #[test]
-fn a_truncated_library_or_a_pipe_is_blamed_and_not_the_cudnn_that_needs_it() {
+fn a_truncated_library_or_pipe_is_blamed_instead_of_cudnn() {
     for (name, code) in [("libneeded.so.1", "C051"), ("libcuda.so.1", "C003")] {
         for is_pipe in [false, true] {
             let ops = FakeLibrary::new(Library::Ops, VERSION).with_ptx(8).needing(name);
@@ -609,7 +611,7 @@ fn a_truncated_library_or_a_pipe_is_blamed_and_not_the_cudnn_that_needs_it() {
 }
 
 #[test]
-fn a_crash_of_files_that_are_as_installed_gets_no_help_to_replace_them() {
+fn help_does_not_replace_intact_files_after_a_crash() {
     let scenario = Scenario::complete();
     let code = "int cudnnGraphVersionCheck(void) { __builtin_trap(); }\n";
     let dir = wheels(&scenario.other, &["nvidia_cudnn_cu12-9.19.0.56"]);
@@ -674,7 +676,7 @@ fn a_damaged_library_of_cuda_is_reported_before_cudnn_opens_it() {
 }
 
 #[test]
-fn engines_that_cudnn_itself_refuses_are_reported() {
+fn engines_that_cudnn_rejects_are_reported() {
     let refused = |scenario: &Scenario| {
         let (findings, status) = scenario.check();
         let found = with_code(&findings, "C052");
@@ -684,7 +686,7 @@ fn engines_that_cudnn_itself_refuses_are_reported() {
             assert!(found.contains("registered its engines") && found.contains("another release"), "{found}");
         })
     };
-    // The real engines, which state another version in their code alone: 9.18.
+    // The version 9.18 is only in the code of the real engines.
     if let Some(dir) = support::lib_dir("jit-cu12-9.19.0") {
         for is_mixed in [false, true] {
             let scenario = Scenario::complete();
@@ -704,7 +706,7 @@ fn engines_that_cudnn_itself_refuses_are_reported() {
             assert_eq!(refused(&scenario).is_some(), is_mixed);
         }
     }
-    // A graph library that refuses.
+    // This graph library fails with the given status.
     let refusing = |status: u32| {
         let code = format!("int cudnnBackendFinalize(void *descriptor) {{ return {status}; }}\n");
         let graph = FakeLibrary::new(Library::Graph, VERSION).with_ptx(8).with_code(&code);
@@ -713,7 +715,7 @@ fn engines_that_cudnn_itself_refuses_are_reported() {
         cuda_library(&used.join("libcublasLt.so.12"));
         scenario.variable("LD_LIBRARY_PATH", &used)
     };
-    // A description of a device that this release does not accept, for example.
+    // This happens, for example, if the release rejects the device description.
     let (findings, status) = refusing(2000).check();
     let found = with_code(&findings, "C052");
     assert!(status == 1 && found.len() == 1, "{findings:#?}");
@@ -723,7 +725,7 @@ fn engines_that_cudnn_itself_refuses_are_reported() {
     let scenario = refusing(1002);
     let used = scenario.used.path().to_owned();
     assert!(refused(&scenario).is_some());
-    // Files of one wheel are not mixed: that saves the time, unless all shall be verified.
+    // Files of one wheel belong together. To save time, the doctor skips this test for them unless `--verify` is set.
     let scenario = recorded(scenario, "", 0);
     let wheel = Path::new(&scenario.variables[0].1).to_owned();
     for entry in std::fs::read_dir(&used).unwrap().flatten() {
@@ -743,16 +745,16 @@ fn engines_that_cudnn_itself_refuses_are_reported() {
 }
 
 #[test]
-fn an_empty_element_of_a_search_path_is_the_working_directory() {
+fn an_empty_search_path_element_means_the_working_directory() {
     for (path, expected) in [("/nowhere:", 1), (":/nowhere", 1), ("/nowhere::/other", 1), ("/nowhere", 0), ("", 0)] {
         let (findings, _) = Scenario::complete().variable("LD_LIBRARY_PATH", Path::new(path)).check();
         assert_eq!(with_code(&findings, "C027").len(), expected, "{path}: {findings:#?}");
     }
 }
 
-/// No search path separates the files of one directory.
+/// A search path cannot separate files within one directory.
 #[test]
-fn a_mix_within_a_directory_is_no_mix_of_two_installations() {
+fn a_mix_within_a_directory_is_not_reported_as_two_installations() {
     let codes = |scenario: &Scenario| -> Vec<String> {
         let (findings, _) = scenario.check();
         findings.iter().filter_map(|finding| Some(finding.get("code")?.as_str()?.to_owned())).collect()
@@ -766,7 +768,7 @@ fn a_mix_within_a_directory_is_no_mix_of_two_installations() {
         let found = codes(&scenario);
         assert!(found.iter().any(|found| found == code), "{replaced}: {found:?}");
         assert!(!found.iter().any(|found| ["C022", "C025"].contains(&found.as_str())), "{replaced}: {found:?}");
-        // Another directory on the path is a mix of two installations nevertheless.
+        // A second directory on the path still causes a mix of two installations.
         FakeLibrary::new(Library::Graph, Version::new(9, 10, 2)).build(&scenario.other.file(Library::Graph));
         let other = scenario.other.path().to_owned();
         let found = codes(&scenario.variable("LD_LIBRARY_PATH", &other));
@@ -786,9 +788,9 @@ fn a_complete_installation_on_the_search_path_has_no_findings() {
     assert!(codes.iter().all(|code| *code == "C001"), "{findings:#?}");
 }
 
-/// Situations in which a wrong message would mislead, and what the message must contain.
+/// Tests situations with potentially misleading messages, and checks what the messages contain.
 #[test]
-fn messages_fit_hostile_and_misleading_situations() {
+fn messages_are_correct_in_hostile_and_misleading_situations() {
     let finding = |scenario: &Scenario, code: &str| {
         let (findings, _) = scenario.check();
         let of_code: Vec<String> = findings
@@ -802,7 +804,7 @@ fn messages_fit_hostile_and_misleading_situations() {
     let has =
         |text: &str, words: &[&str]| words.iter().for_each(|word| assert!(text.contains(word), "{word:?}: {text}"));
 
-    // A pipe, and a file that is cut, under the driver's names: neither hangs nor ends the doctor.
+    // A pipe or truncated file with the driver's name must not hang or crash the doctor.
     let scenario = Scenario::complete();
     let other = scenario.other.path().to_owned();
     let pipe = other.join("libcuda.so.1");
@@ -813,20 +815,20 @@ fn messages_fit_hostile_and_misleading_situations() {
     std::fs::remove_file(&pipe).unwrap();
     std::fs::write(&pipe, "").unwrap();
     has(&finding(&scenario, "C001"), &["is empty"]);
-    // A library of another name is not the driver.
+    // A library with a different SONAME must not be mistaken for the driver.
     std::fs::remove_file(&pipe).unwrap();
     support::compile("", &["-shared", "-nostdlib"], &other.join("libcuda.so"));
     if !Path::new("/proc/driver/nvidia/version").exists() {
         has(&finding(&scenario, "C001"), &["was not found"]);
     }
 
-    // A cuDNN that crashes. `hostile.rs` has those that hang.
+    // This cuDNN crashes. `hostile.rs` tests libraries that hang.
     let code = "__attribute__((constructor)) static void never(void) { __builtin_trap(); }\n";
     let scenario =
         Scenario::complete().replace(FakeLibrary::new(Library::Ops, VERSION).with_ptx(8).with_code(code), Library::Ops);
     has(&finding(&scenario, "C050"), &["was ended by signal"]);
 
-    // The shim gets another graph, and so does ops, which is another problem if a program is linked to it.
+    // The shim and ops both get a different graph library. For programs linked to ops, this is a second problem.
     let scenario = Scenario::complete();
     FakeLibrary::new(Library::Graph, Version::new(9, 10, 2)).build(&scenario.other.file(Library::Graph));
     let other = scenario.other.path().to_owned();
@@ -834,14 +836,14 @@ fn messages_fit_hostile_and_misleading_situations() {
     let scenario = scenario.replace(ops, Library::Ops).variable("LD_LIBRARY_PATH", &other);
     has(&finding(&scenario, "C022"), &["for programs that load", "for programs linked to a sub-library: two releases"]);
 
-    // If the variable leads nowhere, installing cuDNN would not help.
+    // If the variable names a missing directory, installing cuDNN would not help.
     let scenario = Scenario { variables: vec![("CUDNN_LOADER_DIR", "/opt/nowhere".into())], ..Scenario::complete() };
     has(
         &finding(&scenario, "C010"),
         &["CUDNN_LOADER_DIR", "/opt/nowhere", "which does not exist", "unset CUDNN_LOADER_DIR"],
     );
 
-    // The file is damaged, and not the directory that the variable names.
+    // The file itself is damaged. The directory that the variable names is fine.
     let scenario = Scenario::complete();
     let graph = scenario.used.file(Library::Graph);
     let bytes = std::fs::read(&graph).unwrap();
@@ -850,10 +852,10 @@ fn messages_fit_hostile_and_misleading_situations() {
     let dir = scenario.used.path().display().to_string();
     has(&finding(&scenario, "C010"), &[&format!("is set to {dir}, and {dir}/libcudnn_graph.so.9 is truncated")]);
 
-    // The commands remove cuDNN 9 alone: no cuDNN 8, no static libraries, no directory.
+    // The commands only remove cuDNN 9. They keep cuDNN 8, static libraries and the directory.
     let scenario =
         Scenario::complete().replace(FakeLibrary::new(Library::Adv, Version::new(9, 18, 1)).with_ptx(8), Library::Adv);
-    // In a nested directory: a program beside the libraries would count as the application that ships them.
+    // The directory is nested, because a program next to the libraries would look like the application that ships them.
     let dir = scenario.other.path().join("cudnn/lib");
     std::fs::create_dir(dir.parent().unwrap()).unwrap();
     std::fs::rename(scenario.used.path(), &dir).unwrap();
@@ -864,7 +866,7 @@ fn messages_fit_hostile_and_misleading_situations() {
     has(&text, &["rm -f ", "/libcudnn_adv.so.9 "]);
     assert!(!text.contains("libcudnn*") && !text.contains("rm -r"), "{text}");
 
-    // Upgrading the framework does not upgrade the cuDNN that it ships.
+    // An upgrade of the framework leaves the bundled cuDNN unchanged.
     let root = TempDir::new();
     let site_packages = root.path().join("lib/python3.12/site-packages");
     let dir = site_packages.join("torch/lib");
@@ -876,7 +878,7 @@ fn messages_fit_hostile_and_misleading_situations() {
     let scenario = Scenario { variables, ..Scenario::complete() }.options(&["--minimum", "9.20"]);
     has(&finding(&scenario, "C018"), &["pip torch 2.2.0", "'nvidia-cudnn-cu12>=9.20.0'"]);
 
-    // A JIT-only cuDNN is new enough, but does not include the legacy convolutions.
+    // A JIT-only cuDNN is new enough, but without the legacy convolutions.
     let scenario = Scenario::complete().options(&["--function", "cudnnConvolutionForward"]);
     let _ = scenario.used.cleared(Library::Cnn);
     has(&finding(&scenario, "C019"), &["is in libcudnn_cnn.so.9, which this cuDNN (partial) does not include"]);
@@ -900,8 +902,8 @@ fn engines_of_another_release_are_reported_with_the_symbols_that_they_need() {
     assert_eq!((status, mixed.len()), (2, 1), "{findings:#?}");
     let text = mixed[0].to_string();
     for fragment in [
-        "libcudnn_engines_precompiled.so.9 is of another release than the libraries beside it",
-        "they lack 5 of the symbols that it needs",
+        "libcudnn_engines_precompiled.so.9 is from a different release than the libraries next to it",
+        "which lack 5 of the symbols that it needs",
         "needs the symbol cudnn_a",
         "and 1 more",
     ] {
@@ -919,7 +921,7 @@ fn a_file_that_differs_from_the_record_of_its_wheel_is_reported() {
     FakeLibrary::new(Library::Graph, VERSION).with_ptx(8).build(&graph.file(Library::Graph));
     let len = std::fs::metadata(graph.file(Library::Graph)).unwrap().len();
     let right = format!("sha256={}", cudnn_fetch::sha256(&graph.file(Library::Graph)).unwrap());
-    // What is built in another directory is the same file.
+    // Rebuilding the library in a different directory produces an identical file.
     for (hash, len, expected) in [
         (right.as_str(), len, None),
         ("", len, None),
@@ -939,7 +941,7 @@ fn a_file_that_differs_from_the_record_of_its_wheel_is_reported() {
 }
 
 #[test]
-fn an_older_cudnn_is_reported_where_cudnn_9_is_missing() {
+fn an_older_cudnn_is_reported_if_cudnn_9_is_missing() {
     let dir = TempDir::new();
     std::fs::write(dir.path().join("libcudnn.so.8"), "").unwrap();
     let scenario =
@@ -950,15 +952,15 @@ fn an_older_cudnn_is_reported_where_cudnn_9_is_missing() {
     assert!(text.contains("C010") && text.contains("contains cuDNN 8, but cuDNN 9 is required"), "{text}");
 }
 
-/// A function that cuDNN calls in each library of CUDA.
+/// Functions that cuDNN calls in the CUDA libraries.
 const OF_CUDA: &str = "void nvrtcVersion(void) {} void cublasLtCreate(void) {}";
 
-/// A stand-in for a library of CUDA.
+/// Builds a stand-in for a CUDA library.
 fn cuda_library(file: &Path) {
     support::compile(OF_CUDA, &["-shared", "-nostdlib"], file);
 }
 
-/// What the libraries of CUDA lack shows when they are loaded, and some of it only then.
+/// Some missing dependencies of the CUDA libraries only become visible when the libraries are loaded.
 #[test]
 fn libraries_of_cuda_are_loaded_as_cudnn_loads_them() {
     let needing = |name: &str| ExtensionLibrary::new().with_soname(name).needing("libabsent.so.1");
@@ -992,7 +994,8 @@ fn libraries_of_cuda_are_loaded_as_cudnn_loads_them() {
     }
 }
 
-/// The doctor, where this script has prepared the machine in name spaces; `None` if none can be made here.
+/// Runs the doctor in namespaces where this script has prepared the machine. Returns `None` if namespaces cannot be
+/// created here.
 fn in_name_spaces(scenario: &Scenario, script: &str, arguments: &[&str]) -> Option<std::process::Output> {
     let output = Command::new("unshare")
         .args(["-rm", "/bin/sh", "-c", &format!("{script} || exit 77; exec \"$0\" \"$@\"")])
@@ -1004,7 +1007,7 @@ fn in_name_spaces(scenario: &Scenario, script: &str, arguments: &[&str]) -> Opti
 }
 
 #[test]
-fn a_file_system_without_the_right_to_execute_is_named() {
+fn a_noexec_file_system_is_reported() {
     let scenario = Scenario::complete();
     let (used, other) = (scenario.used.path().to_owned(), scenario.other.path().to_owned());
     for name in ["libcublasLt.so.12", "libnvrtc.so.12", "libnvrtc-builtins.so.12.9"] {
@@ -1030,9 +1033,9 @@ fn a_file_system_without_the_right_to_execute_is_named() {
 const LD_SO: &str =
     if cfg!(target_arch = "aarch64") { "/lib/ld-linux-aarch64.so.1" } else { "/lib64/ld-linux-x86-64.so.2" };
 
-/// The child process is started as the doctor itself was.
+/// The child process is started in the same way as the doctor itself.
 #[test]
-fn the_doctor_works_if_ld_so_starts_it_or_its_parent_ignores_the_ends_of_children() {
+fn the_doctor_works_if_started_by_ld_so_or_with_sigchld_ignored() {
     let crashing = "int cudnnGraphVersionCheck(void) { __builtin_trap(); }\n";
     let crashing = FakeLibrary::new(Library::Graph, VERSION).with_ptx(8).with_code(crashing);
     for crashes in [false, true] {
@@ -1055,16 +1058,16 @@ fn the_doctor_works_if_ld_so_starts_it_or_its_parent_ignores_the_ends_of_childre
             assert_eq!(with_code(findings, "C050").len(), usize::from(crashes), "{script}: {findings:#?}");
             assert!(with_code(findings, "C055").is_empty(), "{script}: {findings:#?}");
             assert_eq!(output.status.code(), Some(if crashes { 2 } else { 1 }), "{script}: {findings:#?}");
-            // The doctor as a command.
+            // Runs the doctor as a command.
             let text = value.to_string();
             assert!(!is_by_ld_so || !text.contains(" env ") || text.contains(LD_SO), "{text}");
         }
     }
 }
 
-/// A child that ends before it begins says nothing about cuDNN.
+/// If the child exits before it starts the check, the doctor must not blame cuDNN.
 #[test]
-fn a_child_that_does_not_begin_is_no_fault_of_cudnn() {
+fn a_child_that_fails_to_start_is_not_blamed_on_cudnn() {
     let scenario = Scenario::complete();
     let library = scenario.other.path().join("end.so");
     let code = "#include <stdio.h>\n#include <string.h>\n#include <unistd.h>\n
@@ -1081,10 +1084,10 @@ fn a_child_that_does_not_begin_is_no_fault_of_cudnn() {
     assert!(!found[0].contains("rm -f") && with_code(&findings, "C050").is_empty(), "{findings:#?}");
 }
 
-/// ld.so takes a file below `glibc-hwcaps` before the one in the directory of the search path.
+/// ld.so prefers a file below `glibc-hwcaps` to the file in the directory itself.
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn a_file_for_this_processor_that_hides_the_one_of_cudnn_is_removed() {
+fn a_processor_specific_file_that_hides_a_cudnn_library_is_removed() {
     if !is_x86_feature_detected!("sse4.2") {
         return support::not_run("glibc-hwcaps", "this processor is too old");
     }
@@ -1104,12 +1107,12 @@ fn a_file_for_this_processor_that_hides_the_one_of_cudnn_is_removed() {
     assert_eq!(found(&scenario), None, "{command}");
 }
 
-/// It is alone in a directory that comes before that of its installation.
+/// The library is the only one in a directory that ld.so searches before the installation's directory.
 #[test]
-fn a_lone_library_on_the_search_path_is_a_mix_for_programs_that_are_linked_to_it() {
+fn a_single_library_on_the_search_path_is_a_mix_for_programs_linked_to_it() {
     let scenario = Scenario::complete();
     let fake = |library, version| FakeLibrary::new(library, version).with_ptx(8).needing("libcudnn_graph.so.9");
-    // NVIDIA's shim finds the libraries beside itself first, by its RPATH.
+    // NVIDIA's shim uses an RPATH to find the libraries next to it first.
     let shim = FakeLibrary::new(Library::Shim, VERSION).with_ptx(8).with_rpath();
     let scenario = scenario.replace(shim, Library::Shim).replace(fake(Library::Adv, VERSION), Library::Adv);
     fake(Library::Adv, Version::new(9, 10, 2)).build(&scenario.other.file(Library::Adv));
@@ -1126,15 +1129,16 @@ fn a_lone_library_on_the_search_path_is_a_mix_for_programs_that_are_linked_to_it
     assert!(with_code(&findings, "C025").is_empty(), "{findings:#?}");
 }
 
-/// A file of NVRTC whose messages name the builtins of this release.
+/// Builds an NVRTC library with messages that name the builtins of this release.
 fn nvrtc(dir: &Path, release: &str) {
     let code = format!("const char *const message = \"failed to open libnvrtc-builtins.so.{release}.\";");
     support::compile(&code, &["-shared", "-nostdlib"], &dir.join("libnvrtc.so.12"));
 }
 
 #[test]
-fn nvrtc_opens_the_builtins_of_its_release_and_no_others() {
-    // The release of the builtins, whether they are in another directory that ld.so searches, and whether they are found.
+fn nvrtc_only_opens_the_builtins_of_its_own_release() {
+    // Fields: the release of the builtins, whether they are in a different directory that ld.so searches, and whether
+    // they are found.
     for (release, is_elsewhere, is_found) in
         [("12.9", false, true), ("12.9", true, true), ("12.4", false, false), ("12.4", true, false)]
     {
@@ -1151,7 +1155,7 @@ fn nvrtc_opens_the_builtins_of_its_release_and_no_others() {
     }
 }
 
-/// The doctor does not examine an older cuDNN, and never says that nothing is wrong with it.
+/// The doctor only examines cuDNN 9. For an older cuDNN, it must not report that everything is fine.
 #[test]
 fn a_program_for_an_older_cudnn_never_gets_an_all_clear() {
     const PARTS: [&str; 6] = ["ops_infer", "ops_train", "cnn_infer", "cnn_train", "adv_infer", "adv_train"];
@@ -1199,7 +1203,7 @@ fn a_program_for_an_older_cudnn_never_gets_an_all_clear() {
 }
 
 #[test]
-fn every_command_fits_the_installer_that_owns_the_files() {
+fn every_command_uses_the_installer_that_owns_the_files() {
     let commands = |records: &[&str], code: &str, options: &'static [&'static str]| {
         let scenario = Scenario::complete().options(options);
         let dir = wheels(&scenario.other, records);
@@ -1211,14 +1215,14 @@ fn every_command_fits_the_installer_that_owns_the_files() {
         let python = format!("{}/bin/python3 -I -m ", scenario.other.path().display());
         commands.iter().filter_map(Value::as_str).map(|line| line.replace(&python, "")).collect::<Vec<_>>()
     };
-    // pip installs nothing if its records list the files already.
+    // pip skips the installation if an existing record lists the files.
     let one = ["nvidia_cudnn_cu12-9.19.0.56"];
     assert_eq!(commands(&one, "C012", &[]), ["pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.19.0.56"]);
     assert_eq!(commands(&one, "C018", &["--minimum", "9.20"]), ["pip install 'nvidia-cudnn-cu12>=9.20.0'"]);
     let other_cuda = ["pip uninstall --yes nvidia-cudnn-cu12", "pip install nvidia-cudnn-cu13"];
     let cuda_13 = commands(&one, "C018", &["--cuda", "13"]);
     assert!(cuda_13.is_empty() || cuda_13 == other_cuda, "{cuda_13:?}");
-    // If the only installation is damaged, the help repairs it.
+    // If the only installation is damaged, the help describes how to repair it.
     let scenario = Scenario::complete();
     let dir = wheels(&scenario.other, &one);
     std::fs::write(dir.join("libcudnn_graph.so.9"), "damaged").unwrap();
@@ -1227,23 +1231,23 @@ fn every_command_fits_the_installer_that_owns_the_files() {
     let none = findings.iter().find(|finding| finding["code"] == "C010").unwrap();
     let line = none["commands"][0].as_str().unwrap().split(" -I -m ").nth(1);
     assert_eq!(line.unwrap(), "pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.19.0.56");
-    // Reinstalling one of two wheels would mix them.
+    // Reinstalling one of the two wheels would mix them.
     let two = ["nvidia_cudnn_cu12-9.19.0.56", "nvidia_cudnn_cu13-9.19.0.56"];
     assert_eq!(commands(&two, "C023", &[]).len(), 2);
     assert!(commands(&two, "C023", &[])[0].starts_with("pip uninstall --yes nvidia-cudnn-cu1"));
-    // An invalid name gets no command.
+    // A package with an invalid name must not appear in commands.
     let hostile = ["nvidia_cudnn_cu12;touch X;#-9.19.0.56"];
     assert!(commands(&hostile, "C012", &[]).iter().all(|command| !command.contains("touch")));
 }
 
 #[test]
-fn leftovers_are_no_problem_and_the_foreign_library_is_the_one_that_is_blamed() {
+fn leftovers_are_ignored_and_the_foreign_library_is_blamed() {
     let messages = |scenario: &Scenario, code: &str| -> Vec<String> {
         let (findings, _) = scenario.check();
         let of_code = findings.iter().filter(|finding| finding["code"] == code);
         of_code.map(|finding| finding["message"].as_str().unwrap().to_owned()).collect()
     };
-    // A newer wheel for another CUDA has left its engines behind, which this release does not open.
+    // A newer wheel for a different CUDA left engines behind. This release never loads them.
     let scenario = Scenario::complete();
     let newer = FakeLibrary::new(Library::EnginesTensorIr, Version::new(9, 28, 0)).with_ptx(9);
     newer.build(&scenario.used.file(Library::EnginesTensorIr));
@@ -1251,7 +1255,7 @@ fn leftovers_are_no_problem_and_the_foreign_library_is_the_one_that_is_blamed() 
     let errors: Vec<&Value> = findings.iter().filter(|finding| finding["severity"] == "error").collect();
     assert!(errors.is_empty(), "{errors:#?}");
 
-    // Graph states no CUDA major: it has no GPU code.
+    // The graph library contains no GPU code that would identify a CUDA major.
     let foreign = |library: Library, version: Version, ptx: u16| {
         let scenario = Scenario::complete().replace(FakeLibrary::new(Library::Graph, VERSION), Library::Graph);
         scenario.replace(FakeLibrary::new(library, version).with_ptx(ptx), library)
@@ -1284,11 +1288,11 @@ fn every_library_of_the_release_is_opened_in_the_child_process() {
         Scenario::complete().replace(fake(Library::Heuristic).needing("libnowhere.so.1"), Library::Heuristic);
     let found = with_codes(&scenario, &["C050", "C051"]);
     assert!(found.len() == 1 && found[0].contains("libnowhere.so.1: cannot open"), "{found:#?}");
-    // Engines of some releases are linked to the driver, which this machine may lack.
+    // In some releases the engines are linked to the driver, which this machine may not have.
     let engines = fake(Library::EnginesRuntimeCompiled).needing("libcuda.so.1");
     let found = with_codes(&Scenario::complete().replace(engines, Library::EnginesRuntimeCompiled), &["C050", "C051"]);
     assert!(found.is_empty(), "{found:#?}");
-    // A shim whose code is lost, and one whose table of symbols is.
+    // One shim without code, and one without a symbol table.
     let trap = "unsigned long cudnnGetVersion(void) { __builtin_trap(); }\n";
     let scenario = Scenario::complete();
     let shim = scenario.used.cleared(Library::Shim);
@@ -1303,7 +1307,7 @@ fn every_library_of_the_release_is_opened_in_the_child_process() {
 }
 
 #[test]
-fn a_foreign_library_on_the_search_path_is_blamed_and_not_cudnn() {
+fn a_foreign_library_on_the_search_path_is_blamed_instead_of_cudnn() {
     let ops = FakeLibrary::new(Library::Ops, VERSION).with_ptx(8).needing("libforeign.so.1");
     let used = "extern int foreign(void); int (*use_foreign)(void) = foreign;\n";
     for (code, contents) in [("", None), (used, Some("int other;"))] {
@@ -1326,7 +1330,7 @@ fn a_foreign_library_on_the_search_path_is_blamed_and_not_cudnn() {
 }
 
 #[test]
-fn every_requirement_that_is_not_met_is_named_and_every_package() {
+fn every_unmet_requirement_and_every_package_is_named() {
     let root = TempDir::new();
     let dir = wheels(&root, &["nvidia_cudnn_cu12-9.19.0.56", "nvidia_cudnn_cu13-9.19.0.56"]);
     FakeLibrary::new(Library::Ops, VERSION).with_ptx(8).build(&dir.join("libcudnn_ops.so.9"));
@@ -1339,7 +1343,7 @@ fn every_requirement_that_is_not_met_is_named_and_every_package() {
     }
 }
 
-/// The findings with these codes, as text, if `libcuda.so.1` is made by this function.
+/// Returns the findings with these codes as text. The function creates `libcuda.so.1`.
 fn with_driver(scenario: Scenario, driver: impl Fn(&Path)) -> Vec<Value> {
     driver(&scenario.other.path().join("libcuda.so.1"));
     let other = scenario.other.path().to_owned();
@@ -1347,13 +1351,13 @@ fn with_driver(scenario: Scenario, driver: impl Fn(&Path)) -> Vec<Value> {
 }
 
 #[test]
-fn a_damaged_driver_is_blamed_once_and_not_the_engines_that_need_it() {
+fn a_damaged_driver_is_blamed_once_instead_of_the_engines() {
     let write = |bytes: Vec<u8>| move |file: &Path| std::fs::write(file, &bytes).unwrap();
-    // Its headers are good, but ld.so refuses it: it is no shared object.
+    // The file has valid headers, but ld.so rejects it as a shared object.
     let refused = |file: &Path| {
         support::compile("int nothing;", &["-shared", "-nostdlib"], file);
         let mut bytes = std::fs::read(file).unwrap();
-        // The size of a program header.
+        // Overwrites the size of a program header.
         bytes[0x36] = 0;
         std::fs::write(file, bytes).unwrap();
     };
@@ -1379,9 +1383,9 @@ fn a_damaged_driver_is_blamed_once_and_not_the_engines_that_need_it() {
     }
 }
 
-/// A library for CUDA's forward compatibility runs a newer CUDA than the kernel's driver.
+/// A library for CUDA forward compatibility supports a newer CUDA than the kernel driver.
 #[test]
-fn a_driver_is_judged_by_the_library_that_programs_load() {
+fn a_driver_is_checked_by_the_library_that_programs_load() {
     let started = |release: u32| {
         format!("int cuInit(int flags) {{ return 0; }} int cuDriverGetVersion(int *v) {{ *v = {release}; return 0; }}")
     };
@@ -1415,9 +1419,9 @@ fn a_driver_is_judged_by_the_library_that_programs_load() {
     }
 }
 
-/// NVIDIA's shim finds graph by its RPATH, and ops finds graph by LD_LIBRARY_PATH first.
+/// NVIDIA's shim finds the graph library through an RPATH. The ops library first looks in LD_LIBRARY_PATH.
 #[test]
-fn what_the_shim_opens_depends_on_the_first_call() {
+fn the_libraries_that_the_shim_opens_depend_on_the_first_call() {
     let fake = |library| FakeLibrary::new(library, VERSION).with_ptx(8);
     for (version, code) in [(Version::new(9, 10, 2), Some("C022")), (VERSION, None)] {
         let scenario = Scenario::complete()
@@ -1438,14 +1442,15 @@ fn what_the_shim_opens_depends_on_the_first_call() {
     }
 }
 
-/// The shims before 9.21.1 find graph by LD_LIBRARY_PATH first. Files of one release work together.
+/// Shims before 9.21.1 look for the graph library in LD_LIBRARY_PATH first. This is harmless if all files are from one
+/// release.
 #[test]
-fn one_release_in_two_directories_is_no_error() {
+fn one_release_in_two_directories_is_not_an_error() {
     let older = Version::new(9, 10, 2);
     for (version, lacks, code) in [
         (VERSION, &[][..], "C021"),
         (VERSION, &[Library::Shim], "C021"),
-        // Graph would not find the engines of the other directory.
+        // The graph library would not find the engines in the other directory.
         (VERSION, &[Library::Shim, Library::EnginesPrecompiled], "C022"),
         (older, &[Library::Shim], "C022"),
     ] {
@@ -1463,14 +1468,14 @@ fn one_release_in_two_directories_is_no_error() {
 }
 
 #[test]
-fn the_library_that_is_damaged_is_named_and_no_file_that_could_not_be_opened() {
+fn the_damaged_library_is_named_instead_of_a_file_that_could_not_be_opened() {
     let scenario = Scenario::complete();
     let used = scenario.used.path().to_owned();
     let code = "double sin(double); double use(double x) { return sin(x); }";
     support::compile(code, &["-shared", "-fPIC", "-w", "-Wl,--no-as-needed", "-lm"], &used.join("libcublasLt.so.12"));
     std::fs::write(scenario.other.path().join("libm.so.6"), "").unwrap();
     let path = format!("{}:{}", used.display(), scenario.other.path().display());
-    // The doctor itself may need the library.
+    // The doctor itself may depend on the library.
     let (findings, _) = scenario.variable("LD_LIBRARY_PATH", Path::new(&path)).options(&["--no-load"]).check();
     let found = with_code(&findings, "C030");
     assert!(found.len() == 1 && found[0].contains("libm.so.6, which it needs, is damaged"), "{findings:#?}");

@@ -1,4 +1,4 @@
-//! The subcommands as a user runs them, except for `check` and `demo`.
+//! Tests the subcommands as a user runs them, except for `check` and `demo`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use cudnn_probe::Library;
 use serde_json::Value;
 use support::{ExtensionLibrary, FakeLibrary, TempDir, Version, lib_dir};
 
-/// Runs the doctor with only these variables in its environment; returns its exit status and its stdout.
+/// Runs the doctor with only these variables. Returns its exit status and stdout.
 fn doctor(arguments: &[&str], variables: &[(&str, &Path)]) -> (Option<i32>, String) {
     let Output { status, stdout, .. } = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"))
         .args(arguments)
@@ -64,7 +64,7 @@ fn list_names_unusable_and_missing_libraries() {
 }
 
 #[test]
-fn explain_names_each_file_with_the_rule() {
+fn explain_names_every_file_with_the_search_rule() {
     let (Some(older), Some(newer)) = (lib_dir("jit-cu12-9.19.0"), lib_dir("jit-cu13-9.27.0")) else { return };
     let shim = older.join("libcudnn.so.9");
     let shim = shim.to_str().unwrap();
@@ -74,14 +74,15 @@ fn explain_names_each_file_with_the_rule() {
     {
         assert!(stdout.contains(text), "{text}: {stdout}");
     }
-    // LD_LIBRARY_PATH comes before the older shim's RUNPATH. The shim works with all libraries of a newer release.
+    // LD_LIBRARY_PATH has priority over the older shim's RUNPATH, and the shim works with all libraries of a newer
+    // release.
     let (_, stdout) = doctor(&["explain", shim], &[("LD_LIBRARY_PATH", &newer)]);
     assert!(stdout.contains("(9.27.0): LD_LIBRARY_PATH"), "{stdout}");
     let value = json(&["explain", shim], &[("LD_LIBRARY_PATH", &newer)]);
     let problems = value.get("problems").and_then(Value::as_array).unwrap();
     let notes = value["notes"].to_string();
     assert!(notes.contains("9.27.0 in") && notes.contains("works with newer libraries"), "{value}");
-    // The newer engines need the driver's library, which not every machine has.
+    // The newer engines depend on the driver library, which this machine may not have.
     assert!(problems.iter().all(|problem| problem.to_string().contains("libcuda.so.1")), "{value}");
 }
 
@@ -92,7 +93,7 @@ fn explain_finds_missing_dependencies_and_engines_of_another_installation() {
     for library in [Library::Graph, Library::Ops, Library::EnginesPrecompiled] {
         FakeLibrary::new(library, version).with_ptx(8).build(&ours.file(library));
     }
-    // A fake shim would define every function of the others, and hide what they need.
+    // A fake shim would define every function of the other libraries, which would hide missing dependencies.
     let shim = ours.file(Library::Shim);
     support::compile("", &["-shared", "-nostdlib", "-Wl,-soname,libcudnn.so.9,-rpath,$ORIGIN"], &shim);
     let path = [("LD_LIBRARY_PATH", ours.path())];
@@ -138,7 +139,7 @@ fn explain_follows_the_run_path_of_a_sub_library_that_a_program_is_linked_to() {
 }
 
 #[test]
-fn explain_of_a_static_program_finds_nothing_wrong() {
+fn explain_of_a_static_program_finds_no_problems() {
     let dir = TempDir::new();
     let program = dir.path().join("program");
     support::compile("int main(void) { return 0; }", &["-static"], &program);
@@ -159,7 +160,7 @@ fn explain_names_the_file_that_is_linked_to_a_missing_cudnn() {
     assert!(stdout.contains("libcudnn.so.9 was not found; libneeds.so needs it"), "{stdout}");
 }
 
-/// A process that has loaded these libraries and sleeps; killed when dropped.
+/// A sleeping process that has loaded these libraries. It is killed when dropped.
 struct Sleeper(std::process::Child);
 
 impl Sleeper {
@@ -208,7 +209,7 @@ fn pid_shows_loaded_libraries_and_mixes() {
 }
 
 #[test]
-fn pid_reads_the_mapped_files_and_not_their_replacements() {
+fn pid_reads_the_mapped_files_instead_of_their_replacements() {
     let (Some(older), Some(newer)) = (lib_dir("jit-cu12-9.19.0"), lib_dir("jit-cu13-9.27.0")) else { return };
     let dir = TempDir::new();
     let graph = dir.file(Library::Graph);
@@ -218,10 +219,11 @@ fn pid_reads_the_mapped_files_and_not_their_replacements() {
     std::fs::copy(newer.join("libcudnn_graph.so.9"), &graph).unwrap();
     let (code, stdout) = doctor(&["pid", &running.0.id().to_string()], &[]);
     assert_eq!(code, Some(2), "{stdout}");
-    // Without permission to read the deleted file the version is unknown; it is never that of the new file.
+    // Without permission to read the deleted file, the version is unknown. The new file's version must not be shown
+    // instead.
     assert!(stdout.contains("(replaced on disk since)") && !stdout.contains("9.27.0"), "{stdout}");
 
-    // Two releases in one directory.
+    // One directory contains libraries of two releases.
     let ops = dir.file(Library::Ops);
     FakeLibrary::new(Library::Ops, Version::new(9, 18, 0)).build(&ops);
     let mixed = Sleeper::new(&[&graph, &ops]);
@@ -230,11 +232,11 @@ fn pid_reads_the_mapped_files_and_not_their_replacements() {
     assert!(stdout.contains("2 releases of cuDNN in one process"), "{stdout}");
 }
 
-/// `pid` shows the libraries in this order, and these as what caused one to be loaded.
+/// `pid` lists the libraries in loading order, with the dependents that caused them to be loaded.
 #[test]
-fn the_libraries_of_a_process_are_known_in_the_order_of_loading_with_those_that_need_them() {
+fn pid_shows_libraries_in_loading_order_with_their_dependents() {
     let (dir, apart) = (TempDir::new(), TempDir::new());
-    // ld.so names the file by the link, the kernel by the directory.
+    // ld.so reports the link's path, and the kernel reports the real one.
     std::os::unix::fs::symlink(apart.path(), dir.path().join("link")).unwrap();
     let run_path = dir.path().join("link");
     let library = |soname: &str, needed: &str| {
@@ -246,10 +248,10 @@ fn the_libraries_of_a_process_are_known_in_the_order_of_loading_with_those_that_
     library("libfirst.so", "libneeded.so").build(&first);
     library("liblast.so", "libneeded.so").needing("liblast.so").build(&last);
     library("libneeded.so", "libdeeper.so").build(&needed);
-    // It is loaded after the library that it needs.
+    // ld.so loads this library after the dependency.
     library("libdeeper.so", "libneeded.so").build(&deeper);
     let running = Sleeper::new(&[&first, &last]);
-    // It has started, and all that is needed is loaded.
+    // The program has started, and all dependencies are loaded.
     let started = std::time::Instant::now();
     let mapped = loop {
         let mapped = mapped_libraries(running.0.id()).unwrap();
@@ -289,7 +291,7 @@ fn env_prints_shell_lines_that_select_the_installation() {
     }
     let (code, lines) = doctor(&["env", strange.to_str().unwrap()], &[]);
     assert_eq!(code, Some(0), "{lines}");
-    // ld.so would split or expand these names, even if the shell quotes them.
+    // ld.so would split or expand these names even if the shell quotes them.
     for name in ["a:b", "a;b", "$LIB"] {
         let unusable = dir.path().join(name);
         std::fs::create_dir(&unusable).unwrap();
@@ -319,7 +321,7 @@ fn fetch_keeps_a_release_in_a_given_directory() {
     let Some(cache) = lib_dir("jit-cu12-9.19.0").and_then(|dir| Some(dir.ancestors().nth(4)?.to_owned())) else {
         return;
     };
-    // The cache itself is the directory, so that nothing is downloaded.
+    // The cache is the target directory, which avoids a download.
     let (code, stdout) = doctor(&["fetch", "jit-cu12-9.19.0", "--into", cache.to_str().unwrap()], &[]);
     assert_eq!(code, Some(0), "{stdout}");
     assert!(stdout.contains("nvidia/cudnn_jit/lib") && stdout.contains("cudnn-doctor env"), "{stdout}");
@@ -339,7 +341,7 @@ fn invalid_arguments_exit_with_3() {
 }
 
 #[test]
-fn names_from_outside_cannot_colour_reorder_or_forge_lines() {
+fn untrusted_names_cannot_color_reorder_or_forge_lines() {
     let dir = TempDir::new();
     let strange = dir.path().join("a\x1b[31m\nerror\u{202e}b");
     std::fs::create_dir(&strange).unwrap();
@@ -371,7 +373,7 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
             assert!(stdout.contains(text), "{version}: {text}: {stdout}");
         }
     }
-    // Others write a prefix before each line.
+    // Other tools write a prefix before every line.
     let text = std::fs::read_to_string(dir.join("9.28.0.log")).unwrap();
     let logs = TempDir::new();
     let file = logs.path().join("prefixed.log");
@@ -381,13 +383,13 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
         std::fs::write(&file, format!("{prefix}Loading I! things\n{prefixed}")).unwrap();
         assert_eq!(doctor(&["log", file.to_str().unwrap()], &[]), (Some(2), plain.clone()), "{prefix}");
     }
-    // The loader's entries, without a cuDNN.
+    // The log contains only entries of the loader, because no cuDNN was loaded.
     let (code, stdout) = doctor(&["log", dir.join("none.log").to_str().unwrap()], &[]);
     assert_eq!(code, Some(2), "{stdout}");
     for text in ["no cuDNN, 1 process", "0 calls", "The first error: cudnn_loader::search", "Set CUDNN_LOADER_DIR"] {
         assert!(stdout.contains(text), "{text}: {stdout}");
     }
-    // A crash leaves an entry without its last lines. Other text may begin like an entry.
+    // After a crash, the last lines of an entry are missing. Unrelated text may start like an entry.
     let file = logs.path().join("cut.log");
     let first = "E! CuDNN (v91900 56) function cudnnCreate() called:\n";
     let reason = "e!     Info: Traceback contains 1 message(s)\n\
@@ -404,7 +406,7 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
                 "no driver, no GPU, or a GPU that it cannot use",
             ][..],
         ),
-        // The list of reasons begins with a check that passed.
+        // The list of reasons starts with a check that passed.
         (
             format!(
                 "{first}{}e!         Error: CUDNN_STATUS_BAD_PARAM; Reason: y\n",
@@ -467,7 +469,7 @@ fn the_manual_and_the_completions_have_every_subcommand() {
     ] {
         assert!(manual.contains(command) && completions.contains(command), "{command}");
     }
-    // Each page that the manual names can be printed.
+    // All pages that the manual mentions can be printed.
     let pages = manual.lines().filter_map(|line| line.strip_prefix("cudnn\\-doctor\\-")?.strip_suffix("(1)"));
     let pages: Vec<String> = pages.map(|page| page.replace('\\', "")).collect();
     assert!(pages.len() > 10, "{manual}");
@@ -487,7 +489,7 @@ fn the_manual_and_the_completions_have_every_subcommand() {
     assert_eq!(doctor(&["man", "nothing"], &[]).0, Some(3));
 }
 
-/// The examples in the help texts: each line that begins with a command, without its comment.
+/// Returns the examples of a help text: all lines that begin with a command, without the comment.
 fn examples(help: &str) -> Vec<String> {
     let examples = help.split("Examples:").nth(1).unwrap_or_default().lines();
     let command = |line: &str| {
@@ -522,7 +524,7 @@ fn every_example_of_the_help_texts_runs() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_cudnn-doctor"), path("bin/cudnn-doctor")).unwrap();
     let search_path = format!("{}:/usr/bin:/bin", home.path().join("bin").display());
 
-    // The examples pack a plan, and remove it.
+    // The examples pack a plan and remove it.
     let settings = Settings { dir: Some(home.path().join(".cache/cudnn-plans")), ..Settings::default() };
     let about = About { device: "NVIDIA H200".into(), cudnn_version: 91_900, ..About::default() };
     Store::open(&settings).0.put(&Entry { about, ..Entry::default() }).unwrap();
@@ -544,8 +546,8 @@ fn every_example_of_the_help_texts_runs() {
                 .env("LD_LIBRARY_PATH", wheel.parent().unwrap())
                 .output()
                 .unwrap();
-            // A directory that the example invents is no cuDNN, and planning needs the driver's library. In all other cases
-            // the doctor must succeed.
+            // The doctor must succeed, with two exceptions: a made-up directory contains no cuDNN, and planning needs
+            // the driver library.
             let code = output.status.code();
             let needs_driver = example.contains(" --device ");
             assert!(matches!(code, Some(0..=2)) || needs_driver && code == Some(3), "{example}: {output:?}");
@@ -574,7 +576,7 @@ fn log_reads_a_file_of_any_length_as_a_stream() {
 }
 
 #[test]
-fn the_drop_in_is_not_taken_for_a_second_cudnn() {
+fn the_drop_in_does_not_count_as_a_second_cudnn() {
     let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
     let dir = TempDir::new();
     let drop_in = dir.file(Library::Shim);
@@ -606,7 +608,7 @@ fn a_crash_of_cudnn_does_not_end_the_doctor() {
 }
 
 #[test]
-fn explain_finds_mixes_in_one_directory_missing_graphs_and_links_that_lead_nowhere() {
+fn explain_finds_mixes_missing_graph_libraries_and_dangling_links() {
     let dir = TempDir::new();
     let shim = dir.file(Library::Shim);
     support::compile("", &["-shared", "-nostdlib", "-Wl,-soname,libcudnn.so.9,-rpath,$ORIGIN"], &shim);
@@ -627,7 +629,7 @@ fn explain_finds_mixes_in_one_directory_missing_graphs_and_links_that_lead_nowhe
     assert_eq!(code, Some(2), "{stdout}");
     assert!(stdout.contains("two releases are mixed in") && stdout.contains("is 9.18.0"), "{stdout}");
 
-    // Engines state no version, but need symbols.
+    // Engines contain symbol imports but no version.
     std::fs::remove_file(dir.file(Library::Ops)).unwrap();
     let engine = FakeLibrary::new(Library::EnginesPrecompiled, Version::new(9, 19, 0));
     engine.build(&dir.file(Library::EnginesPrecompiled));
@@ -657,21 +659,21 @@ fn pid_reports_a_shim_whose_first_call_would_abort() {
     let (code, stdout) = doctor(&["pid", &running.0.id().to_string()], &[]);
     assert_eq!(code, Some(2), "{stdout}");
     assert!(stdout.contains("will not find libcudnn_graph.so.9: NVIDIA's shim aborts"), "{stdout}");
-    // With graph beside it, it has not been used yet.
+    // The graph library is next to the shim, ready to be loaded on first use.
     let complete = Sleeper::new(&[&release.join("libcudnn.so.9")]);
     let (code, stdout) = doctor(&["pid", &complete.0.id().to_string()], &[]);
     assert_eq!(code, Some(0), "{stdout}");
 }
 
 #[test]
-fn list_looks_below_a_root_and_finds_nested_environments() {
+fn list_searches_below_a_root_and_finds_nested_environments() {
     let root = TempDir::new();
     for below in ["a/venv/lib/python3.12/site-packages/nvidia/cudnn/lib", "b/c/cudnn-9/lib"] {
         let dir = root.path().join(below);
         std::fs::create_dir_all(&dir).unwrap();
         FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&dir.join("libcudnn_graph.so.9"));
     }
-    // A link to a directory above must not lead around in circles.
+    // A link to a parent directory must not cause endless recursion.
     std::os::unix::fs::symlink("..", root.path().join("a/up")).unwrap();
     let value = json(&["list", root.path().to_str().unwrap()], &[]);
     let found = value.get("installations").and_then(Value::as_array).unwrap();
@@ -700,9 +702,9 @@ fn a_pipe_or_a_damaged_file_in_place_of_cudnn_does_not_end_demo_and_preload() {
     }
 }
 
-/// To stderr: a shell evaluates the output.
+/// The message goes to stderr because a shell evaluates stdout.
 #[test]
-fn env_names_the_installations_that_it_did_not_choose() {
+fn env_names_the_installations_that_it_did_not_select() {
     let root = TempDir::new();
     for name in ["a", "b"] {
         let dir = root.path().join(name).join("lib");

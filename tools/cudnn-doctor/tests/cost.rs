@@ -1,4 +1,4 @@
-//! The cost of commands, counted: processes and reads, which do not depend on the load of the machine.
+//! Measures the cost of commands by counting processes and reads, which are independent of the machine's load.
 #![cfg(target_os = "linux")]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,7 +7,8 @@ use std::process::Command;
 
 use support::{FakeNvml, PythonEnvironment, TempDir, Version, copy_fake_set, lib_dir};
 
-/// The processes that a command starts, itself among them: a library in each of them writes a line.
+/// Returns the number of processes that a command starts, including itself. A preloaded library writes a line in every
+/// process.
 fn processes(arguments: &[&str], library_path: &Path) -> usize {
     let dir = TempDir::new();
     let (counter, lines) = (dir.path().join("counter.so"), dir.path().join("lines"));
@@ -28,7 +29,7 @@ fn processes(arguments: &[&str], library_path: &Path) -> usize {
 }
 
 #[test]
-fn a_child_process_queries_nvml_only_where_nvml_is() {
+fn a_child_process_queries_nvml_only_if_it_exists() {
     let dir = TempDir::new();
     copy_fake_set(Version::new(9, 19, 0), dir.path());
     for command in [&["check", "--no-load"][..], &["frameworks"]] {
@@ -41,7 +42,7 @@ fn a_child_process_queries_nvml_only_where_nvml_is() {
     assert_eq!(processes(&["list"], dir.path()), 1);
 }
 
-/// The calls in which a command reads files, and the bytes, as the kernel counts them.
+/// Returns the number of read calls of a command and the number of bytes, as counted by the kernel.
 fn reads(arguments: &[&str], environment: &Path) -> (u64, u64) {
     let output = Command::new("/bin/sh")
         .args(["-c", "\"$@\" > /dev/null; cat /proc/$$/io", "sh", env!("CARGO_BIN_EXE_cudnn-doctor")])

@@ -1,4 +1,4 @@
-//! `cudnn-doctor demo` as a user runs it, with the GPU hidden if there is one.
+//! Runs `cudnn-doctor demo` as a user would, with the GPU hidden.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::{Command, Output};
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use cudnn_probe::{Library, Version};
 use support::{FakeLibrary, TempDir, lib_dir};
 
-/// Runs it with only these variables in its environment.
+/// Runs `demo` with only these variables.
 fn demo(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
     let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"))
         .arg("demo")
@@ -27,7 +27,7 @@ fn check((code, output): (Option<i32>, String), expected: i32, expected_texts: &
 }
 
 #[test]
-fn demo_fails_where_nothing_is_installed_and_fetching_is_forbidden() {
+fn demo_fails_if_no_cudnn_is_installed_and_fetching_is_forbidden() {
     let cache = TempDir::new();
     let variables = [("CUDNN_FETCH_CACHE", cache.path().to_str().unwrap())];
     check(
@@ -38,7 +38,7 @@ fn demo_fails_where_nothing_is_installed_and_fetching_is_forbidden() {
 }
 
 #[test]
-fn demo_of_a_jit_release_goes_as_far_as_it_can_without_a_gpu() {
+fn demo_of_a_jit_release_completes_the_steps_that_need_no_gpu() {
     let Some(dir) = lib_dir("jit-cu12-9.19.0") else { return };
     let variables = [("LD_LIBRARY_PATH", dir.to_str().unwrap())];
     let expected_texts = [

@@ -1,5 +1,6 @@
-//! Makes the reports about the machines in `tests/facts`: one machine for each finding, which the tests in check.rs have built
-//! and saved. `CUDNN_TESTS_WRITE=1 cargo test -p cudnn-doctor --test check --test facts` saves facts and reports again.
+//! Recreates the reports for the machines in `tests/facts`. The tests in check.rs built and saved one machine per
+//! finding. `CUDNN_TESTS_WRITE=1 cargo test -p cudnn-doctor --test check --test facts` saves both facts and reports
+//! again.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[allow(dead_code, reason = "these tests save nothing")]
@@ -18,7 +19,7 @@ fn facts() -> Vec<PathBuf> {
 }
 
 #[test]
-fn saved_facts_give_the_expected_findings_with_the_expected_plan() {
+fn saved_facts_lead_to_the_expected_findings_and_plan() {
     let mut wrong = String::new();
     for file in facts() {
         let code = file.file_stem().unwrap().to_str().unwrap();
@@ -35,7 +36,7 @@ fn saved_facts_give_the_expected_findings_with_the_expected_plan() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// Facts in which somebody has changed something by hand.
+/// Returns a report for facts that were edited by hand.
 fn changed(code: &str, change: impl Fn(&mut serde_json::Value)) -> std::process::Output {
     let text = std::fs::read(Path::new(DIR).join(format!("{code}.json"))).unwrap();
     let mut value = serde_json::from_slice(&text).unwrap();
@@ -69,9 +70,9 @@ fn facts_that_cannot_be_used_are_refused_with_the_reason() {
     assert_eq!(absent.status.code(), Some(3), "{absent:?}");
 }
 
-/// A question without an answer means that there is nothing.
+/// A missing answer means that the file or value is absent.
 #[test]
-fn a_fact_that_is_removed_by_hand_is_gone() {
+fn a_fact_that_was_removed_by_hand_counts_as_absent() {
     let output = changed("C020", |facts| {
         let _ = facts["facts"]["identity"]
             .as_object_mut()
@@ -81,9 +82,9 @@ fn a_fact_that_is_removed_by_hand_is_gone() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("error[C010]"), "{output:?}");
 }
 
-/// Hostile facts give a report or an error: no panic, and nothing is executed.
+/// Hostile facts lead to a report or an error. They must not cause a panic or execute commands.
 #[test]
-fn answers_of_another_type_are_no_answers() {
+fn answers_of_another_type_are_ignored() {
     for file in facts() {
         let code = file.file_stem().unwrap().to_str().unwrap();
         for junk in

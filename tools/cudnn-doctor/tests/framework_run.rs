@@ -1,4 +1,4 @@
-//! `cudnn-doctor check --run` with stand-ins for the frameworks: modules of a few lines that fail as the real ones do.
+//! Tests `cudnn-doctor check --run` with stand-ins for frameworks, short modules that fail like the real ones.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -10,7 +10,7 @@ use cudnn_probe::{Library, Version};
 use serde_json::Value;
 use support::{FakeLibrary, TempDir};
 
-/// A PyTorch that works. What is appended to it replaces a part.
+/// A working PyTorch. Tests append text to replace a part of it.
 const TORCH: &str = r#"
 import contextlib, ctypes, os, sys, types
 
@@ -92,7 +92,7 @@ def fault(error):
     return function
 "#;
 
-/// The part of numpy that the scripts need.
+/// The subset of numpy that the scripts need.
 const NUMPY: &str = include_str!("stand_ins/numpy.py");
 
 /// A virtual environment of the machine's Python.
@@ -123,7 +123,7 @@ impl Environment {
         self
     }
 
-    /// The stand-in for PyTorch, with this at its end.
+    /// Returns the stand-in for PyTorch with this text appended.
     fn torch(fault: &str) -> Environment {
         Environment::new().module("torch", &format!("{TORCH}\n{fault}\n"))
     }
@@ -135,7 +135,7 @@ impl Environment {
         command
     }
 
-    /// The document of `check --run`.
+    /// Returns the document of `check --run`.
     fn check(&self, framework: &str) -> Value {
         document(&mut self.doctor(framework))
     }
@@ -147,7 +147,7 @@ fn document(command: &mut Command) -> Value {
     serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// The finding about the run.
+/// Returns the finding about the run.
 fn finding(document: &Value) -> &Value {
     let findings = document["findings"].as_array().unwrap();
     let is_of_run = |finding: &&Value| finding["code"].as_str().is_some_and(|code| code.starts_with("C09"));
@@ -164,7 +164,7 @@ fn has(finding: &Value, code: &str, texts: &[&str]) {
 }
 
 #[test]
-fn a_framework_that_works_has_a_line_for_each_step() {
+fn a_working_framework_has_a_line_for_every_step() {
     let environment = Environment::torch("");
     let document = environment.check("torch");
     let run = &document["runs"][0];
@@ -185,7 +185,8 @@ fn a_framework_that_works_has_a_line_for_each_step() {
 fn a_failure_is_explained_by_its_first_cause() {
     let torch =
         |fault: &str, code: &str, texts: &[&str]| has(finding(&Environment::torch(fault).check("torch")), code, texts);
-    // cuDNN's log knows more than the framework. An engine that does not support something is no cause.
+    // cuDNN's log is more detailed than the framework's message. An engine that merely lacks support for a graph must
+    // not be reported as the cause.
     torch(
         r#"
 def conv2d(x, w):
@@ -237,7 +238,7 @@ def conv2d(x, w):
         "C090",
         &["install the package with libcusparseLt.so.0", " check"],
     );
-    // The innermost error is the cause of the others.
+    // The innermost error caused the others.
     torch(
         r#"
 def conv2d(x, w):
@@ -276,7 +277,7 @@ def conv2d(x, w):
         "C090",
         &["the convolution failed: RuntimeError: first", "the RNN failed, too: RuntimeError: second"],
     );
-    // Nothing of it reaches a terminal, and JSON can carry it.
+    // The output must be valid JSON without terminal control characters.
     torch(
         "functional.conv2d = fault(RuntimeError('\\x1b[2J\\u202e\\ud800\\x00boo'))",
         "C090",
@@ -285,7 +286,7 @@ def conv2d(x, w):
 }
 
 #[test]
-fn the_cpu_in_place_of_the_gpu_is_a_warning() {
+fn a_framework_that_uses_the_cpu_instead_of_the_gpu_is_a_warning() {
     let old = "RuntimeError('The NVIDIA driver on your system is too old (found version 12080). Please update')";
     let fault = format!("cuda.is_available = lambda: False\ncuda.init = fault({old})");
     let texts =
@@ -370,7 +371,7 @@ fn a_build_for_the_cpu_is_replaced_by_the_one_with_cuda() {
     has(finding(&document(environment.doctor("jax").env("JAX_PLATFORMS", "cuda"))), "C091", &texts);
 }
 
-/// The metadata of PyTorch for CUDA 13.
+/// Adds the metadata of PyTorch for CUDA 13.
 fn with_torch_13(environment: Environment) -> Environment {
     let info = environment.site_packages.join("torch-2.9.1+cu130.dist-info");
     std::fs::create_dir(&info).unwrap();
@@ -382,13 +383,13 @@ fn with_torch_13(environment: Environment) -> Environment {
 }
 
 #[test]
-fn what_is_installed_suits_the_other_frameworks() {
+fn installed_packages_suit_the_other_frameworks() {
     const CUDNN: &str = "nvidia-cudnn-cu13==9.13.0.50";
     let environment = with_torch_13(Environment::torch(
         "raise ImportError('libcudnn.so.9: cannot open shared object file: No such file or directory')",
     ));
     has(finding(&environment.check("torch")), "C090", &[&format!("install {CUDNN}")]);
-    // JAX is not there, or the one for the CPU.
+    // JAX is missing, or it is a CPU-only build.
     let jax = format!("install 'jax[cuda13]' {CUDNN}");
     has(finding(&environment.check("jax")), "C090", &[&jax]);
     has(finding(&environment.check("onnxruntime")), "C090", &[&format!("install onnxruntime-gpu {CUDNN}")]);
@@ -410,7 +411,7 @@ fn a_framework_that_sees_no_gpu_says_why() {
     has(finding(&hidden), "C091", &texts);
     let document = torch.check("torch");
     let findings = document["findings"].as_array().unwrap();
-    // On a machine without a driver, that is why.
+    // On a machine without a driver, the missing driver is the reason.
     if let Some(driver) = findings.iter().find(|finding| finding["code"] == "C001") {
         let why = format!("PyTorch 2.9.1+cu128 sees no GPU: {}", driver["message"].as_str().unwrap());
         has(finding(&document), "C091", &[&why, "torch.cuda.is_available() is False"]);
@@ -419,7 +420,7 @@ fn a_framework_that_sees_no_gpu_says_why() {
 }
 
 #[test]
-fn the_environment_of_the_python_that_is_run_is_judged() {
+fn the_environment_of_the_selected_python_is_checked() {
     let with_cudnn = |environment: Environment, version: Version| {
         let lib = environment.site_packages.join("nvidia/cudnn/lib");
         std::fs::create_dir_all(&lib).unwrap();
@@ -441,7 +442,7 @@ fn the_environment_of_the_python_that_is_run_is_judged() {
         let check = document(active.doctor("torch").arg("--python").arg(&python).env("PATH", path));
         assert_eq!(check["version"], "9.10.2", "{check:#}");
         assert!(check["installation"].as_str().unwrap().starts_with(named_dir), "{check:#}");
-        // Neither a path nor a command is about the active environment.
+        // Paths and commands must not refer to the active environment.
         assert!(!check.to_string().contains(active_dir), "{check:#}");
         let findings = check["findings"].as_array().unwrap();
         let commands = |code: &str| {
@@ -495,7 +496,8 @@ def conv2d(x, w):
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
-/// Forks a process in the child's session, and one in a session of its own. Both write their process ID, and live long.
+/// Forks a process in the child's session and another one in a new session. Both write their process IDs and keep
+/// running.
 const FORKS: &str = r#"
 import time
 
@@ -517,13 +519,13 @@ while not os.path.exists(os.environ["PIDS"]) or len(open(os.environ["PIDS"]).rea
     time.sleep(0.01)
 "#;
 
-/// No process of these stays.
+/// Checks that none of these processes is still running.
 #[track_caller]
 fn are_gone(pids: &Path) {
     let pids = std::fs::read_to_string(pids).unwrap();
     assert_eq!(pids.lines().count(), 2, "{pids}");
     for pid in pids.lines() {
-        // It ends a moment after the signal.
+        // Processes exit shortly after the signal.
         let start = Instant::now();
         while Path::new("/proc").join(pid).exists() {
             assert!(start.elapsed() < Duration::from_secs(2), "process {pid} is alive");
@@ -533,7 +535,7 @@ fn are_gone(pids: &Path) {
 }
 
 #[test]
-fn no_process_of_a_framework_stays() {
+fn no_process_of_a_framework_keeps_running() {
     let works = Environment::torch(FORKS);
     let pids = works.dir.path().join("pids");
     let check = document(works.doctor("torch").env("PIDS", &pids));
@@ -544,16 +546,16 @@ fn no_process_of_a_framework_stays() {
     let check = document(hangs.doctor("torch").args(["--timeout", "2"]).env("PIDS", &pids));
     has(finding(&check), "C090", &["the import failed: the process made no progress for 2 s"]);
     are_gone(&pids);
-    // Ctrl-C does not reach the framework's session.
+    // Ctrl-C never reaches the framework's session.
     std::fs::remove_file(&pids).unwrap();
     let mut doctor = hangs.doctor("torch");
-    // A shell has its background jobs ignore the signal.
+    // A shell starts background jobs with this signal ignored.
     let take_signal = || {
-        // SAFETY: the call only sets what the signal does in the child.
+        // SAFETY: the call only resets the signal's handler in the child.
         unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
         Ok(())
     };
-    // SAFETY: the closure makes one system call.
+    // SAFETY: the closure only makes one system call.
     unsafe { doctor.pre_exec(take_signal) };
     let mut doctor = doctor.env("PIDS", &pids).stdout(Stdio::null()).spawn().unwrap();
     while !std::fs::read_to_string(&pids).is_ok_and(|pids| pids.lines().count() == 2) {
@@ -567,8 +569,8 @@ fn no_process_of_a_framework_stays() {
 }
 
 #[test]
-fn forged_messages_do_not_count() {
-    // Each message of a run that works, to each descriptor that is open, besides the output.
+fn forged_messages_are_ignored() {
+    // Writes all messages of a successful run to every open descriptor except for stdout and stderr.
     const FORGE: &str = r#"
 import os
 LINES = b'{"begin": "import"}\n{"end": "import", "outcome": "done", "text": "forged"}\n{"finished": true}\n' \
@@ -583,19 +585,19 @@ for descriptor in [0, *range(3, 64)]:
     let check = environment.check("torch");
     has(finding(&check), "C090", &["was ended by a library, with status 0", "imported torch"]);
     assert!(!check.to_string().contains("9.9.9") && !check["runs"].to_string().contains("forged"), "{check:#}");
-    // The same before the script.
+    // The same text, written before the script starts.
     let environment = Environment::torch("");
     std::fs::write(environment.site_packages.join("sitecustomize.py"), FORGE).unwrap();
     let check = environment.check("torch");
     assert_eq!(check["runs"][0]["works"], true, "{check:#}");
     assert_eq!(check["runs"][0]["steps"].as_array().unwrap().len(), 6, "{check:#}");
-    // Who reads standard input is named, and does not hang the run.
+    // A module that reads standard input is reported instead of hanging the run.
     std::fs::write(environment.site_packages.join("sitecustomize.py"), "input()\n").unwrap();
     has(finding(&environment.check("torch")), "C090", &["Python did not start", "has read the standard input"]);
     let read_by_child = "import os\nif os.fork() == 0:\n    os.read(0, 99)\n    os._exit(0)\nos.wait()\n";
     std::fs::write(environment.site_packages.join("sitecustomize.py"), read_by_child).unwrap();
     has(finding(&environment.check("torch")), "C090", &["Python did not start", "or has forked"]);
-    // What has finished must also end by itself.
+    // After the framework has finished, the process must also exit normally.
     let environment = Environment::torch("os._exit = lambda status: os.abort()");
     has(finding(&environment.check("torch")), "C090", &["the end of the process failed", "SIGABRT"]);
 }
@@ -605,7 +607,7 @@ fn variables_that_lead_python_elsewhere_are_named() {
     let environment = Environment::torch("");
     let at_home = document(environment.doctor("torch").env("PYTHONHOME", "/nowhere"));
     has(finding(&at_home), "C090", &["PyTorch: Python did not start", "from /nowhere", "unset PYTHONHOME"]);
-    // A script that starts the Python of another environment.
+    // This script starts the Python of a different environment.
     let script = Environment::new();
     let other_python = environment.dir.path().join("bin/python3");
     let text = format!("#!/bin/sh\nexec '{}' \"$@\"\n", other_python.display());
@@ -616,7 +618,7 @@ fn variables_that_lead_python_elsewhere_are_named() {
         format!("--python {}", environment.dir.path().display()),
     ];
     has(finding(&by_script), "C092", &texts.each_ref().map(String::as_str));
-    // The standard library of another Python lacks modules of this one.
+    // The standard library of the other Python lacks some required modules.
     let other_home = TempDir::new();
     let base = std::fs::canonicalize(environment.dir.path().join("bin/python3")).unwrap();
     let lib = base.parent().unwrap().parent().unwrap().join("lib");
@@ -625,7 +627,7 @@ fn variables_that_lead_python_elsewhere_are_named() {
     let check = document(without_math.doctor("torch").env("PYTHONHOME", other_home.path()));
     let texts = [format!("standard library from {}", other_home.path().display()), "unset PYTHONHOME".to_owned()];
     has(finding(&check), "C090", &texts.each_ref().map(String::as_str));
-    // A package whose modules replace those of Python.
+    // This package contains modules that shadow Python's own.
     let package = environment.site_packages.join("package");
     std::fs::create_dir(&package).unwrap();
     std::fs::write(package.join("__init__.py"), "").unwrap();
@@ -635,14 +637,14 @@ fn variables_that_lead_python_elsewhere_are_named() {
     std::fs::rename(package.join("contextlib.py"), package.join("types.py")).unwrap();
     let check = document(environment.doctor("torch").env("PYTHONPATH", &package));
     has(finding(&check), "C090", &["cannot import name Array", "unset PYTHONPATH"]);
-    // Modules that Python imports when it starts.
+    // Python imports these modules at startup.
     let other = TempDir::new();
     let python_path = format!("/opt:{}", other.path().display());
     let check = || document(environment.doctor("torch").env("PYTHONPATH", &python_path));
     std::fs::write(other.path().join("json.py"), "raise SyntaxError('of Python 2')").unwrap();
     has(finding(&check()), "C090", &["Python did not start", "of Python 2", "export PYTHONPATH=/opt"]);
     std::fs::remove_file(other.path().join("json.py")).unwrap();
-    // Another framework, which does not fit, or works.
+    // Another framework is on the path. It may be broken or working.
     let broken = "import ctypes\nraise ImportError('torch/_C.so: undefined symbol: _PyInterpreterState_Get')\n";
     std::fs::write(other.path().join("torch.py"), broken).unwrap();
     let what = format!("Python took {0}/torch.py from {0}: PYTHONPATH leads there", other.path().display());
@@ -660,14 +662,14 @@ fn modules_of_the_working_directory_are_not_imported() {
         let code = format!("open({:?}, 'w')\n", environment.dir.path().join("imported").display().to_string());
         std::fs::write(environment.dir.path().join(format!("{module}.py")), code).unwrap();
     }
-    // Relative directories lead to the child's working directory, which is empty.
+    // Relative directories are resolved in the child's working directory, which is empty.
     let document = document(environment.doctor("torch").env("PYTHONPATH", ".:"));
     assert_eq!(document["runs"][0]["works"], true, "{document:#}");
     assert!(!environment.dir.path().join("imported").exists());
 }
 
 #[test]
-fn a_framework_or_a_python_that_is_not_there_is_named() {
+fn a_missing_framework_or_python_is_named() {
     let environment = Environment::new();
     let document = environment.check("torch");
     has(
@@ -684,7 +686,7 @@ fn a_framework_or_a_python_that_is_not_there_is_named() {
 }
 
 #[test]
-fn the_package_is_changed_where_it_is() {
+fn a_package_is_changed_in_its_own_directory() {
     let onnxruntime = "__version__ = '1.22.0'\nget_available_providers = lambda: ['CPUExecutionProvider']\n";
     let with = Environment::new().module("onnxruntime", onnxruntime);
     let without = Environment::new();
@@ -693,7 +695,7 @@ fn the_package_is_changed_where_it_is() {
     let by_variable = document(without.doctor("onnxruntime").env("PYTHONPATH", &with.site_packages));
     has(finding(&by_variable), "C091", &["is built without CUDA", &of_with]);
     assert!(!finding(&by_variable)["commands"].to_string().contains(&of_without), "{by_variable:#}");
-    // A directory that is no environment, by a .pth file and by code.
+    // A `.pth` file or code leads to an ordinary directory.
     let elsewhere = TempDir::new();
     std::fs::create_dir(elsewhere.path().join("onnxruntime")).unwrap();
     std::fs::write(elsewhere.path().join("onnxruntime/__init__.py"), onnxruntime).unwrap();
@@ -712,7 +714,7 @@ fn the_package_is_changed_where_it_is() {
 }
 
 #[test]
-fn the_doctors_own_failure_is_named() {
+fn a_failure_of_the_doctor_itself_is_reported() {
     let environment = Environment::torch("");
     let output = environment.doctor("torch").env("TMPDIR", environment.dir.path().join("no")).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
@@ -723,8 +725,8 @@ fn the_doctors_own_failure_is_named() {
 }
 
 #[test]
-fn a_library_that_another_directory_replaces_is_reinstalled_or_its_variable_mended() {
-    // PYTHONPATH leads to a link to another cuDNN.
+fn a_replaced_library_is_reinstalled_or_its_variable_is_fixed() {
+    // PYTHONPATH contains a link to a different cuDNN.
     let (other, links) = (TempDir::new(), TempDir::new());
     let graph = other.path().join("libcudnn_graph.so.9.14.0");
     FakeLibrary::new(Library::Graph, Version::new(9, 14, 0)).build(&graph);
@@ -740,7 +742,7 @@ fn a_library_that_another_directory_replaces_is_reinstalled_or_its_variable_mend
     let check = document(environment.doctor("torch").env("PYTHONPATH", links.path()));
     let loaded = format!("loaded from {}: libcudnn_graph.so.9.14.0", other.path().display());
     has(finding(&check), "C090", &["libraries of two releases are mixed", &loaded, "unset PYTHONPATH"]);
-    // Without the variable, the package of the environment is at fault.
+    // Without the variable, the environment's own package is to blame.
     let lib = environment.site_packages.join("nvidia/cudnn/lib");
     std::fs::create_dir_all(&lib).unwrap();
     let record = environment.site_packages.join("nvidia_cudnn_cu12-9.19.0.56.dist-info");
@@ -776,7 +778,7 @@ config = types.SimpleNamespace(list_physical_devices=list_physical_devices)
     let environment = Environment::new().module("tensorflow", tensorflow);
     let texts = ["TensorFlow 2.21.0 computes on the CPU: ", "Cannot dlopen some GPU", "install 'tensorflow[and-cuda]'"];
     has(finding(&environment.check("tensorflow")), "C091", &texts);
-    // CTranslate2 4.5 has NVIDIA's shim without the libraries that it opens.
+    // CTranslate2 4.5 includes NVIDIA's shim but not the libraries that the shim loads.
     let ctranslate2 = r#"
 import ctypes, os
 __version__ = "4.5.0"

@@ -1,4 +1,4 @@
-//! Input that is huge, hostile or never ends: each command answers in bounded time and memory.
+//! Tests that commands answer in bounded time and memory if the input is huge, hostile or endless.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use support::{FakeLibrary, TempDir, Version, compile};
 const DOCTOR: &str = env!("CARGO_BIN_EXE_cudnn-doctor");
 const VERSION: Version = Version::new(9, 19, 0);
 
-/// Runs a command, which must end within this time; returns its exit status and its stdout.
+/// Runs a command that must finish within this time. Returns its exit status and stdout.
 fn within(seconds: u64, command: &mut Command) -> (Option<i32>, String) {
     let start = Instant::now();
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -89,7 +89,7 @@ fn log_reads_a_long_file_with_a_hole_in_little_memory() {
                  e!     Info: Traceback contains 1 message(s)\n\
                  e!         Error: CUDNN_STATUS_BAD_PARAM; Reason: at the end\n\
                  e! Process=1; Thread=1; GPU=NULL; Handle=NULL; StreamId=NULL.\n\n";
-    // A hole, which reads as zeros, and a line that is longer than the memory, before the only error.
+    // Before the only error, the log has a hole that reads as zeros and a line longer than the available memory.
     let mut log = std::fs::File::create(&file).unwrap();
     log.set_len((1 << 30) + (1 << 20)).unwrap();
     std::io::Seek::seek(&mut log, std::io::SeekFrom::End(0)).unwrap();
@@ -97,7 +97,7 @@ fn log_reads_a_long_file_with_a_hole_in_little_memory() {
         log.write_all(&vec![b'x'; 1 << 20]).unwrap();
     }
     log.write_all(error.as_bytes()).unwrap();
-    // The address space of the doctor, in KiB.
+    // Limits the doctor's address space, in KiB.
     let script = format!("ulimit -v 131072; exec {DOCTOR} log {}", file.display());
     let (code, stdout) = within(60, Command::new("/bin/sh").args(["-c", &script]).env_clear());
     assert_eq!(code, Some(2), "{stdout}");
@@ -105,7 +105,7 @@ fn log_reads_a_long_file_with_a_hole_in_little_memory() {
 }
 
 #[test]
-fn log_of_a_file_that_never_ends_is_an_error() {
+fn log_rejects_an_endless_file() {
     let dir = TempDir::new();
     let pipe = dir.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -115,9 +115,9 @@ fn log_of_a_file_that_never_ends_is_an_error() {
     }
 }
 
-/// Files of /proc look like regular ones, and reading some of them waits.
+/// Files in /proc look regular, but reading some of them blocks.
 #[test]
-fn no_command_waits_for_a_file_of_proc_in_place_of_cudnn() {
+fn no_command_waits_for_a_file_in_proc_instead_of_cudnn() {
     let dir = TempDir::new();
     for library in [Library::Graph, Library::EnginesRuntimeCompiled] {
         FakeLibrary::new(library, VERSION).build(&dir.file(library));
@@ -159,7 +159,7 @@ fn explain_follows_a_run_path_of_any_length() {
     assert!(stdout.contains("last/libcudnn.so.9: RUNPATH of program"), "{stdout}");
 }
 
-/// A library with these names in its dynamic section, and nothing else.
+/// Returns a library that only contains a dynamic section with these names.
 fn elf(soname: &str, needed: &[String], run_path: &str) -> Vec<u8> {
     const HEADERS: u64 = 64 + 2 * 56;
     let mut strings = vec![0];
@@ -204,15 +204,15 @@ fn elf(soname: &str, needed: &[String], run_path: &str) -> Vec<u8> {
 }
 
 #[test]
-fn explain_of_hostile_libraries_ends() {
+fn explain_of_hostile_libraries_terminates() {
     let dir = TempDir::new();
     let names = |prefix: &str| -> Vec<String> { (0..1000).map(|number| format!("{prefix}{number}")).collect() };
     let write = |name: &str, bytes: Vec<u8>| std::fs::write(dir.path().join(name), bytes).unwrap();
-    // Each of a thousand libraries needs all others.
+    // A thousand libraries, all of which depend on all others.
     for name in names("mesh") {
         write(&name, elf(&name, &names("mesh"), "$ORIGIN"));
     }
-    // Thousands of directories, and directories whose names are far too long, for a thousand names.
+    // The run paths have thousands of directories or very long names, and the library has a thousand dependencies.
     write("dirs", elf("dirs", &names("absent"), &vec!["$ORIGIN/x"; 4096].join(":")));
     write("long", elf("long", &names("absent"), &vec!["$ORIGIN".repeat(500); 270].join(":")));
     for (file, lookup) in [("mesh0", "mesh"), ("dirs", "absent999"), ("long", "absent999")] {
@@ -237,7 +237,7 @@ fn fetch_and_demo_run_no_module_of_the_working_directory() {
     {
         let mut command = doctor(arguments);
         command.current_dir(dir.path()).env("CUDNN_FETCH_CACHE", cache.path()).env("HOME", cache.path());
-        // pip fails at once, and no cuDNN is found.
+        // pip fails immediately, and no cuDNN is found.
         command.env("PATH", std::env::var_os("PATH").unwrap()).env("PIP_NO_INDEX", "1");
         let _ = within(60, &mut command);
         assert!(!marker.exists(), "{arguments:?}");
@@ -245,14 +245,14 @@ fn fetch_and_demo_run_no_module_of_the_working_directory() {
     assert!(Path::new(&dir.path().join("pip.py")).exists());
 }
 
-/// An installation and a driver's library, and a command of the doctor that finds both.
+/// An installation, a driver library, and a doctor command that finds both.
 struct Machine {
     cudnn: TempDir,
     driver: TempDir,
 }
 
 impl Machine {
-    /// A good cuDNN, and a library with this code under this name.
+    /// Creates a working cuDNN, and a library with this name and code.
     fn new(name: &str, code: &str) -> Machine {
         let (cudnn, driver) = (TempDir::new(), TempDir::new());
         FakeLibrary::new(Library::Graph, VERSION).build(&cudnn.file(Library::Graph));
@@ -268,12 +268,12 @@ impl Machine {
     }
 }
 
-/// A library that answers to the driver's name, and what `check` makes of it.
+/// Runs `check` with a library under the driver's name, and returns the output.
 fn check_with_driver(code: &str) -> String {
     within(60, &mut Machine::new("libcuda.so.1", code).doctor(&["check"])).1
 }
 
-/// A library's constructor with this code.
+/// Returns a library constructor with this code.
 fn constructor(code: &str) -> String {
     format!(
         "#include <fcntl.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <sys/mman.h>\n#include <unistd.h>\n
@@ -281,7 +281,7 @@ fn constructor(code: &str) -> String {
     )
 }
 
-/// The text that a command writes to stderr, and its exit status.
+/// Returns the exit status of a command and its stderr.
 fn errors(seconds: u64, command: &mut Command) -> (Option<i32>, String) {
     let dir = TempDir::new();
     let file = dir.path().join("stderr");
@@ -306,7 +306,7 @@ fn a_driver_that_hangs_is_named_and_not_tried_again() {
         assert!(text.contains("while it opened libcuda.so.1") && !text.contains("C050"), "{text}");
     }
     let machine = Machine::new("libcuda.so.1", &constructor("pause();"));
-    // `preload` opens the driver beside cuDNN, so that a second child process opens it alone.
+    // `preload` opens the driver together with cuDNN. A second child process then opens only the driver.
     let (status, text) = errors(8, &mut machine.doctor(&["preload", "--timeout", "1"]));
     assert_eq!(status, Some(2), "{text}");
     assert!(text.contains("error: the driver hung: the process made no progress for 1 s"), "{text}");
@@ -317,7 +317,7 @@ fn a_driver_that_hangs_is_named_and_not_tried_again() {
 }
 
 #[test]
-fn without_an_option_a_driver_that_hangs_costs_ten_seconds() {
+fn a_hanging_driver_costs_ten_seconds_by_default() {
     let machine = Machine::new("libcuda.so.1", &constructor("pause();"));
     let start = Instant::now();
     let (_, text) = within(20, &mut machine.doctor(&["check"]));
@@ -325,8 +325,8 @@ fn without_an_option_a_driver_that_hangs_costs_ten_seconds() {
 }
 
 #[test]
-fn a_slow_disk_is_no_hang() {
-    // Reads as much as a library on a slow disk, for twice the time without progress.
+fn a_slow_disk_does_not_count_as_a_hang() {
+    // Reads as much data as a library on a slow disk, for twice the time that is allowed without progress.
     let code = "char c; int file = open(\"/proc/self/exe\", 0);
         for (int i = 0; i < 40; i++) { pread(file, &c, 1, 0); usleep(50000); }";
     let machine =
@@ -348,7 +348,7 @@ fn a_cudnn_that_hangs_is_named_with_its_library() {
 }
 
 #[test]
-fn a_child_ends_with_its_parent() {
+fn a_child_exits_with_its_parent() {
     let marker = TempDir::new();
     let file = marker.path().join("process");
     let code = format!(
@@ -368,12 +368,12 @@ fn a_child_ends_with_its_parent() {
     wait(&|| !process().is_empty());
     parent.0.kill().unwrap();
     parent.0.wait().unwrap();
-    // A zombie has no program.
+    // A zombie process has no executable.
     wait(&|| std::fs::read_link(format!("/proc/{}/exe", process())).is_err());
 }
 
 #[test]
-fn a_driver_that_crashes_is_blamed_and_cudnn_is_not() {
+fn a_driver_that_crashes_is_blamed_instead_of_cudnn() {
     let text = check_with_driver(&constructor("abort();"));
     assert!(text.contains("C003") && text.contains("was ended by signal 6 (SIGABRT)"), "{text}");
     assert!(text.contains("while it opened libcuda.so.1") && !text.contains("C050"), "{text}");
@@ -405,7 +405,7 @@ fn a_library_that_prints_a_lot_does_not_hide_the_result() {
     assert!(!text.contains("C050"), "{text}");
 }
 
-/// Runs a command of the doctor with a limit of its address space, in KiB.
+/// Runs a doctor command with a limited address space, in KiB.
 fn limited(machine: &Machine, arguments: &str) -> Command {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", &format!("ulimit -v 2000000; exec {DOCTOR} {arguments}")]).env_clear();
@@ -414,7 +414,7 @@ fn limited(machine: &Machine, arguments: &str) -> Command {
 }
 
 #[test]
-fn a_lack_of_memory_is_not_blamed_on_cudnn() {
+fn insufficient_memory_is_not_blamed_on_cudnn() {
     let refused = "mmap(0, 4l << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED";
     for message in ["terminate called after throwing an instance of 'std::bad_alloc'", ""] {
         let code = constructor(&format!("if ({refused}) {{ fputs(\"{message}\", stderr); abort(); }}"));
@@ -428,7 +428,7 @@ fn a_lack_of_memory_is_not_blamed_on_cudnn() {
             let (status, text) = errors(20, &mut limited(&machine, arguments));
             assert!(status == Some(2) && text.contains("ran out of memory: "), "{arguments}: {text}");
         }
-        // Without a limit, the library does not crash.
+        // Without the limit, the library works.
         let (_, text) = within(20, &mut machine.doctor(&["check"]));
         assert!(!text.contains("C054") && !text.contains("C050"), "{text}");
     }
@@ -475,7 +475,7 @@ fn output_that_cannot_be_written_is_an_error() {
             1,
             "{arguments:?}: {stderr}"
         );
-        // A reader that has gone needs no message; the status is that of SIGPIPE.
+        // For a closed pipe, the doctor prints no message and exits with the status of SIGPIPE.
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let (code, stderr) = run(writer.into());
@@ -484,9 +484,9 @@ fn output_that_cannot_be_written_is_an_error() {
     }
 }
 
-/// A file that may not grow is an output that cannot be written, and no signal that ends the doctor.
+/// A write beyond the file size limit is an output error rather than a signal that kills the doctor.
 #[test]
-fn a_limit_of_file_sizes_is_an_error_of_the_output() {
+fn a_file_size_limit_is_reported_as_an_output_error() {
     let dir = TempDir::new();
     let script = "ulimit -f 0; exec \"$0\" facts > \"$1\"";
     let mut command = Command::new("sh");
@@ -498,7 +498,7 @@ fn a_limit_of_file_sizes_is_an_error_of_the_output() {
 }
 
 #[test]
-fn check_asks_the_driver_whether_it_works() {
+fn check_tests_whether_the_driver_works() {
     let stub = check_with_driver("int cuInit(int flags) { return 34; }");
     assert!(stub.contains("C001") && stub.contains("cuInit returned 34"), "{stub}");
     assert!(stub.contains("is a stub for linking"), "{stub}");
@@ -509,13 +509,13 @@ fn check_asks_the_driver_whether_it_works() {
 }
 
 #[test]
-fn a_library_that_ends_the_load_test_early_is_reported() {
+fn a_library_that_exits_during_the_load_test_is_reported() {
     let code = "void _exit(int); __attribute__((constructor)) static void construct(void) { _exit(0); }";
     let text = check_with_driver(code);
     assert!(text.contains("C003") && text.contains("was ended by a library, with status 0"), "{text}");
 }
 
-/// An empty element of LD_LIBRARY_PATH stands for the working directory.
+/// An empty element of LD_LIBRARY_PATH means the working directory.
 #[test]
 fn check_runs_no_library_of_the_working_directory() {
     let (dir, cudnn) = (TempDir::new(), TempDir::new());
@@ -536,14 +536,14 @@ fn check_runs_no_library_of_the_working_directory() {
     }
 }
 
-/// The names of another process's files come from somebody else.
+/// Other processes can choose hostile file names.
 #[test]
-fn pid_shows_no_hostile_name_raw() {
+fn pid_escapes_hostile_names() {
     const HOSTILE: &str = "x\x1b[31m\x1b]0;t\x07\nerror: FORGED\u{202e}y\u{2066}\u{9b}z\u{200b}";
     let dir = TempDir::new();
     let hostile = dir.path().join(HOSTILE);
     std::fs::create_dir(&hostile).unwrap();
-    // One library is in ld.so's list, by a hostile path and with a hostile name that it gives itself; one is only mapped.
+    // One library is in ld.so's list, with a hostile path and a hostile SONAME. The other is only mapped.
     let loaded = hostile.join("libcudnn_graph.so.9");
     FakeLibrary::new(Library::Graph, VERSION).with_soname(HOSTILE).build(&loaded);
     let mapped = hostile.join(format!("libcudnn_{HOSTILE}.so"));
@@ -574,10 +574,10 @@ fn pid_shows_no_hostile_name_raw() {
 }
 
 #[test]
-fn a_log_that_is_no_text_is_given_up_soon() {
+fn a_binary_log_is_rejected_quickly() {
     let dir = TempDir::new();
     let log = dir.path().join("cudnn.log");
-    // Nothing but a hole, then zeros before one.
+    // The first file is a single hole, and the second has zeros before the hole.
     for (written, expected) in [(0, "it is one hole"), (5 << 20, "it is no log of cuDNN")] {
         let mut file = std::fs::File::create(&log).unwrap();
         file.write_all(&vec![0; written]).unwrap();
@@ -588,7 +588,7 @@ fn a_log_that_is_no_text_is_given_up_soon() {
 }
 
 #[test]
-fn an_nvml_that_ends_the_process_is_reported() {
+fn an_nvml_that_exits_the_process_is_reported() {
     let code = "#include <stdlib.h>\n__attribute__((constructor)) static void end(void) { exit(0); }\n";
     let machine = Machine::new("libnvidia-ml.so.1", code);
     let (_, text) = within(20, &mut machine.doctor(&["check", "--no-load"]));
@@ -596,12 +596,12 @@ fn an_nvml_that_ends_the_process_is_reported() {
 }
 
 #[test]
-fn an_impossible_process_id_is_refused_with_the_possible_ones() {
+fn an_impossible_process_id_is_rejected_with_the_valid_range() {
     let (status, text) = errors(5, &mut doctor(&["pid", "4294967296"]));
     assert!(status == Some(3) && text.contains("4194304"), "{text}");
 }
 
-/// A sandbox may answer anything.
+/// A sandbox may return any result.
 #[test]
 fn a_system_without_random_numbers_is_reported() {
     let dir = TempDir::new();

@@ -1,4 +1,5 @@
-//! `install` and `uninstall`: with a real Python, pip and real wheels; cut off at each step; several at once; and refused.
+//! Tests `install` and `uninstall` with a real Python, pip and real wheels. Further tests kill the commands at every
+//! step, run them concurrently, and check refusals.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod beside;
@@ -27,14 +28,14 @@ const BEFORE: Wheel = Wheel {
     sha256: "8dfbc80627aea1418aa4dac1b8d2637d5c9b0ab7fb7f56cb31486f8d0a2ac24e",
 };
 
-/// What the entries of a directory are: a link's target, or a file's inode, mode, time and contents.
+/// Returns the entries of a directory: the target of a link, or the inode, mode, time and contents of a file.
 fn entries(dir: &Path) -> BTreeMap<OsString, String> {
     let entry = |path: PathBuf| {
         let metadata = path.symlink_metadata().unwrap();
         if metadata.is_symlink() {
             return format!("link to {:?}", std::fs::read_link(&path).unwrap());
         }
-        // No command has a reason to touch the large ones, of which the inode and the time are enough.
+        // Commands never touch large files. For those, comparing the inode and time is enough.
         let is_small = metadata.is_file() && metadata.len() < 2 << 20;
         let hash = if is_small { cudnn_fetch::sha256(&path) } else { None };
         let (inode, mode, time) = (metadata.ino(), metadata.mode(), metadata.mtime_nsec());
@@ -48,7 +49,7 @@ fn run(prefix: &Prefix, arguments: &[&OsStr]) -> Output {
     prefix.command(arguments).output().unwrap()
 }
 
-/// Runs the doctor, which must succeed; returns what it prints.
+/// Runs the doctor, which must succeed, and returns the output.
 fn succeed(prefix: &Prefix, command: &str, dir: &Path) -> String {
     let output = run(prefix, &[command.as_ref(), dir.as_os_str()]);
     assert_eq!(output.status.code(), Some(0), "{command}: {output:?}");
@@ -61,7 +62,7 @@ fn paste(command: &str) {
     assert!(output.status.success(), "{command}: {output:?}");
 }
 
-/// The command after this text in what the doctor has printed.
+/// Returns the command that follows this text in the doctor's output.
 fn printed<'a>(text: &'a str, before: &str) -> &'a str {
     let command = text.lines().find_map(|line| line.split_once(before)).unwrap_or_else(|| panic!("{text}")).1;
     command.strip_suffix(" again.").unwrap_or(command)
@@ -84,7 +85,7 @@ fn put_links(release: &Path, dir: &Path) {
     }
 }
 
-/// An environment at this root, into which pip has installed the wheel. Returns the directory of cuDNN.
+/// Creates an environment at this root and installs the wheel with pip. Returns the directory of cuDNN.
 fn venv_with_wheel(unpacked: &Path, root: &Path) -> PathBuf {
     let venv = PythonEnvironment::venv(root);
     let copy = Command::new("cp").arg("-a").arg(unpacked.join(".")).arg(venv.import_dir()).status().unwrap();
@@ -92,7 +93,7 @@ fn venv_with_wheel(unpacked: &Path, root: &Path) -> PathBuf {
     venv.import_dir().join("nvidia/cudnn_jit/lib")
 }
 
-/// A directory of cuDNN whose files are hard links into a cache, as those of uv and conda are.
+/// Returns a directory of cuDNN with files that are hard links into a cache, as uv and conda create them.
 fn linked_to_cache() -> Option<(TempDir, TempDir)> {
     let release = lib_dir("jit-cu12-9.19.0")?;
     let cache = TempDir::new();
@@ -101,7 +102,7 @@ fn linked_to_cache() -> Option<(TempDir, TempDir)> {
     Some((cache, dir))
 }
 
-/// A wheel of an unpacked one: pip installs it as it would install the original.
+/// Repacks an unpacked wheel. pip installs the result like the original.
 fn pack(unpacked: &Path, name: &str, into: &Path) {
     let entries = std::fs::read_dir(unpacked).unwrap().map(|entry| entry.unwrap().file_name());
     let entries = entries.filter(|name| *name != "requirement.txt" && *name != "bin");
@@ -131,7 +132,7 @@ print(cudnn.cudnnGetVersion(), cudnn.cudnnCreate(ctypes.byref(handle)) in (0, 10
 ";
 
 #[test]
-fn the_drop_in_lives_through_the_life_of_a_real_environment() {
+fn the_drop_in_survives_upgrades_of_a_real_environment() {
     let (Some(release), Some(before)) = (release("jit-cu12-9.19.0"), BEFORE.unpacked()) else { return };
     if support::is_emulated("the life of a real environment", "the older wheel is for x86-64") {
         return;
@@ -139,7 +140,7 @@ fn the_drop_in_lives_through_the_life_of_a_real_environment() {
     let (wheels, home, prefix) = (TempDir::new(), TempDir::new(), Prefix::new());
     pack(&before, "nvidia_cudnn_jit_cu12-9.18.1.3-py3-none-any.whl", wheels.path());
     pack(&release, "nvidia_cudnn_jit_cu12-9.19.0.56-py3-none-any.whl", wheels.path());
-    // The environment is named through a link.
+    // The environment is reached through a link.
     let real = home.path().join("real");
     let output = Command::new("python3").args(["-m", "venv"]).arg(&real).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -176,7 +177,7 @@ fn the_drop_in_lives_through_the_life_of_a_real_environment() {
     assert_eq!(uses(), "91801 True True");
     assert!(dir.join("libcudnn_layers.so").exists());
     assert!(install().contains("already in front"));
-    // `check` names it, by the environment's name alone.
+    // `check` only needs the name of the environment.
     let check = |environment: &Path| {
         let arguments = ["check".as_ref(), "--no-load".as_ref(), "--python".as_ref(), environment.as_os_str()];
         run(&prefix, &arguments)
@@ -192,7 +193,7 @@ fn the_drop_in_lives_through_the_life_of_a_real_environment() {
     );
     let list: Value =
         serde_json::from_slice(&run(&prefix, &["list".as_ref(), "--json".as_ref(), dir.as_os_str()]).stdout).unwrap();
-    // Others of this machine may be listed, too.
+    // The list may include other installations of this machine.
     let mut listed = list["installations"].as_array().unwrap().iter();
     let listed = listed.find(|installation| installation["directory"] == dir.to_str().unwrap());
     assert_eq!(listed.map(|installation| &installation["drop_in"]), Some(&version.into()), "{list}");
@@ -203,7 +204,7 @@ fn the_drop_in_lives_through_the_life_of_a_real_environment() {
     paste(printed(&text, "take the drop-in away: "));
     assert_eq!((entries(&dir), uses()), (start, "91801 True False".into()));
 
-    // pip replaces the drop-in, and leaves what it does not know.
+    // pip replaces the drop-in and leaves unknown files in place.
     install();
     pip(&["install", "--no-deps", "--upgrade", "nvidia-cudnn-jit-cu12"]);
     assert_eq!(uses(), "91900 True False");
@@ -216,7 +217,7 @@ fn the_drop_in_lives_through_the_life_of_a_real_environment() {
     let upgraded = entries(&dir);
     assert!(upgraded.len() == 3 && uses() == "91900 True False", "{upgraded:?}");
 
-    // The other command of that finding.
+    // The finding also offers a second command.
     pip(&["install", "--no-deps", "nvidia-cudnn-jit-cu12==9.18.1.3"]);
     install();
     pip(&["install", "--no-deps", "--upgrade", "nvidia-cudnn-jit-cu12"]);
@@ -225,7 +226,7 @@ fn the_drop_in_lives_through_the_life_of_a_real_environment() {
     paste(&other);
     assert_eq!((entries(&dir).len(), uses()), (3, "91900 True False".into()));
 
-    // The libraries are of another release than the shim that is kept.
+    // The libraries and the original shim are from different releases.
     install();
     std::fs::copy(before.join("nvidia/cudnn_jit/lib/libcudnn.so.9"), dir.join(KEPT)).unwrap();
     let finding = found(&prefix, &venv, "C111").unwrap();
@@ -238,7 +239,7 @@ fn the_drop_in_lives_through_the_life_of_a_real_environment() {
     }
     assert_eq!((found(&prefix, &venv, "C111"), uses()), (None, "91900 True True".into()));
 
-    // pip leaves a directory with what it does not know.
+    // pip leaves a directory behind if it contains unknown files.
     pip(&["uninstall", "--yes", "nvidia-cudnn-jit-cu12"]);
     assert_eq!(entries(&dir).into_keys().collect::<Vec<_>>(), [KEPT, "libcudnn_layers.so"]);
     let left = entries(&dir);
@@ -246,7 +247,7 @@ fn the_drop_in_lives_through_the_life_of_a_real_environment() {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(3) && stderr.contains("has no cuDNN"), "{output:?}");
     assert_eq!(entries(&dir), left);
-    // A copy of the environment had the drop-in, too.
+    // A copied environment may also contain the drop-in.
     std::fs::copy(prefix.lib().join("libcudnn.so.9"), dir.join("libcudnn.so.9")).unwrap();
     assert_eq!(run(&prefix, &["install".as_ref(), venv.as_os_str()]).status.code(), Some(3));
     paste(stderr.lines().last().unwrap().trim());
@@ -257,9 +258,9 @@ fn succeed_text(dir: &Path) -> String {
     format!("NVIDIA's libcudnn.so.9 is in front of cuDNN 9.19.0 in {} again.\n", dir.display())
 }
 
-/// `uninstall` means what the drop-in has left, wherever a new cuDNN is.
+/// `uninstall` cleans up after the drop-in, even if a new cuDNN is installed elsewhere.
 #[test]
-fn what_is_left_is_removed_beside_another_cudnn() {
+fn leftovers_are_removed_even_with_another_cudnn() {
     let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
     let (prefix, root) = (Prefix::new(), TempDir::new());
     let venv = PythonEnvironment::venv(root.path());
@@ -278,7 +279,7 @@ fn what_is_left_is_removed_beside_another_cudnn() {
     let start = entries(&new);
     assert!(succeed(&prefix, "uninstall", root.path()).contains("has left in"));
     assert_eq!((entries(&old).len(), entries(&new)), (0, start.clone()));
-    // An incomplete one counts, too, and the one with the drop-in is meant.
+    // An incomplete cuDNN also counts, and the one with the drop-in is selected.
     succeed(&prefix, "install", root.path());
     let old = put("cudnn_jit");
     std::fs::remove_file(old.join(Library::Graph.file_name())).unwrap();
@@ -287,9 +288,9 @@ fn what_is_left_is_removed_beside_another_cudnn() {
     assert_eq!(run(&prefix, &["install".as_ref(), root.path().as_os_str()]).status.code(), Some(3));
 }
 
-/// Somebody has deleted cuDNN's libraries; for pip they are there.
+/// The user deleted cuDNN's libraries, but pip's records still list them.
 #[test]
-fn a_shim_that_an_installer_has_recorded_comes_back_without_its_libraries() {
+fn a_recorded_shim_is_restored_without_its_libraries() {
     let Some(release) = release("jit-cu12-9.19.0") else { return };
     let (prefix, root) = (Prefix::new(), TempDir::new());
     let dir = venv_with_wheel(&release, root.path());
@@ -300,7 +301,7 @@ fn a_shim_that_an_installer_has_recorded_comes_back_without_its_libraries() {
     assert!(succeed(&prefix, "uninstall", &dir).contains("again"));
     assert_eq!(entries(&dir).into_keys().collect::<Vec<_>>(), ["libcudnn.so.9"]);
     assert!(!is_drop_in(&dir));
-    // What is left of an older `install` does not make a cuDNN of it.
+    // A leftover file of an older `install` must not turn the directory into a cuDNN.
     std::fs::write(dir.join(KEPT), "").unwrap();
     let before = entries(&dir);
     let output = run(&prefix, &["install".as_ref(), dir.as_os_str()]);
@@ -309,9 +310,9 @@ fn a_shim_that_an_installer_has_recorded_comes_back_without_its_libraries() {
     assert_eq!(entries(&dir), before);
 }
 
-/// An upgrade that was cut off has taken the graph library alone.
+/// An interrupted upgrade removed only the graph library.
 #[test]
-fn a_cudnn_that_lacks_a_library_gets_its_shim_back() {
+fn an_incomplete_cudnn_gets_its_shim_back() {
     let Some((_cache, dir)) = linked_to_cache() else { return };
     let prefix = Prefix::new();
     let start = entries(dir.path());
@@ -345,9 +346,9 @@ fn a_file_of_a_shared_cache_is_never_written_to() {
     assert!(succeed(&prefix, "uninstall", dir.path()).contains("nothing is left"));
 }
 
-/// As conda and archives have it.
+/// In conda environments and archives, the shim is a link.
 #[test]
-fn a_shim_that_is_a_link_comes_back_as_a_link() {
+fn a_shim_that_is_a_link_is_restored_as_a_link() {
     let Some((_cache, dir)) = linked_to_cache() else { return };
     let prefix = Prefix::new();
     let shim = dir.file(Library::Shim);
@@ -361,7 +362,7 @@ fn a_shim_that_is_a_link_comes_back_as_a_link() {
 }
 
 #[test]
-fn names_that_no_shell_would_take_as_they_are_work() {
+fn names_that_a_shell_would_interpret_work() {
     let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
     let prefix = Prefix::new();
     for name in [b"a\nb".as_slice(), b"gr\xf6sse", b"it's $HOME;x:y ", b"--python", "\u{202e}x".as_bytes()] {
@@ -384,7 +385,7 @@ fn names_that_no_shell_would_take_as_they_are_work() {
     }
 }
 
-/// Ends the process at its nth call that changes a directory or a file.
+/// Kills the process at the nth call that changes a directory or file.
 const KILLER: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -416,7 +417,7 @@ int open64(const char *path, int flags, ...) {
 "#;
 
 #[test]
-fn a_kill_at_any_step_leaves_one_state_or_the_other() {
+fn a_kill_at_any_step_leaves_the_old_or_the_new_state() {
     let Some((_cache, dir)) = linked_to_cache() else { return };
     let (prefix, tools) = (Prefix::new(), TempDir::new());
     let killer = tools.path().join("killer.so");
@@ -440,7 +441,7 @@ fn a_kill_at_any_step_leaves_one_state_or_the_other() {
             }
             kills += 1;
             assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9), "{status:?}");
-            // Both commands know each state.
+            // Both commands can handle every intermediate state.
             if step % 2 == 0 {
                 succeed(&prefix, "install", dir.path());
                 assert_eq!(std::fs::read(dir.file(Library::Shim)).unwrap(), drop_in);
@@ -453,7 +454,7 @@ fn a_kill_at_any_step_leaves_one_state_or_the_other() {
 }
 
 #[test]
-fn commands_at_the_same_time_wait_for_each_other() {
+fn concurrent_commands_wait_for_each_other() {
     let Some((_cache, dir)) = linked_to_cache() else { return };
     let prefix = Prefix::new();
     let start = entries(dir.path());
@@ -470,9 +471,9 @@ fn commands_at_the_same_time_wait_for_each_other() {
     assert_eq!(entries(dir.path()), start);
 }
 
-/// ld.so ends a program that calls a function of a newer cuDNN, which the drop-in lacks.
+/// ld.so terminates a program if it calls a newer function that is missing from the drop-in.
 #[test]
-fn a_drop_in_without_functions_of_the_shim_is_refused() {
+fn a_drop_in_without_functions_of_the_shim_is_rejected() {
     let version = Version::new(9, 28, 0);
     let (prefix, dir, other) = (Prefix::new(), TempDir::new(), TempDir::new());
     copy_fake_set(version, dir.path());
@@ -492,11 +493,11 @@ fn a_drop_in_without_functions_of_the_shim_is_refused() {
     };
     is_refused(run(&prefix, &["install".as_ref(), dir.path().as_os_str()]));
     assert_eq!(entries(dir.path()), before);
-    // By the program's own run path, and by the cuDNN that the search selects.
+    // One cuDNN is found through the program's run path, the other is selected by the search.
     is_refused(run(&prefix, &["run".as_ref(), "--".as_ref(), program.as_os_str()]));
     is_refused(loader_dir(&mut prefix.command(&["run", "--", "true"].map(OsStr::new))));
 
-    // The cuDNN was upgraded behind a drop-in, be it beside it or on the search path.
+    // cuDNN was upgraded after the drop-in was installed, next to it or on the search path.
     let codes = |command: &mut Command| {
         let output = loader_dir(command.args(["check", "--no-load", "--json"]));
         let document: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -515,11 +516,11 @@ fn a_drop_in_without_functions_of_the_shim_is_refused() {
     assert_eq!((old(codes(&mut prefix.command(&[]))), entries(dir.path())), (None, before));
 }
 
-/// A case of refusals: what is done to a directory with a complete cuDNN before, and a part of the message.
+/// A case of refusals: how the directory is changed first, and a part of the expected message.
 type Case<'a> = (&'a str, &'a dyn Fn(&Path), &'a str);
 
 #[test]
-fn what_is_not_recognised_is_refused_and_stays() {
+fn unrecognized_files_are_rejected_and_kept() {
     let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
     let prefix = Prefix::new();
     let shim = |dir: &Path| dir.join("libcudnn.so.9");
@@ -613,7 +614,7 @@ fn what_is_not_recognised_is_refused_and_stays() {
 }
 
 #[test]
-fn a_shim_that_is_not_as_its_wheel_installed_it_stays() {
+fn a_shim_that_differs_from_its_wheel_is_kept() {
     let Some(release) = release("jit-cu12-9.19.0") else { return };
     let (prefix, root) = (Prefix::new(), TempDir::new());
     let dir = venv_with_wheel(&release, root.path());
@@ -631,7 +632,7 @@ fn a_shim_that_is_not_as_its_wheel_installed_it_stays() {
 }
 
 #[test]
-fn a_place_that_is_not_clear_is_refused() {
+fn an_ambiguous_target_is_rejected() {
     let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
     let prefix = Prefix::new();
     let world = TempDir::new();
@@ -667,7 +668,7 @@ fn a_place_that_is_not_clear_is_refused() {
             assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
         }
     }
-    // Not that of another Python, which PATH has.
+    // The doctor must not fall back to a different Python on PATH.
     std::fs::create_dir(world.path().join("without-python")).unwrap();
     for (variable, root) in [("VIRTUAL_ENV", "nowhere"), ("VIRTUAL_ENV", "without-python"), ("CONDA_PREFIX", "nowhere")]
     {
@@ -676,7 +677,7 @@ fn a_place_that_is_not_clear_is_refused() {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(3) && stderr.contains(&format!("{variable} is ")), "{output:?}");
     }
-    // An upgrade of the system may take the Python away.
+    // A system upgrade may have removed the Python.
     let lost = venv("lost");
     let in_lost = put(lost.import_dir().join("nvidia/cudnn/lib"));
     std::fs::remove_dir_all(world.path().join("lost/bin")).unwrap();
@@ -690,17 +691,17 @@ fn a_place_that_is_not_clear_is_refused() {
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(document["findings"].to_string().contains("C028"), "{document:#}");
 
-    // What an uninstalled cuDNN has left is no second one.
+    // Leftovers of an uninstalled cuDNN must not count as a second installation.
     let left = two.import_dir().join("nvidia/cudnn_jit/lib");
     std::fs::create_dir_all(&left).unwrap();
     std::fs::write(left.join(KEPT), "").unwrap();
-    // The commands name the drop-in where this doctor has none beside it.
+    // Without a drop-in next to the doctor, the commands name the drop-in explicitly.
     let elsewhere = Prefix::without_drop_in();
     let from = prefix.lib();
     let install_two = ["install".as_ref(), "two".as_ref(), "--from".as_ref(), from.as_os_str()];
     let output = elsewhere.command(&install_two).current_dir(world.path()).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    // Each printed command is for one of them.
+    // The doctor prints one command per installation.
     let commands: Vec<&str> = stderr.lines().filter_map(|line| line.strip_prefix("      ")).collect();
     assert_eq!(commands.len(), 2, "{stderr}");
     commands.iter().for_each(|command| paste(command));
@@ -712,7 +713,7 @@ fn a_place_that_is_not_clear_is_refused() {
 }
 
 #[test]
-fn a_drop_in_that_is_not_this_doctors_is_refused() {
+fn the_drop_in_of_another_release_is_rejected() {
     let Some((_cache, dir)) = linked_to_cache() else { return };
     let prefix = Prefix::without_drop_in();
     let from = TempDir::new();
@@ -758,7 +759,7 @@ fn a_drop_in_that_is_not_this_doctors_is_refused() {
         output.status.success() && String::from_utf8_lossy(&output.stdout).contains("Without layers"),
         "{output:?}"
     );
-    // The distributable itself.
+    // Installs the drop-in of the distributable itself.
     let dist = support::drop_in();
     let output = run(&prefix, &["install".as_ref(), dir.path().as_os_str(), "--from".as_ref(), dist.as_os_str()]);
     assert!(output.status.success() && dir.path().join("libcudnn_layers.so").exists(), "{output:?}");
@@ -767,7 +768,7 @@ fn a_drop_in_that_is_not_this_doctors_is_refused() {
     assert_eq!(entries(dir.path()), start);
 }
 
-/// The places beside the executable.
+/// Tests the directories next to the executable.
 #[test]
 fn the_drop_in_is_found_where_packages_put_it() {
     let Some((_cache, dir)) = linked_to_cache() else { return };
@@ -779,7 +780,7 @@ fn the_drop_in_is_found_where_packages_put_it() {
         for name in ["libcudnn.so.9", "libcudnn_layers.so"] {
             std::fs::copy(support::drop_in().join("lib").join(name), lib.join(name)).unwrap();
         }
-        // The wheel's comes before NVIDIA's of a conda environment.
+        // The wheel's drop-in has priority over NVIDIA's shim in a conda environment.
         if place.starts_with("lib/") {
             std::fs::copy(dir.file(Library::Shim), prefix.lib().join("libcudnn.so.9")).unwrap();
         }
@@ -791,7 +792,7 @@ fn the_drop_in_is_found_where_packages_put_it() {
 }
 
 #[test]
-fn a_directory_that_is_not_the_users_is_refused_and_stays() {
+fn a_directory_of_another_user_is_rejected_and_kept() {
     let Some((_cache, dir)) = linked_to_cache() else { return };
     if !std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
         not_run("a directory of another user", "only root can change the user");
@@ -808,7 +809,7 @@ fn a_directory_that_is_not_the_users_is_refused_and_stays() {
     assert!(output.status.code() == Some(3) && stderr.contains("Permission denied"), "{stderr}");
     assert!(stderr.contains("as the owner of the directory"), "{stderr}");
     assert_eq!(entries(dir.path()), start);
-    // Where the user may not even look.
+    // The user is forbidden to look into this directory.
     let closed = TempDir::new();
     let venv = PythonEnvironment::venv(&closed.path().join("venv"));
     std::fs::set_permissions(closed.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
@@ -825,7 +826,7 @@ fn a_directory_that_is_not_the_users_is_refused_and_stays() {
     assert_eq!(as_nobody("uninstall").status.code(), Some(3));
     assert_eq!(entries(dir.path()), installed);
     succeed(&prefix, "uninstall", dir.path());
-    // What root installs for a user belongs to the user, and everybody can read it.
+    // Files that root installs for a user belong to that user, and everybody can read them.
     for file in std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).chain([dir.path().into()]) {
         std::os::unix::fs::lchown(file, Some(65534), Some(65534)).unwrap();
     }
@@ -842,7 +843,7 @@ fn a_directory_that_is_not_the_users_is_refused_and_stays() {
 fn every_example_of_the_help_texts_works() {
     let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
     let prefix = Prefix::new();
-    // The prefix is the user's home, too.
+    // The prefix is also the user's home directory.
     let venv = PythonEnvironment::venv(&prefix.path().join("venvs/train"));
     let dirs = [venv.import_dir().join("nvidia/cudnn/lib"), prefix.path().join("cudnn/lib")];
     for dir in &dirs {

@@ -10,7 +10,7 @@ use cudnn_probe::Library;
 use serde_json::Value;
 use support::{ExtensionLibrary, FakeLibrary, PythonEnvironment, TempDir, Version, copy_fake_set, lib_dir};
 
-/// The keys of a document, `findings[].code`, and those whose values are empty or null.
+/// The keys of a document, such as `findings[].code`. `unseen` has the keys with empty or null values.
 #[derive(Default)]
 struct Keys {
     seen: BTreeSet<String>,
@@ -59,7 +59,7 @@ fn document_with(arguments: &[&str], variables: &[(&str, PathBuf)]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {output:?}"))
 }
 
-/// An environment with a framework that lacks a package, and with another package that uses cuDNN.
+/// Creates an environment with a framework without a required package, and with a second package that uses cuDNN.
 fn environment() -> TempDir {
     let root = TempDir::new();
     let venv = PythonEnvironment::venv(root.path());
@@ -80,7 +80,7 @@ fn environment() -> TempDir {
     root
 }
 
-/// A directory with two plans, one of which is damaged, and a pack beside it.
+/// Creates a directory with two plans, one of them damaged, and a pack next to it.
 fn plans() -> (TempDir, PathBuf) {
     let dir = TempDir::new();
     let (store, _) = Store::open(&Settings { dir: Some(dir.path().join("plans")), ..Settings::default() });
@@ -94,7 +94,7 @@ fn plans() -> (TempDir, PathBuf) {
 }
 
 #[test]
-fn the_documents_have_the_documented_keys_and_no_others() {
+fn the_documents_have_exactly_the_documented_keys() {
     let Some(wheel) = lib_dir("jit-cu12-9.19.0") else { return };
     let broken = TempDir::new();
     FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&broken.file(Library::Graph));
@@ -120,7 +120,7 @@ fn the_documents_have_the_documented_keys_and_no_others() {
         ("check", document(&["check"], Some(broken))),
         ("check --list", document(&["check", "--list"], None)),
         ("fix", document(&["fix", "--no-load"], Some(broken))),
-        // The only step is for a shell.
+        // The only step has to run in the user's shell.
         ("fix", document(&["fix", "--no-load", "--only", "C020", "--yes"], Some(complete.path()))),
         ("explain", document(&["explain", wheel.join("libcudnn.so.9").to_str().unwrap()], None)),
         ("pid", document(&["pid", &own], None)),
@@ -147,7 +147,7 @@ fn the_documents_have_the_documented_keys_and_no_others() {
     assert_eq!(documented.keys().collect::<Vec<_>>().len(), printed.len());
     for (command, Keys { seen, unseen }) in printed {
         let listed = &documented[command];
-        // A null or an empty list may stand for an object with keys.
+        // A null value or empty list can stand for an object with keys.
         let is_listed =
             |name: &&String| listed.iter().any(|other| other == *name || other.starts_with(&format!("{name}.")));
         let undocumented: Vec<_> = seen.iter().chain(&unseen).filter(|name| !is_listed(name)).collect();
@@ -174,7 +174,7 @@ fn a_failure_of_the_doctor_is_a_document_too() {
     ] {
         assert!(document(arguments, None)["error"].is_string(), "{arguments:?}");
     }
-    // What it could do comes with the error.
+    // The document contains the partial result together with the error.
     let root = environment();
     let document = document(&["frameworks", root.path().to_str().unwrap(), "/nowhere"], None);
     assert!(document["error"].as_str().unwrap().contains("/nowhere"), "{document:#}");
@@ -204,9 +204,9 @@ fn libraries_of_cudnn_are_not_listed_among_those_of_cuda() {
     assert!(dir.join("libcudnn_ops.so.9").is_file());
 }
 
-/// What docs/json.md states for status 3.
+/// Tests what docs/json.md documents for status 3.
 #[test]
-fn a_command_that_could_not_do_all_has_an_error() {
+fn a_command_with_a_partial_result_reports_an_error() {
     let dir = TempDir::new();
     let other = dir.path().join("nothing");
     for (arguments, expected) in [

@@ -1,4 +1,5 @@
-//! The report of `check` for people: what stands in it once, what `--verbose` adds, and which findings `--only` leaves.
+//! Tests the text report of `check`: no repetitions, the additions of `--verbose`, and the findings selected by
+//! `--only`.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
@@ -20,7 +21,8 @@ use support::{FakeLibrary, FakeNvml, PythonEnvironment, TempDir, Version, copy_f
 const DOCTOR: &str = env!("CARGO_BIN_EXE_cudnn-doctor");
 const VERSION: Version = Version::new(9, 19, 0);
 
-/// Enough for six findings and the seven steps that fix them on a machine without pip, where each package takes three lines.
+/// Enough for six findings and the seven steps that fix them on a machine without pip, where every package needs three
+/// lines.
 const MAX_LINES: usize = 37;
 
 /// A broken machine.
@@ -47,7 +49,7 @@ impl Machine {
     }
 }
 
-/// A complete cuDNN of this release in a directory.
+/// Creates a complete cuDNN of this release in a directory.
 fn set(version: Version) -> TempDir {
     let dir = TempDir::new();
     copy_fake_set(version, dir.path());
@@ -58,14 +60,14 @@ fn fake(library: Library) -> FakeLibrary {
     FakeLibrary::new(library, VERSION).with_ptx(8)
 }
 
-/// A complete cuDNN with one change, which `CUDNN_LOADER_DIR` names.
+/// Creates a complete cuDNN with one change and selects it with `CUDNN_LOADER_DIR`.
 fn changed(name: &'static str, version: Version, change: impl Fn(&TempDir)) -> Machine {
     let dir = set(version);
     change(&dir);
     Machine { name, variables: vec![("CUDNN_LOADER_DIR", dir.path().into())], dirs: vec![dir] }
 }
 
-/// An active environment with cuDNN's wheel, and PyTorch, which requires one.
+/// Creates an active environment with the cuDNN wheel, and a PyTorch that requires a cuDNN version.
 fn environment(name: &'static str, torch_requires: &str) -> Machine {
     let root = TempDir::new();
     let venv = PythonEnvironment::venv(root.path()).pip();
@@ -106,7 +108,7 @@ fn machines() -> Vec<Machine> {
 }
 
 #[test]
-fn a_report_is_short_and_states_each_command_of_the_plan_once() {
+fn a_report_is_short_and_prints_every_command_of_the_plan_once() {
     for machine in machines() {
         let (code, text) = machine.run(&["check", "--no-load"]);
         let name = machine.name;
@@ -125,7 +127,7 @@ fn a_report_is_short_and_states_each_command_of_the_plan_once() {
         assert!(last.starts_with(|c: char| c.is_ascii_digit()), "{name}: {text}");
         let is_executable = steps.iter().any(|step| step["kind"] != "shell");
         assert_eq!(last.contains("fix --yes --no-load` executes"), is_executable, "{name}: {text}");
-        // All is still there.
+        // The verbose report is still complete.
         let (_, verbose) = machine.run(&["check", "--no-load", "-v"]);
         for finding in document["findings"].as_array().unwrap() {
             let code = finding["code"].as_str().unwrap();
@@ -137,14 +139,14 @@ fn a_report_is_short_and_states_each_command_of_the_plan_once() {
 }
 
 #[test]
-fn a_finding_names_its_step_and_keeps_commands_that_are_in_no_step() {
+fn a_finding_names_its_step_and_prints_commands_outside_of_steps() {
     let machine = environment("", "nvidia-cudnn-cu12==9.10.2.21");
     let (_, text) = machine.run(&["check", "--no-load"]);
     let help = text.lines().skip_while(|line| !line.contains("[C073]")).nth(1).unwrap();
     let number = help.rsplit_once("(step ").unwrap().1.trim_end_matches(')');
     let step = text.lines().find(|line| line.trim_start().starts_with(&format!("{number}. "))).unwrap();
     assert!(step.contains("C073"), "{text}");
-    // Looks at more, which is no step.
+    // A command that only shows details must not become a step.
     let machine = machines().into_iter().find(|machine| machine.name == "two releases").unwrap();
     let (_, text) = machine.run(&["check", "--no-load"]);
     let look = text.lines().skip_while(|line| !line.contains("[C016]")).nth(2).unwrap();
@@ -152,7 +154,7 @@ fn a_finding_names_its_step_and_keeps_commands_that_are_in_no_step() {
 }
 
 #[test]
-fn a_directory_that_repeats_gets_a_name_in_prose_and_none_in_commands() {
+fn a_repeated_directory_is_abbreviated_in_prose_but_not_in_commands() {
     let machine = environment("", "nvidia-cudnn-cu12==9.10.2.21");
     let root = machine.dirs[0].path().to_str().unwrap();
     let (_, text) = machine.run(&["check", "--no-load", "--verbose"]);
@@ -169,7 +171,7 @@ fn a_directory_that_repeats_gets_a_name_in_prose_and_none_in_commands() {
 }
 
 #[test]
-fn only_the_selected_codes_are_reported_and_decide() {
+fn only_the_selected_codes_are_reported_and_affect_the_exit_status() {
     let machine = changed("", VERSION, |dir| std::fs::remove_file(dir.file(Library::Ops)).unwrap());
     let codes = |arguments: &[&str]| {
         let (status, text) = machine.run(&[arguments, &["--no-load", "--json"]].concat());
@@ -191,7 +193,7 @@ fn only_the_selected_codes_are_reported_and_decide() {
     assert!(wrong.status.code() == Some(3) && error.contains("C999") && error.contains("check --list"), "{error}");
 }
 
-/// A cuDNN that leaves this file when it is loaded, and takes its time.
+/// Creates a cuDNN that writes this file when it is loaded, and that loads slowly.
 fn leaves_a_file(file: &Path) -> Machine {
     let code = format!(
         "#include <fcntl.h>\n#include <unistd.h>\n__attribute__((constructor)) static void start(void) {{ \
@@ -216,7 +218,7 @@ fn cudnn_is_loaded_only_for_codes_that_this_can_show() {
 }
 
 #[test]
-fn list_shows_every_code_and_stands_alone() {
+fn list_shows_every_code_and_excludes_other_options() {
     let machine = Machine { name: "", dirs: Vec::new(), variables: Vec::new() };
     let (status, text) = machine.run(&["check", "--list"]);
     assert_eq!(status, Some(0));
@@ -234,26 +236,26 @@ fn list_shows_every_code_and_stands_alone() {
     }
 }
 
-/// What the doctor writes to stderr, which is a terminal.
+/// Returns the doctor's stderr, which is connected to a terminal.
 fn on_terminal(machine: &Machine, variables: &[(&str, &str)]) -> String {
     let (mut master, mut slave) = (0, 0);
     let null = std::ptr::null_mut();
-    // SAFETY: the two integers live, and the other arguments may be null.
+    // SAFETY: both integers are valid for writes, and the other arguments may be null.
     let opened = unsafe { libc::openpty(&raw mut master, &raw mut slave, null, null.cast(), null.cast()) };
     assert_eq!(opened, 0);
-    // SAFETY: openpty has returned these, and nothing else owns them.
+    // SAFETY: openpty returned these descriptors, and this function is the only owner.
     let (mut master, slave) = unsafe { (File::from_raw_fd(master), File::from_raw_fd(slave)) };
     let mut command = machine.command(DOCTOR, &["check", "--only", "C050"]);
     command.envs(variables.iter().copied()).stderr(slave).output().unwrap();
     drop(command);
     let mut bytes = Vec::new();
-    // Linux ends it with an error.
+    // On Linux, the last read fails.
     let _ = master.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[test]
-fn a_spinner_shows_that_work_takes_long_and_leaves_nothing() {
+fn a_spinner_appears_during_long_work_and_is_erased() {
     let dir = TempDir::new();
     let slow = leaves_a_file(&dir.path().join("loaded"));
     let shown = on_terminal(&slow, &[]);

@@ -1,4 +1,4 @@
-//! `preload --keep`, and preloads that read the pages of a kept list.
+//! Tests `preload --keep`, and preloads that read the pages of a saved list.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
@@ -14,7 +14,7 @@ use cudnn_probe::Library;
 use serde_json::Value;
 use support::{FakeLibrary, TempDir, Version, lib_dir, not_run};
 
-/// Runs `preload --json` with these variables alone.
+/// Runs `preload --json` with only these variables.
 fn preload(arguments: &[&str], variables: &[(&str, &Path)]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
     command.args(["preload", "--json"]).args(arguments).env_clear().envs(variables.iter().copied());
@@ -22,14 +22,14 @@ fn preload(arguments: &[&str], variables: &[(&str, &Path)]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
 }
 
-/// What became of reading the kept pages, if there was a list.
+/// Returns the outcome of reading the saved pages, if a list existed.
 fn outcome(value: &Value) -> Option<String> {
     let steps = value["steps"].as_array().unwrap_or_else(|| panic!("{value}"));
     let step = steps.iter().find(|step| step["step"] == "read the kept pages")?;
     Some(step["outcome"].as_str().unwrap().to_owned())
 }
 
-/// An installation of one small library, and a list of its pages.
+/// Creates an installation of one small library, and a list of its pages.
 fn installation() -> (TempDir, PathBuf) {
     let dir = TempDir::new();
     FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&dir.file(Library::Graph));
@@ -43,12 +43,12 @@ fn installation() -> (TempDir, PathBuf) {
     (dir, list)
 }
 
-/// Which pages of a file are in memory.
+/// Returns which pages of a file are in memory.
 fn resident(file: &Path) -> Vec<bool> {
     let opened = File::open(file).unwrap();
     let length = usize::try_from(opened.metadata().unwrap().len()).unwrap();
     let mut pages = vec![0_u8; length.div_ceil(4096)];
-    // SAFETY: a new mapping of an open file, which nothing reads; the answer has a byte for each page.
+    // SAFETY: the mapping of the open file is new and never read, and the answer provides one byte per page.
     unsafe {
         let mapped = libc::mmap(std::ptr::null_mut(), length, libc::PROT_NONE, libc::MAP_SHARED, opened.as_raw_fd(), 0);
         assert_ne!(mapped, libc::MAP_FAILED);
@@ -58,7 +58,8 @@ fn resident(file: &Path) -> Vec<bool> {
     pages.iter().map(|page| page & 1 == 1).collect()
 }
 
-/// Makes the kernel forget the file's pages. Returns whether it did, which a file system in memory cannot.
+/// Drops the file's pages from the page cache. Returns whether it worked, because in-memory file systems always keep
+/// them.
 fn evict(file: &Path) -> bool {
     let opened = File::open(file).unwrap();
     opened.sync_all().unwrap();
@@ -68,7 +69,7 @@ fn evict(file: &Path) -> bool {
 }
 
 #[test]
-fn a_preload_reads_what_a_former_start_has_mapped() {
+fn a_preload_reads_the_pages_of_an_earlier_run() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let (dir, store) = (TempDir::new(), TempDir::new());
     for library in [Library::Graph, Library::EnginesRuntimeCompiled] {
@@ -86,10 +87,10 @@ fn a_preload_reads_what_a_former_start_has_mapped() {
     let engines = dir.file(Library::EnginesRuntimeCompiled);
     let pages = list.files().iter().find(|file| file.path == engines).unwrap();
     assert!(pages.bytes() > 1 << 20, "{pages:?}");
-    // Without the registration of engines nothing else reads that file.
+    // Only the registration of engines would read that file.
     let without_engines: &[&str] = &[path, "--no-context", "--no-engines"];
     if !evict(&engines) {
-        return not_run("a_preload_reads_what_a_former_start_has_mapped", "the file system keeps files in memory");
+        return not_run("a_preload_reads_the_pages_of_an_earlier_run", "the file system keeps files in memory");
     }
     let value = preload(without_engines, &[("CUDNN_PLANS_DIR", dir.path())]);
     assert_eq!(outcome(&value), None, "{value}");
@@ -107,7 +108,7 @@ fn a_preload_reads_what_a_former_start_has_mapped() {
         .flat_map(|range| (range.start / 4096)..range.end.div_ceil(4096))
         .map(|page| usize::try_from(page).unwrap())
         .collect();
-    // The kernel reads in the background, and may leave out a part when memory is short.
+    // The kernel reads in the background and may skip a part if memory is short.
     for attempt in 0.. {
         let resident = resident(&engines);
         let read = wanted.iter().filter(|page| resident.get(**page) == Some(&true)).count();
@@ -128,7 +129,7 @@ fn a_preload_reads_what_a_former_start_has_mapped() {
 }
 
 #[test]
-fn a_list_that_cannot_be_used_is_named_and_does_no_harm() {
+fn an_unusable_list_is_reported_and_does_no_harm() {
     let (dir, list) = installation();
     let content = std::fs::read(&list).unwrap();
     let place = dir.path().join("list");
@@ -147,14 +148,14 @@ fn a_list_that_cannot_be_used_is_named_and_does_no_harm() {
             "a pipe",
             &|| {
                 let name = std::ffi::CString::new(place.to_str().unwrap()).unwrap();
-                // SAFETY: the name ends in NUL.
+                // SAFETY: the name is NUL-terminated.
                 assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
             },
-            "it is of another kind",
+            "it is not a regular file",
         ),
-        // As volumes of containers are.
+        // Like the files in container volumes.
         ("a link", &|| std::os::unix::fs::symlink(&list, &place).unwrap(), "done"),
-        ("a directory", &|| std::fs::create_dir(&place).unwrap(), "it is of another kind"),
+        ("a directory", &|| std::fs::create_dir(&place).unwrap(), "it is not a regular file"),
         ("nothing", &|| {}, "No such file"),
     ];
     for (case, make, expected) in cases {
@@ -168,11 +169,11 @@ fn a_list_that_cannot_be_used_is_named_and_does_no_harm() {
         assert_eq!(loaded["outcome"], "done", "{case}: {value}");
         let _ = std::fs::remove_file(&place).or_else(|_| std::fs::remove_dir(&place));
     }
-    // A path that depends on the working directory is none.
+    // A relative path is rejected.
     let value = preload(&[dir.path().to_str().unwrap(), "--no-context"], &[("CUDNN_LOADER_PAGES", Path::new("list"))]);
     assert!(outcome(&value).unwrap().contains("it is a relative path"), "{value}");
 
-    // Nor is anything else than a file replaced by one.
+    // Only regular files are replaced.
     for (name, make) in [("pipe", "mkfifo"), ("directory", "mkdir")] {
         let taken = dir.path().join(name);
         assert!(Command::new(make).arg(&taken).status().unwrap().success());
@@ -184,7 +185,7 @@ fn a_list_that_cannot_be_used_is_named_and_does_no_harm() {
 
     let (other, _) = installation();
     let value = preload(&[other.path().to_str().unwrap(), "--no-context"], &[("CUDNN_LOADER_PAGES", &list)]);
-    assert!(outcome(&value).unwrap().contains("it is for another cuDNN"), "{value}");
+    assert!(outcome(&value).unwrap().contains("it was recorded for a different cuDNN"), "{value}");
 
     let graph = File::options().write(true).open(dir.file(Library::Graph)).unwrap();
     graph.set_modified(std::time::UNIX_EPOCH).unwrap();
@@ -204,10 +205,10 @@ fn a_directory_to_which_others_can_write_has_no_lists() {
     let text = outcome(&preload(&arguments, variables)).unwrap();
     assert!(text.contains("other users can write to it"), "{text}");
     let value = preload(&[&arguments[..], &["--keep"]].concat(), variables);
-    assert!(value["error"].as_str().unwrap().contains("can be written to by other users"), "{value}");
+    assert!(value["error"].as_str().unwrap().contains("is writable by other users"), "{value}");
 }
 
-/// The process may be another user's, and its file may be of any size.
+/// The process may belong to another user, and the file may have any size.
 #[test]
 fn a_huge_sparse_file_takes_no_memory() {
     let dir = TempDir::new();
@@ -254,7 +255,7 @@ fn the_list_of_a_running_process_is_for_its_program() {
     let mut program = spawn(&graph);
     let value = loop {
         let value = preload(&["--keep", "--of", &program.id().to_string()], variables);
-        // ld.so may be on its way.
+        // ld.so may not have finished yet.
         if value.get("kept").is_some() || program.try_wait().unwrap().is_some() {
             break value;
         }
@@ -263,7 +264,7 @@ fn the_list_of_a_running_process_is_for_its_program() {
     program.wait().unwrap();
     let list = PageList::decode(&std::fs::read(value["kept"]["file"].as_str().unwrap()).unwrap()).unwrap();
     assert_eq!(list.installation(), dir.path(), "{value}");
-    // The doctor is in another directory than `sleep`.
+    // The doctor and `sleep` are in different directories.
     assert_eq!(outcome(&preload(&[dir.path().to_str().unwrap(), "--no-context"], variables)), None);
 
     let mut program = spawn(Path::new(""));

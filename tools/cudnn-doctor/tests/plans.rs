@@ -1,4 +1,4 @@
-//! `plans`: the doctor and a store of compiled plans.
+//! Tests `plans` with a store of compiled plans.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use cudnn_plan_store::{About, Entry, Lookup, Settings, Store, write_pack};
 use serde_json::Value;
 use support::TempDir;
 
-/// Runs the doctor with these variables alone; returns its exit status and all that it prints.
+/// Runs the doctor with only these variables. Returns its exit status and output.
 fn doctor(arguments: &[&str], variables: &[(&str, &Path)]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
     let output = command.args(arguments).env_clear().envs(variables.iter().copied()).output().unwrap();
@@ -38,7 +38,7 @@ fn store(dir: &Path) -> Store {
     Store::open(&Settings { dir: Some(dir.to_owned()), ..Settings::default() }).0
 }
 
-/// A directory with three plans.
+/// Creates a directory with three plans.
 fn plans() -> (TempDir, PathBuf) {
     let root = TempDir::new();
     let dir = root.path().join("plans");
@@ -52,14 +52,14 @@ fn plans() -> (TempDir, PathBuf) {
     (root, dir)
 }
 
-/// The file of the entry with this key.
+/// Returns the file of the entry with this key.
 fn file(dir: &Path, key: &str) -> PathBuf {
     let stored = store(dir).entries().map(Result::unwrap).find(|stored| stored.entry.key == key.as_bytes());
     dir.join(stored.unwrap().name)
 }
 
 #[test]
-fn list_and_stats_show_what_is_kept() {
+fn list_and_stats_show_the_stored_plans() {
     let (root, dir) = plans();
     let pack = root.path().join("app.plans");
     write_pack(&pack, [entry("matmul d", "NVIDIA L4", 92_802)]).unwrap();
@@ -102,7 +102,7 @@ fn list_and_stats_show_what_is_kept() {
         "\"9.28.2\" \"NVIDIA L4\" 1",
     ];
     assert_eq!(groups, expected, "{value:#}");
-    // `--dir` is that directory alone.
+    // `--dir` selects only that directory.
     let (_, value) = json(&["plans", "stats", "--dir", dir.to_str().unwrap()], &[("CUDNN_PLANS_PACK", &pack)]);
     assert_eq!(
         (&value["entries"], &value["limit"], &value["packs"]),
@@ -111,7 +111,7 @@ fn list_and_stats_show_what_is_kept() {
 }
 
 #[test]
-fn verify_shows_damaged_plans_and_removes_none() {
+fn verify_shows_damaged_plans_without_removing_them() {
     let (_root, dir) = plans();
     let variables: &[(&str, &Path)] = &[("CUDNN_PLANS_DIR", &dir)];
     let (code, text) = doctor(&["plans", "verify"], variables);
@@ -123,7 +123,9 @@ fn verify_shows_damaged_plans_and_removes_none() {
         let (code, text) = doctor(&["plans", "verify"], variables);
         assert_eq!(code, Some(1), "{text}");
         assert!(text.contains("1 plan as written. Programs ignore damaged ones, and build them again"));
-        for (file, why) in [(&cut, "its size is not the size"), (&swapped, "it has the plan of another key")] {
+        for (file, why) in
+            [(&cut, "the size does not match the header"), (&swapped, "it contains a plan with a different key")]
+        {
             assert!(text.contains(&format!("warning: {} is damaged: {why}", file.display())), "{text}");
         }
     }
@@ -139,7 +141,7 @@ fn file_of_c(dir: &Path) -> PathBuf {
 }
 
 #[test]
-fn pack_writes_what_a_program_finds() {
+fn a_program_finds_the_plans_that_pack_writes() {
     let (root, dir) = plans();
     let pack = root.path().join("it's a pack");
     let name = pack.to_str().unwrap();
@@ -153,7 +155,7 @@ fn pack_writes_what_a_program_finds() {
     let (code, text) = doctor(&["plans", "pack", name], variables);
     assert!(code == Some(0) && text.contains("3 plans, ") && text.contains("CUDNN_PLANS_PACK="), "{text}");
     found(&["conv_fwd a", "conv_fwd b", "sdpa c"]);
-    // The command that it prints is a shell's.
+    // The printed command is for a shell.
     let command = text.lines().find_map(|line| line.strip_prefix("To use it: ")).unwrap();
     let script = format!("{command}\nprintf %s \"$CUDNN_PLANS_PACK\"");
     let output = Command::new("/bin/sh").args(["-c", &script]).output().unwrap();
@@ -180,7 +182,7 @@ fn pack_writes_what_a_program_finds() {
 }
 
 #[test]
-fn clear_removes_plans_alone() {
+fn clear_removes_only_plans() {
     let (root, dir) = plans();
     std::fs::write(dir.join("notes.txt"), "").unwrap();
     std::fs::write(dir.join("tmp-1-1-0123456789abcdef"), "").unwrap();
@@ -188,17 +190,17 @@ fn clear_removes_plans_alone() {
     assert!(code == Some(0) && text.contains("Removed 3 plans and 1 temporary file in"), "{text}");
     assert!(dir.join("notes.txt").exists() && store(&dir).entries().next().is_none());
 
-    // A directory that no store has made.
+    // This directory was created by hand instead of by a store.
     let other = root.path().join("other");
     std::fs::create_dir(&other).unwrap();
     let plan = other.join(format!("{}.plan", "0".repeat(64)));
     std::fs::write(&plan, "").unwrap();
     let (code, text) = doctor(&["plans", "clear", "--dir", other.to_str().unwrap()], &[]);
-    assert!(code == Some(3) && text.contains("has no tag of a store") && plan.exists(), "{text}");
+    assert!(code == Some(3) && text.contains("is not tagged as a plan store") && plan.exists(), "{text}");
 }
 
 #[test]
-fn a_machine_without_a_gpu_says_why_it_describes_none() {
+fn plans_device_reports_why_no_gpu_can_be_described() {
     if Path::new("/dev/nvidiactl").exists() {
         println!("NOT RUN: this machine may have a GPU");
         return;
@@ -208,7 +210,7 @@ fn a_machine_without_a_gpu_says_why_it_describes_none() {
 }
 
 #[test]
-fn a_place_that_cannot_be_used_is_named() {
+fn an_unusable_directory_is_named() {
     use std::os::unix::fs::PermissionsExt;
     let (root, dir) = plans();
     let home = root.path();
@@ -220,7 +222,7 @@ fn a_place_that_cannot_be_used_is_named() {
     let (code, text) = doctor(&["plans", "verify", "--dir", "/no/such/dir"], &[]);
     assert!(code == Some(3) && text.contains("/no/such/dir: No such file"), "{text}");
     assert_eq!(doctor(&["plans"], &[]).0, Some(3));
-    // A description that nobody writes into a pipe, or that has no end.
+    // The description is a pipe without a writer, or an endless file.
     let pack = home.join("pack");
     for (device, expected) in [("/dev/zero", "not a file"), ("/nowhere/device.json", "No such file")] {
         let arguments = ["plans", "pack", "--device", device, pack.to_str().unwrap(), "--from", dir.to_str().unwrap()];
@@ -232,17 +234,16 @@ fn a_place_that_cannot_be_used_is_named() {
     let variables: &[(&str, &Path)] = &[("CUDNN_PLANS_DIR", &dir), ("CUDNN_PLANS_LIMIT", Path::new("lots"))];
     let (code, text) = doctor(&["plans", "stats"], variables);
     assert_eq!(code, Some(1), "{text}");
-    for expected in
-        ["can be written to by other users (mode 0777)", "chmod go-w", "CUDNN_PLANS_LIMIT=\"lots\" is not a size"]
+    for expected in ["is writable by other users (mode 0777)", "chmod go-w", "CUDNN_PLANS_LIMIT=\"lots\" is not a size"]
     {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     let (code, text) = doctor(&["plans", "clear"], variables);
-    assert!(code == Some(3) && text.contains("can be written to by other users"), "{text}");
+    assert!(code == Some(3) && text.contains("is writable by other users"), "{text}");
 }
 
 #[test]
-fn texts_of_plans_cannot_speak_to_the_terminal() {
+fn texts_of_plans_cannot_control_the_terminal() {
     let root = TempDir::new();
     let dir = root.path().join("plans\x1b[2J\nerror: forged");
     store(&dir).put(&entry("conv\x1b[31m\nforged row\u{202e}", "H200\u{9b}31m", 91_900)).unwrap();

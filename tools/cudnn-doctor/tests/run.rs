@@ -1,4 +1,5 @@
-//! `run`: programs that get the drop-in, those that do not, and what stays as it was.
+//! Tests `run` with programs that get the drop-in, programs that run without it, and properties that must stay
+//! unchanged.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod beside;
@@ -26,7 +27,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Whose `libcudnn.so.9` a program gets that opens it by its name.
+/// Prints which `libcudnn.so.9` a program gets if it opens the library by name.
 const WHOSE: &str = "
 import ctypes
 cudnn = ctypes.CDLL('libcudnn.so.9')
@@ -35,7 +36,7 @@ print(hasattr(cudnn, 'cudnnShimGetVersion'), cudnn.cudnnGetVersion())
 ";
 
 #[test]
-fn a_program_gets_the_drop_in_and_the_cudnn_that_it_would_get() {
+fn a_program_gets_the_drop_in_and_its_usual_cudnn() {
     let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
     let prefix = Prefix::new();
     let mut python = command(&prefix, &["--", "python3", "-c", WHOSE]);
@@ -44,7 +45,7 @@ fn a_program_gets_the_drop_in_and_the_cudnn_that_it_would_get() {
 }
 
 #[test]
-fn the_doctor_becomes_the_program() {
+fn the_doctor_replaces_itself_with_the_program() {
     let prefix = Prefix::new();
     let mut shell = command(&prefix, &["--", "sh", "-c", "echo $$; grep Sig... /proc/self/status; kill -TERM $$"]);
     let child = shell.stdout(Stdio::piped()).spawn().unwrap();
@@ -53,7 +54,7 @@ fn the_doctor_becomes_the_program() {
     let printed = text(&output.stdout);
     assert_eq!(printed.lines().next(), Some(id.to_string().as_str()));
     assert_eq!(output.status.signal(), Some(15));
-    // No signal is ignored or blocked that was not before: a pipe that is closed ends the program.
+    // `run` must not ignore or block additional signals: a closed pipe still kills the program.
     let signals = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
     assert_eq!(signals("SigBlk:"), "0000000000000000");
     let ignored = u64::from_str_radix(&signals("SigIgn:"), 16).unwrap();
@@ -66,7 +67,7 @@ fn the_doctor_becomes_the_program() {
 }
 
 #[test]
-fn arguments_and_variables_stay_as_they_are() {
+fn arguments_and_variables_are_unchanged() {
     let prefix = Prefix::new();
     let hostile = OsStr::from_bytes(b"a b\n'\xff\"$(id)");
     let mut arguments: Vec<&OsStr> =
@@ -83,13 +84,13 @@ fn arguments_and_variables_stay_as_they_are() {
         let expected = [expected.as_bytes(), b" ", hostile.as_bytes(), b"\n"].concat();
         assert_eq!(output.stdout, expected, "{output:?}");
     }
-    // A run in a run changes nothing more.
+    // A nested run makes no further changes.
     let doctor = prefix.doctor().display().to_string();
     let output = run(&prefix, &["--", &doctor, "run", "--", "sh", "-c", "echo $LD_PRELOAD"]);
     assert_eq!(text(&output.stdout).trim(), lib);
 }
 
-/// ld.so splits LD_PRELOAD at spaces and colons, and expands `$`.
+/// ld.so splits LD_PRELOAD at spaces and colons, and it expands `$`.
 #[test]
 fn a_drop_in_at_any_path_is_preloaded() {
     let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
@@ -100,19 +101,22 @@ fn a_drop_in_at_any_path_is_preloaded() {
         for file in ["libcudnn.so.9", "libcudnn_layers.so"] {
             std::fs::copy(prefix.lib().join(file), dir.join(file)).unwrap();
         }
-        // Twice: the second time the link is there.
+        // In the second round, the link already exists.
         for _ in 0..2 {
             let arguments = ["run".as_ref(), "--from".as_ref(), dir.as_os_str(), "--layers".as_ref(), "trace".as_ref()];
             let program = ["--", "python3", "-c", WHOSE].map(OsStr::new);
             let mut python = prefix.command(&[&arguments, &program[..]].concat());
             let output = python.env("LD_LIBRARY_PATH", &release).output().unwrap();
             assert_eq!(text(&output.stdout), "True 91900\n", "{name:?}: {output:?}");
-            // The layer is found through the link, too.
+            // The layer is also found through the link.
             let stderr = text(&output.stderr);
-            assert!(stderr.contains("cudnn-trace of process") && !stderr.contains("ERROR"), "{name:?}: {stderr}");
+            assert!(
+                stderr.contains("cudnn-trace summary for process") && !stderr.contains("ERROR"),
+                "{name:?}: {stderr}"
+            );
         }
     }
-    // Others could put other links into this directory.
+    // Other users could create links in this directory.
     let links = world.path().join(".local/share/cudnn-doctor-links");
     let home = world.path().to_owned();
     let with_links = |mode: Option<u32>| {
@@ -121,11 +125,11 @@ fn a_drop_in_at_any_path_is_preloaded() {
         }
         let mut program = command(&prefix, &["--from", world.path().join("a b").to_str().unwrap(), "--", "true"]);
         let clear_umask = || {
-            // SAFETY: umask only sets a number of the child.
+            // SAFETY: umask only changes a number in the child.
             unsafe { libc::umask(0) };
             Ok(())
         };
-        // SAFETY: the closure makes one system call.
+        // SAFETY: the closure only makes one system call.
         unsafe { program.env("HOME", &home).pre_exec(clear_umask) };
         program.output().unwrap()
     };
@@ -137,7 +141,7 @@ fn a_drop_in_at_any_path_is_preloaded() {
         let made = std::fs::metadata(&links).unwrap().permissions().mode();
         assert!(mode.is_some() || made & 0o777 == 0o755, "{made:o}");
     }
-    // No name for a link is free of such characters.
+    // All possible link names contain such characters.
     let home = world.path().join("my home");
     std::fs::create_dir(&home).unwrap();
     let mut refused = command(&prefix, &["--from", world.path().join("a b").to_str().unwrap(), "--", "true"]);
@@ -147,7 +151,7 @@ fn a_drop_in_at_any_path_is_preloaded() {
 }
 
 #[test]
-fn options_become_the_variables_that_they_stand_for() {
+fn options_set_the_corresponding_variables() {
     let prefix = Prefix::new();
     let names = ["CUDNN_LAYERS", "CUDNN_TRACE", "CUDNN_LOADER_VERBOSE_ERRORS", "CUDNN_LOADER_PRELOAD"];
     let script = names.map(|name| format!("${{{name}-unset}}")).join("|");
@@ -180,8 +184,8 @@ fn a_trace_is_written() {
     assert_eq!(text(&output.stderr), "", "{output:?}");
 }
 
-/// Also if a trace of an earlier run is there. The process that waits for the program is no child of the program, and keeps
-/// none of its pipes open.
+/// A trace of an earlier run must not count. The process that waits for the program must not be a child of the program
+/// or hold pipes of it open.
 #[test]
 fn a_trace_that_was_not_written_is_reported() {
     let (prefix, dir) = (Prefix::new(), TempDir::new());
@@ -196,14 +200,14 @@ fn a_trace_that_was_not_written_is_reported() {
         let expected = format!("no trace was written to {}", file.display());
         assert!(text(&output.stderr).contains(&expected), "{output:?}");
     }
-    // Nor where orphans become children of the program. Then nothing is reported.
+    // The same applies to a program that adopts orphans. In that case, a missing trace is not reported.
     let mut subreaper = command(&prefix, &["--trace", file.to_str().unwrap(), "--", "sh", "-c", script]);
     let adopt_orphans = || {
-        // SAFETY: the call changes a setting of the child.
+        // SAFETY: the call only changes a setting of the child.
         unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
         Ok(())
     };
-    // SAFETY: the closure makes one system call.
+    // SAFETY: the closure only makes one system call.
     let output = unsafe { subreaper.pre_exec(adopt_orphans) }.output().unwrap();
     assert_eq!((output.status.code(), text(&output.stdout).trim()), (Some(42), "[]"), "{output:?}");
     assert!(!text(&output.stderr).contains("no trace"), "{output:?}");
@@ -217,13 +221,13 @@ fn a_trace_that_was_not_written_is_reported() {
     child.stdout.take().unwrap().read_to_end(&mut all).unwrap();
     drop(child.stdin.take());
     child.wait().unwrap();
-    // No program has run.
+    // No program was started.
     let output = run(&prefix, &["--trace", file.to_str().unwrap(), "--", "/nowhere/program"]);
     assert_eq!((output.status.code(), text(&output.stderr).lines().count()), (Some(127), 1), "{output:?}");
 }
 
 #[test]
-fn programs_that_ld_so_would_not_give_the_drop_in_are_told_apart() {
+fn programs_that_cannot_load_the_drop_in_are_recognized() {
     let (prefix, world) = (Prefix::new(), TempDir::new());
     let file = |name: &str| world.path().join(name);
     support::compile("int main(void) { return 0; }", &[], &file("plain"));
@@ -249,7 +253,7 @@ fn programs_that_ld_so_would_not_give_the_drop_in_are_told_apart() {
         ("nothing", 127, "there is no program"),
         (".", 126, "cannot start"),
     ] {
-        // By path, and by PATH.
+        // Starts the program by path and through PATH.
         let path = file(name).display().to_string();
         let by_path = command(&prefix, &["--", &path]).output().unwrap();
         assert_eq!(by_path.status.code(), Some(status), "{name}: {by_path:?}");
@@ -260,20 +264,20 @@ fn programs_that_ld_so_would_not_give_the_drop_in_are_told_apart() {
             assert_eq!((by_name.status.code(), text(&by_name.stderr)), (Some(status), stderr), "{name}");
         }
     }
-    // The emptiest names.
+    // Empty names and missing programs.
     assert_eq!(run(&prefix, &["--", ""]).status.code(), Some(127));
     assert_eq!(run(&prefix, &[]).status.code(), Some(3));
     assert_eq!(run(&prefix, &["--"]).status.code(), Some(3));
 }
 
 #[test]
-fn a_program_with_other_rights_is_refused() {
+fn a_program_with_elevated_privileges_is_rejected() {
     let (prefix, world) = (Prefix::new(), TempDir::new());
     if !std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
         not_run("a program with other rights", "only root can change the user");
         return;
     }
-    // The last one has the bit, and its group may not execute it: the kernel ignores the bit then.
+    // The last mode sets the set-group-ID bit, but the kernel ignores it because the group may not execute the file.
     for (mode, status) in [(0o755, 0), (0o4755, 3), (0o2755, 3), (0o2745, 0)] {
         let program = world.path().join(format!("program-{mode:o}"));
         support::compile("int main(void) { return 0; }", &[], &program);
@@ -286,9 +290,9 @@ fn a_program_with_other_rights_is_refused() {
     }
 }
 
-/// As `env` and the shells tell it: 126 for a file that is there.
+/// The statuses match `env` and the shells: 126 if the file exists.
 #[test]
-fn a_program_that_cannot_start_is_told_from_one_that_is_not_there() {
+fn a_program_that_cannot_start_is_distinguished_from_a_missing_one() {
     let (prefix, world) = (Prefix::new(), TempDir::new());
     let script = world.path().join("script");
     write_program(&script, "#!/nowhere/interpreter\n");
@@ -301,14 +305,14 @@ fn a_program_that_cannot_start_is_told_from_one_that_is_not_there() {
         assert_eq!(output.status.code(), Some(status), "{program}: {output:?}");
         assert!(text(&output.stderr).contains(expected), "{program}: {output:?}");
     }
-    // As a console script of an environment that was moved.
+    // Like a console script of an environment that was moved.
     let output = command(&prefix, &["--", "script"]).env("PATH", world.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(126), "{output:?}");
 }
 
-/// `layers` looks where the programs of `run` do.
+/// `layers` searches the same directories as the programs that `run` starts.
 #[test]
-fn layers_beside_the_drop_in_are_found() {
+fn layers_next_to_the_drop_in_are_found() {
     let prefix = Prefix::new();
     let mut layers = prefix.command(&["layers".as_ref()]);
     let output = layers.env("CUDNN_LAYERS", "trace").output().unwrap();
@@ -316,7 +320,7 @@ fn layers_beside_the_drop_in_are_found() {
 }
 
 #[test]
-fn what_would_have_no_effect_is_refused() {
+fn options_without_effect_are_rejected() {
     let prefix = Prefix::new();
     let without = Prefix::without_drop_in();
     for (prefix, arguments, expected) in [

@@ -1,4 +1,4 @@
-//! Situations in which the commands must agree with each other, and say what they did not do.
+//! Tests situations where commands must agree with each other and report skipped work.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod again;
@@ -51,7 +51,7 @@ fn build(dir: &Path, libraries: &[Library], version: Version) {
     }
 }
 
-/// Every library that 9.19.0 has.
+/// Returns all libraries of release 9.19.0.
 fn all() -> Vec<Library> {
     let later = [Library::Ext, Library::EnginesTensorIr];
     Library::ALL.iter().copied().filter(|library| !later.contains(library)).collect()
@@ -80,7 +80,7 @@ fn a_set_without_a_usable_shim_is_reported_by_every_command() {
         assert_eq!(explained.code, Some(3), "{}", explained.stdout);
         assert!(!explained.stderr.contains("No usable cuDNN was found"), "{}", explained.stderr);
         assert!(explained.stderr.contains("libcudnn.so.9"), "{}", explained.stderr);
-        // LD_LIBRARY_PATH would lead programs to a damaged shim, or to one of another installation.
+        // LD_LIBRARY_PATH would lead programs to a damaged shim or to a different installation's shim.
         let lines = doctor(&["env", path], &[]);
         assert_eq!((lines.code, lines.stdout.lines().count()), (Some(2), 1), "{}", lines.stdout);
         assert!(lines.stdout.starts_with("export CUDNN_LOADER_DIR="), "{}", lines.stdout);
@@ -90,11 +90,11 @@ fn a_set_without_a_usable_shim_is_reported_by_every_command() {
 }
 
 #[test]
-fn a_shim_of_another_release_is_reported_in_its_directory_and_in_another_one() {
+fn a_shim_of_another_release_is_reported_in_the_same_and_in_another_directory() {
     for (version, conflict) in
         [(Version::new(9, 4, 0), "is of a cuDNN before 9.5.0"), (Version::new(9, 28, 0), "is of cuDNN 9.28.0 or newer")]
     {
-        // Beside the libraries.
+        // The shim is next to the libraries.
         let dir = TempDir::new();
         build(dir.path(), &all(), VERSION);
         let shim = FakeLibrary::new(Library::Shim, version);
@@ -108,7 +108,7 @@ fn a_shim_of_another_release_is_reported_in_its_directory_and_in_another_one() {
             assert_eq!(output.code, Some(2), "{command}: {}", output.stdout);
             assert!(output.stdout.contains(conflict), "{command}: {}", output.stdout);
         }
-        // In a directory before that of the libraries.
+        // The shim is in a directory that is searched before the libraries' directory.
         let other = TempDir::new();
         shim.build(&other.file(Library::Shim));
         let _ = dir.cleared(Library::Shim);
@@ -118,7 +118,7 @@ fn a_shim_of_another_release_is_reported_in_its_directory_and_in_another_one() {
         assert!(found.len() == 1 && found[0].to_string().contains(conflict), "{findings:#?}");
         assert!(with_code(&findings, "C021").is_empty(), "{findings:#?}");
     }
-    // The shims of real releases are of their releases.
+    // The shims of real releases match their libraries.
     for id in ["jit-cu12-9.19.0", "jit-cu13-9.27.0"] {
         let Some(dir) = support::lib_dir(id) else { continue };
         let findings = check(&[], &[("LD_LIBRARY_PATH", &dir)]);
@@ -126,12 +126,12 @@ fn a_shim_of_another_release_is_reported_in_its_directory_and_in_another_one() {
     }
 }
 
-/// A directory that a wheel has filled, and its environment.
+/// Creates a directory filled by a wheel, and its environment.
 fn wheel(root: &TempDir, records: &[(&str, &str)]) -> PathBuf {
     let packages = root.path().join("lib/python3.12/site-packages");
     let dir = packages.join("nvidia/cudnn/lib");
     build(&dir, &all(), VERSION);
-    // pip belongs to a Python.
+    // pip is only usable together with a Python.
     std::fs::create_dir_all(packages.join("pip")).unwrap();
     write_program(root.path().join("bin/python3"), "#!/bin/sh\nexit 1\n");
     for (name, hash) in records {
@@ -149,7 +149,7 @@ fn wheel(root: &TempDir, records: &[(&str, &str)]) -> PathBuf {
 }
 
 #[test]
-fn all_helps_of_a_report_name_one_package_and_one_cuda_major() {
+fn all_help_texts_of_a_report_name_the_same_package_and_cuda_major() {
     let root = TempDir::new();
     let dir = wheel(&root, &[("nvidia_cudnn_cu12-9.19.0.56", "")]);
     std::fs::remove_file(dir.join("libcudnn_cnn.so.9")).unwrap();
@@ -181,7 +181,7 @@ fn all_helps_of_a_report_name_one_package_and_one_cuda_major() {
 }
 
 #[test]
-fn verify_says_what_it_compared() {
+fn verify_reports_the_files_it_compared() {
     let hashed = TempDir::new();
     let hashed = wheel(&hashed, &[("nvidia_cudnn_cu12-9.19.0.56", "right")]).parent().map(|_| hashed).unwrap();
     let unhashed = TempDir::new();
@@ -206,7 +206,7 @@ fn verify_says_what_it_compared() {
 }
 
 #[test]
-fn the_python_that_pyenv_would_start_is_searched_and_nothing_is_run() {
+fn the_python_that_pyenv_would_start_is_searched_without_running_it() {
     let home = TempDir::new();
     let root = home.path().join(".pyenv");
     let ran = home.path().join("RAN");
@@ -245,7 +245,7 @@ fn the_python_that_pyenv_would_start_is_searched_and_nothing_is_run() {
         }
     }
     assert!(!ran.exists());
-    // mise's shims are links to itself.
+    // mise's shims are links to mise.
     let mise = home.path().join("mise/mise");
     write_program(&mise, "#!/bin/sh\nexit 1\n");
     std::fs::create_dir(home.path().join("links")).unwrap();
@@ -268,7 +268,7 @@ fn list_names_both_wheels_of_one_directory() {
 }
 
 #[test]
-fn explain_of_a_file_that_is_no_library_says_so() {
+fn explain_rejects_a_file_that_is_not_a_library() {
     let dir = TempDir::new();
     let text = dir.path().join("notes.txt");
     std::fs::write(&text, "some text").unwrap();
@@ -284,9 +284,9 @@ fn explain_of_a_file_that_is_no_library_says_so() {
     assert!(output.stderr.contains("Reinstall this cuDNN"), "{}", output.stderr);
 }
 
-/// Without /proc a program does not know its own path.
+/// Without /proc, a program cannot determine its own path.
 #[test]
-fn check_finds_what_ld_so_would_find_in_a_root_without_proc() {
+fn check_finds_the_same_libraries_as_ld_so_in_a_root_without_proc() {
     let root = TempDir::new();
     let lib = root.path().join("lib");
     build(&lib, &all(), VERSION);
@@ -308,18 +308,18 @@ fn check_finds_what_ld_so_would_find_in_a_root_without_proc() {
 }
 
 #[test]
-fn a_file_that_cudnn_opens_by_a_name_with_the_version_is_judged() {
+fn a_file_that_cudnn_opens_by_a_versioned_name_is_checked() {
     let old = Version::new(9, 10, 2);
     let ops = |version: Version, ptx: u16| Some(FakeLibrary::new(Library::Ops, version).with_ptx(ptx));
     let engines = FakeLibrary::new(Library::EnginesPrecompiled, VERSION).with_ptx(8).with_undefined("cudnn_removed");
-    // The file's name, its contents, and the finding.
+    // Fields: the name of the file, the contents, and the finding.
     for (name, contents, code) in [
         ("libcudnn_ops.so.9.19.0", ops(old, 8), Some("C014")),
         ("libcudnn_ops.so.9.19", ops(VERSION, 9), Some("C015")),
         ("libcudnn_ops.so.9.19.0", None, Some("C013")),
         ("libcudnn_engines_precompiled.so.9.19.0", Some(engines), Some("C014")),
         ("libcudnn_ops.so.9.19.0", ops(VERSION, 8), None),
-        // No library of this release opens it.
+        // No library of this release loads the file.
         ("libcudnn_ops.so.9.10.2", ops(old, 8), None),
     ] {
         let dir = TempDir::new();
@@ -340,14 +340,14 @@ fn a_file_that_cudnn_opens_by_a_name_with_the_version_is_judged() {
         assert_eq!(found[0]["code"], code, "{found:#?}");
         assert!(found[0]["message"].as_str().unwrap().contains(name), "{found:#?}");
         assert!(found[0].to_string().contains("it tries this name first"), "{found:#?}");
-        // The command removes this file, and no other.
+        // The command only removes this file.
         let line = found[0]["commands"][0].as_str().unwrap();
         assert!(Command::new("sh").args(["-c", line]).status().unwrap().success(), "{line}");
         assert!(!file.exists() && errors().is_empty(), "{line}");
     }
 }
 
-/// Makes a library one for the other processor architecture.
+/// Changes the library's header to the other processor architecture.
 fn change_architecture(file: &Path) {
     let mut bytes = std::fs::read(file).unwrap();
     let other: u16 = if cfg!(target_arch = "aarch64") { 62 } else { 183 };
@@ -374,7 +374,7 @@ fn every_library_for_another_architecture_is_unusable() {
 }
 
 #[test]
-fn a_shim_that_ld_so_skips_is_blamed_and_no_search_path_is_advised() {
+fn a_shim_that_ld_so_skips_is_blamed_instead_of_the_search_path() {
     type Damage = Box<dyn Fn(&Path)>;
     let link = |target: &'static str| {
         move |file: &Path| {
@@ -400,7 +400,7 @@ fn a_shim_that_ld_so_skips_is_blamed_and_no_search_path_is_advised() {
 }
 
 #[test]
-fn what_the_drop_in_loads_from_its_own_directory_is_judged() {
+fn the_cudnn_next_to_the_drop_in_is_checked() {
     let (root, beside) = (TempDir::new(), TempDir::new());
     let used = wheel(&root, &[]);
     let drop_in = FakeLibrary::new(Library::Shim, VERSION).with_code("int cudnnShimVersion(void) { return 0; }\n");
@@ -410,11 +410,11 @@ fn what_the_drop_in_loads_from_its_own_directory_is_judged() {
     let shim = beside.file(Library::Shim);
     support::compile("int main(void) { return 0; }", &["-Wl,--no-as-needed", shim.to_str().unwrap()], &program);
     let explain = || doctor(&["explain", program.to_str().unwrap()], &variables).stdout;
-    // It has no cuDNN of its own, and loads that of the loader.
+    // Without cuDNN in the drop-in's directory, the drop-in loads the cuDNN that the loader selects.
     let findings = check(&[], &variables);
     assert!(with_code(&findings, "C021").is_empty(), "{findings:#?}");
     assert!(explain().contains(&format!("which loads cuDNN 9.19.0 in {}", used.display())), "{}", explain());
-    // Beside it is a part of another release.
+    // A library of a different release is next to the drop-in.
     FakeLibrary::new(Library::Graph, Version::new(9, 10, 2)).build(&beside.file(Library::Graph));
     let findings = check(&[], &variables);
     let other = with_code(&findings, "C021");
@@ -422,24 +422,24 @@ fn what_the_drop_in_loads_from_its_own_directory_is_judged() {
     let missing = with_code(&findings, "C012");
     let dir = beside.path().to_str().unwrap();
     assert!(missing.len() == 1 && missing[0]["message"].as_str().unwrap().contains(dir), "{findings:#?}");
-    // Not a command that would remove the drop-in.
+    // The command must not remove the drop-in.
     let command = format!("export CUDNN_LOADER_DIR={}", used.display());
     assert_eq!(missing[0]["commands"], serde_json::json!([command]), "{findings:#?}");
     assert!(explain().contains(&format!("which loads cuDNN 9.10.2 in {dir}")), "{}", explain());
 }
 
 #[test]
-fn the_cudnn_that_linked_programs_get_is_judged_too() {
+fn the_cudnn_that_linked_programs_get_is_also_checked() {
     let (used, other) = (TempDir::new(), TempDir::new());
     support::copy_fake_set(VERSION, used.path());
-    // A shim of another release opens the libraries of the installation.
+    // A shim of a different release loads the libraries of the installation.
     FakeLibrary::new(Library::Shim, Version::new(9, 4, 0)).build(&other.file(Library::Shim));
     let path = std::env::join_paths([other.path(), used.path()]).unwrap();
     let findings = check(&[], &[("LD_LIBRARY_PATH", path.as_ref())]);
     let mixed = with_code(&findings, "C022");
     assert!(mixed.len() == 1 && mixed[0].to_string().contains("is of a cuDNN before 9.5.0"), "{findings:#?}");
     assert!(with_code(&findings, "C021").is_empty(), "{findings:#?}");
-    // A complete other installation with a damaged library.
+    // The other installation is complete, with one damaged library.
     support::copy_fake_set(VERSION, other.path());
     std::fs::write(other.cleared(Library::Cnn), "no library").unwrap();
     let findings = check(&[], &[("CUDNN_LOADER_DIR", used.path()), ("LD_LIBRARY_PATH", other.path())]);
@@ -449,7 +449,7 @@ fn the_cudnn_that_linked_programs_get_is_judged_too() {
 }
 
 #[test]
-fn a_library_with_32_bits_is_not_one_for_another_processor() {
+fn a_32_bit_library_is_not_reported_as_another_architecture() {
     for (library, code) in [(Library::Graph, "C011"), (Library::Ops, "C013")] {
         let dir = TempDir::new();
         support::copy_fake_set(VERSION, dir.path());
@@ -462,9 +462,9 @@ fn a_library_with_32_bits_is_not_one_for_another_processor() {
     }
 }
 
-/// A program that opens cuDNN by name is linked to nothing: only its data show it.
+/// A program may open cuDNN by name instead of being linked to it. Then only the program's data contain the name.
 #[test]
-fn a_program_that_opens_cudnn_itself_gets_what_ld_so_finds() {
+fn a_program_that_opens_cudnn_by_name_gets_the_library_that_ld_so_finds() {
     let root = TempDir::new();
     let (program, dir) = (root.path().join("program"), root.path().join("cudnn"));
     build(&dir, &all(), VERSION);
@@ -484,10 +484,10 @@ fn a_program_that_opens_cudnn_itself_gets_what_ld_so_finds() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(of_program(&findings), ["C089"]);
-    // One of its names is found: the others are no problem.
+    // One of the names is found. The missing ones are harmless.
     let variables = [("LD_LIBRARY_PATH", dir.as_path())];
     assert_eq!(of_program(&check(&variables)), [""; 0]);
-    // A cuDNN that lacks libraries is a problem, with the reason why the doctor believes that it is opened.
+    // An incomplete cuDNN is a problem. The finding says why the doctor expects the program to open it.
     std::fs::remove_file(dir.join("libcudnn_graph.so.9")).unwrap();
     std::fs::remove_file(dir.join("libcudnn_ops.so.9")).unwrap();
     let findings = check(&variables);
@@ -500,14 +500,14 @@ fn a_program_that_opens_cudnn_itself_gets_what_ld_so_finds() {
     support::compile(plain, &linked, &program);
     let findings = check(&[]);
     assert!(with_code(&findings, "C089")[0].to_string().contains("libinner.so opens"), "{findings:#?}");
-    // A name that is put together is not known.
+    // The doctor only recognizes complete names, and this one is built at run time.
     support::compile(&format!("const char *name = \"libcudnn.so.%d\"; {plain}"), &["-w"], &program);
     assert_eq!(of_program(&check(&[])), ["C084"]);
 }
 
-/// One program that lacks many libraries has one problem.
+/// If a program needs many missing libraries, the doctor reports a single problem.
 #[test]
-fn all_that_a_program_would_not_find_is_one_finding() {
+fn all_missing_libraries_of_a_program_are_one_finding() {
     let root = TempDir::new();
     let program = root.path().join("program");
     let library = support::ExtensionLibrary::new().needing("libcudnn.so.9").needing("libcublas.so.12");
@@ -517,7 +517,7 @@ fn all_that_a_program_would_not_find_is_one_finding() {
     assert!(found.len() == 1 && found[0]["notes"].as_array().unwrap().len() == 3, "{findings:#?}");
 }
 
-/// What a program finds beside itself is judged, and nothing else.
+/// The doctor checks only the cuDNN next to the program.
 #[test]
 fn the_cudnn_that_a_program_finds_is_the_one_to_check() {
     let root = TempDir::new();
@@ -537,18 +537,18 @@ fn the_cudnn_that_a_program_finds_is_the_one_to_check() {
         assert_ne!(output.code, Some(2), "{}", output.stdout);
         let expected = format!("program {path} loads libcudnn.so.9 (");
         assert!(output.stdout.contains(&expected) && output.stdout.contains("cuDNN   9.19.0"), "{}", output.stdout);
-        // Another installation is not the program's.
+        // The doctor ignores an installation elsewhere.
         build(&apart, &[Library::Graph], VERSION);
         let findings = check(&["--for", path], &[("CUDNN_LOADER_DIR", &apart)]);
         assert!(with_code(&findings, "C012").is_empty() && with_code(&findings, "C020").is_empty(), "{findings:#?}");
     }
-    // The program's is checked as any other.
+    // The program's own cuDNN is checked like any other.
     std::fs::remove_file(beside.join("libcudnn_cnn.so.9")).unwrap();
     let findings = check(&["--for", beside.join("app").to_str().unwrap()], &[]);
     assert!(with_code(&findings, "C012")[0].to_string().contains("libcudnn_cnn.so.9"), "{findings:#?}");
 }
 
-/// A program may open cuDNN by its path. Compilers put one text behind another, without a zero between them.
+/// A program may open cuDNN by its path. Compilers may join two strings without a zero byte between them.
 #[test]
 fn a_program_that_opens_cudnn_by_its_path_gets_that_file() {
     let root = TempDir::new();
@@ -572,9 +572,9 @@ fn a_program_that_opens_cudnn_by_its_path_gets_that_file() {
     }
 }
 
-/// The libraries of CUDA that a program is linked to are of one major.
+/// All CUDA libraries that a program is linked to have the same major version.
 #[test]
-fn a_program_that_finds_a_cudnn_for_another_cuda_is_told() {
+fn a_program_that_finds_a_cudnn_for_another_cuda_is_reported() {
     let root = TempDir::new();
     let (program, dir) = (root.path().join("program.so"), root.path().join("cudnn"));
     std::fs::create_dir(&dir).unwrap();
@@ -601,9 +601,9 @@ fn a_program_that_finds_a_cudnn_for_another_cuda_is_told() {
     }
 }
 
-/// What pip installs into the active environment is not what the program finds.
+/// The program never finds packages that pip installs into the active environment.
 #[test]
-fn no_command_serves_a_program_where_it_does_not_look() {
+fn no_command_installs_a_package_where_the_program_does_not_search() {
     let root = TempDir::new();
     let venv = support::PythonEnvironment::venv(&root.path().join("venv")).pip();
     let (program, dir) = (root.path().join("program.so"), root.path().join("cudnn"));
@@ -626,9 +626,9 @@ fn no_command_serves_a_program_where_it_does_not_look() {
     }
 }
 
-/// The shim has every function, and a JIT-only cuDNN has few of the libraries that it opens for them.
+/// The shim exports every function, but a JIT-only cuDNN includes only a few of the libraries that implement them.
 #[test]
-fn a_program_that_calls_what_its_cudnn_does_not_include_is_reported() {
+fn a_program_that_calls_functions_missing_from_its_cudnn_is_reported() {
     let root = TempDir::new();
     let (dir, program) = (root.path().join("cudnn"), root.path().join("program"));
     build(&dir, &all(), VERSION);
@@ -650,7 +650,7 @@ fn a_program_that_calls_what_its_cudnn_does_not_include_is_reported() {
     let found = found();
     assert!(found.len() == 1 && found[0].contains("cudnnConvolutionForward: in libcudnn_cnn.so.9"), "{found:?}");
     assert!(found[0].contains(program.to_str().unwrap()), "{found:?}");
-    // The program does not look where the active environment has its packages, also if pip has put its cuDNN there.
+    // The program does not search the active environment's packages, even if pip installed this cuDNN there.
     let record = root.path().join("nvidia_cudnn_jit_cu12-9.19.0.56.dist-info/RECORD");
     let target = root.path().join("nvidia/cudnn_jit/lib");
     std::fs::create_dir_all(target.parent().unwrap()).unwrap();
@@ -664,7 +664,8 @@ fn a_program_that_calls_what_its_cudnn_does_not_include_is_reported() {
     assert!(help.starts_with("put another release in place of the one in "), "{help}");
 }
 
-/// What its owner has installed is missing if it is not there, also if the rest is what a JIT-only package has.
+/// Libraries that the package should contain are reported as missing, even if the remaining ones look like a JIT-only
+/// package.
 #[test]
 fn a_full_cudnn_with_the_libraries_of_a_jit_only_one_is_incomplete() {
     let has_jit_part = |name: &str| JIT.iter().any(|library| library.file_name() == name);
@@ -684,16 +685,16 @@ fn a_full_cudnn_with_the_libraries_of_a_jit_only_one_is_incomplete() {
         let command = found.first().map(|found| found["commands"][0].as_str().unwrap());
         assert!(command.is_none_or(|command| command.ends_with(expected.unwrap())), "{command:?}");
     }
-    // There was no JIT-only package of the release.
+    // NVIDIA published no JIT-only package of this release.
     let dir = TempDir::new();
     build(dir.path(), &JIT, Version::new(9, 10, 2));
     let findings = check(&[], &[("CUDNN_LOADER_DIR", dir.path())]);
     assert_eq!(with_code(&findings, "C012").len(), 1, "{findings:#?}");
 }
 
-/// An interrupted upgrade leaves the record of the older version.
+/// An interrupted upgrade leaves the older version's record behind.
 #[test]
-fn two_records_of_one_package_are_no_two_packages() {
+fn two_records_of_one_package_count_as_one_package() {
     let root = TempDir::new();
     let dir = wheel(&root, &[("nvidia_cudnn_cu12-9.18.0.56", ""), ("nvidia_cudnn_cu12-9.19.0.56", "")]);
     let findings = check(&[], &[("CUDNN_LOADER_DIR", &dir)]);
@@ -701,9 +702,9 @@ fn two_records_of_one_package_are_no_two_packages() {
     assert!(message.starts_with("2 versions of nvidia-cudnn-cu12 are recorded"), "{message}");
 }
 
-/// conda regards the package as installed: to install it would do nothing.
+/// For conda the package is already installed, which makes a normal install a no-op.
 #[test]
-fn a_package_of_conda_whose_files_are_deleted_is_installed_again() {
+fn a_conda_package_with_deleted_files_is_reinstalled() {
     let root = TempDir::new();
     let record = root.path().join("conda-meta/libcudnn-9.19.0.56-h1.json");
     std::fs::create_dir_all(root.path().join("conda-meta")).unwrap();
@@ -717,10 +718,10 @@ fn a_package_of_conda_whose_files_are_deleted_is_installed_again() {
     }
 }
 
-/// `docker run --user`: the home directory is `/`, or does not exist.
+/// With `docker run --user`, the home directory is `/` or missing.
 #[test]
 fn commands_write_where_the_user_can_write() {
-    // SAFETY: geteuid has no arguments and cannot fail.
+    // SAFETY: geteuid always succeeds.
     if unsafe { libc::geteuid() } != 0 {
         return not_run("a user without a home directory", "only root can become another user");
     }
@@ -749,14 +750,14 @@ fn commands_write_where_the_user_can_write() {
         let output = child.run(&["check", "--no-load", "--json"]);
         let value: Value = serde_json::from_str(&output.stdout).unwrap();
         let found = with_code(value["findings"].as_array().unwrap(), "C031");
-        // What the shell has to know first is no command of the plan.
+        // Variables that the shell must set first are only part of the help.
         let help = found[0]["help"].as_str().unwrap();
         let command = found[0]["commands"][0].as_str().unwrap_or_default();
         assert!(command.starts_with(&expected) || help.contains(&format!("`{expected}`")), "{home}: {help} {command}");
     }
 }
 
-/// The directory can be entered: the file cannot be read.
+/// The user may enter the directory but not read the file.
 #[test]
 fn a_file_that_the_user_may_not_read_is_named() {
     let (root, bin) = (TempDir::new(), TempDir::new());
@@ -775,9 +776,9 @@ fn a_file_that_the_user_may_not_read_is_named() {
     assert!(found.len() == 1 && found[0]["message"].as_str().unwrap().starts_with(&message), "{value:#}");
 }
 
-/// ONNX Runtime's provider is linked to CUDA, and opens cuDNN by a name that it puts together.
+/// ONNX Runtime's provider is linked to CUDA, and it opens cuDNN by a name that it builds at run time.
 #[test]
-fn a_program_that_is_not_linked_to_cudnn_may_lack_other_libraries() {
+fn missing_libraries_are_reported_for_a_program_not_linked_to_cudnn() {
     let root = TempDir::new();
     let program = root.path().join("provider.so");
     let library = support::ExtensionLibrary::new().needing("libcublasLt.so.13").needing("libcuda.so.1");
@@ -790,7 +791,7 @@ fn a_program_that_is_not_linked_to_cudnn_may_lack_other_libraries() {
     assert_eq!(with_code(&findings, "C084").len(), 1, "{findings:#?}");
 }
 
-/// A shim of an older release works with newer libraries: both commands note it, and neither reports an error.
+/// A shim of an older release works with newer libraries. Both commands print a note and no error.
 #[test]
 fn an_older_shim_is_a_note_and_a_newer_one_an_error() {
     let (older, newer) = (Version::new(9, 10, 2), Version::new(9, 28, 0));
@@ -808,7 +809,7 @@ fn an_older_shim_is_a_note_and_a_newer_one_an_error() {
         let apart = root.path().join("apart");
         std::fs::create_dir(&apart).unwrap();
         support::copy_fake_set(other, &apart);
-        // Only the wheel has a shim: it gets the libraries of the other directory.
+        // Only the wheel includes a shim, and it gets the libraries of the other directory.
         std::fs::remove_file(apart.join("libcudnn.so.9")).unwrap();
         let variables = [("VIRTUAL_ENV", venv.root()), ("LD_LIBRARY_PATH", apart.as_path())];
         let findings = check(&[], &variables);
@@ -822,9 +823,10 @@ fn an_older_shim_is_a_note_and_a_newer_one_an_error() {
     }
 }
 
-/// NVIDIA's shim on LD_PRELOAD leads every program to the libraries beside it, whatever is in the environment.
+/// If LD_PRELOAD contains NVIDIA's shim, every program uses the libraries next to that shim, regardless of the
+/// environment.
 #[test]
-fn a_preloaded_shim_is_taken_off_and_not_upgraded() {
+fn a_preloaded_shim_is_removed_instead_of_upgraded() {
     for (version, ptx) in [(Version::new(9, 1, 0), 8), (VERSION, 9)] {
         let root = TempDir::new();
         let venv = support::PythonEnvironment::venv(&root.path().join("venv"));
@@ -858,7 +860,7 @@ fn a_preloaded_shim_is_taken_off_and_not_upgraded() {
             assert_eq!(found.len(), 1, "{found:#?}");
             assert_eq!(found[0]["code"], "C071", "{found:#?}");
             assert_eq!(found[0]["commands"], serde_json::json!(["unset LD_PRELOAD"]), "{found:#?}");
-            // Without it, that is over.
+            // Without the variable, the problem is gone.
             assert!(!findings(&[environment]).iter().any(|finding| is_about_cudnn(&finding)), "{program}");
         }
     }
@@ -866,7 +868,7 @@ fn a_preloaded_shim_is_taken_off_and_not_upgraded() {
 
 /// The wheels for two CUDA majors own the same files.
 #[test]
-fn a_cudnn_for_another_cuda_is_not_offered_and_not_accepted() {
+fn a_cudnn_for_another_cuda_is_neither_offered_nor_accepted() {
     let root = TempDir::new();
     let venv = support::PythonEnvironment::venv(&root.path().join("venv"));
     let linked = support::ExtensionLibrary::new().needing("libcudnn.so.9");
@@ -886,7 +888,7 @@ fn a_cudnn_for_another_cuda_is_not_offered_and_not_accepted() {
         assert!(output.stdout.contains(part), "{part}: {}", output.stdout);
     }
     let offered = "have ld.so search the directories of the wheels";
-    // No run path leads there: the directory is not offered.
+    // Without a run path to this directory, the doctor must not offer it.
     std::fs::remove_dir_all(venv.import_dir().join("torch-2.9.1.dist-info")).unwrap();
     let provider = "onnxruntime/capi/libonnxruntime_providers_cuda.so";
     let info = "onnxruntime/capi/build_and_package_info.py";
@@ -895,20 +897,20 @@ fn a_cudnn_for_another_cuda_is_not_offered_and_not_accepted() {
     let output = frameworks();
     assert!(output.stdout.contains("[C070]") && output.stdout.contains("uninstall --yes"), "{}", output.stdout);
     assert!(!output.stdout.contains(offered), "{}", output.stdout);
-    // For its CUDA it is.
+    // For a matching CUDA, the directory is offered.
     onnxruntime.file(info, "cuda_version = '12.8'\n");
     let output = frameworks();
     assert!(output.stdout.contains(offered) && !output.stdout.contains("uninstall"), "{}", output.stdout);
-    // Another framework uses it.
+    // Another framework uses the directory.
     venv.package("torch", "2.9.1");
     let output = frameworks();
     assert!(output.stdout.contains("give one of them an environment of its own"), "{}", output.stdout);
     assert!(!output.stdout.contains("uninstall"), "{}", output.stdout);
 }
 
-/// Advice is about releases that exist.
+/// Advice must only mention releases that exist.
 #[test]
-fn a_framework_for_cudnn_8_gets_true_advice() {
+fn a_framework_for_cudnn_8_gets_valid_advice() {
     for (name, version, module, expected) in [
         (
             "cupy-cuda12x",
@@ -936,19 +938,19 @@ fn a_framework_for_cudnn_8_gets_true_advice() {
 }
 
 #[test]
-fn a_directory_that_is_no_environment_is_named() {
+fn a_directory_that_is_not_an_environment_is_named() {
     let root = TempDir::new();
     let output = doctor(&["frameworks", root.path().to_str().unwrap()], &[]);
     assert!(output.code == Some(3) && output.stderr.contains("no Python environment: "), "{}", output.stderr);
-    // A directory of packages is one.
+    // A directory of packages counts as an environment.
     std::fs::create_dir(root.path().join("x-1.0.dist-info")).unwrap();
     let output = doctor(&["frameworks", root.path().to_str().unwrap()], &[]);
     assert!(output.code == Some(0) && output.stdout.contains("no framework was found here"), "{}", output.stdout);
 }
 
-/// A driver's version is a text of a library that anybody may have put there.
+/// A driver's version is a string in a library that anybody may have placed there.
 #[test]
-fn a_driver_that_states_no_version_is_unknown() {
+fn a_driver_without_a_version_is_unknown() {
     let root = TempDir::new();
     let venv = support::PythonEnvironment::venv(&root.path().join("venv"));
     venv.package("torch", "2.8.0")
@@ -969,9 +971,9 @@ fn a_driver_that_states_no_version_is_unknown() {
     }
 }
 
-/// Builds that use no cuDNN are plain rows, not errors.
+/// Builds without cuDNN are plain rows instead of errors.
 #[test]
-fn builds_without_cuda_are_named_as_what_they_are() {
+fn builds_without_cuda_are_listed_without_errors() {
     let root = TempDir::new();
     let venv = support::PythonEnvironment::venv(root.path());
     venv.package("torch", "2.9.1")
@@ -996,9 +998,9 @@ fn builds_without_cuda_are_named_as_what_they_are() {
     }
 }
 
-/// The commands of the note on packages are run.
+/// Runs the commands in the note about packages.
 #[test]
-fn what_pip_left_is_removed_by_the_command() {
+fn commands_remove_leftovers_of_pip() {
     let root = TempDir::new();
     let venv = support::PythonEnvironment::venv(root.path());
     std::fs::create_dir(venv.import_dir().join("pip")).unwrap();
@@ -1015,10 +1017,10 @@ fn what_pip_left_is_removed_by_the_command() {
     assert!(Command::new("sh").args(["-c", remove]).status().unwrap().success() && !leftover.exists(), "{remove}");
 }
 
-/// What an administrator installed with the umask 077 is there, but another user may not enter its directory.
+/// A package that an administrator installed with umask 077 exists, but other users may not enter its directory.
 #[test]
-fn a_wheel_that_the_user_may_not_enter_is_not_a_missing_one() {
-    // SAFETY: geteuid has no arguments and cannot fail.
+fn an_unreadable_wheel_is_not_reported_as_missing() {
+    // SAFETY: geteuid always succeeds.
     let is_root = unsafe { libc::geteuid() } == 0;
     let closed_mode = if is_root { 0o700 } else { 0 };
     let set_mode = |dir: &Path, mode| std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -1050,7 +1052,7 @@ fn a_wheel_that_the_user_may_not_enter_is_not_a_missing_one() {
         };
         let findings = check();
         let list = run(&["list"]).stdout;
-        // C080 is about the framework in it.
+        // C080 is about the framework in that directory.
         let is_of_framework = closed.ends_with("nvidia");
         for code in ["C010", "C011", "C080"].into_iter().filter(|code| *code != "C080" || is_of_framework) {
             let found = with_code(&findings, code);
@@ -1074,10 +1076,10 @@ fn a_wheel_that_the_user_may_not_enter_is_not_a_missing_one() {
     }
 }
 
-/// The directory above an environment is not for everybody to read: no command says so.
+/// The parent directory of an environment is private, and commands must not make it public.
 #[test]
 fn no_command_opens_the_home_of_another_user() {
-    // SAFETY: geteuid has no arguments and cannot fail.
+    // SAFETY: geteuid always succeeds.
     let mode = if unsafe { libc::geteuid() } == 0 { 0o700 } else { 0 };
     let (bin, root) = (TempDir::new(), TempDir::new());
     let program = bin.path().join("cudnn-doctor");
@@ -1093,12 +1095,12 @@ fn no_command_opens_the_home_of_another_user() {
     assert!(!output.stdout.contains("chmod"), "{findings:#?}");
 }
 
-/// Environments of conda are changed by the program that is here, and those of pixi by pixi.
+/// The available conda-compatible program changes conda environments, and pixi changes its own.
 #[test]
-fn conda_packages_are_installed_by_the_program_that_is_here() {
+fn conda_packages_are_installed_by_the_available_program() {
     let missing = "--yes --prefix $ --channel conda-forge --force-reinstall";
     let cache = "env CONDA_PKGS_DIRS=$/pkgs-reinstall";
-    // The programs on PATH, a variable that names a program, and what the command is.
+    // Fields: the programs on PATH, a variable that names a program, the environment, and the expected command.
     for (programs, variable, environment, expected) in [
         (&["conda", "mamba"][..], "", "env", format!("{cache} conda install {missing} --copy libcudnn=9.19.0.56")),
         (&["mamba"], "", "env", format!("{cache} mamba install {missing} libcudnn=9.19.0.56")),
@@ -1144,9 +1146,9 @@ fn conda_packages_are_installed_by_the_program_that_is_here() {
     }
 }
 
-/// A machine without pip gets no command of pip.
+/// A machine without pip must not get pip commands.
 #[test]
-fn a_machine_without_pip_gets_commands_that_make_one() {
+fn a_machine_without_pip_gets_commands_that_install_it() {
     let home = TempDir::new();
     let dir = home.path().join("cudnn-linux-x86_64-9.19.0.56_cuda12-archive/lib");
     build(&dir, &all(), VERSION);
@@ -1160,7 +1162,7 @@ fn a_machine_without_pip_gets_commands_that_make_one() {
         let makes_pip = commands.iter().any(|line| line.contains("-m venv "));
         assert!(makes_pip && !commands.iter().any(|line| line.starts_with("pip ")), "{code}: {commands:#?}");
     }
-    // Debian's package of pip has `pip3`, too.
+    // Debian's pip package also contains `pip3`.
     let bin = home.path().join("bin");
     write_program(bin.join("pip3"), "#!/bin/sh\n");
     let path = bin.to_str().unwrap().to_owned();
@@ -1170,7 +1172,7 @@ fn a_machine_without_pip_gets_commands_that_make_one() {
 }
 
 #[test]
-fn a_library_that_is_preloaded_is_taken_off_ld_preload() {
+fn a_preloaded_library_is_removed_from_ld_preload() {
     let (used, other) = (TempDir::new(), TempDir::new());
     support::copy_fake_set(VERSION, used.path());
     let ops = other.file(Library::Ops);
@@ -1180,7 +1182,7 @@ fn a_library_that_is_preloaded_is_taken_off_ld_preload() {
     assert_eq!(found[0]["commands"], serde_json::json!(["unset LD_PRELOAD"]), "{findings:#?}");
 }
 
-/// A library waits for the program that loads it; a program has nobody to wait for.
+/// A library may expect symbols from the program that loads it. In a program, a missing symbol is an error.
 #[test]
 fn a_program_that_cannot_start_is_an_error() {
     let dir = TempDir::new();
@@ -1208,7 +1210,7 @@ fn a_program_that_cannot_start_is_an_error() {
     assert!(message.ends_with("its ELF interpreter /nonexistent/ld.so does not exist"), "{found:#?}");
 }
 
-/// Wheels have a fourth number, which `pip list` shows.
+/// Wheel versions have a fourth number, which `pip list` shows.
 #[test]
 fn a_minimum_may_be_the_version_of_a_wheel() {
     let dir = TempDir::new();
@@ -1224,7 +1226,7 @@ fn a_minimum_may_be_the_version_of_a_wheel() {
 }
 
 #[test]
-fn a_variable_that_names_an_environment_which_is_gone_is_named() {
+fn a_variable_that_names_a_deleted_environment_is_reported() {
     let root = TempDir::new();
     let gone = root.path().join("gone");
     for name in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
@@ -1238,9 +1240,9 @@ fn a_variable_that_names_an_environment_which_is_gone_is_named() {
     }
 }
 
-/// NVIDIA's shim states no version: that of graph beside it is not its own.
+/// NVIDIA's shim contains no version. The version of the graph library next to it may differ.
 #[test]
-fn explain_gives_a_shim_no_version_of_another_release() {
+fn explain_does_not_show_another_release_as_the_version_of_a_shim() {
     let dir = TempDir::new();
     build(dir.path(), &[Library::Graph, Library::Ops], Version::new(9, 0, 0));
     for (version, label) in [(Version::new(9, 0, 0), "\"9.0.0\""), (Version::new(9, 28, 0), "null")] {
@@ -1249,14 +1251,14 @@ fn explain_gives_a_shim_no_version_of_another_release() {
         let value: Value = serde_json::from_str(&output.stdout).unwrap();
         let named = |name: &str| value["names"].as_array().unwrap().iter().find(|one| one["name"] == name);
         assert_eq!(named("libcudnn.so.9").unwrap()["version"].to_string(), label, "{value:#}");
-        // A shim of that release opens ext, too.
+        // A shim of release 9.28.0 also loads ext.
         assert_eq!(named("libcudnn_ext.so.9").is_some(), label == "null", "{value:#}");
     }
 }
 
-/// The wheel of the doctor has the drop-in in a directory of its own.
+/// The doctor's wheel contains the drop-in in a separate directory.
 #[test]
-fn a_directory_of_the_drop_in_is_no_installation() {
+fn a_directory_with_only_the_drop_in_is_not_an_installation() {
     let root = TempDir::new();
     let lib = root.path().join("lib");
     std::fs::create_dir(&lib).unwrap();
@@ -1273,10 +1275,10 @@ fn a_directory_of_the_drop_in_is_no_installation() {
     assert!(listed(root.path()));
 }
 
-/// In a container whose user is not root.
+/// In this container, the user is different from root.
 #[test]
 fn without_sudo_the_help_says_that_root_must_run_the_commands() {
-    // SAFETY: the call has no requirements.
+    // SAFETY: geteuid always succeeds.
     if unsafe { libc::geteuid() } != 0 {
         return not_run("commands without sudo", "only root can make what belongs to root");
     }
@@ -1315,9 +1317,9 @@ fn document(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", output.stdout, output.stderr))
 }
 
-/// A file is judged before it is used as a Python, and none is run.
+/// A file is checked before it is used as a Python, and it is never executed.
 #[test]
-fn only_a_python_is_taken_for_one() {
+fn only_a_python_is_accepted_as_a_python() {
     let world = TempDir::new();
     let path = |name: &str| world.path().join(name);
     let marker = path("was-run");
@@ -1349,7 +1351,7 @@ fn only_a_python_is_taken_for_one() {
     assert!(!marker.exists());
 }
 
-/// uv finds an environment like this, too.
+/// uv also finds such an environment.
 #[test]
 fn the_environment_of_a_project_is_named_before_a_cudnn_is_installed_elsewhere() {
     let world = TempDir::new();
@@ -1368,14 +1370,14 @@ fn the_environment_of_a_project_is_named_before_a_cudnn_is_installed_elsewhere()
         assert_eq!(output["inactive_environment"], root.to_str().unwrap(), "{output:#}");
         let commands = commands(&output["findings"]);
         assert_eq!(commands.len(), 1, "{commands:?}");
-        // The command works, and is about the environment.
+        // The command works and refers to the environment.
         let checked = Command::new("sh").args(["-c", &format!("{} --no-load --json", commands[0])]).output().unwrap();
         let checked: Value = serde_json::from_slice(&checked.stdout).unwrap();
         assert_eq!(checked["inactive_environment"], Value::Null, "{checked:#}");
         let found = with_code(checked["findings"].as_array().unwrap(), "C010")[0].to_string();
         assert!(found.contains(root.to_str().unwrap()), "{found}");
     }
-    // A Python on PATH does not make it another project.
+    // With a Python on PATH, the project stays the same.
     let path = PathBuf::from(std::env::var_os("PATH").unwrap());
     let variables = [("PATH", path.as_path()), ("HOME", world.path())];
     let run = document(&doctor_in(&project, &["check", "--json", "--run", "torch"], &variables));
@@ -1386,12 +1388,12 @@ fn the_environment_of_a_project_is_named_before_a_cudnn_is_installed_elsewhere()
     }
     let install = doctor_in(&project, &["install"], &variables).stderr;
     assert!(install.contains(&format!(" install {}\n", root.display())), "{install}");
-    // It is nothing to a program that is named.
+    // If `--for` names a program, the environment is irrelevant.
     let program = document(&doctor_in(&project, &[&arguments[..], &["--for", "/bin/sh"]].concat(), &[]));
     assert_eq!(program["inactive_environment"], Value::Null, "{program:#}");
     let other = world.path().join("other");
     std::fs::create_dir(&other).unwrap();
-    // An environment that is gone is not active.
+    // An environment that was deleted is inactive.
     for variable in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
         let gone = [(variable, Path::new("/nowhere/env"))];
         let output = document(&doctor_in(&project, &arguments, &gone));
@@ -1399,14 +1401,14 @@ fn the_environment_of_a_project_is_named_before_a_cudnn_is_installed_elsewhere()
         let with_it = commands(&document(&doctor_in(&other, &arguments, &gone))["findings"]);
         assert_eq!(with_it, commands(&document(&doctor_in(&other, &arguments, &[]))["findings"]), "{variable}");
     }
-    // Another one is active; or there is none.
+    // Either a different environment is active, or the project has none.
     for (dir, variables) in [(&project, &[("VIRTUAL_ENV", other.as_path())][..]), (&other, &[])] {
         let output = document(&doctor_in(dir, &arguments, variables));
         assert_eq!(output["inactive_environment"], Value::Null, "{output:#}");
     }
 }
 
-/// In a container image, `PATH` is all that makes an environment of conda the active one.
+/// In a container image, a conda environment may be active only through `PATH`.
 #[test]
 fn an_environment_of_conda_may_be_active_by_path_alone() {
     let world = TempDir::new();
@@ -1422,16 +1424,16 @@ fn an_environment_of_conda_may_be_active_by_path_alone() {
     let list = document(&doctor(&["list", "--json"], &variables));
     assert_eq!(list["installations"][0]["directory"], root.join("lib").to_str().unwrap(), "{list:#}");
     assert_eq!(list["installations"][0]["used"], true, "{list:#}");
-    // Without the records of conda, it is any directory with programs.
+    // Without conda's records, the directory is an ordinary directory of programs.
     std::fs::remove_dir(root.join("conda-meta")).unwrap();
     let list = document(&doctor(&["list", "--json"], &variables));
     let installations = list["installations"].as_array().unwrap();
     assert!(installations.iter().all(|one| one["used"] == false), "{list:#}");
 }
 
-/// The levels below an environment count from its root, wherever that is; what is deeper is named.
+/// The depth limit counts from the root of an environment, wherever that is. Deeper directories are named.
 #[test]
-fn a_list_finds_deep_environments_and_names_what_it_has_not_searched() {
+fn list_finds_deep_environments_and_names_unsearched_directories() {
     let world = TempDir::new();
     let root = world.path();
     let wheel = "lib/python3.12/site-packages/nvidia/cudnn/lib";
@@ -1449,17 +1451,17 @@ fn a_list_finds_deep_environments_and_names_what_it_has_not_searched() {
     assert_eq!(list["unsearched"], serde_json::json!([root.join("a/b/c/d/e/f/g/h/i")]), "{list:#}");
     let text = doctor(&["list", root.to_str().unwrap()], &[]).stdout;
     assert!(text.contains("a/b/c/d/e/f/g/h/i"), "{text}");
-    // What is named is searched.
+    // A directory that the list names can be searched.
     let list = document(&doctor(&["list", root.join("a/b/c/d/e/f/g/h/i").to_str().unwrap(), "--json"], &[]));
     assert_eq!(list["unsearched"], serde_json::json!([]), "{list:#}");
     assert!(list.to_string().contains(too_deep.to_str().unwrap()), "{list:#}");
 }
 
-/// Each line of `list` that leads to an installation works; none is printed for a directory that cannot be used.
+/// All lines of `list` that lead to an installation work. For unusable directories, no line is printed.
 #[test]
-fn a_list_leads_only_to_installations_that_can_be_used() {
+fn list_only_refers_to_usable_installations() {
     let (used, other) = (TempDir::new(), TempDir::new());
-    // Without its graph library, it is none.
+    // An installation requires the graph library.
     build(used.path(), &[Library::Shim, Library::Ops, Library::Cnn], VERSION);
     build(other.path(), &JIT, VERSION);
     let other_path = other.path().to_str().unwrap();
@@ -1478,7 +1480,7 @@ fn a_list_leads_only_to_installations_that_can_be_used() {
             let shown = Command::new("sh").args(["-c", &script]).output().unwrap();
             assert_eq!(String::from_utf8_lossy(&shown.stdout).trim(), other_path, "{line}");
         }
-        // The search has looked there.
+        // The search has already looked in that directory.
         assert!(is_offered || root.is_some() || !text.contains("does not look"), "{text}");
     }
 }

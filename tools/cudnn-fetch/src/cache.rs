@@ -1,4 +1,4 @@
-//! The cache directory, and the directories in it into which releases are unpacked before they are complete.
+//! Manages the cache directory, and the temporary directories in it where releases are unpacked.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::error::FetchError;
 use crate::variable::CACHE_VARIABLE;
 use cudnn_os::IS_WINDOWS;
 
-/// The directory in which releases are kept.
+/// Returns the cache directory for releases.
 ///
 /// # Errors
 /// [`FetchError::NoCacheDir`], [`FetchError::RelativeCacheDir`].
@@ -38,7 +38,7 @@ pub(crate) fn staging_dir(cache: &Path, dir_name: &str) -> Result<PathBuf, Fetch
     loop {
         let dir = cache.join(format!("{prefix}{}-{number}", std::process::id()));
         match std::fs::create_dir(&dir) {
-            // An earlier process with the same number left it.
+            // An earlier process with the same process ID left it behind.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < u32::MAX => number += 1,
             created => return created.map(|()| dir.clone()).map_err(|error| failed(&dir, error)),
         }

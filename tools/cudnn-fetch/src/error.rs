@@ -1,4 +1,4 @@
-//! Why a release could not be fetched.
+//! Describes why a release could not be fetched.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::release::Release;
 use crate::variable::CACHE_VARIABLE;
 use crate::verify::Damage;
 
-/// Why a release could not be fetched.
+/// The reason why a release could not be fetched.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FetchError {
@@ -20,9 +20,9 @@ pub enum FetchError {
         /// The identifiers of all pinned releases.
         known: Vec<&'static str>,
     },
-    /// Neither `CUDNN_FETCH_CACHE` nor the home directory is set; on Windows, nor `LOCALAPPDATA`.
+    /// `CUDNN_FETCH_CACHE` and the home directory are unset; on Windows, `LOCALAPPDATA` too.
     NoCacheDir,
-    /// `CUDNN_FETCH_CACHE` is a relative path, whose meaning would depend on the working directory.
+    /// `CUDNN_FETCH_CACHE` is a relative path, which would depend on the working directory.
     RelativeCacheDir {
         /// The path.
         path: PathBuf,
@@ -34,16 +34,16 @@ pub enum FetchError {
         /// The damage.
         damage: Damage,
     },
-    /// The cache does not have an intact copy, and the caller forbids the network.
+    /// The cache contains no intact copy, and the caller forbids the network.
     Offline {
         /// The release.
         release: &'static Release,
-        /// Its directory in the cache.
+        /// The release's directory in the cache.
         dir: PathBuf,
-        /// The damage to the copy in the cache; `None` if there is no copy.
+        /// The damage to the copy in the cache, or `None` if the copy is missing.
         damage: Option<Damage>,
     },
-    /// The release is for another system, and pip installs none for this one.
+    /// The release is for another system, and pip cannot install it on this one.
     OtherSystem {
         /// The release.
         release: &'static Release,
@@ -93,7 +93,7 @@ impl fmt::Display for FetchError {
             }
             FetchError::Pip { release, message } => write!(
                 f,
-                "cannot fetch {}=={}: {message}; this needs {}, and access to the package index",
+                "cannot fetch {}=={}: {message}; this needs {} and access to the package index",
                 release.package,
                 release.version,
                 python::requirement()

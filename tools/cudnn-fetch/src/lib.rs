@@ -1,4 +1,4 @@
-//! Pinned releases of cuDNN: fetched through pip, checked by sha256, kept in a cache directory.
+//! Fetches pinned releases of cuDNN through pip, checks their sha256, and caches them.
 //!
 //! ```no_run
 //! use cudnn_fetch::{Network, fetch, release};
@@ -9,8 +9,8 @@
 //! # Ok::<(), cudnn_fetch::FetchError>(())
 //! ```
 //!
-//! pip downloads, checks and unpacks. This crate lists the wheels, and keeps each one once. It verifies every file of a
-//! release before it returns its directory. It knows nothing of a wheel's content but its directories and its graph
+//! pip downloads, checks and unpacks the wheels. This crate lists the wheels and manages the cache. Before it
+//! returns a release's directory, it verifies every file. Otherwise it only relies on a wheel's directories and graph
 //! library.
 
 mod cache;
@@ -33,7 +33,7 @@ pub use verify::{Damage, sha256};
 
 include!("generated/releases.rs");
 
-/// May a release that is not in the cache be downloaded?
+/// Controls whether a release that is missing in the cache may be downloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     /// Yes, through pip.
@@ -42,8 +42,8 @@ pub enum Network {
     Forbidden,
 }
 
-/// Returns the pinned release with this identifier. An identifier of a cuDNN without its version, such as `cu13` or
-/// `jit-cu12`, stands for the newest pinned one.
+/// Returns the pinned release with this identifier. An identifier without a version, such as `cu13` or `jit-cu12`,
+/// means the newest pinned cuDNN.
 ///
 /// # Errors
 /// [`FetchError::Unknown`].
@@ -54,26 +54,26 @@ pub fn release(id: &str) -> Result<&'static Release, FetchError> {
     RELEASES.iter().find(|release| release.id == id).or_else(newest).ok_or_else(unknown)
 }
 
-/// Returns the directory of an unpacked release, and downloads it first if it is not in the cache. pip writes its
-/// progress to stderr.
+/// Returns the directory of an unpacked release. Downloads the release first if it is not in the cache. pip writes
+/// progress messages to stderr.
 ///
-/// Each call verifies the release, and downloads a damaged one again. The threads of a process take turns. If two
-/// processes download the same release, the first to finish puts its copy into the cache.
+/// Every call verifies the release, and a damaged release is downloaded again. The threads of a process take turns. If
+/// two processes download the same release, the first to finish puts its copy into the cache.
 ///
 /// # Errors
-/// Any [`FetchError`] but `Unknown`.
+/// Any [`FetchError`] except `Unknown`.
 pub fn fetch(release: &'static Release, network: Network) -> Result<PathBuf, FetchError> {
     fetch_into(release, &cache_dir()?, network)
 }
 
-/// Does what [`fetch`] does with another cache directory, which it creates.
+/// Like [`fetch`], with another cache directory, which it creates.
 ///
 /// # Errors
 /// Like [`fetch`], without the errors of [`cache_dir`].
 pub fn fetch_into(release: &'static Release, cache: &Path, network: Network) -> Result<PathBuf, FetchError> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let dir = cache.join(release.dir_name());
-    // The lock protects no data, so a panic in another thread does no harm.
+    // The lock protects no data, so a panic in another thread is harmless.
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Err(damage) = verify::verify(&dir, release) else { return Ok(dir) };
     if network == Network::Forbidden {
@@ -85,7 +85,7 @@ pub fn fetch_into(release: &'static Release, cache: &Path, network: Network) -> 
     }
     let staging = cache::staging_dir(cache, &release.dir_name())?;
     let result = download(release, &staging, &dir);
-    // A directory that cannot be removed costs only disk space.
+    // A directory that cannot be removed only wastes disk space.
     let _ = std::fs::remove_dir_all(&staging);
     result.map(|()| dir)
 }
@@ -96,11 +96,12 @@ fn download(release: &'static Release, staging: &Path, dir: &Path) -> Result<(),
     pip::install(release, staging, &unpacked)?;
     verify::verify(&unpacked, release).map_err(|damage| FetchError::Damaged { release, damage })?;
     if dir.exists() && verify::verify(dir, release).is_err() {
-        // In one step, so that no process sees a part of it. The staging directory is removed at the end.
+        // Rename in one step, so that other processes never see a partial release. The staging directory is removed at
+        // the end.
         let _ = std::fs::rename(dir, staging.join("damaged"));
     }
     match std::fs::rename(&unpacked, dir) {
-        // Another process was faster, and has the same files.
+        // Another process finished first, with the same files.
         Err(_) if verify::verify(dir, release).is_ok() => Ok(()),
         renamed => renamed.map_err(|error| FetchError::Cache { path: dir.to_owned(), error }),
     }
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_release_has_its_own_identifier_and_a_sha256() {
+    fn every_release_has_a_unique_identifier_and_a_sha256() {
         for (index, release) in RELEASES.iter().enumerate() {
             assert!(RELEASES.iter().skip(index + 1).all(|other| other.id != release.id), "{} twice", release.id);
             assert!(!release.sha256.is_empty());
@@ -148,7 +149,7 @@ mod tests {
         std::fs::create_dir_all(&dist_info).unwrap();
         std::fs::write(dist_info.join("RECORD"), "").unwrap();
         assert!(message().contains("is damaged (") && message().contains("RECORD\" lists no files"), "{}", message());
-        // A name from outside cannot colour a terminal or forge a line.
+        // A name from outside must not color a terminal or forge a line.
         assert!(!message().contains(char::is_control), "{:?}", message());
         let _ = std::fs::remove_dir_all(cache);
     }

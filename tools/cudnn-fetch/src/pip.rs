@@ -10,17 +10,18 @@ use crate::error::FetchError;
 use crate::python::Python;
 use crate::release::Release;
 
-/// How long pip may download and unpack nothing. It tries a server five times, for 15 seconds each.
+/// The maximum time without progress while pip downloads and unpacks. pip tries a server five times, for 15 seconds
+/// each.
 const MAX_IDLE: Duration = Duration::from_secs(5 * 60);
 
-/// The most files that are looked at to see whether pip makes progress.
+/// The maximum number of files to examine when checking pip's progress.
 const MAX_FILES: usize = 10_000;
 
-/// pip as a command, run by the interpreter in the environment variable `PYTHON`, else by `python3`. On Windows, else by
-/// the `python.exe` on `PATH`, or by Python's launcher (`py -3`).
+/// Returns a command that runs pip with the interpreter in the environment variable `PYTHON`, otherwise with `python3`.
+/// On Windows, the fallbacks are the `python.exe` on `PATH` and Python's launcher (`py -3`).
 ///
-/// `work_dir` must be a directory that only the caller writes to: Python imports modules from the working directory, so
-/// a `pip.py` in the user's current directory would run instead of pip.
+/// Only the caller may have write access to `work_dir`. Python imports modules from the working directory, so a
+/// `pip.py` in the user's current directory would run instead of pip.
 #[must_use]
 pub fn pip(work_dir: &Path) -> Command {
     let mut command = python(work_dir);
@@ -28,17 +29,17 @@ pub fn pip(work_dir: &Path) -> Command {
     command
 }
 
-/// The Python that runs [`pip`], as a command without arguments for Python.
+/// Returns the Python that runs [`pip`], as a command without arguments for Python.
 #[must_use]
 pub fn python(work_dir: &Path) -> Command {
     let python = Python::find();
     let mut command = Command::new(python.program);
-    // From Python 3.11 on, no working directory on the module path at all.
+    // Python 3.11 and later can exclude the working directory from the module path entirely.
     command.args(python.arguments).current_dir(work_dir).env("PYTHONSAFEPATH", "1").stdin(Stdio::null());
     command
 }
 
-/// Downloads, checks and unpacks a wheel into `target`, a directory that does not exist. pip writes its progress to
+/// Downloads, checks and unpacks a wheel into `target`, which must not exist yet. pip writes progress messages to
 /// stderr.
 pub(crate) fn install(release: &'static Release, work_dir: &Path, target: &Path) -> Result<(), FetchError> {
     let failed = |message: String| FetchError::Pip { release, message };
@@ -59,7 +60,7 @@ pub(crate) fn install(release: &'static Release, work_dir: &Path, target: &Path)
         .env_remove("PIP_TARGET")
         .env_remove("PIP_PREFIX")
         .env_remove("PIP_ROOT")
-        // What pip downloads and unpacks goes here, so that its progress shows, and nothing is left if it is killed.
+        // pip downloads and unpacks here, which makes progress visible and leaves no files behind if pip is killed.
         .envs(["TMPDIR", "TEMP", "TMP"].map(|name| (name, work_dir)))
         .stdout(std::io::stderr());
     end_child_with_this_process(&mut command);
@@ -68,27 +69,27 @@ pub(crate) fn install(release: &'static Release, work_dir: &Path, target: &Path)
         .map_err(|error| failed(format!("cannot start {}: {error}", command.get_program().display())))?;
     match wait(&mut child, work_dir, MAX_IDLE) {
         Ok(Some(status)) if status.success() => Ok(()),
-        Ok(Some(status)) => Err(failed(ended(&command, status))),
-        Ok(None) => Err(failed(format!("pip received nothing for {} seconds, and was ended", MAX_IDLE.as_secs()))),
+        Ok(Some(status)) => Err(failed(failure_message(&command, status))),
+        Ok(None) => Err(failed(format!("pip made no progress for {} seconds and was stopped", MAX_IDLE.as_secs()))),
         Err(error) => Err(failed(format!("cannot wait for pip: {error}"))),
     }
 }
 
-/// The message for a pip that failed. The `python.exe` of `WindowsApps` ends so if no Python of Microsoft's Store is
-/// installed.
-fn ended(command: &Command, status: ExitStatus) -> String {
+/// Returns the message for a failed pip. The `python.exe` in `WindowsApps` exits with this code if the Microsoft
+/// Store's Python is not installed.
+fn failure_message(command: &Command, status: ExitStatus) -> String {
     const NO_PYTHON: i32 = 9009;
     if status.code() == Some(NO_PYTHON) {
-        return format!("{:?} is not a Python, but opens Microsoft's Store", command.get_program());
+        return format!("{:?} is not Python; it only opens the Microsoft Store", command.get_program());
     }
-    format!("pip ended with {status}")
+    format!("pip exited with {status}")
 }
 
-/// Waits for pip. Ends it if the files below its working directory stay the same for this time: `None`.
+/// Waits for pip. If the files below the working directory do not change for this time, kills pip and returns `None`.
 fn wait(child: &mut Child, work_dir: &Path, max_idle: Duration) -> std::io::Result<Option<ExitStatus>> {
     let (mut size, mut progress) = (0, Instant::now());
     loop {
-        // Small steps for a pip that fails at once.
+        // Poll often at first, for a pip that fails immediately.
         for _ in 0..20 {
             if let Some(status) = child.try_wait()? {
                 return Ok(Some(status));
@@ -101,7 +102,7 @@ fn wait(child: &mut Child, work_dir: &Path, max_idle: Duration) -> std::io::Resu
         }
         if progress.elapsed() > max_idle {
             child.kill()?;
-            // One that waits for a file server may not end; it is abandoned after a second.
+            // A process that waits for a file server may not exit, so it is abandoned after a second.
             for _ in 0..100 {
                 if child.try_wait()?.is_some() {
                     break;
@@ -113,7 +114,7 @@ fn wait(child: &mut Child, work_dir: &Path, max_idle: Duration) -> std::io::Resu
     }
 }
 
-/// The bytes of all files below a directory.
+/// Returns the total size of all files below a directory.
 fn total_len(dir: &Path) -> u64 {
     let (mut total, mut count) = (0, 0);
     let mut dirs = vec![dir.to_owned()];
@@ -136,8 +137,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pip_that_receives_nothing_is_ended_and_a_slow_one_is_not() {
-        // It needs a POSIX shell.
+    fn a_pip_without_progress_is_stopped_and_a_slow_one_is_not() {
+        // The test needs a POSIX shell.
         if cudnn_os::IS_WINDOWS {
             return;
         }

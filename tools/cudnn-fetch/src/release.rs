@@ -1,4 +1,4 @@
-//! A pinned wheel, and the paths of its libraries and headers.
+//! Describes a pinned wheel, and the paths of its libraries and headers.
 
 use std::path::{Path, PathBuf};
 
@@ -13,16 +13,16 @@ pub struct Release {
     pub package: &'static str,
     /// The version of the package.
     pub version: &'static str,
-    /// The sha256 of the wheel for each pinned platform: x86-64 first, then aarch64.
+    /// The sha256 of the wheel for every pinned platform: x86-64 first, then aarch64.
     pub sha256: &'static [&'static str],
-    /// pip's name of the platform of a wheel for another machine, which is for reading only.
+    /// pip's platform name for a wheel for another machine, which is only read.
     pub platform: Option<&'static str>,
     /// The size of the download in units of 10^6 bytes.
     pub megabytes: u32,
 }
 
 impl Release {
-    /// Is it a wheel of cuDNN, and not of a library that cuDNN needs?
+    /// Returns whether this is a wheel of cuDNN, rather than a library that cuDNN needs.
     #[must_use]
     pub fn is_cudnn(&self) -> bool {
         self.package.starts_with("nvidia-cudnn")
@@ -35,27 +35,27 @@ impl Release {
         Some([numbers.next()?, numbers.next()?, numbers.next()?])
     }
 
-    /// Returns the part of the identifier that all releases of this package for this platform share: `cu12`, `jit-cu13`,
-    /// `windows-cu13`. `None` for other packages.
+    /// Returns the part of the identifier that all releases of this package for this platform share: `cu12`,
+    /// `jit-cu13`, `windows-cu13`. `None` for other packages.
     #[must_use]
     pub fn line(&self) -> Option<&'static str> {
         let [major, minor, patch] = self.cudnn_version()?;
         self.id.strip_suffix(&format!("-{major}.{minor}.{patch}"))
     }
 
-    /// Is it a JIT-only wheel, which has a part of the libraries?
+    /// Returns whether this is a JIT-only wheel, which contains only some of the libraries.
     #[must_use]
     pub fn is_jit(&self) -> bool {
         self.package.contains("-jit-")
     }
 
-    /// Is it a wheel for Windows?
+    /// Returns whether this is a wheel for Windows.
     #[must_use]
     pub fn is_windows(&self) -> bool {
         self.platform.is_some_and(|platform| platform.starts_with("win"))
     }
 
-    /// The machine that it is for, to follow "for": pip's name of a platform, or this machine's.
+    /// Returns the target machine, worded to follow "for": pip's platform name, or this machine's.
     #[must_use]
     pub fn machine(&self) -> &'static str {
         self.platform.unwrap_or(if IS_WINDOWS { "Linux" } else { "this machine" })
@@ -66,24 +66,24 @@ impl Release {
         unpacked.join("nvidia").join(if self.is_jit() { "cudnn_jit" } else { "cudnn" })
     }
 
-    /// The directory of the libraries in the unpacked wheel.
+    /// Returns the directory of the libraries in the unpacked wheel.
     #[must_use]
     pub fn lib_dir(&self, unpacked: &Path) -> PathBuf {
         self.product_dir(unpacked).join(if self.is_windows() { "bin" } else { "lib" })
     }
 
-    /// The directory of the headers in the unpacked wheel.
+    /// Returns the directory of the headers in the unpacked wheel.
     #[must_use]
     pub fn include_dir(&self, unpacked: &Path) -> PathBuf {
         self.product_dir(unpacked).join("include")
     }
 
-    /// The file name of the library that every cuDNN wheel must have; `None` for other packages.
+    /// Returns the file name of the library that every cuDNN wheel must contain. `None` for other packages.
     pub(crate) fn graph_library(&self) -> Option<&'static str> {
         self.is_cudnn().then_some(if self.is_windows() { "cudnn_graph64_9.dll" } else { "libcudnn_graph.so.9" })
     }
 
-    /// The name of the release's directory in the cache.
+    /// Returns the name of the release's directory in the cache.
     pub(crate) fn dir_name(&self) -> String {
         match self.platform {
             Some(platform) => format!("{}-{}-{platform}", self.package, self.version),
@@ -91,7 +91,7 @@ impl Release {
         }
     }
 
-    /// The line of a requirements file, with all hashes.
+    /// Returns the line for a requirements file, with all hashes.
     pub(crate) fn requirement(&self) -> String {
         let hashes: String = self.sha256.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
         format!("{}=={}{hashes}\n", self.package, self.version)

@@ -1,8 +1,8 @@
-//! Is an unpacked wheel intact? The wheel's list of files (RECORD) has the size and the sha256 of each.
+//! Checks whether an unpacked wheel is intact. The wheel's list of files (RECORD) contains sizes and sha256 hashes.
 //!
-//! Hashing a gigabyte takes seconds, so a successful check leaves a stamp: the hash of RECORD, and each file's size and
-//! modification time. While these stay the same, the next check only compares them. Otherwise it hashes all files
-//! again.
+//! Hashing a gigabyte takes seconds, so a successful check writes a stamp: the hash of RECORD, and the size and
+//! modification time of all files. As long as these stay the same, the next check only compares them. Otherwise it
+//! hashes all files again.
 
 use std::fmt::{self, Write};
 use std::fs::{File, Metadata};
@@ -17,7 +17,7 @@ use crate::release::Release;
 /// The name of the stamp in the directory of a release.
 const STAMP: &str = ".cudnn-fetch-verified";
 
-/// The largest list of files that is read, in bytes. cuDNN's have a few thousand.
+/// The maximum length of a list of files, in bytes. cuDNN's lists are a few thousand bytes long.
 const MAX_RECORD_LEN: u64 = 32 << 20;
 
 /// The damage to an unpacked release.
@@ -30,13 +30,13 @@ pub enum Damage {
     EmptyRecord(PathBuf),
     /// The list of files has changed since it was verified.
     RecordChanged(PathBuf),
-    /// The list of files of a cuDNN wheel does not name the graph library.
+    /// The list of files of a cuDNN wheel does not contain the graph library.
     NoGraphLibrary(PathBuf),
     /// A file is missing.
     MissingFile(PathBuf),
-    /// A file does not have the listed size.
+    /// The size of a file differs from the list.
     WrongSize(PathBuf),
-    /// A file does not have the listed sha256.
+    /// The sha256 of a file differs from the list.
     WrongHash(PathBuf),
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn verify(dir: &Path, release: &Release) -> Result<(), Damage> {
     Ok(())
 }
 
-/// The text of a list of files, if it is a regular file of a plausible size: opening a pipe would wait.
+/// Returns the text of a list of files, if it is a regular file of a plausible size. Opening a pipe would block.
 fn read(file: &Path) -> Option<String> {
     let metadata = std::fs::metadata(file).ok()?;
     if !metadata.is_file() || metadata.len() > MAX_RECORD_LEN {
@@ -115,7 +115,7 @@ fn read(file: &Path) -> Option<String> {
     Some(text)
 }
 
-/// The path of RECORD, which need not exist.
+/// Returns the path of RECORD, which need not exist.
 fn record_path(dir: &Path) -> PathBuf {
     let dist_info = std::fs::read_dir(dir).ok().and_then(|entries| {
         let mut paths = entries.flatten().map(|entry| entry.path());
@@ -124,9 +124,10 @@ fn record_path(dir: &Path) -> PathBuf {
     dist_info.unwrap_or_else(|| dir.to_owned()).join("RECORD")
 }
 
-/// Parses the lines with a size: `path,sha256=...,size`. RECORD's line for itself has none.
+/// Parses the lines with a size: `path,sha256=...,size`. RECORD's line for itself omits it.
 fn parse(record: &str, dir: &Path) -> Vec<Entry> {
-    // A path outside of the directory is a start script: `pip --target` puts it elsewhere than RECORD lists.
+    // A path outside of the directory is a start script, which `pip --target` installs in a different place than RECORD
+    // lists.
     let lines = record.lines().filter(|line| !line.starts_with("../"));
     let entry = |line: &str| {
         let (rest, len) = line.rsplit_once(',')?;
@@ -138,20 +139,20 @@ fn parse(record: &str, dir: &Path) -> Vec<Entry> {
     lines.filter_map(entry).collect()
 }
 
-/// The time of the last change of a file's content, in nanoseconds since 1970. The time of the last metadata change
-/// would also change with each hard link, which the tests make.
+/// Returns the modification time of a file, in nanoseconds since 1970. The time of the last metadata change is
+/// unsuitable, because every hard link changes it, and the tests create hard links.
 fn modified(metadata: &Metadata) -> u128 {
     let since_epoch = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     since_epoch.map_or(0, |duration| duration.as_nanos())
 }
 
-/// The sha256 of a file in URL-safe base64 without padding, as the records of wheels have it; `None` if it cannot be
-/// read.
+/// Returns the sha256 of a file in URL-safe base64 without padding, as in RECORD files. Returns `None` if the file
+/// cannot be read.
 #[must_use]
 pub fn sha256(path: &Path) -> Option<String> {
-    // Opening a pipe would wait.
+    // Opening a pipe would block.
     let len = std::fs::metadata(path).ok().filter(Metadata::is_file)?.len();
-    // A file that grows meanwhile has another hash anyway.
+    // If the file grows while it is read, the hash differs anyway.
     let mut file = File::open(path).ok()?.take(len + 1);
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
@@ -164,7 +165,7 @@ pub fn sha256(path: &Path) -> Option<String> {
     }
 }
 
-/// URL-safe base64 without padding, as RECORD has it.
+/// Encodes bytes in URL-safe base64 without padding, as in RECORD files.
 fn base64_url(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::new();
@@ -176,7 +177,7 @@ fn base64_url(bytes: &[u8]) -> String {
     text
 }
 
-/// Writes the stamp in one step. A cache that cannot be written has none, and is hashed by each process.
+/// Writes the stamp in one step. If the cache is not writable, every process hashes the files.
 fn write_stamp(dir: &Path, text: &str) {
     let unfinished = dir.join(format!("{STAMP}.{}", std::process::id()));
     let written = std::fs::write(&unfinished, text).and_then(|()| std::fs::rename(&unfinished, dir.join(STAMP)));
@@ -199,7 +200,7 @@ mod tests {
     };
     const GRAPH: &str = "nvidia/cudnn/lib/libcudnn_graph.so.9";
 
-    /// An unpacked wheel, removed at the end.
+    /// An unpacked wheel that is removed on drop.
     struct Unpacked(PathBuf);
 
     impl Unpacked {
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_a_shortened_and_a_changed_file_are_found() {
+    fn missing_shortened_and_changed_files_are_detected() {
         let unpacked = Unpacked::new("files");
         assert_eq!(unpacked.verify(), Ok(()));
         assert_eq!(unpacked.verify(), Ok(()));
@@ -263,8 +264,8 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_under_the_name_of_a_file_is_damage() {
-        // It needs `mkfifo`.
+    fn a_pipe_instead_of_a_file_is_damage() {
+        // The test needs `mkfifo`.
         if cudnn_os::IS_WINDOWS {
             return;
         }
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_byte_is_found_at_first_use() {
+    fn a_wrong_byte_is_detected_at_first_use() {
         let unpacked = Unpacked::new("first-use");
         unpacked.write(GRAPH, "grapf");
         assert_eq!(unpacked.verify(), Err(Damage::WrongHash(unpacked.path(GRAPH))));
@@ -289,7 +290,7 @@ mod tests {
         let unpacked = Unpacked::new("record");
         assert_eq!(unpacked.verify(), Ok(()));
         let text = std::fs::read_to_string(unpacked.record()).unwrap();
-        // Without the line of one file, whose changes would go unnoticed.
+        // Remove the line of one file, to hide changes of that file.
         unpacked.write_record(&text.replace("\"a,b\"", "../a,b"));
         assert_eq!(unpacked.verify(), Err(Damage::RecordChanged(unpacked.record())));
         unpacked.write_record("");

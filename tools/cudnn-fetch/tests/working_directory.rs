@@ -1,11 +1,11 @@
-//! A `pip.py` in the working directory does not run instead of pip. A separate test program, because it changes the
-//! working directory and the environment of its process.
+//! Checks that a `pip.py` in the working directory does not run instead of pip. This is a separate test program,
+//! because it changes the working directory and the environment of the process.
 #![allow(clippy::unwrap_used, reason = "a failed setup fails the test")]
 
 use cudnn_fetch::{FetchError, Network, fetch_into, release};
 
 #[test]
-fn no_module_in_the_working_directory_runs() {
+fn modules_in_the_working_directory_are_not_imported() {
     let dir = std::env::temp_dir().join(format!("cudnn-fetch-work-dir-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let marker = dir.join("ran");
@@ -13,8 +13,8 @@ fn no_module_in_the_working_directory_runs() {
         std::fs::write(dir.join(module), format!("open({:?}, 'w')\n", marker.display().to_string())).unwrap();
     }
     std::env::set_current_dir(&dir).unwrap();
-    // pip fails at once.
-    // SAFETY: the only test of this process, and its only thread that reads the environment.
+    // With this variable, pip fails immediately. SAFETY: this is the only test of the process, and the only thread that
+    // reads the environment.
     unsafe { std::env::set_var("PIP_NO_INDEX", "1") };
     // SAFETY: as above.
     unsafe { std::env::remove_var("PIP_FIND_LINKS") };

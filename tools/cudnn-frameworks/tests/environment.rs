@@ -1,4 +1,4 @@
-//! Which directories Python imports from, and which environments are active.
+//! Tests which directories Python imports from and which environments are active.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,9 +15,9 @@ use cudnn_frameworks::Environment;
 use cudnn_probe::{Host, Search};
 use support::{ExtensionLibrary, PythonEnvironment, TempDir, binutils, dynamic_entries};
 
-/// The other tests rely on it.
+/// The other tests rely on these stand-ins.
 #[test]
-fn fake_extension_libraries_are_what_tools_and_ld_so_take_for_libraries() {
+fn tools_and_ld_so_accept_fake_extension_libraries() {
     let dir = TempDir::new();
     let file = dir.path().join("_C.so");
     let library = ExtensionLibrary::new().needing("libc.so.6").with_rpath("$ORIGIN/../nvidia/cudnn/lib");
@@ -31,7 +31,7 @@ fn fake_extension_libraries_are_what_tools_and_ld_so_take_for_libraries() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
 
-/// The import directories of an environment, without the path of the world around it.
+/// Returns the import directories of an environment, relative to the test's root directory.
 fn import_dirs(environment: &Environment, world: &Path) -> Vec<String> {
     let shown = |dir: &PathBuf| dir.strip_prefix(world).unwrap_or(dir).display().to_string();
     environment.import_dirs.iter().map(shown).collect()
@@ -41,9 +41,9 @@ fn make(dir: &Path) {
     std::fs::create_dir_all(dir).unwrap();
 }
 
-/// Each environment has its import directories, in the order that Python's `site` gives them.
+/// The import directories are in the order of Python's `site` module.
 #[test]
-fn import_directories_have_pythons_order() {
+fn import_directories_have_the_order_of_python() {
     let world = TempDir::new();
     let world = world.path();
     let home = world.join("home");
@@ -115,7 +115,7 @@ fn import_directories_have_pythons_order() {
     }
 }
 
-/// Lines of `.pth` files name directories, relative to the file or absolute; code is not run.
+/// Lines of `.pth` files name absolute or relative directories. Code in them must not be executed.
 #[test]
 fn path_files_add_directories() {
     let world = TempDir::new();
@@ -138,7 +138,7 @@ fn path_files_add_directories() {
     assert!(!world.join("source/run").exists());
 }
 
-/// The active environments, each once, the most specific first.
+/// Every active environment is listed once, the most specific first.
 #[test]
 fn the_most_specific_environment_comes_first() {
     let world = TempDir::new();
@@ -166,7 +166,7 @@ fn the_most_specific_environment_comes_first() {
             &["venv", "conda", "other", "usr"],
         ),
     ] {
-        // What it leads to is for the Python that is started.
+        // PYTHONPATH only applies to the Python that is started.
         let host = host.env("PYTHONPATH", world.join("other"));
         let environments = Environment::active(&Search::new(host.clone()));
         let has_path = |found: &Environment| found.import_dirs.contains(&world.join("other"));

@@ -1,4 +1,4 @@
-//! Environments that somebody made to mislead, crash or delay whoever reads them, and environments of any size.
+//! Tests hostile environments that try to mislead, crash or delay the reader, and environments of any size.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,10 +17,10 @@ use cudnn_frameworks::{Depth, Environment, Remedy, Survey, survey, survey_to};
 use cudnn_probe::Host;
 use support::{ExtensionLibrary, PythonEnvironment, TempDir};
 
-/// Without what takes long.
+/// Skips all slow steps.
 const NAMES: Depth = Depth { kernels: false, unlisted: false, metadata: false };
 
-/// Reads an environment, which must not take long.
+/// Reads an environment and checks the elapsed time.
 fn read(root: &Path) -> Survey {
     let host = Host::sandbox(root.join("none"));
     let start = Instant::now();
@@ -34,7 +34,8 @@ fn fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// Whatever is in the place of torch's metadata: the version is that of the directory's name, and the reason is stated.
+/// If torch's metadata is replaced by something unusual, the version comes from the directory name and the reason is
+/// reported.
 #[test]
 fn metadata_may_be_anything() {
     type Make = fn(&Path);
@@ -65,7 +66,7 @@ fn metadata_may_be_anything() {
     }
 }
 
-/// A megabyte of requirements, of which none is what it should be.
+/// A megabyte of invalid requirements.
 #[test]
 fn requirements_may_be_anything() {
     let world = TempDir::new();
@@ -91,7 +92,7 @@ fn requirements_may_be_anything() {
     venv.package("torch", "2.9.1").info("METADATA", &text);
     let found = read(venv.root());
     assert!((4..=256).contains(&found.frameworks[0].pins.len()), "{}", found.frameworks[0].pins.len());
-    // None of them vanishes.
+    // All of them are reported.
     let reasons: Vec<&str> = found.unreadable.iter().map(|unreadable| unreadable.reason.as_str()).collect();
     for start in ["nvidia-c==999", "nvidia-d[x,x", "nvidia-g[a-]==1: the requirement names no package"] {
         let expected = format!("has a requirement that was not compared: {start}");
@@ -100,7 +101,7 @@ fn requirements_may_be_anything() {
     assert!(reasons.iter().all(|reason| reason.len() < 300), "{reasons:#?}");
 }
 
-/// Names are no part of a package's name or version before they are known to be plain.
+/// A name is checked before it is used as a package's name or version.
 #[test]
 fn names_may_be_anything() {
     let world = TempDir::new();
@@ -123,7 +124,7 @@ fn names_may_be_anything() {
     assert!(found.unreadable.len() >= names.len(), "{:?}", found.unreadable);
 }
 
-/// A thousand broken packages are not reported one by one.
+/// A thousand broken packages produce only a few reports.
 #[test]
 fn reports_are_bounded() {
     let world = TempDir::new();
@@ -135,7 +136,7 @@ fn reports_are_bounded() {
     assert!(found.is_truncated && found.unreadable.len() <= 64);
 }
 
-/// Path files that are long, many, no files, or lead in circles.
+/// Path files may be long, numerous, circular, or something other than files.
 #[test]
 fn path_files_may_be_anything() {
     let world = TempDir::new();
@@ -154,7 +155,7 @@ fn path_files_may_be_anything() {
     assert!(read(venv.root()).unreadable.len() >= 2);
 }
 
-/// A directory that cannot be read is stated.
+/// An unreadable directory is reported.
 #[test]
 fn directories_may_be_closed() {
     let world = TempDir::new();
@@ -163,9 +164,9 @@ fn directories_may_be_closed() {
     let is_closed = std::fs::read_dir(venv.import_dir()).is_err();
     let found = read(venv.root());
     std::fs::set_permissions(venv.import_dir(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    // Root reads it all the same.
+    // Root can read the directory anyway.
     assert_eq!(found.unreadable.len(), usize::from(is_closed), "{:?}", found.unreadable);
-    // A closed directory of a framework is no damage.
+    // An unreadable directory of a framework must not count as damage.
     let package = venv.package("torch", "2.9.1");
     package.library("torch/lib/libtorch_cuda.so", &ExtensionLibrary::new().needing("libcudnn.so.9"));
     let lib = venv.import_dir().join("torch/lib");
@@ -177,9 +178,9 @@ fn directories_may_be_closed() {
     assert!(closed.iter().all(|one| one.path == lib && one.reason.contains("Permission denied")), "{closed:?}");
 }
 
-/// `jax-cuda12-pjrt` has the library of `jax-cuda12-plugin`: it is no other package that uses cuDNN.
+/// `jax-cuda12-pjrt` contains the library of `jax-cuda12-plugin`. It must not be listed as a separate package.
 #[test]
-fn a_part_of_a_framework_is_no_other_package() {
+fn a_part_of_a_framework_is_not_listed_as_another_package() {
     let world = TempDir::new();
     let venv = PythonEnvironment::venv(&world.path().join("venv"));
     let library = ExtensionLibrary::new().needing("libcudnn.so.9");
@@ -189,7 +190,7 @@ fn a_part_of_a_framework_is_no_other_package() {
     assert!(found.frameworks.len() == 1 && found.unlisted.is_empty(), "{:?}", found.unlisted);
 }
 
-/// A library that is too large to be searched is named, and those after it are searched.
+/// A library that is too large to search is reported, and the search continues with the next one.
 #[test]
 fn a_large_library_does_not_hide_the_others() {
     let world = TempDir::new();
@@ -204,8 +205,8 @@ fn a_large_library_does_not_hide_the_others() {
     assert_eq!(found.unsearched, [venv.import_dir().join("large/_C.so")]);
 }
 
-/// An extension library that nobody listed is found by its record; what the record names outside, or what is no library,
-/// does no harm.
+/// An extension library without a known name is found through the package's record. Record entries that lead outside or
+/// name other files do no harm.
 #[test]
 fn libraries_that_use_cudnn_are_found() {
     let world = TempDir::new();
@@ -236,7 +237,7 @@ fn libraries_that_use_cudnn_are_found() {
     assert!(named.opens.is_optional && named.opens.users.len() == 1);
 }
 
-/// Thousands of packages. The limits allow for a build without optimisation, on a machine with other work.
+/// Thousands of packages. The time limits allow for a debug build on a busy machine.
 #[test]
 fn environments_may_have_thousands_of_packages() {
     let world = TempDir::new();

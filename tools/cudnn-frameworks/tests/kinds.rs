@@ -1,4 +1,4 @@
-//! What each framework was built for, from the metadata and version files of its wheels.
+//! Tests which CUDA and cuDNN the frameworks were built for, according to their wheels' metadata and version files.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,9 +14,9 @@ use support::ExtensionLibrary;
 mod stand_ins;
 use stand_ins::{Machine, framework};
 
-/// The package and its version; its requirement of cuDNN; its version file and the text in it; the name of a library
-/// and a name that this needs; then whether it uses a GPU, the CUDA release, the cuDNN, and the source of the last: a
-/// `file`, a `requirement`, a `document` or a `later` release than in the document.
+/// The package and its version; its cuDNN requirement; its version file and the text in it; the name of a library and a
+/// name that this needs; then whether it uses a GPU, the CUDA release, the cuDNN, and the source of the last: a `file`,
+/// a `requirement`, a `document` or a `later` release than in the document.
 type Case<'a> = (&'a str, &'a str, &'a str, (&'a str, &'a str), (&'a str, &'a str), &'a str);
 
 const ORT_INFO: &str = "onnxruntime/capi/build_and_package_info.py";
@@ -27,7 +27,7 @@ const TORCH: &str = "torch/version.py";
 const WHEEL_JSON: &str = "cupy/.data/_wheel.json";
 
 const CASES: &[Case] = &[
-    // PyTorch of the Python package index has no local version; of its own index it has.
+    // PyTorch on the Python package index has no local version. Builds from its own index do.
     (
         "torch",
         "2.15.0",
@@ -65,7 +65,7 @@ const CASES: &[Case] = &[
     ("jax-rocm7-plugin", "0.8.2", "", ("", ""), ("", ""), "rocm"),
     ("onnxruntime-openvino", "1.22.0", "", ("", ""), ("", ""), "false"),
     ("torch", "2.9.1+cu128", "", ("", ""), ("", ""), "true 12.8 9.10.2 document"),
-    // A build for another CUDA than that of the document has another cuDNN.
+    // A build for a different CUDA than the documented one also uses a different cuDNN.
     ("torch", "2.7.1+cu118", "", ("", ""), ("", ""), "true 11.8 -"),
     ("torch", "2.16.0+cu132", "", ("", ""), ("", ""), "true 13.2 9.26.0 later"),
     (
@@ -79,7 +79,8 @@ const CASES: &[Case] = &[
         ("", ""),
         "true 12.5 9.3.0 requirement",
     ),
-    // conda's package has no such requirement: the file states the major version, the document the rest.
+    // conda's package lacks this requirement. The file contains the major version, and the document describes the
+    // details.
     (
         "tensorflow",
         "2.18.0",
@@ -88,7 +89,7 @@ const CASES: &[Case] = &[
         ("", ""),
         "true 12.5 9.3.0 document",
     ),
-    // The document is of the wheels: this build has another major version.
+    // The document describes the wheels, and this build uses a different major version.
     (
         "tensorflow",
         "2.16.2",
@@ -125,10 +126,10 @@ const CASES: &[Case] = &[
         (ORT_CUDA, "libcublas.so.13"),
         "true 13.0 9.0.0 requirement",
     ),
-    // Until 1.18 its libraries alone state it: from another index, 1.17 is for CUDA 12.
+    // Before 1.18, only the libraries contain the version. The 1.17 build from the other index is for CUDA 12.
     ("onnxruntime-gpu", "1.18.1", "", ("", ""), (ORT_CUDA, "libcudnn.so.8,libcublas.so.11"), "true 11 8.0.0 document"),
     ("onnxruntime-gpu", "1.18.1", "", ("", ""), (ORT_CUDA, "libcudnn.so.9,libcublas.so.12"), "true 12 9.0.0 file"),
-    // The package without a GPU came last, and has overwritten the file.
+    // The CPU package was installed last and has overwritten the file.
     (
         "onnxruntime-gpu",
         "1.22.0",
@@ -196,7 +197,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn each_framework_was_built_for_what_its_files_state() {
+fn every_framework_was_built_for_the_versions_in_its_files() {
     for (package, version, requires, (file, text), (library, needs), expected) in CASES {
         let machine = Machine::new();
         let mut installed = machine.environment.package(package, version);
@@ -210,7 +211,7 @@ fn each_framework_was_built_for_what_its_files_state() {
             let names = needs.split(',').filter(|name| !name.is_empty());
             installed.library(library, &names.fold(ExtensionLibrary::new(), |library, name| library.needing(name)));
         }
-        // Its module, if nothing else is in it.
+        // Creates the module's directory, in case the package is otherwise empty.
         let modules = KINDS.iter().find(|kind| kind.packages.contains(package)).map(|kind| kind.module);
         std::fs::create_dir_all(machine.site(modules.unwrap_or("jaxlib"))).unwrap();
         let survey = machine.survey();
@@ -249,20 +250,20 @@ fn name_of(source: &Source) -> &'static str {
 }
 
 #[test]
-fn a_part_stands_for_a_framework_only_alone() {
+fn a_part_counts_as_a_framework_only_without_the_main_package() {
     let machine = Machine::new().jax();
     machine.environment.package("jaxlib", "0.12.0");
     let survey = machine.survey();
     let names: Vec<&str> = survey.frameworks.iter().map(|framework| framework.distribution.name.as_str()).collect();
     assert_eq!(names, ["jax-cuda12-plugin"]);
-    // Both packages of ONNX Runtime write to one directory, which is a fault to report.
+    // Both ONNX Runtime packages write to one directory, which is a fault to report.
     let machine = Machine::new().onnxruntime("1.22.0", true);
     machine.environment.package("onnxruntime", "1.22.0");
     assert_eq!(machine.survey().frameworks.len(), 2);
 }
 
 #[test]
-fn gpu_code_is_that_of_most_of_the_frameworks_kernels() {
+fn gpu_code_is_reported_for_the_majority_of_kernels() {
     let survey = Machine::new().torch("2.9.1").survey();
     let code = framework(&survey, "torch").built_for.gpu_code.as_ref().unwrap();
     assert_eq!(code.value.iter().map(ToString::to_string).collect::<Vec<_>>(), ["8.0", "9.0"]);
@@ -275,7 +276,7 @@ fn a_version_file_that_is_a_pipe_or_a_gigabyte_is_not_read() {
     let file = machine.site("torch/version.py");
     let huge = std::fs::File::options().write(true).open(&file).unwrap();
     huge.set_len(1 << 30).unwrap();
-    // Its libraries state the major version, too.
+    // The libraries also identify the major version.
     let cuda = || framework(&machine.survey(), "torch").built_for.cuda.as_ref().map(|cuda| cuda.value);
     assert_eq!(cuda(), Some((12, None)));
     std::fs::remove_file(&file).unwrap();

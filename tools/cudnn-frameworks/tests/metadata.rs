@@ -1,4 +1,4 @@
-//! Which packages an environment has, in which version, and whether their pins hold.
+//! Tests which packages an environment contains, their versions, and whether their pins are satisfied.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,7 +13,7 @@ use cudnn_frameworks::{Depth, Environment, Framework, Pin, PinState, Survey, sur
 use cudnn_probe::Host;
 use support::{PythonEnvironment, TempDir};
 
-/// Without what takes long.
+/// Skips all slow steps.
 const NAMES: Depth = Depth { kernels: false, unlisted: false, metadata: false };
 
 fn read(environment: &PythonEnvironment) -> Survey {
@@ -29,7 +29,7 @@ fn reasons(survey: &Survey) -> Vec<&str> {
     survey.unreadable.iter().map(|unreadable| unreadable.reason.as_str()).collect()
 }
 
-/// A pin as `name extra through: state`.
+/// Formats a pin as `name extra through: state`.
 fn shown(pin: &Pin) -> String {
     let extra = pin.extra.as_ref().map(|extra| format!(" [{extra}]")).unwrap_or_default();
     let through = pin.through.as_ref().map(|through| format!(" by {through}")).unwrap_or_default();
@@ -43,9 +43,9 @@ fn shown(pin: &Pin) -> String {
     format!("{}{extra}{through}: {state}", pin.package)
 }
 
-/// The pins of real releases, in the syntax of each time.
+/// Uses pins of real releases, in the syntax of their time.
 #[test]
-fn pins_are_compared_with_what_is_installed() {
+fn pins_are_compared_with_the_installed_versions() {
     let installed = [
         ("nvidia-cudnn-cu12", "9.10.2.21"),
         ("nvidia-cublas-cu12", "12.8.4.1"),
@@ -117,7 +117,7 @@ fn pins_are_compared_with_what_is_installed() {
     }
 }
 
-/// A package's version is that of its metadata, and only one of two installations counts.
+/// A package's version comes from its metadata. If it is installed twice, only one installation counts.
 #[test]
 fn the_installed_version_is_known() {
     let site = "lib/python3.12/site-packages";
@@ -236,9 +236,9 @@ fn editable_installations_lead_to_their_source() {
     }
 }
 
-/// Built from conda-forge's recipes: no record of a GPU package was at hand.
+/// Based on conda-forge's recipes, because no record of a GPU package was available.
 #[test]
-fn condas_records_state_what_a_framework_was_built_for() {
+fn conda_records_show_which_versions_a_framework_was_built_for() {
     let depends = ["cudnn >=9.10.1.4,<10.0a0", "cuda-version >=12.6,<13", "__cuda *", "python >=3.12,<3.13.0a0"];
     for (name, record, build, depends, expected) in [
         ("torch", "pytorch", "cuda126_mkl_py312_h1a2b3c4_300", &depends[..], "true 12.6 9.10.1"),
@@ -270,16 +270,16 @@ fn condas_records_state_what_a_framework_was_built_for() {
         let is_pinned = depends.iter().any(|depend| depend.starts_with("cudnn "));
         let pin = framework.pins.iter().find(|pin| pin.package == "cudnn").map(shown);
         assert_eq!(pin.as_deref(), is_pinned.then_some("cudnn: not met by 9.8.0.87"), "{name} {build}");
-        // pip has installed another version over conda's.
+        // pip has installed a different version over conda's.
         let conda = PythonEnvironment::conda(&world.path().join("other")).with_package(name, "2.7.0");
         let conda = conda.with_conda_package(record, "2.6.0", build, depends);
         assert!(read(&conda).frameworks[0].pins.is_empty(), "{name} {build}");
     }
 }
 
-/// No record is trusted to be one.
+/// Invalid records are skipped.
 #[test]
-fn damaged_records_of_conda_are_passed_over() {
+fn damaged_conda_records_are_skipped() {
     let world = TempDir::new();
     let conda = PythonEnvironment::conda(world.path()).with_package("torch", "2.6.0");
     for (build, text) in [("a", "{"), ("b", "[]"), ("c", r#"{"name": 1}"#), ("d", ""), ("e", &"[".repeat(100_000))] {

@@ -1,4 +1,4 @@
-//! The cuDNN that each framework would load in a fresh process, by the rules of its Python code and of ld.so.
+//! Tests which cuDNN a framework would load in a fresh process, by the rules of Python code and of ld.so.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,7 +19,7 @@ const OLD: Version = Version::new(9, 1, 0);
 const NEW: Version = Version::new(9, 10, 2);
 
 #[test]
-fn torch_takes_the_wheel_beside_it_by_its_rpath() {
+fn torch_finds_the_wheel_next_to_it_by_its_rpath() {
     let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW);
     let survey = machine.survey();
     let torch = framework(&survey, "torch");
@@ -33,7 +33,8 @@ fn torch_takes_the_wheel_beside_it_by_its_rpath() {
     assert!(!torch.opens.needs_none && !torch.opens.is_optional);
 }
 
-/// As in pytorch/pytorch reports of "found runtime version (9, 1, 0)": the shim is the wheel's, the rest is not.
+/// As in pytorch/pytorch reports of "found runtime version (9, 1, 0)": the shim comes from the wheel, unlike the other
+/// libraries.
 #[test]
 fn an_older_cudnn_on_the_library_path_gets_mixed_with_torchs_shim() {
     let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW);
@@ -49,9 +50,9 @@ fn an_older_cudnn_on_the_library_path_gets_mixed_with_torchs_shim() {
     assert_eq!(graph.by, By::LdSo(Rule::LibraryPath));
 }
 
-/// cuDNN opens its heuristics and engines only when it plans an operation: without them the import succeeds.
+/// cuDNN loads heuristics and engines only when it plans an operation. The import succeeds without them.
 #[test]
-fn what_the_graph_library_opens_is_missed_and_damage_is_noticed() {
+fn missing_or_damaged_dependencies_of_the_graph_library_are_reported() {
     let newest = Version::new(9, 22, 0);
     for (version, missing, ignored) in [
         (NEW, "libcudnn_heuristic.so.9", "libcudnn_engines_tensor_ir.so.9"),
@@ -73,7 +74,7 @@ fn what_the_graph_library_opens_is_missed_and_damage_is_noticed() {
         assert!(opens.missing.is_empty(), "{opens:?}");
         let [damaged] = opens.damaged.as_slice() else { panic!("{opens:?}") };
         assert!(is_same(&damaged.path, &file) && damaged.reason.contains("truncated"), "{damaged:?}");
-        // ld.so passes over a link that leads nowhere.
+        // ld.so skips a dangling link.
         std::fs::remove_file(&file).unwrap();
         std::os::unix::fs::symlink("nowhere", &file).unwrap();
         let survey = machine.survey();
@@ -81,7 +82,7 @@ fn what_the_graph_library_opens_is_missed_and_damage_is_noticed() {
     }
 }
 
-/// From 2.11 on the order of the import directories decides.
+/// Since 2.11, the order of the import directories decides.
 #[test]
 fn newer_releases_of_torch_open_the_first_cudnn_of_pythons_path() {
     for (version, is_first) in [("2.9.1", false), ("2.11.0", true)] {
@@ -96,8 +97,8 @@ fn newer_releases_of_torch_open_the_first_cudnn_of_pythons_path() {
     }
 }
 
-/// As in pytorch/pytorch#165812: the run path leads from lib64 to a directory that pip has not written to. Python's code
-/// opens the wheel after the failure of the library that states the dependencies.
+/// As in pytorch/pytorch#165812: the run path leads from lib64 to a directory that pip has not written to. After the
+/// library with the dependencies fails to load, Python's code opens the wheel.
 #[test]
 fn torch_in_lib64_finds_the_wheels_in_lib_only_by_its_python_code() {
     let machine = Machine::new().cudnn(NEW).cudart();
@@ -107,7 +108,7 @@ fn torch_in_lib64_finds_the_wheels_in_lib_only_by_its_python_code() {
     let survey = elsewhere.survey();
     let torch = framework(&survey, "torch");
     assert_eq!(torch.opens.cudnn[0].by, By::Python, "{:?}", torch.opens);
-    // With a cuDNN missing, there is none.
+    // If a cuDNN library is missing, no cuDNN is opened.
     std::fs::remove_dir_all(machine.site("nvidia/cudnn")).unwrap();
     let survey = elsewhere.survey();
     let opens = &framework(&survey, "torch").opens;
@@ -115,7 +116,7 @@ fn torch_in_lib64_finds_the_wheels_in_lib_only_by_its_python_code() {
 }
 
 #[test]
-fn a_missing_library_of_cuda_is_named_and_the_drivers_is_not() {
+fn a_missing_cuda_library_is_named_unlike_the_driver_library() {
     let machine = Machine::new().onnxruntime("1.22.0", true);
     let provider = machine.site("onnxruntime/capi/libonnxruntime_providers_cuda.so");
     let needs = ["libcublasLt.so.12", "libcuda.so.1", "libcudnn.so.9", "libunrelated.so.1"];
@@ -124,7 +125,7 @@ fn a_missing_library_of_cuda_is_named_and_the_drivers_is_not() {
     assert_eq!(framework(&survey, "onnxruntime").opens.missing, ["libcublasLt.so.12", "libcudnn.so.9"]);
 }
 
-/// The engines of 9.28.0 are linked to the driver's library. Without a driver nothing of cuDNN is missing or damaged.
+/// The engines of 9.28.0 are linked to the driver library. Without a driver, cuDNN still counts as complete.
 #[test]
 fn a_library_that_needs_the_driver_is_complete_without_one() {
     let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW);
@@ -136,15 +137,15 @@ fn a_library_that_needs_the_driver_is_complete_without_one() {
     let torch = framework(&survey, "torch");
     assert!(torch.opens.missing.is_empty() && torch.opens.damaged.is_empty(), "{:?}", torch.opens);
     assert!(is_same(&file(torch, "libcudnn_engines_runtime_compiled.so.9").path, &engines));
-    // What is missing beside the driver's library is missing.
+    // Other missing dependencies are still reported.
     library.needing("libnvrtc.so.12").build(&engines);
     assert_eq!(framework(&machine.survey(), "torch").opens.missing, ["libnvrtc.so.12"]);
 }
 
-/// The drop-in takes the libraries of the installation that the loader selects. What ld.so finds for their names says
-/// nothing.
+/// The drop-in loads the libraries of the installation that the loader selects. ld.so's search for the same names is
+/// irrelevant.
 #[test]
-fn the_drop_in_gets_what_the_loader_selects() {
+fn the_drop_in_gets_the_libraries_that_the_loader_selects() {
     let machine = Machine::new().torch("2.9.1").cudart();
     let dir = machine.site("nvidia/cudnn/lib");
     std::fs::create_dir_all(&dir).unwrap();
@@ -158,7 +159,7 @@ fn the_drop_in_gets_what_the_loader_selects() {
     assert!(none.has_drop_in && none.missing == ["libcudnn_graph.so.9"] && none.cudnn.len() == 1, "{none:?}");
     let shim = opens(&machine, "");
     assert!(!shim.has_drop_in && shim.missing.contains(&"libcudnn_graph.so.9".to_owned()), "{shim:?}");
-    // Beside it; then where the variable leads.
+    // First the cuDNN is next to the drop-in, then the variable names a different one.
     let machine = machine.cudnn(NEW);
     let beside = opens(&machine, DROP_IN);
     assert!(beside.missing.is_empty() && beside.version() == Some(NEW), "{beside:?}");
@@ -169,7 +170,7 @@ fn the_drop_in_gets_what_the_loader_selects() {
     assert!(named.cudnn[1].path.starts_with(&other), "{named:?}");
 }
 
-/// NVIDIA's wheels are in an import directory to which PyTorch's run path does not lead: its Python code opens them.
+/// NVIDIA's wheels are in an import directory outside of PyTorch's run path. PyTorch's Python code loads them.
 #[test]
 fn torch_opens_each_library_of_cuda_from_any_import_directory() {
     let machine = Machine::new().torch("2.8.0").cudnn(NEW);
@@ -195,7 +196,7 @@ fn torch_opens_each_library_of_cuda_from_any_import_directory() {
     assert!(opens.missing.is_empty(), "{opens:?}");
 }
 
-/// Images are made smaller by removing metadata.
+/// Some images are made smaller by removing metadata.
 #[test]
 fn a_framework_without_metadata_is_found_by_its_files() {
     let machine = Machine::new().torch("2.8.0").cudart().cudnn(OLD);
@@ -210,7 +211,7 @@ fn a_framework_without_metadata_is_found_by_its_files() {
     assert_eq!(torch.built_for.cudnn.as_ref().map(|cudnn| cudnn.value), Some(Version::new(9, 10, 2)));
 }
 
-/// As in microsoft/onnxruntime#25609: the wheel is installed, and nothing leads there.
+/// As in microsoft/onnxruntime#25609: the wheel is installed, but no search path leads to it.
 #[test]
 fn onnx_runtime_finds_cudnn_only_by_the_library_path() {
     let machine = Machine::new().onnxruntime("1.22.0", true).cudnn(NEW);
@@ -224,14 +225,14 @@ fn onnx_runtime_finds_cudnn_only_by_the_library_path() {
     assert_eq!((&opens.cudnn[0].by, opens.version()), (&By::LdSo(Rule::LibraryPath), Some(NEW)));
 }
 
-/// From 1.28 on it is not linked to cuDNN, opens it by name, and works without.
+/// Since 1.28 it opens cuDNN by name instead of being linked to it, and works without it.
 #[test]
 fn a_library_that_opens_cudnn_by_name_is_known_by_its_bytes() {
     let survey = Machine::new().onnxruntime("1.31.1", false).survey();
     let opens = &framework(&survey, "onnxruntime").opens;
     assert!(opens.is_optional && !opens.needs_none && opens.users.len() == 1, "{opens:?}");
     assert_eq!(opens.missing, ["libcudnn.so.9"]);
-    // The same release without a trace of cuDNN, but in a run path.
+    // The same release, where only a run path mentions cuDNN.
     let machine = Machine::new().onnxruntime("1.31.1", false);
     let provider = machine.site("onnxruntime/capi/libonnxruntime_providers_cuda.so");
     ExtensionLibrary::new().with_rpath("$ORIGIN/../../nvidia/cudnn/lib").build(&provider);
@@ -240,7 +241,7 @@ fn a_library_that_opens_cudnn_by_name_is_known_by_its_bytes() {
     assert!(opens.needs_none && opens.users.is_empty() && opens.missing.is_empty(), "{opens:?}");
 }
 
-/// As in SYSTRAN/faster-whisper#1182: a wheel has a shim under another name, and none of the libraries that it opens.
+/// As in SYSTRAN/faster-whisper#1182: a wheel includes a renamed shim without the libraries that it loads.
 #[test]
 fn a_copy_in_the_wheel_is_found_through_the_extension_library() {
     let survey = Machine::new().ctranslate2("4.5.0", true).cudnn(NEW).survey();
@@ -250,7 +251,7 @@ fn a_copy_in_the_wheel_is_found_through_the_extension_library() {
     assert!(matches!(&shim.by, By::LdSo(Rule::Rpath(_))), "{shim:?}");
     assert_eq!(opens.cudnn.len(), 1);
     let parts = ["libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9"];
-    // It opens cuBLAS by name.
+    // CTranslate2 opens cuBLAS by name.
     assert_eq!(opens.missing, [&parts[..], &["libcublas.so.12"]].concat());
     // Later releases use no cuDNN.
     let survey = Machine::new().ctranslate2("4.5.0", false).survey();
@@ -259,7 +260,7 @@ fn a_copy_in_the_wheel_is_found_through_the_extension_library() {
 }
 
 #[test]
-fn jaxs_python_code_opens_the_wheel_before_its_run_path_leads_there() {
+fn the_python_code_of_jax_opens_the_wheel_before_the_run_path_is_used() {
     let machine = Machine::new().jax().cudnn(NEW);
     let other = machine.path("pythonpath");
     cudnn(&other.join("nvidia/cudnn/lib"), OLD);
@@ -269,7 +270,7 @@ fn jaxs_python_code_opens_the_wheel_before_its_run_path_leads_there() {
     let survey = machine.survey();
     let shim = &framework(&survey, "jax").opens.cudnn[0];
     assert!(shim.path.starts_with(&other), "{shim:?}");
-    // A module without the library: the run path.
+    // The module lacks the library, which makes ld.so use the run path.
     std::fs::remove_file(other.join("nvidia/cudnn/lib/libcudnn.so.9")).unwrap();
     let survey = machine.survey();
     let shim = &framework(&survey, "jax").opens.cudnn[0];
@@ -309,7 +310,7 @@ fn transformer_engine_searches_the_toolkits_before_the_wheel() {
     assert_eq!((&opens.cudnn[0].by, opens.cudnn[0].version), (&By::Variable("CUDA_HOME"), Some(OLD)), "{opens:?}");
 }
 
-/// A search of too many files must not end in a wrong answer, and a search by depth first would begin with the wrong ones.
+/// A search of too many files must not return a wrong answer. A depth-first search would start with the wrong files.
 #[test]
 fn a_toolkit_with_too_many_files_is_searched_from_the_top() {
     let library = ExtensionLibrary::new().needing("libcudnn.so.9");
@@ -326,7 +327,7 @@ fn a_toolkit_with_too_many_files_is_searched_from_the_top() {
     let survey = machine.survey();
     let opens = &framework(&survey, "transformer-engine").opens;
     assert!(opens.cudnn.is_empty() && opens.half_searched == std::slice::from_ref(&toolkit), "{opens:?}");
-    // Where toolkits have it, through a link as theirs.
+    // The library is in the toolkit's usual directory, reached through a link.
     cudnn(&toolkit.join("targets/x86_64-linux/lib"), OLD);
     std::os::unix::fs::symlink("targets/x86_64-linux/lib", toolkit.join("lib64")).unwrap();
     std::os::unix::fs::symlink("..", toolkit.join("targets/above")).unwrap();
@@ -340,7 +341,7 @@ fn a_toolkit_with_too_many_files_is_searched_from_the_top() {
     assert!(opens.half_searched.is_empty() && opens.version() == Some(OLD), "{opens:?}");
 }
 
-/// A search takes time in proportion to the directories, however deep they are.
+/// The time of a search is proportional to the number of directories, regardless of their depth.
 #[test]
 fn a_deep_toolkit_is_searched_quickly() {
     let machine = Machine::new().onnxruntime("1.22.0", true);
@@ -360,7 +361,7 @@ fn a_deep_toolkit_is_searched_quickly() {
 }
 
 #[test]
-fn what_uses_no_cudnn_needs_none() {
+fn a_framework_that_does_not_use_cudnn_needs_none() {
     let machine = Machine::new();
     machine
         .environment
@@ -389,9 +390,9 @@ fn what_uses_no_cudnn_needs_none() {
     assert!(opens.is_optional && !opens.needs_none && opens.missing == ["libcudnn.so.8"], "{opens:?}");
 }
 
-/// Nothing can be said without a library.
+/// Without a library, the need for cuDNN is unknown.
 #[test]
-fn a_framework_without_libraries_is_not_said_to_need_none() {
+fn the_need_for_cudnn_is_unknown_without_libraries() {
     let machine = Machine::new();
     machine.environment.package("ctranslate2", "4.8.5").file("ctranslate2/version.py", "__version__ = \"4.8.5\"\n");
     let survey = machine.survey();
@@ -399,7 +400,7 @@ fn a_framework_without_libraries_is_not_said_to_need_none() {
     assert!(!opens.needs_none && opens.users.is_empty(), "{opens:?}");
 }
 
-/// A path is bytes.
+/// Paths are byte strings.
 #[test]
 fn an_environment_whose_path_is_not_utf_8_is_examined() {
     use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! Two frameworks in one process: whose cuDNN the second gets.
+//! Tests which cuDNN the second of two frameworks in one process gets.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -25,14 +25,14 @@ fn pair<'a>(survey: &'a Survey, host: &Host, first: &str, second: &str) -> Pair<
     found.into_iter().nth(index.unwrap_or_else(|| panic!("{names:?}"))).unwrap()
 }
 
-/// The cuDNN that the second framework gets.
+/// Returns the cuDNN that the second framework gets.
 fn gets<'a>(pair: &'a Pair) -> &'a Path {
     &pair.second_opens.cudnn[0].path
 }
 
 /// As in microsoft/onnxruntime#21684: import torch first.
 #[test]
-fn a_library_without_a_run_path_gets_what_is_loaded() {
+fn a_library_without_a_run_path_gets_the_loaded_cudnn() {
     let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW).onnxruntime("1.22.0", true);
     let survey = machine.survey();
     let after = pair(&survey, &machine.host, "torch", "onnxruntime");
@@ -43,9 +43,9 @@ fn a_library_without_a_run_path_gets_what_is_loaded() {
     assert_eq!(pairs(&survey, &machine.host).len(), 2);
 }
 
-/// TensorFlow's RUNPATH is of no use after torch, and the reverse: one copy, that of the first.
+/// After torch, TensorFlow's RUNPATH is ignored, and vice versa. Both use the copy that was loaded first.
 #[test]
-fn the_first_ones_copy_serves_both() {
+fn both_frameworks_use_the_copy_of_the_first() {
     let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW).tensorflow();
     let other = machine.path("older");
     cudnn(&other, OLD);
@@ -60,7 +60,8 @@ fn the_first_ones_copy_serves_both() {
     }
 }
 
-/// A path is not compared with SONAMEs: the file is loaded beside the first, and names get the first.
+/// Paths are not compared with SONAMEs. The file is loaded as a second copy, and later lookups by name return the
+/// first.
 #[test]
 fn a_file_that_is_opened_by_its_path_is_a_second_copy() {
     let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW).jax();
@@ -75,8 +76,8 @@ fn a_file_that_is_opened_by_its_path_is_a_second_copy() {
     assert!(gets(&before).starts_with(&other), "{before:?}");
 }
 
-/// As in SYSTRAN/faster-whisper#1182: after torch, the copy in CTranslate2 takes the libraries that torch has loaded, of
-/// another release, and finds no others.
+/// As in SYSTRAN/faster-whisper#1182: after torch, the copy in CTranslate2 uses the libraries that torch has loaded, in
+/// a different version. It finds no others.
 #[test]
 fn a_copy_under_another_name_is_separate_but_shares_what_it_opens() {
     let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW).ctranslate2("4.5.0", true);
@@ -89,7 +90,7 @@ fn a_copy_under_another_name_is_separate_but_shares_what_it_opens() {
 }
 
 #[test]
-fn what_needs_no_cudnn_is_in_no_pair() {
+fn a_framework_that_needs_no_cudnn_is_not_in_a_pair() {
     let machine = Machine::new().torch("2.9.1").cudart().cudnn(NEW).ctranslate2("4.8.5", false);
     assert_eq!(pairs(&machine.survey(), &machine.host).len(), 0);
 }

@@ -1,5 +1,5 @@
-//! Real wheels: what they were built for, and which cuDNN they would load. 270 MB to download, and 1.2 GB more
-//! with `--ignored`.
+//! Tests real wheels: which versions they were built for and which cuDNN they would load. Downloads 270 MB, and 1.2 GB
+//! more with `--ignored`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -21,7 +21,7 @@ mod wheels;
 use stand_ins::{Machine, framework};
 use wheels::*;
 
-/// An environment with these wheels: their files are linked, because ld.so takes `$ORIGIN` from the path.
+/// Creates an environment with these wheels. Their files are hard links, because ld.so takes `$ORIGIN` from the path.
 fn install(machine: &Machine, wheels: &[Wheel]) -> Option<()> {
     for wheel in wheels {
         link(&wheel.unpacked()?, machine.environment.import_dir());
@@ -80,7 +80,7 @@ fn ctranslate2_contained_a_shim_and_needs_none_now() {
 }
 
 #[test]
-fn jaxs_plugin_gets_the_wheel_by_its_python_code_or_by_its_run_path() {
+fn the_jax_plugin_finds_the_wheel_by_python_code_or_run_path() {
     let machine = Machine::new();
     let Some(()) = install(&machine, &[JAX_PLUGIN, JAX_PJRT]) else { return };
     let survey = machine.survey();
@@ -92,7 +92,7 @@ fn jaxs_plugin_gets_the_wheel_by_its_python_code_or_by_its_run_path() {
     let machine = machine.cudnn(Version::new(9, 10, 2));
     let survey = machine.survey();
     assert_eq!(framework(&survey, "jax").opens.cudnn[0].by, By::Python);
-    // Another one is first for Python, and lacks the library: the run path leads to the one beside it.
+    // A different directory is first for Python but lacks the library. The run path leads to the library next to it.
     let other = machine.path("pythonpath");
     std::fs::create_dir_all(other.join("nvidia/cudnn/lib")).unwrap();
     let survey = machine.env("PYTHONPATH", &other).survey();
@@ -119,8 +119,8 @@ fn onnx_runtime_was_linked_to_cudnn_and_opens_it_by_name_now() {
     }
 }
 
-/// `readelf -d`: libctranslate2 needs the shim `libcudnn-74a4c495.so.9.1.0` in ctranslate2.libs. The shim has the names
-/// of its libraries alone, and no run path to a wheel: `ctranslate2.libs` in 4.5.0, `$ORIGIN` in 4.6.0. `strings`:
+/// `readelf -d`: libctranslate2 needs the shim `libcudnn-74a4c495.so.9.1.0` in ctranslate2.libs. The shim only names
+/// its libraries and has no run path to a wheel: `ctranslate2.libs` in 4.5.0, `$ORIGIN` in 4.6.0. `strings`:
 /// libctranslate2 opens libcublas.so.12.
 #[test]
 #[ignore = "downloads large wheels"]
@@ -137,7 +137,7 @@ fn ctranslate2_4_5_and_4_6_contain_the_shim_of_9_1() {
         for name in ["libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcublas.so.12"] {
             assert!(missing(name), "{}: {name}: {:?}", wheel.version, found.opens.missing);
         }
-        // ld.so searches where the environment's cuDNN is: the libraries are complete.
+        // ld.so searches the directory of the environment's cuDNN, which completes the libraries.
         let dir = machine.site("nvidia/cudnn/lib");
         let survey = machine.env("LD_LIBRARY_PATH", dir).survey();
         let found = framework(&survey, "ctranslate2");
@@ -146,8 +146,8 @@ fn ctranslate2_4_5_and_4_6_contain_the_shim_of_9_1() {
     }
 }
 
-/// METADATA: `nvidia-cudnn-cu13<10.0,>=9.12.0.46` with the extra. `readelf -d xla_cuda_plugin.so`: needs no library of
-/// CUDA, RPATH to `../../nvidia/cudnn/lib` and `../../nvidia/cu13/lib`.
+/// METADATA: `nvidia-cudnn-cu13<10.0,>=9.12.0.46` with the extra. `readelf -d xla_cuda_plugin.so`: no dependencies on
+/// CUDA libraries, RPATH to `../../nvidia/cudnn/lib` and `../../nvidia/cu13/lib`.
 #[test]
 #[ignore = "downloads large wheels"]
 fn jax_for_cuda_13_requires_cudnn_9_12_and_finds_the_wheel() {
@@ -167,7 +167,7 @@ fn jax_for_cuda_13_requires_cudnn_9_12_and_finds_the_wheel() {
     assert!(framework(&survey, "jax").searches(&machine.site("nvidia/cu13/lib"), &machine.host));
 }
 
-/// `_wheel.json` states CUDA 13.x, and no cuDNN; `cupy_backends/cuda/libs` has no module for it.
+/// `_wheel.json` names CUDA 13.x but no cuDNN. `cupy_backends/cuda/libs` lacks a cuDNN module.
 #[test]
 #[ignore = "downloads large wheels"]
 fn cupy_for_cuda_13_needs_no_cudnn() {

@@ -1,4 +1,4 @@
-//! What single files, names and requirements are recognized as.
+//! Tests how single files, names and requirements are recognized.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -12,11 +12,11 @@ const R36: &str = "# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generi
                    # KERNEL_VARIANT: oot\nTARGET_USERSPACE_LIB_DIR=nvidia\n";
 
 #[test]
-fn a_jetson_is_recognised_by_the_files_that_a_system_or_a_container_has() {
+fn a_jetson_is_recognized_by_the_files_of_a_system_or_container() {
     let tree = "proc/device-tree/compatible";
     let (family, id) = ("sys/devices/soc0/family", "sys/devices/soc0/soc_id");
     let release = "etc/nv_tegra_release";
-    // The files; the name, the compute capability, the release of L4T and its CUDA, and the number of pieces of
+    // Fields: the files, the name, the compute capability, the release of L4T and its CUDA, and the number of pieces of
     // evidence.
     for (index, (files, expected)) in [
         (&[(tree, ORIN), (release, R36)][..], Some(("Jetson Orin", Some(87), Some("36.4.3"), Some(12), 2))),
@@ -28,7 +28,7 @@ fn a_jetson_is_recognised_by_the_files_that_a_system_or_a_container_has() {
             ],
             Some(("Jetson Thor", Some(110), Some("39.2.1"), Some(13), 2)),
         ),
-        // Docker: no device tree.
+        // Docker hides the device tree.
         (
             &[(family, "Tegra\n"), (id, "35\n"), (release, "# R35 (release), REVISION: 4.1, GCID: 1\n")],
             Some(("Jetson Orin", Some(87), Some("35.4.1"), None, 3)),
@@ -37,9 +37,9 @@ fn a_jetson_is_recognised_by_the_files_that_a_system_or_a_container_has() {
         (&[(family, "Tegra\n"), (id, "jep106:036b:0023\n")], Some(("Jetson", None, None, None, 1))),
         (&[(release, R36)], Some(("Jetson", None, Some("36.4.3"), Some(12), 1))),
         (&[(release, "# R36 (release), REVISION: 5\n")], Some(("Jetson", None, Some("36.5.0"), Some(12), 1))),
-        // A chip that is not known is not taken for the most similar one.
+        // An unknown chip must not be mistaken for a similar one.
         (&[(tree, "nvidia,tegra2345\0")], Some(("Jetson", None, None, None, 1))),
-        // Other machines, and files that state nothing.
+        // Other machines, and files without usable information.
         (&[], None),
         (&[(tree, "raspberrypi,4-model-b\0brcm,bcm2711\0"), (family, "BCM\n")], None),
         (&[(release, "R36\n"), (tree, "xnvidia,tegra234")], None),
@@ -140,7 +140,7 @@ fn a_requirement_allows_newer_versions_or_forbids_them() {
 }
 
 #[test]
-fn a_requirement_is_complete_without_its_marker() {
+fn a_requirement_is_complete_without_the_marker() {
     for (requirement, expected) in [
         ("nvidia-cudnn-cu12==9.10.2.21; platform_system == \"Linux\"", "nvidia-cudnn-cu12==9.10.2.21"),
         ("nvidia-cudnn-cu12 (==8.9.2.26) ; os_name == 'posix'", "nvidia-cudnn-cu12==8.9.2.26"),

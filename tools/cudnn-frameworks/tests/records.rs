@@ -1,4 +1,4 @@
-//! The packages that installations belong to, by the records of Windows' installers. Reads them on any system.
+//! Tests which packages own an installation, according to the records of Windows installers, on any system.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../../../cudnn-probe/src/image/fake_dll.rs"]
@@ -12,7 +12,7 @@ use fake_dll::FakeDll;
 
 const VERSION: &[(&str, [u8; 4])] = &[("cudnn_graph_version", [0, 28, 9, 0])];
 
-/// The owner of the DLLs in each directory, on a machine with Windows, read on any system.
+/// Finds the owners of the DLLs in several directories of a Windows machine.
 #[test]
 fn the_owner_of_dlls_is_found_in_the_records_of_windows() {
     let world = std::env::temp_dir().join(format!("cudnn frameworks größe owner {}", std::process::id()));

@@ -1,4 +1,4 @@
-//! Reports, surveys, lookups and errors are unchanged after a round trip through JSON.
+//! Tests that reports, surveys, lookups and errors survive a round trip through JSON.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -68,7 +68,7 @@ fn reports_on_damaged_installations_are_read_back() {
     assert!(errors.len() >= 5, "{errors:#?}");
     let read = read_back(&report);
     assert_eq!(read.dir, lib.canonicalize().unwrap());
-    // The texts that a person reads are the same.
+    // The texts for people are equal.
     let texts = |report: &InstallationReport| -> Vec<String> {
         let errors = report.libraries.iter().filter_map(|one| one.identity.as_ref().err());
         let conflicts = report.conflicts();
@@ -80,7 +80,7 @@ fn reports_on_damaged_installations_are_read_back() {
     let search = Search::new(host.clone());
     read_back(&inventory(&search, &host, &[dir.path().to_owned()]));
     read_back(&search.look_under_root(dir.path()));
-    // One that is selected, and one that is rejected.
+    // One installation is selected, and one is rejected.
     assert!(read_back(&select(&search, &Requirements::new())).installation.is_some());
     assert_eq!(read_back(&select(&search, &Requirements::new().strict(true))).rejected.len(), 1);
     read_back(&gpu_code(&file(Library::Graph)).unwrap());
@@ -98,7 +98,7 @@ fn surveys_are_read_back() {
         .library("transformer_engine/wheel_lib/libtransformer_engine.so", &library);
     machine.environment.package("unlisted", "1.0").library("unlisted/_C.so", &library);
     std::fs::write(machine.site("nvidia_x-1.dist-info"), "").unwrap();
-    // What is damaged and what is absent.
+    // One file is damaged and one is missing.
     std::fs::write(machine.path("libcublas.so.12"), "\x7fELF").unwrap();
     std::fs::remove_file(machine.site("torch/lib/libtorch_global_deps.so")).unwrap();
     let toolkit = machine.path("toolkit");
@@ -120,7 +120,7 @@ fn surveys_are_read_back() {
 }
 
 #[test]
-fn what_loaders_would_do_is_read_back() {
+fn loader_simulations_are_read_back() {
     let dir = TempDir::new();
     let lib = not_utf_8(&dir);
     cudnn(&lib, VERSION);
@@ -136,7 +136,7 @@ fn what_loaders_would_do_is_read_back() {
         read_back(lookup);
     }
     for object in simulation.objects() {
-        // Without the directories that were expanded for the search.
+        // Expanded search directories are omitted from the JSON.
         let text = serde_json::to_string(object).unwrap();
         let read: ld_so::Object = serde_json::from_str(&text).unwrap();
         assert_eq!((&read.path, read.needed()), (&object.path, object.needed()));
@@ -172,7 +172,7 @@ fn a_jetson_is_read_back() {
 }
 
 #[test]
-fn each_error_is_read_back_with_its_text() {
+fn every_error_is_read_back_with_its_text() {
     let path = || PathBuf::from(OsStr::from_bytes(b"/opt/\xff"));
     let found = VERSION;
     let wanted = Version::new(9, 20, 0);
@@ -212,15 +212,15 @@ fn each_error_is_read_back_with_its_text() {
     Component::ALL.iter().for_each(|component| assert_eq!(read_back(component), *component));
 }
 
-/// The system's error of what is read.
+/// Returns the system error that was read.
 fn system_error(error: ProbeError) -> io::Error {
     let ProbeError::Unreadable { error } = error else { panic!("{error:?}") };
     error
 }
 
 #[test]
-fn errors_of_the_system_keep_their_text_kind_and_number() {
-    // ENOENT, EACCES, EMFILE, ELOOP, and none.
+fn system_errors_keep_their_text_kind_and_number() {
+    // ENOENT, EACCES, EMFILE, ELOOP, and an unknown number.
     let numbers = [2, 13, 24, 40, 99_999];
     let of_system = numbers.into_iter().map(io::Error::from_raw_os_error);
     let others = [
@@ -236,7 +236,7 @@ fn errors_of_the_system_keep_their_text_kind_and_number() {
         let (error, read) = (system_error(error), system_error(read));
         assert_eq!((read.kind(), read.raw_os_error()), (error.kind(), error.raw_os_error()), "{text}");
     }
-    // Of Windows, read on Linux, where 5 is an error of input and output; and of a kind that is not known.
+    // An error from Windows, read on Linux, where 5 is an input/output error; then an unknown kind of error.
     for (kind, expected) in [("PermissionDenied", io::ErrorKind::PermissionDenied), ("Odd", io::ErrorKind::Other)] {
         let text = "Access is denied. (os error 5)";
         let error = serde_json::json!({"Unreadable": {"error": {"kind": kind, "text": text, "code": 5}}});
@@ -246,7 +246,7 @@ fn errors_of_the_system_keep_their_text_kind_and_number() {
 }
 
 #[test]
-fn a_path_is_text_unless_it_is_not_utf_8() {
+fn a_path_is_text_if_it_is_utf_8() {
     let written = |path: &[u8]| {
         let candidate = Candidate::new(OsStr::from_bytes(path), Origin::Explicit);
         serde_json::to_value(candidate).unwrap()["dir"].clone()
@@ -256,7 +256,7 @@ fn a_path_is_text_unless_it_is_not_utf_8() {
 }
 
 #[test]
-fn a_name_of_the_program_is_kept_once_and_an_unknown_framework_is_refused() {
+fn a_program_name_is_kept_once_and_an_unknown_framework_is_rejected() {
     let name = |text: &str| match serde_json::from_str(text).unwrap() {
         Origin::Variable(name) => name,
         other => panic!("{other:?}"),

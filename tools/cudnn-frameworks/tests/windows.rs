@@ -1,5 +1,5 @@
-//! Environments of Windows, read on Linux: which cuDNN each framework would load there, by the rules of its Python code and
-//! of Windows' search for DLLs. The DLLs of cuDNN are compiled by MinGW.
+//! Tests Windows environments on Linux: which cuDNN a framework would load there, by the rules of Python code and of
+//! the DLL search order. MinGW compiles the cuDNN DLLs.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,7 +19,7 @@ use support::{PythonEnvironment, TempDir, extension_dll, fake_dll};
 
 const VERSION: Version = Version::new(9, 10, 2);
 
-/// A virtual environment of Windows, on a disk of this machine.
+/// A Windows virtual environment on a disk of this machine.
 struct Machine {
     dir: TempDir,
     environment: PythonEnvironment,
@@ -47,7 +47,7 @@ impl Machine {
         survey
     }
 
-    /// A DLL that imports from these, and exports a function `f`.
+    /// Builds a DLL that imports from these DLLs and exports a function `f`.
     fn dll(&self, path: &str, imports: &[&str]) {
         self.dll_with(path, imports, "");
     }
@@ -62,7 +62,7 @@ impl Machine {
         cudnn(&self.site(dir), version);
     }
 
-    /// PyTorch for CUDA 12.8, as its wheel for Windows has its DLLs: those of CUDA and cuDNN are among them.
+    /// Installs PyTorch for CUDA 12.8. As in the Windows wheel, the package includes the DLLs of CUDA and cuDNN.
     fn torch(self) -> Self {
         let version_file = "cuda: Optional[str] = '12.8'\nhip: Optional[str] = None\n";
         self.environment.package("torch", "2.9.1+cu128").file("torch/version.py", version_file);
@@ -79,7 +79,7 @@ impl Machine {
         self
     }
 
-    /// ONNX Runtime: a release that imports cuDNN, or one that opens it by name.
+    /// Installs ONNX Runtime: a release that imports cuDNN, or a release that opens it by name.
     fn onnxruntime(self, is_linked: bool) -> Self {
         let info = "package_name = 'onnxruntime-gpu'\n__version__ = '1.22.0'\ncuda_version = '12.4'\n";
         let package = self.environment.package("onnxruntime-gpu", "1.22.0");
@@ -94,7 +94,7 @@ impl Machine {
         self
     }
 
-    /// CTranslate2, with the shim of cuDNN in its package, and a library that imports it or has no trace of it.
+    /// Installs CTranslate2 with the cuDNN shim in the package. The main library either imports the shim or ignores it.
     fn ctranslate2(self, version: &str, is_linked: bool) -> Self {
         self.environment.package("ctranslate2", version);
         self.dll("ctranslate2/_ext.cp312-win_amd64.pyd", &["ctranslate2.dll", "python312.dll"]);
@@ -116,10 +116,10 @@ fn framework<'a>(survey: &'a Survey, id: &str) -> &'a Framework {
     survey.frameworks.iter().find(|framework| framework.kind.id == id).unwrap_or_else(|| panic!("no {id}: {survey:#?}"))
 }
 
-/// The other tests rely on it.
+/// The other tests rely on these stand-ins.
 #[test]
 #[ignore = "needs MinGW"]
-fn a_dll_made_by_hand_has_its_imports() {
+fn a_handmade_dll_has_its_imports() {
     let machine = Machine::new();
     machine.dll("x.dll", &["a.dll", "B.DLL"]);
     assert_eq!(dll_search::imports(&machine.site("x.dll")).unwrap(), ["a.dll", "B.DLL"]);
@@ -148,7 +148,7 @@ fn torch_opens_the_cudnn_in_its_own_directory() {
 
 #[test]
 #[ignore = "needs MinGW"]
-fn what_torchs_directory_lacks_is_named_although_a_wheel_has_it() {
+fn a_dll_missing_from_the_torch_directory_is_named_even_if_a_wheel_has_it() {
     for (name, expected) in [
         ("cudnn64_9.dll", &["cudnn64_9.dll"][..]),
         ("cudnn_ops64_9.dll", &["cudnn_ops64_9.dll"]),
@@ -171,7 +171,7 @@ fn what_torchs_directory_lacks_is_named_although_a_wheel_has_it() {
 
 #[test]
 #[ignore = "needs MinGW"]
-fn a_damaged_dll_of_cuda_is_missed_and_named() {
+fn a_damaged_cuda_dll_is_reported() {
     let machine = Machine::new().torch();
     std::fs::write(machine.site("torch/lib/cublas64_12.dll"), "<html>").unwrap();
     let survey = machine.survey();
@@ -180,7 +180,7 @@ fn a_damaged_dll_of_cuda_is_missed_and_named() {
     assert!(opens.damaged_others.iter().any(|one| one.path.ends_with("torch/lib/cublas64_12.dll")), "{opens:?}");
 }
 
-/// By itself it searches PATH alone: a wheel in its environment counts only when a program asks for it.
+/// It only searches PATH. A wheel in the environment only counts if a program requests it.
 #[test]
 #[ignore = "needs MinGW"]
 fn onnxruntime_does_not_find_a_wheel_by_itself() {
@@ -198,7 +198,7 @@ fn onnxruntime_does_not_find_a_wheel_by_itself() {
     }
 }
 
-/// As in SYSTRAN/faster-whisper#1080: the shim is in the package, and what it opens is not.
+/// As in SYSTRAN/faster-whisper#1080: the package includes the shim but not the DLLs that it loads.
 #[test]
 #[ignore = "needs MinGW"]
 fn ctranslate2_has_a_shim_without_the_dlls_that_it_opens() {
@@ -207,10 +207,10 @@ fn ctranslate2_has_a_shim_without_the_dlls_that_it_opens() {
     assert!(opens.cudnn[0].path.ends_with("ctranslate2/cudnn64_9.dll"), "{opens:?}");
     assert_eq!((opens.cudnn.len(), opens.version()), (1, None));
     assert!(opens.missing.contains(&"cudnn_ops64_9.dll".to_owned()), "{opens:?}");
-    // It opens cuBLAS by name, and CUDA 12 is what the document states.
+    // It opens cuBLAS by name, and the document specifies CUDA 12.
     assert!(opens.missing.contains(&"cublas64_12.dll".to_owned()), "{opens:?}");
 
-    // A newer release still contains the shim, and uses none.
+    // A newer release still contains the shim but ignores it.
     let survey = Machine::new().ctranslate2("4.8.5", false).survey();
     let opens = &framework(&survey, "ctranslate2").opens;
     assert!(opens.needs_none && opens.cudnn.is_empty(), "{opens:?}");
@@ -227,16 +227,16 @@ fn the_second_framework_gets_the_dlls_of_the_first_by_their_base_names() {
         pairs.iter().find(|pair| pair.first.kind.id == first && pair.second.kind.id == second).unwrap()
     };
     let gets = |first: &str, second: &str| pair(first, second).second_opens.cudnn[0].path.clone();
-    // That is why `import torch` first helps.
+    // This is why `import torch` first helps.
     assert!(gets("torch", "onnxruntime").ends_with("torch/lib/cudnn64_9.dll"));
     assert_eq!(pair("torch", "onnxruntime").second_opens.missing, [""; 0]);
     assert!(gets("ctranslate2", "torch").ends_with("ctranslate2/cudnn64_9.dll"));
 }
 
-/// As in microsoft/onnxruntime#24266: torch's cnn is connected with the graph that another one has loaded.
+/// As in microsoft/onnxruntime#24266: torch's cnn is linked to a graph library that another framework has loaded.
 #[test]
 #[ignore = "needs MinGW"]
-fn a_dll_that_lacks_a_symbol_is_of_another_release() {
+fn a_dll_without_a_required_symbol_is_from_another_release() {
     let machine = Machine::new().torch();
     let graph = machine.site("torch/lib/cudnn_graph64_9.dll");
     std::fs::remove_file(&graph).unwrap();
@@ -277,7 +277,7 @@ fn tensorflow_and_jax_use_no_gpu_on_windows_and_others_are_not_examined() {
 
 #[test]
 #[ignore = "needs MinGW"]
-fn an_environment_of_this_system_is_none_of_windows() {
+fn a_linux_environment_is_not_read_as_a_windows_environment() {
     let dir = TempDir::new();
     let linux = PythonEnvironment::venv(&dir.path().join("venv"));
     std::fs::create_dir_all(linux.root().join("Lib")).unwrap();

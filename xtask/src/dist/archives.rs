@@ -1,4 +1,4 @@
-//! `cargo xtask archives`: all files of a release, with their sha256.
+//! Implements `cargo xtask archives`, which builds all files of a release, with their sha256.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,29 +8,30 @@ use super::{install, materials, new_dir, pack, run, target_dir, wheel};
 use crate::error::Result;
 use crate::workspace::root;
 
-/// All that a release is for.
+/// All targets of a release.
 const ALL: [&str; 4] = [LINUX_X86_64, LINUX_AARCH64, WINDOWS_X86_64, STATIC];
 
-/// Builds the archives and wheels for these target triples, or for all without any, and returns their directory.
+/// Builds the archives and wheels for these target triples, or for all targets if the list is empty, and returns their
+/// directory.
 pub(crate) fn build(triples: &[&str]) -> Result<PathBuf> {
     let target = target_dir()?;
     let archives = new_dir(&target.join("dist/archives"))?;
     for triple in if triples.is_empty() { &ALL } else { triples } {
         if *triple == STATIC {
-            of_static_doctor(&target, &archives)?;
+            archive_static_doctor(&target, &archives)?;
             continue;
         }
         let platform = Platform::of(Some(triple))?;
         let wheel = wheel::build(Some(triple))?;
         install(&wheel, &archives.join(wheel.file_name().unwrap_or_default()))?;
-        of_libraries(&platform, &target, &archives)?;
+        archive_libraries(&platform, &target, &archives)?;
     }
     write_sums(&archives)?;
     Ok(archives)
 }
 
-/// The directory of `cargo xtask dist`, with the doctor.
-fn of_libraries(platform: &Platform, target: &Path, archives: &Path) -> Result<()> {
+/// Packs the directory of `cargo xtask dist`, with the doctor.
+fn archive_libraries(platform: &Platform, target: &Path, archives: &Path) -> Result<()> {
     let libraries = super::build(Some(platform.triple))?;
     let name = format!("cudnn-shim-{VERSION}-{}", platform.name);
     let dir = new_dir(&target.join("dist/archive").join(&name))?;
@@ -48,8 +49,8 @@ fn of_libraries(platform: &Platform, target: &Path, archives: &Path) -> Result<(
     if platform.is_windows { pack::zip(&dir, &prefix, &file) } else { pack::tar_gz(&dir, &prefix, &file) }
 }
 
-/// The doctor as one file, which needs no C library.
-fn of_static_doctor(target: &Path, archives: &Path) -> Result<()> {
+/// Packs the static doctor, a single file that needs no C library.
+fn archive_static_doctor(target: &Path, archives: &Path) -> Result<()> {
     let root = root()?;
     let name = format!("cudnn-doctor-{VERSION}-linux-x86_64-static");
     let dir = new_dir(&target.join("dist/archive").join(&name))?;
@@ -65,7 +66,7 @@ fn of_static_doctor(target: &Path, archives: &Path) -> Result<()> {
 fn write_sums(archives: &Path) -> Result<()> {
     let names = pack::names(archives)?;
     let output = Command::new("sha256sum").arg("--").args(names).current_dir(archives).output();
-    let output = output.map_err(|error| format!("cannot start sha256sum, of coreutils: {error}"))?;
+    let output = output.map_err(|error| format!("cannot start sha256sum (coreutils): {error}"))?;
     if !output.status.success() {
         return Err(format!("sha256sum: {}", String::from_utf8_lossy(&output.stderr)).into());
     }

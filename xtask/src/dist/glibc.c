@@ -1,6 +1,6 @@
-/* What glibc 2.28 has in no shared library, or not as a program expects that is linked with a newer one. */
+/* Functions that glibc 2.28 does not export from a shared library, or that differ from the newer version used for linking. */
 
-/* glibc 2.33 made these four functions: before, their headers called the ones below, which still exist. */
+/* These four are functions since glibc 2.33. Earlier headers called the functions below, which still exist. */
 #ifdef __x86_64__
 #define STAT_VERSION 1
 #else
@@ -27,7 +27,7 @@ int fstatat(int dir, const char *path, void *result, int flags) {
     return __fxstatat64(STAT_VERSION, dir, path, result, flags);
 }
 
-/* A program's first object file has called its constructors itself until 2.33, and leaves that to this function since. */
+/* Until 2.33 a program's startup object file called the constructors itself. Newer ones leave that to this function. */
 #ifdef __x86_64__
 #define START_VERSION "GLIBC_2.2.5"
 #else

@@ -1,8 +1,7 @@
-//! Stand-ins for the machine's glibc to link with, which have only what an old glibc has. What is linked with them runs
-//! there, and everywhere newer.
+//! Writes stub libraries for linking that only contain the symbols of an old glibc. Programs that are linked with them
+//! run with that glibc and all newer ones.
 //!
-//! A newer glibc keeps the old versions of its symbols, so the machine's own states what the old one has. It knows
-//! nothing of what is linked.
+//! A newer glibc still exports the old versions of its symbols, so the stubs can be derived from the host's glibc.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,19 +15,20 @@ use object::{Endianness, Object as _};
 use super::run;
 use crate::error::Result;
 
-/// The oldest glibc that the binaries run with: that of RHEL 8 and Debian 10, and of PyTorch's wheels.
+/// The oldest glibc that the binaries support. RHEL 8 and Debian 10 use it, and PyTorch's wheels are built for it.
 pub(crate) const OLDEST: [u32; 2] = [2, 28];
 
-/// Functions that glibc had in a static library until 2.33, or that work otherwise before.
+/// Functions that were only in a static library before glibc 2.33, or behaved differently.
 const STATIC_PART: &str = include_str!("glibc.c");
 
-/// The libraries in which glibc 2.28 had what libc.so.6 has since 2.34, and the symbols that were there.
+/// Libraries that were separate in glibc 2.28 and have been part of libc.so.6 since 2.34, with their symbols.
 const PTHREAD: &str = "libpthread.so.0";
 const DL: &str = "libdl.so.2";
 const OF_DL: [&str; 6] = ["dladdr", "dlclose", "dlerror", "dlinfo", "dlopen", "dlsym"];
 
-/// The library that had a symbol of today's libc.so.6. `None` for one of librt and others, which nothing here needs.
-fn home(name: &str) -> Option<&'static str> {
+/// Returns the library that contained a symbol of today's libc.so.6. Returns `None` for symbols of librt and others,
+/// which the binaries don't need.
+fn original_library(name: &str) -> Option<&'static str> {
     let starts_with = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
     if OF_DL.contains(&name) {
         Some(DL)
@@ -46,15 +46,14 @@ struct Symbol {
     size: u64,
 }
 
-/// Writes the stand-ins into a directory. `compiler` is the target's C compiler, `ld_so` the name
-/// of its dynamic loader. Replaces each file in one step, because
-/// another process may link with the old one.
-pub(crate) fn write_stand_ins(compiler: &str, ld_so: &str, dir: &Path) -> Result<()> {
+/// Writes the stub libraries into a directory. `compiler` is the target's C compiler, `ld_so` the name of the dynamic
+/// loader. Replaces every file in one step, because another process may link with the old one.
+pub(crate) fn write_stubs(compiler: &str, ld_so: &str, dir: &Path) -> Result<()> {
     let unfinished = dir.join(std::process::id().to_string());
     std::fs::create_dir_all(&unfinished)?;
     let libc = symbols(&library(compiler, "libc.so.6")?)?;
     for soname in ["libc.so.6", PTHREAD, DL] {
-        let symbols = libc.iter().filter(|(name, _)| home(name) == Some(soname));
+        let symbols = libc.iter().filter(|(name, _)| original_library(name) == Some(soname));
         write_library(compiler, &unfinished, soname, &symbols.collect())?;
     }
     for soname in ["libm.so.6", ld_so] {
@@ -66,7 +65,7 @@ pub(crate) fn write_stand_ins(compiler: &str, ld_so: &str, dir: &Path) -> Result
     let mut to_compile = Command::new(compiler);
     to_compile.args(["-c", "-Os", "-fPIC", "-ffunction-sections", "-fvisibility=hidden", "-o"]);
     run(to_compile.arg(unfinished.join("static.o")).arg(source))?;
-    // The names by which compilers ask for them.
+    // The names under which compilers search for them.
     let nonshared = library(compiler, "libc_nonshared.a")?;
     let libc = format!("static.o libc.so.6 \"{}\" AS_NEEDED ( {ld_so} )", nonshared.display());
     for (name, libraries) in
@@ -81,20 +80,20 @@ pub(crate) fn write_stand_ins(compiler: &str, ld_so: &str, dir: &Path) -> Result
     Ok(std::fs::remove_dir(unfinished)?)
 }
 
-/// A file that the compiler links with.
+/// Returns the path of a file that the compiler links with.
 fn library(compiler: &str, name: &str) -> Result<PathBuf> {
     let output = Command::new(compiler).arg(format!("-print-file-name={name}")).output();
     let output = output.map_err(|error| format!("cannot start {compiler}, the C compiler: {error}"))?;
     let file = PathBuf::from(String::from_utf8(output.stdout)?.trim());
-    // It repeats a name that it does not find.
+    // The compiler prints the name unchanged if it does not find the file.
     if file.is_absolute() {
         Ok(file)
     } else {
-        Err(format!("{compiler} has no {name}: install glibc's libc6-dev").into())
+        Err(format!("{compiler} cannot find {name}: install glibc's libc6-dev").into())
     }
 }
 
-/// The symbols of a library in the newest version that the oldest glibc has.
+/// Returns the symbols of a library in the newest version that the oldest glibc supports.
 fn symbols(file: &Path) -> Result<BTreeMap<String, Symbol>> {
     let data = std::fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     let data = data.as_slice();
@@ -123,13 +122,13 @@ fn symbols(file: &Path) -> Result<BTreeMap<String, Symbol>> {
     Ok(symbols)
 }
 
-/// The numbers of `GLIBC_2.2.5`. `None` for `GLIBC_PRIVATE`.
+/// Parses the numbers of `GLIBC_2.2.5`. Returns `None` for `GLIBC_PRIVATE`.
 fn parse(version: &[u8]) -> Option<Vec<u32>> {
     let numbers = str::from_utf8(version).ok()?.strip_prefix("GLIBC_")?;
     numbers.split('.').map(|number| number.parse().ok()).collect()
 }
 
-/// Links a library that has these symbols, and no code.
+/// Links a library that exports these symbols without code.
 fn write_library(compiler: &str, dir: &Path, soname: &str, symbols: &BTreeMap<&String, &Symbol>) -> Result<()> {
     let mut code = String::new();
     let mut nodes = BTreeMap::<&[u32], String>::new();

@@ -1,5 +1,5 @@
-//! The bill of materials: what the binaries for a platform are made of, as CycloneDX, and the licences of all of it. It is
-//! read from `cargo tree` and `cargo metadata`, and knows nothing of archives.
+//! Writes the bill of materials of a platform's binaries as CycloneDX, and the licenses of all components. The data
+//! comes from `cargo tree` and `cargo metadata`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use super::cargo;
 use crate::error::Result;
 
-/// The packages of the workspace that binaries are made of.
+/// The workspace packages that produce binaries.
 const ROOTS: [&str; 3] = ["cudnn-doctor", "cudnn-layers-library", "cudnn-shim"];
 
-/// The beginnings of the names of files with a licence.
-const LICENCE_FILES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"];
+/// Prefixes of the names of license files.
+const LICENSE_FILES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"];
 
-/// What is linked into the binaries besides crates: part of the target's triple, name, licence, and who has the rights.
+/// Linked components other than crates: part of the target triple, name, license, and copyright holder.
 const RUNTIME: [(&str, &str, &str, &str); 4] = [
     ("", "rust-std", "MIT OR Apache-2.0", "The Rust Project Contributors, https://github.com/rust-lang/rust"),
     ("musl", "musl", "MIT", "2005-2020 Rich Felker and others, https://musl.libc.org"),
@@ -34,30 +34,30 @@ const RUNTIME: [(&str, &str, &str, &str); 4] = [
 struct Part<'a> {
     name: &'a str,
     version: &'a str,
-    licence: String,
+    license: String,
     package: &'a Value,
 }
 
-/// Writes `THIRD-PARTY.txt` and `sbom.cdx.json` for a target into two directories, which may be one. Returns the licence
-/// expression (SPDX) of the binaries.
-pub(crate) fn write(root: &Path, triple: &str, licences: &Path, bill: &Path) -> Result<String> {
+/// Writes `THIRD-PARTY.txt` and `sbom.cdx.json` for a target into two directories, which may be the same. Returns the
+/// license expression (SPDX) of the binaries.
+pub(crate) fn write(root: &Path, triple: &str, licenses: &Path, bill: &Path) -> Result<String> {
     let mut command = cargo(root);
     command.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", triple]);
     let metadata: Value = serde_json::from_slice(&output(&mut command)?)?;
     let parts = parts(&metadata, &linked(root, triple)?)?;
-    std::fs::write(licences.join("THIRD-PARTY.txt"), licence_texts(root, triple, &parts)?)?;
+    std::fs::write(licenses.join("THIRD-PARTY.txt"), license_texts(root, triple, &parts)?)?;
     std::fs::write(bill.join("sbom.cdx.json"), format!("{:#}\n", cyclone_dx(triple, &parts)?))?;
-    let of_runtime = runtime(triple).map(|(_, licence, _)| licence);
-    Ok(expression(parts.iter().map(|part| part.licence.as_str()).chain(of_runtime)))
+    let of_runtime = runtime(triple).map(|(_, license, _)| license);
+    Ok(expression(parts.iter().map(|part| part.license.as_str()).chain(of_runtime)))
 }
 
-/// The licences that apply together to what consists of parts with these licences. Of a part that offers several, this
-/// project takes its own: MIT, Apache-2.0, or one of the two.
+/// Combines the licenses of several components. If a component offers a choice, this project prefers its own: MIT,
+/// Apache-2.0, or one of the two.
 fn expression<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     const OURS: [&str; 2] = ["MIT", "Apache-2.0"];
     let mut together = BTreeSet::new();
-    for licence in parts.into_iter().chain([env!("CARGO_PKG_LICENSE")]).flat_map(|licence| licence.split(" AND ")) {
-        let offered: Vec<&str> = licence.trim_matches(['(', ')']).split(" OR ").collect();
+    for license in parts.into_iter().chain([env!("CARGO_PKG_LICENSE")]).flat_map(|license| license.split(" AND ")) {
+        let offered: Vec<&str> = license.trim_matches(['(', ')']).split(" OR ").collect();
         let taken: Vec<&str> = OURS.into_iter().filter(|ours| offered.contains(ours)).collect();
         let taken = if taken.is_empty() { offered } else { taken };
         together.insert(if taken.len() == 1 { taken.concat() } else { format!("({})", taken.join(" OR ")) });
@@ -65,7 +65,7 @@ fn expression<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     together.into_iter().collect::<Vec<_>>().join(" AND ")
 }
 
-/// The names and versions of the crates that are linked for a target. Procedural macros are not.
+/// Returns the names and versions of the crates that are linked for a target, without procedural macros.
 fn linked(root: &Path, triple: &str) -> Result<BTreeSet<(String, String)>> {
     let mut linked = BTreeSet::new();
     for package in ROOTS {
@@ -81,7 +81,7 @@ fn linked(root: &Path, triple: &str) -> Result<BTreeSet<(String, String)>> {
     Ok(linked)
 }
 
-/// What a command prints.
+/// Returns a command's output.
 fn output(command: &mut Command) -> Result<Vec<u8>> {
     let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     if !output.status.success() {
@@ -90,7 +90,7 @@ fn output(command: &mut Command) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// The packages of `cargo metadata` that are linked, sorted.
+/// Returns the packages of `cargo metadata` that are linked, sorted.
 fn parts<'a>(metadata: &'a Value, linked: &BTreeSet<(String, String)>) -> Result<Vec<Part<'a>>> {
     let packages = metadata.get("packages").and_then(Value::as_array).ok_or("cargo metadata: no packages")?;
     let mut parts = Vec::new();
@@ -99,10 +99,10 @@ fn parts<'a>(metadata: &'a Value, linked: &BTreeSet<(String, String)>) -> Result
         let name = field("name").ok_or("cargo metadata: a package without a name")?;
         let version = field("version").ok_or_else(|| format!("{name} has no version"))?;
         if linked.contains(&(name.to_owned(), version.to_owned())) {
-            // A slash was usual before SPDX.
-            let licence = field("license").ok_or_else(|| format!("{name} states no licence"))?.replace('/', " OR ");
-            let licence = licence.split_whitespace().collect::<Vec<_>>().join(" ");
-            parts.push(Part { name, version, licence, package });
+            // Slashes were common before SPDX.
+            let license = field("license").ok_or_else(|| format!("{name} specifies no license"))?.replace('/', " OR ");
+            let license = license.split_whitespace().collect::<Vec<_>>().join(" ");
+            parts.push(Part { name, version, license, package });
         }
     }
     if parts.len() != linked.len() {
@@ -112,10 +112,10 @@ fn parts<'a>(metadata: &'a Value, linked: &BTreeSet<(String, String)>) -> Result
     Ok(parts)
 }
 
-/// What is linked for this target besides crates.
+/// Returns the linked components for this target that are not crates.
 fn runtime(triple: &str) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let of_target = RUNTIME.into_iter().filter(move |(part, ..)| triple.contains(part));
-    of_target.map(|(_, name, licence, owner)| (name, licence, owner))
+    of_target.map(|(_, name, license, owner)| (name, license, owner))
 }
 
 fn cyclone_dx(triple: &str, parts: &[Part<'_>]) -> Result<Value> {
@@ -125,13 +125,13 @@ fn cyclone_dx(triple: &str, parts: &[Part<'_>]) -> Result<Value> {
         let url = format!("pkg:cargo/{}@{}", part.name, part.version);
         json!({
             "type": "library", "bom-ref": url, "name": part.name, "version": part.version,
-            "licenses": [{ "expression": part.licence }], "purl": url,
+            "licenses": [{ "expression": part.license }], "purl": url,
         })
     };
-    let of_runtime = |(name, licence, owner): (&str, &str, &str)| {
+    let of_runtime = |(name, license, owner): (&str, &str, &str)| {
         let mut component = json!({
             "type": "library", "bom-ref": name, "name": name, "description": owner,
-            "licenses": [{ "expression": licence }],
+            "licenses": [{ "expression": license }],
         });
         if let (Some(component), "rust-std") = (component.as_object_mut(), name) {
             component.insert("version".to_owned(), json!(rustc.split_whitespace().nth(1)));
@@ -152,19 +152,19 @@ fn cyclone_dx(triple: &str, parts: &[Part<'_>]) -> Result<Value> {
     }))
 }
 
-/// The licences of all parts. A text that several have is there once.
-fn licence_texts(root: &Path, triple: &str, parts: &[Part<'_>]) -> Result<String> {
+/// Returns the license texts of all components. Identical texts appear once.
+fn license_texts(root: &Path, triple: &str, parts: &[Part<'_>]) -> Result<String> {
     let mut result = format!("cudnn-shim {} for {triple} contains:\n\n", env!("CARGO_PKG_VERSION"));
     let mut texts = BTreeMap::<String, Vec<&str>>::new();
     for part in parts {
         let field = |key: &str| part.package.get(key).and_then(Value::as_str).unwrap_or_default();
-        writeln!(result, "{} {}: {} {}", part.name, part.version, part.licence, field("repository"))?;
+        writeln!(result, "{} {}: {} {}", part.name, part.version, part.license, field("repository"))?;
         let dir = Path::new(field("manifest_path")).parent().ok_or("cargo metadata: a package without a directory")?;
         let mut names = Vec::new();
         for entry in std::fs::read_dir(dir)? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().to_uppercase();
-            if LICENCE_FILES.iter().any(|start| name.starts_with(start)) && entry.path().is_file() {
+            if LICENSE_FILES.iter().any(|start| name.starts_with(start)) && entry.path().is_file() {
                 names.push(entry.path());
             }
         }
@@ -174,13 +174,13 @@ fn licence_texts(root: &Path, triple: &str, parts: &[Part<'_>]) -> Result<String
             texts.entry(text.replace("\r\n", "\n").trim_end().to_owned()).or_default().push(part.name);
         }
     }
-    for (name, licence, owner) in runtime(triple) {
-        writeln!(result, "{name}: {licence}, {owner}")?;
+    for (name, license, owner) in runtime(triple) {
+        writeln!(result, "{name}: {license}, {owner}")?;
     }
-    // Crates that have no file of their own state these licences, whose texts are the same for all.
+    // Crates without a license file specify these licenses, and their texts are always the same.
     for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
         let text = std::fs::read_to_string(root.join(file))?.trim_end().to_owned();
-        texts.entry(text).or_default().extend(["rust-std", "and what has no text of its own"]);
+        texts.entry(text).or_default().extend(["rust-std", "and components without a license file"]);
     }
     let mut texts: Vec<(String, Vec<&str>)> = texts.into_iter().collect();
     texts.sort_by(|(_, a), (_, b)| a.cmp(b));
@@ -197,7 +197,7 @@ mod tests {
     use crate::workspace::root;
 
     #[test]
-    fn licences_apply_together() {
+    fn licenses_are_combined() {
         for (parts, expected) in [
             (&[][..], "(MIT OR Apache-2.0)"),
             (&["Apache-2.0 OR MIT", "BSD-2-Clause OR Apache-2.0 OR MIT"], "(MIT OR Apache-2.0)"),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_licences_of_the_binaries_are_all_stated() {
+    fn all_licenses_of_the_binaries_are_specified() {
         let dir = std::env::temp_dir().join(format!("xtask-materials-{}", std::process::id()));
         std::fs::create_dir(&dir).unwrap();
         let stated = write(&root().unwrap(), "x86_64-unknown-linux-gnu", &dir, &dir).unwrap();
@@ -223,10 +223,10 @@ mod tests {
         let bill: Value = serde_json::from_slice(&bill).unwrap();
         let stated: Vec<&str> = stated.split([' ', '(', ')']).collect();
         for component in bill.get("components").and_then(Value::as_array).unwrap() {
-            let licence = component.pointer("/licenses/0/expression").and_then(Value::as_str).unwrap();
+            let license = component.pointer("/licenses/0/expression").and_then(Value::as_str).unwrap();
             let is_stated =
                 |one: &str| one.split(" OR ").any(|offered| stated.contains(&offered.trim_matches(['(', ')'])));
-            assert!(licence.split(" AND ").all(is_stated), "{component}: {stated:?}");
+            assert!(license.split(" AND ").all(is_stated), "{component}: {stated:?}");
         }
         let metadata = std::fs::read_to_string(root().unwrap().join("dist/wheel/METADATA")).unwrap();
         assert!(metadata.contains("\nLicense-Expression: @LICENSES@\n"), "{metadata}");

@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: the drop-in library with what a C or C++ program needs to build with it, as a directory to
-//! install. Its modules make wheels and archives of that and the doctor.
+//! Implements `cargo xtask dist`, which builds a directory with the drop-in library and all files for building C and
+//! C++ programs with it. The submodules make wheels and archives from this directory and the doctor.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ pub(crate) mod wheel;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A kind of machine that the drop-in is built for.
+/// A target platform of the drop-in.
 struct Platform {
     /// Rust's name.
     triple: &'static str,
-    /// The name in that of the directory.
+    /// The platform's part of the directory name.
     name: String,
-    /// The prefix of the names of the compiler's programs.
+    /// The prefix of the compiler's program names.
     tools: &'static str,
     is_windows: bool,
 }
@@ -31,11 +31,11 @@ struct Platform {
 const LINUX_X86_64: &str = "x86_64-unknown-linux-gnu";
 const LINUX_AARCH64: &str = "aarch64-unknown-linux-gnu";
 const WINDOWS_X86_64: &str = "x86_64-pc-windows-gnu";
-/// The doctor alone is also built for this.
+/// Only the doctor is also built for this target.
 const STATIC: &str = "x86_64-unknown-linux-musl";
 
 impl Platform {
-    /// The platform with this name, or this machine's.
+    /// Returns the platform with this name, or this machine's.
     fn of(triple: Option<&str>) -> Result<Self> {
         let here = std::env::consts::ARCH;
         let triple = triple.unwrap_or(match (std::env::consts::OS, here) {
@@ -55,22 +55,22 @@ impl Platform {
         Ok(Platform { triple, name: format!("{system}-{architecture}"), tools, is_windows })
     }
 
-    /// The C compiler, which links.
+    /// Returns the C compiler, which also links.
     fn compiler(&self) -> String {
         format!("{}{}", self.tools, if self.tools.is_empty() { "cc" } else { "gcc" })
     }
 
-    /// The name of Linux' dynamic loader.
+    /// Returns the name of Linux's dynamic loader.
     fn ld_so(&self) -> &'static str {
         if self.triple == LINUX_AARCH64 { "ld-linux-aarch64.so.1" } else { "ld-linux-x86-64.so.2" }
     }
 
-    /// The file name of the doctor.
+    /// Returns the file name of the doctor.
     fn doctor_name(&self) -> &'static str {
         if self.is_windows { "cudnn-doctor.exe" } else { "cudnn-doctor" }
     }
 
-    /// The libraries in the directory of [`build`].
+    /// Returns the libraries in the directory of [`build`].
     fn libraries(&self) -> [&'static str; 2] {
         if self.is_windows {
             ["bin/cudnn64_9.dll", "bin/cudnn_layers.dll"]
@@ -83,13 +83,13 @@ impl Platform {
     fn compile(&self, profile: &str, packages: &[&str]) -> Result<PathBuf> {
         let root = root()?;
         let target = target_dir()?;
-        // The binaries must not contain paths of this machine, nor the time.
+        // The binaries must contain neither local paths nor the build time.
         let mut flags = remapped(&root);
         if self.is_windows {
             flags.push_str(" -Clink-arg=-static-libgcc -Clink-arg=-Wl,--no-insert-timestamp");
         } else if self.triple != STATIC {
             let stand_ins = target.join(self.triple).join("glibc");
-            glibc::write_stand_ins(&self.compiler(), self.ld_so(), &stand_ins)?;
+            glibc::write_stubs(&self.compiler(), self.ld_so(), &stand_ins)?;
             write!(flags, " -L{} -Clink-arg=-Wl,--allow-shlib-undefined", stand_ins.display())?;
         }
         let mut command = cargo(&root);
@@ -99,7 +99,7 @@ impl Platform {
         Ok(target.join(self.triple).join(profile))
     }
 
-    /// The files of the repository to copy, and their destinations. The version replaces `@VERSION@`.
+    /// Returns the files of the repository to copy, and their destinations. The version replaces `@VERSION@`.
     fn files(&self) -> [(&'static str, &'static str); 7] {
         let package = if self.is_windows { "dist/windows/cudnn-shim.pc" } else { "dist/cudnn-shim.pc" };
         let config =
@@ -146,18 +146,18 @@ pub(crate) fn build(triple: Option<&str>) -> Result<PathBuf> {
 
 /// Builds the doctor for a platform, and returns the file.
 fn doctor(platform: &Platform) -> Result<PathBuf> {
-    // Apart from the libraries: features of crates that it asks for would change them.
+    // Built separately from the libraries, because the doctor enables features of shared crates that would change them.
     let built = platform.compile("dist-doctor", &["cudnn-doctor"])?;
     let dir = target_dir()?.join("dist/doctor").join(platform.triple);
     put_stripped(platform, &built.join(platform.doctor_name()), &dir, platform.doctor_name())
 }
 
-/// Builds the doctor that needs no C library, and returns the file.
+/// Builds the static doctor, which needs no C library, and returns the file.
 fn static_doctor() -> Result<PathBuf> {
     doctor(&Platform { triple: STATIC, name: String::new(), tools: "", is_windows: false })
 }
 
-/// Copies the DLL, and the import library under the names by which NVIDIA's installer and MinGW have it.
+/// Copies the DLL, and the import library under the names that NVIDIA's installer and MinGW use.
 fn put_dll(platform: &Platform, built: &Path, dir: &Path) -> Result<()> {
     put_stripped(platform, &built.join("cudnn.dll"), &dir.join("bin"), "cudnn64_9.dll")?;
     std::fs::create_dir_all(dir.join("lib/x64"))?;
@@ -167,7 +167,7 @@ fn put_dll(platform: &Platform, built: &Path, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Puts the library without debugging information into a directory. Replaces it in one step, because a program may be
+/// Copies the library without debugging information into a directory. Replaces it in one step, because a program may be
 /// using the old file.
 fn put_stripped(platform: &Platform, from: &Path, dir: &Path, name: &str) -> Result<PathBuf> {
     std::fs::create_dir_all(dir)?;
@@ -179,20 +179,20 @@ fn put_stripped(platform: &Platform, from: &Path, dir: &Path, name: &str) -> Res
     Ok(library)
 }
 
-/// Cargo, started in the workspace.
+/// Returns a cargo command that runs in the workspace.
 fn cargo(root: &Path) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root);
     cargo
 }
 
-/// The directory into which cargo builds.
+/// Returns cargo's build directory.
 fn target_dir() -> Result<PathBuf> {
     let dir = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     dir.map_or_else(|| Ok(root()?.join("target")), |dir| Ok(std::path::absolute(dir)?))
 }
 
-/// An empty directory in place of one that may be there.
+/// Creates an empty directory, replacing an existing one.
 fn new_dir(dir: &Path) -> Result<PathBuf> {
     if dir.exists() {
         std::fs::remove_dir_all(dir)?;
@@ -201,7 +201,7 @@ fn new_dir(dir: &Path) -> Result<PathBuf> {
     Ok(dir.to_owned())
 }
 
-/// Copies a file, with its rights, to where there need be no directory.
+/// Copies a file with its permissions, and creates the destination directory.
 fn install(from: &Path, to: &Path) -> Result<()> {
     let error = |error| format!("cannot copy {} to {}: {error}", from.display(), to.display());
     std::fs::create_dir_all(to.parent().unwrap_or(to)).map_err(error)?;
@@ -209,7 +209,7 @@ fn install(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Compiler flags that shorten the paths of source files in panic messages.
+/// Returns compiler flags that shorten source paths in panic messages.
 fn remapped(root: &Path) -> String {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"))).unwrap_or_default();
@@ -218,5 +218,5 @@ fn remapped(root: &Path) -> String {
 
 fn run(command: &mut Command) -> Result<()> {
     let status = command.status().map_err(|error| format!("cannot start {command:?}: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}").into()) }
+    if status.success() { Ok(()) } else { Err(format!("{command:?} exited with {status}").into()) }
 }

@@ -1,5 +1,5 @@
-//! Packs a directory into one file whose bytes depend on the directory's files alone: the names are sorted, and the time,
-//! the owner and the rights are constants. It knows nothing of what it packs.
+//! Packs a directory into one reproducible file. The bytes depend only on the directory's files: names are sorted, and
+//! the time, the owner and the permissions are constant.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -9,10 +9,10 @@ use cudnn_os::files::is_executable;
 
 use crate::error::Result;
 
-/// The first second of 1980, the earliest time that a zip file can state.
+/// The first second of 1980, the earliest time that a zip file can represent.
 const TIME: u64 = 315_532_800;
 
-/// A file or a symbolic link, and its name below the directory, with slashes.
+/// A file or a symbolic link with its name below the directory, with slashes.
 struct Entry {
     name: String,
     path: PathBuf,
@@ -64,7 +64,7 @@ pub(crate) fn tar_gz(dir: &Path, prefix: &str, file: &Path) -> Result<()> {
     Ok(archive.into_inner()?.finish()?.flush()?)
 }
 
-/// The files below a directory, sorted by their names. A wheel's record comes last, as its standard asks.
+/// Returns the files below a directory, sorted by name. A wheel's record comes last, as its specification requires.
 fn entries(dir: &Path) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     collect(dir, "", &mut entries)?;

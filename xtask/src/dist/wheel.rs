@@ -1,4 +1,4 @@
-//! `cargo xtask wheel`: a Python wheel with the doctor, the drop-in and the layers, for `pip install`.
+//! Implements `cargo xtask wheel`, which builds a Python wheel with the doctor, the drop-in and the layers.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub(crate) fn build(triple: Option<&str>) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// What the wheel can be installed on: any Python 3, and this system.
+/// Returns the compatibility tag of the wheel: any Python 3, and this system.
 fn tag(platform: &Platform) -> String {
     let [major, minor] = glibc::OLDEST;
     let linux = |processor: &str| format!("py3-none-manylinux_{major}_{minor}_{processor}");
@@ -57,12 +57,12 @@ fn write(platform: &Platform, libraries: &Path, doctor: &Path, dir: &Path) -> Re
         install(&root.join(from), &dir.join(to))?;
     }
     let info = dir.join(format!("{NAME}-{VERSION}.dist-info"));
-    let (licences, bill) = (info.join("licenses"), info.join("sboms"));
+    let (licenses, bill) = (info.join("licenses"), info.join("sboms"));
     for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
-        install(&root.join(file), &licences.join(file))?;
+        install(&root.join(file), &licenses.join(file))?;
     }
     std::fs::create_dir_all(&bill)?;
-    let expression = materials::write(&root, platform.triple, &licences, &bill)?;
+    let expression = materials::write(&root, platform.triple, &licenses, &bill)?;
     let metadata = std::fs::read_to_string(root.join("dist/wheel/METADATA"))?;
     let metadata = metadata.replace("@VERSION@", VERSION).replace("@LICENSES@", &expression);
     std::fs::write(info.join("METADATA"), metadata)?;

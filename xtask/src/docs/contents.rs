@@ -1,15 +1,15 @@
-//! The table of contents, which each page shows: groups of pages in the order in which one reads them.
+//! Builds the table of contents of all pages, which groups pages in reading order.
 
-use super::links::joined;
+use super::links::join_path;
 use super::markdown::Document;
 
-/// A heading of the table of contents, and its pages.
+/// A heading of the table of contents and the pages below it.
 pub(crate) struct Group<'a> {
     pub(crate) title: &'static str,
     pub(crate) pages: Vec<&'a Document>,
 }
 
-/// The groups in their order, and how the paths of their pages begin. The longest beginning that fits a page decides.
+/// The groups in order, with the path prefixes of their pages. The longest matching prefix wins.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start", &["docs/README.md"]),
     ("Guide", &["docs/guide/"]),
@@ -27,7 +27,7 @@ pub(crate) fn groups(documents: &[Document]) -> Vec<Group<'_>> {
         groups.iter_mut().filter(|group| group.title == title).for_each(|group| group.pages.push(page));
     }
     for group in &mut groups {
-        group.pages.sort_by_key(|page| (page.dir().matches('/').count(), place(documents, page), &page.source));
+        group.pages.sort_by_key(|page| (page.dir().matches('/').count(), position(documents, page), &page.source));
     }
     groups.retain(|group| !group.pages.is_empty());
     groups
@@ -39,16 +39,16 @@ fn title_of(source: &str) -> &'static str {
     GROUPS.iter().filter_map(|(title, prefixes)| Some((fit(prefixes)?, *title))).max().map_or("", |(_, title)| title)
 }
 
-/// A directory's README comes first, then the pages in the order of the README's links, then the others.
-fn place(documents: &[Document], page: &Document) -> usize {
+/// A directory's README comes first, then the pages in the order of the README's links, then all others.
+fn position(documents: &[Document], page: &Document) -> usize {
     let name = format!("{}README.md", page.dir());
     if page.source == name {
         return 0;
     }
     let leads_here = |link: &String| {
         let path = link.split('#').next().unwrap_or_default();
-        joined(page.dir(), path).is_some_and(|path| path == page.source)
+        join_path(page.dir(), path).is_some_and(|path| path == page.source)
     };
     let readme = documents.iter().find(|readme| readme.source == name);
-    readme.and_then(|readme| readme.links.iter().position(leads_here)).map_or(usize::MAX, |place| place + 1)
+    readme.and_then(|readme| readme.links.iter().position(leads_here)).map_or(usize::MAX, |position| position + 1)
 }

@@ -1,19 +1,19 @@
-//! What a link in a Markdown file leads to, and the links that lead nowhere. Fetches nothing.
+//! Resolves links in Markdown files and finds dead links, without network access.
 
 use super::markdown::Document;
 use super::sources::Tree;
 
-/// The end of a link.
+/// The target of a link.
 pub(crate) enum Target<'a> {
-    /// A page of the site, and an anchor in it or nothing.
+    /// A page of the site, with an optional anchor.
     Page(&'a Document, &'a str),
-    /// Another file or directory of the repository: its path.
+    /// Another file or directory of the repository, as a path.
     File(String),
     /// Another site.
-    Elsewhere,
+    External,
 }
 
-/// Everything that is wrong with the links of the documents, one line each.
+/// Returns all problems with the links of the documents, one per line.
 pub(crate) fn problems(tree: &Tree, documents: &[Document]) -> Vec<String> {
     let mut problems = Vec::new();
     for document in documents {
@@ -23,7 +23,7 @@ pub(crate) fn problems(tree: &Tree, documents: &[Document]) -> Vec<String> {
             }
         }
         for name in &document.undefined {
-            problems.push(format!("{}: the link [{name}] has no definition", document.source));
+            problems.push(format!("{}: the link [{name}] is not defined", document.source));
         }
     }
     problems
@@ -37,24 +37,24 @@ pub(crate) fn target<'a>(
     link: &'a str,
 ) -> Result<Target<'a>, String> {
     if let Some((scheme, rest)) = link.split_once(':').filter(|(scheme, _)| scheme.bytes().all(is_scheme)) {
-        return elsewhere(scheme, rest).map(|()| Target::Elsewhere);
+        return check_external(scheme, rest).map(|()| Target::External);
     }
     let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
     let page = if path.is_empty() {
         Some(from)
     } else {
-        let path = joined(from.dir(), path).ok_or("it leads out of the repository")?;
+        let path = join_path(from.dir(), path).ok_or("it leads out of the repository")?;
         let readme = format!("{path}/README.md").trim_start_matches('/').to_owned();
         let page = documents.iter().find(|page| page.source == path || page.source == readme);
         if page.is_none() {
             if !tree.has(&path) {
-                return Err("there is no such file".to_owned());
+                return Err("the file does not exist".to_owned());
             }
             return if anchor.is_empty() { Ok(Target::File(path)) } else { Err("only pages have anchors".to_owned()) };
         }
         page
     };
-    let page = page.ok_or("there is no such page")?;
+    let page = page.ok_or("the page does not exist")?;
     if link.ends_with('#') || !anchor.is_empty() && !page.has_anchor(anchor) {
         return Err(format!("{} has no heading for that anchor", page.source));
     }
@@ -65,10 +65,10 @@ fn is_scheme(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'+'
 }
 
-/// Is the address well-formed? Its server is not asked.
-fn elsewhere(scheme: &str, rest: &str) -> Result<(), String> {
+/// Checks whether the address is well-formed, without contacting the server.
+fn check_external(scheme: &str, rest: &str) -> Result<(), String> {
     if rest.chars().any(|letter| letter.is_whitespace() || letter.is_control() || "<>\"".contains(letter)) {
-        return Err("it contains a character that an address cannot have".to_owned());
+        return Err("it contains a character that is invalid in an address".to_owned());
     }
     let is_host = |host: &str| {
         host.contains('.')
@@ -84,8 +84,8 @@ fn elsewhere(scheme: &str, rest: &str) -> Result<(), String> {
     if host.is_some_and(is_host) { Ok(()) } else { Err("it names no host".to_owned()) }
 }
 
-/// The path that a relative one names, from a directory of the repository; `None` outside of it.
-pub(crate) fn joined(dir: &str, relative: &str) -> Option<String> {
+/// Resolves a relative path from a directory of the repository. Returns `None` outside of it.
+pub(crate) fn join_path(dir: &str, relative: &str) -> Option<String> {
     if relative.starts_with('/') {
         return None;
     }

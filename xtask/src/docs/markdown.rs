@@ -1,22 +1,21 @@
-//! A Markdown file: its headings with their anchors, its links, and the text of its sections. Must not know other
-//! files.
+//! Parses a Markdown file into headings with anchors, links, and section texts. Independent of other files.
 
 use std::collections::BTreeMap;
 
 use pulldown_cmark::{BrokenLink, CodeBlockKind, CowStr, Event, LinkType, Options, Parser, Tag, TagEnd};
 
-/// A file and what it contains.
+/// A parsed file.
 pub(crate) struct Document {
     /// The path in the repository.
     pub(crate) source: String,
     /// The path on the site.
     pub(crate) address: String,
     pub(crate) events: Vec<Event<'static>>,
-    /// In their order. The first is the title's.
+    /// The sections in order. The first one belongs to the title.
     pub(crate) sections: Vec<Section>,
     /// The targets of links and images.
     pub(crate) links: Vec<String>,
-    /// References like `[text][name]` without a definition, which stay text.
+    /// References like `[text][name]` without a definition, which remain plain text.
     pub(crate) undefined: Vec<String>,
 }
 
@@ -26,7 +25,7 @@ pub(crate) struct Section {
     pub(crate) title: String,
     pub(crate) id: String,
     pub(crate) text: String,
-    /// Codes of findings in the output that its code blocks show.
+    /// The codes of findings in the code blocks of the section.
     pub(crate) shown_codes: Vec<String>,
 }
 
@@ -55,7 +54,7 @@ impl Document {
         self.sections.iter().any(|section| section.id == anchor)
     }
 
-    /// The directory of the file, with a slash at its end, or nothing.
+    /// Returns the directory of the file, with a trailing slash, or an empty string.
     pub(crate) fn dir(&self) -> &str {
         self.source.rfind('/').and_then(|end| self.source.get(..=end)).unwrap_or_default()
     }
@@ -98,7 +97,7 @@ fn sections(events: &[Event<'_>]) -> Vec<Section> {
                 }
                 section.text.push_str(text);
             }
-            // An inline code or a bold word ends no word of the text.
+            // Inline code and bold text do not separate words.
             Event::SoftBreak | Event::HardBreak | Event::End(TagEnd::TableCell | TagEnd::Item | TagEnd::CodeBlock) => {
                 section.text.push(' ');
             }
@@ -109,7 +108,7 @@ fn sections(events: &[Event<'_>]) -> Vec<Section> {
     sections
 }
 
-/// The anchor that code hosts give a heading.
+/// Returns the anchor that code hosts generate for a heading.
 fn slug(title: &str) -> String {
     let kept = |letter: char| match letter {
         ' ' => Some('-'),
@@ -120,14 +119,14 @@ fn slug(title: &str) -> String {
     title.trim().to_lowercase().chars().filter_map(kept).collect()
 }
 
-/// A second heading with the same text gets a number, as on code hosts.
+/// Adds a number to the anchor of a repeated heading, as code hosts do.
 fn unused(slug: String, used: &mut BTreeMap<String, usize>) -> String {
     let count = used.entry(slug.clone()).or_default();
     *count += 1;
     if *count == 1 { slug } else { format!("{slug}-{}", *count - 1) }
 }
 
-/// The codes of findings in output of the doctor, `error[C014]`, with their positions.
+/// Finds the codes of findings in the doctor's output, such as `error[C014]`, with their positions.
 pub(crate) fn codes(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.match_indices('[').filter_map(|(start, _)| {
         let (before, after) = text.split_at_checked(start + 1)?;

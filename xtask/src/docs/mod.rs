@@ -1,5 +1,5 @@
-//! `cargo xtask docs`: the documentation as a static site with a search, made of the repository's Markdown. It needs no
-//! server and loads nothing from elsewhere. Must not know what the pages say.
+//! Implements `cargo xtask docs`, which builds a static documentation site with a search from the repository's
+//! Markdown. The site needs no server and loads no external files. Independent of the pages' contents.
 
 use std::path::{Path, PathBuf};
 
@@ -17,10 +17,10 @@ mod sources;
 use markdown::Document;
 use sources::Tree;
 
-/// A file that each site has. A directory without it was not made by this command.
+/// A file in every generated site. A directory without it was not made by this command.
 const INDEX: &str = "search-index.js";
 
-/// Builds the site below cargo's target directory, and returns its first page.
+/// Builds the site below cargo's target directory, and returns the first page.
 pub(crate) fn build() -> Result<PathBuf> {
     let root = root()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
@@ -52,7 +52,7 @@ fn clear(dir: &Path) -> Result<()> {
         std::fs::remove_dir_all(dir)?;
     } else if dir.exists() && std::fs::read_dir(dir)?.next().is_some() {
         let dir = dir.display();
-        return Err(format!("{dir} exists, and `cargo xtask docs` did not make it: move it away").into());
+        return Err(format!("{dir} exists, but `cargo xtask docs` did not make it; move it away").into());
     }
     Ok(())
 }

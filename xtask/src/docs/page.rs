@@ -1,4 +1,4 @@
-//! The HTML of a page. Works without a script, and with any address of the site, because all links are relative.
+//! Generates the HTML of a page. Pages work without a script and at any URL, because all links are relative.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,28 +11,28 @@ use super::markdown::{Document, codes};
 use super::sources::Tree;
 use crate::error::Result;
 
-/// The address of the repository for links to files that are no pages: `repository` in Cargo.toml, if it is set.
+/// The repository's address for links to files that are not pages: `repository` in Cargo.toml, if it is set.
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
-/// A table with fewer columns seldom gets a scroll bar, by which the keyboard must be able to move it.
+/// Tables with at least this many columns often need a scroll bar, which must be usable by keyboard.
 const WIDE_TABLE: usize = 4;
-/// A line of code with more characters does not fit a phone.
+/// Lines of code with more characters are too wide for a phone.
 const WIDE_CODE: usize = 40;
-/// A name of so many characters is not broken at its hyphens.
+/// Names of up to this many characters are not broken at hyphens.
 const SHORT_CODE: usize = 20;
-/// A page with fewer headings needs no list of them, and with more it has a table of its own.
+/// Pages with this many headings get a list of them. Longer pages contain a table of their own.
 const LISTED_HEADINGS: std::ops::RangeInclusive<usize> = 3..=25;
 
-/// Where codes of findings are explained and shown.
+/// Maps codes of findings to the sections that explain and show them.
 pub(crate) struct Examples<'a> {
-    /// The address of the section whose heading is the code.
+    /// The addresses of the sections with a code as the heading.
     explained: BTreeMap<&'a str, String>,
     /// The sections that show the doctor's output with the code: their addresses and titles.
     shown: BTreeMap<&'a str, Vec<(String, String)>>,
 }
 
 impl<'a> Examples<'a> {
-    /// A code has at most so many.
+    /// The maximum number of sections listed per code.
     const MAX: usize = 5;
 
     pub(crate) fn new(documents: &'a [Document]) -> Self {
@@ -75,7 +75,7 @@ pub(crate) fn html(
         |address| format!("<a href=\"{}\"><code>{}</code></a>", escaped(&address), escaped(source)),
     );
     let _ = writeln!(main, "{}<footer>Made of {source}.</footer>", next(contents, document, &up));
-    Ok(framed(document.title(), &up, contents, Some(document), &main))
+    Ok(layout(document.title(), &up, contents, Some(document), &main))
 }
 
 /// The page with the results of a search.
@@ -85,10 +85,10 @@ pub(crate) fn search(contents: &[Group<'_>]) -> String {
         <p id=\"page-status\" role=\"status\">Type words, a code (C014), a function or an error message above.</p>\n\
         <ol id=\"page-results\"></ol>\n\
         <script src=\"search-index.js\"></script>\n<script src=\"search.js\"></script>\n";
-    framed("Search", "", contents, None, main)
+    layout("Search", "", contents, None, main)
 }
 
-fn framed(title: &str, up: &str, contents: &[Group<'_>], current: Option<&Document>, main: &str) -> String {
+fn layout(title: &str, up: &str, contents: &[Group<'_>], current: Option<&Document>, main: &str) -> String {
     let title = if current.is_some_and(|page| page.address == "index.html") {
         escaped(title)
     } else {
@@ -125,7 +125,7 @@ fn framed(title: &str, up: &str, contents: &[Group<'_>], current: Option<&Docume
     )
 }
 
-/// Links to the pages before and after this one in its group.
+/// Returns links to the previous and next page in the same group.
 fn next(contents: &[Group<'_>], document: &Document, up: &str) -> String {
     let place = |group: &Group<'_>| group.pages.iter().position(|page| page.source == document.source);
     let Some((group, place)) = contents.iter().find_map(|group| Some((group, place(group)?))) else {
@@ -141,7 +141,7 @@ fn next(contents: &[Group<'_>], document: &Document, up: &str) -> String {
     if links.is_empty() { links } else { format!("<nav class=\"next\" aria-label=\"Neighbours\">\n{links}</nav>\n") }
 }
 
-/// Turns the events of a document into those of its page.
+/// Converts a document's events to the events of its page.
 struct Writer<'a> {
     document: &'a Document,
     documents: &'a [Document],
@@ -149,7 +149,7 @@ struct Writer<'a> {
     examples: &'a Examples<'a>,
     up: &'a str,
     out: Vec<Event<'static>>,
-    /// The ends of the open links.
+    /// The closing tags of the open links.
     links: Vec<&'static str>,
 }
 
@@ -235,12 +235,12 @@ impl Writer<'_> {
                 let page = if page.source == self.document.source { "" } else { &page.address };
                 let up = if page.is_empty() { "" } else { self.up };
                 let hash = if anchor.is_empty() { "" } else { "#" };
-                // An empty address would load the page again.
+                // An empty address would reload the page.
                 let address = format!("{up}{page}{hash}{anchor}");
                 let address = if address.is_empty() { "#page-main".to_owned() } else { address };
                 (format!("<a href=\"{}\">", escaped(&address)), "</a>")
             }
-            Target::Elsewhere => (format!("<a href=\"{}\">", escaped(link)), "</a>"),
+            Target::External => (format!("<a href=\"{}\">", escaped(link)), "</a>"),
             Target::File(path) => match in_repository(&path) {
                 Some(address) => (format!("<a href=\"{}\">", escaped(&address)), "</a>"),
                 None => (format!("<span class=\"file\" title=\"in the repository: {}\">", escaped(&path)), "</span>"),
@@ -280,7 +280,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Code, in which each code of a finding is a link.
+    /// Returns code with links for all codes of findings.
     fn with_codes(&self, text: &str) -> String {
         let mut html = String::new();
         let mut done = 0;
@@ -294,7 +294,7 @@ impl Writer<'_> {
     }
 }
 
-/// The way from a page to the root of the site.
+/// Returns the relative path from a page to the root of the site.
 fn up(address: &str) -> String {
     "../".repeat(address.matches('/').count())
 }
@@ -303,12 +303,12 @@ fn in_repository(path: &str) -> Option<String> {
     (!REPOSITORY.is_empty()).then(|| format!("{}/blob/HEAD/{path}", REPOSITORY.trim_end_matches('/')))
 }
 
-/// Lets a name that is too long for its column break where its parts end. For text that is escaped.
+/// Allows line breaks between the parts of names that are too long for a column. Expects escaped text.
 fn breakable(html: &str) -> String {
     ["_", "/", "."].iter().fold(html.to_owned(), |html, mark| html.replace(mark, &format!("{mark}<wbr>")))
 }
 
-/// Text for HTML, also in an attribute.
+/// Escapes text for HTML, including attributes.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,11 +1,11 @@
-//! The index of the search: the text of each section, as a script, because a page that was opened as a file may not
+//! Writes the search index: the text of all sections, as a script, because a page that was opened as a file may not
 //! load data.
 
 use std::fmt::Write;
 
 use super::markdown::Document;
 
-/// The script. Each record has an address, the page's title, the section's, and its text.
+/// Returns the script. A record contains an address, the page title, the section title, and the text.
 pub(crate) fn index(documents: &[Document]) -> String {
     let mut script = String::from("window.searchIndex = [\n");
     for document in documents {
@@ -24,7 +24,7 @@ pub(crate) fn index(documents: &[Document]) -> String {
     script + "];\n"
 }
 
-/// A string of JavaScript.
+/// Returns a string literal of JavaScript.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {
@@ -33,7 +33,7 @@ fn quoted(text: &str) -> String {
                 quoted.push('\\');
                 quoted.push(letter);
             }
-            // Line ends of JavaScript, and what could end the script.
+            // Line terminators of JavaScript, and characters that could close the script.
             _ if letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}' | '<') => {
                 let _ = write!(quoted, "\\u{:04x}", u32::from(letter));
             }

@@ -1,13 +1,13 @@
-//! Reads the pages of a site as a browser does, and finds links and anchors that lead nowhere, and anything that a page
-//! would load from elsewhere. Must not know how the pages were made.
+//! Reads the pages of a site like a browser, and finds dead links, dead anchors, and external resources. Independent of
+//! the generator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::links::joined;
+use super::links::join_path;
 use crate::error::Result;
 
-/// Everything that is wrong, one line each.
+/// Returns all problems, one per line.
 pub(crate) fn problems(dir: &Path) -> Result<Vec<String>> {
     let mut files = BTreeMap::new();
     read(dir, "", &mut files)?;
@@ -25,7 +25,7 @@ pub(crate) fn problems(dir: &Path) -> Result<Vec<String>> {
                 continue;
             }
             let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
-            let page = if path.is_empty() { Some(name.clone()) } else { joined(folder, path) };
+            let page = if path.is_empty() { Some(name.clone()) } else { join_path(folder, path) };
             let ids = page.as_deref().and_then(|page| ids.get(page));
             if ids.is_none_or(|ids| !anchor.is_empty() && !ids.contains(anchor)) {
                 problems.push(format!("{name}: the link to {link} is dead"));
@@ -54,7 +54,7 @@ fn read(dir: &Path, prefix: &str, files: &mut BTreeMap<String, String>) -> Resul
     Ok(())
 }
 
-/// The values of an attribute. The pages quote them with `"`, and escape it elsewhere.
+/// Returns the values of an attribute. The pages quote them with `"`, and escape quotes elsewhere.
 fn attributes<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     let start = format!(" {name}=\"");
     let values: Vec<&str> = text.split(start.as_str()).skip(1).filter_map(|rest| rest.split('"').next()).collect();

@@ -1,18 +1,18 @@
-//! Which Markdown files are pages, and the address of each on the site. Must not know what is in them.
+//! Selects the Markdown files that become pages, and their addresses on the site. Independent of their contents.
 
 use std::path::{Path, PathBuf};
 
 use super::markdown::Document;
 use crate::error::Result;
 
-/// A checkout: its root, and the Markdown files that are pages.
+/// A checkout: the root directory, and the Markdown files that become pages.
 pub(crate) struct Tree {
     root: PathBuf,
     pages: Vec<String>,
 }
 
 impl Tree {
-    /// The pages are those of the root, of `docs` and below it, and the README of each package.
+    /// Selects the pages in the root, in `docs` and its subdirectories, and the READMEs of all packages.
     pub(crate) fn new(root: PathBuf) -> Result<Self> {
         let mut pages = Vec::new();
         for (name, path) in entries(&root)? {
@@ -38,18 +38,18 @@ impl Tree {
         self.pages.iter().map(read).collect()
     }
 
-    /// Is this a file or a directory of the repository?
+    /// Returns whether the repository contains this file or directory.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.root.join(path).exists()
     }
 }
 
-/// The files and directories in a directory, by name.
+/// Returns the files and directories in a directory, sorted by name.
 fn entries(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(|error| format!("cannot read {}: {error}", dir.display()))? {
         let entry = entry?;
-        // No page has such a name.
+        // Pages never have such names.
         let Ok(name) = entry.file_name().into_string() else { continue };
         entries.push((name, entry.path()));
     }
@@ -69,8 +69,8 @@ fn below(dir: &Path, name: &str, pages: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// `docs` is the root of the site, and a README is its directory's first page. The README of the repository gives its
-/// place to that of `docs`, which is for readers who have the site alone.
+/// `docs` becomes the root of the site, and a README becomes the first page of its directory. The README of `docs`
+/// takes the place of the repository's README, because it is written for readers of the site.
 fn address(source: &str) -> String {
     let path = source.strip_prefix("docs/").unwrap_or(source);
     let path = path.strip_suffix(".md").unwrap_or(path);

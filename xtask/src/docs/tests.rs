@@ -1,5 +1,5 @@
-//! The documentation of this checkout has no dead link, each code of the doctor has its anchor, and the search finds
-//! what a stranger pastes.
+//! Checks the documentation of this checkout: all links work, every code of the doctor has an anchor, and the search
+//! finds messages that a user pastes.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use support::{TempDir, not_run};
 
 use super::*;
 
-/// The site of this checkout.
+/// Returns the site of this checkout.
 fn site() -> &'static Path {
     static SITE: OnceLock<TempDir> = OnceLock::new();
     SITE.get_or_init(|| {
@@ -26,7 +26,7 @@ fn page(name: &str) -> String {
     fs::read_to_string(site().join(name)).unwrap()
 }
 
-/// A checkout with these files.
+/// Creates a checkout with these files.
 fn checkout(files: &[(&str, &str)]) -> TempDir {
     let dir = TempDir::new();
     for (name, text) in files {
@@ -42,7 +42,7 @@ fn problems_of(files: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn no_link_and_no_anchor_is_dead_in_the_documents_and_on_the_site() {
+fn all_links_and_anchors_in_the_documents_and_on_the_site_work() {
     assert!(page("index.html").contains("<h1 "));
     assert!(page("guide/doctor.html").contains("href=\"../findings.html\""));
 }
@@ -65,7 +65,7 @@ fn every_code_of_the_doctor_has_an_anchor_on_the_site() {
 }
 
 #[test]
-fn the_start_page_has_every_error_message_of_the_readme() {
+fn the_start_page_contains_every_error_message_of_the_readme() {
     let table = |file: &str| -> Vec<(String, String)> {
         let text = fs::read_to_string(root().unwrap().join(file)).unwrap();
         let (_, rest) = text.split_once("## Your error message").unwrap();
@@ -86,7 +86,7 @@ fn the_start_page_has_every_error_message_of_the_readme() {
 }
 
 #[test]
-fn links_that_lead_nowhere_are_problems() {
+fn dead_links_are_problems() {
     let found = problems_of(&[
         (
             "docs/README.md",
@@ -104,8 +104,8 @@ fn links_that_lead_nowhere_are_problems() {
         ("b.rs", ""),
     ]);
     let expected = [
-        "crate/README.md: the link [name] has no definition",
-        "docs/README.md: the link to guide/none.md: there is no such file",
+        "crate/README.md: the link [name] is not defined",
+        "docs/README.md: the link to guide/none.md: the file does not exist",
         "docs/README.md: the link to guide/a.md#no: docs/guide/a.md has no heading for that anchor",
         "docs/README.md: the link to ../../etc/passwd: it leads out of the repository",
         "docs/README.md: the link to /docs: it leads out of the repository",
@@ -136,7 +136,7 @@ fn dead_links_and_foreign_scripts_of_a_page_are_problems() {
 }
 
 #[test]
-fn anchors_are_those_of_code_hosts() {
+fn anchors_match_those_of_code_hosts() {
     let text = "# `check --run`: it's 3.5 %\n\n## A_b — c\n\n## Ünder 🙂\n\n## A_b — c\n\n## C014\n";
     let document = Document::new("a.md".to_owned(), "a.html".to_owned(), text);
     let ids: Vec<&str> = document.sections.iter().map(|section| section.id.as_str()).collect();
@@ -144,7 +144,7 @@ fn anchors_are_those_of_code_hosts() {
 }
 
 #[test]
-fn text_of_a_document_is_no_markup_of_its_page() {
+fn text_of_a_document_is_escaped_on_its_page() {
     let dir = checkout(&[
         (
             "docs/README.md",
@@ -169,14 +169,14 @@ fn text_of_a_document_is_no_markup_of_its_page() {
 }
 
 #[test]
-fn a_directory_that_is_no_site_is_not_removed() {
+fn a_directory_that_is_not_a_site_is_not_removed() {
     let checkout = checkout(&[("docs/README.md", "# A\n"), ("docs/old.md", "# Old\n")]);
     let tree = || Tree::new(checkout.path().to_owned()).unwrap();
     let out = TempDir::new();
     fs::write(out.path().join("thesis.txt"), "mine").unwrap();
     let error = build_into(&tree(), out.path()).unwrap_err().to_string();
     assert!(error.contains("did not make it") && out.path().join("thesis.txt").exists(), "{error}");
-    // A page that has no source any more leaves with the old site.
+    // A page whose source was removed disappears with the old site.
     let site = out.path().join("site");
     build_into(&tree(), &site).unwrap();
     fs::remove_file(checkout.path().join("docs/old.md")).unwrap();
@@ -185,7 +185,7 @@ fn a_directory_that_is_no_site_is_not_removed() {
 }
 
 #[test]
-fn colours_have_the_contrast_that_people_need() {
+fn colors_have_enough_contrast() {
     let css = include_str!("assets/style.css");
     for theme in css.split(":root {").skip(1).map(|rest| rest.split('}').next().unwrap()) {
         let luminance = |name: &str| -> f64 {
@@ -204,7 +204,7 @@ fn colours_have_the_contrast_that_people_need() {
     }
 }
 
-/// The addresses that the search shows, best first, in a browser without a display that opens the site as files.
+/// Returns the search results for a query, best first, in a headless browser that opens the site as files.
 fn found(browser: &str, query: &str) -> Vec<String> {
     let profile = TempDir::new();
     let query: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
@@ -223,11 +223,11 @@ fn found(browser: &str, query: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_search_finds_what_a_stranger_pastes() {
+fn the_search_finds_pasted_messages() {
     let has =
         |browser: &&str| Command::new(browser).arg("--version").output().is_ok_and(|output| output.status.success());
     let Some(browser) = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(has) else {
-        return not_run("the_search_finds_what_a_stranger_pastes", "there is no chromium");
+        return not_run("the_search_finds_pasted_messages", "chromium is not installed");
     };
     let start = "index.html#your-error-message--what-to-run";
     for (query, expected) in [

@@ -1,4 +1,4 @@
-//! The file with the facts about releases of frameworks. Parses it, and writes it with one line for each row.
+//! Parses the file with facts about framework releases, and writes it with one line per row.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 
 /// The file, in the workspace.
 pub(crate) const FILE: &str = "tools/cudnn-frameworks/data/frameworks.json";
-/// The `evidence` of facts that this program can read by itself.
+/// The `evidence` of facts that this program can determine by itself.
 pub(crate) const METADATA: &str = "metadata";
 
 /// The sections of the file.
@@ -30,7 +30,7 @@ pub(crate) struct Newest {
     pub(crate) date: String,
 }
 
-/// What the releases of a package were built for, from one release on.
+/// The build targets of a package's releases, starting with one release.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fact {
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checked_in_file_is_what_would_be_written() {
+    fn the_checked_in_file_is_up_to_date() {
         let text = include_str!("../../../tools/cudnn-frameworks/data/frameworks.json");
         assert_eq!(Data::parse(text).unwrap().text().unwrap(), text);
     }

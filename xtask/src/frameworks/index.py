@@ -1,6 +1,6 @@
 """Prints pages of a package index and the metadata in wheels: `python3 -c SCRIPT page URL`, or `metadata URL...`.
 
-It reads the end of a wheel and the file METADATA by requests for ranges of bytes, and writes JSON: one text for each URL.
+Reads the end of a wheel and the file METADATA by byte-range requests, and writes JSON with one text per URL.
 """
 
 import concurrent.futures

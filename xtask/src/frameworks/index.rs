@@ -1,4 +1,5 @@
-//! Asks the package index for the releases of a package and for the metadata in their wheels. Python makes the requests.
+//! Queries the package index for the releases of a package and for the metadata in their wheels. Python makes the
+//! requests.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -20,20 +21,20 @@ pub(crate) struct Release {
 /// Returns the releases of the package with this page (`.../project/torch/`), oldest first.
 pub(crate) fn releases(page: &str) -> Result<Vec<Release>> {
     let texts = request("page", &[page.replace("/project/", "/simple/")])?;
-    texts.first().map_or_else(|| Err("the package index sent nothing".into()), |text| parse(text))
+    texts.first().map_or_else(|| Err("the package index sent an empty response".into()), |text| parse(text))
 }
 
-/// Returns the metadata in each of these wheels.
+/// Returns the metadata of these wheels.
 pub(crate) fn metadata(wheels: &[String]) -> Result<Vec<String>> {
     request("metadata", wheels)
 }
 
-/// Returns the day: `2026-11-22`.
+/// Returns today's date: `2026-11-22`.
 pub(crate) fn today() -> Result<String> {
     python(&["-c", "import datetime; print(datetime.date.today(), end='')"])
 }
 
-/// Returns the text for each address.
+/// Returns the texts at these addresses.
 fn request(command: &str, urls: &[String]) -> Result<Vec<String>> {
     let urls = urls.iter().map(String::as_str);
     let arguments: Vec<&str> = ["-c", include_str!("index.py"), command].into_iter().chain(urls).collect();
@@ -68,7 +69,7 @@ struct File {
 
 fn parse(page: &str) -> Result<Vec<Release>> {
     let page: Page =
-        serde_json::from_str(page).map_err(|error| format!("the package index did not answer in JSON: {error}"))?;
+        serde_json::from_str(page).map_err(|error| format!("the package index sent invalid JSON: {error}"))?;
     let mut releases: BTreeMap<Version, Option<String>> = BTreeMap::new();
     for File { filename, url, yanked } in page.files {
         let Some(version) = version(&filename).filter(|version| !version.any_prerelease()) else { continue };
@@ -113,6 +114,6 @@ mod tests {
         let wheel = "/a_b-1.10.0-cp312-cp312-manylinux_2_28_x86_64.whl";
         let expected = [("1.9.0", None), ("1.9.0.post1", None), ("1.10.0", Some(wheel))];
         assert_eq!(found, expected.map(|(version, wheel)| (version.to_owned(), wheel)));
-        assert!(parse("<html>").unwrap_err().to_string().contains("did not answer in JSON"));
+        assert!(parse("<html>").unwrap_err().to_string().contains("sent invalid JSON"));
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask frameworks`: brings the facts about releases of frameworks up to date with the package index.
+//! Implements `cargo xtask frameworks`, which updates the facts about framework releases from the package index.
 
 mod data;
 mod index;
@@ -13,7 +13,8 @@ use crate::workspace::root;
 use data::{Data, FILE, Fact, METADATA};
 use requires::Requires;
 
-/// Adds to the file what the metadata of newer releases states. With `check`, fails if the file would change instead.
+/// Adds the metadata of newer releases to the file. With `check`, leaves the file unchanged and fails if it would
+/// change.
 pub(crate) fn run(check: bool) -> Result<()> {
     let file = root()?.join(FILE);
     let old = std::fs::read_to_string(&file)?;
@@ -64,12 +65,12 @@ fn required(package: &str, releases: Vec<index::Release>) -> Result<Vec<(Version
     versions.into_iter().zip(texts).map(read).collect()
 }
 
-/// Adds a fact for every release whose requirements differ from the previous release, and updates the newest release of the
-/// package. Stops at a release without cuDNN, and returns the question for a person.
+/// Adds a fact for every release whose requirements differ from the previous release, and updates the newest release of
+/// the package. Stops at a release without cuDNN, and returns the question for a person.
 fn add(data: &mut Data, package: &str, releases: Vec<(Version, Option<Requires>)>, today: &str) -> Option<String> {
     for (version, requires) in releases {
         let Some(requires) = requires else {
-            return Some(format!("{package} {version}: its metadata requires no cuDNN"));
+            return Some(format!("{package} {version}: the metadata requires no cuDNN"));
         };
         let last = data.facts.iter().rposition(|fact| fact.package == package)?;
         let before = data.facts.get(last)?;
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_that_requires_something_else_becomes_a_row() {
+    fn a_release_with_other_requirements_becomes_a_row() {
         let before = checked_in();
         let last = before.last_fact("torch").unwrap().clone();
         let (cudnn, cuda) = (last.cudnn.clone().unwrap(), last.cuda.clone().unwrap());
@@ -140,7 +141,7 @@ mod tests {
         let mut data = before.clone();
         let releases = vec![(Version::from_str("999.0").unwrap(), None)];
         let undecided = add(&mut data, "torch", releases, "2027-01-01").unwrap();
-        assert!(undecided.contains("torch 999.0: its metadata requires no cuDNN"), "{undecided}");
+        assert!(undecided.contains("torch 999.0: the metadata requires no cuDNN"), "{undecided}");
         assert_eq!(data, before);
     }
 
@@ -148,7 +149,7 @@ mod tests {
     #[test]
     #[cfg_attr(target_arch = "x86_64", ignore = "downloads metadata of frameworks")]
     #[cfg_attr(not(target_arch = "x86_64"), ignore = "needs x86-64")]
-    fn the_facts_are_those_of_the_metadata() {
+    fn the_facts_match_the_metadata() {
         let data = checked_in();
         let mut wrong = Vec::new();
         for newest in &data.newest {
@@ -160,7 +161,7 @@ mod tests {
             let releases = match index::releases(&newest.url) {
                 Ok(releases) => releases,
                 Err(error) if std::env::var_os(support::OFFLINE_VARIABLE).is_some_and(|value| value == "skip") => {
-                    return support::not_run("the_facts_are_those_of_the_metadata", &error.to_string());
+                    return support::not_run("the_facts_match_the_metadata", &error.to_string());
                 }
                 Err(error) => panic!("{error}\nSet {}=skip to skip the test.", support::OFFLINE_VARIABLE),
             };
@@ -175,7 +176,7 @@ mod tests {
             }
             for (version, requires) in releases {
                 let fact = facts.iter().rfind(|fact| since(fact) <= version).unwrap();
-                // Older releases of ONNX Runtime have no extras.
+                // Older releases of ONNX Runtime define no extras.
                 let is_right = match &requires {
                     Some(requires) => states(fact, requires),
                     None => fact.evidence != METADATA,

@@ -1,4 +1,4 @@
-//! Reads which cuDNN and CUDA a framework's metadata requires, as the doctor reads it.
+//! Reads the cuDNN and CUDA requirements in a framework's metadata, like the doctor.
 
 use cudnn_frameworks::{Depth, Environment, Pin, Source, survey_to};
 use cudnn_probe::Host;
@@ -11,11 +11,11 @@ use crate::workspace::root;
 pub(crate) struct Requires {
     /// The oldest cuDNN: `9.10.2`.
     pub(crate) cudnn: String,
-    /// `12.8` if the metadata accepts only one CUDA release, else `12`.
+    /// `12.8` if the metadata accepts only one CUDA release, otherwise `12`.
     pub(crate) cuda: String,
 }
 
-/// Returns what the metadata of a release requires, with all its extras. `None` if it requires no cuDNN.
+/// Returns the requirements in a release's metadata, including all extras. Returns `None` if it requires no cuDNN.
 pub(crate) fn read(package: &str, version: &str, metadata: &str) -> Result<Option<Requires>> {
     if std::env::consts::ARCH != "x86_64" {
         // Markers are evaluated for the machine that reads them.
@@ -37,7 +37,8 @@ pub(crate) fn read(package: &str, version: &str, metadata: &str) -> Result<Optio
     Ok(cudnn.zip(cuda).map(|(cudnn, cuda)| Requires { cudnn: cudnn.value.to_string(), cuda }))
 }
 
-/// 12.8 of `nvidia-cuda-runtime-cu12==12.8.90`. A range says nothing about the release that a framework was built with.
+/// Extracts 12.8 from `nvidia-cuda-runtime-cu12==12.8.90`. A range does not reveal the release that a framework was
+/// built with.
 fn exact_cuda(pin: &Pin) -> Option<String> {
     let is_runtime = pin.package == "cuda-toolkit" || pin.package.starts_with("nvidia-cuda-runtime");
     let requirement = pin.without_marker();
@@ -52,7 +53,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(not(target_arch = "x86_64"), ignore = "needs x86-64")]
-    fn an_exact_cuda_counts_with_its_minor_version_and_a_range_without() {
+    fn the_minor_cuda_version_counts_only_if_it_is_exact() {
         for (package, requirements, expected) in [
             (
                 "torch",

@@ -1,5 +1,5 @@
-//! A copy of the checkout: its files as they are now, committed or not, with its commit. cargo writes the commit and the
-//! path in the repository into a package, and the index follows a README's relative links with them.
+//! Copies the checkout with all current files, committed or not, and its commit. cargo writes the commit and the path
+//! in the repository into a package, and the index uses them to resolve a README's relative links.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use cudnn_os::files;
 use super::output;
 use crate::error::Result;
 
-/// Copies the files that git knows or does not ignore. Replaces an older copy.
+/// Copies the files that git tracks or does not ignore. Replaces an older copy.
 pub(super) fn checkout(root: &Path, destination: &Path) -> Result<()> {
     let failed = |what: &str, path: &Path, error: std::io::Error| format!("cannot {what} {}: {error}", path.display());
     if destination.exists() {
@@ -19,7 +19,7 @@ pub(super) fn checkout(root: &Path, destination: &Path) -> Result<()> {
     let files = output(git().current_dir(root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]))?;
     for file in files.split_terminator('\0') {
         let (from, to) = (root.join(file), destination.join(file));
-        // A file that is deleted and not committed as such is still listed.
+        // A file that was deleted without committing the deletion is still listed.
         let Ok(metadata) = std::fs::symlink_metadata(&from) else { continue };
         if let Some(parent) = to.parent() {
             std::fs::create_dir_all(parent).map_err(|error| failed("create", parent, error))?;
@@ -31,13 +31,13 @@ pub(super) fn checkout(root: &Path, destination: &Path) -> Result<()> {
         };
         copied.map_err(|error| failed("copy", &from, error))?;
     }
-    // Fills the index, which cargo reads, and leaves the files.
+    // Updates the index, which cargo reads, without touching the files.
     output(git().current_dir(destination).args(["reset", "--quiet"])).map(drop)
 }
 
 fn git() -> Command {
     let mut command = Command::new("git");
-    // A hook that runs this program sets them.
+    // A hook that runs this program sets these variables.
     command.env_remove("GIT_DIR").env_remove("GIT_WORK_TREE").env_remove("GIT_INDEX_FILE");
     command
 }

@@ -1,4 +1,4 @@
-//! The manifests of the copy: new names, the repository's address, and what the index expects of each package.
+//! Edits the manifests of the copy: new names, the repository's address, and the index's requirements.
 
 use std::path::{Path, PathBuf};
 
@@ -8,21 +8,21 @@ use toml_edit::{DocumentMut, Item, TableLike, value};
 use super::{cargo, output};
 use crate::error::Result;
 
-/// The largest package that the package index accepts. Ours are smaller even before they are compressed.
+/// The maximum package size on the package index. Our packages are smaller even before compression.
 const MAX_SIZE: u64 = 10 * 1024 * 1024;
 
-/// A package that would be published.
+/// A package to be published.
 pub(super) struct Package {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) manifest: PathBuf,
     json: Json,
-    /// The paths of its files.
+    /// The paths of the package's files.
     files: Vec<String>,
 }
 
 impl Package {
-    /// What the index demands, or a user misses there.
+    /// Returns missing data that the index requires, or that users would miss.
     pub(super) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for field in ["description", "license", "readme", "documentation", "rust_version"] {
@@ -48,26 +48,26 @@ impl Package {
         faults
     }
 
-    /// How many files the package has, and how many bytes.
+    /// Returns the number of files in the package, and their total size in bytes.
     pub(super) fn size(&self) -> (usize, u64) {
         let dir = self.manifest.parent().unwrap_or(Path::new(""));
-        // Some of the files cargo makes: they have no size here.
+        // cargo generates some of the files, which are counted as empty here.
         let sizes = self.files.iter().filter_map(|file| std::fs::metadata(dir.join(file)).ok());
         (self.files.len(), sizes.map(|metadata| metadata.len()).sum())
     }
 
-    /// Does this package's manifest, as published, name the other?
+    /// Returns whether this package's published manifest depends on the other package.
     fn depends_on(&self, other: &Package) -> bool {
         let dependencies = self.json.get("dependencies").and_then(Json::as_array);
         dependencies.into_iter().flatten().any(|dependency| {
             let text = |field: &str| dependency.get(field).and_then(Json::as_str);
-            // Without a version it is a dependency of the tests, by path, which cargo leaves out.
+            // A dependency without a version is a path dependency of the tests, which cargo omits.
             text("name") == Some(&other.name) && text("req") != Some("*")
         })
     }
 }
 
-/// The packages of a workspace that may be published, each after those that it depends on.
+/// Returns the publishable packages of a workspace, with dependencies before their dependents.
 pub(super) fn packages(workspace: &Path) -> Result<Vec<Package>> {
     let metadata = output(cargo().current_dir(workspace).args(["metadata", "--no-deps", "--format-version", "1"]))?;
     let metadata: Json = serde_json::from_str(&metadata)?;
@@ -92,14 +92,14 @@ pub(super) fn packages(workspace: &Path) -> Result<Vec<Package>> {
     let mut ordered: Vec<Package> = Vec::new();
     while !packages.is_empty() {
         let is_ready = |package: &Package| !packages.iter().any(|other| package.depends_on(other));
-        let ready = packages.iter().position(is_ready).ok_or("the packages depend on each other in a circle")?;
+        let ready = packages.iter().position(is_ready).ok_or("the packages depend on each other in a cycle")?;
         ordered.push(packages.remove(ready));
     }
     Ok(ordered)
 }
 
-/// Gives a package another name, and has its dependents in the workspace ask for that. The library keeps its name, and so
-/// does the key of each dependency.
+/// Renames a package, and updates its dependents in the workspace. The library's name and the dependency keys stay the
+/// same.
 pub(super) fn rename(workspace: &Path, name: &str, new_name: &str) -> Result<()> {
     let metadata = output(cargo().current_dir(workspace).args(["metadata", "--no-deps", "--format-version", "1"]))?;
     let metadata: Json = serde_json::from_str(&metadata)?;
@@ -115,11 +115,11 @@ pub(super) fn rename(workspace: &Path, name: &str, new_name: &str) -> Result<()>
     if is_renamed { Ok(()) } else { Err(format!("no package of the workspace is named {name}").into()) }
 }
 
-/// Renames a package in one manifest. Returns whether the manifest is that package's.
+/// Renames a package in one manifest. Returns whether the manifest belongs to that package.
 fn rename_in(document: &mut DocumentMut, name: &str, new_name: &str) -> bool {
     for_each_dependency(document.as_table_mut(), &mut |key, dependency| {
         let package = dependency.get("package").and_then(Item::as_str).unwrap_or(key);
-        // An inherited dependency takes the package from the workspace.
+        // An inherited dependency refers to the workspace's entry.
         if package == name && dependency.get("workspace").is_none() {
             dependency.insert("package", value(new_name));
         }
@@ -135,7 +135,7 @@ fn rename_in(document: &mut DocumentMut, name: &str, new_name: &str) -> bool {
     is_this
 }
 
-/// Visits the dependencies that are tables, in all sections of a manifest: also those of the workspace and of targets.
+/// Visits all dependencies that are tables, in all sections of a manifest, including workspace and target sections.
 fn for_each_dependency(table: &mut dyn TableLike, visit: &mut dyn FnMut(&str, &mut dyn TableLike)) {
     for (key, item) in table.iter_mut() {
         let key = key.get().to_owned();
@@ -155,7 +155,7 @@ fn for_each_dependency(table: &mut dyn TableLike, visit: &mut dyn FnMut(&str, &m
     }
 }
 
-/// States the repository's address in each package.
+/// Writes the repository's address into every package.
 pub(super) fn set_repository(packages: &[Package], repository: &str) -> Result<()> {
     for package in packages {
         edit(&package.manifest, |document| set_in_package(document, "repository", repository))?;
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn dependents_ask_for_the_new_name_under_the_old_key() {
+    fn dependents_require_the_new_name_under_the_old_key() {
         let (is_this, text) = renamed(
             "[package]\nname = \"c\"\n[workspace.dependencies]\na-sys = { path = \"a\" }\n[dependencies]\nother = \"1\"\n\
              x = { package = \"a-sys\", path = \"a\" }\n[target.'cfg(unix)'.build-dependencies]\n\

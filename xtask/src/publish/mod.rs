@@ -1,5 +1,5 @@
-//! `cargo xtask publish --dry-run`: everything that a publication on the package index does, up to the upload. Works on a
-//! copy of the checkout, in which packages have the names that they get on the index.
+//! Implements `cargo xtask publish --dry-run`, which performs all steps of a publication on the package index except
+//! the upload. Works on a copy of the checkout with the package names for the index.
 
 mod copy;
 mod index;
@@ -13,11 +13,11 @@ use std::process::Command;
 use crate::error::Result;
 use crate::workspace::root;
 
-/// The packages whose name on the index is another project's, and the names that they get there. The library keeps its
-/// name, and so do the directory and the package in the repository.
+/// The packages whose name belongs to another project on the index, and their names there. The library name, the
+/// directory and the package name in the repository stay the same.
 const RENAMED: [(&str, &str); 1] = [("cudnn-sys", "cudnn-shim-sys")];
 
-/// Packages, checks and builds what would be published, and prints what a person has to decide first.
+/// Packages, checks and builds all publishable packages, and prints the decisions that a person must make first.
 pub(crate) fn dry_run(repository: Option<&str>) -> Result<()> {
     let root = root()?;
     let dir = root.join("target/publish");
@@ -44,12 +44,11 @@ pub(crate) fn dry_run(repository: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Has cargo package each package, and build it out of that package and those of the others, in the order of their
-/// dependencies. Uploads nothing.
+/// Lets cargo package every package, and build it from the packaged dependencies in order. Uploads nothing.
 fn publish(workspace: &Path, target: &Path) -> Result<()> {
     let mut command = cargo();
     command.current_dir(workspace);
-    // The copy differs from its commit by the names at least.
+    // At least the names in the copy differ from the commit.
     command.args(["publish", "--workspace", "--dry-run", "--allow-dirty", "--target-dir"]).arg(target);
     let status = command.status().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("cargo publish --workspace --dry-run failed: {status}").into()) }
@@ -58,12 +57,12 @@ fn publish(workspace: &Path, target: &Path) -> Result<()> {
 /// The cargo that runs this program.
 fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from));
-    // They describe this program, and would redirect its children.
+    // These variables describe this program, and would redirect its children.
     command.env_remove("CARGO_TARGET_DIR").env_remove("CARGO_MANIFEST_DIR");
     command
 }
 
-/// What a command prints.
+/// Returns a command's output.
 fn output(command: &mut Command) -> Result<String> {
     let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     if !output.status.success() {

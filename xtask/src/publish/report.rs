@@ -1,11 +1,11 @@
-//! What would be published, and what a person has to decide before.
+//! Prints the packages to be published, and the decisions that a person must make first.
 
 use std::path::Path;
 
 use super::RENAMED;
 use super::manifest::Package;
 
-/// Prints the packages with their sizes, then what is undecided, then the command that publishes.
+/// Prints the packages with their sizes, the open decisions, and the command that publishes.
 pub(super) fn print(packages: &[Package], workspace: &Path, repository: Option<&str>) {
     println!("\nWould be published, in this order:");
     for package in packages {
@@ -17,7 +17,7 @@ pub(super) fn print(packages: &[Package], workspace: &Path, repository: Option<&
             bytes / 1000
         );
     }
-    println!("\nA person decides before the first upload (CONTRIBUTING.md, \"Publishing\"):");
+    println!("\nDecide before the first upload (CONTRIBUTING.md, \"Publishing\"):");
     for (name, name_there) in RENAMED {
         println!("- the name {name_there} for {name}, which is another project's on the package index");
     }

@@ -1,5 +1,6 @@
-//! What cargo has unpacked of our packages, when it built a package with the others as its dependencies, and what it has
-//! built of that. Cargo takes both again for a package of the same name and version, also if its content is another.
+//! Removes our packages' unpacked sources and build results from cargo's cache. cargo created them when it built a
+//! package with the others as dependencies. It would reuse them for a package of the same name and version, even with
+//! different content.
 
 use std::ffi::OsStr;
 use std::io::{Error, ErrorKind, Result};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::manifest::Package;
 
-/// Removes what cargo has unpacked of these packages, and all that it has built in this target directory.
+/// Removes the unpacked sources of these packages, and all build results in this target directory.
 pub(super) fn remove(packages: &[Package], target: &Path) -> Result<()> {
     remove_dir(target)?;
     let home = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
@@ -23,7 +24,7 @@ fn remove_from(sources: &Path, names: &[String]) -> Result<()> {
     };
     for registry in registries {
         let registry = registry?;
-        // One that is a directory has no host, with which the names of the others begin.
+        // A directory registry has no host name, which the names of all other registries start with.
         if !registry.file_name().as_encoded_bytes().starts_with(b"-") || !registry.path().is_dir() {
             continue;
         }
@@ -34,7 +35,7 @@ fn remove_from(sources: &Path, names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Removes a directory, if it is there.
+/// Removes a directory if it exists.
 fn remove_dir(dir: &Path) -> Result<()> {
     match std::fs::remove_dir_all(dir) {
         Err(error) if error.kind() != ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! cudarc's cuDNN over cudnn-loader: a handle by cudarc's functions, on a machine with or without cuDNN and a GPU.
+//! Creates a cuDNN handle through cudarc and cudnn-loader, on machines with or without cuDNN and a GPU.
 
 use cudarc::cudnn::result;
 
@@ -7,11 +7,11 @@ fn main() {
     match result::create_handle() {
         Ok(handle) => {
             println!("a handle");
-            // SAFETY: the handle was created above, and nothing else has it.
+            // SAFETY: the handle was created above and is not used elsewhere.
             let destroyed = unsafe { result::destroy_handle(handle) };
             println!("destroyed: {destroyed:?}");
         }
-        // cudarc knows the status. The loader knows why, if cuDNN could not be loaded.
+        // cudarc knows the status. If cuDNN could not be loaded, the loader knows the reason.
         Err(error) => {
             println!("no handle: {error}");
             if let Some(reason) = cudnn_loader::last_load_error() {

@@ -1,24 +1,24 @@
-//! The choice between cuDNN and the CPU, made once. Knows nothing of the command line.
+//! Chooses between cuDNN and the CPU once. Independent of the command line.
 
 use std::error::Error;
 use std::fmt;
 
 use cudnn_loader::{self as cudnn, Function, Options, Version};
 
-/// What computes.
+/// A way to compute.
 pub enum Backend {
     Cudnn {
         version: Version,
         handle: cudnn::cudnnHandle_t,
     },
-    /// And why it is not cuDNN.
+    /// The reason why cuDNN is not used.
     Cpu {
         reason: String,
     },
 }
 
 impl Backend {
-    /// cuDNN, if it is at least this one and has a GPU; the CPU otherwise.
+    /// Uses cuDNN if it has at least this version and finds a GPU, otherwise the CPU.
     pub fn new(minimum: Version) -> Backend {
         match open(minimum) {
             Ok((version, handle)) => Backend::Cudnn { version, handle },
@@ -26,14 +26,14 @@ impl Backend {
         }
     }
 
-    /// Nothing here is worth a GPU: the program is about the choice.
+    /// Always computes on the CPU, because this program only demonstrates the choice.
     pub fn relu(&self, values: &[f32]) -> Vec<f32> {
         values.iter().map(|value| value.max(0.0)).collect()
     }
 }
 
-/// A version that is too old, a function that is missing, and a machine without a GPU are one kind of failure to a program
-/// that has another way.
+/// Treats an old version, a missing function, and a machine without a GPU alike, because the program has a fallback for
+/// all of them.
 fn open(minimum: Version) -> Result<(Version, cudnn::cudnnHandle_t), Box<dyn Error>> {
     let installation = Options::new().minimum_version(minimum).load()?;
     Function::CudnnBackendExecute.resolve()?;
@@ -55,7 +55,7 @@ impl fmt::Display for Backend {
 impl Drop for Backend {
     fn drop(&mut self) {
         if let Backend::Cudnn { handle, .. } = self {
-            // SAFETY: the handle is live, and nothing uses it afterwards.
+            // SAFETY: the handle is live and not used again.
             let _ = unsafe { cudnn::cudnnDestroy(*handle) };
         }
     }

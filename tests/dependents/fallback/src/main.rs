@@ -1,5 +1,5 @@
-//! An application that uses cuDNN where a recent enough one and a GPU are there, and the CPU elsewhere:
-//! `fallback [MINIMUM_VERSION]`. It says which of them it uses, and why not the other.
+//! Uses a recent enough cuDNN with a GPU, and falls back to the CPU: `fallback [MINIMUM_VERSION]`. Prints which of them
+//! it uses, and why.
 
 mod backend;
 

@@ -1,5 +1,5 @@
-//! A library that calls cuDNN, linked at build time (feature `link`) or loaded at run time (feature `load`). The source
-//! below the imports is the same for both.
+//! Calls cuDNN, either linked at build time (feature `link`) or loaded at run time (feature `load`). The source below
+//! the imports is the same for both.
 
 #[cfg(not(any(feature = "link", feature = "load")))]
 compile_error!("enable a feature of link-or-load: `load` for cuDNN at run time, `link` for cuDNN at build time");
@@ -16,20 +16,20 @@ pub use implementation::{Dropout, version};
 mod implementation {
     use super::cudnn;
 
-    /// The version of cuDNN as cuDNN states it: 91900 for 9.19.0; 0 if it is to be loaded and cannot be.
+    /// Returns cuDNN's version, for example 91900 for 9.19.0, or 0 if cuDNN cannot be loaded.
     pub fn version() -> usize {
-        // SAFETY: the function takes nothing.
+        // SAFETY: the call passes no pointers.
         unsafe { cudnn::cudnnGetVersion() }
     }
 
-    /// A descriptor of libcudnn_ops.
+    /// A descriptor that libcudnn_ops implements.
     pub struct Dropout(cudnn::cudnnDropoutDescriptor_t);
 
     impl Dropout {
         /// Creates the descriptor. Works without a GPU.
         ///
         /// # Errors
-        /// What cuDNN, or the loader, reports.
+        /// Returns the failure that cuDNN or the loader reports.
         pub fn new() -> Result<Self, cudnn::Error> {
             let mut descriptor = std::ptr::null_mut();
             // SAFETY: the descriptor is valid for writes.
@@ -40,7 +40,7 @@ mod implementation {
 
     impl Drop for Dropout {
         fn drop(&mut self) {
-            // SAFETY: the descriptor is live, and nothing uses it afterwards.
+            // SAFETY: the descriptor is live and not used again.
             let _ = unsafe { cudnn::cudnnDestroyDropoutDescriptor(self.0) };
         }
     }

@@ -1,4 +1,4 @@
-//! Uses the library, and prints how that went.
+//! Uses the library and prints the results.
 
 fn main() {
     println!("version {}", link_or_load::version());

@@ -1,4 +1,4 @@
-//! Prints what was compiled.
+//! Prints which code was compiled.
 
 fn main() {
     if cfg!(cudnn_9_22) {

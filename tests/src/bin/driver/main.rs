@@ -1,17 +1,17 @@
-//! The child process of the tests. It performs its arguments one after the other and prints the results.
+//! Executes the commands in its arguments and prints the results, as a child process of the tests.
 //!
 //! ```text
 //! driver ARG...                 calls cuDNN through this project's loader
 //! driver --shim FILE ARG...     calls cuDNN through a library like NVIDIA's shim
 //!
-//! NAME            calls the function with zeros; prints what it returned and then the last error
-//! ~NAME           calls the function with zeros; does not fetch the last error
+//! NAME            calls the function with zeros, prints the result and then the last error
+//! ~NAME           calls the function with zeros without fetching the last error
 //! @NAME           resolves the function
 //! create          calls cudnnCreate with a valid pointer
 //! preload:OPTIONS preloads; OPTIONS, separated by commas: engines context all-devices device=N background twice
-//! log             sets a log hook that prints; log:panic, one that panics; log:panic-on-drop, with a payload that does,
-//!                 too; log:quiet, one that does nothing
-//! background      starts a preload and does not wait for it
+//! log             sets a log hook that prints; log:panic, a hook that panics; log:panic-on-drop, with a payload that
+//!                 panics too; log:quiet, an empty hook
+//! background      starts a preload without waiting for it
 //! write:LEVEL,DESTINATION
 //!                 writes the log in cuDNN's format to NULL, stdout, stderr or a file
 //! callback:MASK   calls cudnnSetCallback with a function that prints its arguments and calls cuDNN itself
@@ -19,26 +19,26 @@
 //! check           makes a call that fails, and prints the error
 //! last            prints the last error
 //! last-of-other-thread
-//! load-error      prints the last load error, which no call clears
+//! load-error      prints the last load error, which stays until the next one
 //! load:OPTIONS    Options::load; OPTIONS, separated by commas: path=P min=V cuda=N strict
-//! graph:NAME      prints the four bytes of this symbol of the graph library, and what is loaded before and after
-//! open:FILE       opens a library by its path, as a framework may
-//! maps            prints each file of cuDNN that the process has mapped
+//! graph:NAME      prints the four bytes of this symbol of the graph library, and the loaded libraries before and after
+//! open:FILE       opens a library by path, as a framework may
+//! maps            prints the mapped files of cuDNN
 //! plan:FILE       plans a convolution for the device described in the file: see `plan`
-//! race            many threads, each making every first call: see `threads`
-//! storm           many threads, each making the same few calls, which are logged; storm:late, all but one while
+//! race            every first call in many threads: see `threads`
+//! storm           the same few calls in many threads, which are logged; storm:late, all threads but one start while
 //!                 ld.so opens cuDNN
 //! constructor:FILE, fork, cancel     see `threads`
 //! stress:SECONDS,FILE                many threads in every part of the loader: see `stress`
-//! setenv, setenv:NAME=VALUE, fork-beside-error-strings, handle-crashes, error-string:STATUS
+//! setenv, setenv:NAME=VALUE, fork-during-error-strings, handle-crashes, error-string:STATUS
 //!                 see `process_state`
 //! release:ID      fetches a release as the tests do
 //! sleep:MILLISECONDS
 //! lock:FILE       opens a file for writing, inheritable, locks it, and keeps it open
-//! locked          prints whether each of these files appends now, and is still locked
+//! locked          prints whether these files append now, and are still locked
 //! spawn:ARGS      runs this program with these arguments, which are separated by `+`
-//! sigpipe         restores the default action of SIGPIPE, which C programs have
-//! close-all       closes all descriptors but the first three
+//! sigpipe         restores the default action of SIGPIPE, as in C programs
+//! close-all       closes all descriptors except the first three
 //! take-descriptors, free-descriptors
 //!                 opens files until the process may open no more; closes them
 //! cd:DIR          changes the working directory
@@ -46,7 +46,7 @@
 //!                 changes a file, as an update does under a running program
 //! ```
 //!
-//! Functions get zeros for arguments: name only functions that cuDNN does not reach, or that accept zeros.
+//! All arguments are zero, so name only functions that accept zeros, or that never reach cuDNN.
 
 mod plan;
 mod stress;
@@ -100,18 +100,18 @@ macro_rules! by_name {
         $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
         fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
     )* })*) => {
-        /// Calls a function of the loader, or the one at an address, with zeros.
+        /// Calls a function of the loader, or the function at an address, with zeros.
         fn call(function: Function, at: Option<*mut ()>) -> String {
             match function { $($(
                 Function::$variant => {
                     type Signature = unsafe extern "C" fn($($type),*) -> $returns;
                     let callee: Signature = match at {
-                        // SAFETY: the address is that of the function with this name.
+                        // SAFETY: the address belongs to the function with this name.
                         Some(address) => unsafe { std::mem::transmute::<*mut (), Signature>(address) },
                         None => cudnn_loader::$name,
                     };
-                    // SAFETY: all arguments are integers, floats and pointers, for which zero is valid; the test that
-                    // named the function chose one that accepts zeros.
+                    // SAFETY: all arguments are integers, floats and pointers, for which zero is valid. The test chose
+                    // a function that accepts zeros.
                     let result = unsafe { callee($(std::mem::zeroed::<$type>()),*) };
                     Show::show(result)
                 }
@@ -124,7 +124,7 @@ macro_rules! by_name {
 cudnn_sys::for_each_function!(by_name);
 
 fn main() {
-    system::end_after(60);
+    system::set_time_limit(60);
     let mut args: Vec<String> = std::env::args().skip(1).collect();
     let shim = (args.first().is_some_and(|arg| arg == "--shim")).then(|| {
         let file = args.drain(..2).nth(1).expect("a file");
@@ -177,7 +177,7 @@ fn perform(arg: &str, shim: Option<&Shim>) {
         }
         ("sleep", time) => std::thread::sleep(std::time::Duration::from_millis(time.parse().expect("a number"))),
         ("spawn", args) => {
-            let program = std::env::current_exe().expect("the program has a path");
+            let program = std::env::current_exe().expect("the program must have a path");
             let output = std::process::Command::new(program).args(args.split('+')).status().expect("it starts");
             println!("spawned = {:?}", output.code());
         }
@@ -209,7 +209,7 @@ fn perform(arg: &str, shim: Option<&Shim>) {
     }
 }
 
-/// Finalizes a backend descriptor of this kind that was given nothing.
+/// Finalizes an empty backend descriptor of this kind.
 fn finalize(kind: u32) {
     let mut descriptor = std::ptr::null_mut();
     let kind = cudnn_sys::cudnnBackendDescriptorType_t(kind);
@@ -233,7 +233,7 @@ fn load(list: &str) {
             ("min", version) => options.minimum_version(version.parse().expect("a version")),
             ("cuda", major) => options.cuda_major(major.parse().expect("a number")),
             ("strict", _) => options.strict(true),
-            _ => panic!("{option:?} is not an option"),
+            _ => panic!("unknown option {option:?}"),
         };
     }
     match options.load() {
@@ -247,7 +247,7 @@ fn load(list: &str) {
     }
 }
 
-/// Prints a symbol of the graph library that these bindings need not know.
+/// Prints a symbol of the graph library that may be missing in the bindings.
 fn print_symbol(name: &str) {
     let library = cudnn_loader::SubLibrary::Graph;
     let print_loaded = || {
@@ -256,7 +256,7 @@ fn print_symbol(name: &str) {
     };
     print_loaded();
     let symbol = CString::new(name).expect("a name without NUL");
-    // SAFETY: the tests name only constants of four bytes, and names that no library has.
+    // SAFETY: the tests name only constants of four bytes, or symbols that don't exist.
     match unsafe { library.get::<*const [u8; 4]>(&symbol) } {
         // SAFETY: as above.
         Ok(bytes) => println!("{name} = {:?}", unsafe { *bytes }),
@@ -286,7 +286,7 @@ fn receive_log(option: &str) {
             std::panic::panic_any(PanicsOnDrop);
         }
         if calls {
-            // SAFETY: the function has no parameters.
+            // SAFETY: the call passes no pointers.
             unsafe { cudnn_loader::cudnnGetVersion() };
         }
     });
@@ -305,7 +305,7 @@ fn write_log(option: &str) {
     println!("write = {:?}", write_to(Severity::up_to(level.parse().expect("a number")), destination));
 }
 
-/// Prints its arguments, and calls cuDNN itself.
+/// Prints the entry, and calls cuDNN itself.
 unsafe extern "C" fn print_entry(
     severity: cudnn_loader::cudnnSeverity_t,
     data: *mut c_void,
@@ -315,27 +315,26 @@ unsafe extern "C" fn print_entry(
     // SAFETY: both pointers are valid during this call.
     let (debug, first) = unsafe { (&*debug, CStr::from_ptr(message)) };
     println!("callback {} {} {} {first:?}", severity.0, data.addr(), debug.cudnnStatus.0);
-    // This call fails too, which must not call this function without end.
-    // SAFETY: cuDNN rejects null.
+    // This call fails too, and must not call this function again without end. SAFETY: cuDNN rejects null.
     let _ = unsafe { cudnn_loader::cudnnDestroyTensorDescriptor(std::ptr::null_mut()) };
 }
 
 fn set_callback(mask: u32, shim: Option<&Shim>) {
     type Signature = signatures::cudnnSetCallback;
     let function: Signature = match shim {
-        // SAFETY: the address is that of the function with this name.
+        // SAFETY: the address belongs to the function with this name.
         Some(shim) => unsafe { std::mem::transmute::<*mut (), Signature>(shim.address("cudnnSetCallback")) },
         None => cudnn_loader::cudnnSetCallback,
     };
-    // SAFETY: the callback has the right type and does not dereference its data.
+    // SAFETY: the callback has the right type and never dereferences the data pointer.
     let status = unsafe { function(mask, std::ptr::without_provenance_mut(5), Some(print_entry)) };
     println!("cudnnSetCallback = {status:?}");
 }
 
-/// Prints what cuDNN says of the callback, and whether it is the one that [`set_callback`] sets.
+/// Prints cuDNN's description of the callback, and whether [`set_callback`] has set it.
 fn get_callback() {
     let (mut mask, mut data, mut function) = (0, std::ptr::null_mut(), None);
-    // SAFETY: all three answers have room.
+    // SAFETY: all three outputs point to local variables.
     let status = unsafe { cudnn_loader::cudnnGetCallback(&raw mut mask, &raw mut data, &raw mut function) };
     let expected = print_entry as *const () as usize;
     let is_same = function.is_some_and(|function| function as usize == expected);
@@ -378,7 +377,7 @@ fn print_preload(outcome: Result<cudnn_loader::preload::Report, cudnn_loader::pr
 fn create(shim: Option<&Shim>) {
     type Signature = signatures::cudnnCreate;
     let function: Signature = match shim {
-        // SAFETY: the address is that of the function with this name.
+        // SAFETY: the address belongs to the function with this name.
         Some(shim) => unsafe { std::mem::transmute::<*mut (), Signature>(shim.address("cudnnCreate")) },
         None => cudnn_loader::cudnnCreate,
     };
@@ -395,29 +394,29 @@ impl Shim {
         let name = CString::new(name).unwrap();
         // SAFETY: the symbol is a function; the caller casts it to the right signature.
         let symbol = unsafe { self.0.get::<unsafe extern "C" fn()>(name.as_bytes_with_nul()) };
-        *symbol.expect("the shim has the function") as *mut ()
+        *symbol.expect("the shim must export the function") as *mut ()
     }
 }
 
 fn open_shim(file: &Path) -> Shim {
-    // SAFETY: NVIDIA's shim and the drop-in have no harmful constructors.
+    // SAFETY: the constructors of NVIDIA's shim and the drop-in are harmless.
     Shim(unsafe { libloading::Library::new(file) }.expect("the library can be opened"))
 }
 
 fn last_error(shim: Option<&Shim>) -> String {
     type Signature = signatures::cudnnGetLastErrorString;
     let function: Signature = match shim {
-        // SAFETY: the address is that of the function with this name.
+        // SAFETY: the address belongs to the function with this name.
         Some(shim) => unsafe { std::mem::transmute::<*mut (), Signature>(shim.address("cudnnGetLastErrorString")) },
         None => cudnn_loader::cudnnGetLastErrorString,
     };
     let mut text = vec![0u8; 16384];
-    // SAFETY: the buffer has the given length.
+    // SAFETY: the buffer is as long as the call says.
     unsafe { function(text.as_mut_ptr().cast(), text.len()) };
     CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// What `cudnnGetErrorString` returns for a status.
+/// Returns the result of `cudnnGetErrorString` for a status.
 fn error_string(status: cudnnStatus_t) -> String {
     // SAFETY: it accepts any status, and returns a static string.
     unsafe { CStr::from_ptr(cudnn_loader::cudnnGetErrorString(status)) }.to_string_lossy().into_owned()

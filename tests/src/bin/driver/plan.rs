@@ -1,5 +1,5 @@
-//! Plans one convolution for a device that is described in JSON, through the loader or a shim: that makes cuDNN's graph
-//! library open its heuristics and engines without a GPU.
+//! Plans a convolution for a device that is described in JSON, through the loader or a shim, so that cuDNN's graph
+//! library opens heuristics and engines without a GPU.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -14,7 +14,7 @@ use crate::Shim;
 
 type Result<T> = std::result::Result<T, cudnnStatus_t>;
 
-/// Prints how many configurations of engines the heuristics propose, or the status of the call that failed.
+/// Prints how many engine configurations the heuristics propose, or the status of the call that failed.
 pub(crate) fn plan(json: &str, shim: Option<&Shim>) {
     match (Cudnn { shim }).proposal_count(json) {
         Ok(count) => println!("plan = {count} configurations"),
@@ -31,14 +31,14 @@ struct Cudnn<'a> {
     shim: Option<&'a Shim>,
 }
 
-/// A descriptor, which lives as long as the process.
+/// A descriptor that lives as long as the process.
 struct Descriptor<'a>(Cudnn<'a>, Raw);
 
 impl<'a> Cudnn<'a> {
-    /// The loader's function, or the shim's of this name.
+    /// Returns the loader's function, or the function with this name in the shim.
     fn function<F: Copy>(self, name: &str, of_loader: F) -> F {
         match self.shim {
-            // SAFETY: both are pointers to functions of one type: cuDNN's of this name.
+            // SAFETY: both pointers have the type of cuDNN's function with this name.
             Some(shim) => unsafe { std::mem::transmute_copy(&shim.address(name)) },
             None => of_loader,
         }
@@ -47,7 +47,7 @@ impl<'a> Cudnn<'a> {
     fn descriptor(self, kind: Kind) -> Result<Descriptor<'a>> {
         let create = cudnn_loader::cudnnBackendCreateDescriptor as unsafe extern "C" fn(_, _) -> _;
         let mut raw: Raw = null_mut();
-        // SAFETY: the answer has room.
+        // SAFETY: the output points to a local variable.
         let status: cudnnStatus_t =
             unsafe { self.function("cudnnBackendCreateDescriptor", create)(kind, &raw mut raw) };
         status.to_result().map(|()| Descriptor(self, raw))
@@ -108,7 +108,7 @@ impl<'a> Cudnn<'a> {
         let get = self.function("cudnnBackendGetAttribute", get);
         let (name, ty) = (Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
         let mut count = 0i64;
-        // SAFETY: no element is requested, and the count has room.
+        // SAFETY: no element is requested, and the count points to a local variable.
         let status: cudnnStatus_t = unsafe { get(heuristics.1, name, ty, 0i64, &raw mut count, null_mut()) };
         status.to_result().map(|()| count)
     }
@@ -119,7 +119,7 @@ impl Descriptor<'_> {
         let set = cudnn_loader::cudnnBackendSetAttribute as unsafe extern "C" fn(_, _, _, _, _) -> _;
         let set = self.0.function("cudnnBackendSetAttribute", set);
         let elements_at: *const c_void = elements.as_ptr().cast();
-        // SAFETY: the descriptor is live, and there are as many elements of the attribute's type.
+        // SAFETY: the descriptor is live, and the array holds this many elements of the attribute's type.
         let status: cudnnStatus_t = unsafe { set(self.1, name, ty, elements.len() as i64, elements_at) };
         status.to_result().map(|()| self)
     }

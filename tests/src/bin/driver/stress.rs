@@ -1,5 +1,5 @@
-//! Many threads in every part of the loader at once, for ThreadSanitizer: first and warm calls, errors, the log switched
-//! on and off, reports and preloads. What a call returns does not matter here, only that none races with another.
+//! Runs many threads in every part of the loader at once, for ThreadSanitizer: first and warm calls, errors, changes of
+//! the log, reports and preloads. The test looks for data races only and ignores the results.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Barrier;
@@ -13,7 +13,7 @@ use super::Shim;
 
 const THREADS: usize = 16;
 
-/// What a thread does once. The number selects the variant: which function, which level, on or off.
+/// A unit of work. The number selects the variant: which function, which level, on or off.
 type Task<'a> = fn(&Stress<'a>, usize);
 
 struct Stress<'a> {
@@ -21,7 +21,7 @@ struct Stress<'a> {
     log: &'a str,
 }
 
-/// Runs every task in many threads for this time. The log goes to this file.
+/// Runs every task in many threads for this many seconds, and writes the log to this file.
 pub(crate) fn stress(seconds: u64, log: &str, shim: Option<&Shim>) {
     let tasks: &[Task<'_>] = match shim {
         None => &[
@@ -66,7 +66,7 @@ pub(crate) fn stress(seconds: u64, log: &str, shim: Option<&Shim>) {
     println!("stress = {}", if rounds > THREADS * tasks.len() { "done" } else { "too few rounds" });
 }
 
-/// Functions that do nothing with zeros, or are missing.
+/// Functions that accept zeros without effect, or are missing.
 const CALLED: [Function; 6] = [
     Function::CudnnGetVersion,
     Function::CudnnDestroy,
@@ -92,7 +92,7 @@ impl Stress<'_> {
     fn error_string(&self, number: usize) {
         type Signature = signatures::cudnnGetErrorString;
         let function: Signature = match self.shim {
-            // SAFETY: the address is that of the function with this name.
+            // SAFETY: the address belongs to the function with this name.
             Some(shim) => unsafe { std::mem::transmute::<*mut (), Signature>(shim.address("cudnnGetErrorString")) },
             None => cudnn_loader::cudnnGetErrorString,
         };
@@ -115,7 +115,7 @@ impl Stress<'_> {
         ) {
         }
         let function: Signature = match self.shim {
-            // SAFETY: the address is that of the function with this name.
+            // SAFETY: the address belongs to the function with this name.
             Some(shim) => unsafe { std::mem::transmute::<*mut (), Signature>(shim.address("cudnnSetCallback")) },
             None => cudnn_loader::cudnnSetCallback,
         };
@@ -155,10 +155,10 @@ impl Stress<'_> {
         type Signature = unsafe extern "C" fn(*mut c_char, usize) -> usize;
         let name = ["cudnnShimGetReport", "cudnnShimGetLastLoadError", "cudnnShimGetPreloadReport"][number % 3];
         let Some(shim) = self.shim else { return };
-        // SAFETY: the address is that of the function with this name.
+        // SAFETY: the address belongs to the function with this name.
         let function = unsafe { std::mem::transmute::<*mut (), Signature>(shim.address(name)) };
         let mut text = [0 as c_char; 256];
-        // SAFETY: the buffer has this length.
+        // SAFETY: the buffer is as long as the call says.
         unsafe { function(text.as_mut_ptr(), text.len()) };
     }
 
@@ -169,12 +169,12 @@ impl Stress<'_> {
         let Some(shim) = self.shim else { return };
         let name = ["cudnnShimPreload", "cudnnShimPreloadStart", "cudnnShimPreloadWait"][number % 3];
         if name == "cudnnShimPreloadWait" {
-            // SAFETY: the address is that of the function with this name.
+            // SAFETY: the address belongs to the function with this name.
             let wait = unsafe { std::mem::transmute::<*mut (), extern "C" fn() -> c_int>(shim.address(name)) };
             wait();
             return;
         }
-        // SAFETY: the address is that of the function with this name.
+        // SAFETY: the address belongs to the function with this name.
         let preload = unsafe { std::mem::transmute::<*mut (), Preload>(shim.address(name)) };
         // SAFETY: the list of devices is empty.
         unsafe { preload(FLAGS, std::ptr::null(), 0) };

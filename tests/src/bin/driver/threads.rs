@@ -1,4 +1,4 @@
-//! First calls in racing threads.
+//! Makes first calls in racing threads.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,8 +8,8 @@ use cudnn_loader::{Function, SubLibrary};
 
 const THREADS: usize = 64;
 
-/// Every thread makes the first call of every function, each starting at another one. A function of an installed
-/// library must resolve; any other must return a failure and leave an error that names the function.
+/// Makes the first call of every function in every thread, in different orders. Functions of an installed library must
+/// resolve; all others must return a failure and leave an error with the function's name.
 pub(crate) fn race() {
     let missing: Vec<SubLibrary> = missing_libraries();
     let barrier = Barrier::new(THREADS);
@@ -52,9 +52,9 @@ pub(crate) fn race() {
     println!("race = {} found, {} failed, {} wrong", found.into_inner(), failed.into_inner(), wrong.into_inner());
 }
 
-/// Every thread makes its first calls at the same time, and all of them are logged. Half of the threads begin with the
-/// names of errors, which the loader answers with or without cuDNN. With `late`, all threads but one begin while ld.so
-/// still opens the graph library for that one.
+/// Makes the first calls of many threads at the same time, with logging enabled. Half of the threads start with error
+/// strings, which the loader answers with or without cuDNN. With `late`, all threads except one start while ld.so is
+/// still opening the graph library for that one.
 pub(crate) fn storm(option: &str) {
     let is_late = option == "late";
     let (barrier, has_called) = (Barrier::new(THREADS), AtomicBool::new(false));
@@ -67,7 +67,7 @@ pub(crate) fn storm(option: &str) {
                     std::thread::sleep(Duration::from_micros(50));
                 }
                 while thread % 2 == 1 && !has_called.load(Ordering::Relaxed) {
-                    // SAFETY: any status has a name.
+                    // SAFETY: the function accepts any status.
                     unsafe { cudnn_loader::cudnnGetErrorString(cudnn_loader::cudnnStatus_t::CUDNN_STATUS_BAD_PARAM) };
                     std::thread::yield_now();
                 }
@@ -87,8 +87,8 @@ pub(crate) fn storm(option: &str) {
     println!("storm = over");
 }
 
-/// The sub-libraries that are missing in the directory that the variable names. It reads the directory itself, so that
-/// the race is the first use of the loader.
+/// Returns the sub-libraries that are missing in the directory that the variable names. Reads the directory without the
+/// loader, so that the race is the first use of the loader.
 fn missing_libraries() -> Vec<SubLibrary> {
     let dir = std::env::var_os(cudnn_loader::DIR_VARIABLE).expect("the variable is set");
     let dir = std::path::Path::new(&dir);

@@ -1,4 +1,4 @@
-//! How the driver does on Windows what differs there.
+//! Implements the driver's commands on Windows.
 
 use std::collections::BTreeSet;
 use std::ffi::c_void;
@@ -12,20 +12,20 @@ unsafe extern "system" {
     fn GetModuleFileNameW(module: Module, name: *mut u16, size: u32) -> u32;
 }
 
-/// Performs a command of Windows's; `false`, because there is none.
+/// Returns `false`, because Windows has no additional commands.
 pub(crate) fn perform(_: &str, _: &str) -> bool {
     false
 }
 
-/// A deadlock ends the process.
-pub(crate) fn end_after(seconds: u32) {
+/// Terminates the process if it deadlocks.
+pub(crate) fn set_time_limit(seconds: u32) {
     std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_secs(seconds.into()));
         std::process::abort();
     });
 }
 
-/// The files of cuDNN that this process has loaded, in the order of their names.
+/// Returns the loaded files of cuDNN, sorted by name.
 pub(crate) fn mapped_files() -> BTreeSet<String> {
     let mut modules = [std::ptr::null_mut(); 1024];
     let mut size = 0;
@@ -36,14 +36,14 @@ pub(crate) fn mapped_files() -> BTreeSet<String> {
     let count = (size as usize / size_of::<Module>()).min(modules.len());
     let name = |module: &Module| {
         let mut name = [0; 1024];
-        // SAFETY: the process does not unload what it has loaded; the buffer has this length.
+        // SAFETY: the process never unloads a module, and the buffer has this length.
         let length = unsafe { GetModuleFileNameW(*module, name.as_mut_ptr(), name.len() as u32) };
         String::from_utf16_lossy(&name[..length as usize])
     };
     modules[..count].iter().map(name).filter(|file| file.contains("cudnn") && !file.ends_with(".exe")).collect()
 }
 
-/// Whether Windows lists a DLL.
+/// Returns whether Windows lists a DLL.
 pub(crate) fn is_listed(name: &str) -> bool {
     mapped_files().iter().any(|file| file.ends_with(name))
 }

@@ -1,12 +1,12 @@
-//! Plans of a real cuDNN that a program asks for in the same words, and that are not the same: cuDNN keeps in a
-//! descriptor what it does not state, or adds to what was set before.
+//! Builds plans of a real cuDNN from identical calls that still result in different plans. cuDNN stores hidden values
+//! in a descriptor, or adds to the values of an earlier call.
 //!
 //! | which | the plan of |
 //! | --- | --- |
 //! | `own` | an engine without knobs |
-//! | `read` | that engine, as cuDNN returns it of a configuration with a knob |
+//! | `read` | that engine, read from a configuration with a knob |
 //! | `relu` | a graph of one operation |
-//! | `add` | that graph, to which another operation was given in a call before |
+//! | `add` | that graph, after an earlier call added another operation |
 
 use cudnn_backend::descriptor::Descriptor;
 use cudnn_backend::device::{self, Target};
@@ -21,7 +21,7 @@ use cudnn_loader::{
 
 use crate::real::convolution;
 
-/// Plans for a device. Prints each plan's knobs and the number of its operations.
+/// Plans for a device, and prints the knobs and the number of operations of every plan.
 pub(crate) fn run(device: &str, which: &[String]) {
     let Ok(json) = std::fs::read_to_string(device) else { return };
     for which in which {
@@ -51,7 +51,7 @@ fn plan(json: &str, which: &str) -> Result<String, Error> {
     Ok(format!("{operations} operations, {}", json["engine"]["knobChoices"]))
 }
 
-/// The graph of y = max(m, 0); before, perhaps, it gets m = x + b.
+/// Returns the graph of y = max(m, 0), after an optional earlier call with m = x + b.
 fn elementwise(has_add: bool) -> Result<Descriptor, Error> {
     let tensor = |uid| Tensor::channels_last(uid, DataType::CUDNN_DATA_HALF, &[2, 8, 16, 16]);
     let [x, b, m, y] = [1, 2, 3, 4].map(tensor);

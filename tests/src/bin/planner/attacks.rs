@@ -1,6 +1,6 @@
-//! Random programs that set attributes in ways that cuDNN accepts and does not declare: other numbers of elements,
-//! other types, twice, in another order. Each runs before and after a program that differs in one value, so that a
-//! cache which does not see the value as cuDNN does gives one of them the other's plan.
+//! Runs random programs that set attributes in ways that cuDNN accepts without documenting them: other numbers of
+//! elements, other types, twice, in another order. Every program runs before and after a program that differs in a
+//! single value. If a cache ignores a value that cuDNN uses, one of them receives the wrong plan.
 
 use cudnn_loader::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptorType_t as Kind,
@@ -9,12 +9,12 @@ use cudnn_loader::{
 use crate::random::Random;
 use crate::variants::{self, Step};
 
-/// More than any number of elements here takes: whatever cuDNN reads is there.
+/// The room for the elements of an array. It exceeds every element count used here, so cuDNN always reads valid memory.
 const ROOM: usize = 1 << 14;
-/// The elements that each array of descriptors really has.
+/// The real number of elements in every array of descriptors.
 const DESCRIPTORS: usize = 8;
 
-/// Runs the programs of these seeds, with a real cuDNN for a described device, or with the stand-in.
+/// Runs the programs for these seeds, with a real cuDNN for a described device, or with the stand-in.
 pub(crate) fn run(first: u64, last: u64, device: Option<&str>) {
     let base = device.map_or_else(variants::base, matmul);
     for seed in first..last {
@@ -30,7 +30,7 @@ pub(crate) fn run(first: u64, last: u64, device: Option<&str>) {
             distorted = distort(&mut program, &mut random).or(distorted);
         }
         let mut other = program.clone();
-        // What is wrong with a call shows in its own value.
+        // Usually change the value of a distorted call, because that shows distortions that matter.
         let only = distorted.filter(|_| !random.once_in(4));
         change_a_value(&mut other, only, &mut random);
         run_both(seed, &program, &other, device.is_some());
@@ -39,12 +39,12 @@ pub(crate) fn run(first: u64, last: u64, device: Option<&str>) {
 
 fn run_both(seed: u64, program: &[Step], other: &[Step], is_real: bool) {
     for (what, program) in [("one", program), ("other", other), ("one again", program)] {
-        // cuDNN reads memory that it has not written if a call was refused that sets what it needs.
+        // After a refused call, cuDNN reads uninitialized memory for the missing attribute.
         variants::print(&format!("{seed}, {what}"), program, is_real);
     }
 }
 
-/// Makes a call that cuDNN 9.19 understands in another way than it is declared. Returns the program with another value.
+/// Makes a call that cuDNN 9.19 interprets differently from the declaration. Returns the program with another value.
 fn confuse(program: &mut [Step], random: &mut Random) -> Vec<Step> {
     let is_padding = random.once_in(2);
     let matrix = random.pick(&[Name::CUDNN_ATTR_OPERATION_MATMUL_ADESC, Name::CUDNN_ATTR_OPERATION_MATMUL_BDESC]);
@@ -59,16 +59,16 @@ fn confuse(program: &mut [Step], random: &mut Random) -> Vec<Step> {
     }
     let mut other = program.to_vec();
     match &mut other[index] {
-        // Behind the four bytes of the declared type.
+        // Changes a byte after the four bytes of the declared type.
         Step::Set(_, _, _, _, bytes) => bytes[4 + random.below(4) as usize] ^= 1 << random.below(8),
-        // The same matrix by columns.
+        // Uses the same matrix in column order.
         Step::SetDescriptors(_, _, _, children) => children[0] += 3,
         _ => {}
     }
     other
 }
 
-/// A descriptor, and an attribute of it.
+/// A descriptor and one of the attributes.
 type Place = (usize, Name);
 
 fn place(step: &Step) -> Option<Place> {
@@ -78,7 +78,7 @@ fn place(step: &Step) -> Option<Place> {
     }
 }
 
-/// Sets an attribute in another way, to the same value. Returns which.
+/// Sets an attribute to the same value in another way. Returns the attribute.
 fn distort(program: &mut Vec<Step>, random: &mut Random) -> Option<Place> {
     let index = random.below(program.len() as u64) as usize;
     let step = program[index].clone();
@@ -147,7 +147,7 @@ fn change_a_value(program: &mut [Step], only: Option<Place>, random: &mut Random
     }
 }
 
-/// The product of two matrices, each of which may also be by columns.
+/// Multiplies two matrices, in row or column order.
 fn matmul(device: &str) -> Vec<Step> {
     let mut program = Vec::new();
     let create = |program: &mut Vec<Step>, kind| variants::create(program, kind);

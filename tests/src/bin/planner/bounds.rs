@@ -1,5 +1,5 @@
-//! Calls with arrays that end where the readable memory ends, and have fewer elements than the program says. cuDNN
-//! reads and writes no more than there are: one descriptor where it takes one, and nothing where it refuses the call.
+//! Passes arrays that stop at the edge of readable memory and are shorter than the program claims. cuDNN reads and
+//! writes only existing elements: one if the attribute holds one descriptor, and zero if the call is refused.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -27,14 +27,14 @@ pub(crate) fn run() {
     let heuristics = create(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     let mut count = 0_i64;
     let (name, room) = (Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, 1 << 30);
-    // SAFETY: the descriptor is not finalized, so cuDNN refuses to answer.
+    // SAFETY: the descriptor is not finalized, so cuDNN refuses the call.
     let status = unsafe {
         let to = at_the_end(tensor).cast_mut();
         cudnn_loader::cudnnBackendGetAttribute(heuristics, name, DESCRIPTORS, room, &raw mut count, to)
     };
     println!("get: {}", status.0);
     for descriptor in [tensor, operation, heuristics] {
-        // SAFETY: living descriptors, used no more.
+        // SAFETY: the descriptors are live and not used again.
         let _ = unsafe { cudnn_loader::cudnnBackendDestroyDescriptor(descriptor) };
     }
 }
@@ -47,9 +47,9 @@ fn create(kind: Kind) -> Raw {
     raw
 }
 
-/// An array of one descriptor, behind which no memory can be read.
+/// Returns an array of one descriptor, followed by unreadable memory.
 fn at_the_end(descriptor: Raw) -> *const c_void {
-    // SAFETY: two new pages, the second of which is made unreadable. They stay.
+    // SAFETY: the two pages are new and never freed. The second becomes unreadable.
     unsafe {
         let page = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).unwrap_or(4096);
         let (both, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);

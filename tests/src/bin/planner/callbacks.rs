@@ -1,7 +1,7 @@
-//! A program whose log callback throws, or calls cuDNN itself; and what it reads of its last error.
+//! Tests programs with a log callback that throws or calls cuDNN, and the last error that such a program reads.
 //!
-//! The functions of `cudnn_loader` end the process when something unwinds through them, as functions of C. So the calls
-//! here go to the addresses that the drop-in's functions jump to.
+//! The functions of `cudnn_loader` abort if an exception unwinds through them, like C functions. Therefore this program
+//! calls the addresses to which the drop-in's functions jump.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -19,9 +19,9 @@ use cudnn_loader::{
 thread_local! {
     /// The function that the program is calling.
     static CALLED: Cell<&'static str> = const { Cell::new("") };
-    /// The call of the callback that is the first to throw, counted from 1; 0 for never.
+    /// The number of the first callback call that throws, counted from 1; 0 for never.
     static COUNTDOWN: Cell<u32> = const { Cell::new(0) };
-    /// The plan for which the callback asks, once.
+    /// The plan that the callback queries once.
     static ASKS: Cell<Raw> = const { Cell::new(null_mut()) };
 }
 
@@ -30,7 +30,8 @@ macro_rules! call {
     ($function:ident($($argument:expr),*)) => {{
         CALLED.set(stringify!($function));
         let function = Function::from_name(stringify!($function)).unwrap();
-        // SAFETY: the type of this function; living descriptors, and values of the right types.
+        // SAFETY: the pointer has the type of this function; the descriptors are live, and the values have the right
+        // types.
         unsafe { function.get::<unwinding::$function>().unwrap()($($argument),*) }
     }};
 }
@@ -38,27 +39,27 @@ macro_rules! call {
 unsafe extern "C-unwind" fn receive(_: cudnnSeverity_t, _: *mut c_void, _: *const cudnnDebug_t, _: *const c_char) {
     let plan = ASKS.replace(null_mut());
     if !plan.is_null() {
-        ask_for_engine_notes(plan);
+        read_engine_notes(plan);
     }
     match COUNTDOWN.get() {
         0 => {}
-        // From then on each time: a destructor that calls cuDNN must not.
+        // Throws in every later call too, so a destructor must not call cuDNN.
         1 => resume_unwind(Box::new("from the callback")),
         left => COUNTDOWN.set(left - 1),
     }
 }
 
-fn listen() {
+fn set_callback() {
     type Unwinding = unsafe extern "C-unwind" fn(cudnnSeverity_t, *mut c_void, *const cudnnDebug_t, *const c_char);
     let receive: Unwinding = receive;
-    // SAFETY: the same function; cuDNN is C++, so exceptions may pass through it.
+    // SAFETY: it is the same function. Exceptions may pass through cuDNN because it is written in C++.
     let receive: cudnnCallback_t = unsafe { std::mem::transmute(receive) };
-    // Informations, warnings and errors.
+    // Information, warnings and errors.
     assert!(call!(cudnnSetCallback(14, null_mut(), receive)).is_success());
 }
 
-/// An attribute that a restored plan does not answer: the program's own has to be finalized for it.
-fn ask_for_engine_notes(plan: Raw) {
+/// Reads an attribute that a restored plan cannot answer, so the original plan must be finalized.
+fn read_engine_notes(plan: Raw) {
     let (mut count, mut to) = (0, [0_i64; 4]);
     let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_COMPUTED_INTERMEDIATE_UIDS, Type::CUDNN_TYPE_INT64);
     let _ = call!(cudnnBackendGetAttribute(plan, name, ty, 4, &raw mut count, to.as_mut_ptr().cast()));
@@ -80,7 +81,7 @@ fn finalize(descriptor: Raw) {
     assert!(call!(cudnnBackendFinalize(descriptor)).is_success());
 }
 
-/// A plan, and all that it was made of. The last is the plan.
+/// Builds a plan, and returns all descriptors of it. The plan comes last.
 fn plan(made: &mut Vec<Raw>, handle: *mut c_void) -> Raw {
     let own = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
     let tensors = [1_i64, 2, 3].map(|uid| {
@@ -122,7 +123,7 @@ fn handle() -> *mut c_void {
     handle.cast()
 }
 
-/// Every kind of call that `plans` stands in front of; what they returned.
+/// Makes every kind of call that `plans` intercepts, and returns the results.
 fn program() -> String {
     let mut made = Vec::new();
     let handle = handle();
@@ -130,7 +131,7 @@ fn program() -> String {
     let (mut count, mut size) = (0, 0_i64);
     let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64);
     let read = call!(cudnnBackendGetAttribute(plan, name, ty, 1, &raw mut count, (&raw mut size).cast()));
-    ask_for_engine_notes(plan);
+    read_engine_notes(plan);
     let text = last_error();
     let pack = descriptor(&mut made, Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     set(pack, Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, Type::CUDNN_TYPE_INT64, &[1_i64]);
@@ -143,7 +144,7 @@ fn program() -> String {
         assert!(call!(cudnnBackendDestroyDescriptor(descriptor)).is_success());
     }
     assert!(call!(cudnnDestroy(handle.cast())).is_success());
-    // The stand-in adds the number of the device, of which there are three in turn.
+    // The stand-in adds the device number, which is one of three.
     let is_of_pack = (size..size + 3).contains(&(of_pack as i64));
     format!("{} {size} {text:?} {} {is_of_pack} {} {}", read.0, asked.0, executed.0, again.0)
 }
@@ -154,10 +155,10 @@ fn last_error() -> String {
     std::ffi::CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Runs the program with a callback that throws from its first call on, then from its second call on, and so on, until
-/// the program ends without. Prints in which functions the program caught an exception.
+/// Runs the program with a callback that throws from the first call on, then from the second call on, and so on, until
+/// no exception is thrown. Prints the functions in which the program caught an exception.
 pub(crate) fn throw() {
-    listen();
+    set_callback();
     let before = program();
     let mut left_by_exception = BTreeSet::new();
     for calls in 1.. {
@@ -175,15 +176,15 @@ macro_rules! throw_in_each {
         $(#[$doc:meta])* since($($since:literal),*) deprecated($deprecated:literal)
         fn $name:ident / $variant:ident ($($argument:ident: $type:ty),*) -> $returns:ty;
     )* })*) => {
-        /// Throws in each function of the table. Prints those that it did not leave.
+        /// Throws in every function of the table. Prints the functions that the exception did not leave.
         #[allow(deprecated, reason = "programs call deprecated functions, too")]
         pub(crate) fn throw_in_each() {
             $($(
-                // One of them removes the callback.
-                listen();
+                // One of the functions removes the callback.
+                set_callback();
                 COUNTDOWN.set(1);
                 let left = catch_unwind(AssertUnwindSafe(|| {
-                    // SAFETY: all arguments are numbers and pointers, and the function does not look at them.
+                    // SAFETY: all arguments are numbers and pointers that the function ignores.
                     let _ = call!($name($(std::mem::zeroed::<$type>()),*));
                 }));
                 if left.is_ok() {
@@ -195,30 +196,30 @@ macro_rules! throw_in_each {
 }
 cudnn_sys::for_each_function!(throw_in_each);
 
-/// Lets the callback ask for the plan that cuDNN is finalizing for another question.
+/// Lets the callback query the plan that cuDNN is finalizing for another query.
 pub(crate) fn ask_back() {
-    listen();
+    set_callback();
     let (mut made, handle) = (Vec::new(), handle());
     let plan = plan(&mut made, handle);
     ASKS.set(plan);
-    ask_for_engine_notes(plan);
+    read_engine_notes(plan);
     println!("asked: {}", ASKS.get().is_null());
 }
 
-/// Calls with a finalized plan whose handle the program has destroyed.
+/// Calls functions with a finalized plan after the program has destroyed the handle.
 pub(crate) fn outlive_handle() {
     let (mut made, handle) = (Vec::new(), handle());
     let plan = plan(&mut made, handle);
     assert!(call!(cudnnDestroy(handle.cast())).is_success());
-    ask_for_engine_notes(plan);
+    read_engine_notes(plan);
     let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE);
     let set = call!(cudnnBackendSetAttribute(plan, name, ty, 1, (&raw const handle).cast()));
     let finalized = call!(cudnnBackendFinalize(plan));
     println!("{} {}", set.0, finalized.0);
 }
 
-/// Asks for the workspace of a plan without a handle, which cuDNN refuses. A call with other arguments writes
-/// elsewhere.
+/// Queries the workspace of a plan without a handle, which cuDNN refuses. The result of a call with other arguments
+/// goes elsewhere.
 pub(crate) fn ask_for_workspace() {
     let mut made = Vec::new();
     let plan = descriptor(&mut made, Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -228,19 +229,19 @@ pub(crate) fn ask_for_workspace() {
     println!("{} {size}", status.0);
 }
 
-/// Makes errors and, after each, a plan, for which the layer makes calls of its own. Prints the error's text.
+/// Makes errors, builds a plan after every one, for which the layer calls cuDNN itself, and prints the error text.
 pub(crate) fn read_last_error() {
     let (mut made, handle) = (Vec::new(), handle());
     let failing = descriptor(&mut made, Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     finalize(failing);
     let mut text = [0_u8; 100];
     let to = text.as_mut_ptr().cast();
-    // cuDNN gives the text out once, also to a caller who has no room for it.
+    // cuDNN returns the text once, even if the caller's buffer is too small.
     for (to, size) in [(to, 100), (to, 1), (to, 5), (to, 0), (null_mut(), 0), (null_mut(), 100)] {
         let status = call!(cudnnBackendFinalize(failing));
         plan(&mut made, handle);
         call!(cudnnGetLastErrorString(to, size));
-        // SAFETY: there are as many bytes, in which only cuDNN writes.
+        // SAFETY: the buffer has this size, and only cuDNN writes to it.
         let read = unsafe { std::ffi::CStr::from_ptr(text.as_ptr().cast()) };
         println!("{} {size} {read:?} {:?}", status.0, last_error());
     }

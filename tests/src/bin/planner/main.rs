@@ -1,25 +1,25 @@
-//! A program that plans at random, and prints all that it sees: statuses, error texts, attributes, what executions
-//! compute. A layer must not change a byte of it.
+//! Builds random plans and prints all visible results: statuses, error texts, attributes, and computed values. A layer
+//! must not change a byte of the output.
 //!
 //! ```text
 //! planner LAYERS FIRST-SEED LAST-SEED [THREADS]
 //! planner LAYERS variants                        plans that differ in one step: see `variants`
 //! planner LAYERS real ENGINE DEVICE.json...      plans with a real cuDNN: see `real`
-//! planner LAYERS attack FIRST LAST [DEVICE.json] calls that cuDNN accepts and does not declare: see `attacks`
-//! planner LAYERS streams                         plans on a GPU, one of them for a part of it: see `streams`
-//! planner LAYERS bounds                          arrays that are shorter than the program says
+//! planner LAYERS attack FIRST LAST [DEVICE.json] calls that cuDNN accepts but does not document: see `attacks`
+//! planner LAYERS streams                         plans on a GPU and on a part of it: see `streams`
+//! planner LAYERS bounds                          arrays that are shorter than the program claims
 //! planner LAYERS alike DEVICE.json WHICH...      plans that are easily confused: see `alike`
 //! planner LAYERS throw | throw-in-each | ask-back | outlive | last-error | workspace    single cases: see `callbacks`
 //! ```
 //!
-//! The program adds its layers itself: `none`, or some of `plans`, `trace`, `other` and `impostor`, which is `other`
+//! The program adds layers itself: `none`, or some of `plans`, `trace`, `other` and `impostor`, which is `other`
 //! under the name `trace`. With `PLANNER_SETS_LATE` it sets the variable `CUDNN_NVRTC_RUNTIME_LINKING` to that value
 //! after its first call. With `PLANNER_SETS_AFTER_LOAD` it sets `CUDNN_JIT_FLAGS_DBG` to that value once cuDNN is
 //! loaded, before its first call.
 //!
-//! Each seed is a small program: it makes handles, graphs, engine configurations (its own and the heuristics') and
+//! A seed determines a small program. It makes handles, graphs, engine configurations (from scratch or heuristics) and
 //! plans, shares and reuses descriptors, destroys them early or late, sets attributes in any order, twice, or wrongly,
-//! asks plans for all attributes, finalizes them twice, and executes them.
+//! reads all attributes of plans, finalizes them twice, and executes them.
 
 mod alike;
 mod attacks;
@@ -39,10 +39,10 @@ use cudnn_layer_api::{Host, Layer};
 use cudnn_layers::plans::Plans;
 use cudnn_layers::trace::Trace;
 
-/// A layer that `plans` does not know.
+/// A layer unknown to `plans`.
 struct Other;
 
-// SAFETY: it passes on each function as it is.
+// SAFETY: it passes on all functions unchanged.
 unsafe impl Layer for Other {
     fn begin(_: Host) -> Result<Self, String> {
         Ok(Other)
@@ -74,27 +74,27 @@ fn main() -> ExitCode {
         if cudnn_loader::load().is_err() {
             return ExitCode::FAILURE;
         }
-        // SAFETY: there is one thread yet.
+        // SAFETY: the process is still single-threaded.
         unsafe { std::env::set_var("CUDNN_JIT_FLAGS_DBG", value) };
     }
     if std::env::var_os("PLANNER_CALLS_FIRST").is_some() {
-        // SAFETY: the call takes nothing.
+        // SAFETY: the call passes no pointers.
         unsafe { cudnn_loader::cudnnGetVersion() };
-        // The layers know all that they read from the environment as a whole.
+        // Layers read all their variables from one snapshot of the environment.
         if std::env::var_os("GETENV_POISON").is_none() {
-            eprintln!("nothing stands in front of getenv");
+            eprintln!("the fake getenv must be preloaded");
             return ExitCode::FAILURE;
         }
     }
     if let Some(value) = std::env::var_os("PLANNER_SETS_LATE") {
-        // SAFETY: the call takes nothing.
+        // SAFETY: the call passes no pointers.
         unsafe { cudnn_loader::cudnnGetVersion() };
-        // SAFETY: there is one thread yet.
+        // SAFETY: the process is still single-threaded.
         unsafe { std::env::set_var("CUDNN_NVRTC_RUNTIME_LINKING", value) };
     }
     if std::env::var_os("PLANNER_CALLS_IN_TWO_THREADS").is_some() {
         let call = || {
-            // SAFETY: the call takes nothing.
+            // SAFETY: the call passes no pointers.
             unsafe { cudnn_loader::cudnnGetVersion() };
             println!("called");
         };

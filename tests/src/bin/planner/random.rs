@@ -1,4 +1,4 @@
-//! Random numbers that a seed determines.
+//! Generates random numbers from a seed.
 
 pub(crate) struct Random(u64);
 
@@ -7,7 +7,7 @@ impl Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def0)
     }
 
-    /// Less than this.
+    /// Returns a number below this limit.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         // SplitMix64.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -17,7 +17,7 @@ impl Random {
         (mixed ^ (mixed >> 31)) % limit
     }
 
-    /// Once in so many times.
+    /// Returns `true` once in this many calls on average.
     pub(crate) fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

@@ -1,4 +1,4 @@
-//! Plans of a real cuDNN, compiled for devices that need not be in this machine.
+//! Builds plans of a real cuDNN for described devices, which need not be installed.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use cudnn_loader::{
     Error, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnDataType_t as DataType,
 };
 
-/// Plans with this engine for each of these devices. Prints what each plan is, and how long it took.
+/// Builds plans with this engine for these devices, and prints a description and the time for every plan.
 pub(crate) fn run(engine: i64, devices: &[String]) {
     for (number, file) in devices.iter().enumerate() {
         let Ok(json) = std::fs::read_to_string(file) else {
@@ -22,7 +22,7 @@ pub(crate) fn run(engine: i64, devices: &[String]) {
         for (channels, data_type) in
             [(16, DataType::CUDNN_DATA_HALF), (32, DataType::CUDNN_DATA_HALF), (16, DataType::CUDNN_DATA_BFLOAT16)]
         {
-            // The layer builds the plan whose configuration is asked for.
+            // The layer builds the plan when the program reads the configuration.
             let asks = number == 0 && channels == 32;
             let start = Instant::now();
             let planned = plan(&json, engine, channels, data_type, asks);
@@ -46,13 +46,13 @@ fn plan(json: &str, index: i64, channels: i64, data_type: DataType, asks: bool) 
     let target = Target::Device(&device);
     let plan = Plan::new(&configuration(&engine(&convolution(channels, data_type)?, index, target)?, &[])?, target)?;
     let text = plan.descriptor.get(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, 0_u8)?;
-    let engine = if asks { asked_engine(&plan.descriptor)? } else { None };
+    let engine = if asks { engine_index(&plan.descriptor)? } else { None };
     let hash = text.iter().fold(5381_u64, |hash, byte| hash.wrapping_mul(33) ^ u64::from(*byte));
     Ok(format!("workspace {}, engine {engine:?}, JSON of {} bytes {hash:x}", plan.workspace_size, text.len()))
 }
 
-/// The engine of the configuration that the plan states.
-fn asked_engine(plan: &Descriptor) -> Result<Option<i64>, Error> {
+/// Returns the engine of the plan's configuration.
+fn engine_index(plan: &Descriptor) -> Result<Option<i64>, Error> {
     let name = Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG;
     let asked = plan.descriptors_up_to(name, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, 1)?;
     let Some(asked) = asked.first() else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! One random program. All calls go through one place, which writes down what they return.
+//! Runs one random program. All calls go through one type, which records the results.
 
 use std::ffi::{CStr, c_void};
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use cudnn_loader::{
 
 use crate::random::Random;
 
-/// What happens for this seed.
+/// Returns the record of the program for this seed.
 pub(crate) fn run(seed: u64) -> String {
     let mut script = Script {
         random: Random::new(seed),
@@ -27,7 +27,7 @@ pub(crate) fn run(seed: u64) -> String {
         if script.random.once_in(4) && script.handles.len() > 1 {
             let index = script.random.below(script.handles.len() as u64) as usize;
             let handle = script.handles.remove(index);
-            // SAFETY: a living handle, which nothing uses later: plans are made and gone within a round.
+            // SAFETY: the handle is live and not used again, because plans live only within a round.
             script.note("destroy handle", unsafe { cudnn_loader::cudnnDestroy(handle) }.0);
         }
         script.round();
@@ -75,13 +75,13 @@ impl Script {
     }
 
     fn destroy(&mut self, descriptor: Raw) {
-        // SAFETY: a living descriptor, used no more.
+        // SAFETY: the descriptor is live and not used again.
         let status = unsafe { cudnn_loader::cudnnBackendDestroyDescriptor(descriptor) };
         assert_eq!(status.0, 0);
     }
 
     fn set(&mut self, descriptor: Raw, (name, ty, count, bytes): &Setting) {
-        // SAFETY: the elements are there, or the count is one that is refused.
+        // SAFETY: the array holds this many elements, or cuDNN refuses the count.
         let status = unsafe {
             cudnn_loader::cudnnBackendSetAttribute(descriptor, *name, *ty, *count, bytes.as_ptr().cast::<c_void>())
         };
@@ -98,19 +98,19 @@ impl Script {
     }
 
     fn finalize(&mut self, descriptor: Raw) -> bool {
-        // SAFETY: a living descriptor.
+        // SAFETY: the descriptor is live.
         let status = unsafe { cudnn_loader::cudnnBackendFinalize(descriptor) };
         self.note("finalize", status.0);
         status.0 == 0
     }
 
-    /// Sets all in any order, some of it twice, and now and then something that is refused.
+    /// Sets all attributes in any order, some of them twice, and sometimes a value that cuDNN refuses.
     fn set_all(&mut self, descriptor: Raw, mut settings: Vec<Setting>) {
         self.random.shuffle(&mut settings);
         for setting in &settings {
             if self.random.once_in(12) {
                 let mut other = setting.clone();
-                // The plan of a descriptor that was set to something else is not kept.
+                // Plans are not cached if an attribute of a descriptor was overwritten.
                 if self.is_wild {
                     other.3.iter_mut().for_each(|byte| *byte ^= 1);
                 }
@@ -206,7 +206,7 @@ impl Script {
         (graph, made)
     }
 
-    /// A configuration of the program's own, or one that the heuristics propose.
+    /// Returns a configuration made from scratch, or a proposal of the heuristics.
     fn configuration(&mut self, graph: Raw, made: &mut Vec<Raw>) -> Raw {
         let configuration = self.create(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
         if self.random.once_in(2) {
@@ -220,7 +220,7 @@ impl Script {
             let (name, ty) = (Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
             let mut count = 0;
             let room = 1 + self.random.below(3) as i64;
-            // SAFETY: there is room for as many.
+            // SAFETY: the array has room for this many.
             let status = unsafe {
                 let to = results.as_mut_ptr().cast();
                 cudnn_loader::cudnnBackendGetAttribute(heuristics, name, ty, room, &raw mut count, to)
@@ -271,12 +271,12 @@ impl Script {
         knob
     }
 
-    /// Builds a graph and plans for it, and asks them all there is.
+    /// Builds a graph and plans for it, and reads all their attributes.
     fn round(&mut self) {
         if self.random.once_in(3) {
             let handle = self.random.pick(&self.handles.clone());
             let stream = std::ptr::without_provenance_mut(self.random.below(2) as usize * 16);
-            // SAFETY: a living handle; the stand-in does not look into the stream.
+            // SAFETY: the handle is live, and the stand-in ignores the stream.
             self.note("set stream", unsafe { cudnn_loader::cudnnSetStream(handle, stream) }.0);
         }
         let (graph, mut made) = self.graph();
@@ -323,7 +323,7 @@ impl Script {
                 self.ask(plan, handle);
             }
             if self.random.once_in(6) {
-                // SAFETY: a living descriptor.
+                // SAFETY: the descriptor is live.
                 let status = unsafe { cudnn_loader::cudnnBackendInitialize(plan) };
                 self.note("initialize", status.0);
                 self.ask(plan, handle);
@@ -343,7 +343,7 @@ impl Script {
         }
     }
 
-    /// A description of the device of a handle, made by its text or by the handle.
+    /// Returns a device description that is made from JSON text or from a handle.
     fn device(&mut self, handle: cudnnHandle_t) -> Raw {
         let device = self.create(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
         self.set_handle(device, Name::CUDNN_ATTR_DEVICEPROP_HANDLE, handle);
@@ -354,7 +354,7 @@ impl Script {
         let mut text = vec![0_u8; 1000];
         let mut count = 0;
         let (name, ty) = (Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR);
-        // SAFETY: there is room for as many bytes.
+        // SAFETY: the buffer has room for this many bytes.
         let status = unsafe {
             let to = text.as_mut_ptr().cast();
             cudnn_loader::cudnnBackendGetAttribute(device, name, ty, 1000, &raw mut count, to)
@@ -378,7 +378,7 @@ impl Script {
             (Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR, 1 << 20),
             (Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE, 1),
             (Name::CUDNN_ATTR_EXECUTION_PLAN_COMPUTED_INTERMEDIATE_UIDS, Type::CUDNN_TYPE_INT64, 4),
-            // No attributes of plans.
+            // These attributes do not belong to plans.
             (Name::CUDNN_ATTR_TENSOR_DIMENSIONS, Type::CUDNN_TYPE_INT64, 4),
             (Name(3500), Type::CUDNN_TYPE_INT64, 4),
         ] {
@@ -387,7 +387,7 @@ impl Script {
             }
             let mut count = -1;
             buffer.fill(0);
-            // SAFETY: there is room for as many elements.
+            // SAFETY: the array has room for this many elements.
             let status = unsafe {
                 let to = buffer.as_mut_ptr().cast();
                 cudnn_loader::cudnnBackendGetAttribute(plan, name, ty, room, &raw mut count, to)
@@ -403,7 +403,7 @@ impl Script {
             let mut to = [configuration];
             let mut count = -1;
             let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
-            // SAFETY: there is room for one.
+            // SAFETY: the array has room for one element.
             let status = unsafe {
                 let to = to.as_mut_ptr().cast();
                 cudnn_loader::cudnnBackendGetAttribute(plan, name, ty, 1, &raw mut count, to)
@@ -414,18 +414,18 @@ impl Script {
         let pack = self.create(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
         self.set(pack, &ints(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &[1, 2]));
         self.finalize(pack);
-        // SAFETY: living descriptors; the stand-in computes nothing.
+        // SAFETY: the descriptors are live, and the stand-in computes nothing.
         let status = unsafe { cudnn_loader::cudnnBackendExecute(handle, plan, pack) };
         self.note("execute", status.0);
         let mut size = 0;
-        // SAFETY: living descriptors, and room for the size.
+        // SAFETY: the descriptors are live, and the size points to a local variable.
         let status = unsafe { cudnn_loader::cudnnGetExecutionPlanWorkspaceSize(handle, plan, pack, &raw mut size) };
         self.note(&format!("workspace for the pack {size}"), status.0);
         let mut result = [0_u8; 100];
         let mut count = 0;
         let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR);
         if status.0 == 0 {
-            // SAFETY: there is room for as many bytes.
+            // SAFETY: the buffer has room for this many bytes.
             let status = unsafe {
                 let to = result.as_mut_ptr().cast();
                 cudnn_loader::cudnnBackendGetAttribute(pack, name, ty, 100, &raw mut count, to)
@@ -448,7 +448,7 @@ fn ints(name: Name, values: &[i64]) -> Setting {
 
 fn last_error() -> String {
     let mut text = [0_u8; 400];
-    // SAFETY: there is room for as many bytes.
+    // SAFETY: the buffer has room for this many bytes.
     unsafe { cudnn_loader::cudnnGetLastErrorString(text.as_mut_ptr().cast(), text.len()) };
     CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -1,5 +1,5 @@
-//! Plans on a GPU for its default stream, for the stream of a green context, which has some of the multiprocessors, and for
-//! the default stream again; then executes a plan whose handle has been destroyed with another handle.
+//! Builds plans on a GPU for the default stream, for the stream of a green context with some of the multiprocessors,
+//! and for the default stream again. Then executes a plan on a new handle after destroying the original one.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
@@ -18,20 +18,20 @@ use cudnn_backend::{Failure, reference};
 use cudnn_loader::{check, cudnnBackendAttributeName_t as Name, cudnnDataType_t as DataType};
 use libloading::Library;
 
-/// The multiprocessors of the green context, at least.
+/// The minimum number of multiprocessors in the green context.
 const MULTIPROCESSORS: c_uint = 16;
 
-/// Plans and computes a convolution on each stream. Prints the number of multiprocessors that cuDNN reports, the plan, its
-/// workspace from both functions that return it, and the result.
+/// Plans and computes a convolution on every stream. Prints the number of multiprocessors that cuDNN reports, the plan,
+/// the workspace size from both functions that return it, and the result.
 pub(crate) fn run() -> Result<(), Failure> {
     let gpu = Gpu::first()?;
     let handle = Handle::new()?;
-    // SAFETY: the call takes nothing.
+    // SAFETY: the call passes no pointers.
     println!("{}, cuDNN {}", gpu.name, unsafe { cudnn_loader::cudnnGetVersion() });
     let driver = Driver::open()?;
     let green = driver.green_stream()?;
     for (name, stream) in [("default", null_mut()), ("green", green), ("default", null_mut())] {
-        // SAFETY: the handle is live, and so is the stream to the end of the process.
+        // SAFETY: the handle is live, and the stream lives until the process exits.
         unsafe { check!(cudnn_loader::cudnnSetStream(handle.raw(), stream.cast())) }?;
         let description = device::to_json(&handle)?;
         let number = |key: &str| {
@@ -42,7 +42,7 @@ pub(crate) fn run() -> Result<(), Failure> {
         println!("{name} stream: multiProcessorCount {count:?}, smCountOrigin {origin:?}");
         compute(&gpu, &handle, &planned(&handle)?, || driver.wait(stream))?;
     }
-    println!("a plan whose handle was destroyed, with another handle:");
+    println!("a plan on a new handle, after destroying its own:");
     let former = Handle::new()?;
     let plan = planned(&former)?;
     drop(former);
@@ -58,7 +58,7 @@ fn tensors() -> [Tensor; 3] {
     ]
 }
 
-/// Plans with the first engine that compiles at run time: the JSON of other plans has no code.
+/// Builds a plan with the first engine that compiles at run time, because the JSON of other plans contains no code.
 fn planned(handle: &Handle) -> Result<Plan, Failure> {
     let [x, w, y] = tensors();
     let graph = graph(Some(handle), &[&Convolution::padded(1, 2).forward([&x, &w, &y], 1.0, 0.0)?])?;
@@ -89,7 +89,7 @@ fn compute(gpu: &Gpu, handle: &Handle, plan: &Plan, wait: impl Fn() -> Result<()
     let memory: [(i64, &Memory); 3] = [(x.uid, &x_memory), (w.uid, &w_memory), (y.uid, &y_memory)];
     let pack = VariantPack::new(&memory, &workspace)?;
     let mut of_pack = usize::MAX;
-    // SAFETY: all descriptors are finalized and live, and the size is written to `of_pack`.
+    // SAFETY: all descriptors are finalized and live, and `of_pack` has room for the size.
     let asked = unsafe {
         check!(cudnn_loader::cudnnGetExecutionPlanWorkspaceSize(
             handle.raw(),
@@ -102,8 +102,7 @@ fn compute(gpu: &Gpu, handle: &Handle, plan: &Plan, wait: impl Fn() -> Result<()
         Ok(()) => println!("  workspace {}; of the variant pack {of_pack}", plan.workspace_size),
         Err(error) => println!("  workspace {}; of the variant pack: {:?}", plan.workspace_size, error.status),
     }
-    // SAFETY: each buffer has the size of its tensor; the workspace is the plan's, and the handle is of its
-    // device.
+    // SAFETY: every buffer is as large as the tensor, the workspace belongs to the plan, and the handle to the device.
     match unsafe { plan.execute(handle, &pack) } {
         Ok(()) => {
             wait()?;
@@ -118,7 +117,7 @@ fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(5381, |hash: u64, byte| hash.wrapping_mul(33) ^ u64::from(*byte))
 }
 
-/// The functions of the driver for green contexts (CUDA 12.4 and later), which cudarc leaves out for older releases.
+/// The driver's functions for green contexts (CUDA 12.4 and later). cudarc omits them for older releases.
 struct Driver(ManuallyDrop<Library>);
 
 /// `CUdevResource`: 144 bytes in CUDA 12.4 to 13.0.
@@ -136,7 +135,7 @@ impl Driver {
         Ok(Driver(ManuallyDrop::new(unsafe { Library::new("libcuda.so.1") }?)))
     }
 
-    /// A stream of a green context on the first device. Both stay until the process ends.
+    /// Returns a stream of a green context on the first device. Both live until the process exits.
     fn green_stream(&self) -> Result<*mut c_void, Failure> {
         type GetResource = unsafe extern "C" fn(c_int, *mut Resource, c_int) -> c_uint;
         type Split =
@@ -169,7 +168,7 @@ impl Driver {
     /// Calls a function of the driver.
     ///
     /// # Safety
-    /// The driver's function of this name has the type `T`.
+    /// The driver's function with this name must have the type `T`.
     unsafe fn call<T: Copy>(&self, name: &std::ffi::CStr, call: impl FnOnce(T) -> c_uint) -> Result<(), Failure> {
         // SAFETY: as the caller guarantees.
         let function = unsafe { self.0.get::<T>(name.to_bytes_with_nul()) }?;

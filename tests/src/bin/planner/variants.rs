@@ -1,6 +1,6 @@
-//! One program, and all programs that differ from it in one step: another value, another type, another number of
-//! elements, a step left out, done twice with another value, or followed by one that fails and leaves its mark. Each
-//! plans, and prints its plan.
+//! Runs a program and all programs that differ from it in one step: another value, another type, another number of
+//! elements, a step omitted, repeated with another value, or followed by a failing step. All of them plan, and print
+//! their plans.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
@@ -10,16 +10,16 @@ use cudnn_loader::{
     cudnnBackendDescriptorType_t as Kind,
 };
 
-/// A step of a program. Descriptors and handles are numbered in the order in which they are made.
+/// A step of a program. Descriptors and handles are numbered in the order of creation.
 #[derive(Clone)]
 pub(crate) enum Step {
     Create(Kind),
     Set(usize, Name, Type, i64, Vec<u8>),
-    /// The number that the program states, and the descriptors.
+    /// The element count that the program passes, and the descriptors.
     SetDescriptors(usize, Name, i64, Vec<usize>),
     SetHandle(usize, Name, usize),
     Finalize(usize),
-    /// Destroys a handle and makes another one, of another device and perhaps with the same address.
+    /// Destroys a handle and creates one for another device, possibly at the same address.
     ReplaceHandle(usize),
 }
 
@@ -31,12 +31,12 @@ pub(crate) fn run() {
         for (what, variant) in variants(&base, index) {
             print(&format!("{what} {index}"), &variant, false);
         }
-        // In between, so that a confusion with what was kept last shows.
+        // Run the base program in between, to detect confusion with the most recent cache entry.
         print("base again", &base, false);
     }
 }
 
-/// A convolution of two operations, by an engine with knobs.
+/// Returns a convolution of two operations, with an engine that has knobs.
 pub(crate) fn base() -> Vec<Step> {
     let mut steps = Vec::new();
     let tensors: Vec<usize> = (1..6).map(|uid| tensor(&mut steps, uid)).collect();
@@ -109,7 +109,7 @@ pub(crate) fn descriptors(descriptor: usize, name: Name, children: Vec<usize>) -
     Step::SetDescriptors(descriptor, name, children.len() as i64, children)
 }
 
-/// The programs that differ in this step.
+/// Returns the programs that differ in this step.
 fn variants(base: &[Step], index: usize) -> Vec<(&'static str, Vec<Step>)> {
     let with = |steps: Vec<Step>| {
         let mut variant = base.to_vec();
@@ -176,13 +176,13 @@ fn variants(base: &[Step], index: usize) -> Vec<(&'static str, Vec<Step>)> {
         Step::Finalize(_) => vec![
             ("not finalized", with(vec![])),
             ("finalized twice", with(vec![step.clone(), step.clone()])),
-            ("another handle in its place", with(vec![step, Step::ReplaceHandle(0)])),
+            ("another handle instead", with(vec![step, Step::ReplaceHandle(0)])),
         ],
         Step::ReplaceHandle(_) => Vec::new(),
     }
 }
 
-/// Runs a program, perhaps up to the first call that fails, and prints what its plan is.
+/// Runs a program, optionally only until the first failing call, and prints the plan.
 pub(crate) fn print(what: &str, steps: &[Step], stops: bool) {
     let mut handles = [null_mut(); 2];
     for handle in &mut handles {
@@ -192,7 +192,7 @@ pub(crate) fn print(what: &str, steps: &[Step], stops: bool) {
     let mut made: Vec<Raw> = Vec::new();
     let mut statuses = Vec::new();
     for step in steps {
-        // SAFETY: living descriptors; the elements are there, or are refused.
+        // SAFETY: the descriptors are live; the array holds the elements, or cuDNN refuses the call.
         let status = unsafe {
             match step {
                 Step::Create(kind) => {
@@ -231,7 +231,7 @@ pub(crate) fn print(what: &str, steps: &[Step], stops: bool) {
     let mut count = 0;
     if let Some(plan) = made.last().filter(|_| !stops || statuses.is_empty()) {
         let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, Type::CUDNN_TYPE_CHAR);
-        // SAFETY: there is room for as many bytes.
+        // SAFETY: the buffer has room for this many bytes.
         let status = unsafe {
             let to = text.as_mut_ptr().cast();
             cudnn_loader::cudnnBackendGetAttribute(*plan, name, ty, 1 << 20, &raw mut count, to)
@@ -241,7 +241,7 @@ pub(crate) fn print(what: &str, steps: &[Step], stops: bool) {
     let text = CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy();
     println!("{what}: {statuses:?} {}", without_code(&text));
     for descriptor in made.into_iter().rev() {
-        // SAFETY: living descriptors, used no more.
+        // SAFETY: the descriptors are live and not used again.
         let _ = unsafe { cudnn_loader::cudnnBackendDestroyDescriptor(descriptor) };
     }
     for handle in handles {
@@ -250,7 +250,7 @@ pub(crate) fn print(what: &str, steps: &[Step], stops: bool) {
     }
 }
 
-/// A plan's text without the code, of which cuDNN does not make the same twice.
+/// Returns a plan's text without the code, because cuDNN generates different code every time.
 fn without_code(plan: &str) -> String {
     let Some((before, rest)) = plan.split_once(",\"payload\":") else { return plan.to_owned() };
     let mut code = serde_json::Deserializer::from_str(rest).into_iter::<serde_json::Value>();
@@ -259,7 +259,7 @@ fn without_code(plan: &str) -> String {
 }
 
 /// # Safety
-/// As for cuDNN's function.
+/// The same as for cuDNN's function.
 unsafe fn set(
     descriptor: Raw,
     name: Name,

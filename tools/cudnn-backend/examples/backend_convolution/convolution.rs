@@ -1,4 +1,5 @@
-//! The convolutions, which `backend_convolution` and `receive_log` run. The same source whether cuDNN is loaded or linked.
+//! Runs the convolutions of `backend_convolution` and `receive_log`. The source is the same whether cuDNN is loaded or
+//! linked.
 
 use cudnn_backend::cudnn::cudnnDataType_t;
 use cudnn_backend::device::Target;
@@ -11,7 +12,7 @@ use cudnn_backend::tensor::Tensor;
 use cudnn_backend::{Failure, reference};
 
 const FLOAT: cudnnDataType_t = cudnnDataType_t::CUDNN_DATA_FLOAT;
-/// cuDNN may multiply in TF32, which has a mantissa of ten bits.
+/// cuDNN may multiply in TF32, which has a 10-bit mantissa.
 const TOLERANCE: f64 = 2e-3;
 
 // Ids are int64, and you choose them.
@@ -26,7 +27,7 @@ struct Case {
     /// The number of spatial dimensions, which is CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS. The extents have two more (N,
     /// C), or three more in the grouped layout (N, G, C).
     spatial: usize,
-    /// The same in each spatial dimension.
+    /// The same in all spatial dimensions.
     stride: i64,
     dilation: i64,
     alpha: f32,
@@ -50,7 +51,7 @@ const CASES: [Case; 8] = [
     Case { name: "2-d, NHWC: the same dimensions, other strides", is_channels_last: true, ..PLAIN },
     Case { name: "2-d, y = 2 * conv(x, w) + 0.5 * y", alpha: 2.0, beta: 0.5, ..PLAIN },
     Case {
-        name: "4 groups: the filters have a quarter of the channels",
+        name: "4 groups, with a quarter of the channels per filter",
         dims: [&[4, 32, 20, 20], &[64, 8, 3, 3], &[4, 64, 20, 20]],
         ..PLAIN
     },
@@ -83,7 +84,7 @@ pub(crate) fn run(gpu: &Gpu) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs one case on the GPU and compares the result with the CPU's; returns the relative error.
+/// Runs one case on the GPU and compares the result with the CPU's. Returns the relative error.
 fn convolve(gpu: &Gpu, handle: &Handle, case: &Case) -> Result<f64, Failure> {
     let tensor = if case.is_channels_last { Tensor::channels_last } else { Tensor::packed };
     let [x_dims, w_dims, y_dims] = case.dims;
@@ -98,13 +99,13 @@ fn convolve(gpu: &Gpu, handle: &Handle, case: &Case) -> Result<f64, Failure> {
 
     let x_values = reference::noise(x);
     let w_values = reference::noise(w);
-    // With beta 0, cuDNN does not read y, which may contain anything.
+    // With beta 0, cuDNN does not read y, which may contain any value.
     let y_before = if case.beta == 0.0 { vec![f32::NAN; y.element_count()] } else { reference::noise(y) };
     let upload = |tensor: &Tensor, values: &[f32]| gpu.upload(&reference::encode(tensor, values));
     let (x_memory, w_memory, y_memory) = (upload(x, &x_values)?, upload(w, &w_values)?, upload(y, &y_before)?);
     let workspace = gpu.zeroed(plan.workspace_size)?;
     let pack = VariantPack::new(&[(X, &x_memory), (W, &w_memory), (Y, &y_memory)], &workspace)?;
-    // SAFETY: each buffer has the size of its tensor; the workspace and the handle are the plan's.
+    // SAFETY: every buffer is as large as the tensor; the workspace and the handle belong to the plan.
     unsafe { plan.execute(handle, &pack) }?;
 
     let result = reference::decode(y, &gpu.download(&y_memory)?);

@@ -1,4 +1,5 @@
-//! Mistakes in one descriptor: types, counts and values of attributes of tensors, convolutions and operations.
+//! Makes mistakes in single descriptors: types, counts and values of attributes of tensors, convolutions and
+//! operations.
 
 use cudnn_backend::cudnn::{
     self, Error, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
@@ -23,7 +24,7 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     ("a tensor without an id", no_id),
     ("a tensor without an alignment", no_alignment),
     ("fewer strides than dimensions", fewer_strides),
-    ("an attribute of another kind of descriptor", foreign_attribute),
+    ("an attribute for a different kind of descriptor", foreign_attribute),
     ("an attribute set after `cudnnBackendFinalize`", set_after_finalize),
     ("an attribute read before `cudnnBackendFinalize`", read_before_finalize),
     ("`SPATIAL_DIMS` as an array of extents", spatial_dims_array),
@@ -37,7 +38,7 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     ("x's dimensions in memory order: N, H, W, C", dimensions_in_memory_order),
     ("y has the wrong spatial size", wrong_y),
     ("y has another number of channels than there are filters", wrong_y_channels),
-    ("the grouped layout for x alone", grouped_x_alone),
+    ("the grouped layout only for x", grouped_x_alone),
 ];
 
 fn accepted(descriptor: Descriptor) -> Verdict {
@@ -50,8 +51,8 @@ fn tensor() -> Result<Descriptor, Error> {
 }
 
 fn count_in_bytes() -> Verdict {
-    // The array has as many elements as the wrong count, so that cuDNN reads nothing else. A real program with this
-    // mistake has cuDNN read past its array.
+    // The array has as many elements as the wrong count, so that cuDNN stays within it. In a real program, this mistake
+    // makes cuDNN read past the end of the array.
     let (elements, bytes) = ([8i64; 32], 32);
     let mut tensor = tensor()?
         .set(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, &[1i64])?
@@ -80,7 +81,7 @@ fn int64_boolean() -> Verdict {
     tensor()?.set(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL, &[1i64]).and_then(accepted)
 }
 
-/// A tensor with all but one of its attributes.
+/// Returns a tensor without one of the attributes.
 fn tensor_without(omitted: Name) -> Verdict {
     let (dims, strides) = ([4i64, 16, 20, 20], [6400i64, 400, 20, 1]);
     let mut tensor = tensor()?;

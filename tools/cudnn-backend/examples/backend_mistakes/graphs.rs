@@ -1,4 +1,4 @@
-//! Mistakes in how descriptors fit together: graphs, heuristics, engines, plans and variant packs.
+//! Combines descriptors incorrectly: graphs, heuristics, engines, plans and variant packs.
 
 use std::ffi::c_void;
 use std::ptr::null;
@@ -126,7 +126,7 @@ fn device_is_not_json() -> Verdict {
 /// Plans the graph of these operations for a described device.
 fn plan(operations: &[&Descriptor]) -> Verdict {
     let graph = graph(None, operations)?;
-    // Also for heuristics: a graph that no other engine supports reaches an engine that uses cuBLASLt.
+    // Heuristics need it too: a graph that no other engine supports reaches an engine that uses cuBLASLt.
     if !can_load_cublas_lt() {
         return Ok("not tried: cuDNN would abort, because cuBLASLt cannot be loaded");
     }

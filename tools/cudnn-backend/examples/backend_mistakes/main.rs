@@ -1,6 +1,6 @@
-//! The mistakes that people make with the backend API, each made on purpose, and how cuDNN reports it: the rows of
-//! the Markdown tables in `docs/backend-convolution.md`. The first table needs no GPU; the second is made if there
-//! is one.
+//! Makes common mistakes with the backend API on purpose, and shows how cuDNN reports them. Prints the rows of the
+//! Markdown tables in `docs/backend-convolution.md`. The first table needs no GPU; the second is printed if a GPU is
+//! available.
 //!
 //! `cargo run -p cudnn-backend --example backend_mistakes`
 
@@ -46,7 +46,7 @@ fn tables() -> Result<(), Failure> {
     // Twice, because the error text depends on whether the log is received. The table shows the text without the log.
     let without_log: Vec<Verdict> = mistakes.iter().map(|(_, make)| make()).collect();
     receive_reasons()?;
-    // SAFETY: the function takes no arguments.
+    // SAFETY: the call passes no pointers.
     println!("cuDNN {}\n", unsafe { cudnn::cudnnGetVersion() });
     println!("| Mistake | Rejected by | Status | Text of `cudnnGetLastErrorString` | Innermost reason in the log |");
     println!("| --- | --- | --- | --- | --- |");
@@ -81,7 +81,7 @@ fn take_reason() -> String {
     reasons.into_iter().next().unwrap_or_default()
 }
 
-/// The first line that is not empty, as a table cell.
+/// Returns the first line that is not empty, as a table cell.
 fn cell(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let line: String = line.replace('|', "\\|").chars().take(160).collect();

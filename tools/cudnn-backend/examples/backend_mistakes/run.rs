@@ -1,5 +1,5 @@
-//! The mistakes that show only when the graph runs. Each runs in a child process, because some leave the CUDA context
-//! unusable.
+//! Makes mistakes that only show when the graph runs. Every mistake runs in a child process, because some leave the
+//! CUDA context unusable.
 
 use std::process::Command;
 
@@ -18,7 +18,7 @@ use super::{cell, take_reason};
 /// cuDNN may multiply in TF32.
 const TOLERANCE: f64 = 2e-3;
 
-/// The description of each mistake, and its difference from a correct run.
+/// The description of a mistake, and how the setup differs from a correct run.
 static MISTAKES: [(&str, Setup); 10] = [
     ("none: the same without a mistake", CORRECT),
     ("two tensors with the same id", Setup { w_id: 1, ..CORRECT }),
@@ -30,8 +30,8 @@ static MISTAKES: [(&str, Setup); 10] = [
         "the operations are not connected: different ids for the tensor between them",
         Setup { is_connected: false, ..CORRECT },
     ),
-    ("a tensor whose id is not in the variant pack", Setup { packs_w: false, ..CORRECT }),
-    ("memory aligned to 4 bytes instead of the 16 that the tensor states", Setup { offset: 4, ..CORRECT }),
+    ("a tensor id that is missing in the variant pack", Setup { packs_w: false, ..CORRECT }),
+    ("memory aligned to 4 bytes instead of the tensor's 16", Setup { offset: 4, ..CORRECT }),
     ("a null workspace for a plan that needs one", Setup { has_workspace: false, ..CORRECT }),
 ];
 
@@ -55,15 +55,15 @@ struct Setup {
     packs_w: bool,
     packs_virtual: bool,
     is_alpha_double: bool,
-    /// The offset of x in its memory, in bytes.
+    /// The offset of x in the memory, in bytes.
     offset: usize,
     has_workspace: bool,
 }
 
-/// Makes all of them and prints the second table.
+/// Makes all mistakes and prints the second table.
 pub(crate) fn table() -> Result<(), Failure> {
     if let Err(error) = Gpu::first() {
-        println!("\nNo GPU found ({error}), so the mistakes that show only at run time were not tried.");
+        println!("\nNo GPU found ({error}), so mistakes that only show at run time were skipped.");
         return Ok(());
     }
     println!("\n| Mistake | Result |\n| --- | --- |");
@@ -79,7 +79,7 @@ pub(crate) fn table() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes one of them, by its index, and prints the result.
+/// Makes the mistake with this index, and prints the result.
 pub(crate) fn child(index: &str) -> Result<(), Failure> {
     let mistake = index.parse().ok().and_then(|index: usize| MISTAKES.get(index));
     let (_, setup) = mistake.ok_or_else(|| format!("{index:?} is not the index of a mistake"))?;
@@ -97,7 +97,7 @@ pub(crate) fn child(index: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs y = max(conv(x, w), 0) with a mistake; returns whether the result is correct.
+/// Runs y = max(conv(x, w), 0) with a mistake. Returns whether the result is correct.
 fn run(gpu: &Gpu, setup: &Setup) -> Result<bool, Failure> {
     let float = DataType::CUDNN_DATA_FLOAT;
     let x = Tensor { is_virtual: setup.is_x_virtual, ..Tensor::channels_last(1, float, &[4, 16, 20, 20]) };
@@ -124,8 +124,8 @@ fn run(gpu: &Gpu, setup: &Setup) -> Result<bool, Failure> {
         }
     }
     let pack = VariantPack::new(&memory, &workspace)?;
-    // SAFETY: each buffer has the size of its tensor; the workspace and the handle are the plan's. Some setups
-    // violate this on purpose, in a process that does nothing else.
+    // SAFETY: every buffer is as large as the tensor; the workspace and the handle belong to the plan. Some setups
+    // violate this on purpose, in a process without other work.
     unsafe { plan.execute(&handle, &pack) }?;
     let result = reference::decode(&y, &gpu.download(&y_memory)?);
     let zeros = vec![0.0; y.element_count()];
@@ -136,8 +136,8 @@ fn run(gpu: &Gpu, setup: &Setup) -> Result<bool, Failure> {
     Ok(reference::compare(&result, &expected, TOLERANCE).is_ok())
 }
 
-/// The plan for convolution and ReLU. For the missing workspace it is one for the convolution alone, because no plan
-/// for both operations needs a workspace.
+/// Plans convolution and ReLU. For the missing workspace it plans only the convolution, because no plan for both
+/// operations needs a workspace.
 fn plan(setup: &Setup, convolution: &Convolution, handle: &Handle, [x, w, y]: [&Tensor; 3]) -> Result<Plan, Failure> {
     let target = Target::Handle(handle);
     if !setup.has_workspace {

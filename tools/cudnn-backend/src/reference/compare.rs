@@ -1,4 +1,4 @@
-//! Whether a result is close enough to the reference.
+//! Compares a result with the reference.
 
 use std::error::Error;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 pub enum WrongResult {
     /// One element is far off.
     Element {
-        /// Its distance from the reference.
+        /// The distance from the reference.
         difference: f64,
         /// The root mean square of the reference.
         typical: f64,
@@ -38,10 +38,10 @@ impl fmt::Display for WrongResult {
 
 impl Error for WrongResult {}
 
-/// The relative error of a result in the 2-norm.
+/// Returns the relative error of a result in the 2-norm.
 ///
 /// # Errors
-/// When that exceeds the tolerance, or a single element is off by more than 20 times as much.
+/// Returns an error if that exceeds the tolerance, or a single element is off by more than 20 times as much.
 pub fn compare(result: &[f32], reference: &[f32], tolerance: f64) -> Result<f64, WrongResult> {
     let (mut difference, mut size, mut largest) = (0f64, 0f64, 0f64);
     for (value, expected) in result.iter().zip(reference) {

@@ -1,12 +1,13 @@
-//! The convolution on the CPU, written for plainness first.
+//! Computes the convolution on the CPU, as simply as possible.
 
 use crate::graph::Convolution;
 use crate::tensor::Tensor;
 
-/// alpha * conv(x, w) + beta * y, where `y_before` is the content of y.
+/// Returns alpha * conv(x, w) + beta * y, where `y_before` is the content of y.
 ///
-/// The tensors are in the grouped layout, `[N, G, C, ..]`, `[G, K, C, ..]` and `[N, G, K, ..]`, or in the usual one
-/// without G. In the usual one the filters have the channels of one group, which gives the number of groups.
+/// The tensors are in the grouped layout, `[N, G, C, ..]`, `[G, K, C, ..]` and `[N, G, K, ..]`, or in the usual layout
+/// without G. In the usual layout, the filters have as many channels as one group, which determines the number of
+/// groups.
 pub fn convolve(
     convolution: &Convolution,
     tensors: [&Tensor; 3],
@@ -35,8 +36,8 @@ pub fn convolve(
     result
 }
 
-/// A convolution with its tensors in the grouped layout. A pixel is an element of y without its channel: `[N, G, P,
-/// ..]`.
+/// A convolution with all tensors in the grouped layout. A pixel is an element of y without the channel index: `[N, G,
+/// P, ..]`.
 struct Problem<'a> {
     convolution: &'a Convolution,
     x: Tensor,
@@ -61,7 +62,7 @@ impl<'a> Problem<'a> {
         extent(&self.w, 2)
     }
 
-    /// The filters in the order in which [`pixel`](Problem::pixel) gathers x, one after another.
+    /// Returns the filters in the order in which [`pixel`](Problem::pixel) gathers x, one after another.
     fn filters(&self, w_values: &[f32]) -> Vec<f32> {
         let filters = indices(self.w.dims.get(..2).unwrap_or_default());
         let values = filters.flat_map(|filter| {
@@ -79,7 +80,7 @@ impl<'a> Problem<'a> {
         indices(&extents).collect()
     }
 
-    /// The elements of y at a pixel, one for each filter of its group.
+    /// Returns the elements of y at a pixel, one per filter of the group.
     fn pixel(&self, pixel: &[i64], x_values: &[f32], filters: &[f32]) -> Vec<f32> {
         let [image, group, position @ ..] = pixel else { return Vec::new() };
         let start = offset(&self.x, 0, &[*image, *group]);
@@ -89,7 +90,7 @@ impl<'a> Problem<'a> {
                 Some(at) => gathered.extend(
                     (0..self.channels()).map(|channel| value(x_values, start + at + channel * stride(&self.x, 2))),
                 ),
-                // Padding: the elements outside of x are zero.
+                // Padding: elements outside of x are zero.
                 None => gathered.extend((0..self.channels()).map(|_| 0.0)),
             }
         }
@@ -98,7 +99,7 @@ impl<'a> Problem<'a> {
         of_group.map(|filter| dot(&gathered, filter) as f32).collect()
     }
 
-    /// The spatial offset in x of a tap at a position of y, or `None` if that is padding.
+    /// Returns the spatial offset in x of a tap at a position of y, or `None` in the padding.
     fn x_offset(&self, position: &[i64], tap: &[i64]) -> Option<i64> {
         let Convolution { padding, stride: steps, dilation } = self.convolution;
         let parameters = padding.iter().zip(steps).zip(dilation);
@@ -115,7 +116,7 @@ impl<'a> Problem<'a> {
         Some(total)
     }
 
-    /// The offsets in y of a pixel's elements.
+    /// Returns the offsets in y of a pixel's elements.
     fn y_offsets(&self, pixel: &[i64]) -> impl Iterator<Item = usize> + use<> {
         let (start, step) = match pixel {
             [image, group, position @ ..] => {
@@ -127,7 +128,7 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Each index within these extents, the last dimension innermost.
+/// Returns all indices within these extents, the last dimension innermost.
 fn indices(extents: &[i64]) -> impl Iterator<Item = Vec<i64>> + use<> {
     let extents = extents.to_vec();
     let mut next = Some(vec![0; extents.len()]);
@@ -154,7 +155,7 @@ fn stride(tensor: &Tensor, dimension: usize) -> i64 {
     tensor.strides.get(dimension).copied().unwrap_or(0)
 }
 
-/// The offset of an index that begins at a dimension.
+/// Returns the offset of an index that starts at a dimension.
 fn offset(tensor: &Tensor, dimension: usize, index: &[i64]) -> i64 {
     tensor.strides.iter().skip(dimension).zip(index).map(|(stride, index)| stride * index).sum()
 }
@@ -163,7 +164,7 @@ fn value(values: &[f32], offset: i64) -> f32 {
     usize::try_from(offset).ok().and_then(|offset| values.get(offset)).copied().unwrap_or(0.0)
 }
 
-/// The sum of products in double precision, in eight parts so that the compiler can vectorize it.
+/// Returns the sum of products in double precision, computed in eight parts so that the compiler can vectorize it.
 fn dot(a: &[f32], b: &[f32]) -> f64 {
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
     let mut sums = [0f64; 8];
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_stride_dilation_alpha_and_beta_give_what_they_give_by_hand() {
+    fn padding_stride_dilation_alpha_and_beta_match_manual_results() {
         let x: Vec<f32> = (1..=9).map(|value| value as f32).collect();
         let (diagonal, before) = ([1.0, 0.0, 0.0, 1.0], [f32::NAN; 4]);
         let four = tensors([&[1, 1, 3, 3], &[1, 1, 2, 2], &[1, 1, 2, 2]], Tensor::packed);
@@ -216,9 +217,9 @@ mod tests {
     }
 
     #[test]
-    fn groups_give_the_same_in_both_layouts_and_channels_may_be_innermost() {
+    fn groups_have_the_same_result_in_both_layouts_and_channels_may_be_innermost() {
         let convolution = Convolution::padded(0, 2);
-        // Two groups of two channels, with one filter each.
+        // Two groups of two channels, with one filter per group.
         let (x, w) = ([1.0, 2.0, 3.0, 4.0], [1.0, 10.0, 100.0, 1000.0]);
         let expected = [1.0 + 20.0, 300.0 + 4000.0];
         let implied: [&[i64]; 3] = [&[1, 4, 1, 1], &[2, 2, 1, 1], &[1, 2, 1, 1]];
@@ -236,11 +237,11 @@ mod tests {
     }
 
     #[test]
-    fn each_filter_has_its_own_channel_of_the_result() {
+    fn every_filter_computes_a_separate_channel_of_the_result() {
         let x: Vec<f32> = (1..=6).map(|value| value as f32).collect();
         let mut w = vec![0.0; 18];
         for (index, value) in w.iter_mut().enumerate() {
-            // One tap in the middle copies x; in the second filter the tap to its right shifts x to the left.
+            // A single tap in the middle copies x. In the second filter, the tap to its right shifts x to the left.
             *value = if index == 4 || index == 9 + 5 { 1.0 } else { 0.0 };
         }
         let tensors = tensors([&[1, 1, 2, 3], &[2, 1, 3, 3], &[1, 2, 2, 3]], Tensor::packed);

@@ -1,5 +1,5 @@
-//! The same convolution on the CPU, to check the GPU's result against, and the values to compute with. Knows nothing of
-//! descriptors or the GPU.
+//! Computes the same convolution on the CPU to check the GPU's result, and provides the input values. Independent of
+//! descriptors and the GPU.
 
 mod compare;
 mod convolution;

@@ -126,7 +126,7 @@ fn shim_of_another_release(report: &InstallationReport) -> Option<Finding> {
     let (shim, graph) = (usable(report, Library::Shim)?, usable(report, Library::Graph)?);
     let version = graph.identity.as_ref().ok()?.version?;
     let conflict = shim_release::conflict(&shim.path, version)?;
-    let message = format!("{} {conflict}, but the {} beside it is {version}", shim.path.printable(), Library::Graph);
+    let message = format!("{} {conflict}, but the {} next to it is {version}", shim.path.printable(), Library::Graph);
     Some(
         Finding::new(MIXED_VERSIONS, message)
             .note("the functions that it exports are those of other releases; its file states no version")

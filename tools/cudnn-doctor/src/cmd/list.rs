@@ -126,7 +126,7 @@ fn problems(installed: &Installed) -> Vec<Problem> {
     let shim = report.library(Library::Shim).filter(|part| part.identity.is_ok());
     let graph = report.library(Library::Graph).and_then(|part| part.identity.as_ref().ok()?.version);
     let shim = shim.zip(graph).and_then(|(shim, graph)| {
-        let message = format!("{}, but the {} beside it is {graph}", conflict(&shim.path, graph)?, Library::Graph);
+        let message = format!("{}, but the {} next to it is {graph}", conflict(&shim.path, graph)?, Library::Graph);
         Some(Problem { library: shim.library.name_on(report.os).to_owned(), message, help: Some(reinstall(report)) })
     });
     unusable.chain(conflicts.iter().map(|(part, error)| problem(part, error))).chain(shim).collect()

@@ -148,7 +148,7 @@ fn fault(file: &Path, report: Option<&InstallationReport>) -> Option<String> {
     if let Some(graph) = report.library(Library::Graph).and_then(|part| part.identity.as_ref().ok()?.version)
         && let Some(conflict) = shim_release::conflict(file, graph)
     {
-        return Some(format!("{conflict}, but the {} beside it is {graph}", Library::Graph));
+        return Some(format!("{conflict}, but the {} next to it is {graph}", Library::Graph));
     }
     let recorded = &report.library(Library::Shim)?.recorded;
     let hashes: Vec<&String> = recorded.iter().map(|recorded| recorded.sha256.as_ref()).collect::<Option<_>>()?;

@@ -1,4 +1,5 @@
-//! The commands for Debian's packages: apt-get accepts them, in a simulation with a repository of this test.
+//! Checks that apt-get accepts the printed commands for Debian packages. A test repository and apt-get's simulation
+//! mode replace the real system.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,7 +22,8 @@ fn dpkg_deb(repository: &Path, name: &str, version: &str) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// A line for each package that the command would install, remove or configure: `Inst libcublas-12-9 ...`.
+/// Returns a line for every package that the command would install, remove or configure, such as `Inst libcublas-12-9
+/// ...`.
 fn simulate(root: &Path, command: &packages::Command) -> String {
     let output = Command::new("sh")
         .args(["-c", &command.to_string()])
@@ -65,7 +67,7 @@ fn apt_get_accepts_the_commands_for_system_packages() {
         );
     }
     std::fs::write(path("repository/Packages"), index).unwrap();
-    // An older cuDNN is installed, and the one for CUDA 13.
+    // The system has an older cuDNN for CUDA 12 and a cuDNN for CUDA 13.
     let installed = |name: &str, version: &str| {
         format!(
             "Package: {name}\nStatus: install ok installed\nVersion: {version}\nArchitecture: all\n\
@@ -88,7 +90,7 @@ fn apt_get_accepts_the_commands_for_system_packages() {
     assert!(update.status.success(), "{update:?}");
     let package = |name: &str, version: &str| Package::new(Installer::Dpkg, name, Some(version), "/");
     let (old, cu13) = (package("libcudnn9-cuda-12", "9.10.2.21-1"), package("libcudnn9-cuda-13", "9.19.0.56-1"));
-    // It asks nothing, even if there is nobody to answer.
+    // The command must not prompt, because it may run without a terminal.
     let dpkg = format!("{conf}Dir::Bin::dpkg \"/bin/true\";\nDebug::NoLocking \"true\";\n");
     std::fs::write(path("apt.conf"), dpkg).unwrap();
     let commands = |change: Option<packages::PackageChange>| change.unwrap().commands().unwrap();
@@ -96,13 +98,13 @@ fn apt_get_accepts_the_commands_for_system_packages() {
     {
         simulate(root.path(), &command);
     }
-    // From here on nothing is installed.
+    // From here on, apt-get only simulates.
     std::fs::write(path("apt.conf"), conf + "APT::Get::Simulate \"true\";\n").unwrap();
     let mut held = old.clone();
     held.is_held = true;
     let again = "Inst libcudnn9-cuda-12 [9.10.2.21-1] (9.10.2.21-1";
     let cases = [
-        // The repository has a newer one, too.
+        // The command must install the exact version, although the repository also offers a newer release.
         (commands(packages::reinstall(&old)), again),
         (commands(packages::reinstall(&held)), again),
         (commands(packages::upgrade(&old, "9.19")), "Inst libcudnn9-cuda-12 [9.10.2.21-1] (9.19.0.56-1"),

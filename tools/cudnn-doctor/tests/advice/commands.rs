@@ -1,4 +1,4 @@
-//! Tables of the commands that `packages` returns for each installer.
+//! Tests the commands that `packages` returns for every installer, case by case.
 
 use cudnn_frameworks::installation::{Installer, Package};
 use cudnn_probe::Component;
@@ -22,7 +22,7 @@ fn each_installer_changes_its_own_packages() {
         package(Installer::Dpkg, "libcudnn9-cuda-13", "9.28.0.42-1"),
     );
     let two = [wheel("nvidia-cudnn-cu12", "9.10"), wheel("nvidia-cudnn-cu13", "9.28")];
-    // An interrupted upgrade left the record of the older version.
+    // An interrupted upgrade left the older version's record behind.
     let twice = [wheel("nvidia-cudnn-cu12", "9.10"), wheel("nvidia-cudnn-cu12", "9.28")];
     let jit = [wheel("nvidia-cudnn-jit-cu12", "9.19")];
     for (change, expected) in [
@@ -52,7 +52,7 @@ fn each_installer_changes_its_own_packages() {
             replace(&jit, Component::Cudnn, 11),
             "pip install nvidia-cudnn-cu11 && pip uninstall --yes nvidia-cudnn-jit-cu12",
         ),
-        // NVIDIA publishes neither.
+        // NVIDIA does not publish these packages.
         (replace(&jit, Component::CudnnJit, 11), ""),
         (replace(&jit, Component::Cudnn, 14), ""),
         (replace(&[wheel("torch", "2.2.0")], Component::Cudnn, 13), ""),
@@ -75,7 +75,7 @@ fn each_installer_changes_its_own_packages() {
 }
 
 #[test]
-fn a_hostile_record_gives_no_command() {
+fn a_hostile_record_never_leads_to_a_command() {
     for (name, version) in [
         ("nvidia-cudnn-cu12;touch X;#", "9"),
         ("--index-url=http://x", "9"),
@@ -91,7 +91,7 @@ fn a_hostile_record_gives_no_command() {
 }
 
 #[test]
-fn a_wheel_that_pip_has_recorded_is_installed_again() {
+fn a_wheel_that_pip_has_recorded_is_reinstalled() {
     let root = TempDir::new();
     let environment = PythonEnvironment::venv(root.path()).pip();
     for record in ["nvidia_cublas_cu12-12.9.1.4", "nvidia_cuda_nvrtc-13.0.48", "nvidia_cuda_runtime_cu12-;x"] {
@@ -102,7 +102,7 @@ fn a_wheel_that_pip_has_recorded_is_installed_again() {
         (Component::Cublas, 12, "--force-reinstall --no-deps nvidia-cublas-cu12==12.9.1.4"),
         (Component::Cublas, 13, "pip install 'nvidia-cublas==13.*'"),
         (Component::Nvrtc, 13, "--force-reinstall --no-deps nvidia-cuda-nvrtc==13.0.48"),
-        // The record is of CUDA 13.
+        // The recorded package is for CUDA 13.
         (Component::Nvrtc, 14, "pip install 'nvidia-cuda-nvrtc==14.*'"),
         (Component::Cudart, 12, "pip install nvidia-cuda-runtime-cu12"),
     ] {
@@ -111,8 +111,8 @@ fn a_wheel_that_pip_has_recorded_is_installed_again() {
     }
 }
 
-/// The commands that install a package in an environment of these files: `NAME`, `NAME=TEXT` or `NAME->TARGET`. `$` is
-/// the root of all, and the environment is below it.
+/// Returns the commands that install a package in an environment made of these files: `NAME`, `NAME=TEXT` or
+/// `NAME->TARGET`. `$` is the root directory, and the environment is somewhere below it.
 fn commands(files: &[&str], environment: &str) -> String {
     let world = TempDir::new();
     let root = world.path().to_str().unwrap();
@@ -128,7 +128,7 @@ fn commands(files: &[&str], environment: &str) -> String {
 }
 
 #[test]
-fn pip_is_that_of_the_environment() {
+fn commands_use_the_pip_of_the_environment() {
     const VENV: [&str; 2] = ["bin/python3", "pyvenv.cfg"];
     const HOME: [&str; 2] = ["bin/python3", "pyvenv.cfg=home = $/base/bin"];
     for (start, files, environment, expected) in [
@@ -140,14 +140,14 @@ fn pip_is_that_of_the_environment() {
             "",
             "$/bin/python3 -E $/lib/python3.12/site-packages/pip install --break-system-packages x",
         ),
-        // A virtual environment is not the distribution's; uv makes some.
+        // Virtual environments belong to the user rather than the distribution. Some are created by uv.
         (
             &VENV,
             &["lib/python3.12/EXTERNALLY-MANAGED", "lib/python3.12/site-packages/pip/x"],
             "",
             "$/bin/python3 -I -m pip install x",
         ),
-        // ensurepip is in the Python that the environment was made with.
+        // ensurepip belongs to the Python that created the environment.
         (
             &HOME,
             &["lib/python3.12/x", "base/lib/python3.12/ensurepip/x"],
@@ -162,11 +162,11 @@ fn pip_is_that_of_the_environment() {
             "pip --python $/bin/python3 install x",
         ),
         (&VENV[..1], &["pyvenv.cfg=uvx = 0.9"], "", "pip --python $/bin/python3 install x"),
-        // The user's packages, and those of a Python elsewhere.
+        // Packages in the user's site directory, or packages that belong to a Python installed elsewhere.
         (&[], &[".local/lib/python3.99/site-packages/x"], ".local", ""),
         (&[], &["lib/python3.99/dist-packages/x"], "", ""),
         (&[], &[".local/lib/python3.99/site-packages/x", "lib/python3.99/x"], "", ""),
-        // Debian's pip installs below /usr/local.
+        // Debian's pip installs packages below /usr/local.
         (
             &["usr/bin/python3", "usr/lib/python3/dist-packages/pip/x"],
             &["usr/local/lib/python3.11/dist-packages/x", "usr/lib/python3.11/EXTERNALLY-MANAGED"],
@@ -179,7 +179,7 @@ fn pip_is_that_of_the_environment() {
             "usr/local",
             "$/usr/bin/python3.11 -E $/usr/lib/python3/dist-packages/pip install x",
         ),
-        // The packages are for another Python than the one that the environment has now.
+        // The packages were installed for a different Python version than the environment's current one.
         (
             &["bin/python3.12", "bin/python3->python3.12", "pyvenv.cfg"],
             &["lib/python3.11/site-packages/x"],

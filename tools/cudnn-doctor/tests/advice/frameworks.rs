@@ -1,5 +1,5 @@
-//! Executes the commands of the findings about frameworks. The wheels are stand-ins with the names, requirements, run
-//! paths and version files of the real ones.
+//! Executes the commands that findings about frameworks print. Stand-in wheels copy the names, requirements, run paths
+//! and version files of the real ones.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -14,7 +14,7 @@ const BESIDE: &str = "$ORIGIN/../../nvidia/cudnn/lib:$ORIGIN/../../nvidia/cublas
 const PJRT: &str = "jax_plugins/xla_cuda12/xla_cuda_plugin.so";
 const PROVIDER: &str = "onnxruntime/capi/libonnxruntime_providers_cuda.so";
 
-/// Tries to load the provider, as ONNX Runtime does.
+/// Tries to load the CUDA provider in the same way as ONNX Runtime.
 const ONNXRUNTIME: &str = r#"
 import ctypes, os, sys
 __version__ = "1.31.1"
@@ -38,10 +38,10 @@ class InferenceSession:
         return [inputs["x"]]
 "#;
 
-/// The part of numpy that the run needs.
+/// The subset of numpy that the run needs.
 const NUMPY: &str = include_str!("../stand_ins/numpy.py");
 
-/// Packs a wheel of text files and libraries.
+/// Packs text files and libraries into a wheel.
 fn wheel(
     dir: &Path,
     (name, version): (&str, &str),
@@ -61,7 +61,7 @@ fn wheel(
     });
 }
 
-/// The stand-in wheels, packed once.
+/// Returns the stand-in wheels, which are packed once.
 pub(crate) fn wheels() -> &'static TempDir {
     static WHEELS: Shared = OnceLock::new();
     WHEELS.get_or_init(|| {
@@ -87,7 +87,7 @@ pub(crate) fn wheels() -> &'static TempDir {
                 ),
             ],
         );
-        // For CUDA 13. Its number makes it older than the other one, which most cases want.
+        // This build is for CUDA 13. Its lower version number makes most cases choose the CUDA 12 build.
         wheel(
             dir,
             ("torch", "2.7.1"),
@@ -95,7 +95,7 @@ pub(crate) fn wheels() -> &'static TempDir {
             &[("torch/version.py", "__version__ = '2.7.1+cu130'\ncuda: Optional[str] = '13.0'\n")],
             &[("torch/lib/libtorch_cuda.so", torch("libtorch_cuda.so").needing("libcudnn.so.9"))],
         );
-        // For cuDNN 8. It has one part that names all that it needs.
+        // This build is for cuDNN 8, where one library lists every dependency.
         wheel(
             dir,
             ("torch", "2.3.1"),
@@ -122,7 +122,7 @@ pub(crate) fn wheels() -> &'static TempDir {
         let info =
             |cuda: &str| format!("package_name = 'onnxruntime-gpu'\n__version__ = '1.22.0'\ncuda_version = '{cuda}'\n");
         let info_file = "onnxruntime/capi/build_and_package_info.py";
-        // Later releases open cuDNN by name.
+        // Later releases load cuDNN by name.
         let by_name = library().with_text("libcudnn.so");
         for (version, cuda, library) in [
             ("1.22.0", "12.8", library().needing("libcudnn.so.9")),
@@ -185,7 +185,7 @@ pub(crate) fn wheels() -> &'static TempDir {
     })
 }
 
-/// Breaks each environment, and executes what is printed. `commands` is the number of lines.
+/// Breaks every environment and executes the printed commands. `commands` is the expected number of lines.
 fn run(commands: usize, case: &Case) {
     let lines = case.run(&World::new("env", true).with_wheels(wheels().path()));
     assert_eq!(lines.len(), commands, "{lines:#?}");
@@ -233,7 +233,7 @@ fn commands_give_frameworks_their_cudnn() {
     ] {
         run(commands, &case);
     }
-    // No search path can contain the name of the environment.
+    // An environment name with a colon or semicolon cannot be part of a search path.
     let case = Case::new("ONNX Runtime without a run path", "C070", &onnxruntime, nothing);
     let commands = case.run(&World::new("e:n;v", true).with_wheels(wheels().path()));
     assert!(commands[0].contains(" && ln -sfn "), "{commands:?}");
@@ -287,8 +287,8 @@ fn commands_give_frameworks_the_packages_that_they_need() {
     }
 }
 
-/// The wheels of cuDNN for two CUDA majors own the same files. Whichever finding is followed first, none is left that
-/// another command has caused.
+/// The wheels for two CUDA majors own the same files. In whatever order the findings are fixed, no command may cause a
+/// new finding.
 #[test]
 fn commands_replace_a_cudnn_for_another_cuda() {
     const CUDNN_13: &str = "nvidia-cudnn-cu13";
@@ -303,7 +303,7 @@ fn commands_replace_a_cudnn_for_another_cuda() {
         (2, Case::new("PyTorch for CUDA 13, both wheels", "C071", &both, nothing)),
         (2, Case::new("PyTorch for CUDA 13, one of both wheels", "C023", &both, nothing)),
         (3, Case::new("ONNX Runtime for CUDA 13, cuDNN for CUDA 12", "C085", &onnxruntime, nothing)),
-        // No cuDNN at all.
+        // No cuDNN is installed.
         (1, Case::new("PyTorch for CUDA 13 alone", "C010", &torch[..1], nothing)),
         (2, Case::new("ONNX Runtime for CUDA 13 alone", "C010", &onnxruntime[..1], nothing)),
     ] {
@@ -316,7 +316,7 @@ fn commands_replace_a_cudnn_for_another_cuda() {
     }
 }
 
-/// Packages in a directory that a `.pth` file leads to are changed there, by the environment's Python.
+/// If a `.pth` file adds a directory, the environment's Python changes the packages in that directory.
 #[test]
 fn commands_change_packages_in_a_plain_directory() {
     let world = World::new("env", true).with_wheels(wheels().path());
@@ -346,9 +346,9 @@ fn commands_change_packages_in_a_plain_directory() {
     assert!(!site.join("nvidia").exists() && libs.join("nvidia/cublas/lib/libcublas.so.12").is_file());
 }
 
-/// No cuDNN is for the CUDA of both: a command for the one would undo that for the other.
+/// No cuDNN suits the CUDA versions of both frameworks. A fix for one would break the other.
 #[test]
-fn no_command_serves_one_framework_and_breaks_another() {
+fn no_command_fixes_one_framework_and_breaks_another() {
     const CODES: [&str; 4] = ["C010", "C070", "C073", "C085"];
     for packages in [["torch==2.8.0", "onnxruntime-gpu==1.31.1"], ["torch==2.7.1", "onnxruntime-gpu==1.24.4"]] {
         let world = World::new("env", true).with_wheels(wheels().path());
@@ -366,7 +366,7 @@ fn no_command_serves_one_framework_and_breaks_another() {
     }
 }
 
-/// The command of C082 shows more, and changes nothing.
+/// The command of C082 only shows details.
 #[test]
 fn the_command_for_a_program_explains_it() {
     let world = World::new("env", true);
@@ -380,7 +380,7 @@ fn the_command_for_a_program_explains_it() {
     assert!(String::from_utf8_lossy(&shown).contains("libcudnn.so.9"), "{command}");
 }
 
-/// A virtual environment includes the packages of its base, and has a wheel of its own that hides the one of the base.
+/// A virtual environment includes packages of a base environment, and a wheel in it hides the base environment's wheel.
 #[test]
 fn commands_remove_a_wheel_that_hides_the_one_of_the_base() {
     let base = World::new("env", true).with_wheels(wheels().path());
@@ -393,7 +393,7 @@ fn commands_remove_a_wheel_that_hides_the_one_of_the_base() {
         if of_base.is_empty() {
             base.sh("\"$VIRTUAL_ENV/bin/python3\" -I -m pip uninstall --yes nvidia-cudnn-cu12");
         }
-        // Python finds the packages of the base as those of a Python that an environment was made with.
+        // Python finds the packages of the base environment in the same way as the packages of a base Python.
         let path_file = world.site_packages().join("base.pth");
         std::fs::write(path_file, format!("{}\n", base.site_packages().display())).unwrap();
         let findings = world.findings(&[]);
@@ -408,9 +408,9 @@ fn commands_remove_a_wheel_that_hides_the_one_of_the_base() {
     }
 }
 
-/// ONNX Runtime has no run path to the wheels: a program has it find them, by ONNX Runtime's own function or by PyTorch.
+/// ONNX Runtime finds the wheels only if a program loads them through ONNX Runtime's own function or through PyTorch.
 #[test]
-fn onnx_runtime_finds_the_wheels_by_what_a_program_calls() {
+fn onnx_runtime_finds_the_wheels_if_a_program_preloads_them() {
     let world = World::new("env", true).with_wheels(wheels().path());
     for package in ["onnxruntime-gpu==1.22.0", CUBLAS, CUDNN] {
         world.unpack(package);
@@ -419,17 +419,17 @@ fn onnx_runtime_finds_the_wheels_by_what_a_program_calls() {
         findings.iter().find(|finding| finding["code"] == code).unwrap_or_else(|| panic!("{findings:#?}")).clone()
     };
     let found = of_code(&world.findings(&[]), "C070");
-    // The program may call it already.
+    // The finding is only a warning, because the program may already call the function.
     assert_eq!(found["severity"], "warning", "{found:#}");
     let help = found["help"].as_str().unwrap();
     let at = |text: &str| help.find(text).unwrap_or_else(|| panic!("{text}: {help}"));
     assert!(at("onnxruntime.preload_dlls()") < at("search the directories"), "{help}");
     assert!(!help.contains("import torch"), "{help}");
-    // PyTorch opens the same libraries.
+    // PyTorch loads the same libraries.
     world.unpack("torch==2.8.0");
     let found = of_code(&world.findings(&[]), "C070").to_string();
     assert!(found.contains("onnxruntime.preload_dlls()` or run `import torch` before its first session"), "{found}");
-    // What is missing has to be installed first.
+    // Missing packages must be installed first.
     let world = World::new("env", true).with_wheels(wheels().path());
     world.unpack("onnxruntime-gpu==1.22.0");
     let found = of_code(&world.findings(&[]), "C070");

@@ -1,4 +1,4 @@
-//! Environments in which nothing is wrong: no warning, no command, exit status 0.
+//! Checks environments without problems: `check` prints no warnings or commands and exits with status 0.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use crate::world::World;
 
 const GLOBAL_DEPS: &str = "torch/lib/libtorch_global_deps.so";
 
-/// PyTorch and the wheels that it requires, on a machine with a GPU. Its run path leads to cuDNN and the CUDA runtime, and
-/// its Python code opens NVRTC, which the engines of this cuDNN do not find by themselves.
+/// Installs PyTorch and the wheels that it requires, on a machine with a GPU. PyTorch's run path leads to cuDNN and the
+/// CUDA runtime. PyTorch's Python code also loads NVRTC, because the engines of this cuDNN would fail to find it.
 fn with_pytorch(world: World) -> World {
     for package in ["torch", "cuda-libraries", "nvidia-cublas-cu12", "nvidia-cudnn-cu12", "nvidia-cuda-nvrtc-cu12"] {
         world.unpack(package);
@@ -27,7 +27,7 @@ fn with_pytorch(world: World) -> World {
     world.variable("LD_LIBRARY_PATH", driver)
 }
 
-/// The exit status of `check`, and its text.
+/// Returns the exit status and the text of `check`.
 fn check(world: &World) -> (i32, String) {
     let output = world.sh("status=0; cudnn-doctor check --no-load || status=$?; echo \"status $status\"");
     let text = String::from_utf8(output.stdout).unwrap();
@@ -36,7 +36,7 @@ fn check(world: &World) -> (i32, String) {
 }
 
 #[test]
-fn nothing_is_wrong_with_an_environment_whose_framework_finds_all() {
+fn an_environment_where_the_framework_finds_everything_has_no_problems() {
     let world = with_pytorch(World::new("env", true).with_wheels(wheels().path()));
     let findings = world.findings(&[]);
     assert!(findings.iter().all(|finding| finding["severity"] == "note"), "{findings:#?}");
@@ -47,9 +47,9 @@ fn nothing_is_wrong_with_an_environment_whose_framework_finds_all() {
     assert!(!text.contains("LD_LIBRARY_PATH="), "{text}");
 }
 
-/// What the framework does not find either is still a warning.
+/// A library that the framework fails to find is still a warning.
 #[test]
-fn what_a_framework_does_not_find_either_is_no_note() {
+fn a_library_that_the_framework_cannot_find_is_a_warning() {
     let world = with_pytorch(World::new("env", true).with_wheels(wheels().path()));
     let nvrtc = world.site_packages().join("nvidia/cuda_nvrtc");
     let libraries = |below: &str| Path::new(&nvrtc).join("lib").join(below);
@@ -61,7 +61,7 @@ fn what_a_framework_does_not_find_either_is_no_note() {
     assert_eq!(check(&world).0, 1);
 }
 
-/// Without a framework, programs find the wheel by a search path alone.
+/// Without a framework, programs find the wheel only through a search path.
 #[test]
 fn a_cudnn_that_no_framework_uses_must_be_on_a_search_path() {
     let world = with_pytorch(World::new("env", true).with_wheels(wheels().path()));

@@ -1,6 +1,6 @@
-//! Executes every command that `check` prints: each case is a broken installation in a real Python environment or
-//! directory. The commands are taken literally and run by `sh`; afterwards the finding must be gone, and nothing else
-//! may have changed. The wheels are small stand-ins with NVIDIA's names, except for one real release.
+//! Executes every command that `check` prints. A case breaks a real Python environment or directory, and `sh` runs the
+//! commands literally. Afterwards the finding must be gone and all other files must be unchanged. Except for one real
+//! release, the wheels are small stand-ins with NVIDIA's names.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod apt;
@@ -32,7 +32,7 @@ const CU12: Cudnn = Cudnn { version: V9_19, cuda_major: 12 };
 const CU12_OLDER: Cudnn = Cudnn { version: V9_18, cuda_major: 12 };
 const CU13: Cudnn = Cudnn { version: V9_19, cuda_major: 13 };
 
-/// Copies one library of a release over that of the environment.
+/// Replaces one library of the environment with the same library of a different release.
 fn overwrite(world: &World, from: Cudnn, library: Library) {
     let file = world.wheel_dir().join(library.file_name());
     std::fs::remove_file(&file).unwrap();
@@ -47,7 +47,6 @@ fn cuda_library(world: &World, below: &str) -> std::path::PathBuf {
     world.site_packages().join("nvidia").join(below)
 }
 
-/// Environments of wheels.
 #[test]
 fn commands_repair_wheels() {
     let damage = |world: &World, library: Library| {
@@ -110,9 +109,9 @@ fn commands_repair_wheels() {
     }
 }
 
-/// One package whose metadata is not UTF-8 ends many releases of pip, whatever they are to do.
+/// One package with metadata in an encoding other than UTF-8 makes many pip releases fail in every operation.
 #[test]
-fn commands_let_pip_decode_the_metadata() {
+fn commands_remove_metadata_that_pip_cannot_decode() {
     let world = World::new("env", true);
     let case = Case::new("metadata in Latin-1", "C080", &["nvidia-cudnn-cu12"], |world| {
         let info = world.site_packages().join("nvidia_cudnn_cu12-9.19.0.56.dist-info");
@@ -131,9 +130,9 @@ fn commands_let_pip_decode_the_metadata() {
     assert!(!world.wheel_dir().join("libcudnn.so.9").exists());
 }
 
-/// pip's variables lead elsewhere, for what the user installs else.
+/// pip's environment variables point to a different place, as a user may have configured them for other packages.
 #[test]
-fn commands_repair_an_environment_whatever_variables_pip_has() {
+fn commands_repair_an_environment_regardless_of_pip_variables() {
     for (name, value) in [("PIP_TARGET", "elsewhere"), ("PIP_PREFIX", "elsewhere"), ("PIP_USER", "1")] {
         let world = World::new("env", true);
         let value = if value == "1" { value.into() } else { world.home().join(value).into_os_string() };
@@ -144,12 +143,12 @@ fn commands_repair_an_environment_whatever_variables_pip_has() {
     }
 }
 
-/// Of two wheels in one directory, the one that the driver can run stays.
+/// If one directory contains two wheels, the commands keep the wheel that the driver supports.
 #[test]
 fn commands_keep_the_wheel_that_the_driver_can_run() {
     let world = World::new("env", true);
     let both = ["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"];
-    // The driver is too old for the other wheel alone, which those commands remove.
+    // The driver is too old only for the wheel that those commands remove.
     let old_driver = Case::new("a driver that is too old for one of two", "C002", &both, |_| {}).with_old_driver();
     let found = old_driver.found(&world);
     assert!(found[0]["help"].as_str().unwrap().starts_with("follow the help of C023 first"), "{found:?}");
@@ -157,7 +156,7 @@ fn commands_keep_the_wheel_that_the_driver_can_run() {
     assert!(commands.last().unwrap().ends_with("install nvidia-cudnn-cu12==9.19.0.56"), "{commands:?}");
 }
 
-/// The smallest real release.
+/// Uses the smallest real release.
 #[test]
 fn commands_repair_a_real_release() {
     let Some(release) = support::release("jit-cu12-9.19.0") else { return };
@@ -167,7 +166,8 @@ fn commands_repair_a_real_release() {
     Case::new("no convolutions", "C019", &[package], |_| {})
         .options(&["--function", "cudnnConvolutionForward"])
         .run(&world());
-    // NVIDIA publishes no JIT-only wheel for CUDA 11. pip installs before it removes.
+    // NVIDIA does not publish a JIT-only wheel for CUDA 11. pip installs the replacement before it removes the old
+    // package.
     let world_11 = world();
     let commands = Case::new("for CUDA 11", "C018", &[package], |_| {}).options(&["--cuda", "11"]).commands(&world_11);
     assert!(commands[0].ends_with("-m pip install nvidia-cudnn-cu11"), "{commands:?}");
@@ -181,19 +181,19 @@ fn commands_repair_a_real_release() {
     .run(&world());
 }
 
-/// An environment without pip is repaired by the pip on PATH.
+/// The pip on `PATH` repairs an environment without pip.
 #[test]
 fn commands_repair_environments_without_pip() {
     let remove_ops = |world: &World| std::fs::remove_file(world.wheel_dir().join("libcudnn_ops.so.9")).unwrap();
     Case::new("without pip", "C012", &["nvidia-cudnn-cu12"], remove_ops).run(&World::new("env", false));
     Case::new("two wheels without pip", "C023", &["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"], |_| {})
         .run(&World::new("env", false));
-    // Made by uv, which is not here: the command names no program that a shell does not find.
+    // uv created the environment but is missing here. Commands must not call it.
     let commands = commands_without_tools(&World::new("env", false).made_by_uv(), remove_ops);
     assert!(commands.iter().all(|command| !command.starts_with("uv ")), "{commands:?}");
 }
 
-/// Each link of such a loop leads to itself, and no installer can make a file below it.
+/// Such a link leads to itself. Installers fail to create files below it.
 #[test]
 fn commands_replace_a_directory_that_is_a_link_to_itself() {
     let loops = |world: &World| {
@@ -205,7 +205,7 @@ fn commands_replace_a_directory_that_is_a_link_to_itself() {
     assert!(commands[0].starts_with("rm ") && commands[0].ends_with("/nvidia"), "{commands:?}");
 }
 
-/// A release with two known issues gets one upgrade, to a release without both.
+/// A release with two known issues needs only one upgrade, to a release that fixes both.
 #[test]
 fn known_issues_of_one_release_need_one_upgrade() {
     let world = World::new("env", true);
@@ -215,7 +215,7 @@ fn known_issues_of_one_release_need_one_upgrade() {
     assert!(commands[0].to_string().contains(">=9.15.1"), "{found:#?}");
 }
 
-/// The real uv, from its wheel.
+/// The real uv, from the wheel on PyPI.
 const UV: Wheel = Wheel {
     package: "uv",
     version: "0.13.9",
@@ -223,7 +223,7 @@ const UV: Wheel = Wheel {
 };
 
 #[test]
-fn commands_of_uv_repair_its_environments_and_its_cache() {
+fn uv_commands_repair_environments_and_the_cache() {
     if cfg!(not(target_arch = "x86_64")) {
         return support::not_run("the commands of uv", "the wheel is for x86-64");
     }
@@ -232,7 +232,7 @@ fn commands_of_uv_repair_its_environments_and_its_cache() {
     let remove_ops = |world: &World| std::fs::remove_file(world.wheel_dir().join("libcudnn_ops.so.9")).unwrap();
     Case::new("uv", "C012", &["nvidia-cudnn-cu12"], remove_ops).run(&world());
     Case::new("two wheels of uv", "C023", &["nvidia-cudnn-cu12", "nvidia-cudnn-cu13"], |_| {}).run(&world());
-    // Installed files are links to those of uv's cache: damage in place is in the cache, too.
+    // uv links installed files into a cache. Damage in place therefore also damages the cache.
     let damaged = |world: &World| {
         world.sh("uv pip install --python \"$VIRTUAL_ENV/bin/python3\" nvidia-cudnn-cu12");
         std::fs::write(world.wheel_dir().join(Library::Ops.file_name()), "no library").unwrap();
@@ -242,7 +242,7 @@ fn commands_of_uv_repair_its_environments_and_its_cache() {
     Case::new("uv, damaged in place", "C013", &[], damaged).run(&by_hard_links);
     by_hard_links
         .sh(&format!("{next}; ! grep 'no library' next/lib/python*/site-packages/nvidia/cudnn/lib/*_ops.so.9"));
-    // Other environments need the cache that they link to.
+    // With symbolic links, other environments still need the cache.
     let by_symbolic_links = world().variable("UV_LINK_MODE", "symlink");
     let by_settings = world();
     std::fs::create_dir_all(by_settings.home().join(".config/uv")).unwrap();
@@ -256,12 +256,13 @@ fn commands_of_uv_repair_its_environments_and_its_cache() {
     }
 }
 
-/// The Python of a virtual environment is gone, as after an upgrade of the system: no other Python's pip may run.
+/// The Python of a virtual environment is missing, for example after a system upgrade. The commands must not run the
+/// pip of a different Python.
 #[test]
-fn commands_give_an_environment_its_missing_python() {
+fn commands_restore_the_missing_python_of_an_environment() {
     let dangle = |world: &World, names: &[&str]| {
         let file = world.environment().join("pyvenv.cfg");
-        // Worlds share their files, and venv writes to this one.
+        // Worlds share files through hard links. Copy this one before venv writes to it.
         let settings = std::fs::read(&file).unwrap();
         std::fs::remove_file(&file).unwrap();
         std::fs::write(&file, settings).unwrap();
@@ -284,7 +285,7 @@ fn commands_give_an_environment_its_missing_python() {
         assert!(!commands.iter().any(is_of_another), "{commands:?}");
     }
     Case::new("C010", "C010", &[], without_python).run(&World::new("env", true));
-    // The system has another Python now.
+    // Simulates a system upgrade that installs a different Python.
     let upgraded = |world: &World| {
         remove_ops(world);
         dangle(world, &[]);
@@ -296,7 +297,8 @@ fn commands_give_an_environment_its_missing_python() {
             std::os::unix::fs::symlink(&python, link).unwrap();
         }
     };
-    // venv refuses a root with a colon: it gets another name, if it is in the name of a directory above.
+    // venv refuses paths with a colon. If a parent directory contains a colon, the commands pass a different path to
+    // venv.
     for (code, name) in [("C012", "env"), ("C028", "env"), ("C012", "a:b;c/env"), ("C028", "a:b;c/env")] {
         let commands = Case::new("an upgrade", code, &["nvidia-cudnn-cu12"], upgraded).run(&World::new(name, true));
         assert!(commands.iter().any(|line| line.contains(" -m venv ")), "{commands:?}");
@@ -306,14 +308,15 @@ fn commands_give_an_environment_its_missing_python() {
         assert!(found[0]["help"].as_str().unwrap().contains("venv refuses a name with a colon"), "{found:#?}");
         assert_eq!(found[0]["commands"].as_array().unwrap().len(), 0, "{found:#?}");
     }
-    // pyvenv.cfg is lost: the Python takes itself for that of the system.
+    // Without `pyvenv.cfg`, the Python behaves like the system's Python.
     let stripped = |world: &World| {
         remove_ops(world);
         std::fs::remove_file(world.environment().join("pyvenv.cfg")).unwrap();
     };
     let commands = Case::new("stripped", "C012", &["nvidia-cudnn-cu12"], stripped).run(&World::new("env", true));
     assert!(commands[0].contains(" -m venv "), "{commands:?}");
-    // No Python of that version is here: no command removes the packages, which that Python would serve again.
+    // That Python version is missing, but after the user installs it, the packages would work again. Commands must not
+    // remove them.
     let world = World::new("env", true);
     let other = |world: &World| {
         remove_ops(world);
@@ -326,7 +329,7 @@ fn commands_give_an_environment_its_missing_python() {
     let text = found[0]["help"].as_str().unwrap();
     assert!(text.contains("no python3.99 is on PATH: install that"), "{text}");
     assert_eq!(found[0]["commands"].as_array().unwrap().len(), 0, "{found:#?}");
-    // uv makes the environment again, with the version that its packages are for.
+    // uv recreates the environment with the Python version that the packages were installed for.
     let world = World::new("env", false).made_by_uv();
     let bin = world.home().join("bin");
     std::fs::create_dir(&bin).unwrap();
@@ -345,9 +348,9 @@ fn commands_give_an_environment_its_missing_python() {
     );
 }
 
-/// What `pip install --prefix` has written is repaired where it is, and not in the Python's own directory.
+/// Packages installed by `pip install --prefix` are repaired there, not in the Python's own directory.
 #[test]
-fn commands_repair_what_a_python_has_installed_under_another_prefix() {
+fn commands_repair_packages_under_another_prefix() {
     let script = "import os, pip, sys; assert sys.prefix == sys.base_prefix; print(os.path.realpath(sys.executable))";
     let output = std::process::Command::new("python3").args(["-I", "-c", script]).output().unwrap();
     let python = String::from_utf8(output.stdout).unwrap().trim().to_owned();
@@ -389,7 +392,7 @@ fn commands_repair_what_a_python_has_installed_under_another_prefix() {
     }
 }
 
-/// What is printed where `PATH` has the system's programs alone.
+/// Returns the printed commands for a `PATH` that only contains the system's programs.
 fn commands_without_tools(world: &World, breaking: impl Fn(&World)) -> Vec<String> {
     let doctor = Path::new(env!("CARGO_BIN_EXE_cudnn-doctor")).parent().unwrap();
     let path = format!("PATH={}:/usr/bin:/bin\n", doctor.display());
@@ -400,9 +403,9 @@ fn commands_without_tools(world: &World, breaking: impl Fn(&World)) -> Vec<Strin
     found["commands"].as_array().unwrap().iter().map(|line| line.as_str().unwrap().to_owned()).collect()
 }
 
-/// No environment is active, and the distribution's Python takes no packages from pip.
+/// No environment is active, and pip refuses to install packages into the distribution's Python.
 #[test]
-fn commands_work_where_the_systems_python_takes_no_packages() {
+fn commands_work_if_the_system_python_is_externally_managed() {
     let python_dirs = std::fs::read_dir("/usr/lib").unwrap().flatten().map(|entry| entry.path());
     let is_managed = |dir: &std::path::PathBuf| {
         let has_pip = dir.join("ensurepip").is_dir() || Path::new("/usr/lib/python3/dist-packages/pip").is_dir();
@@ -421,9 +424,9 @@ fn commands_work_where_the_systems_python_takes_no_packages() {
     assert!(after.iter().all(|finding| finding["code"] != "C010"), "{commands:?}: {after:#?}");
 }
 
-/// A command for a newer release would be followed by one for the older release.
+/// Any command for a newer release would be followed by a command for the older release.
 #[test]
-fn a_known_issue_gets_no_command_where_no_fixed_release_fits() {
+fn a_known_issue_has_no_command_if_no_fixed_release_fits() {
     let package = ["nvidia-cudnn-cu12==9.10.2.21"];
     let torch_with = |world: &World, cudnn: &str| {
         let info = world.site_packages().join("torch-2.8.0.dist-info");
@@ -455,9 +458,9 @@ fn a_known_issue_gets_no_command_where_no_fixed_release_fits() {
     }
 }
 
-/// The drop-in in place of NVIDIA's shim is no damage.
+/// `check` accepts the drop-in in place of NVIDIA's shim.
 #[test]
-fn the_drop_in_in_a_wheel_is_no_damage() {
+fn the_drop_in_in_a_wheel_is_not_reported_as_damage() {
     for (library, expected) in [(Library::Shim, false), (Library::Cnn, true)] {
         let world = World::new("env", true);
         world.unpack("nvidia-cudnn-cu12");
@@ -475,7 +478,7 @@ fn the_drop_in_in_a_wheel_is_no_damage() {
         let result: serde_json::Value = serde_json::from_str(&result).unwrap();
         let verified = result["verified"].as_array().unwrap();
         assert_eq!(verified.iter().any(|name| name == library.file_name()), expected, "{library}: {verified:?}");
-        // To install the wheel again removes it.
+        // Reinstalling the wheel overwrites the drop-in.
         remove(&world, Library::Ops);
         let findings = world.findings(&[]);
         let help = findings.iter().find(|finding| finding["code"] == "C012").unwrap()["help"].as_str().unwrap();
@@ -484,10 +487,10 @@ fn the_drop_in_in_a_wheel_is_no_damage() {
     }
 }
 
-/// What `pip install --target` has written is replaced by the same command. It removes all packages that share a
-/// directory there: no command is better than that.
+/// The commands repeat `pip install --target`. If other packages share the directory, pip would remove them, and no
+/// command is printed.
 #[test]
-fn a_directory_of_wheels_outside_of_an_environment_is_filled_again() {
+fn a_directory_of_wheels_outside_of_an_environment_is_reinstalled() {
     for others in ["", "nvidia-cublas-cu12"] {
         let world = World::new("env", true);
         let target = world.home().join("libraries");
@@ -507,9 +510,9 @@ fn a_directory_of_wheels_outside_of_an_environment_is_filled_again() {
     }
 }
 
-/// The record is of the newer release: to upgrade it would do nothing.
+/// The record already names the newer release, which makes an upgrade a no-op.
 #[test]
-fn a_mix_whose_record_is_new_enough_is_installed_again() {
+fn a_mix_with_a_record_of_the_new_release_is_reinstalled() {
     for code in ["C014", "C017"] {
         let older = Cudnn { version: Version::new(9, 10, 2), cuda_major: 12 };
         Case::new("a mix", code, &["nvidia-cudnn-cu12"], |world| {
@@ -520,7 +523,7 @@ fn a_mix_whose_record_is_new_enough_is_installed_again() {
     }
 }
 
-/// Libraries that no package manager owns.
+/// Repairs libraries that were installed without a package manager.
 #[test]
 fn commands_repair_archives_and_copied_libraries() {
     let archive = |world: &World, cudnn: Cudnn| {
@@ -534,7 +537,7 @@ fn commands_repair_archives_and_copied_libraries() {
         let dir = archive(&world, cudnn);
         Case::new("an archive", code, &[], |_| {}).run(&world.variable("LD_LIBRARY_PATH", dir));
     }
-    // The library is installed in the environment, where this cuDNN does not look.
+    // The library is installed in the environment, where this cuDNN never searches.
     let world = World::new("env", true);
     let dir = archive(&world, CU12);
     let world = world.variable("CUDNN_LOADER_DIR", dir);
@@ -542,14 +545,14 @@ fn commands_repair_archives_and_copied_libraries() {
     assert!(case.commands(&world).iter().all(|command| command.starts_with("export ")));
     case.run(&world);
 
-    // A program that requires more than the archive.
+    // A program requires a newer release than the archive.
     let world = World::new("env", true);
     let dir = archive(&world, CU12_OLDER);
     Case::new("an old archive", "C018", &[], |_| {})
         .options(&["--minimum", "9.19"])
         .run(&world.variable("CUDNN_LOADER_DIR", dir));
 
-    // Copied files: the command removes cuDNN 9 alone.
+    // The libraries were copied by hand. The command must only remove cuDNN 9.
     let world = World::new("env", true);
     let dir = world.home().join("copied/lib");
     CU12.copy_to(&dir);
@@ -563,7 +566,7 @@ fn commands_repair_archives_and_copied_libraries() {
     std::fs::write(dir.join("libcudnn_graph.so.9.18.0"), "").unwrap();
     let world = world.variable("LD_LIBRARY_PATH", &dir);
     let commands = Case::new("copied files", "C014", &[], |_| {}).run(&world);
-    // zsh runs no command with a pattern that fits no file.
+    // zsh fails if a pattern matches no file.
     assert!(commands.iter().all(|command| !command.contains('*')), "{commands:?}");
     let mut left: Vec<String> =
         std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -573,7 +576,7 @@ fn commands_repair_archives_and_copied_libraries() {
     assert_eq!(left, others);
 }
 
-/// NVIDIA's shim of one release in a directory, and all other libraries in another one.
+/// NVIDIA's shim is in one directory, and the other libraries of the release are in a second one.
 #[test]
 fn commands_repair_a_shim_in_another_directory() {
     for (package, installed) in [(false, &[][..]), (true, &["nvidia-cudnn-cu12"])] {
@@ -598,7 +601,7 @@ fn commands_repair_a_shim_in_another_directory() {
     }
 }
 
-/// The search path is in the right order already.
+/// The search path is already in the right order.
 #[test]
 fn commands_separate_two_releases_if_the_first_lacks_a_library() {
     let world = World::new("env", true);
@@ -608,7 +611,7 @@ fn commands_separate_two_releases_if_the_first_lacks_a_library() {
     std::fs::remove_file(first.join(Library::Cnn.file_name())).unwrap();
     let world = world.variable("LD_LIBRARY_PATH", std::env::join_paths([&first, &second]).unwrap());
     Case::new("a library of the second release on the search path", "C022", &[], |_| {}).run(&world);
-    // A JIT-only cuDNN in the environment, and a full one of another release on the search path.
+    // The environment contains a JIT-only cuDNN, and the search path leads to a full cuDNN with a different version.
     let world = World::new("env", true);
     let second = world.home().join("second");
     CU12_OLDER.copy_to(&second);
@@ -623,9 +626,9 @@ fn commands_separate_two_releases_if_the_first_lacks_a_library() {
     .run(&world);
 }
 
-/// One set of commands meets all requirements.
+/// One set of commands satisfies all requirements.
 #[test]
-fn commands_meet_all_requirements_together() {
+fn one_set_of_commands_satisfies_all_requirements() {
     for (code, options) in [
         ("C019", &["--function", "cudnnConvolutionForward", "--cuda", "13"][..]),
         ("C018", &["--function", "cudnnConvolutionForward", "--cuda", "13", "--minimum", "9.19"]),
@@ -636,10 +639,10 @@ fn commands_meet_all_requirements_together() {
     }
 }
 
-/// The loader does not know the environment: its commands are for a shell in which the environment is active.
+/// The loader cannot know the environment. The printed commands assume that it is active in the shell.
 #[test]
-fn commands_for_errors_of_the_loader_work_in_the_active_environment() {
-    // The command in the help, between backticks. The loader's own reports refer to the doctor.
+fn commands_in_loader_errors_work_in_the_active_environment() {
+    // The command is the text between backticks in the help. The loader's own reports refer to the doctor instead.
     let log = "CUDNN_LOGLEVEL_DBG=1 CUDNN_LOGDEST_DBG=stderr";
     let command = |world: &World, doctor: &str| {
         let output = world.sh(&format!("{log} cudnn-doctor {doctor} 2>&1 || true")).stdout;
@@ -664,7 +667,7 @@ fn commands_for_errors_of_the_loader_work_in_the_active_environment() {
     let upgrade = command(&older, "demo --offline");
     assert!(!is_found(&older, "true") && is_found(&older, &upgrade), "{upgrade}");
 
-    // Copied without the symbolic links.
+    // The libraries were copied without their symbolic links.
     let copied = World::new("env", false);
     let dir = copied.home().join("it's copied");
     CU12.copy_to(&dir);
@@ -678,7 +681,7 @@ fn commands_for_errors_of_the_loader_work_in_the_active_environment() {
     assert!(is_found(&copied, &format!("(cd \"$CUDNN_LOADER_DIR\"; {link})")), "{link}");
 }
 
-/// The files below a directory, with their contents: what a case may not touch.
+/// Returns the files below a directory with their contents, to detect unwanted changes.
 fn digest(root: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut files = Vec::new();
     let mut dirs = vec![root.to_owned()];
@@ -695,5 +698,5 @@ fn digest(root: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     files
 }
 
-/// Keeps a directory that all tests of this program share.
+/// Holds a directory that all tests of this program share.
 type Shared = std::sync::OnceLock<TempDir>;

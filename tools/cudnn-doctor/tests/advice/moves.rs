@@ -1,5 +1,5 @@
-//! Commands that have programs use cuDNN in another directory, where CUDNN_LOADER_DIR names the first one; and commands
-//! for directories whose links are lost.
+//! Tests commands that move cuDNN to a different directory while CUDNN_LOADER_DIR still names the first one, and
+//! commands that restore lost links.
 
 use std::path::{Path, PathBuf};
 
@@ -9,9 +9,9 @@ use cudnn_probe::release_facts::has_library;
 use crate::world::{Case, World};
 use crate::{CU12, CU12_OLDER, V9_19, digest};
 
-/// As after `eval "$(cudnn-doctor env)"`: the shell names the directory that the commands remove.
+/// After `eval "$(cudnn-doctor env)"`, the shell's variable names the directory that the commands remove.
 #[test]
-fn commands_that_move_cudnn_take_the_named_directory_along() {
+fn commands_that_move_cudnn_update_cudnn_loader_dir() {
     let Some(release) = support::release("jit-cu12-9.19.0") else { return };
     let package = "nvidia-cudnn-jit-cu12";
     let world = || {
@@ -27,11 +27,11 @@ fn commands_that_move_cudnn_take_the_named_directory_along() {
         let commands = case.run(&world());
         assert!(commands.last().unwrap().starts_with("eval "), "{commands:?}");
     }
-    // The environment is not active: without the variable nothing would be found.
+    // The environment is inactive. Only the variable leads to cuDNN.
     let inactive = world().variable("VIRTUAL_ENV", "");
     Case::new("an inactive environment", "C019", &[package], |_| {}).options(function).run(&inactive);
 
-    // An archive, and a directory of `pip install --target`, which pip cannot upgrade.
+    // pip cannot upgrade an archive or a directory of `pip install --target`.
     for dir in ["opt/cudnn-linux-x86_64-9.18.0.56_cuda12-archive/lib", "target/nvidia/cudnn/lib"] {
         let world = World::new("env", true);
         let dir = world.home().join(dir);
@@ -41,7 +41,7 @@ fn commands_that_move_cudnn_take_the_named_directory_along() {
     }
 }
 
-/// Gives the libraries their full names, as a copy without symbolic links does.
+/// Renames the libraries to their full names, as a copy without symbolic links would have.
 fn without_links(dir: &Path, libraries: &[Library]) {
     for library in libraries.iter().filter(|library| has_library(V9_19, **library)) {
         let file = dir.join(library.file_name());
@@ -50,7 +50,7 @@ fn without_links(dir: &Path, libraries: &[Library]) {
 }
 
 #[test]
-fn commands_make_the_links_that_are_lost() {
+fn commands_restore_lost_links() {
     let archive = "opt/cudnn-linux-x86_64-9.19.0.56_cuda12-archive/lib";
     for (dir, variable, lost, code) in [
         (archive, "CUDNN_LOADER_DIR", Library::ALL, "C010"),
@@ -78,7 +78,7 @@ fn commands_make_the_links_that_are_lost() {
 }
 
 #[test]
-fn a_program_for_cudnn_8_gets_cudnn_8() {
+fn commands_for_a_cudnn_8_program_install_cudnn_8() {
     let options = &["--minimum", "8.9"][..];
     let requirement = |world: &World, lines: &str, options: &[&str]| {
         let findings = world.findings_after("sh", lines, options);

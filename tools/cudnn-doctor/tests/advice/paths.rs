@@ -1,4 +1,4 @@
-//! Commands with paths that a shell or a terminal would interpret: executed, they do what they mean and nothing else.
+//! Executes commands with paths that a shell or terminal would interpret. The commands must not have side effects.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::world::{Case, World};
 use crate::{CU12, CU12_OLDER};
 
-/// Names of directories. A command that is not quoted well creates the file `RUN`.
+/// Directory names. A command without proper quoting creates the file `RUN`.
 const NAMES: [&[u8]; 14] = [
     b"a b",
     b"a:b;c$LIB",
@@ -33,13 +33,13 @@ fn has_run(world: &World) -> bool {
     world.home().join("RUN").exists()
 }
 
-/// One line, and nothing that a terminal would interpret.
+/// Checks that the command is one line without terminal control characters.
 fn assert_printable(command: &str) {
     let is_unsafe = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     assert!(!command.contains(is_unsafe), "{command:?}");
 }
 
-/// What a finding advises, executed; then the finding must be gone.
+/// Executes the commands of a finding and checks that the finding is gone.
 fn execute(world: &World, code: &str, options: &[&str], must_have_command: bool) {
     let findings = world.findings(options);
     let found = findings.iter().find(|finding| finding["code"] == code);
@@ -62,7 +62,7 @@ fn execute(world: &World, code: &str, options: &[&str], must_have_command: bool)
 fn commands_quote_every_path() {
     for name in NAMES {
         let name = OsStr::from_bytes(name);
-        // LD_LIBRARY_PATH cannot contain these, but a link to them.
+        // A search path can only contain a link to a directory with such a name.
         let fits = !name.as_bytes().iter().any(|byte| b":;$".contains(byte));
         let world = World::new("env", false);
         let dir = world.home().join("x").join(name);
@@ -70,20 +70,20 @@ fn commands_quote_every_path() {
         let other = world.home().join("other");
         CU12_OLDER.copy_to(&other);
 
-        // ld.so finds none, another one, or a mix: CUDNN_LOADER_DIR names this one.
+        // CUDNN_LOADER_DIR selects this cuDNN, while ld.so finds no cuDNN, a different one, or a mix.
         let world = world.variable("CUDNN_LOADER_DIR", &dir);
         execute(&world, "C020", &[], true);
         let world = world.variable("LD_LIBRARY_PATH", &other);
         execute(&world, "C021", &[], true);
         execute(&world, "C022", &[], true);
 
-        // The directory above is named.
+        // The variable names the parent directory.
         let world = World::new("env", false);
         let root = world.home().join(name);
         CU12.copy_to(&root.join("lib"));
         execute(&world.variable("CUDNN_LOADER_DIR", &root), "C010", &[], true);
 
-        // Another installation meets the requirements.
+        // A second installation satisfies the requirements.
         let world = World::new("env", false);
         let (old, new) = (world.home().join("old"), world.home().join(name));
         CU12_OLDER.copy_to(&old);
@@ -93,7 +93,7 @@ fn commands_quote_every_path() {
             execute(&world.variable("LD_LIBRARY_PATH", path), "C018", &["--minimum", "9.19"], true);
         }
 
-        // Copied files of two releases.
+        // Files of two releases were copied into one directory.
         let world = World::new("env", false);
         let dir = world.home().join("y").join(name).join("lib");
         CU12.copy_to(&dir);
@@ -105,9 +105,9 @@ fn commands_quote_every_path() {
     }
 }
 
-/// ld.so takes a name with a colon for two directories.
+/// ld.so splits a name with a colon into two directories.
 #[test]
-fn commands_name_a_directory_that_the_search_path_cannot_contain() {
+fn commands_link_a_directory_that_the_search_path_cannot_contain() {
     let world = World::new("env", false);
     let dir = world.home().join("a:b");
     CU12.copy_to(&dir);
@@ -118,7 +118,7 @@ fn commands_name_a_directory_that_the_search_path_cannot_contain() {
     execute(&world, "C027", &[], true);
 }
 
-/// pip itself handles these paths.
+/// pip can handle these paths.
 #[test]
 fn commands_quote_the_path_of_an_environment() {
     for name in
@@ -134,20 +134,20 @@ fn commands_quote_the_path_of_an_environment() {
     }
 }
 
-/// The lines of `env`, and the last line of `list`.
+/// Checks the lines of `env` and the last line of `list`.
 #[test]
 fn env_and_list_quote_every_path() {
     for name in NAMES {
         let world = World::new("env", false);
         let dir = world.home().join(OsStr::from_bytes(name));
         CU12.copy_to(&dir);
-        // Named by its place, because the shell's own argument must not be quoted by the test.
+        // Uses `.` as the argument to avoid quoting the path in the test.
         let list = world.sh("cudnn-doctor list . || true").stdout;
         let list = String::from_utf8(list).unwrap();
         let line = list.lines().find(|line| line.trim_start().starts_with("eval ")).unwrap();
         assert_printable(line);
         for shell in shells() {
-            // Where the search path cannot contain the name, the message has the lines that make a link, and use it.
+            // For a name that is invalid in a search path, the message prints lines that create a link and use it.
             let message = String::from_utf8(world.shell(shell, line).stderr).unwrap();
             let lines = message.lines().skip(1).collect::<Vec<_>>().join("\n");
             let fits = !name.iter().any(|byte| b":;$".contains(byte));

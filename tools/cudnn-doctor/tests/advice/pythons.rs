@@ -1,4 +1,5 @@
-//! Environments whose Python is gone, where scripts of pyenv are on `PATH`, and environments of an unpacked container image.
+//! Repairs environments without their Python, environments used with pyenv's scripts on `PATH`, and environments of an
+//! unpacked container image.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use support::{copy_program, write_program};
 
 use crate::world::{Case, World};
 
-/// The root of the Python that the environments of the tests were made with, and its name: `python3.12`.
+/// Returns the root and name of the base Python, such as `python3.12`.
 fn base_python() -> (PathBuf, String) {
     let script = "import sys; print(sys.base_prefix); print('python3.%d' % sys.version_info[1])";
     let output = Command::new("python3").args(["-I", "-c", script]).output().unwrap();
@@ -17,8 +18,8 @@ fn base_python() -> (PathBuf, String) {
     (lines.next().unwrap().into(), lines.next().unwrap().to_owned())
 }
 
-/// Puts pyenv's scripts first on `PATH`: they start no Python, because another version is selected. `version` is the
-/// directory of the one that is installed.
+/// Puts pyenv's scripts first on `PATH`. They fail to start Python because a different version is selected. `version`
+/// is the directory of the installed version.
 fn with_pyenv(world: World, version: &Path) -> World {
     let pyenv = world.home().join("pyenv");
     let (_, name) = base_python();
@@ -31,7 +32,7 @@ fn with_pyenv(world: World, version: &Path) -> World {
     world.first_on_path(&pyenv.join("shims")).variable("PYENV_VERSION", "2.7.18")
 }
 
-/// The environment's Python is of another version now.
+/// Changes the version of the environment's Python.
 fn upgrade(world: &World) {
     let python = world.home().join("python3.98");
     write_program(&python, "#!/bin/sh\necho \"a Python of another version\"\n");
@@ -42,7 +43,7 @@ fn upgrade(world: &World) {
     }
 }
 
-/// The environment's links lead nowhere. Worlds share files, and venv writes to `pyvenv.cfg`.
+/// Makes the environment's links dangle. `pyvenv.cfg` is copied first because worlds share files and venv writes to it.
 fn dangle(world: &World) {
     let settings = world.environment().join("pyvenv.cfg");
     let text = std::fs::read(&settings).unwrap();
@@ -61,7 +62,7 @@ fn own_settings(world: &World) {
 }
 
 #[test]
-fn commands_make_a_python_again_by_an_interpreter_and_not_by_a_script_of_pyenv() {
+fn commands_restore_a_python_with_an_interpreter_instead_of_a_pyenv_shim() {
     let (base, _) = base_python();
     for (code, packages, breaking) in [
         ("C028", &["nvidia-cudnn-cu12"][..], own_settings as fn(&World)),
@@ -73,14 +74,14 @@ fn commands_make_a_python_again_by_an_interpreter_and_not_by_a_script_of_pyenv()
         let world = with_pyenv(World::new("env", true), &base);
         let commands = Case::new("pyenv", code, packages, breaking).run(&world);
         assert!(!commands.concat().contains("/shims/"), "{commands:#?}");
-        // The environment works again, and nothing else is left in it.
+        // The environment works again, and the temporary directory has been removed.
         world.sh("\"$VIRTUAL_ENV/bin/python3\" -I -m pip --version");
         assert!(!world.environment().join(".cudnn-doctor-new-python").exists());
     }
 }
 
 #[test]
-fn a_failing_replacement_leaves_the_python_of_an_environment_as_it_was() {
+fn a_failed_replacement_leaves_the_python_of_an_environment_unchanged() {
     let (_, name) = base_python();
     let fails = |world: World| {
         let version = world.home().join("broken");
@@ -91,14 +92,14 @@ fn a_failing_replacement_leaves_the_python_of_an_environment_as_it_was() {
         let world = fails(World::new("env", true));
         let commands = Case::new("a broken Python", code, &["nvidia-cudnn-cu12"], own_settings).commands(&world);
         assert!(commands[0].contains("broken") || commands[0].contains("3.99.7"), "{commands:#?}");
-        // A shell into which lines are pasted reads on after a failure.
+        // An interactive shell continues with the next pasted line after a failure.
         world.sh(&format!("set +e\n{}\ntrue", commands.join("\n")));
         let output = world.sh("\"$VIRTUAL_ENV/bin/python3\"");
         assert_eq!(String::from_utf8_lossy(&output.stdout), "a Python of another version\n", "{commands:#?}");
     }
 }
 
-/// An image is unpacked in a directory: the links of its environment lead to files that only a container has.
+/// The image is unpacked in a directory. The links in it lead to files that only exist in the container.
 #[test]
 fn no_command_replaces_the_python_of_an_unpacked_image() {
     let world = World::new("image/opt/env", true);

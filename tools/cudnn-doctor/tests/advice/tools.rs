@@ -1,7 +1,7 @@
-//! The commands of tools that a build machine seldom has. conda, podman and wsl are played by a program which accepts
-//! only what the manual of the tool defines: subcommands, options with and without a value, and the form of package
-//! names. So an option that the tool does not have, or a badly quoted path, fails; whether a package exists does not show.
-//! Where docker or podman is installed, it parses its command itself.
+//! Tests the commands of tools that build machines seldom have. A strict stand-in for conda, podman and wsl only
+//! accepts the subcommands, options and package names that the tool's manual defines. It rejects unknown options and
+//! badly quoted paths, but it accepts packages that may be missing. If docker or podman is installed, the real tool
+//! parses its command.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ use cudnn_frameworks::installation::{Installer, Package};
 use cudnn_probe::Component;
 use support::{TempDir, not_run};
 
-/// Sources: conda's `conda install --help` and its page on match specifications; docker-run(1); podman-run(1);
+/// Sources: conda's `conda install --help` and its page on match specifications, docker-run(1), podman-run(1), and
 /// `wsl.exe --help`.
 const STRICT: &str = r#"#!/usr/bin/env python3
 import os, re, sys
@@ -67,7 +67,7 @@ fn tools() -> TempDir {
     dir
 }
 
-/// What the strict tool has understood, or its complaint.
+/// Returns the arguments as the strict tool parsed them, or the tool's error message.
 fn run(tools: &TempDir, line: &str) -> Result<String, String> {
     let path = format!("{}:{}", tools.path().display(), std::env::var("PATH").unwrap());
     let output = Command::new("sh").args(["-c", line]).env("PATH", path).output().unwrap();
@@ -100,13 +100,13 @@ fn conda_accepts_its_commands() {
             assert_eq!(run(&tools, &line), Ok(expected), "{line}");
         }
     }
-    // The stand-in is strict.
+    // The stand-in rejects invalid commands.
     for wrong in ["conda install -y --frobnicate x", "conda instal -y x", "conda install x", "wsl --halt"] {
         assert!(run(&tools, wrong).is_err(), "{wrong}");
     }
 }
 
-/// The commands between backticks in the advice about the driver; `...` stands for an image and its program.
+/// Tests the commands between backticks in the advice about the driver. `...` represents an image and a program.
 #[test]
 fn docker_podman_and_wsl_accept_their_commands() {
     let source = include_str!("../../src/check/machine.rs").replace("\\\n", "");
@@ -124,7 +124,7 @@ fn docker_podman_and_wsl_accept_their_commands() {
                 not_run(line, &format!("{tool} is not installed; a stand-in has parsed it"));
                 continue;
             }
-            // It parses the options before it prints its help, and starts nothing.
+            // The tool parses all options before it prints the help text, without starting a container.
             let line = line.replace("an/image:latest true", "--help");
             let output = Command::new("sh").args(["-c", &line]).output().unwrap();
             assert!(output.status.success(), "{line}: {output:?}");

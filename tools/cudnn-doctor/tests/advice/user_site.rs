@@ -1,5 +1,5 @@
-//! Executes the commands for the packages of a user (`pip install --user`), as a user who cannot change the system's
-//! packages, in a directory with modules that must not be imported.
+//! Executes the commands for packages of a user (`pip install --user`). The user cannot change the system's packages,
+//! and the working directory contains modules that must not be imported.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::world::{pack, stand_ins};
 const PYTHON: &str = "/usr/bin/python3";
 const PIP: &str = "/usr/lib/python3/dist-packages/pip";
 
-/// `nobody`, who owns nothing.
+/// The user `nobody`, who owns no files.
 const USER: u32 = 65534;
 
 struct User {
@@ -37,7 +37,7 @@ impl User {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The commands of the finding with this code.
+    /// Returns the commands of the finding with this code.
     fn commands(&self, options: &str, code: &str) -> Option<Vec<String>> {
         let json = self.sh(&format!("cudnn-doctor check --json {options} || true"));
         let document: Value = serde_json::from_str(&json).unwrap_or_else(|error| panic!("{error}: {json}"));
@@ -84,19 +84,19 @@ fn commands_change_the_packages_of_a_user() {
     let install = format!("{PYTHON} {PIP} install --user --break-system-packages --no-deps");
     user.sh(&format!("{install} torch onnxruntime nvidia-cudnn-cu12==9.18.0.56"));
 
-    // An older cuDNN than the user's PyTorch requires.
+    // The installed cuDNN is older than the user's PyTorch requires.
     let commands = user.commands("--no-load", "C073").unwrap();
     assert!(commands[0].contains(" --user "), "{commands:?}");
     user.sh(&commands.join("\n"));
     assert_eq!(user.commands("--no-load", "C073"), None, "{commands:?}");
 
-    // No cuDNN at all: the new one belongs beside PyTorch.
+    // No cuDNN is installed. The command must install it next to PyTorch.
     user.sh(&format!("{PYTHON} -E {PIP} uninstall --yes --break-system-packages nvidia-cudnn-cu12"));
     let commands = user.commands("--no-load", "C073").unwrap();
     user.sh(&commands.join("\n"));
     assert_eq!(user.commands("--no-load", "C073"), None, "{commands:?}");
 
-    // A build for the CPU.
+    // ONNX Runtime is a CPU-only build.
     let commands = user.commands("--run onnxruntime", "C091").unwrap();
     user.sh(&commands.join("\n"));
     let packages = user.sh(&format!("{PYTHON} -E {PIP} list --user"));

@@ -1,4 +1,4 @@
-//! A Python environment with stand-in wheels, and cases that break it.
+//! Provides a Python environment with stand-in wheels, plus test cases that break it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ pub(crate) struct Cudnn {
 }
 
 impl Cudnn {
-    /// Its libraries, built once.
+    /// Returns the libraries, which are built once.
     pub(crate) fn libraries(self) -> &'static TempDir {
         static BUILT: std::sync::Mutex<Vec<(Version, u32, &'static TempDir)>> = std::sync::Mutex::new(Vec::new());
         let mut built = BUILT.lock().unwrap();
@@ -49,7 +49,7 @@ impl Cudnn {
     }
 }
 
-/// Packs a wheel: these files, and the metadata that pip needs.
+/// Packs these files into a wheel, with the metadata that pip needs.
 pub(crate) fn pack(wheels: &Path, name: &str, version: &str, requires: &[&str], fill: impl FnOnce(&Path)) {
     let staging = TempDir::new();
     fill(staging.path());
@@ -73,7 +73,7 @@ pub(crate) fn pack(wheels: &Path, name: &str, version: &str, requires: &[&str], 
     assert!(copy.status.success(), "{copy:?}");
 }
 
-/// The directory with the files of a packed wheel, which is faster to copy than the wheel to unpack.
+/// Returns the directory with the unpacked files of a wheel, which is faster to copy than a wheel is to unpack.
 fn unpacked(wheel: &Path) -> PathBuf {
     wheel.with_file_name("unpacked").join(wheel.file_stem().unwrap())
 }
@@ -86,7 +86,7 @@ fn zip(dir: &Path, wheel: &Path) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// The stand-in wheels of all cases, packed once.
+/// Returns the stand-in wheels of all cases, which are packed once.
 pub(crate) fn stand_ins() -> &'static TempDir {
     static WHEELS: Shared = OnceLock::new();
     WHEELS.get_or_init(|| {
@@ -119,7 +119,7 @@ pub(crate) fn stand_ins() -> &'static TempDir {
         let cublas = ["nvidia/cublas/lib/libcublasLt.so.12", "nvidia/cublas/lib/libcublas.so.12"];
         plain("nvidia-cublas-cu12", "12.9.1.4", &cublas);
         plain("nvidia-cublas", "13.1.0.3", &["nvidia/cu13/lib/libcublasLt.so.13"]);
-        // A later CUDA must not be installed for CUDA 13.
+        // A library for a later CUDA must not be installed for CUDA 13.
         plain("nvidia-cublas", "14.0.0.1", &["nvidia/cu14/lib/libcublasLt.so.14"]);
         let nvrtc = ["nvidia/cuda_nvrtc/lib/libnvrtc.so.12", "nvidia/cuda_nvrtc/lib/libnvrtc-builtins.so.12.9"];
         plain("nvidia-cuda-nvrtc-cu12", "12.9.86", &nvrtc);
@@ -130,7 +130,7 @@ pub(crate) fn stand_ins() -> &'static TempDir {
     })
 }
 
-/// An environment with pip, whose `bin` is also the place where the shell finds `pip`.
+/// Returns an environment with pip. The shell also finds `pip` in the environment's `bin` directory.
 fn tools() -> &'static TempDir {
     static TOOLS: Shared = OnceLock::new();
     TOOLS.get_or_init(|| {
@@ -141,7 +141,7 @@ fn tools() -> &'static TempDir {
     })
 }
 
-/// An environment without pip.
+/// Returns an environment without pip.
 fn bare() -> &'static TempDir {
     static BARE: Shared = OnceLock::new();
     BARE.get_or_init(|| {
@@ -152,10 +152,9 @@ fn bare() -> &'static TempDir {
     })
 }
 
-/// A home directory with one Python environment, which is active.
+/// A home directory with one active Python environment.
 pub(crate) struct World {
     home: TempDir,
-    /// The name of the environment.
     name: OsString,
     variables: Vec<(&'static str, OsString)>,
     find_links: OsString,
@@ -167,20 +166,20 @@ impl World {
         let find_links = stand_ins().path().as_os_str().to_owned();
         let world = World { home: TempDir::new(), name: name.into(), variables: Vec::new(), find_links, nvml: None };
         let environment = world.environment();
-        // Linked, because the installation of pip takes seconds, and to copy it a second.
+        // Hard links save time: an installation of pip needs several seconds, and a copy about one second.
         let original = if has_pip { tools() } else { bare() };
         std::fs::create_dir_all(environment.parent().unwrap()).unwrap();
         let output = Command::new("cp").arg("-al").arg(original.path()).arg(&environment).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         if has_pip {
-            // The copied script would start the pip of the other environment.
+            // A copied script would start the pip of the other environment.
             let script = "#!/bin/sh\nexec \"$VIRTUAL_ENV/bin/python3\" -I -m pip \"$@\"\n";
             support::write_program(environment.join("bin/pip"), script);
         }
         world
     }
 
-    /// Adds a real release, as a wheel again.
+    /// Adds a real release, repacked as a wheel.
     pub(crate) fn with_real_wheel(mut self, release: &Path) -> World {
         static REAL: Shared = OnceLock::new();
         let real = REAL.get_or_init(|| {
@@ -207,13 +206,13 @@ impl World {
     pub(crate) fn made_by_uv(self) -> World {
         let file = self.environment().join("pyvenv.cfg");
         let text = std::fs::read_to_string(&file).unwrap();
-        // It is a link.
+        // Removes the file first, because it is a link.
         std::fs::remove_file(&file).unwrap();
         std::fs::write(file, format!("{text}uv = 0.9.0\n")).unwrap();
         self
     }
 
-    /// Puts a directory of programs before all others.
+    /// Puts a directory of programs first on `PATH`.
     pub(crate) fn first_on_path(self, dir: &Path) -> World {
         let doctor = Path::new(env!("CARGO_BIN_EXE_cudnn-doctor")).parent().unwrap().to_owned();
         let path = std::env::var_os("PATH").unwrap();
@@ -245,7 +244,7 @@ impl World {
         self.site_packages().join("nvidia/cudnn/lib")
     }
 
-    /// Runs a program in the world's directory, with the world's variables and no others.
+    /// Runs a program in the world's directory, with only the world's variables.
     pub(crate) fn command(&self, program: &str) -> Command {
         let doctor = Path::new(env!("CARGO_BIN_EXE_cudnn-doctor")).parent().unwrap().to_owned();
         let mut path = vec![doctor, tools().path().join("bin")];
@@ -271,7 +270,7 @@ impl World {
         command
     }
 
-    /// Runs lines in a shell, which must succeed.
+    /// Runs lines in a shell and checks that they succeed.
     pub(crate) fn sh(&self, script: &str) -> Output {
         self.shell("sh", script)
     }
@@ -282,14 +281,15 @@ impl World {
         output
     }
 
-    /// Installs a wheel, `NAME` or `NAME==VERSION`, as pip would, which takes longer. Without a version: the newest.
+    /// Installs a wheel, `NAME` or `NAME==VERSION`, faster than pip would. Without a version, installs the newest.
     pub(crate) fn unpack(&self, requirement: &str) {
         let (name, version) = requirement.split_once("==").unwrap_or((requirement, ""));
         let start = format!("{}-{version}", name.replace('-', "_"));
         let dirs = self.find_links.to_str().unwrap().split(' ');
         let files = dirs.flat_map(|dir| std::fs::read_dir(dir).unwrap()).map(|entry| entry.unwrap().path());
         let is_wanted = |file: &PathBuf| file.file_name().unwrap().to_str().unwrap().starts_with(&start);
-        // No two versions here differ in the number of digits, except for cuDNN 9.10 and cuDNN 8.
+        // Comparing the names is enough: except for cuDNN 9.10 and cuDNN 8, all versions have the same number of
+        // digits.
         let newest =
             files.filter(is_wanted).max_by_key(|file| (!file.to_str().unwrap().contains("9.10."), file.clone()));
         let wheel = newest.unwrap_or_else(|| panic!("no wheel for {requirement}"));
@@ -304,12 +304,12 @@ impl World {
         assert!(output.status.success(), "{output:?}");
     }
 
-    /// What `check` finds.
+    /// Returns the findings of `check`.
     pub(crate) fn findings(&self, options: &[&str]) -> Vec<Value> {
         self.findings_after("sh", "", options)
     }
 
-    /// What `check` finds in a shell that has run these lines.
+    /// Returns the findings of `check` in a shell that has run these lines.
     pub(crate) fn findings_after(&self, shell: &str, lines: &str, options: &[&str]) -> Vec<Value> {
         let result = self.home().join("result.json");
         let no_load = if options.contains(&"--run") { "" } else { "--no-load" };
@@ -322,7 +322,7 @@ impl World {
     }
 }
 
-/// An installation that is broken in one way, and the code of the finding.
+/// An installation that is broken in one way, with the code of the expected finding.
 pub(crate) struct Case<'a> {
     name: &'static str,
     code: &'static str,
@@ -349,7 +349,7 @@ impl<'a> Case<'a> {
         self
     }
 
-    /// Puts this directory of the environment on LD_LIBRARY_PATH.
+    /// Adds this directory of the environment to LD_LIBRARY_PATH.
     pub(crate) fn on_library_path(mut self, below: &'static str) -> Self {
         self.library_path = Some(below);
         self
@@ -360,13 +360,13 @@ impl<'a> Case<'a> {
         self
     }
 
-    /// A driver for CUDA 12, not for 13.
+    /// Simulates a driver that supports CUDA 12 but not CUDA 13.
     pub(crate) fn with_old_driver(mut self) -> Self {
         self.nvml = Some(FakeNvml { driver: "570.86.10", gpu: "A GPU", compute_capability: (9, 0) });
         self
     }
 
-    /// The lines before each shell's others.
+    /// Returns the lines that a shell runs first.
     fn prelude(&self, world: &World) -> String {
         let mut lines = String::new();
         if let Some(below) = self.library_path {
@@ -383,14 +383,14 @@ impl<'a> Case<'a> {
         lines
     }
 
-    /// Installs, breaks, and returns the commands of the finding.
+    /// Installs and breaks the packages, and returns the commands of the finding.
     pub(crate) fn commands(&self, world: &World) -> Vec<String> {
         self.arrange(world).0
     }
 
-    /// Installs, breaks, and returns the commands of the finding, and the codes of all errors.
+    /// Installs and breaks the packages, and returns the commands of the finding with the codes of all errors.
     fn arrange(&self, world: &World) -> (Vec<String>, BTreeSet<String>) {
-        // One after the other, as users install them: the last one overwrites.
+        // Users install packages one after another. The last one overwrites the others.
         for package in self.packages.iter().chain([&"neighbour"]) {
             world.unpack(package);
         }
@@ -401,7 +401,7 @@ impl<'a> Case<'a> {
         (commands_of(found, &findings), errors(&findings))
     }
 
-    /// Installs, breaks, and returns the findings with the code.
+    /// Installs and breaks the packages, and returns the findings with this code.
     pub(crate) fn found(&self, world: &World) -> Vec<Value> {
         let _ = self.arrange(world);
         let mut findings = world.findings_after("sh", &self.prelude(world), self.options);
@@ -409,8 +409,8 @@ impl<'a> Case<'a> {
         findings
     }
 
-    /// Executes the commands. The finding must be gone afterwards, no new error may have come, and files of other
-    /// packages must be as they were. Returns the commands.
+    /// Executes and returns the commands. Afterwards the finding must be gone, new errors must not appear, and files of
+    /// other packages must be unchanged.
     pub(crate) fn run(&self, world: &World) -> Vec<String> {
         let (mut before, errors_before) = self.arrange(world);
         assert!(!before.is_empty(), "{}: {} has no command", self.name, self.code);
@@ -424,7 +424,7 @@ impl<'a> Case<'a> {
             world.findings_after("sh", &format!("{}{}", self.prelude(world), commands.join("\n")), self.options)
         };
         let mut after = execute(&before);
-        // It may have waited for another one.
+        // The finding may have waited for another fix.
         if let Some(left) = after.iter().find(|finding| finding["code"] == self.code) {
             let second = commands_of(left, &after);
             if !second.is_empty() && second != before {
@@ -435,7 +435,7 @@ impl<'a> Case<'a> {
         let is_gone = after.iter().all(|finding| finding["code"] != self.code);
         assert!(is_gone, "{}: {} after {before:#?}: {after:#?}", self.name, self.code);
         let new: Vec<_> = errors(&after).into_iter().filter(|code| !errors_before.contains(code)).collect();
-        // Removed libraries are to be replaced by the user.
+        // If libraries were removed, the user has to install replacements.
         let is_removal = before.iter().any(|command| command.starts_with("rm "));
         assert!(new.is_empty() || is_removal, "{}: {new:?} after {before:#?}: {after:#?}", self.name);
         assert_eq!(neighbours(), others, "{}", self.name);
@@ -443,7 +443,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The commands of a finding, or of the one whose help it says to follow first.
+/// Returns the commands of a finding, or the commands of the finding that the help says to fix first.
 fn commands_of(finding: &Value, findings: &[Value]) -> Vec<String> {
     let help = finding["help"].as_str().unwrap_or_default();
     let first = help.strip_prefix("follow the help of ").and_then(|rest| rest.split(' ').next());
@@ -452,7 +452,7 @@ fn commands_of(finding: &Value, findings: &[Value]) -> Vec<String> {
     commands.iter().map(|command| command.as_str().unwrap().to_owned()).collect()
 }
 
-/// The codes of the findings that are errors.
+/// Returns the codes of all findings with severity error.
 fn errors(findings: &[Value]) -> BTreeSet<String> {
     let is_error = |finding: &&Value| finding["severity"] == "error";
     findings.iter().filter(is_error).map(|finding| finding["code"].as_str().unwrap().to_owned()).collect()

@@ -1,4 +1,4 @@
-//! The doctor with the drop-in beside it, as the distributable has both.
+//! Provides the doctor with the drop-in next to it, as in the distributable.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ impl Prefix {
         let prefix = Prefix { dir: TempDir::new() };
         std::fs::create_dir(prefix.path().join("bin")).unwrap();
         let built = env!("CARGO_BIN_EXE_cudnn-doctor");
-        // A hard link saves the disk space, if the file system allows it.
+        // A hard link saves disk space if the file system supports it.
         std::fs::hard_link(built, prefix.doctor()).unwrap_or_else(|_| copy_program(built, prefix.doctor()));
         prefix
     }
@@ -42,7 +42,7 @@ impl Prefix {
         self.path().join("bin/cudnn-doctor")
     }
 
-    /// The doctor as a command, with few variables.
+    /// Returns a command that runs the doctor with few variables.
     pub(crate) fn command(&self, arguments: &[&OsStr]) -> Command {
         let mut command = Command::new(self.doctor());
         command.args(arguments).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", self.path());

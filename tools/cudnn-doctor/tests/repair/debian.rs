@@ -1,5 +1,5 @@
-//! Packages of Debian, in a root directory that is the machine's own with a layer above it for all changes: apt-get and
-//! dpkg change that layer, which is gone afterwards.
+//! Repairs Debian packages in a root directory that overlays the machine's own. apt-get and dpkg change only the upper
+//! layer, which is discarded afterwards.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,12 +15,12 @@ use crate::situation::{Ground, Situation};
 use crate::wheels::wheels;
 use crate::world::Cudnn;
 
-/// The directory of libraries, as Debian names it.
+/// Debian's library directory.
 const LIB: &str =
     if cfg!(target_arch = "aarch64") { "/usr/lib/aarch64-linux-gnu" } else { "/usr/lib/x86_64-linux-gnu" };
 
-/// Mounts the root below the directory `$1`, gives it the repository `$2` and the doctor `$3`, and waits for the end of
-/// its input. No process below it has a network.
+/// Mounts the overlay root below the directory `$1`, with the repository `$2` and the doctor `$3`, and waits for the
+/// end of its input. Processes below it have no network access.
 const KEEPER: &str = r#"
 set -e
 mount -t tmpfs tmpfs "$1"
@@ -40,14 +40,14 @@ echo ready
 cat >/dev/null
 "#;
 
-/// A system with a repository of its own.
+/// A system with its own package repository.
 struct Debian {
     keeper: Child,
     dir: TempDir,
 }
 
 impl Debian {
-    /// Returns `None` if this machine is not Debian, or does not let this user mount a file system.
+    /// Returns `None` on other distributions, or if this user is not allowed to mount file systems.
     fn new() -> Option<Debian> {
         let dir = TempDir::new();
         let mut command = Command::new("unshare");
@@ -68,7 +68,7 @@ impl Drop for Debian {
     }
 }
 
-/// `install` asks nothing and keeps the versions that it is given.
+/// `install` runs without prompts and with the given versions.
 const START: &str = "
 OLD=/repository/old
 install() { apt-get install -y -qq --allow-downgrades \"$@\" >/dev/null; }
@@ -81,7 +81,7 @@ impl Ground for Debian {
         command
             .args(["--target", &self.keeper.id().to_string(), "--mount", "chroot"])
             .arg(self.dir.path().join("root"));
-        // Nothing may run in the machine's own root.
+        // Scripts must never run in the machine's own root.
         let script = format!("cd /repository/home || exit 99\nLIB={LIB}\n{START}\n{script}");
         command.args(["bash", "-c", &script]).env_clear();
         command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
@@ -95,7 +95,7 @@ impl Ground for Debian {
     }
 }
 
-/// Builds a package of these files below the directory of libraries.
+/// Builds a package with these files below the library directory.
 fn package(repository: &Path, name: &str, version: &str, fields: &str, fill: impl FnOnce(&Path)) {
     let staging = TempDir::new();
     let control = staging.path().join("DEBIAN");
@@ -121,7 +121,7 @@ fn package(repository: &Path, name: &str, version: &str, fields: &str, fill: imp
     std::fs::write(index, format!("{others}{text}Filename: ./{file}\nSize: {size}\nSHA256: {sum}\n\n")).unwrap();
 }
 
-/// Builds the repository; `None` if this machine has no dpkg-deb or no apt-get.
+/// Builds the repository. Returns `None` if dpkg-deb or apt-get is missing.
 fn repository() -> Option<&'static TempDir> {
     static REPOSITORY: Shared = Shared::new();
     let has = |program: &str| Command::new(program).arg("--version").output().is_ok();

@@ -1,4 +1,5 @@
-//! PyTorch, of which the stand-ins have the requirements and run paths, and a cuDNN that is not the one that it requires.
+//! Repairs environments where PyTorch requires a different cuDNN than the installed one. The stand-ins have PyTorch's
+//! requirements and run paths.
 
 use crate::page::run;
 use crate::situation::Situation;

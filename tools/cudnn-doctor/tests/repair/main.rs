@@ -1,5 +1,5 @@
-//! Breaks environments, follows the doctor's plan, and checks again: afterwards nothing may be wrong. pip, uv, apt-get and
-//! dpkg are the real ones. Most wheels are small stand-ins with NVIDIA's names.
+//! Breaks environments, follows the doctor's plan, and checks that all problems are solved. pip, uv, apt-get and dpkg
+//! are the real ones. Most wheels are small stand-ins with NVIDIA's names.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod debian;
@@ -18,10 +18,10 @@ mod world;
 
 use std::path::{Path, PathBuf};
 
-/// Keeps a directory that all tests of this program share.
+/// Holds a directory that all tests of this program share.
 type Shared = std::sync::OnceLock<support::TempDir>;
 
-/// Returns the files below a directory, with their contents.
+/// Returns the files below a directory with their contents.
 fn digest(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = Vec::new();
     let mut dirs = vec![root.to_owned()];

@@ -1,4 +1,4 @@
-//! Environments whose Python or pip is missing, and packages that pip has installed outside of an environment.
+//! Repairs environments without Python or pip, and packages that pip installed outside of an environment.
 
 use crate::page::run;
 use crate::situation::Situation;

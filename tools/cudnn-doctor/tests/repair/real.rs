@@ -1,4 +1,4 @@
-//! NVIDIA's own wheels, of the JIT-only cuDNN. The check loads them.
+//! Repairs NVIDIA's own wheels of the JIT-only cuDNN, which the check loads.
 
 use crate::page::run;
 use crate::situation::Situation;

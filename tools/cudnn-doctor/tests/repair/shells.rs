@@ -1,10 +1,10 @@
-//! Variables of the user's shell that lead elsewhere, and directories of libraries that no package manager owns.
+//! Repairs problems caused by variables in the user's shell, and library directories without a package manager.
 
 use crate::page::run;
 use crate::situation::Situation;
 use crate::venv::Venv;
 
-/// Copies a release to `opt`, as an archive is unpacked.
+/// Copies a release to `opt`, like an unpacked archive.
 const ARCHIVE: &str = "ARCHIVE=opt/cudnn-linux-x86_64-9.19.0.56_cuda12-archive/lib; mkdir -p $ARCHIVE; \
                        cp $NEW/*.so.9 $ARCHIVE; install nvidia-cublas-cu12 nvidia-cuda-nvrtc-cu12";
 

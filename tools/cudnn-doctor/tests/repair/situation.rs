@@ -1,25 +1,25 @@
-//! A broken environment: how it is made, which findings it must have, and what may be left after the repair.
+//! Defines a broken environment: how to create it, which findings it has, and which may be left after the repair.
 
 use std::collections::BTreeSet;
 use std::process::Output;
 
 use serde_json::Value;
 
-/// Findings about the driver and the GPU of the machine that the tests run on. No plan can change them.
+/// Findings about the driver and the GPU of the test machine. No plan can change them.
 const ABOUT_THE_MACHINE: [&str; 4] = ["C001", "C002", "C040", "C041"];
 
-/// How many plans are followed. One should do.
+/// The number of plans to follow. One should be enough.
 const MAX_ROUNDS: usize = 3;
 
 /// Separates two plans in the table.
 pub(crate) const AGAIN: &str = "then, by another fix:";
 
-/// A place that is broken and repaired.
+/// An environment that can be broken and repaired.
 pub(crate) trait Ground {
-    /// Runs a script in a new bash, in the home directory of the place. `LIB` is the directory of cuDNN.
+    /// Runs a script in a new bash in the home directory of the environment. `LIB` is the directory of cuDNN.
     fn bash(&self, script: &str) -> Output;
 
-    /// Returns texts of this machine, and what stands for them in the table.
+    /// Returns machine-specific strings and their replacements in the table.
     fn names(&self) -> Vec<(String, &'static str)>;
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Outcome {
 }
 
 impl Situation {
-    /// Describes an environment by its name, the lines that make and break it, and the findings that it then has.
+    /// Describes an environment by name, by the lines that create and break it, and by the resulting findings.
     pub(crate) fn new(name: &'static str, damage: impl Into<String>, before: &'static [&'static str]) -> Self {
         let (damage, shell, options) = (damage.into(), String::new(), "--no-load");
         Situation { name, damage, shell, options, before, after: &[], known_bug: false }
@@ -64,19 +64,19 @@ impl Situation {
         self
     }
 
-    /// Names the findings that are left, because no command can help.
+    /// Names the findings that remain because no command can solve them.
     pub(crate) fn leaves(mut self, after: &'static [&'static str]) -> Self {
         self.after = after;
         self
     }
 
-    /// Names the findings that are left, although a command could help. The test fails as soon as they are gone.
+    /// Names the findings that remain although a command could solve them. The test fails as soon as they are gone.
     pub(crate) fn known_bug(mut self, after: &'static [&'static str]) -> Self {
         (self.after, self.known_bug) = (after, true);
         self
     }
 
-    /// Makes, breaks, repairs and checks it.
+    /// Creates, breaks, repairs and checks the environment.
     pub(crate) fn run(&self, ground: &dyn Ground) -> Outcome {
         let made = ground.bash(&format!("set -e\n{}", self.damage));
         assert!(made.status.success(), "{}: {}", self.name, String::from_utf8_lossy(&made.stderr));
@@ -99,7 +99,7 @@ impl Situation {
         Outcome { name: self.name, before, plan, after, known_bug: self.known_bug, problem }
     }
 
-    /// Returns the document of `check`, in a shell that has run these lines.
+    /// Returns the document of `check` in a shell that has run these lines.
     fn check(&self, ground: &dyn Ground, lines: &str) -> Value {
         let output = ground.bash(&format!("{}\n{lines}\ncudnn-doctor check --json {}", self.shell, self.options));
         let document: Value =
@@ -108,7 +108,8 @@ impl Situation {
         document
     }
 
-    /// Follows the plan, checks again, and follows the next plan, until nothing is left or nothing changes.
+    /// Follows one plan after another, with a check after each, until all findings are gone or the plan no longer
+    /// changes.
     fn repair(&self, ground: &dyn Ground, mut document: Value) -> Repair {
         let (mut plan, mut lines, mut log) = (Vec::new(), String::new(), String::new());
         let mut last = Vec::new();
@@ -129,9 +130,9 @@ impl Situation {
         Repair { plan, after: document, log }
     }
 
-    /// Has `fix` print the plan, which must change nothing, and then execute it in a shell that has run these lines. Its
-    /// exit status must be that of a check in a shell into which its lines were pasted, too. Returns the document of that
-    /// check.
+    /// Prints the plan with `fix`, which must not change files, and then executes it in a shell that has run these
+    /// lines. The exit status must equal the status of a check in a shell into which the lines were pasted. Returns the
+    /// document of that check.
     fn fix(&self, ground: &dyn Ground, document: &Value, lines: &str, pasted: &str, log: &mut String) -> Value {
         let fix =
             |option: &str| ground.bash(&format!("{}\n{lines}\ncudnn-doctor fix {option} {}", self.shell, self.options));
@@ -159,11 +160,10 @@ struct Repair {
     log: String,
 }
 
-/// A step of a plan.
 #[derive(PartialEq, Eq)]
 struct Step {
     commands: Vec<String>,
-    /// It changes the shell, and so what the next program gets.
+    /// The step changes the shell, which affects programs that are started later.
     is_for_shell: bool,
 }
 
@@ -176,7 +176,7 @@ fn steps(document: &Value) -> Vec<Step> {
     document["plan"].as_array().unwrap().iter().map(step).collect()
 }
 
-/// Returns the exit status of `check` with these findings.
+/// Returns the exit status of `check` for these findings.
 fn status(document: &Value) -> i32 {
     let has = |severity: &str| findings(document).any(|finding| finding["severity"] == severity);
     if has("error") { 2 } else { i32::from(has("warning")) }
@@ -186,7 +186,7 @@ fn findings(document: &Value) -> impl Iterator<Item = &Value> {
     document["findings"].as_array().unwrap().iter()
 }
 
-/// The warnings and errors that are not about the machine.
+/// Returns all warnings and errors except for those about the machine.
 fn problems(document: &Value) -> impl Iterator<Item = &Value> {
     let is_machine = |finding: &Value| ABOUT_THE_MACHINE.iter().any(|code| finding["code"] == *code);
     findings(document).filter(move |finding| finding["severity"] != "note" && !is_machine(finding))

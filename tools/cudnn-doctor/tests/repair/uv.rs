@@ -1,4 +1,4 @@
-//! Environments of the real uv, whose files are links to those of its cache.
+//! Repairs environments of the real uv, where files are links to uv's cache.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ const UV: Wheel = Wheel {
     sha256: "d7f459fe4fd247d830351c75686d3996ace3c6f3f728eb0e85a30b7ada0cef19",
 };
 
-/// Makes the environment again, by uv.
+/// Recreates the environment with uv.
 const MAKE: &str = "rm -r env; uv --quiet venv --python \"$(python3 -c 'import sys; print(sys._base_executable)')\" env; \
                     uv() { command uv --quiet \"$@\"; }; \
                     uv pip install nvidia-cudnn-cu12 nvidia-cublas-cu12 nvidia-cuda-nvrtc-cu12";

@@ -1,4 +1,4 @@
-//! A virtual environment with pip, active in the shell, and wheels in it that were broken.
+//! Repairs damaged wheels in a virtual environment with pip that is active in the shell.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,10 +12,10 @@ use crate::situation::{Ground, Situation};
 use crate::wheels::wheels;
 use crate::world::{Cudnn, World};
 
-/// The environment `env` in a home directory of its own.
+/// The environment `env` in a separate home directory.
 pub(crate) struct Venv {
     world: World,
-    /// The lines with which each script begins.
+    /// The lines that start every script.
     start: String,
 }
 
@@ -38,12 +38,12 @@ impl Venv {
         self
     }
 
-    /// Has ld.so search the wheels' directories, as after the advice of C020, C030 and C031.
+    /// Adds the wheels' directories to ld.so's search path, as C020, C030 and C031 advise.
     pub(crate) fn searched(self) -> Venv {
         self.with("export LD_LIBRARY_PATH=$LIB:$SITE/nvidia/cublas/lib:$SITE/nvidia/cuda_nvrtc/lib\n")
     }
 
-    /// The same with the JIT-only cuDNN.
+    /// Like `searched`, for the JIT-only cuDNN.
     pub(crate) fn searched_for_jit(self) -> Venv {
         self.with("export LD_LIBRARY_PATH=$JIT:$SITE/nvidia/cublas/lib:$SITE/nvidia/cuda_nvrtc/lib\n")
     }
@@ -55,7 +55,7 @@ impl Venv {
         self
     }
 
-    /// No environment is active: pip installs for the user, in `~/.local`.
+    /// Creates a world without an active environment. pip installs into `~/.local`.
     pub(crate) fn of_user() -> Venv {
         let doctor = Path::new(env!("CARGO_BIN_EXE_cudnn-doctor")).parent().unwrap().to_owned();
         let path = std::env::var_os("PATH").unwrap();
@@ -69,7 +69,8 @@ impl Venv {
     }
 }
 
-/// The functions of the scripts. `complete` installs cuDNN and all that it opens, by pip once and as a copy after that.
+/// Shell functions for the scripts. `complete` installs cuDNN and all dependencies, the first time with pip and later
+/// as a copy.
 const TOOLS: &str = r#"
 install() { pip --quiet install --no-deps "$@"; }
 complete() {
@@ -115,7 +116,7 @@ impl Ground for Venv {
     }
 }
 
-/// The root and the version, `3.12`, of the Python that environments are made with.
+/// Returns the root and version of the base Python, such as `3.12`.
 fn base_python() -> &'static (String, String) {
     static PYTHON: OnceLock<(String, String)> = OnceLock::new();
     PYTHON.get_or_init(|| {

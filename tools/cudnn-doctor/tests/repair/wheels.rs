@@ -1,5 +1,5 @@
-//! Provides the wheels that pip and uv install in these tests: the stand-ins, with the sizes and hashes in their records
-//! that real wheels have, and real releases of the JIT-only cuDNN.
+//! Provides the wheels that pip and uv install in these tests: stand-ins with sizes and hashes in their records, and
+//! real releases of the JIT-only cuDNN.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use support::TempDir;
 use crate::Shared;
 use crate::world::{pack, stand_ins};
 
-/// Writes each wheel of a directory into another one, with a complete record.
+/// Copies all wheels of a directory to a second directory and completes their records.
 const ADD_HASHES: &str = r#"
 import base64, hashlib, pathlib, sys, zipfile
 for wheel in pathlib.Path(sys.argv[1]).glob("*.whl"):
@@ -26,7 +26,7 @@ for wheel in pathlib.Path(sys.argv[1]).glob("*.whl"):
         new.writestr(record, "".join(lines) + f"{record},,\n")
 "#;
 
-/// Packs the files of an unpacked wheel again, without compression.
+/// Repacks an unpacked wheel without compression.
 const PACK: &str = r#"
 import pathlib, sys, zipfile
 release, wheel = map(pathlib.Path, sys.argv[1:])
@@ -64,7 +64,7 @@ pub(crate) fn wheels() -> &'static TempDir {
                     .build(&dir.join("torch/lib/libtorch_cuda.so"));
             });
         }
-        // One that can be loaded, for the checks that do so.
+        // This NVRTC can be loaded, as some checks require.
         pack(plain.path(), "nvidia-cuda-nvrtc-cu12", "12.9.87", &[], |dir| {
             let lib = dir.join("nvidia/cuda_nvrtc/lib");
             std::fs::create_dir_all(&lib).unwrap();
@@ -80,7 +80,7 @@ pub(crate) fn wheels() -> &'static TempDir {
     })
 }
 
-/// Returns the directory of a real release's wheel; `None` if it cannot be fetched.
+/// Returns the directory of a real release's wheel, or `None` if it cannot be downloaded.
 pub(crate) fn real_wheel(id: &str, file: &str) -> Option<TempDir> {
     let release = support::release(id)?;
     let dir = TempDir::new();

@@ -1,5 +1,5 @@
-//! Stand-ins for frameworks: their metadata and version files as in the wheels, and libraries that need and find what
-//! the real ones do.
+//! Provides stand-ins for frameworks, with the metadata and version files of the wheels and libraries with the same
+//! dependencies.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
@@ -12,7 +12,7 @@ use cudnn_probe::Host;
 use cudnn_probe::release_facts::has_library;
 use support::{ExtensionLibrary, FakeLibrary, Library, PythonEnvironment, TempDir, Version};
 
-/// A virtual environment, and a machine without anything else.
+/// A virtual environment on an otherwise empty machine.
 pub(crate) struct Machine {
     dir: TempDir,
     pub(crate) environment: PythonEnvironment,
@@ -32,12 +32,12 @@ impl Machine {
         self
     }
 
-    /// A path outside of the environment.
+    /// Returns a path outside of the environment.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// A path below its import directory.
+    /// Returns a path below the import directory.
     pub(crate) fn site(&self, path: &str) -> PathBuf {
         self.environment.import_dir().join(path)
     }
@@ -91,7 +91,7 @@ impl Machine {
         self
     }
 
-    /// Installs ONNX Runtime: a release that is linked to cuDNN, or one that opens it by name.
+    /// Installs ONNX Runtime: a release that is linked to cuDNN, or a release that opens it by name.
     pub(crate) fn onnxruntime(self, version: &str, is_linked: bool) -> Self {
         let provider = ExtensionLibrary::new();
         let provider = if is_linked { provider.needing("libcudnn.so.9") } else { provider.with_text("libcudnn.so") };
@@ -105,7 +105,7 @@ impl Machine {
         self
     }
 
-    /// Installs CTranslate2: with its copy of the shim of 9.1.0, or without a trace of cuDNN.
+    /// Installs CTranslate2 with a copy of the 9.1.0 shim, or without any use of cuDNN.
     pub(crate) fn ctranslate2(self, version: &str, has_shim: bool) -> Self {
         const SHIM: &str = "libcudnn-74a4c495.so.9.1.0";
         let inner = ExtensionLibrary::new().with_soname("libctranslate2-bc15bf3f.so.4");
@@ -127,7 +127,7 @@ impl Machine {
         self
     }
 
-    /// Installs JAX's plugin for CUDA 12, whose library has a run path to the wheels beside it.
+    /// Installs JAX's plugin for CUDA 12, with a run path to the wheels next to it.
     pub(crate) fn jax(self) -> Self {
         self.environment
             .package("jax-cuda12-plugin", "0.12.0.1")
@@ -139,7 +139,7 @@ impl Machine {
         self
     }
 
-    /// Installs TensorFlow, which has a RUNPATH.
+    /// Installs TensorFlow, which uses a RUNPATH.
     pub(crate) fn tensorflow(self) -> Self {
         self.environment
             .package("tensorflow", "2.19.1")
@@ -159,7 +159,7 @@ impl Machine {
     }
 }
 
-/// Puts a cuDNN 9 into a directory. Its shim has a RUNPATH, as NVIDIA's has up to 9.21.0.
+/// Puts a cuDNN 9 into a directory. The shim has a RUNPATH, like NVIDIA's shims up to 9.21.0.
 pub(crate) fn cudnn(dir: &Path, version: Version) {
     std::fs::create_dir_all(dir).unwrap();
     FakeLibrary::new(Library::Graph, version).build(&dir.join("libcudnn_graph.so.9"));
@@ -172,19 +172,19 @@ pub(crate) fn cudnn(dir: &Path, version: Version) {
     }
 }
 
-/// The framework with this identifier.
+/// Returns the framework with this identifier.
 pub(crate) fn framework<'a>(survey: &'a Survey, id: &str) -> &'a Framework {
     let ids: Vec<&str> = survey.frameworks.iter().map(|framework| framework.kind.id).collect();
     survey.frameworks.iter().find(|framework| framework.kind.id == id).unwrap_or_else(|| panic!("no {id} in {ids:?}"))
 }
 
-/// The file with this name of the cuDNN that it opens.
+/// Returns the file with this name in the cuDNN that the framework opens.
 pub(crate) fn file<'a>(framework: &'a Framework, name: &str) -> &'a Opened {
     let opened = &framework.opens.cudnn;
     opened.iter().find(|opened| opened.name == name).unwrap_or_else(|| panic!("no {name} in {opened:?}"))
 }
 
-/// Whether two paths are the same file.
+/// Returns whether two paths lead to the same file.
 pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
     std::fs::canonicalize(a).unwrap() == std::fs::canonicalize(b).unwrap()
 }

@@ -1,4 +1,4 @@
-//! The pinned wheels of the tests, by package and version.
+//! Lists the pinned wheels of the tests by package and version.
 
 use support::Wheel;
 

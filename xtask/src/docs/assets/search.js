@@ -1,5 +1,5 @@
-// The search of the documentation's site. Reads the records of search-index.js: address, title of the page, title of the
-// section, text. Loads nothing, so that it works for a site that was opened as files.
+// Searches the documentation site. Reads the records of search-index.js: address, page title, section title, text. Makes no
+// requests, so that it works for a site that was opened as files.
 "use strict";
 
 (() => {
@@ -16,14 +16,14 @@
         titleWords: new Set(wordsOf(`${page} ${section}`)),
     }));
 
-    // How well a word fits: a complete word, the beginning of one, or a part.
+    // Rates a match: a complete word, the start of a word, or a part.
     function fit(word, words, text) {
         if (words.has(word)) return 1;
         if (word.length < 3 || !text.includes(word)) return 0;
         return text.search(new RegExp(`(?<![\\p{L}\\p{N}_])${word}`, "u")) >= 0 ? 0.6 : 0.3;
     }
 
-    // Sections that contain the words: rare words count more, and all of them together more than a few often.
+    // Finds sections with the words. Rare words count more, and matching all words counts more than frequent matches of a few.
     function search(query) {
         const words = [...new Set(wordsOf(query))];
         const phrase = query.trim().toLowerCase().replace(/\s+/g, " ");
@@ -47,7 +47,7 @@
             score *= (found / total) ** 2;
             if (words.length > 1 && record.lowerText.includes(phrase)) score *= 3;
             if (record.section.toLowerCase() === phrase || record.page.toLowerCase() === phrase) score *= 5;
-            // A code in pasted output has one section, which comes first.
+            // A code in pasted output belongs to one section, which comes first.
             if (/^C\d{3}$/.test(record.section) && words.includes(record.section.toLowerCase())) {
                 return { record, score: Number.MAX_VALUE, share: 1 };
             }
@@ -61,7 +61,7 @@
             .map(({ record }) => record);
     }
 
-    // The part of the text that has the most of the query.
+    // Returns the part of the text that matches the query best.
     function excerpt(record, words, phrase) {
         let start = phrase.length > 3 ? record.lowerText.indexOf(phrase) : -1;
         if (start < 0) {
@@ -124,7 +124,7 @@
         try {
             history.replaceState(null, "", `?q=${encodeURIComponent(input.value)}`);
         } catch {
-            // Some browsers forbid it for files.
+            // Some browsers forbid this for files.
         }
     });
     if (input.value === "") input.focus();

@@ -1,4 +1,4 @@
-//! The driver's commands for what only Linux has, and how it does the others there.
+//! Implements the driver's commands on Linux.
 
 mod process_state;
 mod threads;
@@ -18,9 +18,9 @@ static TAKEN: Mutex<Vec<std::fs::File>> = Mutex::new(Vec::new());
 static WRITE_LOCK: libc::flock =
     libc::flock { l_type: libc::F_WRLCK as _, l_whence: libc::SEEK_SET as _, l_start: 0, l_len: 0, l_pid: 0 };
 
-/// Whether another process finds the file locked.
+/// Returns whether another process finds the file locked.
 fn is_locked(file: RawFd) -> bool {
-    // SAFETY: the child only tests the lock and exits; it inherits the descriptor, but not the lock.
+    // SAFETY: the child inherits the descriptor but not the lock, and it only tests the lock and exits.
     unsafe {
         let child = libc::fork();
         if child == 0 {
@@ -34,7 +34,7 @@ fn is_locked(file: RawFd) -> bool {
     }
 }
 
-/// Performs a command of Linux's; `false` if there is none of this name.
+/// Performs a command that only Linux supports. Returns `false` if the name is unknown.
 pub(crate) fn perform(name: &str, option: &str) -> bool {
     match (name, option) {
         ("constructor", file) => threads::constructor(file),
@@ -42,7 +42,7 @@ pub(crate) fn perform(name: &str, option: &str) -> bool {
         ("cancel", _) => threads::cancel(),
         ("setenv", "") => process_state::setenv(),
         ("setenv", variable) => process_state::set_variable(variable),
-        ("fork-beside-error-strings", _) => process_state::fork_beside_error_strings(),
+        ("fork-during-error-strings", _) => process_state::fork_during_error_strings(),
         ("fork-after-failure", _) => process_state::fork_after_failure(),
         ("handle-crashes", _) => process_state::handle_crashes(),
         ("release", id) => println!("release = {}", if support::release(id).is_some() { "found" } else { "none" }),
@@ -64,11 +64,11 @@ pub(crate) fn perform(name: &str, option: &str) -> bool {
                 println!("locked = {}", is_locked(*file));
             }
         }
-        // Rust ignores this signal; C programs do not.
-        // SAFETY: the default action is the one that every process starts with.
+        // Rust ignores this signal, but C programs die from it. SAFETY: every process starts with the default action.
         ("sigpipe", _) => drop(unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) }),
         ("close-all", _) => {
-            // SAFETY: this breaks code that uses the descriptors, as the test requires: daemons do it when they start.
+            // SAFETY: this breaks code that uses the descriptors, as daemons do at startup. The test needs exactly
+            // that.
             unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
         }
         ("take-descriptors", _) => {
@@ -83,26 +83,26 @@ pub(crate) fn perform(name: &str, option: &str) -> bool {
     true
 }
 
-/// A deadlock ends by a signal.
-pub(crate) fn end_after(seconds: u32) {
+/// Kills the process by a signal if it deadlocks.
+pub(crate) fn set_time_limit(seconds: u32) {
     // SAFETY: alarm only sets a timer.
     unsafe { libc::alarm(seconds) };
 }
 
-/// The files of cuDNN that this process has mapped, in the order of their names.
+/// Returns the mapped files of cuDNN, sorted by name.
 pub(crate) fn mapped_files() -> BTreeSet<String> {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc is mounted");
     let files = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
     files.filter(|file| file.contains("libcudnn")).map(str::to_owned).collect()
 }
 
-/// Whether ld.so lists a library, which it also does while the library's constructors have not run yet.
+/// Returns whether ld.so lists a library. ld.so lists libraries before their constructors have run.
 pub(crate) fn is_listed(name: &str) -> bool {
     unsafe extern "C" fn has_name(info: *mut libc::dl_phdr_info, _: usize, name: *mut libc::c_void) -> libc::c_int {
-        // SAFETY: ld.so passes a structure with a path, and `is_listed` the name.
+        // SAFETY: ld.so passes a structure with a path, and `is_listed` passes the name.
         let (path, name) = unsafe { (CStr::from_ptr((*info).dlpi_name), *name.cast::<&str>()) };
         path.to_bytes().ends_with(name.as_bytes()).into()
     }
-    // SAFETY: the function accepts what it gets, and the name outlives the call.
+    // SAFETY: the function matches the expected type, and the name outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(has_name), (&raw const name).cast_mut().cast()) != 0 }
 }

@@ -1,4 +1,4 @@
-//! What a program may do to its own process beside calls of cuDNN: change the environment, fork, handle crashes.
+//! Changes process state outside of cuDNN calls: sets environment variables, forks, handles crashes.
 
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +8,8 @@ use cudnn_loader::cudnnStatus_t;
 
 use crate::error_string;
 
-/// Runs `work` again and again in some threads, until `main_work` has ended in this one.
-fn beside(work: impl Fn() + Sync, main_work: impl FnOnce()) {
+/// Repeats `work` in several threads until `main_work` has finished in this thread.
+fn run_alongside(work: impl Fn() + Sync, main_work: impl FnOnce()) {
     let end = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -24,15 +24,15 @@ fn beside(work: impl Fn() + Sync, main_work: impl FnOnce()) {
     });
 }
 
-/// Adds variables as a program in C does, without std's lock, while other threads ask for error strings.
+/// Adds variables without std's lock, as a C program does, while other threads call for error strings.
 pub(super) fn setenv() {
     let work = || assert!(!error_string(cudnnStatus_t::CUDNN_STATUS_BAD_PARAM).is_empty());
-    // Such a program has made its first calls, which succeeded.
+    // Such a program has already made calls that succeeded.
     error_string(cudnnStatus_t::CUDNN_STATUS_SUCCESS);
-    beside(work, || {
+    run_alongside(work, || {
         for number in 0..20_000 {
             let name = CString::new(format!("VARIABLE_{number}")).expect("no zero byte");
-            // SAFETY: both are strings; no other thread may read the environment meanwhile, which the test checks.
+            // SAFETY: both are strings. Other threads must not read the environment now, which the test checks.
             unsafe { libc::setenv(name.as_ptr(), c"value".as_ptr(), 1) };
         }
     });
@@ -43,12 +43,12 @@ pub(super) fn setenv() {
 pub(super) fn set_variable(variable: &str) {
     let (name, value) = variable.split_once('=').expect("a name and a value");
     let [name, value] = [name, value].map(|text| CString::new(text).expect("no zero byte"));
-    // SAFETY: both are strings, and this program has no other thread.
+    // SAFETY: both are strings, and this program is single-threaded.
     unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) };
 }
 
-/// Forks while other threads ask for verbose error strings, and asks for one in each child.
-pub(super) fn fork_beside_error_strings() {
+/// Forks while other threads call for verbose error strings, and calls for one in every child.
+pub(super) fn fork_during_error_strings() {
     let status = cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED;
     let fail = || crate::call(cudnn_loader::Function::CudnnCreate, None);
     fail();
@@ -60,20 +60,20 @@ pub(super) fn fork_beside_error_strings() {
         }
         assert!(error_string(status).contains("cannot be called"));
     };
-    beside(work, || {
-        // A child that meets the lock takes a second.
+    run_alongside(work, || {
+        // A child that runs into the lock takes a second.
         let start = Instant::now();
         for _ in 0..500 {
             if start.elapsed() > Duration::from_secs(6) {
                 break;
             }
-            // SAFETY: the child asks for a string, which is what the test checks, and exits.
+            // SAFETY: the child calls for a string, which the test checks, and exits.
             match unsafe { libc::fork() } {
                 0 => {
                     // SAFETY: timers are not inherited.
                     unsafe { libc::alarm(5) };
                     let is_text = !error_string(status).is_empty();
-                    // SAFETY: _exit only ends the process.
+                    // SAFETY: _exit only terminates the process.
                     unsafe { libc::_exit(i32::from(!is_text)) }
                 }
                 child => {
@@ -88,27 +88,27 @@ pub(super) fn fork_beside_error_strings() {
     println!("children that hung = {hung}");
 }
 
-/// Makes a call that fails, for lack of its library, and makes it again in a child.
+/// Makes a call that fails because of a missing library, and repeats it in a child.
 pub(super) fn fork_after_failure() {
     let fail = || crate::call(cudnn_loader::Function::CudnnCreateTensorDescriptor, None);
     fail();
-    // SAFETY: the child calls a function, which is what the test checks, and exits.
+    // SAFETY: the child calls one function, which the test checks, and exits.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: timers are not inherited.
         unsafe { libc::alarm(5) };
         fail();
         crate::error_string(cudnn_loader::cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE);
-        // SAFETY: _exit only ends the process.
+        // SAFETY: _exit only terminates the process.
         unsafe { libc::_exit(0) }
     }
     let mut ended = 0;
     // SAFETY: the pointer is to a local variable.
     unsafe { libc::waitpid(child, &raw mut ended, 0) };
-    println!("the child ended with = {ended}");
+    println!("the child exited with = {ended}");
 }
 
-/// Installs a handler for crashes, as a program that reports them does. It ends the process with 42.
+/// Installs a crash handler that exits with 42, as programs with crash reporting do.
 pub(super) fn handle_crashes() {
     extern "C" fn handler(_: libc::c_int) {
         const TEXT: &CStr = c"the crash handler ran\n";

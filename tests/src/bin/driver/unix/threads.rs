@@ -1,4 +1,4 @@
-//! First calls from a static constructor, in a cancelled thread, and after fork.
+//! Makes first calls from a static constructor, in a cancelled thread, and after fork.
 
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,16 +11,16 @@ static IN_CONSTRUCTOR: AtomicBool = AtomicBool::new(false);
 /// Called by the constructor of the library that [`constructor`] opens.
 extern "C" fn from_constructor() {
     IN_CONSTRUCTOR.store(true, Ordering::Release);
-    // Time for the other thread to claim the first call and to wait for ld.so's lock, which this thread has.
+    // Gives the other thread time to start the first call and to wait for ld.so's lock, which this thread holds.
     std::thread::sleep(Duration::from_millis(200));
     println!("in the constructor: {}", crate::call(Function::CudnnGetVersion, None));
 }
 
-/// Opens a library whose constructor makes a first call, while another thread makes one too. The variable CALLBACK has
-/// the address that the constructor calls.
+/// Opens a library whose constructor makes a first call, while another thread makes one too. The constructor calls the
+/// address in the variable CALLBACK.
 pub(super) fn constructor(file: &str) {
     let callback = from_constructor as extern "C" fn() as usize;
-    // SAFETY: there is no other thread yet.
+    // SAFETY: the process is still single-threaded.
     unsafe { std::env::set_var("CALLBACK", callback.to_string()) };
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -45,14 +45,14 @@ unsafe extern "C" {
 /// Makes a first call in a thread with a pending cancellation.
 pub(super) fn cancel() {
     extern "C" fn thread(_: *mut libc::c_void) -> *mut libc::c_void {
-        // SAFETY: the thread cancels itself: from now on, any cancellation point ends it.
+        // SAFETY: the thread cancels itself, so it exits at the next cancellation point.
         unsafe { pthread_cancel(libc::pthread_self()) };
-        // SAFETY: the function has no arguments.
+        // SAFETY: the call passes no pointers.
         CALLED.store(unsafe { cudnn_loader::cudnnGetVersion() }, Ordering::Release);
         std::ptr::null_mut()
     }
     let mut handle = std::mem::MaybeUninit::uninit();
-    // SAFETY: the thread's function has the right type, and uses nothing of this frame.
+    // SAFETY: the thread's function has the right type and doesn't refer to this stack frame.
     let made = unsafe { libc::pthread_create(handle.as_mut_ptr(), std::ptr::null(), thread, std::ptr::null_mut()) };
     assert_eq!(made, 0);
     // SAFETY: the thread was created above and not joined yet.
@@ -64,22 +64,22 @@ pub(super) fn cancel() {
 pub(super) fn fork() {
     std::thread::scope(|scope| {
         scope.spawn(|| println!("in the parent: {}", crate::call(Function::CudnnGetVersion, None)));
-        // Time for the thread to enter the slow constructor of the library that it opens.
+        // Gives the thread time to enter the slow constructor of the library that it opens.
         std::thread::sleep(Duration::from_millis(300));
-        // SAFETY: the child makes a first call, which is what the test checks, and exits.
+        // SAFETY: the child makes one first call, which the test checks, and exits.
         match unsafe { libc::fork() } {
             0 => {
                 // SAFETY: timers are not inherited.
                 unsafe { libc::alarm(20) };
                 println!("in the child: {}", crate::call(Function::CudnnGetVersion, None));
-                // SAFETY: _exit only ends the process.
+                // SAFETY: _exit only terminates the process.
                 unsafe { libc::_exit(0) }
             }
             child => {
                 let mut status = 0;
                 // SAFETY: the pointer is to a local variable.
                 unsafe { libc::waitpid(child, &raw mut status, 0) };
-                println!("the child ended with {status}");
+                println!("the child exited with {status}");
             }
         }
     });
