@@ -1,8 +1,8 @@
-//! The names that mean a device in every directory of Windows. Pure text.
+//! Recognizes file names that Windows reserves for devices. This module only compares text.
 
 use std::ffi::OsStr;
 
-/// Does this name of a file mean a device: `NUL`, `con.dll`, `COM1 .txt`, `LPT²`, `aux:x`?
+/// Returns whether Windows treats this file name as a device, as in `NUL`, `con.dll`, `COM1 .txt`, `LPT²` or `aux:x`.
 pub(crate) fn is_device_name(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let stem = name.split(['.', ':']).next().unwrap_or_default().trim_end_matches(' ').to_ascii_lowercase();

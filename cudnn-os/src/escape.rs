@@ -1,9 +1,9 @@
-//! Makes text from outside the program safe to print: file names, package names, process names, messages of libraries.
+//! Escapes untrusted text before it is printed, such as file names, package names, process names and library messages.
 
-/// Returns whether a terminal would do more with this character than show it, or would not show it at all.
+/// Returns whether a character is invisible in a terminal or controls the terminal.
 ///
-/// These are the control characters, line and paragraph separators, all format characters (Unicode's category Cf, for example
-/// marks that change the direction of writing), variation selectors, and fillers.
+/// This includes control characters, line and paragraph separators, all format characters (Unicode category Cf, such as
+/// direction marks), variation selectors, and fillers.
 #[must_use]
 pub fn is_unsafe(c: char) -> bool {
     c.is_control()
@@ -15,8 +15,8 @@ pub fn is_unsafe(c: char) -> bool {
             | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Returns the text with escapes in place of line breaks and [unsafe](is_unsafe) characters, so that it cannot forge a line
-/// or control a terminal.
+/// Replaces line breaks and [unsafe](is_unsafe) characters with escape sequences so that the text cannot fake a line
+/// of output or control the terminal.
 ///
 /// ```
 /// assert_eq!(cudnn_os::escape::one_line("it's \u{1b}[31m\nred"), r"it's \u{1b}[31m\nred");

@@ -1,4 +1,4 @@
-//! Files and paths.
+//! Opens files and converts paths.
 
 use std::fs::File;
 use std::io;
@@ -13,30 +13,30 @@ use crate::os::files::{is_device, open_without_blocking};
 #[cfg(feature = "processes")]
 pub use crate::os::files::{lock_dir, skip_hole, sync_dir};
 
-/// Returns a path below a root, both spelled as the system does. The path has `/` between its parts.
+/// Joins a `/`-separated path to a root, using the separator of the system.
 pub fn below(root: &Path, path: &str) -> PathBuf {
     let joined = root.join(path);
     if crate::IS_WINDOWS { joined.components().collect() } else { joined }
 }
 
-/// A file that [`open_regular`] found.
+/// The result of [`open_regular`].
 pub enum Opened {
-    /// A regular file, and its length in bytes.
+    /// A regular file with a length in bytes.
     Regular(File, u64),
-    /// Something else: `a directory`.
+    /// Another kind of file, as a description such as `a directory`.
     Other(&'static str),
 }
 
-/// Opens a regular file. It never blocks, even if the path is replaced by a pipe at the wrong moment.
+/// Opens a regular file. The call never blocks, even if the path is replaced with a pipe while it runs.
 ///
 /// # Errors
-/// The system's.
+/// Returns an error if the system call fails.
 pub fn open_regular(path: &Path) -> io::Result<Opened> {
-    // On Windows even asking for a file's metadata opens it.
+    // On Windows, reading the metadata of a device already opens the device.
     if is_device(path) {
         return Ok(Opened::Other(DEVICE));
     }
-    // Opening a device can have side effects, so check the path before opening it, too.
+    // Opening a device can have side effects, so check the path before opening it as well.
     if let Some(other) = other_kind(&std::fs::metadata(path)?) {
         return Ok(Opened::Other(other));
     }
@@ -48,11 +48,11 @@ pub fn open_regular(path: &Path) -> io::Result<Opened> {
     })
 }
 
-/// Opens a file for reading. Does not wait for the writer of a pipe, or for more of the kernel's log. Only Linux opens anything
-/// but regular files.
+/// Opens a file for reading without waiting for the writer of a pipe or for new messages in the kernel log. Systems
+/// other than Linux open only regular files.
 ///
 /// # Errors
-/// The system's.
+/// Returns an error if the system call fails.
 #[cfg(feature = "processes")]
 pub fn open_without_waiting(path: &Path) -> io::Result<File> {
     if crate::IS_LINUX {

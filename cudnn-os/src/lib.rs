@@ -1,13 +1,12 @@
-//! Operating-system details for the crates of this project, with the same functions on Linux, on Windows and, as stubs, on
-//! other systems.
+//! Wraps operating-system calls for the crates of this project.
 //!
-//! This crate is internal and has no stable API. It makes system calls and reports what the system says; it knows nothing
-//! of cuDNN. No other crate of the project contains `cfg(target_os)`, `cfg(unix)` or `cfg(windows)`, except in tests
-//! and in the link attributes of `cudnn-sys`.
+//! Linux and Windows have real implementations of the same functions, and other systems have stubs. The crate is
+//! internal, has an unstable API, and knows only the operating system, not cuDNN. Other crates of the project must not
+//! use `cfg(target_os)`, `cfg(unix)` or `cfg(windows)`, except in tests and in the link attributes of `cudnn-sys`.
 //!
-//! Without features the crate uses only std: [`escape`], [`files`] and a part of [`environment`]. The feature `native` adds the modules
-//! for code that runs inside somebody else's program. The feature `processes` adds those for a program that starts and
-//! inspects other processes.
+//! Without features, the crate needs only std and provides [`escape`], [`files`] and part of [`environment`]. The
+//! feature `native` adds modules for code that runs inside a host program. The feature `processes` adds modules for
+//! programs that start and inspect other processes.
 
 #[cfg(target_os = "linux")]
 #[path = "linux/mod.rs"]
@@ -15,11 +14,17 @@ mod os;
 
 #[cfg(windows)]
 #[path = "windows/mod.rs"]
+#[allow(missing_docs, clippy::missing_errors_doc, clippy::missing_safety_doc, reason = "documented in linux")]
 mod os;
 
 #[cfg(not(any(target_os = "linux", windows)))]
 #[path = "other.rs"]
+#[allow(missing_docs, clippy::missing_errors_doc, clippy::missing_safety_doc, reason = "documented in linux")]
 mod os;
+
+#[cfg(not(target_os = "linux"))]
+#[allow(missing_docs, clippy::missing_errors_doc, clippy::missing_safety_doc, reason = "documented in linux")]
+mod not_linux;
 
 #[cfg(any(windows, test))]
 mod device_names;
@@ -29,9 +34,6 @@ pub mod files;
 #[cfg(all(feature = "native", not(windows)))]
 mod std_threads;
 
-#[cfg(all(feature = "native", not(target_os = "linux")))]
-mod unsupported;
-
 #[cfg(feature = "native")]
 pub mod functions;
 #[cfg(feature = "native")]
@@ -39,30 +41,15 @@ pub mod lock;
 #[cfg(feature = "native")]
 pub mod trusted_files;
 
-#[cfg(all(feature = "native", not(target_os = "linux")))]
-mod std_environment;
-
-#[cfg(not(target_os = "linux"))]
-mod std_files;
-
-#[cfg(all(feature = "native", not(target_os = "linux")))]
-mod std_trusted_files;
-
 #[cfg(not(windows))]
 mod system_v;
-
-#[cfg(all(feature = "processes", not(any(target_os = "linux", windows))))]
-mod other_processes;
-
-#[cfg(all(feature = "processes", not(target_os = "linux")))]
-mod std_processes;
 
 pub use os::environment;
 
 #[cfg(feature = "native")]
 pub use os::{
-    append_file, cancel, clock, descriptors, exit, fork, libraries, load, memory, objects, pages, readahead, signals,
-    text_file, threads,
+    append_file, cancel, clock, descriptors, exit, fork, libraries, load, memory, objects, pages, readahead, text_file,
+    threads,
 };
 
 #[cfg(feature = "testing")]
@@ -70,13 +57,14 @@ pub use os::testing;
 #[cfg(feature = "processes")]
 pub use os::{child, errors, interruption, memory_limits, pipes, processes, program, random, rights};
 
-/// Whether this program is compiled for Windows.
+/// `true` if the program is compiled for Windows.
 pub const IS_WINDOWS: bool = cfg!(windows);
 
-/// Whether this program is compiled for Linux.
+/// `true` if the program is compiled for Linux.
 pub const IS_LINUX: bool = cfg!(target_os = "linux");
 
-/// Expands to the first literal on Windows, and to the second one on all other systems. Also in `format!` and `concat!`.
+/// Expands to the first literal on Windows and to the second one on all other systems. It can be used in `format!` and
+/// `concat!`.
 #[cfg(windows)]
 #[doc(hidden)]
 #[macro_export]
@@ -86,7 +74,8 @@ macro_rules! windows_or {
     };
 }
 
-/// Expands to the first literal on Windows, and to the second one on all other systems. Also in `format!` and `concat!`.
+/// Expands to the first literal on Windows and to the second one on all other systems. It can be used in `format!` and
+/// `concat!`.
 #[cfg(not(windows))]
 #[doc(hidden)]
 #[macro_export]

@@ -1,12 +1,12 @@
-//! A mutex that is never waited for without end.
+//! Locks a mutex with a time limit.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-/// Takes the lock, or returns `None` when the time is up. In a child of `fork`, a lock that another thread of the parent had
-/// is never released. A poisoned lock is taken.
+/// Locks the mutex, or returns `None` if the time limit expires. The limit matters in a forked child, where a lock that
+/// another thread of the parent held is never released. A poisoned mutex is locked like any other.
 pub fn lock_within<T>(mutex: &Mutex<T>, limit: Duration) -> Option<MutexGuard<'_, T>> {
-    // Most owners are done before a thread could fall asleep.
+    // Most owners release the lock sooner than this thread could fall asleep.
     for _ in 0..200 {
         match mutex.try_lock() {
             Ok(guard) => return Some(guard),

@@ -1,118 +1,67 @@
-//! Systems that are neither Linux nor Windows: nothing is ever loaded, and each attempt says so. This needs only std.
+//! Stubs for systems other than Linux and Windows. They need only std, and neither load libraries nor start processes.
 
 #[cfg(feature = "processes")]
-pub use crate::other_processes::{child, errors, memory_limits, pipes, processes, random};
-#[cfg(feature = "processes")]
-pub use crate::std_processes::{interruption, program, rights};
-#[cfg(feature = "native")]
-pub(crate) use crate::std_trusted_files as trusted_files;
+use std::io::{Error, ErrorKind};
+
 #[cfg(feature = "testing")]
-pub use crate::unsupported::testing;
+pub use crate::not_linux::testing;
 #[cfg(feature = "native")]
-pub use crate::unsupported::{cancel, fork, pages, signals};
+pub(crate) use crate::not_linux::trusted_files;
+#[cfg(feature = "native")]
+pub use crate::not_linux::{cancel, fork, memory, pages};
+#[cfg(feature = "processes")]
+pub use crate::not_linux::{interruption, program, rights};
 
-/// Files and paths, as far as std knows them.
 pub(crate) mod files {
-    #[cfg(feature = "processes")]
-    pub use crate::std_processes::files::{lock_dir, skip_hole, sync_dir};
-
-    pub use crate::std_files::{bytes_of, is_like_tmp, is_setid, path_from_bytes, resolve_beside};
+    pub use crate::not_linux::files::*;
 
     use std::fs::File;
     use std::io::{self, Read, Seek, SeekFrom};
     use std::path::{Path, PathBuf};
 
-    /// The path without symbolic links in it.
-    pub type FileId = PathBuf;
-
-    /// Returns what identifies the file at a path, whatever its name.
     pub fn file_id(path: &Path) -> Option<FileId> {
         std::fs::canonicalize(path).ok()
     }
 
-    /// Returns `None`.
-    pub fn inode(_path: &Path) -> Option<u64> {
-        None
-    }
-
-    /// Returns the absolute path without symbolic links in it.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
         std::fs::canonicalize(path)
     }
 
-    /// Returns `false`.
     pub fn is_executable(_path: &Path) -> bool {
         false
-    }
-
-    /// Returns an error: files have no permission bits.
-    ///
-    /// # Errors
-    /// Always.
-    pub fn set_mode(_path: &Path, _mode: u32) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// Returns an error: not every user may create symbolic links.
-    ///
-    /// # Errors
-    /// Always.
-    pub fn symlink(_target: &Path, _link: &Path) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 
     pub(crate) fn is_device(_path: &Path) -> bool {
         false
     }
 
-    pub(crate) fn open_without_blocking(path: &Path) -> io::Result<File> {
-        File::open(path)
-    }
-
-    /// Reads bytes at an offset of a file. Returns how many it read.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn read_at(mut file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
         file.seek(SeekFrom::Start(offset))?;
         file.read(into)
     }
 }
 
-/// The environment.
 pub mod environment {
     use std::ffi::OsString;
 
-    #[cfg(feature = "native")]
-    pub use crate::std_environment::block;
+    pub use crate::not_linux::environment::*;
 
-    /// Returns `None`.
-    pub fn initial_value(_name: &str) -> Option<Option<OsString>> {
-        None
-    }
-
-    /// Returns the value of a variable as it is.
     pub fn without_quotes(value: OsString) -> OsString {
         value
     }
+}
 
-    /// Returns `false`: nothing here trusts the environment with more than a log.
-    #[cfg(feature = "native")]
-    #[must_use]
-    pub fn is_secure_execution() -> bool {
-        false
+#[cfg(feature = "native")]
+pub(crate) mod signals {
+    pub(crate) fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
+        start()
     }
 }
 
-/// Threads.
 #[cfg(feature = "native")]
 pub mod threads {
     pub use crate::std_threads::*;
 
-    /// Returns a number for this thread.
     pub fn id() -> u32 {
         thread_local! {
             static HERE: u8 = const { 0 };
@@ -121,143 +70,101 @@ pub mod threads {
     }
 }
 
-/// Times.
 #[cfg(feature = "native")]
 pub mod clock {
     use std::ffi::{OsStr, OsString};
 
-    /// Returns a time after that of every file.
     pub fn file_time() -> i64 {
         i64::MAX
     }
 
-    /// Returns the seconds since 1970 in place of a local time.
+    // Returns the seconds since 1970 instead.
     pub fn local_time(_: &OsStr, seconds: u64) -> Option<OsString> {
         Some(seconds.to_string().into())
     }
 
-    /// Returns the same time at any time.
     pub fn monotonic() -> u64 {
         0
     }
 }
 
-/// Tables of file descriptors.
 #[cfg(feature = "native")]
 pub mod descriptors {
-    /// Returns `false`.
     #[must_use]
     pub fn leave_shared_table() -> bool {
         false
     }
 
-    /// Returns `false`.
     pub fn leave_all() -> bool {
         false
     }
 }
 
-/// The end of the process.
 #[cfg(feature = "native")]
 pub mod exit {
-    /// Whether other threads run while exit handlers do.
-    pub const THREADS_RUN_ON: bool = false;
+    pub use crate::not_linux::exit::*;
 
-    /// Never calls the function.
     pub fn call_at_exit(_: extern "C" fn()) {}
-
-    /// Returns `false`.
-    pub fn is_first_thread() -> bool {
-        false
-    }
 }
 
-/// Libraries, of which none is ever loaded.
 #[cfg(feature = "native")]
 pub mod libraries {
     use std::ffi::{CStr, c_void};
     use std::path::{Path, PathBuf};
 
-    /// There is none.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Library(());
 
     impl Library {
-        /// Returns an error.
-        ///
-        /// # Errors
-        /// Always.
-        ///
-        /// # Safety
-        /// Nothing is loaded.
         pub unsafe fn open(_: &Path) -> Result<Self, String> {
             Err("libraries can be opened on Linux and Windows only".into())
         }
 
-        /// Returns an error.
-        ///
-        /// # Errors
-        /// Always.
-        ///
-        /// # Safety
-        /// Nothing is loaded.
         pub unsafe fn open_lazily(path: &Path) -> Result<Self, String> {
             // SAFETY: as above.
             unsafe { Library::open(path) }
         }
 
-        /// Returns `None`.
         pub fn loaded(_: &Path) -> Option<Self> {
             None
         }
 
-        /// Returns `None`.
         pub fn pin(_: &Path) -> Option<Self> {
             None
         }
 
-        /// Returns `None`.
         pub fn symbol(self, _: &CStr) -> Option<*mut c_void> {
             None
         }
 
-        /// Returns `true`.
         pub fn is_in_first_namespace(self) -> bool {
             true
         }
     }
 
-    /// Returns `false`.
     pub fn is_loaded(_: &Path) -> bool {
         false
     }
 
-    /// Returns `false`.
     pub fn exports(_: &Path, _: &CStr) -> bool {
         false
     }
 
-    /// Does nothing.
     pub fn wait_for_lock() {}
 
-    /// Returns `None`.
     pub fn system_dir() -> Option<PathBuf> {
         None
     }
 
-    /// Returns `None`.
     pub fn added_dir() -> Option<PathBuf> {
         None
     }
 }
 
-/// Code that would run when the system loads a program or library.
 #[cfg(feature = "native")]
 pub mod load {
-    /// Does nothing.
     pub fn keep_loaded() {}
 
-    /// Expands to the items.
     #[doc(hidden)]
     #[macro_export]
     macro_rules! in_section_of_slots {
@@ -267,14 +174,12 @@ pub mod load {
     }
 }
 
-/// Text that is appended to files and streams.
 #[cfg(feature = "native")]
 pub mod text_file {
     use std::fs::File;
     use std::io::{Result, Write};
     use std::path::Path;
 
-    /// A file or stream to which text is appended.
     pub struct TextFile(Destination);
 
     enum Destination {
@@ -284,28 +189,18 @@ pub mod text_file {
     }
 
     impl TextFile {
-        /// The standard output of the program.
         pub const fn stdout() -> Self {
             TextFile(Destination::Stdout)
         }
 
-        /// The standard error of the program.
         pub const fn stderr() -> Self {
             TextFile(Destination::Stderr)
         }
 
-        /// Opens a file to append to it, and creates it if need be.
-        ///
-        /// # Errors
-        /// The system's.
         pub fn open(name: &Path) -> Result<Self> {
             TextFile::open_emptied(name, |_| false)
         }
 
-        /// Opens a file to append to it, and empties it if `is_emptied` says so for the time 0.
-        ///
-        /// # Errors
-        /// The system's.
         pub fn open_emptied(name: &Path, is_emptied: impl FnOnce(i64) -> bool) -> Result<Self> {
             let file = File::options().create(true).append(true).open(name)?;
             if is_emptied(0) {
@@ -314,10 +209,6 @@ pub mod text_file {
             Ok(TextFile(Destination::File(file)))
         }
 
-        /// Writes the text.
-        ///
-        /// # Errors
-        /// The system's.
         pub fn write(&self, text: &[u8]) -> Result<()> {
             match &self.0 {
                 Destination::Stdout => std::io::stdout().write_all(text),
@@ -327,136 +218,269 @@ pub mod text_file {
         }
     }
 
-    /// Whether the path leads to something that no process empties.
     pub fn is_special(name: &Path) -> bool {
         std::fs::metadata(name).is_ok_and(|metadata| !metadata.is_file())
     }
 }
 
-/// The memory that the process may use.
-#[cfg(feature = "native")]
-pub mod memory {
-    /// Returns `None`.
-    pub fn address_space_limit() -> Option<u64> {
-        None
-    }
-}
-
-/// The list of loaded objects.
 #[cfg(feature = "native")]
 pub mod objects {
     use std::ffi::OsString;
     use std::path::PathBuf;
 
-    /// One object of the list.
     pub struct Entry {
-        /// The file.
         pub path: PathBuf,
-        /// The load address.
         pub base: usize,
-        /// The directories that the object asks the system to search.
         pub run_path: Option<OsString>,
     }
 
     impl Entry {
-        /// Returns `false`.
         pub fn has_name(&self, _: &str) -> bool {
             false
         }
 
-        /// Returns `false`.
         pub fn needs(&self, _: &str) -> bool {
             false
         }
 
-        /// Returns `false`.
         pub fn is_program(&self) -> bool {
             false
         }
     }
 
-    /// Returns an empty list.
     pub fn read_list() -> Vec<Entry> {
         Vec::new()
     }
 
-    /// Returns 0.
     pub fn load_count() -> u64 {
         0
     }
 
-    /// Returns `None`.
     pub fn containing_base() -> Option<usize> {
         None
     }
 
-    /// Returns the path.
     pub fn absolute(path: PathBuf) -> PathBuf {
         path
     }
 }
 
-/// Reading ahead of time.
 #[cfg(feature = "native")]
 pub mod readahead {
     use std::io;
     use std::ops::Range;
     use std::path::Path;
 
-    /// Returns an error.
-    ///
-    /// # Errors
-    /// Always.
     pub fn request(_: &Path, _: Vec<Range<u64>>) -> io::Result<u64> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
 
-/// A file of records.
 #[cfg(feature = "native")]
 pub mod append_file {
     use std::io::{ErrorKind, Result};
     use std::path::Path;
     use std::sync::atomic::AtomicBool;
 
-    pub use crate::unsupported::uninterrupted;
+    pub use crate::not_linux::uninterrupted;
 
-    /// There is none.
     pub enum AppendFile {}
 
     impl AppendFile {
-        /// Returns an error.
-        ///
-        /// # Errors
-        /// Always.
         pub fn create_new(_: &Path) -> Result<Option<Self>> {
             Err(ErrorKind::Unsupported.into())
         }
 
-        /// Returns an error.
-        ///
-        /// # Errors
-        /// Always.
         pub fn remove(_: &Path, _: impl FnOnce(&[u8]) -> bool) -> Result<bool> {
             Err(ErrorKind::Unsupported.into())
         }
 
-        /// There is no file that has a path.
         pub fn path(&self) -> &Path {
             match *self {}
         }
 
-        /// There is no file to append to.
-        ///
-        /// # Errors
-        /// None.
         pub fn append(&self, _: &[u8], _: &AtomicBool) -> Result<()> {
             match *self {}
         }
 
-        /// There is no file to close.
         pub fn close(&self) {
             match *self {}
         }
+    }
+}
+
+#[cfg(feature = "processes")]
+fn unsupported() -> Error {
+    Error::new(ErrorKind::Unsupported, "processes can be started on Linux and Windows only")
+}
+
+#[cfg(feature = "processes")]
+pub mod child {
+    use std::io::{Error, Result};
+    use std::process::{Command, ExitStatus};
+
+    use super::unsupported;
+
+    pub fn prepare() {}
+
+    pub fn end_with_parent() {}
+
+    pub fn end_child_with_this_process(_command: &mut Command) {}
+
+    pub fn keep_from_interruption(_command: &mut Command) {}
+
+    pub fn become_program(_command: &mut Command, _then: Option<&dyn Fn()>) -> Error {
+        unsupported()
+    }
+
+    #[must_use]
+    pub fn crash_number(_status: ExitStatus) -> Option<i32> {
+        None
+    }
+
+    #[must_use]
+    pub fn failure(status: ExitStatus) -> String {
+        format!("failed with {status}")
+    }
+
+    pub enum Child {}
+
+    impl Child {
+        pub fn start(_command: &mut Command, _has_session: bool) -> Result<Child> {
+            Err(unsupported())
+        }
+
+        #[must_use]
+        pub fn has_ended(&self) -> bool {
+            match *self {}
+        }
+
+        pub fn end(&mut self) -> Result<Option<ExitStatus>> {
+            match *self {}
+        }
+
+        #[must_use]
+        pub fn activity(&self) -> Option<(u64, u64)> {
+            match *self {}
+        }
+    }
+}
+
+#[cfg(feature = "processes")]
+pub mod errors {
+    use std::io::{Error, ErrorKind};
+
+    #[must_use]
+    pub fn limit_of_open_files(_error: &Error) -> Option<u64> {
+        None
+    }
+
+    #[must_use]
+    pub fn is_closed_pipe(error: &Error) -> bool {
+        error.kind() == ErrorKind::BrokenPipe
+    }
+
+    #[must_use]
+    pub fn is_lack_of_resources(_error: &Error) -> bool {
+        false
+    }
+
+    #[must_use]
+    pub fn is_lack_of_files(_error: &Error) -> bool {
+        false
+    }
+}
+
+#[cfg(feature = "processes")]
+pub mod memory_limits {
+    #[derive(Clone, Debug, Default)]
+    pub struct MemoryLimits(());
+
+    impl MemoryLimits {
+        #[must_use]
+        pub fn read() -> MemoryLimits {
+            MemoryLimits(())
+        }
+
+        #[must_use]
+        pub fn explains(&self, _number: Option<i32>, _stderr: &str) -> Option<String> {
+            None
+        }
+
+        #[must_use]
+        pub fn explains_message(&self, _message: &str) -> Option<String> {
+            None
+        }
+    }
+}
+
+#[cfg(feature = "processes")]
+pub mod pipes {
+    use std::io::Result;
+    use std::process::Stdio;
+
+    use super::unsupported;
+
+    pub enum Pipe {}
+
+    impl Pipe {
+        pub fn read(&mut self, _into: &mut [u8]) -> Result<usize> {
+            match *self {}
+        }
+    }
+
+    pub fn pipe() -> Result<(Pipe, Stdio)> {
+        Err(unsupported())
+    }
+
+    pub fn channel(_text: &[u8]) -> Result<(Pipe, Stdio)> {
+        Err(unsupported())
+    }
+
+    pub fn receive(_into: &mut [u8]) -> Option<usize> {
+        None
+    }
+
+    pub fn report(_bytes: &[u8]) -> Result<()> {
+        Err(unsupported())
+    }
+}
+
+#[cfg(feature = "processes")]
+pub mod processes {
+    use std::io::Result;
+    use std::path::{Path, PathBuf};
+
+    pub use crate::not_linux::processes::*;
+
+    use super::unsupported;
+
+    pub const MAX_ID: i64 = u32::MAX as i64;
+
+    pub fn libraries_of(_process: u32) -> Result<Vec<PathBuf>> {
+        Err(unsupported())
+    }
+
+    pub fn users_of(_file: &Path) -> Option<Vec<String>> {
+        None
+    }
+
+    pub fn program_of(_process: u32) -> Option<PathBuf> {
+        None
+    }
+
+    pub fn names_of_parents() -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[cfg(feature = "processes")]
+pub mod random {
+    use std::io::Result;
+
+    use super::unsupported;
+
+    pub fn fill(_into: &mut [u8]) -> Result<()> {
+        Err(unsupported())
     }
 }

@@ -1,4 +1,4 @@
-//! Threads, started by std.
+//! Starts threads with std, on all systems except Windows.
 
 use std::io;
 use std::thread::Builder;
@@ -7,21 +7,21 @@ pub use std::thread::{Scope, ScopedJoinHandle as ScopedThread, scope};
 
 use crate::os::signals::with_signals_blocked;
 
-/// Work for a thread. Boxed, so that the code that starts a thread exists once.
+/// The work of a thread. It is boxed to avoid compiling the code that starts threads more than once.
 pub type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// Starts a thread that nobody joins. It takes no signals.
+/// Starts a detached thread with signals blocked.
 ///
 /// # Errors
-/// The system has no thread left.
+/// Returns an error if creating a thread fails.
 pub fn start(name: &str, work: Work<'static>) -> io::Result<()> {
     with_signals_blocked(|| builder(name).spawn(work)).map(drop)
 }
 
-/// Starts a thread in a scope. It takes no signals.
+/// Starts a scoped thread with signals blocked.
 ///
 /// # Errors
-/// The system has no thread left.
+/// Returns an error if creating a thread fails.
 pub fn start_scoped<'scope, 'env>(
     name: &str,
     scope: &'scope Scope<'scope, 'env>,
@@ -31,12 +31,13 @@ pub fn start_scoped<'scope, 'env>(
 }
 
 fn builder(name: &str) -> Builder {
-    // With a size, std does not read RUST_MIN_STACK: reading the environment is not safe while the program calls `setenv`.
+    // With an explicit stack size, std does not read RUST_MIN_STACK. Reading the environment is unsafe if the program
+    // calls `setenv` at the same time.
     Builder::new().name(name.to_owned()).stack_size(2 << 20)
 }
 
-/// Whether this crate has started this thread, which may not have come to its work yet. Only Windows calls the program in
-/// such a thread.
+/// Returns whether this crate has started the current thread. This matters only on Windows, which runs code of the
+/// program in a new thread before the work of the thread starts.
 pub fn is_internal() -> bool {
     false
 }

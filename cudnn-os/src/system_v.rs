@@ -1,10 +1,11 @@
-//! The way from a resolver to the function that it resolves, in assembly for the System V ABI of x86-64 and the
-//! procedure call standard of aarch64: no signature is known here, so every register
-//! that can contain an argument is saved while the function is resolved, and then restored. Arguments on the stack stay
-//! where they are.
+//! Assembly that runs a resolver before the first call of a function, for the System V ABI on x86-64 and the AAPCS on
+//! aarch64.
+//!
+//! The signature of the function is unknown here. The code therefore saves every register that can hold an argument,
+//! resolves the function, and restores the registers. Arguments on the stack are left untouched.
 
-/// The body of a resolver: passes a number to the trampoline. At this point nothing is on the stack, so no unwinding
-/// information is needed.
+/// The body of a resolver, which passes a number to the trampoline. The stack is still empty at this point, so
+/// unwinding information is not needed.
 #[doc(hidden)]
 #[macro_export]
 #[cfg(target_arch = "x86_64")]
@@ -14,7 +15,7 @@ macro_rules! pass_number {
     };
 }
 
-/// As above.
+/// The aarch64 version.
 #[doc(hidden)]
 #[macro_export]
 #[cfg(target_arch = "aarch64")]
@@ -24,9 +25,9 @@ macro_rules! pass_number {
     };
 }
 
-/// The body of this naked function: calls `extern "C-unwind" fn(u32) -> *const ()` with the number that a resolver passed,
-/// and jumps to the address that it returns, with all arguments as they were. Also tells the compiler that assembly reads
-/// a static: the drop-in's exports, which it does not see, read the slots.
+/// The body of a naked function that calls `extern "C-unwind" fn(u32) -> *const ()` with the number from a resolver,
+/// then jumps to the returned address with all arguments restored. It also tells the compiler that assembly reads a
+/// static, because the exports of the drop-in read the slots and the compiler cannot see them.
 #[doc(hidden)]
 #[macro_export]
 #[cfg(target_arch = "x86_64")]
@@ -38,12 +39,12 @@ macro_rules! save_arguments_and_jump {
             "push rdi", ".cfi_adjust_cfa_offset 8", "push rsi", ".cfi_adjust_cfa_offset 8",
             "push rdx", ".cfi_adjust_cfa_offset 8", "push rcx", ".cfi_adjust_cfa_offset 8",
             "push r8", ".cfi_adjust_cfa_offset 8", "push r9", ".cfi_adjust_cfa_offset 8",
-            // Aligned to 16 bytes together with the return address and the six registers.
+            // Keeps the stack aligned to 16 bytes, counting the return address and the six registers.
             "sub rsp, 136",
             ".cfi_adjust_cfa_offset 136",
             "movups [rsp], xmm0", "movups [rsp + 16], xmm1", "movups [rsp + 32], xmm2", "movups [rsp + 48], xmm3",
             "movups [rsp + 64], xmm4", "movups [rsp + 80], xmm5", "movups [rsp + 96], xmm6", "movups [rsp + 112], xmm7",
-            // The number of vector registers of a variadic call.
+            // `rax` holds the number of vector registers that a variadic call uses.
             "mov [rsp + 128], rax",
             "mov edi, r11d",
             "call {resolve}",
@@ -66,7 +67,7 @@ macro_rules! save_arguments_and_jump {
     };
 }
 
-/// As above.
+/// The aarch64 version.
 #[doc(hidden)]
 #[macro_export]
 #[cfg(target_arch = "aarch64")]
@@ -100,7 +101,8 @@ macro_rules! save_arguments_and_jump {
     };
 }
 
-/// Jumps to the address in a slot: a static (`sym PATH`), or one in the section of slots, by the function's number.
+/// Jumps to the address in a slot. The slot is either a static (`sym PATH`) or an entry in the section of slots,
+/// selected by the number of the function.
 #[doc(hidden)]
 #[macro_export]
 #[cfg(target_arch = "x86_64")]
@@ -110,7 +112,7 @@ macro_rules! tail_jump {
     };
     ($number:expr) => {
         core::arch::naked_asm!(
-            // The linker defines this symbol: the start of the section of slots.
+            // The linker defines this symbol at the start of the section of slots.
             ".hidden __start_cudnn_slots",
             "mov r11, qword ptr [rip + __start_cudnn_slots + {offset}]",
             "jmp r11",
@@ -119,8 +121,8 @@ macro_rules! tail_jump {
     };
 }
 
-/// The same for aarch64. The load acquires, as other loads of slots: a thread that jumps to cuDNN's function must also see
-/// what another thread wrote while it loaded the library.
+/// The aarch64 version. It uses a load-acquire, like other reads of slots, because a thread that jumps to a cuDNN
+/// function must also see the data that another thread wrote while it loaded the library.
 #[doc(hidden)]
 #[macro_export]
 #[cfg(target_arch = "aarch64")]
@@ -146,9 +148,9 @@ macro_rules! tail_jump {
     };
 }
 
-/// Gives an exported function its symbol version, as in `cudnnCreate@@libcudnn.so.9`. `versions.map` declares the
-/// names of versions. The directive must be in the same object file as the function, or it has no effect: see
-/// `codegen-units` in Cargo.toml.
+/// Sets the symbol version of an exported function, as in `cudnnCreate@@libcudnn.so.9`. `versions.map` declares the
+/// version names. The directive must be in the same object file as the function, or the linker ignores it (see
+/// `codegen-units` in Cargo.toml).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! versioned {
@@ -157,7 +159,7 @@ macro_rules! versioned {
     };
 }
 
-/// Expands to nothing: the linker defines a symbol at the start of the section of slots.
+/// Expands to an empty item list, because the linker defines a symbol at the start of the section of slots.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! start_of_slots {

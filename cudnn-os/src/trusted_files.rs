@@ -1,4 +1,4 @@
-//! Files and directories that nobody else can have written, as far as the system tells: for a cache that processes share.
+//! Opens and replaces files that other users cannot have modified, for caches that processes share.
 
 use std::io::{Error, ErrorKind, Result};
 use std::path::Path;
@@ -8,26 +8,26 @@ use crate::files::read_at;
 pub use crate::os::trusted_files::Directory;
 use crate::os::trusted_files::{check_owner, create_new, make_readable, open_existing, write_all};
 
-/// Why a file or directory is not used.
+/// The reason why a file or directory is rejected.
 #[derive(Debug)]
 pub enum Refusal {
-    /// It is not a directory.
+    /// The path is not a directory.
     NotADirectory,
-    /// It is not a regular file.
+    /// The path is not a regular file.
     NotAFile,
-    /// It belongs to another user.
+    /// Another user owns the file or directory.
     NotOwned {
-        /// Its owner.
+        /// The user ID of the owner.
         owner: u32,
-        /// The effective user of this process.
+        /// The effective user ID of the process.
         user: u32,
     },
     /// Other users can write to it.
     WritableByOthers {
-        /// Its permission bits.
+        /// The permission bits.
         mode: u32,
     },
-    /// An error of the system.
+    /// The operating system returned an error.
     System(Error),
 }
 
@@ -37,15 +37,15 @@ impl From<Error> for Refusal {
     }
 }
 
-/// The size and time of a file.
+/// The size and modification time of a file.
 pub struct Facts {
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// When it was written, or marked as used.
+    /// The time when the file was written or marked as used.
     pub modified: Option<SystemTime>,
 }
 
-/// An open file.
+/// An open file that passed the ownership checks.
 pub struct File(std::fs::File);
 
 impl File {
@@ -53,7 +53,7 @@ impl File {
         File(file)
     }
 
-    /// A regular file that nobody but this user, or root if that is allowed, can have written.
+    /// Accepts a regular file that only this user can have written, or root if `may_be_of_root` is set.
     pub(crate) fn trusted(file: std::fs::File, may_be_of_root: bool) -> std::result::Result<Self, Refusal> {
         let metadata = file.metadata()?;
         if !metadata.is_file() {
@@ -63,19 +63,19 @@ impl File {
         Ok(File(file))
     }
 
-    /// Returns its size and time.
+    /// Returns the size and modification time.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error if the system call fails.
     pub fn facts(&self) -> Result<Facts> {
         let metadata = self.0.metadata()?;
         Ok(Facts { size: metadata.len(), modified: metadata.modified().ok() })
     }
 
-    /// Reads bytes at an offset. `None` if the file ends before.
+    /// Reads bytes at an offset. Returns `None` if the file is too short.
     ///
     /// # Errors
-    /// The system's, or that there is not enough memory.
+    /// Returns an error if reading fails or memory is insufficient.
     pub fn read(&self, at: u64, length: u64) -> Result<Option<Vec<u8>>> {
         let length = usize::try_from(length).map_err(|_| ErrorKind::OutOfMemory)?;
         let mut bytes = Vec::new();
@@ -93,10 +93,10 @@ impl File {
         Ok(Some(bytes))
     }
 
-    /// Appends. A file that may not grow is an error, and no signal.
+    /// Appends bytes. If the file exceeds a size limit, the result is an error instead of a signal.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error if the system call fails.
     pub fn write(&self, bytes: &[u8]) -> Result<()> {
         write_all(&self.0, bytes)
     }
@@ -104,28 +104,29 @@ impl File {
     /// Marks the file as used at this time.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error if the system call fails.
     pub fn set_modified(&self, time: SystemTime) -> Result<()> {
         self.0.set_modified(time)
     }
 }
 
-/// Opens a regular file of this user or of root.
+/// Opens a regular file that belongs to this user or to root.
 ///
 /// # Errors
-/// Why it cannot be trusted, or the system's.
+/// Returns a [`Refusal`] if the file is untrusted or opening it fails.
 pub fn open(path: &Path) -> std::result::Result<File, Refusal> {
-    // Some devices act when they are opened.
+    // Opening some devices has side effects, so check the kind of file first.
     if !std::fs::metadata(path)?.is_file() {
         return Err(Refusal::NotAFile);
     }
     File::trusted(open_existing(path)?, true)
 }
 
-/// Writes a file for all users to read: under another name in its directory first, then it gets its name.
+/// Writes a file that all users can read. The data goes to a temporary file in the same directory, which is then
+/// renamed.
 ///
 /// # Errors
-/// The system's, or that something else than a file has the name.
+/// Returns an error if writing or renaming fails, for example because the path is a directory.
 pub fn replace<'a>(
     path: &Path,
     temporary: &Path,

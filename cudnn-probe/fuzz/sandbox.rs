@@ -1,15 +1,16 @@
-//! A directory in memory for the fuzz targets. The probe reads files and nothing else, so this is its complete input.
+//! Provides an in-memory directory for fuzz targets. The probe reads only files, so the directory is the complete
+//! input.
 
 use std::path::{Path, PathBuf};
 
-/// The directory of this process.
+/// Returns the directory of this process.
 pub fn root() -> PathBuf {
     let root = PathBuf::from(format!("/dev/shm/cudnn-probe-fuzz-{}", std::process::id()));
     let _ = std::fs::create_dir_all(&root);
     root
 }
 
-/// Writes a file below it.
+/// Writes a file into the directory.
 pub fn put(below: impl AsRef<Path>, bytes: &[u8]) -> PathBuf {
     let file = root().join(below);
     if let Some(dir) = file.parent() {

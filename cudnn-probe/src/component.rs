@@ -1,17 +1,17 @@
-//! The wheel that contains each library of cuDNN and of CUDA. Pure data.
+//! Maps libraries of cuDNN and CUDA to the wheels that contain them.
 
 use std::fmt;
 
-/// The CUDA major version to advise if the program's is unknown.
+/// The CUDA major version to recommend if the version of the program is unknown.
 pub const DEFAULT_CUDA_MAJOR: u32 = 12;
 
-/// A library, or a set of libraries, that comes as one package.
+/// A library or a set of libraries that NVIDIA distributes as one package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Component {
     /// All libraries of cuDNN.
     Cudnn,
-    /// cuDNN with the engines that compile their kernels at run time, and no others.
+    /// cuDNN with only those engines that compile kernels at run time.
     CudnnJit,
     /// cuBLAS: `libcublas` and `libcublasLt`.
     Cublas,
@@ -26,8 +26,8 @@ impl Component {
     pub const ALL: &[Component] =
         &[Component::Cudnn, Component::CudnnJit, Component::Cublas, Component::Nvrtc, Component::Cudart];
 
-    /// The component that a library belongs to, and the CUDA major version in its name: `libcublasLt.so.12` and
-    /// `cublasLt64_12.dll` are cuBLAS for CUDA 12. The names of cuDNN's libraries have no CUDA version.
+    /// Returns the component that a library belongs to and the CUDA major version in the file name. For example,
+    /// `libcublasLt.so.12` and `cublasLt64_12.dll` are cuBLAS for CUDA 12. File names of cuDNN contain no CUDA version.
     #[must_use]
     pub fn from_soname(soname: &str) -> Option<(Component, Option<u32>)> {
         if let Some(dll) = soname.strip_suffix(".dll") {
@@ -44,19 +44,21 @@ impl Component {
         }
     }
 
-    /// Does NVIDIA publish a package of it for this CUDA major? Anybody could publish a name that NVIDIA does not have.
+    /// Returns whether NVIDIA publishes a package for this CUDA major version. Do not recommend other names, because
+    /// anybody could register them.
     #[must_use]
     pub const fn is_published(self, cuda_major: u32) -> bool {
         match self {
             Component::Cudnn => matches!(cuda_major, 11..=13),
             Component::CudnnJit => matches!(cuda_major, 12..=13),
-            // From CUDA 13 on, one name serves all.
+            // From CUDA 13 on, all major versions share one name.
             Component::Cublas | Component::Nvrtc | Component::Cudart => cuda_major >= 11,
         }
     }
 
-    /// The wheel on the Python package index. From CUDA 13 on, the names of the wheels of CUDA itself have no suffix. For a
-    /// CUDA major without a wheel ([`Component::is_published`]): the wheel for the nearest one.
+    /// Returns the name of the wheel on the Python package index. From CUDA 13 on, the wheels of CUDA itself have no
+    /// suffix. If a CUDA major version has no wheel ([`Component::is_published`]), this is the wheel for the nearest
+    /// version.
     #[must_use]
     pub fn wheel(self, cuda_major: u32) -> String {
         match self {
@@ -74,7 +76,7 @@ impl Component {
     }
 }
 
-/// `cublasLt64_12`, `cudart64_110`, `nvrtc64_120_0`, `nvrtc-builtins64_129`, `cudnn_ops64_9`.
+/// Handles names such as `cublasLt64_12`, `cudart64_110`, `nvrtc64_120_0`, `nvrtc-builtins64_129` and `cudnn_ops64_9`.
 fn from_dll_name(name: &str) -> Option<(Component, Option<u32>)> {
     let (stem, version) = name.split_once("64_")?;
     let component = match stem {
@@ -84,7 +86,7 @@ fn from_dll_name(name: &str) -> Option<(Component, Option<u32>)> {
         _ if stem == "cudnn" || stem.starts_with("cudnn_") => return Some((Component::Cudnn, None)),
         _ => return None,
     };
-    // `12` is the major version, `110` and `129` end with the minor version.
+    // `12` is a major version, while `110` and `129` also contain the minor version.
     let number = version.split('_').next().unwrap_or_default();
     let major = number.get(..2).filter(|_| number.len() <= 3).and_then(|major| major.parse().ok());
     Some((component, major))

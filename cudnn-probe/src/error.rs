@@ -1,4 +1,4 @@
-//! Why a file or a directory cannot be used.
+//! Describes why a file or directory is unusable.
 
 use std::error::Error;
 use std::fmt;
@@ -20,161 +20,163 @@ impl<T: crate::portable::Portable> crate::facts::Answer for Result<T, ProbeError
     }
 }
 
-/// Why a file or a directory cannot be used.
+/// The reason why a file or directory is unusable.
 ///
-/// `Display` is one line that continues a path: `"{path} {error}"` reads "/opt/cudnn/lib/libcudnn_graph.so.9 is empty".
-/// `cudnn-doctor` prints what to do about it.
+/// `Display` prints one line that continues a path, such as "/opt/cudnn/lib/libcudnn_graph.so.9 is empty" for `"{path}
+/// {error}"`. To get instructions for fixing the problem, run `cudnn-doctor`.
 #[derive(Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum ProbeError {
-    /// There is no such file or directory.
+    /// The file or directory is missing.
     NotFound,
-    /// A symbolic link to a file that does not exist.
+    /// The path is a symbolic link to a file that does not exist.
     BrokenLink {
-        /// The link's target.
+        /// The target of the link.
         #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         target: PathBuf,
     },
-    /// The path exists and is not a directory.
+    /// The path exists but is not a directory.
     NotDirectory,
-    /// The directory exists and has no `libcudnn_graph.so.9` (`cudnn_graph64_9.dll`).
+    /// The directory exists but does not contain `libcudnn_graph.so.9` (`cudnn_graph64_9.dll`).
     GraphMissing {
-        /// A subdirectory that has one. The search looks for it only if the directory is an explicit one.
+        /// A subdirectory that contains the file. Only explicit directories are searched for subdirectories.
         #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         found_in: Option<PathBuf>,
     },
-    /// Linux: the directory has the file under its full name only, as after a copy that lost the symbolic links.
+    /// Linux: the directory contains the library only under the full name, for example because a copy lost the symbolic
+    /// links.
     SonameLinkMissing {
-        /// The file's name: `libcudnn_graph.so.9.10.2`.
+        /// The file name, such as `libcudnn_graph.so.9.10.2`.
         file: String,
     },
-    /// The directory has a cuDNN with another major version.
+    /// The directory contains a cuDNN with another major version.
     OtherMajor {
-        /// That major version.
+        /// The major version.
         major: u32,
     },
-    /// The path is relative: it would mean something else in every working directory.
+    /// The path is relative, which would make the result depend on the working directory.
     NotAbsolute,
-    /// The file exists and cannot be opened or read.
+    /// The file exists but cannot be opened or read.
     Unreadable {
-        /// The operating system's error.
+        /// The error of the operating system.
         #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         error: io::Error,
     },
-    /// A directory, a pipe, a device: it cannot be a library.
+    /// The path is a directory, pipe or device instead of a file.
     NotRegularFile {
-        /// The kind of file: `a directory`.
+        /// The kind of file, such as `a directory`.
         #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         kind: &'static std::primitive::str,
     },
-    /// The file is no library: neither an ELF file nor a DLL.
+    /// The file is neither an ELF file nor a DLL.
     NotElf {
-        /// Its first bytes, at most 16. None: the file is empty.
+        /// The first bytes of the file, at most 16. Empty if the file is empty.
         starts_with: Vec<u8>,
     },
-    /// The file is shorter than its headers state.
+    /// The file is shorter than the headers specify.
     Truncated {
-        /// The length that the headers imply, in bytes, at least.
+        /// The minimum length according to the headers, in bytes.
         expected_len: u64,
-        /// Its length, in bytes.
+        /// The actual length in bytes.
         length: u64,
     },
-    /// The file's headers contradict each other.
+    /// The headers of the file are inconsistent.
     Malformed {
         /// The reason.
         reason: String,
     },
-    /// The file is built for another processor architecture.
+    /// The file is built for a different processor architecture.
     WrongArchitecture {
-        /// The file's.
+        /// The architecture of the file.
         found: Architecture,
-        /// The required one.
+        /// The required architecture.
         wanted: Architecture,
     },
-    /// The file is built for another operating system.
+    /// The file is built for a different operating system.
     WrongOs {
-        /// The file's.
+        /// The operating system of the file.
         found: Os,
-        /// The required one.
+        /// The required operating system.
         wanted: Os,
     },
-    /// The file is not the shared library that its file name promises.
+    /// The name inside the library differs from the file name.
     WrongSoname {
-        /// The name that the library gives itself (`DT_SONAME`, or the name in a DLL's table of exports).
+        /// The internal name of the library (`DT_SONAME`, or the name in the export table of a DLL).
         found: String,
-        /// The library that its file name stands for.
+        /// The library that the file name represents.
         wanted: Library,
     },
-    /// The library's major version is not 9.
+    /// The major version of the library is not 9.
     WrongMajor {
-        /// The library's version.
+        /// The version of the library.
         found: Version,
     },
-    /// The library does not belong to the installation's release: it is left over from a newer one.
+    /// The library was left over from a newer release and is not part of this one.
     NotInRelease {
-        /// The installation's version.
+        /// The version of the installation.
         version: Version,
     },
     /// The installation is older than required.
     TooOld {
-        /// Its version.
+        /// The version of the installation.
         found: Version,
         /// The required minimum.
         wanted: Version,
     },
-    /// The installation is built for another CUDA major version than required.
+    /// The installation was built for a CUDA major version other than the required one.
     WrongCuda {
-        /// Its CUDA major version.
+        /// The CUDA major version of the installation.
         found: u32,
-        /// The required one.
+        /// The required CUDA major version.
         wanted: u32,
     },
-    /// The library's version differs from the rest of its installation.
+    /// The version of the library differs from the rest of the installation.
     MixedVersions {
-        /// The library's version.
+        /// The version of the library.
         found: Version,
         /// The version of `libcudnn_graph.so.9`.
         graph: Version,
     },
-    /// The library is built for another CUDA major version than the rest of its installation.
+    /// The library was built for a different CUDA major version than the rest of the installation.
     MixedCuda {
-        /// The library's CUDA major version.
+        /// The CUDA major version of the library.
         found: u32,
-        /// The one of the rest.
+        /// The CUDA major version of the rest.
         graph: u32,
-        /// The other libraries of the installation that are built for `found`.
+        /// Other libraries of the installation that were built for `found`.
         also: Vec<Library>,
     },
-    /// The library is of another release than the rest of its installation: it needs symbols that the rest lacks.
+    /// The library comes from a different release than the rest of the installation, because it needs symbols that the
+    /// rest does not define.
     OtherRelease {
-        /// The symbols.
+        /// The missing symbols.
         missing: Vec<String>,
     },
-    /// The library belongs to another installation, and graph would load it.
+    /// The library belongs to a different installation than the graph library that would load it.
     OtherInstallation {
-        /// The directory of graph.
+        /// The directory of the graph library.
         #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         graph: PathBuf,
     },
-    /// A library of the installation cannot be used.
+    /// A library of the installation is unusable.
     UnusableLibrary {
         /// The library.
         library: Library,
         /// The reason.
         error: Box<ProbeError>,
     },
-    /// The process has already loaded a cuDNN from another directory.
+    /// The process has already loaded cuDNN from a different directory.
     OtherLoaded {
-        /// The directory of the loaded one.
+        /// The directory of the loaded cuDNN.
         #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         loaded: PathBuf,
-        /// The version of the loaded one, if it states one.
+        /// The version of the loaded cuDNN, if known.
         loaded_version: Option<Version>,
-        /// The version of this one, if it can be read.
+        /// The version of this cuDNN, if known.
         version: Option<Version>,
     },
-    /// This installation is in use, and another directory is requested.
+    /// This installation is in use, but another directory is requested.
     OtherRequested {
         /// The requested directory.
         #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
@@ -182,7 +184,7 @@ pub enum ProbeError {
     },
 }
 
-/// One line that continues a path.
+/// Formats the error as one line that continues a path.
 impl fmt::Display for ProbeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -234,20 +236,25 @@ impl fmt::Display for ProbeError {
                 write!(f, "is built for CUDA {found}, but CUDA {wanted} is required")
             }
             ProbeError::MixedVersions { found, graph } => {
-                write!(f, "is cuDNN {found}, but the {} beside it is {graph}", Library::Graph)
+                write!(f, "is cuDNN {found}, but the {} next to it is {graph}", Library::Graph)
             }
             ProbeError::MixedCuda { found, graph, also } => {
                 write!(f, "is built for CUDA {found}")?;
                 for (index, library) in also.iter().enumerate() {
                     write!(f, "{}{library}", if index == 0 { ", like " } else { " and " })?;
                 }
-                write!(f, ", but the libraries beside {} for CUDA {graph}", if also.is_empty() { "it" } else { "them" })
+                write!(
+                    f,
+                    ", but the libraries next to {} are for CUDA {graph}",
+                    if also.is_empty() { "it" } else { "them" }
+                )
             }
             ProbeError::OtherRelease { missing } => {
                 let count = missing.len();
                 write!(
                     f,
-                    "is of another release than the libraries beside it: they lack {count} of the symbols that it needs"
+                    "is from a different release than the libraries next to it, which lack {count} of the symbols that it \
+                     needs"
                 )?;
                 missing.first().map_or(Ok(()), |first| write!(f, ", such as {first:?}"))
             }
@@ -283,7 +290,7 @@ impl Error for ProbeError {
 }
 
 impl ProbeError {
-    /// Returns whether there is nothing at all where cuDNN was looked for, rather than a cuDNN that cannot be used.
+    /// Returns whether cuDNN was not found at all, as opposed to a cuDNN that cannot be used.
     #[must_use]
     pub fn is_absence(&self) -> bool {
         match self {
@@ -296,7 +303,7 @@ impl ProbeError {
         }
     }
 
-    /// Is the error about the directory itself, and not about a file in it?
+    /// Returns whether the error concerns the directory itself, and not a file in it.
     pub(crate) fn is_about_dir(&self) -> bool {
         matches!(
             self,
@@ -315,7 +322,7 @@ impl ProbeError {
     }
 }
 
-/// `libcudnn_graph.so.9` for `libcudnn_graph.so.9.10.2`.
+/// Returns `libcudnn_graph.so.9` for `libcudnn_graph.so.9.10.2`.
 fn link_name(file: &str) -> &str {
     file.split_inclusive(".so.9").next().unwrap_or(file)
 }

@@ -1,4 +1,4 @@
-//! Tells whether two paths lead to the same file.
+//! Compares the identity of files.
 
 use std::path::Path;
 
@@ -9,13 +9,14 @@ use crate::facts::ask;
 #[cfg(feature = "serde")]
 crate::portable!(FileIdentity);
 
-/// The identity of a file or directory, which is the same behind any path to it.
+/// The identity of a file or directory, which is the same for all paths to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FileIdentity(FileId);
 
 impl FileIdentity {
-    /// Returns the identity of the file or directory at this path, behind symbolic links; `None` if there is none.
+    /// Returns the identity of the file or directory at this path, following symbolic links, or `None` if it does not
+    /// exist.
     #[must_use]
     pub fn of(path: &Path) -> Option<FileIdentity> {
         ask("file identity", path, || file_id(path).map(FileIdentity))

@@ -1,5 +1,5 @@
-//! The machine as the search sees it: environment variables, the executable, the root of the file system. It is a
-//! value, so that a test can replace it. It must not know where cuDNN is installed.
+//! Describes the machine to search: environment variables, the executable, and the root of the file system. Tests can
+//! replace all of them.
 
 use crate::facts;
 use std::ffi::OsString;
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use cudnn_os::environment::{initial_value, without_quotes};
 
-/// The machine, as the search sees it: [`Host::current`] for the real one, [`Host::sandbox`] for a test's.
+/// The machine to search. Use [`Host::current`] for the real machine and [`Host::sandbox`] in tests.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
     variables: Option<Vec<(OsString, OsString)>>,
-    /// Variables with another value than in `variables` or the process.
+    /// Variables that override `variables` or the environment of the process.
     replaced: Vec<(String, OsString)>,
     executable: Option<PathBuf>,
     root: Option<PathBuf>,
@@ -19,20 +19,20 @@ pub struct Host {
 }
 
 impl Host {
-    /// The real machine: this process's environment variables and executable, and the real file system.
+    /// Returns the real machine, with the environment and executable of this process.
     #[must_use]
     pub fn current() -> Self {
         Host { executable: facts::current_exe().ok(), ..Host::default() }
     }
 
-    /// A machine without environment variables or an executable, whose system directories (`/usr/lib` and so on) are
+    /// Creates a machine without environment variables or executable. The system directories (such as `/usr/lib`) are
     /// below `root`.
     #[must_use]
     pub fn sandbox(root: impl Into<PathBuf>) -> Self {
         Host { variables: Some(Vec::new()), root: Some(root.into()), ..Host::default() }
     }
 
-    /// Sets an environment variable. After this the search sees only variables that were set this way.
+    /// Sets an environment variable. The search then sees only variables that were set with this function.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
         let variables = self.variables.get_or_insert_default();
@@ -41,7 +41,7 @@ impl Host {
         self
     }
 
-    /// Replaces the value of one environment variable. The search still sees the others.
+    /// Overrides one environment variable. Other variables remain visible.
     #[must_use]
     pub fn with_variable(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.replaced.retain(|(known, _)| known != name);
@@ -49,7 +49,7 @@ impl Host {
         self
     }
 
-    /// Reads these environment variables now. After this the search sees these values, and no other variables.
+    /// Captures these environment variables. The search then uses the captured values and ignores all other variables.
     #[must_use]
     pub fn with_variables(mut self, names: &[&str]) -> Self {
         let mut variables = Vec::new();
@@ -63,29 +63,30 @@ impl Host {
         self
     }
 
-    /// Sets the path of the executable, next to which the search looks.
+    /// Sets the path of the executable. The search includes the directory of the executable.
     #[must_use]
     pub fn executable(mut self, path: impl Into<PathBuf>) -> Self {
         self.executable = Some(path.into());
         self
     }
 
-    /// Removes the executable: a build script does not want the search to look next to itself.
+    /// Removes the executable, which excludes the directory of a build script from the search.
     #[must_use]
     pub fn without_executable(mut self) -> Self {
         self.executable = None;
         self
     }
 
-    /// Declares that the process runs in secure-execution mode (setuid, file capabilities; `AT_SECURE`). The search
-    /// then ignores all environment variables and does not look next to the executable.
+    /// Sets whether the process runs in secure-execution mode (setuid, file capabilities; `AT_SECURE`). In this mode,
+    /// the search ignores all environment variables and the directory of the executable.
     #[must_use]
     pub fn secure_execution(mut self, is_secure: bool) -> Self {
         self.secure_execution = is_secure;
         self
     }
 
-    /// A variable's value; `None` if it is unset or empty, or in secure-execution mode.
+    /// Returns the value of a variable. Returns `None` if the variable is unset or empty, and always in
+    /// secure-execution mode.
     #[must_use]
     pub fn variable(&self, name: &str) -> Option<OsString> {
         if self.secure_execution {
@@ -95,13 +96,13 @@ impl Host {
         let value = match &self.variables {
             _ if replaced.is_some() => replaced,
             Some(variables) => variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone()),
-            // ld.so uses the value that the process was started with.
+            // ld.so uses the value from the start of the process.
             None if name == "LD_LIBRARY_PATH" => {
                 facts::ask("variable at start", name, || initial_value(name).unwrap_or_else(|| std::env::var_os(name)))
             }
             None => facts::variable(name),
         };
-        // Windows splits `PATH` with regard to quotes.
+        // Windows interprets quotes in `PATH` itself.
         let value = if name == "PATH" { value } else { value.map(without_quotes) };
         value.filter(|value| !value.is_empty())
     }
@@ -110,12 +111,12 @@ impl Host {
         self.secure_execution
     }
 
-    /// The directory of the executable.
+    /// Returns the directory of the executable.
     pub(crate) fn program_dir(&self) -> Option<&Path> {
         self.executable.as_deref()?.parent()
     }
 
-    /// An absolute path of the system, below the sandbox's root if there is one.
+    /// Returns an absolute system path, relative to the sandbox root if there is one.
     #[must_use]
     pub fn system(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
@@ -125,7 +126,7 @@ impl Host {
         }
     }
 
-    /// The path without the sandbox's root; `None` if it is outside of the sandbox.
+    /// Removes the sandbox root from a path. Returns `None` if the path is outside of the sandbox.
     #[must_use]
     pub fn strip_root(&self, path: &Path) -> Option<PathBuf> {
         match &self.root {

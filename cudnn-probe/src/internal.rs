@@ -1,4 +1,4 @@
-//! What the tools of this workspace need of the probe and no other program does. It changes without notice.
+//! Exports functions for other tools of this workspace. They are unstable.
 
 pub use crate::image::{
     Links, damaged_symbol_table, dll_version, elf_interpreter, links, loaded_parts, main_gpu_code, missing_exports,

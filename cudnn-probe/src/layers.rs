@@ -1,4 +1,4 @@
-//! The layers that the environment requests, and the file of each. Loads none; does not know what a layer does.
+//! Finds the files of layers that the environment requests, without loading them.
 
 use crate::facts::{self, PathFacts};
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
@@ -14,46 +14,47 @@ use crate::host::Host;
 #[cfg(feature = "serde")]
 crate::portable!(LayerError);
 
-/// Lists the layers to turn on, the outermost first, with commas: names, or absolute paths.
+/// A comma-separated list of layers to enable, starting with the outermost. Entries are names or absolute paths.
 pub const LAYERS_VARIABLE: &str = "CUDNN_LAYERS";
 
-/// Lists directories in which named layers are looked up first, as `PATH` lists directories.
+/// Additional directories to search for named layers first, separated like in `PATH`.
 pub const LAYER_PATH_VARIABLE: &str = "CUDNN_LAYER_PATH";
 
-/// The library that has this project's layers, without prefix and suffix.
+/// The library with the layers of this project, without prefix and suffix.
 const BUILT_IN: &str = "cudnn_layers";
 
-/// How the names of other layers' libraries begin, without prefix.
+/// The start of the library name of other layers, without prefix.
 const STEM: &str = "cudnn_layer_";
 
-/// This project's layers.
+/// The layers of this project.
 const BUILT_IN_LAYERS: &[&str] = &["plans", "trace"];
 
-/// A layer that was requested.
+/// A requested layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct RequestedLayer {
-    /// The name or path, as it was requested.
+    /// The name or path as requested.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub name: OsString,
-    /// The files that may have it, the first that has it is to be used; or why there is none.
+    /// The files that may contain the layer, or the reason why there are none. Use the first file that really contains
+    /// it.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub files: Result<Vec<PathBuf>, LayerError>,
 }
 
-/// Why a requested layer has no file.
+/// The reason why a requested layer was not found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum LayerError {
-    /// Neither a name nor an absolute path.
+    /// The request is neither a name nor an absolute path.
     NotAName,
-    /// No such file.
+    /// The file is missing.
     FileMissing,
-    /// No directory has it.
+    /// The layer is not in any of the directories.
     NotFound {
-        /// The files that were looked for.
+        /// The files that were tried.
         #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         tried: Vec<PathBuf>,
     },
@@ -67,7 +68,7 @@ impl fmt::Display for LayerError {
             LayerError::NotAName => {
                 f.write_str("is neither a name (letters, digits, \"_\" and \"-\") nor an absolute path")
             }
-            LayerError::FileMissing => f.write_str("does not exist, or is no regular file"),
+            LayerError::FileMissing => f.write_str("does not exist or is not a regular file"),
             LayerError::NotFound { tried } => {
                 f.write_str("was not found as ")?;
                 for (index, path) in tried.iter().enumerate() {
@@ -80,8 +81,8 @@ impl fmt::Display for LayerError {
     }
 }
 
-/// The layers that [`LAYERS_VARIABLE`] requests. `loader_dir` is the directory of the library that contains the loader,
-/// such as the drop-in's.
+/// Returns the layers that [`LAYERS_VARIABLE`] requests. `loader_dir` is the directory of the library that contains the
+/// loader, for example of the drop-in.
 #[must_use]
 pub fn requested_layers(host: &Host, loader_dir: Option<&Path>) -> Vec<RequestedLayer> {
     let Some(list) = host.variable(LAYERS_VARIABLE) else { return Vec::new() };
@@ -92,16 +93,16 @@ pub fn requested_layers(host: &Host, loader_dir: Option<&Path>) -> Vec<Requested
     names.map(|name| RequestedLayer { files: files(&name, &dirs), name }).collect()
 }
 
-/// The directories in which named layers are looked up, in order.
+/// Returns the directories to search for named layers, in order.
 #[must_use]
 pub fn layer_dirs(host: &Host, loader_dir: Option<&Path>) -> Vec<PathBuf> {
     let listed = host.variable(LAYER_PATH_VARIABLE).unwrap_or_default();
     let mut dirs: Vec<PathBuf> = std::env::split_paths(&listed).collect();
-    // Each user may put a file into one like /tmp.
+    // Skip directories like /tmp, where any user can add files.
     dirs.extend(loader_dir.or(host.program_dir()).filter(|dir| !facts::is_like_tmp(dir)).map(Path::to_owned));
-    // A relative one would depend on the working directory.
+    // Relative directories would depend on the working directory.
     dirs.retain(|dir| dir.is_absolute());
-    // A layer that refuses to begin is not begun again from the same file.
+    // Remove duplicates, because a layer that fails to start must not be started again from the same file.
     let mut seen = Vec::new();
     dirs.retain(|dir| {
         let real = facts::canonicalize(dir).unwrap_or_else(|_| dir.clone());
@@ -112,7 +113,7 @@ pub fn layer_dirs(host: &Host, loader_dir: Option<&Path>) -> Vec<PathBuf> {
     dirs
 }
 
-/// The layers that there are in these directories, with their files, by name.
+/// Returns the names and files of all layers in these directories.
 #[must_use]
 pub fn available_layers(dirs: &[PathBuf]) -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
@@ -131,14 +132,15 @@ pub fn available_layers(dirs: &[PathBuf]) -> Vec<(String, PathBuf)> {
     found
 }
 
-/// The symbol by which this project's library states that it has the layer of this name; `None` for another library.
+/// Returns the symbol that the library of this project exports if it contains this layer, or `None` for other
+/// libraries.
 #[must_use]
 pub fn marker(name: &str, file: &Path) -> Option<String> {
     let stem = file.file_name().and_then(OsStr::to_str).and_then(stem)?;
     (stem == BUILT_IN).then(|| format!("{STEM}{name}"))
 }
 
-/// A library's file name without prefix and suffix.
+/// Returns the file name of a library without prefix and suffix.
 fn stem(file_name: &str) -> Option<&str> {
     file_name.strip_prefix(DLL_PREFIX)?.strip_suffix(DLL_SUFFIX)
 }
@@ -197,7 +199,7 @@ mod tests {
         let host = Host::sandbox("/nowhere").executable(dir.join("program"));
         for (mode, expected) in [(0o755, true), (0o1777, false)] {
             if cudnn_os::files::set_mode(&dir, mode).is_err() {
-                // The system has no such directories.
+                // This system does not have such directories.
                 break;
             }
             for loader_dir in [None, Some(dir.as_path())] {

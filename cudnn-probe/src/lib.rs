@@ -1,4 +1,9 @@
-//! Finds and identifies installations of cuDNN by reading files.
+//! Finds and identifies cuDNN installations by reading files.
+//!
+//! The crate never loads or runs the files that it finds, and contains no `unsafe` code. `cudnn-loader` uses it at run
+//! time, and `cudnn-sys` in its build script. The command `cudnn-doctor` shows the results together with fixes.
+//!
+//! # Find cuDNN in an application
 //!
 //! ```
 //! use cudnn_probe::{Host, Requirements, Search, Version, select};
@@ -15,26 +20,58 @@
 //! }
 //! ```
 //!
-//! The crate loads nothing, runs nothing that it finds, and contains no `unsafe` code. `cudnn-loader` uses its search
-//! at run time, `cudnn-sys` in its build script; the command `cudnn-doctor` shows the results, and what to do about them.
+//! If your application requires cuDNN, call [`Selection::into_result`]. Its error contains a full report.
 //!
-//! | to | use |
+//! # Use the installed release in a build script
+//!
+//! This script enables the condition `cudnn_9_10` if the installed cuDNN is 9.10.0 or newer:
+//!
+//! ```
+//! use cudnn_probe::{Host, Library, Requirements, Search, VARIABLES, Version, select};
+//!
+//! fn main() {
+//!     for variable in VARIABLES {
+//!         println!("cargo::rerun-if-env-changed={variable}");
+//!     }
+//!     println!("cargo::rustc-check-cfg=cfg(cudnn_9_10)");
+//!     let search = Search::new(Host::current().without_executable());
+//!     match select(&search, &Requirements::new().minimum(Version::new(9, 0, 0))).into_result() {
+//!         Ok(found) => {
+//!             println!("cargo::rerun-if-changed={}", found.dir.join(Library::Graph.file_name()).display());
+//!             if found.version >= Version::new(9, 10, 0) {
+//!                 println!("cargo::rustc-cfg=cudnn_9_10");
+//!             }
+//!         }
+//!         Err(missing) => {
+//!             missing.report().lines().for_each(|line| println!("cargo::warning={line}"));
+//!             // This file never exists, so cargo runs the script in every build until cuDNN is installed.
+//!             println!("cargo::rerun-if-changed=no-cudnn-yet");
+//!         }
+//!     }
+//! }
+//! ```
+//!
+//! The search covers the machine that runs the script. Skip it if `TARGET` and `HOST` differ.
+//!
+//! # Overview
+//!
+//! | task | items |
 //! | --- | --- |
-//! | find the cuDNN that a program should use | [`Search`], [`Requirements`], [`select`], [`Selection::into_result`], [`check_dir`] |
-//! | learn what one file is | [`identify`], [`identify_for`], [`identify_any`], [`gpu_code`], [`missing_symbols`], [`exports`] |
-//! | explain a file or directory that cannot be used | [`ProbeError`] |
-//! | know which file ld.so would choose, and why | [`ld_so`] |
-//! | know which file Windows would choose, and what its errors 126, 127 and 193 hide | [`dll_search`] |
-//! | know which wheel contains a library | [`Component`] |
-//! | know which release has which library, driver, GPU and known issue | [`release_facts`] |
-//! | know which layers the environment requests, and their files | [`layers`] |
+//! | Find the cuDNN that a program should use | [`Search`], [`Requirements`], [`select`], [`Selection::into_result`], [`check_dir`] |
+//! | Identify a file | [`identify`], [`identify_for`], [`identify_any`], [`gpu_code`], [`missing_symbols`], [`exports`] |
+//! | Explain why a file or directory is unusable | [`ProbeError`] |
+//! | Find out which file ld.so would choose, and why | [`ld_so`] |
+//! | Find out which DLL Windows would choose, or explain errors 126, 127 and 193 | [`dll_search`] |
+//! | Look up the wheel that contains a library | [`Component`] |
+//! | Look up libraries, drivers, GPUs and known issues of a release | [`release_facts`] |
+//! | List requested layers and their files | [`layers`] |
 //!
-//! A [`Host`] stands for the machine, so that a test can search a temporary directory instead: [`Host::sandbox`].
+//! A [`Host`] describes the machine. In tests, use [`Host::sandbox`] to search a temporary directory instead.
 //!
-//! The feature `serde` implements `Serialize` and `Deserialize` for the types that describe results, errors included.
+//! The feature `serde` implements `Serialize` and `Deserialize` for results and errors.
 //!
-//! The crate identifies installations for Linux (x86-64 and aarch64) and Windows (x86-64) on any system. It searches
-//! for those of the system that it is compiled for, by that system's rules.
+//! Libraries for Linux (x86-64 and aarch64) and Windows (x86-64) can be identified on any system. A search always
+//! follows the rules of the system that the crate is compiled for.
 #![forbid(unsafe_code)]
 
 mod component;

@@ -1,4 +1,4 @@
-//! The libraries of cuDNN 9: file names, version symbols, dependencies.
+//! Lists the libraries of cuDNN 9 with file names, version symbols and dependencies.
 
 use crate::facts::PathFacts;
 use std::fmt;
@@ -10,35 +10,36 @@ use crate::version::Version;
 #[cfg(feature = "serde")]
 crate::portable!(Library);
 
-/// One library of cuDNN 9. Displayed as its file name on the system that this program is compiled for.
+/// A library of cuDNN 9. It is displayed as the file name on the current system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Library {
-    /// `libcudnn.so.9`: NVIDIA's shim, or the drop-in. It only forwards calls to the other libraries.
+    /// `libcudnn.so.9`: the shim of NVIDIA, or the drop-in. It only forwards calls to the other libraries.
     Shim,
-    /// `libcudnn_graph.so.9`: handles, the backend API, errors and logging. The others depend on it.
+    /// `libcudnn_graph.so.9`: handles, the backend API, errors and logging. The other libraries depend on it.
     Graph,
     /// `libcudnn_ops.so.9`: tensors and simple operations.
     Ops,
     /// `libcudnn_cnn.so.9`: the convolution API of cuDNN 8.
     Cnn,
-    /// `libcudnn_adv.so.9`: recurrent networks, attention, CTC loss.
+    /// `libcudnn_adv.so.9`: recurrent networks, attention, and CTC loss.
     Adv,
-    /// `libcudnn_ext.so.9`: subquadratic and graph-network operations. Since 9.22.
+    /// `libcudnn_ext.so.9`: subquadratic and graph-network operations. Available since 9.22.
     Ext,
-    /// `libcudnn_heuristic.so.9`: graph loads it by name (`dlopen`).
+    /// `libcudnn_heuristic.so.9`, which the graph library loads by name (`dlopen`).
     Heuristic,
-    /// `libcudnn_engines_precompiled.so.9`: graph loads it by name.
+    /// `libcudnn_engines_precompiled.so.9`, which the graph library loads by name.
     EnginesPrecompiled,
-    /// `libcudnn_engines_runtime_compiled.so.9`: graph loads it by name.
+    /// `libcudnn_engines_runtime_compiled.so.9`, which the graph library loads by name.
     EnginesRuntimeCompiled,
-    /// `libcudnn_engines_tensor_ir.so.9`: graph loads it by name. Since 9.21.
+    /// `libcudnn_engines_tensor_ir.so.9`, which the graph library loads by name. Available since 9.21.
     EnginesTensorIr,
 }
 
 impl Library {
-    /// All libraries: the shim, the five sub-libraries with a public API, then those that graph loads itself.
+    /// All libraries: the shim, the five sub-libraries with a public API, then those that the graph library loads
+    /// itself.
     pub const ALL: &[Library] = &[
         Library::Shim,
         Library::Graph,
@@ -52,19 +53,18 @@ impl Library {
         Library::EnginesTensorIr,
     ];
 
-    /// The libraries that `libcudnn_graph.so.9` loads by bare name (`dlopen`), so that ld.so decides which file it
-    /// gets.
+    /// The libraries that `libcudnn_graph.so.9` opens by bare name (`dlopen`), which makes ld.so choose the file.
     pub const OPENED_BY_GRAPH: &[Library] =
         &[Library::Heuristic, Library::EnginesPrecompiled, Library::EnginesRuntimeCompiled, Library::EnginesTensorIr];
 
-    /// The file name on the system that this program is compiled for ([`Os::HOST`]): `libcudnn_graph.so.9` or
+    /// Returns the file name on the current system ([`Os::HOST`]), such as `libcudnn_graph.so.9` or
     /// `cudnn_graph64_9.dll`.
     #[must_use]
     pub const fn file_name(self) -> &'static str {
         self.name_on(Os::HOST)
     }
 
-    /// The file name on Linux, which is also the SONAME: `libcudnn_graph.so.9`.
+    /// Returns the file name on Linux, which is also the SONAME, such as `libcudnn_graph.so.9`.
     #[must_use]
     pub const fn linux_name(self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ impl Library {
         }
     }
 
-    /// The file name on Windows: `cudnn_graph64_9.dll`.
+    /// Returns the file name on Windows, such as `cudnn_graph64_9.dll`.
     #[must_use]
     pub const fn windows_name(self) -> &'static str {
         match self {
@@ -98,7 +98,7 @@ impl Library {
         }
     }
 
-    /// The file name on this operating system.
+    /// Returns the file name on this operating system.
     #[must_use]
     pub const fn name_on(self, os: Os) -> &'static str {
         match os {
@@ -107,8 +107,8 @@ impl Library {
         }
     }
 
-    /// The names that cuDNN passes to `dlopen` on Linux for this library, one after the other: the full name first. The version
-    /// is that of the library that calls `dlopen`.
+    /// Returns the names that cuDNN passes to `dlopen` on Linux for this library, in order, starting with the full
+    /// name. The version is the version of the calling library.
     #[must_use]
     pub fn dlopen_names(self, version: Version) -> [String; 4] {
         let (name, Version { minor, patch, .. }) = (self.linux_name(), version);
@@ -116,14 +116,14 @@ impl Library {
         [format!("{name}.{minor}.{patch}"), format!("{name}.{minor}"), name.to_owned(), without_major]
     }
 
-    /// The library with this file name, on any operating system.
+    /// Returns the library with this file name on any operating system.
     #[must_use]
     pub fn from_file_name(name: &str) -> Option<Library> {
         Library::ALL.iter().copied().find(|library| name == library.linux_name() || name == library.windows_name())
     }
 
-    /// The data symbol with this library's version, if it has one. Its four bytes are patch, minor, major, 0: see
-    /// [`Version::from_symbol`].
+    /// Returns the name of the data symbol that contains the version of this library, if there is one. The four bytes
+    /// are patch, minor, major and 0, see [`Version::from_symbol`].
     #[must_use]
     pub const fn version_symbol(self) -> Option<&'static str> {
         match self {
@@ -134,7 +134,7 @@ impl Library {
         }
     }
 
-    /// The libraries of cuDNN that this one depends on (`DT_NEEDED`), in the order in which to load them.
+    /// Returns the cuDNN libraries that this one depends on (`DT_NEEDED`), in loading order.
     #[must_use]
     pub const fn dependencies(self) -> &'static [Library] {
         match self {
@@ -145,7 +145,7 @@ impl Library {
     }
 }
 
-/// The shim of cuDNN 8 or 7 in a directory, and its major version.
+/// Returns the shim of cuDNN 8 or 7 in a directory, together with the major version.
 #[must_use]
 pub fn older_shim(dir: &Path, os: Os) -> Option<(u32, PathBuf)> {
     let name = |major: u32| match os {

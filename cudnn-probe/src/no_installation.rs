@@ -1,5 +1,4 @@
-//! The directories that a search rejected, and its error if none was usable, for programs and build scripts that only
-//! report it. Knows nothing of how directories are searched and checked.
+//! Reports the directories that a search rejected. Programs and build scripts use it if they found no usable cuDNN.
 
 use std::error::Error;
 use std::fmt::{self, Write};
@@ -11,28 +10,28 @@ use crate::escape::{one_line, shown_path};
 use crate::library::Library;
 use crate::search::{Candidate, DIR_VARIABLE, Origin};
 
-/// The sentence with which reports end that people read.
+/// The sentence at the end of reports for people.
 pub const RUN_DOCTOR: &str = "Run `cudnn-doctor check` to see what is wrong and the commands that fix it.";
 
-/// A directory that was searched and is not usable. Displayed as one line with path, origin and reason.
+/// A directory that was searched but is unusable. It is displayed as one line with path, origin and reason.
 #[derive(Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct RejectedCandidate {
-    /// The directory, and why it was searched.
+    /// The directory and the reason for searching it.
     pub candidate: Candidate,
-    /// The reason why it is not usable.
+    /// The reason why the directory is unusable.
     pub error: ProbeError,
 }
 
 impl RejectedCandidate {
-    /// A directory, and why it is not usable.
+    /// Creates a rejected candidate from a directory and an error.
     #[must_use]
     pub fn new(candidate: Candidate, error: ProbeError) -> Self {
         RejectedCandidate { candidate, error }
     }
 
-    /// The subject of the error: the directory, or `libcudnn_graph.so.9` in it.
+    /// Returns the path that the error refers to: the directory, or `libcudnn_graph.so.9` in it.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         if self.error.is_about_dir() {
@@ -49,11 +48,11 @@ impl fmt::Display for RejectedCandidate {
     }
 }
 
-/// No directory has a usable cuDNN 9. `{}` prints one line; `{:#}`, `{:?}` and [`NoInstallation::report`] print what to do,
-/// and each directory that was searched.
+/// The error of a search that found no usable cuDNN 9. `{}` prints one line. `{:#}`, `{:?}` and
+/// [`NoInstallation::report`] also print help and all searched directories.
 #[non_exhaustive]
 pub struct NoInstallation {
-    /// Each directory that was searched, in order, with the reason why it is not usable.
+    /// All searched directories in order, with the reason why they are unusable.
     pub rejected: Vec<RejectedCandidate>,
 }
 
@@ -62,14 +61,14 @@ impl NoInstallation {
         NoInstallation { rejected }
     }
 
-    /// The directory that explains the failure best: the first that contains something, although nothing usable; or else
-    /// the one that was named.
+    /// Returns the directory that best explains the failure. This is the first one that contains an unusable cuDNN, or
+    /// otherwise the requested directory.
     #[must_use]
     pub fn blamed(rejected: &[RejectedCandidate]) -> Option<&RejectedCandidate> {
         Self::first_relevant(rejected).or_else(|| Self::requested(rejected))
     }
 
-    /// The directory that the program or the user named, if the search was limited to it.
+    /// Returns the directory that the program or user requested, if the search was limited to it.
     #[must_use]
     pub fn requested(rejected: &[RejectedCandidate]) -> Option<&RejectedCandidate> {
         match rejected {
@@ -80,12 +79,12 @@ impl NoInstallation {
 
     fn first_relevant(rejected: &[RejectedCandidate]) -> Option<&RejectedCandidate> {
         let relevant = || rejected.iter().filter(|rejected| !rejected.error.is_absence());
-        // One that cannot be read comes last: it may have nothing to do with cuDNN.
+        // Prefer readable directories, because an unreadable one may be unrelated to cuDNN.
         let is_readable = |rejected: &&RejectedCandidate| !matches!(rejected.error, ProbeError::Unreadable { .. });
         relevant().find(is_readable).or_else(|| relevant().next())
     }
 
-    /// The error as one sentence.
+    /// Formats the error as one sentence.
     #[must_use]
     pub fn reason(rejected: &[RejectedCandidate]) -> String {
         match Self::blamed(rejected) {
@@ -95,8 +94,8 @@ impl NoInstallation {
         }
     }
 
-    /// What to do if nothing was found, in one sentence. `None` if a cuDNN was found that cannot be used:
-    /// `cudnn-doctor` knows what to do about that.
+    /// Returns one sentence of help if cuDNN was not found at all. Returns `None` if an unusable cuDNN was found,
+    /// because `cudnn-doctor` can give better help.
     #[must_use]
     pub fn help(rejected: &[RejectedCandidate]) -> Option<String> {
         let graph = Library::Graph.file_name();
@@ -119,7 +118,7 @@ impl NoInstallation {
         })
     }
 
-    /// The full report: several lines, the first of which stands on its own.
+    /// Returns the full report. The first of several lines can also be used separately.
     #[must_use]
     pub fn report(&self) -> String {
         let help = Self::help(&self.rejected).map(|help| one_line(&help) + " ").unwrap_or_default();
@@ -144,7 +143,7 @@ impl fmt::Display for NoInstallation {
     }
 }
 
-/// The full report: what `main` prints when it returns the error.
+/// Prints the full report, because `main` uses this format when it returns the error.
 impl fmt::Debug for NoInstallation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.report())

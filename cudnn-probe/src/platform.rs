@@ -1,23 +1,23 @@
-//! The systems and processors that files of cuDNN are built for, and which of them this program runs on.
+//! Defines operating systems and processor architectures of cuDNN libraries.
 
 use std::fmt;
 
-/// The file name of the Python that a person starts.
+/// The file name of the Python interpreter.
 pub const PYTHON: &str = cudnn_os::windows_or!("python.exe", "python3");
 
-/// The operating system that a library is built for.
+/// The operating system that a library was built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Os {
-    /// Linux: an ELF file.
+    /// Linux, which uses ELF files.
     Linux,
-    /// Windows: a PE file.
+    /// Windows, which uses PE files.
     Windows,
 }
 
 impl Os {
-    /// The system that this program is compiled for; Linux on systems for which there is no cuDNN 9.
+    /// The current system, or Linux on systems that cuDNN 9 does not support.
     pub const HOST: Os = if cudnn_os::IS_WINDOWS { Os::Windows } else { Os::Linux };
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for Os {
     }
 }
 
-/// A processor architecture, by its ELF machine number. Files for Windows are translated to that number too.
+/// A processor architecture, identified by ELF machine number. Windows machine numbers are converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Architecture {
@@ -46,13 +46,14 @@ impl Architecture {
     pub const X86: Architecture = Architecture { elf_machine: object::elf::EM_386.0 };
     /// 32-bit Arm.
     pub const ARM: Architecture = Architecture { elf_machine: object::elf::EM_ARM.0 };
-    /// 64-bit Arm in the form that x86-64 programs on Windows can call. No ELF file has it, so this is Windows' number.
+    /// 64-bit Arm code that x86-64 programs on Windows can call. ELF has no number for it, so this is the Windows
+    /// number.
     pub const ARM64EC: Architecture = Architecture { elf_machine: object::pe::IMAGE_FILE_MACHINE_ARM64EC.0 };
-    /// The architecture that this program is compiled for.
+    /// The architecture of this program.
     pub const HOST: Architecture =
         if cfg!(target_arch = "aarch64") { Architecture::AARCH64 } else { Architecture::X86_64 };
 
-    /// The architecture with this name in Rust (`CARGO_CFG_TARGET_ARCH`), if cuDNN is built for it.
+    /// Returns the architecture with this name in Rust (`CARGO_CFG_TARGET_ARCH`), if cuDNN supports it.
     #[must_use]
     pub fn from_rust(name: &str) -> Option<Architecture> {
         match name {
@@ -62,18 +63,18 @@ impl Architecture {
         }
     }
 
-    /// Is it one of those with 32 bits that files for Windows have?
+    /// Returns whether this is one of the 32-bit architectures of Windows files.
     pub(crate) const fn is_32_bit(self) -> bool {
         self.elf_machine == Architecture::X86.elf_machine || self.elf_machine == Architecture::ARM.elf_machine
     }
 
-    /// The architecture with this number in an ELF header (`e_machine`).
+    /// Returns the architecture with this number in an ELF header (`e_machine`).
     #[must_use]
     pub const fn from_elf_machine(elf_machine: u16) -> Architecture {
         Architecture { elf_machine }
     }
 
-    /// The number in an ELF header (`e_machine`): 62 for x86-64, 183 for aarch64.
+    /// Returns the number in an ELF header (`e_machine`), such as 62 for x86-64 and 183 for aarch64.
     #[must_use]
     pub const fn elf_machine(self) -> u16 {
         self.elf_machine
@@ -94,24 +95,24 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// The directories below a CUDA toolkit with the libraries for this architecture: on aarch64 also that for servers, and for
-/// Jetson from CUDA 13 on, and that for Jetson before it.
+/// The library directories of a CUDA toolkit for this architecture. On aarch64, `sbsa-linux` is for servers, and also
+/// for Jetson from CUDA 13 on. `aarch64-linux` is for Jetson with older CUDA versions.
 pub(crate) const CUDA_LIB_DIRS: &[&str] = if cfg!(target_arch = "aarch64") {
     &["lib64", "lib", "targets/sbsa-linux/lib", "targets/aarch64-linux/lib"]
 } else {
     &["lib64", "lib", "targets/x86_64-linux/lib"]
 };
 
-/// Debian's name for this architecture (the multiarch triple).
+/// Debian's name for this architecture (multiarch triple).
 pub(crate) const TRIPLE: &str = if cfg!(target_arch = "aarch64") { "aarch64-linux-gnu" } else { "x86_64-linux-gnu" };
 
-/// The value with which ld.so replaces `$PLATFORM`.
+/// The value that ld.so substitutes for `$PLATFORM`.
 pub(crate) const LD_PLATFORM: &str = if cfg!(target_arch = "aarch64") { "aarch64" } else { "x86_64" };
 
-/// The flags of this architecture's entries in `/etc/ld.so.cache`: glibc's 64-bit libraries.
+/// The flags of entries in `/etc/ld.so.cache` for 64-bit glibc libraries of this architecture.
 pub(crate) const LD_CACHE_FLAGS: u32 = if cfg!(target_arch = "aarch64") { 0x0a03 } else { 0x0303 };
 
-/// The subdirectories of `glibc-hwcaps` that this processor can use, best first.
+/// Returns the `glibc-hwcaps` subdirectories that this processor supports, best first.
 pub(crate) fn hwcaps() -> Vec<&'static str> {
     #[cfg(target_arch = "x86_64")]
     {

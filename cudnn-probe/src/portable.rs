@@ -1,5 +1,5 @@
-//! Serializes values that serde cannot write or cannot read back: paths that are not UTF-8, I/O errors, and references to
-//! static data. Use it with `#[serde(with = "cudnn_probe::portable")]`.
+//! Serializes values that serde does not support directly: non-UTF-8 paths, I/O errors, and references to static data.
+//! Use it with `#[serde(with = "cudnn_probe::portable")]`.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// Serializes a value.
 ///
 /// # Errors
-/// The serializer's.
+/// Returns an error if the serializer fails.
 pub fn serialize<T: Portable, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     value.write(serializer)
 }
@@ -23,32 +23,32 @@ pub fn serialize<T: Portable, S: Serializer>(value: &T, serializer: S) -> Result
 /// Deserializes a value that [`serialize`] wrote.
 ///
 /// # Errors
-/// The deserializer's, or the input names something that this program does not know.
+/// Returns an error if the deserializer fails or the input contains an unknown name.
 pub fn deserialize<'de, T: Portable, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     T::read(deserializer)
 }
 
 /// A type that [`serialize`] and [`deserialize`] support.
 pub trait Portable: Sized {
-    /// Serializes it.
+    /// Serializes the value.
     ///
     /// # Errors
-    /// The serializer's.
+    /// Returns an error if the serializer fails.
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
 
-    /// Deserializes it.
+    /// Deserializes the value.
     ///
     /// # Errors
-    /// The deserializer's, or the input names something that this program does not know.
+    /// Returns an error if the deserializer fails or the input contains an unknown name.
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 
-    /// Returns whether this answer is recorded in place of an earlier one to the same question.
+    /// Returns whether this answer replaces an earlier recorded answer to the same question.
     fn replaces(&self, _earlier: &Self) -> bool {
         true
     }
 }
 
-/// Returns the bytes that [`escape_ascii`](slice::escape_ascii) has escaped.
+/// Decodes bytes that [`escape_ascii`](slice::escape_ascii) has escaped.
 pub(crate) fn unescaped(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text;
@@ -71,8 +71,8 @@ pub(crate) fn unescaped(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// A path or environment variable: a string if it is UTF-8, otherwise its escaped bytes. Only on Linux can every path be read back
-/// unchanged. Windows replaces invalid characters.
+/// A path or environment variable, stored as a string if it is valid UTF-8, and otherwise as escaped bytes. Only Linux
+/// can restore all paths exactly. Windows replaces invalid characters.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum SystemText {
@@ -107,7 +107,7 @@ impl Portable for PathBuf {
     }
 }
 
-/// An I/O error. The text is stored because an error number means something else on another operating system.
+/// An I/O error. The message is stored because error numbers differ between operating systems.
 #[derive(Serialize, Deserialize)]
 struct SystemError {
     kind: String,
@@ -115,8 +115,8 @@ struct SystemError {
     code: Option<i32>,
 }
 
-/// The kinds of error that reading files and directories can return. Any other kind is read back as `Other`, unless this
-/// system has the same error number for it.
+/// The error kinds that file operations can return. Other kinds are restored as `Other`, unless this system has the
+/// same error number for them.
 const KINDS: &[ErrorKind] = &[
     ErrorKind::NotFound,
     ErrorKind::PermissionDenied,
@@ -153,8 +153,9 @@ impl Portable for io::Error {
     }
 }
 
-/// Stores one copy of each distinct text until the program ends, so the number of texts and their length are limited. Fields spell the type
-/// `&'static std::primitive::str`: serde's derive macros would borrow a field of type `&str` from the input.
+/// Keeps one copy of each distinct text until the program ends. Therefore, the number and length of texts are limited.
+/// Fields must use the type `&'static std::primitive::str`, because serde's derive macros would borrow a field of type
+/// `&str` from the input.
 impl Portable for &'static str {
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self)
@@ -216,7 +217,7 @@ impl<T: Portable> Portable for Vec<T> {
     }
 }
 
-/// A name and a value.
+/// A pair of name and value.
 impl<T: Portable> Portable for (String, T) {
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         (&self.0, Written(&self.1)).serialize(serializer)
@@ -255,7 +256,7 @@ impl<T: Portable + Ord> Portable for BTreeSet<T> {
     }
 }
 
-/// Implements [`Portable`] for types that serde can write and read.
+/// Implements [`Portable`] for types that serde supports directly.
 #[macro_export]
 macro_rules! portable {
     ($($type:ty),* $(,)?) => {

@@ -1,9 +1,9 @@
-//! Facts about cuDNN's releases that no file of an installation states, each with its source.
+//! Lists facts about cuDNN releases that cannot be read from an installation. All facts have a source.
 
 use crate::library::Library;
 use crate::version::Version;
 
-/// The libraries that 9.0.0 does not have, and the first release whose wheels have them. Source: the file lists of the
+/// The libraries that are missing in 9.0.0, and the first release with each of them. Source: the file lists of the
 /// wheels of every minor release of 9, for CUDA 12 and CUDA 13.
 pub const LIBRARY_SINCE: &[(Library, Version)] =
     &[(Library::EnginesTensorIr, Version::new(9, 21, 0)), (Library::Ext, Version::new(9, 22, 0))];
@@ -12,46 +12,48 @@ pub const LIBRARY_SINCE: &[(Library, Version)] =
 /// nvidia-cudnn-jit-cu13.
 pub const JIT_ONLY_SINCE: Version = Version::new(9, 12, 0);
 
-/// The oldest Linux driver for each CUDA major version. Source: NVIDIA's table of CUDA compatibility.
+/// The minimum Linux driver per CUDA major version. Source: the CUDA compatibility table of NVIDIA.
 pub const MIN_DRIVER: &[(u32, &str)] = &[(11, "450.80.02"), (12, "525.60.13"), (13, "580.65.06")];
 
-/// The oldest driver for Windows for each CUDA major version, as of 2026-11-22. Sources:
+/// The minimum Windows driver per CUDA major version, as of 2026-11-22. Sources:
 ///
 /// - 11 and 12: the table of minimum drivers for minor version compatibility in NVIDIA's CUDA release notes
-///   (<https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/>), as several public documents quote it. Not verified in
-///   the release notes themselves. For 12, NVIDIA's installer of 12.0.1 contains driver 528.33; quotations of an older
-///   "CUDA Compatibility" have 527.41, which is older.
-/// - 13: <https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html>, which has 580 for Linux and
-///   Windows in one column, and no number of Windows' own. That a driver 580 for Windows runs CUDA 13 was not tried.
+///   (<https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/>), as quoted by several public documents. The release
+///   notes themselves were not checked. For 12, NVIDIA's installer of 12.0.1 contains driver 528.33, while quotations
+///   of an older "CUDA Compatibility" list 527.41.
+/// - 13: <https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html>, which lists 580 for
+///   Linux and Windows in one column, without a separate number for Windows. It was not tested that driver 580 for
+///   Windows runs CUDA 13.
 pub const MIN_WINDOWS_DRIVER: &[(u32, &str)] = &[(11, "452.39"), (12, "528.33"), (13, "580")];
 
-/// The oldest compute capability, in tenths, from each of these releases on. Source: NVIDIA's support matrix.
+/// The minimum compute capability (in tenths), starting with these releases. Source: the support matrix of NVIDIA.
 pub const MIN_COMPUTE_CAPABILITY: &[(Version, u32)] = &[(Version::new(9, 0, 0), 50), (Version::new(9, 11, 0), 75)];
 
-/// The CUDA major of the cuDNN 9 in JetPack's packages, from each of these major releases of L4T (Jetson Linux) on. Older
-/// ones have cuDNN 8. Source: NVIDIA's pages on JetPack 6 (L4T 36, cuDNN 9.3.0.75) and JetPack 7 (L4T 38 and 39, cuDNN
-/// 9.20.0.46 in 39.2), as of November 2026. No Jetson was there to confirm it.
+/// The CUDA major version of cuDNN 9 in JetPack packages, starting with these major releases of L4T (Jetson Linux).
+/// Older releases contain cuDNN 8. Source: NVIDIA's pages on JetPack 6 (L4T 36, cuDNN 9.3.0.75) and JetPack 7 (L4T 38
+/// and 39, cuDNN 9.20.0.46 in 39.2), as of November 2026. This was not verified on a Jetson.
 pub const JETPACK_CUDA: &[(u32, u32)] = &[(36, 12), (38, 13)];
 
-/// A chip of NVIDIA's Tegra family, which has the CPU and the GPU in one, as Jetson modules have.
+/// A chip of NVIDIA's Tegra family, which combines CPU and GPU. Jetson modules contain such chips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TegraChip {
-    /// Its name in the device tree, without `nvidia,`: `tegra234`.
+    /// The name in the device tree without `nvidia,`, such as `tegra234`.
     pub name: &'static str,
-    /// Its number in `/sys/devices/soc0/soc_id`.
+    /// The number in `/sys/devices/soc0/soc_id`.
     pub id: u32,
-    /// The product with it: `Jetson Orin`.
+    /// The product that contains the chip, such as `Jetson Orin`.
     pub product: &'static str,
-    /// The compute capability of its GPU, in tenths: 87 is 8.7. Thor's is 10.1 in CUDA 12, and 11.0 from CUDA 13 on.
+    /// The compute capability of the GPU in tenths, such as 87 for 8.7. Thor is 10.1 in CUDA 12, and 11.0 from CUDA 13
+    /// on.
     pub compute_capabilities: &'static [u32],
-    /// The CUDA major from which on NVIDIA's builds for servers (SBSA), such as the wheels, have kernels for it.
+    /// The first CUDA major version with kernels for this chip in NVIDIA's server builds (SBSA), such as the wheels.
     pub server_builds_since: Option<u32>,
 }
 
-/// The Tegra chips that CUDA supports, the newest first. Source: the names are those of Linux's device trees and the
-/// numbers those of its `soc/tegra/fuse.h`; the compute capabilities are those of NVIDIA's list of CUDA GPUs; the kernels
-/// in builds for servers are those of docs/measurements/aarch64-gpu-code.md.
+/// The Tegra chips that CUDA supports, newest first. Sources: Linux device trees (names), `soc/tegra/fuse.h` of Linux
+/// (numbers), NVIDIA's list of CUDA GPUs (compute capabilities), and docs/measurements/aarch64-gpu-code.md (kernels in
+/// server builds).
 pub const TEGRA_CHIPS: &[TegraChip] = &[
     TegraChip {
         name: "tegra264",
@@ -90,7 +92,7 @@ pub const TEGRA_CHIPS: &[TegraChip] = &[
     },
 ];
 
-/// Serialized as its name.
+/// A chip is serialized as the name.
 #[cfg(feature = "serde")]
 impl crate::portable::Portable for &'static TegraChip {
     fn write<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -105,22 +107,22 @@ impl crate::portable::Portable for &'static TegraChip {
 }
 
 impl TegraChip {
-    /// The chip whose GPU has this compute capability, in tenths. No other GPU has it.
+    /// Returns the chip with a GPU of this compute capability (in tenths), which is unique.
     #[must_use]
     pub fn with_compute_capability(compute_capability: u32) -> Option<&'static TegraChip> {
         TEGRA_CHIPS.iter().find(|chip| chip.compute_capabilities.contains(&compute_capability))
     }
 }
 
-/// A known issue of some releases.
+/// A known issue of a range of releases.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct KnownIssue {
-    /// The first release that has it.
+    /// The first affected release.
     pub from: Version,
-    /// The first release that no longer has it.
+    /// The first release with a fix.
     pub fixed_in: Version,
-    /// The effect on a program.
+    /// The effect on programs.
     pub description: &'static str,
 }
 
@@ -129,7 +131,7 @@ pub const KNOWN_ISSUES: &[KnownIssue] = &[
     KnownIssue {
         from: Version::new(9, 10, 0),
         fixed_in: Version::new(9, 10, 1),
-        description: "one enum has its values in another order than in every other release",
+        description: "the values of one enum are in a different order than in all other releases",
     },
     KnownIssue {
         from: Version::new(9, 0, 0),
@@ -153,25 +155,26 @@ pub const KNOWN_ISSUES: &[KnownIssue] = &[
     },
 ];
 
-/// Does this release have this library?
+/// Returns whether this release contains this library.
 #[must_use]
 pub fn has_library(version: Version, library: Library) -> bool {
     LIBRARY_SINCE.iter().all(|(other, since)| *other != library || version >= *since)
 }
 
-/// The oldest compute capability that a release has kernels for, in tenths: 75 is 7.5.
+/// Returns the minimum compute capability of a release in tenths, such as 75 for 7.5.
 #[must_use]
 pub fn min_compute_capability(version: Version) -> u32 {
     MIN_COMPUTE_CAPABILITY.iter().rev().find(|(since, _)| version >= *since).map_or(50, |(_, capability)| *capability)
 }
 
-/// The CUDA major of the cuDNN 9 in JetPack's packages for this major release of L4T; `None` if it has an older cuDNN.
+/// Returns the CUDA major version of cuDNN 9 in JetPack packages for this major release of L4T, or `None` if it
+/// contains an older cuDNN.
 #[must_use]
 pub fn jetpack_cuda(l4t_major: u32) -> Option<u32> {
     JETPACK_CUDA.iter().rev().find(|(since, _)| l4t_major >= *since).map(|(_, cuda_major)| *cuda_major)
 }
 
-/// The known issues of a release.
+/// Returns the known issues of a release.
 pub fn known_issues(version: Version) -> impl Iterator<Item = &'static KnownIssue> {
     KNOWN_ISSUES.iter().filter(move |issue| issue.from <= version && version < issue.fixed_in)
 }
@@ -182,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_fact_holds_from_its_release_on_and_until_the_release_that_changes_it() {
-        // The release, which of the later libraries it has, its compute capability, and its known issues.
+        // Fields: the release, the newer libraries that it contains, the compute capability, and known issues.
         for (version, has_tensor_ir, has_ext, capability, issues) in [
             ((8, 9, 7), false, false, 50, &[][..]),
             ((9, 0, 0), false, false, 50, &["several GPUs"]),

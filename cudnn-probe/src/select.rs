@@ -1,5 +1,4 @@
-//! From directories to an installation: the first directory with a usable cuDNN 9, and why the ones before it were
-//! rejected.
+//! Selects the first directory with a usable cuDNN 9, and records why earlier directories were rejected.
 
 use crate::facts::{self, PathFacts, canonicalize};
 use std::io::{self, ErrorKind};
@@ -16,43 +15,43 @@ use crate::release_facts::has_library;
 use crate::search::{Candidate, Origin, Search};
 use crate::version::Version;
 
-/// A directory with a cuDNN 9 whose `libcudnn_graph.so.9` can be read and fits this program.
+/// A directory with cuDNN 9 that contains a readable `libcudnn_graph.so.9` for this program.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Installation {
-    /// The directory, without symbolic links, so that an installation has one path.
+    /// The directory with symbolic links resolved, which makes the path unique.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub dir: PathBuf,
-    /// Why it was searched.
+    /// The reason for searching the directory.
     pub origin: Origin,
-    /// Its version: that of `libcudnn_graph.so.9`, which `cudnnGetVersion` returns too.
+    /// The version of `libcudnn_graph.so.9`, which `cudnnGetVersion` returns as well.
     pub version: Version,
-    /// The CUDA major version that it is built for, if the files state it.
+    /// The CUDA major version that it was built for, if the files contain it.
     pub cuda_major: Option<u32>,
 }
 
 impl Installation {
-    /// A cuDNN that a process has already loaded. Its version was read from memory; this reads no file.
+    /// Describes a cuDNN that the process has already loaded. The version comes from memory, and no files are read.
     #[must_use]
     pub fn from_loaded(dir: PathBuf, origin: Origin, version: Version, cuda_major: Option<u32>) -> Self {
         Installation { dir, origin, version, cuda_major }
     }
 
-    /// The path of one of its libraries, whether the file exists or not.
+    /// Returns the path of a library, whether or not it exists.
     #[must_use]
     pub fn path(&self, library: Library) -> PathBuf {
         self.dir.join(library.file_name())
     }
 
-    /// Does the file of this library exist? A broken link counts, because its error is more useful than "does not
-    /// exist".
+    /// Returns whether the library exists. A dangling link counts as existing, because the resulting error is more
+    /// useful.
     #[must_use]
     pub fn has(&self, library: Library) -> bool {
         self.path(library).is_taken()
     }
 
-    /// The CUDA major version that it is built for, read from a library with GPU code. `libcudnn_graph.so.9` has none.
+    /// Reads the CUDA major version from a library with GPU code. `libcudnn_graph.so.9` never contains GPU code.
     #[must_use]
     pub fn cuda_major_from_gpu_code(&self) -> Option<u32> {
         [Library::EnginesRuntimeCompiled, Library::Ops, Library::EnginesPrecompiled]
@@ -60,11 +59,11 @@ impl Installation {
             .find_map(|library| identify(&self.path(library), library).ok()?.cuda_major)
     }
 
-    /// Reads one of its libraries, and compares its version and CUDA major version with those of the installation.
+    /// Checks a library against the version and CUDA major version of the installation.
     ///
     /// # Errors
-    /// The reason why the library cannot be used with this installation. [`ProbeError::NotInRelease`] means that the
-    /// release does not have the library: it is left over from a newer cuDNN.
+    /// Returns the reason why the library is unusable with this installation. [`ProbeError::NotInRelease`] means
+    /// that the library was left over from a newer cuDNN and is not part of this release.
     pub fn check(&self, library: Library) -> Result<Identity, ProbeError> {
         if !has_library(self.version, library) {
             return Err(if self.has(library) {
@@ -80,9 +79,9 @@ impl Installation {
         }
     }
 
-    /// The file to blame for an error of [`Installation::check`], and the error as a statement about that file. If the
-    /// libraries are built for two CUDA major versions, that is a file of the minority, such as a graph library that
-    /// was installed over another one; otherwise it is the checked library's own file.
+    /// Returns the file that caused an error of [`Installation::check`], and the error for that file. If the libraries
+    /// were built for two CUDA major versions, it is a file of the minority, such as a graph library that was installed
+    /// over another one. Otherwise, it is the checked library.
     #[must_use]
     pub fn blame(&self, checked: Library, error: ProbeError) -> (PathBuf, ProbeError) {
         let ProbeError::MixedCuda { found, graph, .. } = error else { return (self.path(checked), error) };
@@ -107,12 +106,11 @@ impl Installation {
         (self.path(first), ProbeError::MixedCuda { found, graph, also: minority })
     }
 
-    /// Compares the symbols that one of its libraries needs with those that the libraries it depends on define. Engines
-    /// and heuristics state no version: only this shows that one is of another release. It reads some hundred
-    /// kilobytes.
+    /// Compares the symbols that a library needs with the symbols that the dependencies define. This is the only way to
+    /// check the release of engines and heuristics, which contain no version. It reads several hundred kilobytes.
     ///
     /// # Errors
-    /// [`ProbeError::OtherRelease`] if the symbols differ, or the reason why a file cannot be read.
+    /// Returns [`ProbeError::OtherRelease`] if the symbols differ, or an error if a file cannot be read.
     pub fn check_symbols(&self, library: Library) -> Result<(), ProbeError> {
         let dependencies: Vec<PathBuf> = library.dependencies().iter().map(|other| self.path(*other)).collect();
         let file = self.path(library);
@@ -120,13 +118,13 @@ impl Installation {
         if missing.is_empty() {
             return Ok(());
         }
-        // Symbols that cannot be found in a damaged table say nothing about releases.
+        // In a damaged table, missing symbols do not prove a different release.
         let damage = dependencies.iter().chain([&file]).find_map(|file| damaged_symbol_table(file));
         Err(damage.unwrap_or(ProbeError::OtherRelease { missing }))
     }
 
-    /// Does a library in another directory belong to this release, and to this CUDA major version as far as it is known?
-    /// The graph library beside it states its release.
+    /// Returns whether a library in another directory belongs to the same release and, if known, CUDA major version.
+    /// The release is read from the graph library next to it.
     #[must_use]
     pub fn matches(&self, library: Library, dir: &Path) -> bool {
         let other = Installation { dir: dir.to_owned(), ..self.clone() };
@@ -137,7 +135,7 @@ impl Installation {
 /// A check of an installation.
 type Check = fn(&Installation) -> Result<(), ProbeError>;
 
-/// A program's requirements for an installation.
+/// The requirements of a program for an installation.
 ///
 /// ```
 /// use cudnn_probe::{Requirements, Version};
@@ -146,22 +144,22 @@ type Check = fn(&Installation) -> Result<(), ProbeError>;
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Requirements {
-    /// The oldest version that is accepted.
+    /// The minimum version.
     pub minimum: Option<Version>,
-    /// The CUDA major version that it must be built for.
+    /// The required CUDA major version.
     pub cuda_major: Option<u32>,
-    /// The check of every library: a function pointer, so that a program that never requires it contains no code for it.
+    /// The check of all libraries, as a function pointer. Programs that do not use it therefore exclude the code.
     strict: Option<Check>,
 }
 
 impl Requirements {
-    /// No requirements: any cuDNN 9 for this processor.
+    /// Creates requirements that accept any cuDNN 9 for this processor.
     #[must_use]
     pub fn new() -> Self {
         Requirements::default()
     }
 
-    /// Requires this version or a newer one.
+    /// Requires at least this version.
     #[must_use]
     pub fn minimum(mut self, version: Version) -> Self {
         self.minimum = Some(version);
@@ -175,18 +173,19 @@ impl Requirements {
         self
     }
 
-    /// Whether to reject an installation that contains a damaged library, or one of another release. Otherwise only the
-    /// functions of that library fail.
+    /// Sets whether to reject an installation with a library that is damaged or belongs to a different release. By
+    /// default, only the functions of that library fail.
     #[must_use]
     pub fn strict(mut self, is_strict: bool) -> Self {
         self.strict = is_strict.then_some(check_every_library);
         self
     }
 
-    /// Does this installation meet the requirements? Its CUDA major version is read from GPU code if necessary.
+    /// Checks whether an installation meets the requirements. If necessary, the CUDA major version is read from GPU
+    /// code.
     ///
     /// # Errors
-    /// The first requirement that it does not meet.
+    /// Returns the first requirement that is not met.
     pub fn check(&self, installation: &Installation) -> Result<(), ProbeError> {
         if let Some(wanted) = self.minimum.filter(|wanted| installation.version < *wanted) {
             return Err(ProbeError::TooOld { found: installation.version, wanted });
@@ -204,11 +203,11 @@ impl Requirements {
     }
 }
 
-/// Are all libraries that exist usable, and of one release?
+/// Checks whether all existing libraries are usable and belong to one release.
 fn check_every_library(installation: &Installation) -> Result<(), ProbeError> {
     for library in Library::ALL.iter().copied() {
         match installation.check(library).and_then(|_| installation.check_symbols(library)) {
-            // cuDNN does not open a library that is left over from a newer release.
+            // cuDNN does not open libraries that were left over from a newer release.
             Ok(()) | Err(ProbeError::NotFound | ProbeError::NotInRelease { .. }) => {}
             Err(error) => return Err(ProbeError::UnusableLibrary { library, error: Box::new(error) }),
         }
@@ -221,14 +220,14 @@ fn check_every_library(installation: &Installation) -> Result<(), ProbeError> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Selection {
-    /// The first usable installation, if there is one.
+    /// The first usable installation, if any.
     pub installation: Option<Installation>,
-    /// The directories before it, in order.
+    /// The rejected directories before it, in order.
     pub rejected: Vec<RejectedCandidate>,
 }
 
 impl Selection {
-    /// The installation, or an error that reports what was searched and what to do.
+    /// Returns the installation, or an error that contains the searched directories and help.
     ///
     /// ```
     /// use cudnn_probe::{Host, Requirements, Search, select};
@@ -242,22 +241,23 @@ impl Selection {
     /// ```
     ///
     /// # Errors
-    /// If there is no installation.
+    /// Returns an error if there is no usable installation.
     pub fn into_result(self) -> Result<Installation, NoInstallation> {
         self.installation.ok_or_else(|| NoInstallation::new(self.rejected))
     }
 }
 
-/// Goes through the search's directories up to the first with a usable cuDNN. See the example of the crate.
+/// Searches for the first directory with a usable cuDNN. See the example on the crate page.
 ///
-/// A complete installation comes before a JIT-only one that is searched for the same reason, such as a later directory
-/// of `LD_LIBRARY_PATH`.
+/// A complete installation takes precedence over a JIT-only installation with the same reason for searching, such as an
+/// earlier directory of `LD_LIBRARY_PATH`.
 #[must_use]
 pub fn select(search: &Search, requirements: &Requirements) -> Selection {
     let mut rejected = Vec::new();
-    // The first usable installation without ops, and the number of directories that were rejected before it.
+    // The first usable installation without the ops library, and the number of directories that were rejected before
+    // it.
     let mut jit_only: Option<(Installation, usize)> = None;
-    // An iterator over the candidates of all stages would be a kilobyte of code in each program.
+    // A combined iterator over all stages would add about a kilobyte of code to each program.
     for stage in search.stages() {
         for candidate in stage(search.given()) {
             if jit_only.as_ref().is_some_and(|(found, _)| found.origin != candidate.origin) {
@@ -281,10 +281,10 @@ pub fn select(search: &Search, requirements: &Requirements) -> Selection {
     Selection { installation: None, rejected }
 }
 
-/// Checks one directory.
+/// Checks a single directory.
 ///
 /// # Errors
-/// The reason why it is not usable.
+/// Returns the reason why the directory is unusable.
 pub fn check_dir(candidate: &Candidate, requirements: &Requirements) -> Result<Installation, ProbeError> {
     if !candidate.dir.is_absolute() {
         return Err(ProbeError::NotAbsolute);
@@ -296,8 +296,8 @@ pub fn check_dir(candidate: &Candidate, requirements: &Requirements) -> Result<I
     })?;
     let version = identity.version.ok_or_else(|| ProbeError::Malformed {
         reason: match Os::HOST {
-            Os::Linux => "it does not state its version, as every libcudnn_graph.so.9 does",
-            Os::Windows => "it does not state its version, as every cudnn_graph64_9.dll does",
+            Os::Linux => "it contains no version, unlike every other libcudnn_graph.so.9 does",
+            Os::Windows => "it contains no version, unlike every other cudnn_graph64_9.dll does",
         }
         .into(),
     })?;
@@ -307,19 +307,19 @@ pub fn check_dir(candidate: &Candidate, requirements: &Requirements) -> Result<I
     Ok(installation)
 }
 
-/// The directory of the installation to which this file of the graph library belongs, with links resolved: its own, or,
-/// if no engines are there, that of the file behind the link. Bazel gives each library a directory, with links to the
-/// files of one installation.
+/// Returns the directory of the installation that contains this graph library, with links resolved. It is the directory
+/// of the file itself or, if the engines are missing there, the directory of the link target. For example, Bazel
+/// creates a directory with links for each library.
 ///
 /// # Errors
-/// The system's, if the directory cannot be resolved.
+/// Returns an error if the directory cannot be resolved.
 pub fn installation_dir(graph: &Path) -> io::Result<PathBuf> {
     let dir = graph.parent().unwrap_or(graph);
-    // A sandbox may deny reading links.
+    // A sandbox may not allow reading links.
     let as_it_is =
         |error: io::Error| if error.kind() == ErrorKind::PermissionDenied { Ok(dir.into()) } else { Err(error) };
     let dir = canonicalize(dir).or_else(as_it_is)?;
-    // All releases have these engines, and a JIT-only installation has little else.
+    // All releases contain these engines, even JIT-only installations.
     let engines = Library::EnginesRuntimeCompiled.file_name();
     if !dir.join(engines).leads_somewhere()
         && let Ok(mut linked) = canonicalize(graph)
@@ -331,8 +331,8 @@ pub fn installation_dir(graph: &Path) -> io::Result<PathBuf> {
     Ok(dir)
 }
 
-/// Finds what a directory without `libcudnn_graph.so.9` contains instead: the file under its full name, an older cuDNN,
-/// or a subdirectory with the file.
+/// Determines why a directory does not contain `libcudnn_graph.so.9`. It may contain the file under the full name, an
+/// older cuDNN, or the file in a subdirectory.
 fn explain_missing_graph(Candidate { dir, origin, .. }: &Candidate) -> ProbeError {
     let is_named = matches!(origin, Origin::Explicit | Origin::Variable(_));
     let question = if is_named { "named directory without cuDNN" } else { "directory without cuDNN" };
@@ -365,7 +365,7 @@ fn read_directory_without_graph(dir: &Path, is_named: bool) -> ProbeError {
     if let Some((major, _)) = older_shim(dir, Os::HOST) {
         return ProbeError::OtherMajor { major };
     }
-    // The default search looks into these subdirectories anyway.
+    // The default search includes these subdirectories anyway.
     let has_graph = |dir: &PathBuf| dir.join(Library::Graph.file_name()).leads_somewhere();
     let subdirectories: &[&str] = match Os::HOST {
         Os::Linux => &["lib", "lib64", "nvidia/cudnn/lib"],

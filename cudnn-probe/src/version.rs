@@ -1,4 +1,4 @@
-//! A cuDNN version, in each of the forms in which it is written. Imports nothing.
+//! Parses, compares and displays cuDNN versions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 #[cfg(feature = "serde")]
 crate::portable!(Version);
 
-/// A cuDNN version: `9.28.0`. Versions are ordered as their releases are.
+/// A cuDNN version such as `9.28.0`. Versions are ordered by release.
 ///
 /// ```
 /// use cudnn_probe::Version;
@@ -17,36 +17,36 @@ crate::portable!(Version);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Version {
-    /// The first number. Releases with the same major version share one ABI.
+    /// The major version. Releases with the same major version have the same ABI.
     pub major: u32,
-    /// The second number.
+    /// The minor version.
     pub minor: u32,
-    /// The third number, which NVIDIA calls the patch level.
+    /// The patch level.
     pub patch: u32,
 }
 
 impl Version {
-    /// A version from its three numbers.
+    /// Creates a version from three numbers.
     #[must_use]
     pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
         Version { major, minor, patch }
     }
 
-    /// A version from the four bytes of a library's version symbol: patch, minor, major, 0.
+    /// Creates a version from the four bytes of a version symbol: patch, minor, major and 0.
     #[must_use]
     pub const fn from_symbol(bytes: [u8; 4]) -> Self {
         let [patch, minor, major, _] = bytes;
         Version::new(major as u32, minor as u32, patch as u32)
     }
 
-    /// The number that `cudnnGetVersion` returns for a cuDNN 9: 92800.
+    /// Returns the number that `cudnnGetVersion` of cuDNN 9 returns, such as 92800.
     #[must_use]
     pub const fn number(self) -> u32 {
         self.major * 10000 + self.minor * 100 + self.patch
     }
 
-    /// A version from the number that `cudnnGetVersion` returns: 92800 is 9.28.0. Before cuDNN 9 the major version was
-    /// counted in thousands: 8907 is 8.9.7.
+    /// Creates a version from the result of `cudnnGetVersion`. For example, 92800 is 9.28.0. Before cuDNN 9, the major
+    /// version was multiplied by 1000 only, as in 8907 for 8.9.7.
     #[must_use]
     pub const fn from_number(number: usize) -> Self {
         let number = number as u32;
@@ -64,7 +64,8 @@ impl fmt::Display for Version {
     }
 }
 
-/// The error of [`Version::from_str`]: the text is not a version. Its `Debug` is its text, for a `main` that returns it.
+/// The error of [`Version::from_str`] for an invalid version. `Debug` prints the message, because `main` uses this
+/// format.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VersionError {
@@ -72,7 +73,7 @@ pub struct VersionError {
 }
 
 impl VersionError {
-    /// The text that is not a version.
+    /// Returns the invalid text.
     #[must_use]
     pub fn input(&self) -> &str {
         &self.input
@@ -96,10 +97,10 @@ impl std::error::Error for VersionError {}
 impl FromStr for Version {
     type Err = VersionError;
 
-    /// Parses two or three numbers with dots between them. A missing third number is 0.
+    /// Parses two or three numbers that are separated by dots. A missing third number is 0.
     fn from_str(text: &str) -> Result<Self, VersionError> {
         let error = || VersionError { input: text.to_owned() };
-        // `parse` alone would accept a sign.
+        // `parse` accepts a leading plus sign, which is not allowed here.
         let parse = |number: &str| number.parse::<u32>().ok().filter(|_| !number.starts_with('+'));
         let mut numbers = text.split('.').map(|number| parse(number).ok_or_else(error));
         let version = Version {

@@ -1,5 +1,6 @@
-//! A file of records. Each record is one `pwrite` that appends it, so the kernel has the whole record before the call
-//! returns, whatever ends the process afterwards.
+//! Appends records to a file, one `pwrite` call per record.
+//!
+//! The kernel has the complete record when the call returns, so the record survives if the process crashes afterwards.
 
 use std::fs::OpenOptions;
 use std::io::{Error, ErrorKind, Result};
@@ -11,19 +12,20 @@ use super::cancel::ThreadStateGuard;
 use super::descriptor::{Descriptor, flock};
 use super::signals::{discard_signal, with_all_signals_blocked};
 
-/// A descriptor that appends does so wherever it is told to write. If the program has closed it in this moment, and opened a
-/// file of its own under the number, nothing may be written there: no file system has files of that size.
+/// An offset that no file system supports. A descriptor in append mode ignores the offset. However, if the program has
+/// just closed the descriptor and opened another file under the same number, the write fails instead of damaging that
+/// file.
 const ANYWHERE: u64 = 1 << 62;
 
-/// An open file, which is locked (`flock`) to tell other processes that it is in use.
+/// An open file with a lock (`flock`) that tells other processes that the file is in use.
 pub struct AppendFile(Descriptor);
 
 impl AppendFile {
-    /// Creates a file that does not exist yet, at an absolute path. `None` if another process has replaced it in the
-    /// moment before it was locked.
+    /// Creates a new file at an absolute path. Returns `None` if another process replaced the file before it could be
+    /// locked.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error if the system call fails.
     pub fn create_new(path: &Path) -> Result<Option<Self>> {
         let _guard = ThreadStateGuard::new();
         let file = OpenOptions::new().append(true).create_new(true).open(path)?;
@@ -38,10 +40,11 @@ impl AppendFile {
         }
     }
 
-    /// Removes a file so that its name is free. `false` if a process is writing to it.
+    /// Removes a file so that the name can be reused. Returns `false` if a process is still writing to the file.
     ///
     /// # Errors
-    /// The system's, or that the file is of another kind or has other content.
+    /// Returns an error if a system call fails, the path is not a regular file, or `may_be_removed` rejects the
+    /// content.
     pub fn remove(path: &Path, may_be_removed: impl FnOnce(&[u8]) -> bool) -> Result<bool> {
         let _guard = ThreadStateGuard::new();
         let mut options = OpenOptions::new();
@@ -51,7 +54,7 @@ impl AppendFile {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
             _ => {}
         }
-        // NFS locks only files that are open for writing.
+        // NFS supports locks only for files that are open for writing.
         let file = options.clone().write(true).open(path).or_else(|_| options.open(path))?;
         let mut start = [0; 64];
         let length = file.read_at(&mut start, 0)?;
@@ -61,7 +64,7 @@ impl AppendFile {
         if flock(&file).is_err() {
             return Ok(false);
         }
-        // While this process has the lock, no other process takes the name from the file.
+        // While this process holds the lock, other processes do not rename or replace the file.
         let (locked, named) = (file.metadata()?, path.symlink_metadata());
         if named.is_ok_and(|named| (named.dev(), named.ino()) == (locked.dev(), locked.ino())) {
             std::fs::remove_file(path)?;
@@ -69,15 +72,15 @@ impl AppendFile {
         Ok(true)
     }
 
-    /// Its path.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
 
-    /// Appends the record with one write. An error leaves an incomplete record if `is_torn` is set.
+    /// Appends a record with a single write. If `is_torn` is set after an error, part of the record was written.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error if the system call fails.
     pub fn append(&self, record: &[u8], is_torn: &AtomicBool) -> Result<()> {
         let written = self.0.with(|file| {
             let length = file.write_at(record, ANYWHERE)?;
@@ -85,27 +88,28 @@ impl AppendFile {
             if rest.is_empty() {
                 return Ok(());
             }
-            // The next attempt tells why there was no room.
+            // Retry so that the error explains why there was not enough space.
             is_torn.store(true, Ordering::SeqCst);
             file.write_all_at(rest, ANYWHERE)?;
             is_torn.store(false, Ordering::SeqCst);
             Ok(())
         });
         if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::FileTooLarge) {
-            // A file that may not grow is an error, and no signal.
+            // Exceeding a file size limit must be an error, not a signal.
             discard_signal(libc::SIGXFSZ);
         }
         written
     }
 
-    /// Closes what a child process has inherited from its parent.
+    /// Closes the file that a child process inherited from its parent.
     pub fn close(&self) {
         let _guard = ThreadStateGuard::new();
         self.0.close();
     }
 }
 
-/// Does work in which no handler of the program runs: it could append a record of its own, or leave by `siglongjmp`.
+/// Runs `work` with signal handlers of the program blocked, because a handler could append another record or leave
+/// through `siglongjmp`.
 pub fn uninterrupted<T>(work: impl FnOnce() -> T) -> T {
     let _guard = ThreadStateGuard::new();
     with_all_signals_blocked(work)

@@ -1,17 +1,17 @@
-//! What a program must not notice of system calls that are made in its threads: changes of `errno`, and cancellation.
+//! Hides system calls from the program by preserving `errno` and postponing thread cancellation.
 
 use std::ffi::c_int;
 
-/// The same value in glibc and musl.
+/// glibc and musl use the same value.
 const PTHREAD_CANCEL_DISABLE: c_int = 1;
 
 unsafe extern "C" {
-    // The crate `libc` does not declare it for Linux. Safe to call: it accepts any state, and writes only through the
-    // pointer that `ThreadStateGuard` passes.
+    // The `libc` crate does not declare this function for Linux. It is safe to call because it accepts any state and
+    // writes only through the pointer that `ThreadStateGuard` passes.
     safe fn pthread_setcancelstate(state: c_int, previous: *mut c_int) -> c_int;
 }
 
-/// Preserves this thread's `errno` and postpones its cancellation (`pthread_cancel`) as long as the guard lives. A
+/// Preserves `errno` and postpones cancellation of this thread (`pthread_cancel`) while the guard exists. A
 /// cancellation unwinds the stack at any call that may block, and unwinding Rust code that way aborts the process.
 #[derive(Debug)]
 pub struct ThreadStateGuard {
@@ -22,9 +22,9 @@ pub struct ThreadStateGuard {
 impl ThreadStateGuard {
     /// Saves `errno` and disables cancellation.
     #[must_use]
-    #[allow(clippy::new_without_default, reason = "a guard has no default value")]
+    #[allow(clippy::new_without_default, reason = "a guard must be created explicitly")]
     pub fn new() -> Self {
-        // SAFETY: the address of this thread's `errno` is valid as long as the thread.
+        // SAFETY: the address of `errno` is valid for the lifetime of the thread.
         let errno = unsafe { *libc::__errno_location() };
         let mut cancel_state = 0;
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut cancel_state);
@@ -36,7 +36,7 @@ impl Drop for ThreadStateGuard {
     fn drop(&mut self) {
         let mut disabled = 0;
         pthread_setcancelstate(self.cancel_state, &raw mut disabled);
-        // SAFETY: as above.
+        // SAFETY: the address of `errno` is valid for the lifetime of the thread.
         unsafe { *libc::__errno_location() = self.errno };
     }
 }
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri knows no pthread_setcancelstate")]
     fn errno_is_as_before() {
-        // SAFETY: the address of this thread's `errno` is valid as long as the thread.
+        // SAFETY: the address of `errno` is valid for the lifetime of the thread.
         let errno = || unsafe { &mut *libc::__errno_location() };
         *errno() = libc::EINTR;
         let guard = ThreadStateGuard::new();

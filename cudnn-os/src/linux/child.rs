@@ -1,5 +1,7 @@
-//! Child processes. With a session of its own, a child leaves no process behind: this process inherits those that leave the
-//! session, and ends them when the child has ended.
+//! Starts child processes, and terminates everything that they leave running.
+//!
+//! A child with a separate session leaves no processes behind. This process adopts descendants that left the session,
+//! and ends them after the child.
 
 use std::io::{Error, Result, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -9,33 +11,35 @@ use std::time::{Duration, Instant};
 
 use super::watch::watch;
 
-/// Prepares this process: its parent may have made it ignore the ends of its children, whose statuses would be lost; and a
-/// file that may not grow is an error, and no signal. To be called before there is a second thread.
+/// Prepares this process for starting children. It restores the default action of SIGCHLD, because a parent that
+/// ignored the signal would make exit statuses unavailable, and turns exceeded file size limits into errors. Call this
+/// before the process starts a second thread.
 pub fn prepare() {
-    // A handler, because a program that this process starts would inherit that the signal is ignored.
+    // Use a handler rather than SIG_IGN, which programs started by this process would inherit.
     extern "C" fn nothing(_: libc::c_int) {}
     let handler = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
-    // SAFETY: the process has one thread, and no handler of these signals; the handler does nothing.
+    // SAFETY: the process is single-threaded, has not installed handlers for these signals, and the new handler is
+    // empty.
     unsafe {
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
-        // Who has started this process may ignore the signal for all programs, as Python does.
+        // A parent may ignore this signal for all programs it starts, as Python does.
         if libc::signal(libc::SIGXFSZ, handler) == libc::SIG_IGN {
             libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         }
     }
 }
 
-/// Makes this process end when its parent ends: nobody else would end it if a library hangs.
+/// Terminates this process together with the parent. Without this, the process would run forever if a library hangs.
 pub fn end_with_parent() {
-    // SAFETY: the call changes a setting of this process, and takes a signal.
+    // SAFETY: the call only changes a setting of this process.
     let result = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-    // It fails for no signal that exists.
+    // The call fails only for invalid signal numbers.
     debug_assert_eq!(result, 0);
 }
 
-/// Makes the child that this command starts end when this process ends.
+/// Makes the child of this command terminate together with this process.
 pub fn end_child_with_this_process(command: &mut Command) {
-    // SAFETY: the function makes one system call, which is allowed between fork and exec.
+    // SAFETY: the closure makes one system call that is allowed between fork and exec.
     unsafe {
         command.pre_exec(|| {
             end_with_parent();
@@ -44,14 +48,14 @@ pub fn end_child_with_this_process(command: &mut Command) {
     };
 }
 
-/// Keeps Ctrl-C from the child that this command starts: it finishes what it has begun, and this process decides what comes
-/// after it.
+/// Shields the child that this command starts from Ctrl-C. The child can finish its work, and this process decides how
+/// to continue.
 pub fn keep_from_interruption(command: &mut Command) {
     command.process_group(0);
 }
 
-/// Starts the program of this command in place of this one, in the same process. Returns only if that fails. Another
-/// process calls `then` when the program has ended.
+/// Replaces this process with the program of the command. Returns only if that fails. Another process calls `then` when
+/// the program has ended.
 pub fn become_program(command: &mut Command, then: Option<&dyn Fn()>) -> Error {
     let watcher = then.and_then(|then| watch(then).ok());
     let error = command.exec();
@@ -61,13 +65,13 @@ pub fn become_program(command: &mut Command, then: Option<&dyn Fn()>) -> Error {
     error
 }
 
-/// Returns the signal that ended a process.
+/// Returns the signal that terminated a process.
 #[must_use]
 pub fn crash_number(status: ExitStatus) -> Option<i32> {
     status.signal()
 }
 
-/// Describes how a process failed, to follow its name.
+/// Describes a failure as a phrase to follow the name of the process.
 #[must_use]
 pub fn failure(status: ExitStatus) -> String {
     match status.signal() {
@@ -87,19 +91,20 @@ fn signal_name(signal: i32) -> &'static str {
     }
 }
 
-/// The time in which killed processes must end. One that the kernel does not let go is abandoned.
+/// How long to wait for killed processes to end. A process that survives longer is abandoned.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 
-/// The time between two looks at a killed process.
+/// The polling interval while waiting for a killed process.
 const KILL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// The children that are watched now: each is the leader of its session.
+/// The process IDs of the children with a session. Every child leads one session.
 static WATCHED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
-/// The children that this process had when it started: those of a shell that was replaced by this program.
+/// The children that this process had at startup. They belong to a shell that this program replaced.
 static STRANGERS: OnceLock<Vec<u32>> = OnceLock::new();
 
-/// A child process. With a session, it has no terminal, and its end is that of each process that it has started.
+/// A child process. With a session, the child runs without a terminal and terminates together with all processes that
+/// it started.
 pub struct Child {
     started: Started,
     has_session: bool,
@@ -109,37 +114,37 @@ impl Child {
     /// Starts the command.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error if the system call fails.
     pub fn start(command: &mut Command, has_session: bool) -> Result<Child> {
         if !has_session {
             return Ok(Child { started: command.spawn()?, has_session });
         }
-        // SAFETY: the function makes one system call, which is allowed between fork and exec.
+        // SAFETY: the function makes one system call that is allowed between fork and exec.
         unsafe { command.pre_exec(new_session) };
         Ok(Child { started: spawn(command)?, has_session })
     }
 
-    /// Whether the child has ended. Its process ID stays in use until [`Child::end`].
+    /// Returns whether the child has exited. The process ID stays reserved until [`Child::end`] is called.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         has_ended(&self.started)
     }
 
-    /// Ends the child if it still runs, and with a session each process that it has started. Returns how it ended; `None`
-    /// if the kernel does not let it go.
+    /// Terminates the child if it is still running, and with a session also all processes that it started. Returns the
+    /// exit status, or `None` if the process survives.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error if the system call fails.
     pub fn end(&mut self) -> Result<Option<ExitStatus>> {
         end(&mut self.started, self.has_session)
     }
 
-    /// Returns how much the process has read, in bytes, and how often it waited for a page of a file. `None` if the kernel does
-    /// not tell.
+    /// Returns the number of bytes read and the number of page faults that read from disk. Returns `None` if the kernel
+    /// does not report them.
     #[must_use]
     pub fn activity(&self) -> Option<(u64, u64)> {
         let process = self.started.id();
-        // The faults that read a disk are the 12th field.
+        // Major page faults are field 12 of `stat`.
         let faults = stat(process, 9)?.try_into().ok()?;
         let io = std::fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default();
         let read = io.lines().filter(|line| line.starts_with("rchar: ") || line.starts_with("read_bytes: "));
@@ -148,9 +153,9 @@ impl Child {
     }
 }
 
-/// Gives this process a session, without a terminal. For the time between fork and exec.
+/// Moves this process into a new session without a terminal. Called between fork and exec.
 fn new_session() -> Result<()> {
-    // SAFETY: the call takes nothing.
+    // SAFETY: the call involves no pointers.
     if unsafe { libc::setsid() } < 0 { Err(Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -158,9 +163,10 @@ fn new_session() -> Result<()> {
 fn spawn(command: &mut Command) -> Result<Started> {
     let mut watched = watched();
     STRANGERS.get_or_init(children);
-    // Orphans of the child become children of this process. Without that, those that have left its session stay.
+    // Make this process adopt orphaned descendants of the child. Otherwise, processes that left the session would
+    // survive.
     //
-    // SAFETY: the call changes a setting of this process, and takes a number.
+    // SAFETY: the call only changes a setting of this process.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
     let child = command.spawn()?;
     watched.push(child.id());
@@ -191,63 +197,64 @@ fn end(child: &mut Started, has_session: bool) -> Result<Option<ExitStatus>> {
     Ok(status)
 }
 
-/// Ends the processes that this one has inherited from a child, and those that it inherits from them.
+/// Terminates the processes that this process adopted from a child, including descendants.
 fn end_orphans(watched: &[u32], start: Instant) {
-    // In a process without children, this is all.
+    // Without children, the loop is skipped.
     while has_children_to_wait_for(libc::P_ALL, 0).is_some() {
         let orphans: Vec<u32> = children().into_iter().filter(|process| is_orphan(*process, watched)).collect();
         if orphans.is_empty() || start.elapsed() > KILL_LIMIT {
             return;
         }
         for process in orphans.into_iter().filter_map(|process| libc::pid_t::try_from(process).ok()) {
-            // SAFETY: the process is a child, so its ID is of no other process.
+            // SAFETY: the ID is still valid, because the child is unreaped.
             unsafe { libc::kill(process, libc::SIGKILL) };
-            // SAFETY: as above; the status is not asked for.
+            // SAFETY: the process is an unreaped child, and the status pointer may be null.
             unsafe { libc::waitpid(process, std::ptr::null_mut(), libc::WNOHANG) };
         }
         std::thread::sleep(KILL_INTERVAL);
     }
 }
 
-/// Is this child an orphan of a watched one? It is in another session than the children without one of their own.
+/// Returns whether this child is an orphan of a watched child. Orphans are in a different session than children that
+/// were started without one.
 fn is_orphan(process: u32, watched: &[u32]) -> bool {
     let is_known = watched.contains(&process) || STRANGERS.get().is_some_and(|known| known.contains(&process));
-    // The session is the sixth field.
+    // The session is field 6 of `stat`.
     !is_known && stat(process, 3).is_some_and(|session| stat(std::process::id(), 3) != Some(session))
 }
 
-/// The children of this process.
+/// Returns the process IDs of the children of this process.
 fn children() -> Vec<u32> {
     let this = i64::from(std::process::id());
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    // The parent is the fourth field.
+    // The parent is field 4 of `stat`.
     processes.filter(|process| stat(*process, 1) == Some(this)).collect()
 }
 
-/// A field of a process's `stat`, counted from the one after its name, the state.
+/// Returns a field of `/proc/PID/stat`. Field 0 is the state, which follows the name of the program.
 fn stat(process: u32, field: usize) -> Option<i64> {
-    // The name of the program, in parentheses, may contain anything.
+    // The program name is in parentheses and may contain any characters.
     let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
     stat.rsplit_once(") ")?.1.split(' ').nth(field)?.parse().ok()
 }
 
-/// Has one of these children ended? `None` if there are none.
+/// Returns whether one of these children has exited, or `None` without such children.
 fn has_children_to_wait_for(kind: libc::idtype_t, id: u32) -> Option<bool> {
-    // SAFETY: zeros are a valid value of this plain structure.
+    // SAFETY: all-zero bytes are a valid value of this plain C structure.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // SAFETY: the call fills the structure, and with WNOWAIT changes nothing.
+    // SAFETY: the output pointer is valid, and WNOWAIT leaves the child unreaped.
     let result = unsafe { libc::waitid(kind, id, &raw mut info, options) };
-    // SAFETY: the call has filled the structure, or it is zero.
+    // SAFETY: the structure is either filled by the call or zero, and both are valid.
     (result == 0).then(|| unsafe { info.si_pid() } != 0)
 }
 
-/// Kills the process group that this child leads. The child has not been waited for, so the ID is of no other group.
+/// Kills the process group that this child leads. The ID is still valid, because the child is unreaped.
 fn kill_group(leader: u32) {
     if let Ok(leader) = libc::pid_t::try_from(leader) {
-        // SAFETY: the call takes numbers.
+        // SAFETY: the arguments are plain integers.
         unsafe { libc::kill(-leader, libc::SIGKILL) };
     }
 }

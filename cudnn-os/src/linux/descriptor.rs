@@ -1,4 +1,4 @@
-//! A file descriptor that survives a program that closes all descriptors.
+//! A file descriptor that recovers after the program closes all descriptors.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Result, Seek, SeekFrom};
@@ -8,30 +8,30 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// A file that is open for appending. Shared by all threads, and never closed on drop: other threads may use it.
+/// A file that is open for appending. All threads share it, and dropping it does not close the descriptor, because
+/// other threads may still use it.
 ///
-/// A program that closes all descriptors may later get another file under the same number. Therefore each use begins
-/// with a check that the number still is this file's, and a file whose descriptor was closed is opened again by its
-/// path.
+/// A program that closes all descriptors may later get another file under the same number. Each use therefore checks
+/// first that the number still refers to this file. If the descriptor was closed, the file is opened again by path.
 pub(crate) struct Descriptor {
     number: AtomicI32,
     path: PathBuf,
     device: u64,
     inode: u64,
-    /// Only this process writes to the file. Such a file is locked, and its position is a mark: `pwrite` to a file that
-    /// was opened for appending does not move the position. `lseek` is faster than `fstat`, after which Linux records
-    /// the time of the next write precisely, and that takes longer than the write.
+    /// Set if only this process writes to the file. The file is then locked, and the file position serves as a mark,
+    /// because `pwrite` in append mode does not move it. `lseek` is cheaper than `fstat`, which makes Linux record the
+    /// time of the next write precisely, and recording takes longer than the write itself.
     is_own: bool,
 }
 
 impl Descriptor {
-    /// Takes over a file that was opened for appending at this absolute path.
+    /// Takes ownership of a file that was opened for appending at this absolute path.
     ///
     /// # Errors
-    /// `WouldBlock` if the file was to be this process's own, and another process has locked it.
+    /// Returns `WouldBlock` if `is_own` is set and another process has locked the file.
     pub(crate) fn new(file: &File, path: PathBuf, is_own: bool) -> Result<Self> {
         if is_own {
-            // A file system without locks leaves the file as it is.
+            // File systems without lock support are accepted.
             flock(file).or_else(|error| if error.kind() == ErrorKind::WouldBlock { Err(error) } else { Ok(()) })?;
         }
         let metadata = file.metadata()?;
@@ -41,20 +41,20 @@ impl Descriptor {
         Ok(descriptor)
     }
 
-    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether this path is a name of the file.
+    /// Returns whether this path still refers to the file.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
         path.symlink_metadata().is_ok_and(|metadata| self.is_this(&metadata))
     }
 
-    /// Passes on the file, opened again if the program has closed the descriptor.
+    /// Runs `work` with the file, and reopens the file first if the program has closed the descriptor.
     #[inline]
     pub(crate) fn with<T>(&self, work: impl Fn(&File) -> Result<T>) -> Result<T> {
-        /// Attempts while other threads open the file again: each uses the old number for a moment, and closes it.
+        /// The number of attempts while other threads reopen the file. Each thread briefly uses the old number and then
+        /// closes it.
         const ATTEMPTS: usize = 8;
         let mut result = self.try_with(&work);
         for _ in 1..ATTEMPTS {
@@ -69,7 +69,8 @@ impl Descriptor {
     #[inline]
     fn try_with<T>(&self, work: impl FnOnce(&File) -> Result<T>) -> Result<T> {
         let number = self.number.load(Ordering::Acquire);
-        // SAFETY: the file is not closed by this value; a number that was closed meanwhile gives errors.
+        // SAFETY: `ManuallyDrop` leaves the descriptor open. If the number was closed in the meantime, calls fail with
+        // an error.
         let file = |number| ManuallyDrop::new(unsafe { File::from_raw_fd(number) });
         let open = file(number);
         if self.has(&open) { work(&open) } else { work(&file(self.reopen(number)?)) }
@@ -79,7 +80,7 @@ impl Descriptor {
         (metadata.dev(), metadata.ino()) == (self.device, self.inode)
     }
 
-    /// Whether this descriptor is the file's.
+    /// Returns whether this descriptor still refers to the file.
     #[inline]
     fn has(&self, mut file: &File) -> bool {
         if self.is_own {
@@ -88,7 +89,7 @@ impl Descriptor {
         file.metadata().is_ok_and(|metadata| self.is_this(&metadata))
     }
 
-    /// A position that the descriptors of other files do not have, and that all file systems allow.
+    /// Returns a file position that other files are unlikely to have, and that every file system allows.
     fn mark(&self) -> u64 {
         const START: u64 = 1 << 30;
         START + self.inode % START
@@ -96,42 +97,43 @@ impl Descriptor {
 
     #[cold]
     fn reopen(&self, closed: RawFd) -> Result<RawFd> {
-        // A pipe without a reader must not make the program wait.
+        // Opening a pipe without a reader must not block the program.
         let file = OpenOptions::new().append(true).custom_flags(libc::O_NONBLOCK).open(&self.path)?;
         if !self.is_this(&file.metadata()?) {
-            return Err(Error::new(ErrorKind::NotFound, "the program closed it, and its name is another file's now"));
+            return Err(Error::new(ErrorKind::NotFound, "the program closed it, and the path is a different file now"));
         }
         if self.is_own {
-            // It is this process's file. A thread that opens it at the same time may have the lock, or a forked child.
+            // The file belongs to this process. Another thread that reopens it, or a forked child, may already hold the
+            // lock.
             let _ = flock(&file);
         }
         let number = self.duplicate(&file)?;
         match self.number.compare_exchange(closed, number, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Ok(number),
             Err(of_another_thread) => {
-                // SAFETY: the descriptor is new, and nothing else knows it.
+                // SAFETY: the descriptor is new and unshared.
                 drop(unsafe { OwnedFd::from_raw_fd(number) });
                 Ok(of_another_thread)
             }
         }
     }
 
-    /// Prepares the file and returns another number for it: none of the first three, which belong to others even if
-    /// they are free now.
+    /// Prepares the file and returns a duplicate descriptor. Numbers 0 to 2 are skipped, because they are reserved for
+    /// the standard streams even if they are free.
     fn duplicate(&self, mut file: &File) -> Result<RawFd> {
         if self.is_own {
             file.seek(SeekFrom::Start(self.mark()))?;
             file.stream_position()?;
         }
-        // SAFETY: the command takes a number.
+        // SAFETY: the argument is a plain integer.
         let number = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
         if number < 0 { Err(Error::last_os_error()) } else { Ok(number) }
     }
 
-    /// Closes it. Only a process in which no other thread uses it may do so.
+    /// Closes the descriptor. Call this only if no other thread of the process uses it.
     pub(crate) fn close(&self) {
         let number = self.number.load(Ordering::Acquire);
-        // SAFETY: as in `with`.
+        // SAFETY: `ManuallyDrop` leaves the descriptor open, as in `with`.
         let file = ManuallyDrop::new(unsafe { File::from_raw_fd(number) });
         if self.has(&file) {
             drop(ManuallyDrop::into_inner(file));
@@ -139,9 +141,9 @@ impl Descriptor {
     }
 }
 
-/// Locks a file for this process, if no other process has locked it.
+/// Locks a file for this process, unless another process has locked it.
 pub(crate) fn flock(file: &File) -> Result<()> {
-    // SAFETY: the call takes numbers.
+    // SAFETY: the arguments are plain integers.
     let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
     if locked == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
@@ -165,13 +167,13 @@ mod tests {
         write().unwrap();
         let other_file = open(&other);
         let number = descriptor.number.load(Ordering::Relaxed);
-        // SAFETY: the number becomes that of the other file, as in a program that has closed all descriptors.
+        // SAFETY: the descriptor is replaced on purpose, as in a program that closes all descriptors.
         assert_eq!(unsafe { libc::dup2(other_file.as_raw_fd(), number) }, number);
         write().unwrap();
         assert_eq!((std::fs::read(&path).unwrap(), std::fs::read(&other).unwrap()), (b"xx".to_vec(), Vec::new()));
         std::fs::remove_file(&path).unwrap();
         let new = descriptor.number.load(Ordering::Relaxed);
-        // SAFETY: as above.
+        // SAFETY: the descriptor is replaced on purpose, as in a program that closes all descriptors.
         assert_eq!(unsafe { libc::dup2(other_file.as_raw_fd(), new) }, new);
         assert_eq!(write().unwrap_err().kind(), ErrorKind::NotFound);
     }

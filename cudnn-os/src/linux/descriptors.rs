@@ -1,24 +1,26 @@
-//! A table of file descriptors for one thread. A program may close all descriptors at any time (`closefrom`) and then
-//! open its own under the same numbers, while a thread in the background reads what it has opened.
+//! Gives a background thread a private file descriptor table.
+//!
+//! A program may close all descriptors at any time (`closefrom`) and open other files under the same numbers, even
+//! while a background thread uses them.
 
-/// Gives this thread a table of its own, with the three standard streams. Threads that it starts share it. What it opens
-/// from now on is of no use to other threads, and what they have open is of none to it. `false` if the system refuses, as
-/// containers on old kernels do.
+/// Gives this thread a private descriptor table that keeps only the three standard streams. Threads that it starts
+/// share this table. Descriptors that are opened afterwards are invalid in other threads, and vice versa. Returns
+/// `false` if the system does not allow it, for example in containers on old kernels.
 #[must_use]
 pub fn leave_shared_table() -> bool {
-    // Before Linux 5.9: a copy of the table, with all that is open.
-    // SAFETY: the call affects this thread alone.
+    // Before Linux 5.9, fall back to a copy of the complete table.
+    // SAFETY: the call affects only this thread.
     leave_all_from(3) || unsafe { libc::unshare(libc::CLONE_FILES) } == 0
 }
 
-/// Gives this thread an empty table of its own: it keeps nothing open that the program closes. `false` if the system
-/// refuses, as kernels before 5.9 do.
+/// Gives this thread an empty private descriptor table so that it does not keep files open that the program closes.
+/// Returns `false` if the system does not allow it, for example on kernels older than 5.9.
 pub fn leave_all() -> bool {
     leave_all_from(0)
 }
 
 fn leave_all_from(first: libc::c_uint) -> bool {
     const CLOSE_RANGE_UNSHARE: libc::c_uint = 1 << 1;
-    // SAFETY: the call affects the table of this thread alone, which has nothing open that is still needed.
+    // SAFETY: the call affects only the table of this thread, which no longer needs any open descriptor.
     unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, CLOSE_RANGE_UNSHARE) == 0 }
 }

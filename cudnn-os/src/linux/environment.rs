@@ -1,4 +1,4 @@
-//! The environment as a whole, as it was at the start, and whether it can be trusted.
+//! Reads environment variables, both current and as they were when the process started.
 
 use std::ffi::OsString;
 #[cfg(feature = "native")]
@@ -6,16 +6,16 @@ use std::ffi::{CStr, c_char};
 
 use super::files::path_from_bytes;
 
-/// Returns the value that an environment variable had when this process was started. The outer `None` means that it is
-/// unknown.
+/// Returns the value that an environment variable had when the process started. The outer `Option` is `None` if the
+/// original environment cannot be read.
 pub fn initial_value(name: &str) -> Option<Option<OsString>> {
     let block = std::fs::read("/proc/self/environ").ok()?;
     let value = value_in(&block, name)?;
     Some(value.map(|value| path_from_bytes(value).into_os_string()))
 }
 
-/// The value of a variable in a block of `NAME=VALUE` entries that each end with a zero byte. The outer `None` means
-/// that this is no such block: a program that changes its title (`setproctitle`) overwrites it.
+/// Finds a variable in a block of NUL-terminated `NAME=VALUE` entries. The outer `Option` is `None` if the block is
+/// invalid, for example because the program changed its title (`setproctitle`) and overwrote the environment.
 fn value_in<'a>(block: &'a [u8], name: &str) -> Option<Option<&'a [u8]>> {
     let entries = block.strip_suffix(b"\0")?;
     let is_entry = |entry: &[u8]| entry.iter().position(|byte| *byte == b'=').is_some_and(|end| end > 0);
@@ -26,17 +26,17 @@ fn value_in<'a>(block: &'a [u8], name: &str) -> Option<Option<&'a [u8]>> {
     Some(entries.split(|byte| *byte == 0).find_map(value))
 }
 
-/// Returns the value of a variable as it is: a shell has removed its quotes.
+/// Returns the value unchanged, because a shell has already removed quotes.
 pub fn without_quotes(value: OsString) -> OsString {
     value
 }
 
-/// Whether the process runs in secure-execution mode (`AT_SECURE`: setuid, setgid, file capabilities). The environment
-/// of such a process comes from a less privileged user and must not be trusted.
+/// Returns whether the process runs in secure-execution mode (`AT_SECURE`), which setuid, setgid and file capabilities
+/// enable. The environment then comes from a less privileged user and must not be trusted.
 #[cfg(feature = "native")]
 #[must_use]
 pub fn is_secure_execution() -> bool {
-    // SAFETY: the call reads the process's auxiliary vector.
+    // SAFETY: the call only reads the auxiliary vector of the process.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
@@ -45,14 +45,15 @@ unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
-/// More than the kernel passes to a program.
+/// An upper bound that exceeds the limit of the kernel.
 #[cfg(feature = "native")]
 const LIMIT: usize = 64 << 20;
 
-/// Returns the strings `NAME=value`, each with a NUL at its end.
+/// Returns the environment as NUL-terminated `NAME=value` strings.
 ///
-/// The C library replaces its array while another thread calls `setenv`, and reading the array is not safe then, as it is
-/// not in the `getenv` of the libraries that are loaded next. So this allocates nothing while it reads.
+/// Reading is not thread-safe while another thread calls `setenv`, because the C library then replaces the array. The
+/// same is true for `getenv` in the libraries that are loaded next. To keep the window short, this function does not
+/// allocate while it reads.
 #[cfg(feature = "native")]
 pub fn block() -> Option<Vec<u8>> {
     let mut room = 1 << 16;
@@ -66,20 +67,20 @@ pub fn block() -> Option<Vec<u8>> {
     None
 }
 
-/// `false` if there is not enough room.
+/// Copies the environment into the buffer. Returns `false` if the buffer is too small.
 #[cfg(feature = "native")]
 fn copy_to(block: &mut Vec<u8>) -> bool {
-    // SAFETY: the C library's variable.
+    // SAFETY: the C library defines this variable.
     let mut next = unsafe { environ };
     while !next.is_null() {
-        // SAFETY: the array ends in null.
+        // SAFETY: the array ends with a null pointer.
         let entry = unsafe { *next };
         if entry.is_null() {
             break;
         }
-        // SAFETY: a string of the environment.
+        // SAFETY: entries of the environment are NUL-terminated strings.
         let text = unsafe { CStr::from_ptr(entry) }.to_bytes_with_nul();
-        // An empty string is the end of the block.
+        // An empty string marks the end of the block, so skip empty entries.
         if text.len() == 1 {
             next = next.wrapping_add(1);
             continue;
@@ -88,7 +89,7 @@ fn copy_to(block: &mut Vec<u8>) -> bool {
             return false;
         }
         block.extend_from_slice(text);
-        // SAFETY: the entry was not the last.
+        // SAFETY: this entry was not the terminating null pointer.
         next = unsafe { next.add(1) };
     }
     true
@@ -104,7 +105,7 @@ mod tests {
         assert_eq!(value_in(block, "LD_LIBRARY_PATH"), Some(Some(&b"/x:/y"[..])));
         assert_eq!(value_in(block, "E"), Some(Some(&b""[..])));
         assert_eq!(value_in(block, "LD_LIBRARY"), Some(None));
-        // setproctitle leaves a title, then zeros.
+        // setproctitle leaves the title, followed by zeros.
         for overwritten in [&b""[..], b"\0\0\0", b"ray::worker A=1\0\0\0\0", b"ray::idle\0A=1\0", b"A=1", b"=1\0"] {
             assert_eq!(value_in(overwritten, "LD_LIBRARY_PATH"), None, "{overwritten:?}");
         }

@@ -1,4 +1,4 @@
-//! Files: paths are bytes, files have inode numbers and mode bits.
+//! Converts, inspects and opens files. On Linux, paths are bytes, and files have inode numbers and mode bits.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -10,13 +10,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// `O_NONBLOCK` of `fcntl.h`, on x86-64 and aarch64.
+/// `O_NONBLOCK` from `fcntl.h` on x86-64 and aarch64.
 const O_NONBLOCK: i32 = 0o4000;
 
-/// Device and inode number, which identify a file behind any path.
+/// Device and inode number, which identify a file regardless of the path.
 pub type FileId = (u64, u64);
 
-/// Returns what identifies the file at a path, whatever its name.
+/// Returns an identifier of the file at a path. All paths to the same file have the same identifier.
 pub fn file_id(path: &Path) -> Option<FileId> {
     let metadata = std::fs::metadata(path).ok()?;
     Some((metadata.dev(), metadata.ino()))
@@ -27,25 +27,25 @@ pub fn inode(path: &Path) -> Option<u64> {
     Some(std::fs::metadata(path).ok()?.ino())
 }
 
-/// Returns the absolute path without symbolic links in it.
+/// Returns the absolute path with symbolic links resolved.
 ///
 /// # Errors
-/// The system's.
+/// Returns an error if the system call fails.
 pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     std::fs::canonicalize(path)
 }
 
-/// Returns the bytes of a text of the system.
+/// Returns the bytes of an operating-system string.
 pub fn bytes_of(text: &OsStr) -> Cow<'_, [u8]> {
     Cow::Borrowed(text.as_bytes())
 }
 
-/// Returns the path that these bytes spell.
+/// Creates a path from bytes.
 pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-/// Whether a process of this program runs with other rights than those of the user who starts it.
+/// Returns whether the program has the setuid or setgid bit.
 pub fn is_setid(program: &Path) -> bool {
     std::fs::metadata(program).is_ok_and(|metadata| metadata.permissions().mode() & 0o6000 != 0)
 }
@@ -54,7 +54,8 @@ const STICKY: u32 = 0o1000;
 const OTHERS_WRITE: u32 = 0o002;
 const GROUP_WRITES: u32 = 0o020;
 
-/// Whether this directory is one like /tmp, in which others can create files, but cannot remove those of other users.
+/// Returns whether the directory has permissions like those of /tmp, where users can create files but cannot remove the
+/// files of other users.
 pub fn is_like_tmp(dir: &Path) -> bool {
     std::fs::metadata(dir).is_ok_and(|dir| has_mode_of_tmp(&dir))
 }
@@ -63,13 +64,15 @@ fn has_mode_of_tmp(dir: &Metadata) -> bool {
     dir.mode() & STICKY != 0 && dir.mode() & (OTHERS_WRITE | GROUP_WRITES) != 0
 }
 
-/// Returns the directory at a path beside a program, with links resolved once: use no other path to it. `None` if another user
-/// may have put it there, or files into it, who may not replace the program. Only root and the owner of the program's
-/// directory are trusted, with a link too. A path where there is nothing stays as it is.
+/// Resolves the path of a directory next to a program. Use only the returned path afterwards, because the links have
+/// been checked only once.
+///
+/// Returns `None` if the directory, its files, or a link to it may come from an untrusted user. Trusted users are root
+/// and the owner of the program's directory. A path that does not exist is returned unchanged.
 pub fn resolve_beside(path: &Path, program_dir: &Path) -> Option<PathBuf> {
     let is_in_tmp = path.parent().is_some_and(is_like_tmp);
     let Ok(entry) = std::fs::symlink_metadata(path) else {
-        // In a directory like /tmp another user could put one there before it is read.
+        // In a directory like /tmp, another user could create this path before it is used.
         return (!is_in_tmp).then(|| path.to_owned());
     };
     let program_dir = std::fs::metadata(program_dir).ok();
@@ -80,8 +83,8 @@ pub fn resolve_beside(path: &Path, program_dir: &Path) -> Option<PathBuf> {
         return None;
     }
     if is_in_tmp {
-        // One look, and the path stays true: nobody else can move a directory of root or of the owner from there. But
-        // whoever may write to a directory can have moved it there.
+        // A single check is sufficient: other users cannot move a directory that root or the owner has created here.
+        // However, users who can write to a directory may have moved it to this place.
         let may_write = |bit, is_same: bool| {
             entry.mode() & bit != 0 && !(is_same && program_dir.as_ref().is_some_and(|dir| dir.mode() & bit != 0))
         };
@@ -89,18 +92,19 @@ pub fn resolve_beside(path: &Path, program_dir: &Path) -> Option<PathBuf> {
         let is_open = may_write(OTHERS_WRITE, true) || may_write(GROUP_WRITES, is_same_group) && entry.gid() != 0;
         return (entry.is_dir() && !is_open).then(|| path.to_owned());
     }
-    // A sandbox may deny reading links. One that leads nowhere yet leads to what somebody puts there.
+    // A sandbox may not allow reading links. A dangling link is rejected because another user could create the target
+    // later.
     let resolved = canonicalize(path).or(if entry.is_symlink() { Err(()) } else { Ok(path.to_owned()) }).ok()?;
     let found = std::fs::metadata(&resolved).ok()?;
     (is_trusted(&found) && !has_mode_of_tmp(&found)).then_some(resolved)
 }
 
-/// Whether the path leads to a file that somebody may execute.
+/// Returns whether the path is a file that has an execute permission.
 pub fn is_executable(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// On this system metadata shows what a device is.
+/// On Linux, metadata is sufficient to recognize devices.
 pub(crate) fn is_device(_path: &Path) -> bool {
     false
 }
@@ -108,7 +112,7 @@ pub(crate) fn is_device(_path: &Path) -> bool {
 /// Sets the permission bits of a file.
 ///
 /// # Errors
-/// The system's, or that it has no such bits.
+/// Returns an error if the system call fails or the file system does not support permission bits.
 pub fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(mode))
 }
@@ -116,7 +120,7 @@ pub fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
 /// Creates a symbolic link.
 ///
 /// # Errors
-/// The system's.
+/// Returns an error if the system call fails.
 pub fn symlink(target: &Path, link: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(target, link)
 }
@@ -126,10 +130,10 @@ pub(crate) fn open_without_blocking(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(O_NONBLOCK).open(path)
 }
 
-/// Skips the hole at the beginning of a file, which would be read as zeros.
+/// Moves the file position past a hole at the beginning of the file, which would otherwise be read as zeros.
 ///
 /// # Errors
-/// The system's, or that the whole file is a hole.
+/// Returns an error if the system call fails or the file contains only a hole.
 #[cfg(feature = "processes")]
 pub fn skip_hole(file: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open.
@@ -138,14 +142,15 @@ pub fn skip_hole(file: &File) -> io::Result<()> {
     if has_no_data && file.metadata()?.len() > 0 {
         return Err(io::Error::other("it is one hole, without any data"));
     }
-    // Without support by the file system, the position is still the beginning.
+    // If the file system does not support SEEK_DATA, the position stays at the beginning.
     Ok(())
 }
 
-/// Locks a directory for this process, without a file in it. `None` on a file system without locks.
+/// Locks a directory for this process without creating a file in it. Returns `None` if the file system does not support
+/// locks.
 ///
 /// # Errors
-/// `WouldBlock` if another process has locked it, or the system's.
+/// Returns `WouldBlock` if another process has locked the directory, or the error of the system call.
 #[cfg(feature = "processes")]
 pub fn lock_dir(dir: &Path) -> io::Result<Option<File>> {
     let file = File::open(dir)?;
@@ -156,16 +161,16 @@ pub fn lock_dir(dir: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Writes the entries of a directory to the disk, if the file system can do that.
+/// Writes directory entries to disk, if the file system supports it.
 #[cfg(feature = "processes")]
 pub fn sync_dir(dir: &Path) {
     let _ = File::open(dir).and_then(|dir| dir.sync_all());
 }
 
-/// Reads bytes at an offset of a file. Returns how many it read.
+/// Reads bytes at an offset of a file. Returns the number of bytes read.
 ///
 /// # Errors
-/// The system's.
+/// Returns an error if the system call fails.
 pub fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
     file.read_at(into, offset)
 }

@@ -1,78 +1,78 @@
-//! ld.so: opening libraries and looking up symbols. It does not know which library to open, or why.
+//! Opens libraries with ld.so and looks up symbols. The caller decides which library to open.
 
 use std::ffi::{CStr, c_void};
 use std::path::{Path, PathBuf};
 
 use libloading::os::unix::{Library as Opened, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
 
-/// A library that this process has loaded. It is never closed: handles, streams and callbacks may outlive any point at
-/// which it could be unloaded.
+/// A library that this process has loaded. It is never closed, because handles, streams and callbacks may outlive any
+/// point where it could be unloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Library(*mut c_void);
 
-// SAFETY: a handle is a token that dlsym takes from any thread; it is never closed.
+// SAFETY: dlsym accepts the handle on any thread, and the handle is never closed.
 unsafe impl Send for Library {}
-// SAFETY: as above.
+// SAFETY: dlsym accepts the handle on any thread, and the handle is never closed.
 unsafe impl Sync for Library {}
 
 impl Library {
-    /// Opens the library at this absolute path, or of this name, with its dependencies, and resolves all symbols that it
-    /// needs.
+    /// Opens the library with this absolute path or name, together with all dependencies. All required symbols are
+    /// resolved immediately.
     ///
     /// # Errors
-    /// ld.so's message, in English.
+    /// Returns the English error message of ld.so.
     ///
     /// # Safety
-    /// The library's constructors run.
+    /// The constructors of the library run.
     pub unsafe fn open(path: &Path) -> Result<Self, String> {
-        // Programs parse the message, so it must not be in the user's language.
+        // Programs parse the message, so it must not be localized.
         let _locale = CLocale::set();
-        // SAFETY: the caller's obligation, passed on.
+        // SAFETY: guaranteed by the caller.
         unsafe { Opened::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map(leak).map_err(|error| dlerror_text(&error))
     }
 
-    /// Opens a library, and lets ld.so resolve functions on their first calls.
+    /// Opens a library and resolves functions lazily, on their first calls.
     ///
     /// # Errors
-    /// ld.so's message.
+    /// Returns the error message of ld.so.
     ///
     /// # Safety
-    /// The library's constructors run.
+    /// The constructors of the library run.
     pub unsafe fn open_lazily(path: &Path) -> Result<Self, String> {
-        // SAFETY: the caller's obligation, passed on.
+        // SAFETY: guaranteed by the caller.
         unsafe { Opened::open(Some(path), RTLD_LAZY | RTLD_LOCAL) }.map(leak).map_err(|error| dlerror_text(&error))
     }
 
-    /// Returns the loaded library that ld.so finds for this name or path, without loading anything.
+    /// Returns the library that ld.so finds under this name or path, if it is already loaded.
     pub fn loaded(name: &Path) -> Option<Self> {
-        // SAFETY: RTLD_NOLOAD runs no code; it only looks the library up.
+        // SAFETY: RTLD_NOLOAD runs no code, it only searches loaded libraries.
         unsafe { Opened::open(Some(name), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) }.ok().map(leak)
     }
 
-    /// Returns the loaded library at this path, and prevents ld.so from unloading it from now on.
+    /// Returns the library at this path if it is already loaded, and prevents ld.so from unloading it.
     pub fn pin(path: &Path) -> Option<Self> {
-        // SAFETY: RTLD_NOLOAD runs no code; it only looks the library up.
+        // SAFETY: RTLD_NOLOAD runs no code, it only searches loaded libraries.
         unsafe { Opened::open(Some(path), RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) }.ok().map(leak)
     }
 
-    /// Returns the address of a symbol in the library, or in one of its dependencies.
+    /// Returns the address of a symbol in the library or in a dependency.
     pub fn symbol(self, name: &CStr) -> Option<*mut c_void> {
-        // SAFETY: the handle was never closed, and the name ends in NUL.
+        // SAFETY: the handle is open, and the name is NUL-terminated.
         let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };
         (!address.is_null()).then_some(address)
     }
 
-    /// Whether the library is in the first namespace of ld.so. `dlmopen` creates others, with a second libc in each, whose
-    /// threads lose unlocks of ld.so's locks.
+    /// Returns whether the library is in the base namespace of ld.so. `dlmopen` creates other namespaces with a second
+    /// libc, in which threads fail to release locks of ld.so.
     #[cfg(target_env = "gnu")]
     pub fn is_in_first_namespace(self) -> bool {
         let mut namespace: libc::Lmid_t = libc::LM_ID_BASE;
-        // SAFETY: the handle is open, and the answer has room.
+        // SAFETY: the handle is open, and the output pointer is valid.
         let answered = unsafe { libc::dlinfo(self.0, libc::RTLD_DI_LMID, (&raw mut namespace).cast()) };
         answered != 0 || namespace == libc::LM_ID_BASE
     }
 
-    /// Whether the library is in the first namespace of ld.so. Only glibc has `dlmopen`.
+    /// Returns `true`, because only glibc supports `dlmopen`.
     #[cfg(not(target_env = "gnu"))]
     pub fn is_in_first_namespace(self) -> bool {
         true
@@ -83,41 +83,41 @@ fn leak(library: Opened) -> Library {
     Library(library.into_raw())
 }
 
-/// Whether the process has loaded the library that ld.so finds for this name or path.
+/// Returns whether the process has loaded the library that ld.so finds under this name or path.
 pub fn is_loaded(name: &Path) -> bool {
-    // SAFETY: RTLD_NOLOAD runs no code; it only looks the library up.
+    // SAFETY: RTLD_NOLOAD runs no code, it only searches loaded libraries.
     unsafe { Opened::open(Some(name), RTLD_LAZY | libc::RTLD_NOLOAD) }.is_ok()
 }
 
-/// Whether the loaded library at this path exports a symbol.
+/// Returns whether the loaded library at this path exports a symbol.
 pub fn exports(path: &Path, symbol: &CStr) -> bool {
-    // SAFETY: RTLD_NOLOAD runs no code; it only looks the library up.
+    // SAFETY: RTLD_NOLOAD runs no code, it only searches loaded libraries.
     let library = unsafe { Opened::open(Some(path), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) };
-    // SAFETY: the symbol is not called.
+    // SAFETY: the symbol is only looked up, not used.
     library.is_ok_and(|library| unsafe { library.get::<*const c_void>(symbol.to_bytes_with_nul()) }.is_ok())
 }
 
-/// Waits for ld.so's lock, unless this thread has it, and releases it.
+/// Waits until other threads have released the lock of ld.so.
 pub fn wait_for_lock() {
     // SAFETY: this opens the program itself, which runs no code.
     let program = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     if !program.is_null() {
-        // SAFETY: opened above. The program itself is never unloaded.
+        // SAFETY: the handle was opened above. The program itself is never unloaded.
         unsafe { libc::dlclose(program) };
     }
 }
 
-/// The directory of the system's libraries, if drivers install their libraries in a fixed one: only on Windows.
+/// Returns the fixed directory into which drivers install libraries. Only Windows has one.
 pub fn system_dir() -> Option<PathBuf> {
     None
 }
 
-/// The directory that the program has added to the search for libraries: only on Windows.
+/// Returns the directory that the program added to the library search path. Only Windows supports this.
 pub fn added_dir() -> Option<PathBuf> {
     None
 }
 
-/// ld.so's text, which libloading keeps in its error's source.
+/// Returns the text of ld.so, which libloading stores as the source of the error.
 fn dlerror_text(error: &libloading::Error) -> String {
     match error {
         libloading::Error::DlOpen { source } | libloading::Error::DlSym { source } => source.to_string(),
@@ -125,7 +125,7 @@ fn dlerror_text(error: &libloading::Error) -> String {
     }
 }
 
-/// Makes this thread's messages English while the value lives.
+/// Switches the messages of this thread to English while the value exists.
 struct CLocale {
     english: libc::locale_t,
     previous: libc::locale_t,
@@ -133,21 +133,21 @@ struct CLocale {
 
 impl CLocale {
     fn set() -> Option<Self> {
-        // SAFETY: the name ends in NUL; the call makes a new locale and changes none.
+        // SAFETY: the name is NUL-terminated. The call creates a locale and does not change existing ones.
         let english = unsafe { libc::newlocale(libc::LC_MESSAGES_MASK, c"C".as_ptr(), std::ptr::null_mut()) };
         if english.is_null() {
             return None;
         }
-        // SAFETY: the locale lives until `drop`, which first takes it from the thread.
+        // SAFETY: the locale exists until `drop`, which first restores the previous one.
         Some(CLocale { english, previous: unsafe { libc::uselocale(english) } })
     }
 }
 
 impl Drop for CLocale {
     fn drop(&mut self) {
-        // SAFETY: the locale that the thread had before; its owner still uses it.
+        // SAFETY: this is the previous locale of the thread, which is still valid.
         unsafe { libc::uselocale(self.previous) };
-        // SAFETY: `set` made it, and nothing uses it any more.
+        // SAFETY: `set` created the locale, and it is no longer in use.
         unsafe { libc::freelocale(self.english) };
     }
 }

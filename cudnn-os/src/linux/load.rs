@@ -1,22 +1,23 @@
-//! Code that runs when ld.so loads the program or library that contains it.
+//! Runs code when ld.so loads the program or library that contains it.
 
-/// Does nothing: a library that is unloaded leaves nothing behind, and the linker marks the drop-in as one that stays.
+/// Does nothing. Unloading is safe on Linux, and the linker marks the drop-in as a library that is never unloaded.
 pub fn keep_loaded() {}
 
-/// Defines a static with this name that makes ld.so call the function. Where the linker drops what nothing refers to,
-/// other code must refer to the static.
+/// Defines a static with this name that makes ld.so call the function. If the linker removes unreferenced statics,
+/// other code must refer to it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! at_load {
     ($name:ident: $function:path) => {
         #[used]
-        // Miri calls what is there, and knows few functions of C.
+        // Miri would run the function, but it supports few C functions.
         #[cfg_attr(not(miri), unsafe(link_section = ".init_array"))]
         static $name: extern "C" fn() = $function;
     };
 }
 
-/// Puts the table of slots into a section, for whose start the linker defines a symbol: see the exports of the drop-in.
+/// Puts the table of slots into a linker section. The linker defines a symbol for the start of the section, which the
+/// exports of the drop-in use.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! in_section_of_slots {

@@ -1,20 +1,20 @@
-//! The limits of this process's memory, which its children inherit, and whether one explains the end of a child.
+//! Explains crashes of child processes that were caused by memory limits, which children inherit from this process.
 
 use std::path::{Path, PathBuf};
 
 use super::memory::limit_of;
 
-/// A program that loads the largest libraries for GPUs maps about half of this.
+/// About twice the address space of a program that loads the largest GPU libraries.
 const SCARCE: u64 = 8 << 30;
 
-/// A smaller stack than this may be why a program crashes. Systems give 8 MB.
+/// A stack below this size may cause crashes. The usual size is 8 MB.
 const SMALL_STACK: u64 = 1 << 20;
 
-/// Signals that end a program to which the system refuses memory: SIGABRT, SIGBUS, SIGKILL, SIGSEGV.
+/// Signals that end a program when a memory allocation fails: SIGABRT, SIGBUS, SIGKILL and SIGSEGV.
 const SIGNALS: [i32; 4] = [6, 7, 9, 11];
 const SIGKILL: i32 = 9;
 
-/// What C, C++, Rust and ld.so write if the system refuses memory.
+/// Messages of C, C++, Rust and ld.so about failed memory allocations.
 const REFUSALS: [&str; 7] = [
     "bad_alloc",
     "foreign exception",
@@ -25,17 +25,17 @@ const REFUSALS: [&str; 7] = [
     "out of memory",
 ];
 
-/// The limits in force.
+/// The memory limits of this process.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryLimits {
-    /// Each limit's description, and its bytes.
+    /// Descriptions and sizes in bytes of resource limits.
     rlimits: Vec<(&'static str, u64)>,
-    /// The limit of the stack, in bytes.
+    /// The stack limit in bytes.
     stack: Option<u64>,
     cgroup: Option<Cgroup>,
 }
 
-/// The innermost control group with a limit.
+/// The innermost control group that has a memory limit.
 #[derive(Clone, Debug)]
 struct Cgroup {
     limit: u64,
@@ -58,8 +58,9 @@ impl MemoryLimits {
         }
     }
 
-    /// Explains how a child ran out of memory that was started after this was read, was ended by this signal, and wrote this
-    /// to its standard error. Returns `None` if it ended for another reason.
+    /// Explains how a child ran out of memory, based on the signal that ended it and the text it wrote to standard
+    /// error. The child must have been started after the limits were read. Returns `None` if the child ended for
+    /// another reason.
     #[must_use]
     pub fn explains(&self, signal: Option<i32>, stderr: &str) -> Option<String> {
         if let Some(cgroup) = &self.cgroup
@@ -82,21 +83,21 @@ impl MemoryLimits {
         (is_scarce && is_crash).then(|| format!("it probably ran out of memory: {limit}"))
     }
 
-    /// Names the limit that explains this message, if it reports a lack of memory.
+    /// Names the limit that explains this message, if the message reports insufficient memory.
     #[must_use]
     pub fn explains_message(&self, message: &str) -> Option<String> {
         self.explains(None, message)
     }
 }
 
-/// Does this text report that the system refused memory?
+/// Returns whether the text reports a failed memory allocation.
 fn is_refusal(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     REFUSALS.iter().any(|refusal| text.contains(refusal))
 }
 
 impl Cgroup {
-    /// The group that `/proc/self/cgroup` names, or the innermost group above it that has a limit.
+    /// Finds the group from `/proc/self/cgroup`, or the innermost parent group that has a limit.
     fn read(own: &str) -> Option<Cgroup> {
         let field = |line: &str| {
             let (_, rest) = line.split_once(':')?;
@@ -112,19 +113,19 @@ impl Cgroup {
             Some((PathBuf::from(root), path.trim_start_matches('/').to_owned(), file))
         };
         own.lines().filter_map(field).find_map(|(root, path, file)| {
-            // In a container the path may be the host's, and the root is the container's group.
+            // In a container, the path may be relative to the host, and the root is then the group of the container.
             let inner = root.join(path);
             let mut dirs = inner.ancestors().take_while(|dir| dir.starts_with(&root));
             dirs.find_map(|dir| {
                 let limit: u64 = read(&dir.join(file)).trim().parse().ok()?;
-                // The first version has a number for no limit.
+                // cgroup v1 uses a huge number if there is no limit.
                 (limit < 1 << 60).then(|| Cgroup { limit, dir: dir.to_owned(), kill_count: kill_count(dir) })
             })
         })
     }
 }
 
-/// The number of processes in a control group that the kernel has killed for lack of memory.
+/// Returns the number of processes in a control group that the kernel killed because memory ran out.
 fn kill_count(dir: &Path) -> u64 {
     let count = |name: &str| {
         let text = read(&dir.join(name));
@@ -134,7 +135,7 @@ fn kill_count(dir: &Path) -> u64 {
     count("memory.events").or_else(|| count("memory.oom_control")).unwrap_or(0)
 }
 
-/// A file of the kernel: text of a few lines, or nothing.
+/// Reads a short text file of the kernel, or returns an empty string.
 fn read(file: &Path) -> String {
     std::fs::read_to_string(file).unwrap_or_default()
 }
@@ -157,7 +158,7 @@ mod tests {
         let explained = limited.explains(Some(6), "terminate called after throwing 'std::bad_alloc'");
         assert!(explained.is_some_and(|text| text.contains("ran out of memory") && text.contains("2097 MB")));
         assert!(limited.explains(Some(6), "").is_some_and(|text| text.contains("probably")));
-        // SIGILL and SIGTRAP are no lack of memory.
+        // SIGILL and SIGTRAP do not indicate insufficient memory.
         assert_eq!(limited.explains(Some(4), ""), None);
         assert_eq!(MemoryLimits::default().explains(Some(6), "std::bad_alloc"), None);
         let roomy = with_address_space(99_999_999_999_999);

@@ -1,4 +1,4 @@
-//! Linux: ld.so of glibc or musl, POSIX threads, `fork`.
+//! The implementation for Linux with glibc or musl. It also contains the documentation of all functions.
 
 pub mod environment;
 pub(crate) mod files;
@@ -30,7 +30,7 @@ pub mod pages;
 #[cfg(feature = "native")]
 pub mod readahead;
 #[cfg(feature = "native")]
-pub mod signals;
+pub(crate) mod signals;
 #[cfg(feature = "native")]
 pub mod text_file;
 #[cfg(feature = "native")]

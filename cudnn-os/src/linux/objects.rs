@@ -1,4 +1,4 @@
-//! ld.so's list of loaded objects, with the names in each object's dynamic section.
+//! Reads ld.so's list of loaded objects and the names in their dynamic sections.
 
 use std::ffi::{CStr, OsStr, OsString, c_int, c_void};
 use std::ops::Range;
@@ -7,73 +7,73 @@ use std::path::{Path, PathBuf};
 
 /// Returns the load address of the object that contains this code.
 pub fn containing_base() -> Option<usize> {
-    // SAFETY: a structure of pointers, for which zero is a value.
+    // SAFETY: all-zero bytes are a valid value of this C structure.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: the address is this function's, and the answer has room.
+    // SAFETY: the address is inside this function, and the output pointer is valid.
     let found = unsafe { libc::dladdr(containing_base as *const c_void, &raw mut info) };
     (found != 0).then(|| info.dli_fbase.expose_provenance())
 }
 
-/// One object of the list.
+/// A loaded program or library.
 pub struct Entry {
-    /// The file, as ld.so found it; empty for the program itself.
+    /// The path under which ld.so found the file. Empty for the program itself.
     pub path: PathBuf,
     /// The load address.
     pub base: usize,
-    /// `DT_RUNPATH`, or `DT_RPATH` if there is none.
+    /// `DT_RUNPATH`, or `DT_RPATH` if `DT_RUNPATH` is missing.
     pub run_path: Option<OsString>,
-    /// `DT_SONAME`; empty if the object has none.
+    /// `DT_SONAME`, or empty if the object does not define it.
     soname: Vec<u8>,
     needed: Vec<Vec<u8>>,
 }
 
 impl Entry {
-    /// Whether ld.so takes this object for the library of this name.
+    /// Returns whether ld.so uses this object for the library with this name.
     pub fn has_name(&self, soname: &str) -> bool {
         self.soname == soname.as_bytes()
     }
 
-    /// Whether the object lists the name as a dependency.
+    /// Returns whether the object lists this name as a dependency.
     pub fn needs(&self, soname: &str) -> bool {
         self.needed.iter().any(|name| name == soname.as_bytes())
     }
 
-    /// Whether this is the program itself.
+    /// Returns whether this is the program itself.
     pub fn is_program(&self) -> bool {
         self.path.as_os_str().is_empty()
     }
 }
 
-/// What ld.so's list states, copied into memory that is reserved before: ld.so has its locks meanwhile, and an
-/// allocator may take locks of its own, or call ld.so.
+/// A copy of ld.so's list in preallocated memory. ld.so holds locks during the copy, and an allocator might acquire
+/// other locks or call ld.so.
 #[derive(Default)]
 struct Copied {
     objects: Vec<CopiedObject>,
-    /// The names, one behind the other.
+    /// All names, concatenated.
     text: Vec<u8>,
     needed: Vec<Range<usize>>,
-    /// What the whole list needs: objects, bytes, and names of dependencies.
+    /// The required capacity for the complete list: objects, bytes of text, and dependency names.
     required: [usize; 3],
 }
 
-/// One object, with its names as ranges of [`Copied`].
+/// A loaded object. Names are ranges in [`Copied`].
 struct CopiedObject {
     base: usize,
     path: Range<usize>,
     strings: DynamicStrings,
 }
 
-/// The names in an object's dynamic section.
+/// The names in the dynamic section of an object.
 #[derive(Default)]
 struct DynamicStrings {
     soname: Range<usize>,
-    /// A range of the names of dependencies.
+    /// A range in the list of dependency names.
     needed: Range<usize>,
     run_path: Option<Range<usize>>,
 }
 
 impl Copied {
-    /// Appends bytes if there is room for them.
+    /// Appends bytes if they fit.
     fn push_text(&mut self, text: &[u8]) -> Range<usize> {
         let start = self.text.len();
         self.required[1] += text.len();
@@ -83,7 +83,7 @@ impl Copied {
         start..self.text.len()
     }
 
-    /// Appends a dependency's name if there is room for it.
+    /// Appends the name of a dependency if it fits.
     fn push_needed(&mut self, name: &[u8]) {
         let name = self.push_text(name);
         self.required[2] += 1;
@@ -92,7 +92,7 @@ impl Copied {
         }
     }
 
-    /// Appends an object if there is room for it.
+    /// Appends an object if it fits.
     fn push(&mut self, object: CopiedObject) {
         self.required[0] += 1;
         if self.objects.len() < self.objects.capacity() {
@@ -100,7 +100,8 @@ impl Copied {
         }
     }
 
-    /// Empties the copy, and reserves what the last one lacked. Returns whether it lacked anything.
+    /// Clears the copy and reserves the capacity that the last attempt was missing. Returns whether capacity was
+    /// missing.
     fn grow(&mut self) -> bool {
         let [objects, text, needed] = std::mem::take(&mut self.required);
         let is_short = objects > self.objects.len() || text > self.text.len() || needed > self.needed.len();
@@ -108,7 +109,7 @@ impl Copied {
             self.objects.clear();
             self.text.clear();
             self.needed.clear();
-            // More, because the list may grow meanwhile.
+            // Reserve extra space because the list may grow in the meantime.
             self.objects.reserve(objects + objects / 4);
             self.text.reserve(text + text / 4);
             self.needed.reserve(needed + needed / 4);
@@ -132,17 +133,17 @@ impl Copied {
     }
 }
 
-/// Returns the list now, in loading order. No thread forks meanwhile.
+/// Returns the loaded objects in loading order. Forks by other threads are delayed until the call returns.
 pub fn read_list() -> Vec<Entry> {
     unsafe extern "C" fn push(info: *mut libc::dl_phdr_info, _: usize, copied: *mut c_void) -> c_int {
-        // SAFETY: `read_list` passes its value, and does not use it meanwhile.
+        // SAFETY: `read_list` passes this value, and does not access it during the call.
         let copied = unsafe { &mut *copied.cast::<Copied>() };
         // SAFETY: ld.so passes a structure that describes a loaded object.
         let info = unsafe { &*info };
         if !info.dlpi_name.is_null() {
-            // SAFETY: the name ends in NUL, and stays as long as the object is listed.
+            // SAFETY: the name is NUL-terminated, and is valid as long as the object is listed.
             let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
-            // The kernel's part of the process, which ld.so searches nothing for.
+            // Skip the vDSO of the kernel, which does not depend on any library.
             if path.starts_with(b"linux-vdso") {
                 return 0;
             }
@@ -153,34 +154,35 @@ pub fn read_list() -> Vec<Entry> {
         }
         0
     }
-    // Enough for most programs.
+    // This capacity is sufficient for most programs.
     let mut copied = Copied { required: [64, 16 << 10, 512], ..Copied::default() };
     while copied.grow() {
-        // SAFETY: the callback keeps no pointer and calls nothing in ld.so.
+        // SAFETY: the callback neither stores pointers nor calls ld.so.
         unsafe { libc::dl_iterate_phdr(Some(push), (&raw mut copied).cast()) };
     }
     copied.into_entries()
 }
 
-/// Returns the number of objects that ld.so has ever loaded. No thread forks meanwhile.
+/// Returns the number of objects that ld.so has loaded since the process started. Other threads cannot fork during the
+/// call.
 pub fn load_count() -> u64 {
     unsafe extern "C" fn read(info: *mut libc::dl_phdr_info, _: usize, count: *mut c_void) -> c_int {
-        // SAFETY: ld.so passes a structure of this type, and `load_count` its number.
+        // SAFETY: ld.so passes a structure of this type, and `load_count` passes a pointer to an integer.
         unsafe { *count.cast::<u64>() = (*info).dlpi_adds };
         1
     }
     let mut count = 0_u64;
-    // SAFETY: the callback keeps no pointer and calls nothing in ld.so.
+    // SAFETY: the callback neither stores pointers nor calls ld.so.
     unsafe { libc::dl_iterate_phdr(Some(read), (&raw mut count).cast()) };
     count
 }
 
-/// Copies the names in a loaded object's dynamic section.
+/// Copies the names in the dynamic section of a loaded object.
 ///
-/// Reads the object's memory and not its file, which may have been renamed or replaced since.
+/// This reads memory instead of the file, because the file may have been renamed or replaced since it was loaded.
 ///
 /// # Safety
-/// `info` comes from `dl_iterate_phdr` and describes a loaded object.
+/// `info` must come from `dl_iterate_phdr` and describe a loaded object.
 unsafe fn dynamic_strings(info: &libc::dl_phdr_info, copied: &mut Copied) -> Option<DynamicStrings> {
     /// An entry of the dynamic section (System V ABI).
     #[repr(C)]
@@ -193,7 +195,7 @@ unsafe fn dynamic_strings(info: &libc::dl_phdr_info, copied: &mut Copied) -> Opt
     const DT_SONAME: usize = 14;
     const DT_RPATH: usize = 15;
     const DT_RUNPATH: usize = 29;
-    // SAFETY: ld.so keeps that many program headers at that address.
+    // SAFETY: ld.so stores this number of program headers at this address.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let base = info.dlpi_addr as usize;
     let dynamic = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC)?;
@@ -201,22 +203,22 @@ unsafe fn dynamic_strings(info: &libc::dl_phdr_info, copied: &mut Copied) -> Opt
     let entries = || {
         let mut entry = first;
         std::iter::from_fn(move || {
-            // SAFETY: the dynamic section is mapped, and an entry with tag 0 ends it.
+            // SAFETY: the dynamic section is mapped, and ends with an entry of tag 0.
             let Dyn { tag, value } = unsafe { entry.read() };
             if tag == 0 {
                 return None;
             }
-            // SAFETY: this entry was not the last.
+            // SAFETY: this entry was not the last one.
             entry = unsafe { entry.add(1) };
             Some((tag, value))
         })
     };
     let value = |wanted: usize| entries().find_map(|(tag, value)| (tag == wanted).then_some(value));
-    // glibc makes the address absolute when it loads the object; musl, and the kernel's vDSO, do not.
+    // glibc converts the address to an absolute one when it loads the object, but musl and the vDSO do not.
     let strtab = value(DT_STRTAB).map(|value| if value < base { base.wrapping_add(value) } else { value })?;
     let text = |offset: usize| {
         let text = std::ptr::with_exposed_provenance(strtab.wrapping_add(offset));
-        // SAFETY: the string table is mapped, and each string ends in NUL.
+        // SAFETY: the string table is mapped, and all strings end in NUL.
         unsafe { CStr::from_ptr(text) }.to_bytes()
     };
     let soname = value(DT_SONAME).map(|offset| copied.push_text(text(offset))).unwrap_or_default();
@@ -226,8 +228,8 @@ unsafe fn dynamic_strings(info: &libc::dl_phdr_info, copied: &mut Copied) -> Opt
     Some(DynamicStrings { soname, needed: start..copied.needed.len(), run_path })
 }
 
-/// Returns the file behind a path in ld.so's list. A relative directory in LD_LIBRARY_PATH gives a path relative to the working
-/// directory at the time of loading; then the kernel knows the file.
+/// Returns the absolute path of a listed file. If LD_LIBRARY_PATH contains relative directories, ld.so's paths are
+/// relative to the working directory at loading time, and the kernel is asked for the file instead.
 pub fn absolute(path: PathBuf) -> PathBuf {
     if path.is_absolute() {
         return path;

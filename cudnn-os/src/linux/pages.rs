@@ -1,4 +1,4 @@
-//! Which pages of files a process has mapped, and how to ask for pages.
+//! Lists resident pages of mapped files and asks the kernel to read pages in advance.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,44 +11,44 @@ use super::files::path_from_bytes;
 use super::trusted_files::check_owner;
 use crate::trusted_files::Refusal;
 
-/// The largest list that is read, in bytes. Usual ones have 10 KB.
+/// The maximum size of a page list file in bytes. Typical lists have 10 KB.
 const MOST: u64 = 1 << 20;
 
-/// The most bytes of mapped files whose pages are looked at. A program maps some gigabytes of cuDNN and CUDA; a sparse file
-/// may have any size.
+/// The maximum size of the mapped files to examine, in bytes. A program maps several gigabytes of cuDNN and CUDA, but a
+/// sparse file may be much larger.
 const MOST_MAPPED: u64 = 16 << 30;
 
-/// The pages that are looked at together.
+/// The number of pages to examine at a time.
 const PART: usize = 8 << 10;
 
-/// The kernel reads no more than a disk's read-ahead for one request, which is 128 KiB by default.
+/// The kernel limits one request to the read-ahead size of the disk, which is 128 KiB by default.
 const REQUEST: u64 = 128 << 10;
 
-/// Returns the size, time of the last change in seconds, and number of a regular file. Opens nothing.
+/// Returns the size, the modification time in seconds and the inode number of a regular file, without opening it.
 ///
 /// # Errors
-/// The system's.
+/// Returns an error if the system call fails.
 pub fn regular_file(path: &Path) -> io::Result<(u64, i64, u64)> {
     let metadata = path.metadata()?;
     if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     Ok((metadata.len(), metadata.mtime(), metadata.ino()))
 }
 
-/// Makes the kernel read these ranges of a file.
+/// Asks the kernel to read these ranges of a file into memory.
 ///
 /// # Errors
-/// The system's.
+/// Returns an error if the system call fails.
 pub fn request(path: &Path, ranges: &[Range<u64>]) -> io::Result<()> {
-    // Something else may have the name by now: neither a pipe nor a terminal is to make this thread wait.
+    // The path may refer to another file by now. Opening a pipe or terminal must not block this thread.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     for range in ranges {
         let mut start = range.start;
         while start < range.end {
             let length = REQUEST.min(range.end - start);
             let (Ok(offset), Ok(count)) = (libc::off64_t::try_from(start), usize::try_from(length)) else { break };
-            // SAFETY: the descriptor is open, and the call writes nothing.
+            // SAFETY: the descriptor is open, and the call only reads.
             if unsafe { libc::readahead(file.as_raw_fd(), offset, count) } != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -58,10 +58,10 @@ pub fn request(path: &Path, ranges: &[Range<u64>]) -> io::Result<()> {
     Ok(())
 }
 
-/// Refuses a directory to which others can write.
+/// Checks that other users cannot write to a directory.
 ///
 /// # Errors
-/// The reason, or the system's.
+/// Returns an error if the directory is not safe or cannot be read.
 pub fn check_directory(path: &Path) -> io::Result<()> {
     let metadata = path.metadata()?;
     if !metadata.is_dir() {
@@ -70,10 +70,10 @@ pub fn check_directory(path: &Path) -> io::Result<()> {
     check_owner(&metadata, true).map_err(refused)
 }
 
-/// Returns the content of a small regular file of this user or root, to which nobody else can write.
+/// Reads a small regular file that belongs to this user or root, and that other users cannot modify.
 ///
 /// # Errors
-/// The reason, or the system's.
+/// Returns an error if the file is not safe or cannot be read.
 pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
     let file = crate::trusted_files::open(path).map_err(refused)?;
     let size = file.facts()?.size.min(MOST);
@@ -83,37 +83,38 @@ pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
 fn refused(refusal: Refusal) -> io::Error {
     io::Error::other(match refusal {
         Refusal::System(error) => return error,
-        Refusal::NotADirectory | Refusal::NotAFile => "it is of another kind",
+        Refusal::NotADirectory => "it is not a directory",
+        Refusal::NotAFile => "it is not a regular file",
         Refusal::NotOwned { .. } => "it belongs to another user",
         Refusal::WritableByOthers { .. } => "other users can write to it",
     })
 }
 
-/// Returns the file of the program that a process runs.
+/// Returns the executable file of a process.
 ///
 /// # Errors
-/// The system's.
+/// Returns an error if the system call fails.
 pub fn program(process: u32) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/{process}/exe"))
 }
 
-/// Returns the files that a process has mapped, with the ranges that are in its memory.
+/// Returns the files that a process has mapped, together with the ranges that are in memory.
 ///
 /// # Errors
-/// The system's.
+/// Returns an error if the system call fails.
 pub fn mapped(process: u32, is_wanted: impl Fn(&Path) -> bool) -> io::Result<Vec<(PathBuf, Vec<Range<u64>>)>> {
     let named = |error: io::Error, file: &str| io::Error::new(error.kind(), format!("{file}: {error}"));
     let maps = format!("/proc/{process}/maps");
     let map = format!("/proc/{process}/pagemap");
     let text = std::fs::read(&maps).map_err(|error| named(error, &maps))?;
     let pagemap = File::open(&map).map_err(|error| named(error, &map))?;
-    // SAFETY: the call takes a number.
+    // SAFETY: the argument is a plain integer.
     let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096).max(4096);
     let mut found = Vec::new();
     let mut left = MOST_MAPPED / page;
     for line in text.split(|byte| *byte == b'\n') {
         let Some(mapping) = Mapping::parse(line) else { continue };
-        // A file that was replaced has another number now.
+        // A replaced file has a different inode number.
         let is_same = regular_file(&mapping.path).is_ok_and(|(_, _, number)| number == mapping.file_number);
         if !is_wanted(&mapping.path) || !is_same {
             continue;
@@ -134,7 +135,8 @@ pub fn mapped(process: u32, is_wanted: impl Fn(&Path) -> bool) -> io::Result<Vec
             pagemap.read_exact_at(entries, (mapping.start / page + first) * 8).map_err(|error| named(error, &map))?;
             let (present, _) = entries.as_chunks::<8>();
             for (index, entry) in (first..).zip(present) {
-                // In memory, or swapped: also a copy of the file's page, which had to be read for it.
+                // The page is in memory or swapped out. A private copy also counts, because the file was read to create
+                // it.
                 if u64::from_le_bytes(*entry) >> 62 == 0 {
                     continue;
                 }
@@ -150,7 +152,7 @@ pub fn mapped(process: u32, is_wanted: impl Fn(&Path) -> bool) -> io::Result<Vec
     Ok(found)
 }
 
-/// A line of `maps`: `7f00-7f10 r-xp 00001000 fd:01 1234    /usr/lib/libc.so.6`
+/// A line of `maps`, such as `7f00-7f10 r-xp 00001000 fd:01 1234    /usr/lib/libc.so.6`.
 struct Mapping {
     start: u64,
     end: u64,
@@ -182,7 +184,7 @@ impl Mapping {
     }
 }
 
-/// The kernel writes a newline as `\012`, and nothing else in another form.
+/// Decodes `\012`, which the kernel writes for a newline. Other characters are not escaped.
 fn unescaped(path: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path;

@@ -1,12 +1,13 @@
-//! Random numbers.
+//! Generates random numbers.
 
 use std::fs::File;
 use std::io::{Error, Read, Result};
 
-/// Fills the buffer with bytes that nobody can guess. Fails where Rust's hash tables would panic.
+/// Fills the buffer with cryptographically secure random bytes. Returns an error in cases where the hash tables of std
+/// would panic.
 ///
 /// # Errors
-/// The system's.
+/// Returns an error if the system call fails.
 pub fn fill(into: &mut [u8]) -> Result<()> {
     // SAFETY: the buffer has this length.
     let len = unsafe { libc::getrandom(into.as_mut_ptr().cast(), into.len(), 0) };
@@ -15,7 +16,7 @@ pub fn fill(into: &mut [u8]) -> Result<()> {
     }
     let error = Error::last_os_error();
     match error.raw_os_error() {
-        // An old kernel, or a sandbox.
+        // Old kernels and sandboxes do not support the system call.
         Some(libc::ENOSYS | libc::EPERM) => File::open("/dev/urandom")?.read_exact(into),
         _ => Err(error),
     }

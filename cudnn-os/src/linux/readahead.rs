@@ -1,4 +1,4 @@
-//! Reading ahead of time.
+//! Reads files ahead of time.
 
 use std::fs::File;
 use std::io;
@@ -6,18 +6,18 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-/// Makes the kernel read the start of each part of a file, as much as the disk takes in one request (some megabytes).
-/// Returns the number of bytes requested.
+/// Asks the kernel to read the start of each part of a file, limited to one disk request (several megabytes). Returns
+/// the number of requested bytes.
 ///
 /// # Errors
-/// The system's.
+/// Returns an error if the system call fails.
 pub fn request(path: &Path, parts: Vec<Range<u64>>) -> io::Result<u64> {
     let file = File::open(path)?;
     let mut bytes = 0;
     for part in parts {
         let length = part.end.saturating_sub(part.start);
         let (Ok(offset), Ok(count)) = (libc::off64_t::try_from(part.start), usize::try_from(length)) else { continue };
-        // SAFETY: the descriptor is open, and the call writes nothing.
+        // SAFETY: the descriptor is open, and the call only reads.
         if unsafe { libc::readahead(file.as_raw_fd(), offset, count) } == 0 {
             bytes += length;
         }

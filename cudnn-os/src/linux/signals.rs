@@ -1,4 +1,4 @@
-//! Blocks signals while code runs that they must not interrupt, or that starts a thread, which inherits the mask.
+//! Blocks signals while code runs that must not be interrupted, or that starts threads, which inherit the signal mask.
 
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -6,26 +6,26 @@ use std::ptr::null_mut;
 /// Signals that a fault in the thread itself raises.
 const FAULTS: [c_int; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGTRAP];
 
-/// Runs `start` with signals blocked, so that the threads that it starts take none: signals are for the program's threads.
-/// Signals that a crash in the thread itself raises stay deliverable, so that the program's crash handler runs.
+/// Runs `start` with signals blocked so that the threads it starts do not handle signals meant for the program.
+/// Signals that indicate a fault stay enabled so that the crash handler of the program runs.
 pub(crate) fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> T {
     let _mask = SignalMask::block_all_except(&FAULTS);
     start()
 }
 
-/// Runs `work` with all signals blocked, so that no handler of the program interrupts it.
+/// Runs `work` with all signals blocked so that no handler of the program interrupts it.
 pub(crate) fn with_all_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
     let _mask = SignalMask::block_all_except(&[]);
     work()
 }
 
-/// Runs `work`, which may raise this signal in this thread, and discards the signal, so that it does not end the program.
-/// `is_raised` says, from the result, whether the signal was raised.
+/// Runs `work`, which may raise this signal in this thread, and discards the signal so that it does not end the
+/// program. `is_raised` decides from the result whether the signal was raised.
 pub(crate) fn without_signal<T>(signal: c_int, work: impl FnOnce() -> T, is_raised: impl FnOnce(&T) -> bool) -> T {
-    // SAFETY: a set of signals, for which zero is a value.
+    // SAFETY: all-zero bytes are a valid signal set.
     let mut pending: libc::sigset_t = unsafe { std::mem::zeroed() };
     let mask = SignalMask::block(signal);
-    // SAFETY: the set exists, and so does the signal.
+    // SAFETY: the signal set and the signal number are valid.
     let was_pending = unsafe {
         libc::sigpending(&raw mut pending);
         libc::sigismember(&raw const pending, signal) == 1
@@ -38,9 +38,10 @@ pub(crate) fn without_signal<T>(signal: c_int, work: impl FnOnce() -> T, is_rais
     result
 }
 
-/// Discards this signal if it is pending for this thread, which blocks it.
+/// Discards this signal if it is pending for this thread. The signal must be blocked.
 pub(crate) fn discard_signal(signal: c_int) {
-    // SAFETY: zero is a value of both; the set exists, and so does the signal. A timeout of zero waits for nothing.
+    // SAFETY: all-zero bytes are valid for both structures, and the signal number is valid. A timeout of zero does not
+    // wait.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         let now: libc::timespec = std::mem::zeroed();
@@ -50,7 +51,7 @@ pub(crate) fn discard_signal(signal: c_int) {
     }
 }
 
-/// Restores the signal mask of this thread when it is dropped.
+/// Restores the signal mask of this thread when dropped.
 struct SignalMask {
     previous: libc::sigset_t,
 }
@@ -58,7 +59,7 @@ struct SignalMask {
 impl SignalMask {
     #[inline(never)]
     fn block_all_except(exceptions: &[c_int]) -> Self {
-        // SAFETY: sets of bits, for which zero is a value; the calls write it.
+        // SAFETY: all-zero bytes are a valid signal set, and the calls only write to it.
         let set = unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigfillset(&raw mut set);
@@ -71,7 +72,7 @@ impl SignalMask {
     }
 
     fn block(signal: c_int) -> Self {
-        // SAFETY: as above.
+        // SAFETY: all-zero bytes are a valid signal set, and the calls only write to it.
         let set = unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut set);
@@ -82,7 +83,7 @@ impl SignalMask {
     }
 
     fn add(set: &libc::sigset_t) -> Self {
-        // SAFETY: both sets exist, and zero is a value of the one that the call writes.
+        // SAFETY: both signal sets are valid, and the call writes only to the second one.
         unsafe {
             let mut previous: libc::sigset_t = std::mem::zeroed();
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const *set, &raw mut previous);
@@ -94,7 +95,7 @@ impl SignalMask {
 impl Drop for SignalMask {
     #[inline(never)]
     fn drop(&mut self) {
-        // SAFETY: the mask that the thread had before.
+        // SAFETY: this is the previous mask of the thread.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.previous, null_mut()) };
     }
 }

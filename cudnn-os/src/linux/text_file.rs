@@ -1,4 +1,4 @@
-//! Text that is appended in complete pieces, to a file that processes share or to one of the program's streams.
+//! Appends complete pieces of text to a shared file or to a standard stream.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Result, Write};
@@ -13,40 +13,41 @@ use super::descriptor::Descriptor;
 use super::signals::without_signal;
 use super::trusted_files::user;
 
-/// A file or stream to which text is appended. Writing raises no signal and is not cancelled. It survives a program that
-/// closes all descriptors: the file is opened again, and it never writes to other files of the program.
+/// A file or stream to append text to. Writing never raises a signal and cannot be cancelled. If the program closes all
+/// descriptors, the file is opened again, and other files of the program are never written to.
 pub struct TextFile(Destination);
 
 enum Destination {
-    /// A stream of the program, by the number of its descriptor.
+    /// A standard stream, identified by descriptor number.
     Stream(RawFd),
     File(Descriptor),
 }
 
 impl TextFile {
-    /// The standard output of the program.
+    /// Returns the standard output of the program.
     pub const fn stdout() -> Self {
         TextFile(Destination::Stream(libc::STDOUT_FILENO))
     }
 
-    /// The standard error of the program.
+    /// Returns the standard error of the program.
     pub const fn stderr() -> Self {
         TextFile(Destination::Stream(libc::STDERR_FILENO))
     }
 
-    /// Opens a file to append to it, and creates it if need be.
+    /// Opens a file for appending, and creates it if necessary.
     ///
     /// # Errors
-    /// The system's. A pipe without a reader is an error, because nothing here waits.
+    /// Returns an error if the file cannot be opened. A pipe without a reader is also an error, because the call does
+    /// not wait.
     pub fn open(name: &Path) -> Result<Self> {
         TextFile::open_emptied(name, |_| false)
     }
 
-    /// Opens a file to append to it, and empties it if `is_emptied` says so, given the time of the file's last
-    /// modification in nanoseconds since 1970.
+    /// Opens a file for appending, and truncates it if `is_emptied` returns `true`. `is_emptied` receives the
+    /// modification time of the file in nanoseconds since 1970.
     ///
     /// # Errors
-    /// As [`TextFile::open`].
+    /// See [`TextFile::open`].
     pub fn open_emptied(name: &Path, is_emptied: impl FnOnce(i64) -> bool) -> Result<Self> {
         let _guard = ThreadStateGuard::new();
         let path = std::path::absolute(name)?;
@@ -58,15 +59,15 @@ impl TextFile {
         Descriptor::new(&file, path, false).map(|file| TextFile(Destination::File(file)))
     }
 
-    /// Writes the text with one write, if the system takes it in one.
+    /// Writes the text with a single system call if possible.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error if the system call fails.
     pub fn write(&self, text: &[u8]) -> Result<()> {
         let _guard = ThreadStateGuard::new();
         match &self.0 {
             Destination::Stream(number) => {
-                // SAFETY: it is written to and not closed; if the program has closed it, writing fails.
+                // SAFETY: `ManuallyDrop` leaves the descriptor open. If the program has closed it, writing fails.
                 let file = ManuallyDrop::new(unsafe { File::from_raw_fd(*number) });
                 write_without_signals(&file, text)
             }
@@ -75,18 +76,19 @@ impl TextFile {
     }
 }
 
-/// Whether the path leads to something that no process empties: a device or a pipe, such as /dev/stderr.
+/// Returns whether the path is a device or pipe, such as /dev/stderr, which cannot be truncated.
 pub fn is_special(name: &Path) -> bool {
     match std::fs::metadata(name) {
         Ok(metadata) => !metadata.is_file(),
-        // /dev/stderr is a link that leads nowhere in a program that has closed it.
+        // /dev/stderr is a dangling link in programs that have closed standard error.
         Err(_) => name.starts_with("/dev") && name.is_symlink(),
     }
 }
 
-/// Opens a file without waiting for the reader of a pipe. In a directory that others may write to, a symbolic link may
-/// lead to a file that they want to have overwritten: it is followed only if this user or the owner of the directory
-/// has made it.
+/// Opens a file without waiting for the reader of a pipe.
+///
+/// In a directory that other users can write to, a symbolic link could trick this process into overwriting another
+/// file. A link is therefore followed only if this user or the owner of the directory created it.
 fn open_unless_trap(options: &mut OpenOptions, path: &Path) -> Result<File> {
     match options.clone().custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path) {
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) && is_trusted_link(path) => {
@@ -102,12 +104,12 @@ fn is_trusted_link(path: &Path) -> bool {
     let (Ok(link), Ok(dir)) = (std::fs::symlink_metadata(path), std::fs::metadata(parent)) else { return false };
     let user = user();
     let is_shared = dir.mode() & 0o022 != 0;
-    // Others cannot replace the link.
+    // Other users cannot replace the link.
     let is_kept = dir.mode() & STICKY != 0 || (dir.uid() == user && dir.mode() & 0o002 == 0);
     !is_shared || (is_kept && [user, dir.uid()].contains(&link.uid()))
 }
 
-/// Writes. A pipe without a reader and a file that may not grow are errors, and no signals.
+/// Writes text. A pipe without a reader or an exceeded file size limit is an error instead of a signal.
 fn write_without_signals(mut file: &File, text: &[u8]) -> Result<()> {
     let is = |kind| move |written: &Result<()>| written.as_ref().is_err_and(|error| error.kind() == kind);
     let write = || without_signal(libc::SIGPIPE, || file.write_all(text), is(ErrorKind::BrokenPipe));
@@ -127,7 +129,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "Miri knows no lchown")]
     fn links_of_others_in_shared_directories_are_not_followed() {
         const NOBODY: u32 = 65534;
-        // SAFETY: the call takes nothing and cannot fail.
+        // SAFETY: the call involves no pointers and always succeeds.
         let is_root = unsafe { libc::geteuid() } == 0;
         for (mode, owner, is_followed) in [
             (0o755, None, true),

@@ -1,5 +1,7 @@
-//! A directory of this user, and the files in it. All is relative to its descriptor: the directory that was checked is
-//! the one that is used.
+//! A directory that only this user can modify, and the files in it.
+//!
+//! All operations are relative to an open descriptor so that the directory that was checked is also the one that is
+//! used.
 
 use std::ffi::{CStr, CString};
 use std::fs::{DirBuilder, Metadata, OpenOptions, Permissions};
@@ -13,31 +15,31 @@ use std::time::{Duration, SystemTime};
 use super::signals::without_signal;
 use crate::trusted_files::{Facts, File, Refusal};
 
-/// Any permission to write but the owner's.
+/// The write permissions of group and others.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Neither a link is followed, nor waited for the writer of a pipe.
+/// Does not follow links or wait for the writer of a pipe.
 const READ: libc::c_int = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
 
-/// An open directory to which nobody else can write.
+/// An open directory that only this user can modify.
 pub struct Directory(OwnedFd);
 
 impl Directory {
-    /// Opens a directory. It must belong to this user, and nobody else may write to it.
+    /// Opens a directory, which must belong to this user and must not be writable by others.
     ///
     /// # Errors
-    /// Why it cannot be trusted, or the system's.
+    /// Returns a [`Refusal`] if the directory is untrusted or opening it fails.
     pub fn open(path: &Path) -> std::result::Result<Self, Refusal> {
         let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NONBLOCK).open(path)?;
         check_owner(&file.metadata()?, false)?;
         Ok(Directory(file.into()))
     }
 
-    /// Opens a directory, and creates it and its parents for this user alone if need be. Root creates none below the
-    /// directory of another user, who could not use it.
+    /// Opens a directory, and creates it and missing parents with access only for this user. Root does not create
+    /// directories below a directory of another user, because that user could not use them.
     ///
     /// # Errors
-    /// Why it cannot be trusted, or the system's.
+    /// Returns a [`Refusal`] if the directory is untrusted, or if creating or opening it fails.
     pub fn create(path: &Path) -> std::result::Result<Self, Refusal> {
         match Self::open(path) {
             Err(Refusal::System(error)) if error.kind() == ErrorKind::NotFound => {}
@@ -52,13 +54,13 @@ impl Directory {
         Self::open(path)
     }
 
-    /// Opens a regular file of this user, to which nobody else can write.
+    /// Opens a regular file that belongs to this user and that others cannot modify.
     ///
     /// # Errors
-    /// Why it cannot be trusted, or the system's.
+    /// Returns a [`Refusal`] if the file is untrusted or opening it fails.
     pub fn open_file(&self, name: &str) -> std::result::Result<File, Refusal> {
         let file = match self.open_at(name, READ) {
-            // A symbolic link, or a socket.
+            // The file is a symbolic link or a socket.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ELOOP | libc::ENXIO)) => {
                 return Err(Refusal::NotAFile);
             }
@@ -67,10 +69,10 @@ impl Directory {
         File::trusted(file, false)
     }
 
-    /// Creates a file for this user alone.
+    /// Creates a file that only this user can access.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error if the system call fails.
     pub fn create_file(&self, name: &str) -> Result<File> {
         self.open_at(name, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW).map(File::new)
     }
@@ -79,10 +81,10 @@ impl Directory {
         let name = CString::new(name)?;
         loop {
             let mode: libc::mode_t = 0o600;
-            // SAFETY: the name is a string.
+            // SAFETY: the name is NUL-terminated.
             let number = unsafe { libc::openat(self.0.as_raw_fd(), name.as_ptr(), flags | libc::O_CLOEXEC, mode) };
             if number >= 0 {
-                // SAFETY: the descriptor is new, and nothing else owns it.
+                // SAFETY: the descriptor is new, and this value becomes the only owner.
                 return Ok(unsafe { OwnedFd::from_raw_fd(number) }.into());
             }
             let error = Error::last_os_error();
@@ -92,42 +94,42 @@ impl Directory {
         }
     }
 
-    /// Gives a file another name, also if that is in use.
+    /// Renames a file, replacing an existing file.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error if the system call fails.
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
         let (from, to, directory) = (CString::new(from)?, CString::new(to)?, self.0.as_raw_fd());
-        // SAFETY: the names are strings.
+        // SAFETY: the names are NUL-terminated.
         check(unsafe { libc::renameat(directory, from.as_ptr(), directory, to.as_ptr()) })
     }
 
-    /// Removes a file, or an empty directory.
+    /// Removes a file or an empty directory.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error if the system call fails.
     pub fn remove(&self, name: &str) -> Result<()> {
         let name = CString::new(name)?;
-        // SAFETY: the name is a string.
+        // SAFETY: the name is NUL-terminated.
         let removed = check(unsafe { libc::unlinkat(self.0.as_raw_fd(), name.as_ptr(), 0) });
         if removed.as_ref().is_err_and(|error| error.kind() == ErrorKind::IsADirectory) {
-            // SAFETY: as above.
+            // SAFETY: the name is NUL-terminated.
             return check(unsafe { libc::unlinkat(self.0.as_raw_fd(), name.as_ptr(), libc::AT_REMOVEDIR) });
         }
         removed
     }
 
-    /// Returns the size and time of a file.
+    /// Returns the size and modification time of a file.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error if the system call fails.
     pub fn facts(&self, name: &str) -> Result<Facts> {
         let name = CString::new(name)?;
         let mut facts = MaybeUninit::<libc::stat>::uninit();
         let flags = libc::AT_SYMLINK_NOFOLLOW;
-        // SAFETY: the name is a string, and the answer has room.
+        // SAFETY: the name is NUL-terminated, and the output pointer is valid.
         check(unsafe { libc::fstatat(self.0.as_raw_fd(), name.as_ptr(), facts.as_mut_ptr(), flags) })?;
-        // SAFETY: the call has filled it in.
+        // SAFETY: the call succeeded, so the structure is initialized.
         let facts = unsafe { facts.assume_init() };
         let since_1970 = Duration::new(
             u64::try_from(facts.st_mtime).unwrap_or_default(),
@@ -137,47 +139,48 @@ impl Directory {
         Ok(Facts { size: u64::try_from(facts.st_size).unwrap_or_default(), modified })
     }
 
-    /// Marks a file as used at this time. A read-only file system keeps the old one.
+    /// Marks a file as used at this time. On a read-only file system, the old time remains.
     pub fn set_modified(&self, name: &str, time: SystemTime) {
         let _ = self.open_at(name, READ).and_then(|file| file.set_modified(time));
     }
 
-    /// Returns the names of all files, without those that are not UTF-8.
+    /// Returns the names of all files. Names that are not valid UTF-8 are skipped.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error if the system call fails.
     pub fn names(&self) -> Result<Vec<String>> {
-        // Another descriptor: reading moves its position.
+        // Reading moves the position of the descriptor, so use a separate one.
         let number = self.open_at(".", libc::O_RDONLY | libc::O_DIRECTORY)?.into_raw_fd();
-        // SAFETY: the descriptor is new; on success the stream owns it.
+        // SAFETY: the descriptor is new, and on success the stream owns it.
         let stream = unsafe { libc::fdopendir(number) };
         if stream.is_null() {
             let error = Error::last_os_error();
-            // SAFETY: nothing else owns it.
+            // SAFETY: the call failed, so this value is the only owner.
             drop(unsafe { OwnedFd::from_raw_fd(number) });
             return Err(error);
         }
         let mut names = Vec::new();
         let ended = loop {
-            // SAFETY: errno is this thread's; only it tells an error from the end.
+            // SAFETY: `errno` belongs to this thread. Clearing it first distinguishes an error from the end of the
+            // directory.
             unsafe { *libc::__errno_location() = 0 };
-            // SAFETY: the stream is open, and this thread's alone.
+            // SAFETY: the stream is open and used only by this thread.
             let entry = unsafe { libc::readdir(stream) };
             if entry.is_null() {
                 let error = Error::last_os_error();
                 break if error.raw_os_error() == Some(0) { Ok(()) } else { Err(error) };
             }
-            // SAFETY: the entry is valid until the next call, and its name is a string.
+            // SAFETY: the entry is valid until the next call, and the name is NUL-terminated.
             let name = unsafe { CStr::from_ptr((&raw const (*entry).d_name).cast()) };
             names.extend(name.to_str().map(str::to_owned));
         };
-        // SAFETY: the stream is open; this ends its use.
+        // SAFETY: the stream is open, and is not used afterwards.
         unsafe { libc::closedir(stream) };
         ended.map(|()| names)
     }
 }
 
-/// Refuses what this user does not own, or root if that is allowed, and what others can write to.
+/// Rejects files that others can modify, or that belong to another user (root is accepted if `may_be_of_root` is set).
 pub(crate) fn check_owner(metadata: &Metadata, may_be_of_root: bool) -> std::result::Result<(), Refusal> {
     let (owner, user) = (metadata.uid(), user());
     if owner != user && !(may_be_of_root && owner == 0) {
@@ -189,9 +192,9 @@ pub(crate) fn check_owner(metadata: &Metadata, may_be_of_root: bool) -> std::res
     Ok(())
 }
 
-/// The effective user.
+/// Returns the effective user ID.
 pub(crate) fn user() -> u32 {
-    // SAFETY: the call takes nothing and cannot fail.
+    // SAFETY: the call involves no pointers and always succeeds.
     unsafe { libc::geteuid() }
 }
 
@@ -200,17 +203,18 @@ pub(crate) fn open_existing(path: &Path) -> Result<std::fs::File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
-/// Creates a file. Whoever opens it before its rights are set could write to it afterwards, so it is this user's alone.
+/// Creates a file that only this user can access. A process that opened the file before the permissions were restricted
+/// could still write to it.
 pub(crate) fn create_new(path: &Path) -> Result<std::fs::File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Lets all users read a file: other users run the programs of a container image.
+/// Makes a file readable for all users, because programs in a container image may run as different users.
 pub(crate) fn make_readable(file: &std::fs::File) -> Result<()> {
     file.set_permissions(Permissions::from_mode(0o644))
 }
 
-/// Writes. A file that may not grow is an error, and no signal.
+/// Writes bytes. If a file size limit is exceeded, the result is an error instead of a signal.
 pub(crate) fn write_all(mut file: &std::fs::File, bytes: &[u8]) -> Result<()> {
     let is_raised = |written: &Result<()>| written.as_ref().is_err_and(|error| error.kind() == ErrorKind::FileTooLarge);
     without_signal(libc::SIGXFSZ, || file.write_all(bytes), is_raised)

@@ -1,25 +1,27 @@
-//! A process that waits for the end of the program that this process becomes.
+//! Starts a process that waits until the program that replaces this process has ended.
 
 use std::io::{Error, PipeReader, PipeWriter, Read, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Has another process call `then` when this process has ended, once it has become another program. It is no child of this
-/// process: a program may wait for all of its children. What is written into the returned pipe calls it off.
+/// Makes another process call `then` after this process was replaced by another program and has ended. The watcher is
+/// not a child of this process, because programs may wait for all of their children. Writing to the returned pipe
+/// cancels the watcher.
 ///
 /// # Errors
-/// The system refuses, or this process adopts orphans: the other process would become its child all the same.
+/// Returns an error if a system call fails or this process adopts orphans, because the watcher would then become a
+/// child of it.
 pub(super) fn watch(then: &dyn Fn()) -> Result<PipeWriter> {
     if adopts_orphans() {
         return Err(Error::other("this process adopts orphans"));
     }
-    // Both are closed when this process becomes a program.
+    // Both ends are closed when this process is replaced by the program.
     let (reader, writer) = std::io::pipe()?;
     let program = this_process()?;
-    // SAFETY: the process has one thread. The child only forks and ends.
+    // SAFETY: the process is single-threaded, and the child only forks and exits.
     match unsafe { libc::fork() } {
         -1 => Err(Error::last_os_error()),
         0 => {
-            // SAFETY: as above; the grandchild ends without returning into code of this process.
+            // SAFETY: the child is single-threaded, and the grandchild exits without returning to code of this process.
             unsafe {
                 if libc::fork() == 0 {
                     drop(writer);
@@ -31,15 +33,15 @@ pub(super) fn watch(then: &dyn Fn()) -> Result<PipeWriter> {
             }
         }
         child => {
-            // SAFETY: the status may be null.
+            // SAFETY: the status pointer may be null.
             unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
             Ok(writer)
         }
     }
 }
 
-/// Does the kernel make this process the parent of processes below it that have lost theirs? So it does with the first
-/// process of a container.
+/// Returns whether orphaned descendants become children of this process. This is always true for the first process of a
+/// container.
 fn adopts_orphans() -> bool {
     let mut is_subreaper: libc::c_int = 0;
     // SAFETY: the call writes one integer.
@@ -47,26 +49,26 @@ fn adopts_orphans() -> bool {
     std::process::id() == 1 || is_subreaper != 0
 }
 
-/// A descriptor of this process, which can be read from when it has ended.
+/// Returns a descriptor of this process that becomes readable when the process ends.
 fn this_process() -> Result<OwnedFd> {
-    // SAFETY: the call takes numbers.
+    // SAFETY: the arguments are plain integers.
     let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) };
     let descriptor = i32::try_from(descriptor).map_err(Error::other)?;
     if descriptor < 0 {
         return Err(Error::last_os_error());
     }
-    // SAFETY: the call has returned this open descriptor, which nothing else owns.
+    // SAFETY: the call returned an open descriptor, and this value becomes the only owner.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Waits until the process has become a program, and that has ended.
+/// Waits until the process was replaced by a program that has ended.
 fn has_ended(mut called_off: PipeReader, program: &OwnedFd) -> bool {
     leave_pipes();
     if !matches!(called_off.read(&mut [0]), Ok(0)) {
         return false;
     }
     let mut wait = libc::pollfd { fd: program.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: the structure is one, and a signal ends the wait early.
+    // SAFETY: the pointer refers to one valid structure. A signal may end the wait early.
     while unsafe { libc::poll(&raw mut wait, 1, -1) } < 0 {
         if Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
             return false;
@@ -75,7 +77,7 @@ fn has_ended(mut called_off: PipeReader, program: &OwnedFd) -> bool {
     true
 }
 
-/// Closes the program's standard input and output, at whose other ends processes may wait for the program to close them.
+/// Closes standard input and output so that processes at the other ends do not wait for this process.
 fn leave_pipes() {
     if let Ok(null) = std::fs::File::options().read(true).write(true).open("/dev/null") {
         for standard in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {

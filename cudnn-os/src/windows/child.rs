@@ -1,5 +1,5 @@
-//! Child processes. A child and the processes that it starts are in a job: Windows ends them with it, and with this process,
-//! however that ends.
+//! Starts child processes in a Windows job. The system ends all processes of a job when this process ends for any
+//! reason.
 
 use std::io::{Error, Result};
 use std::os::windows::io::{AsRawHandle, OwnedHandle};
@@ -26,7 +26,7 @@ use windows_sys::Win32::System::Threading::{
 
 use super::handle::owned;
 
-/// The codes of processes that Windows ended, or that ended themselves for a fault.
+/// Exit codes of processes that crashed or were ended by Windows.
 const FAULTS: [(u32, &str); 11] = [
     (0xc000_0005, "access violation"),
     (0xc000_0017, "no memory"),
@@ -41,37 +41,34 @@ const FAULTS: [(u32, &str); 11] = [
     (0xc000_0409, "fail-fast: an abort, or a damaged stack"),
 ];
 
-/// Prepares this process and its children: no message box must wait for a click.
+// Disables message boxes, which would wait for a click, in this process and all children.
 pub fn prepare() {
-    // SAFETY: the call changes a setting of this process.
+    // SAFETY: the call only changes a setting of this process.
     unsafe { SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX | SEM_NOOPENFILEERRORBOX) };
 }
 
-/// Makes this process end when its parent ends: the parent's job does that.
+// The job of the parent ends this process.
 pub fn end_with_parent() {}
 
-/// Makes the child that this command starts end when this process ends: its job does that.
+// The job ends the child.
 pub fn end_child_with_this_process(_command: &mut Command) {}
 
-/// Keeps Ctrl-C from the child that this command starts: it finishes what it has begun, and this process decides what comes
-/// after it.
 pub fn keep_from_interruption(command: &mut Command) {
     command.creation_flags(CREATE_NEW_PROCESS_GROUP);
 }
 
-/// Returns an error: Windows cannot start a program in place of this one.
+// Returns an error, because Windows cannot replace a running program.
 pub fn become_program(_command: &mut Command, _then: Option<&dyn Fn()>) -> Error {
     std::io::ErrorKind::Unsupported.into()
 }
 
-/// Returns the code of a process that ended for a fault.
+// Returns the exit code, if it indicates a crash.
 #[must_use]
 pub fn crash_number(status: ExitStatus) -> Option<i32> {
     let code = status.code()?;
     ((code as u32) >> 28 == 0xc).then_some(code)
 }
 
-/// Describes how a process failed, to follow its name.
 #[must_use]
 pub fn failure(status: ExitStatus) -> String {
     match crash_number(status) {
@@ -84,13 +81,12 @@ pub fn failure(status: ExitStatus) -> String {
     }
 }
 
-/// The time in which ended processes must be gone, in milliseconds.
+/// How long to wait for terminated processes to disappear, in milliseconds.
 const KILL_LIMIT: u32 = 2000;
 
-/// The code of processes that this one ends.
+/// The exit code of processes that this process terminates.
 const ENDED: u32 = 1;
 
-/// A child process in a job. With a session, it has no console, and its end is that of each process that it has started.
 pub struct Child {
     started: Started,
     job: OwnedHandle,
@@ -98,13 +94,9 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts the command.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn start(command: &mut Command, has_session: bool) -> Result<Child> {
         let job = new_job()?;
-        // It must not start a process before it is in the job.
+        // The child is started suspended, so that it is in the job before it can start other processes.
         command.creation_flags(if has_session { CREATE_NO_WINDOW | CREATE_SUSPENDED } else { CREATE_SUSPENDED });
         let mut started = command.spawn()?;
         // SAFETY: both handles are open.
@@ -117,7 +109,6 @@ impl Child {
         Ok(Child { started, job, has_session })
     }
 
-    /// Whether the child has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.wait(0)
@@ -128,11 +119,6 @@ impl Child {
         unsafe { WaitForSingleObject(self.started.as_raw_handle(), milliseconds) == WAIT_OBJECT_0 }
     }
 
-    /// Ends the child if it still runs, and with a session each process that it has started. Returns how it ended; `None`
-    /// if the system does not let it go.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn end(&mut self) -> Result<Option<ExitStatus>> {
         if self.has_session || !self.has_ended() {
             // SAFETY: the handle is open.
@@ -142,14 +128,12 @@ impl Child {
         self.started.try_wait()
     }
 
-    /// Returns how much the process has read, in bytes, and how often a page of it was not in place. `None` if the system does not
-    /// tell.
     #[must_use]
     pub fn activity(&self) -> Option<(u64, u64)> {
         let handle = self.started.as_raw_handle();
         let mut io = IO_COUNTERS::default();
         let mut memory = PROCESS_MEMORY_COUNTERS::default();
-        // SAFETY: the handle is open, and each call fills a structure of the length that it is told.
+        // SAFETY: the handle is open, and all output pointers and sizes are valid.
         let is_known = unsafe {
             GetProcessIoCounters(handle, &raw mut io) != 0
                 && K32GetProcessMemoryInfo(handle, &raw mut memory, size_of::<PROCESS_MEMORY_COUNTERS>() as u32) != 0
@@ -158,7 +142,7 @@ impl Child {
     }
 }
 
-/// A job whose processes end when its last handle is closed.
+/// Creates a job that ends all processes when the last handle is closed.
 fn new_job() -> Result<OwnedHandle> {
     // SAFETY: the attributes and the name may be null.
     let handle = unsafe { CreateJobObjectW(std::ptr::null(), std::ptr::null()) };
@@ -166,29 +150,29 @@ fn new_job() -> Result<OwnedHandle> {
     let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
     limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
     let len = size_of_val(&limits) as u32;
-    // SAFETY: the handle is open, and the structure is of this kind and length.
+    // SAFETY: the handle is open, and the structure has the right type and size.
     let is_set = unsafe {
         SetInformationJobObject(job.as_raw_handle(), JobObjectExtendedLimitInformation, (&raw const limits).cast(), len)
     };
     if is_set == 0 { Err(Error::last_os_error()) } else { Ok(job) }
 }
 
-/// Lets a process run that was started suspended: it has one thread.
+/// Resumes a process that was started suspended and still has a single thread.
 fn resume(process: u32) -> Result<()> {
-    // SAFETY: the call takes numbers.
+    // SAFETY: the arguments are plain integers.
     let threads = owned(unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPTHREAD, 0) })?;
     let mut entry = THREADENTRY32 { dwSize: size_of::<THREADENTRY32>() as u32, ..THREADENTRY32::default() };
-    // SAFETY: the handle is open, and the structure states its length.
+    // SAFETY: the handle is open, and the structure contains the correct size.
     let mut has_entry = unsafe { Thread32First(threads.as_raw_handle(), &raw mut entry) } != 0;
     while has_entry {
         if entry.th32OwnerProcessID == process {
-            // SAFETY: the call takes numbers.
+            // SAFETY: the arguments are plain integers.
             let thread = owned(unsafe { OpenThread(THREAD_SUSPEND_RESUME, 0, entry.th32ThreadID) })?;
             // SAFETY: the handle is open, with the right to resume.
             let count = unsafe { ResumeThread(thread.as_raw_handle()) };
             return if count == u32::MAX { Err(Error::last_os_error()) } else { Ok(()) };
         }
-        // SAFETY: as above.
+        // SAFETY: the handle is open, and the structure contains the correct size.
         has_entry = unsafe { Thread32Next(threads.as_raw_handle(), &raw mut entry) } != 0;
     }
     Err(Error::other("the child process has no thread"))

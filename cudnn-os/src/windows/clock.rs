@@ -1,4 +1,4 @@
-//! Times, as files and people have them.
+//! Reads clocks on Windows.
 
 use std::ffi::{OsStr, OsString};
 use std::os::windows::ffi::{OsStrExt, OsStringExt};
@@ -11,31 +11,29 @@ unsafe extern "C" {
     fn wcsftime(text: *mut u16, length: usize, format: *const u16, time: *const libc::tm) -> usize;
 }
 
-/// Returns the time, in nanoseconds since 1970.
 pub fn file_time() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Returns the local time in a format of `strftime`. `None` if it is too long, empty or has a NUL.
 pub fn local_time(format: &OsStr, seconds: u64) -> Option<OsString> {
     let format = checked(format)?;
     let seconds = libc::time_t::try_from(seconds).ok()?;
-    // SAFETY: a structure of numbers, for which zero is a value.
+    // SAFETY: all-zero bytes are a valid value of this C structure.
     let mut time: libc::tm = unsafe { std::mem::zeroed() };
-    // SAFETY: both live as long as the call.
+    // SAFETY: both pointers are valid during the call.
     if unsafe { libc::localtime_s(&raw mut time, &raw const seconds) } != 0 {
         return None;
     }
     let mut text = vec![0_u16; 4096];
-    // SAFETY: the buffer has the length that is passed, the format ends in NUL and has only conversions that every C
-    // library of Windows knows, and the time is valid.
+    // SAFETY: the buffer has the passed length, the time is valid, and the format is NUL-terminated and contains only
+    // conversions that every Windows C library supports.
     let length = unsafe { wcsftime(text.as_mut_ptr(), text.len(), format.as_ptr(), &raw const time) };
     text.get(..length).filter(|text| !text.is_empty()).map(OsString::from_wide)
 }
 
-/// The format with a NUL at its end. The C library ends the process at a conversion that it does not know, so the
-/// percent sign of such a one is doubled.
+/// Converts the format to a NUL-terminated string. The percent sign of an unsupported conversion is doubled, because
+/// the C library would otherwise end the process.
 fn checked(format: &OsStr) -> Option<Vec<u16>> {
     const PERCENT: u16 = b'%' as u16;
     let mut checked = Vec::new();
@@ -55,18 +53,18 @@ fn checked(format: &OsStr) -> Option<Vec<u16>> {
     Some(checked)
 }
 
-/// Returns the nanoseconds since the machine started: the performance counter, which other tracers use too.
+// Uses the performance counter, like other tracers.
 #[inline]
 pub fn monotonic() -> u64 {
     static FREQUENCY: OnceLock<u64> = OnceLock::new();
     let frequency = *FREQUENCY.get_or_init(|| {
         let mut frequency = 0;
-        // SAFETY: the answer has room. The call cannot fail since Windows XP.
+        // SAFETY: the output pointer is valid. The call always succeeds since Windows XP.
         unsafe { QueryPerformanceFrequency(&raw mut frequency) };
         u64::try_from(frequency).unwrap_or_default().max(1)
     });
     let mut counter = 0;
-    // SAFETY: as above.
+    // SAFETY: the output pointer is valid.
     unsafe { QueryPerformanceCounter(&raw mut counter) };
     let time = u128::from(counter.cast_unsigned()) * 1_000_000_000 / u128::from(frequency);
     u64::try_from(time).unwrap_or(u64::MAX)

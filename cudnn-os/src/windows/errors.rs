@@ -1,10 +1,9 @@
-//! Errors of the system that tell nothing about the file or program that they are about.
+//! Recognizes Windows errors that are caused by system limits.
 
 use std::io::{Error, ErrorKind};
 
 use windows_sys::Win32::Foundation;
 
-/// Whether a limit of the system is the cause, rather than the program that was to start.
 #[must_use]
 pub fn is_lack_of_resources(error: &Error) -> bool {
     let limits = [
@@ -18,19 +17,17 @@ pub fn is_lack_of_resources(error: &Error) -> bool {
     number(error).is_some_and(|number| limits.contains(&number))
 }
 
-/// Whether a file could not be opened because too many are open.
 #[must_use]
 pub fn is_lack_of_files(error: &Error) -> bool {
     number(error) == Some(Foundation::ERROR_TOO_MANY_OPEN_FILES)
 }
 
-/// Returns `None`: processes have no such limit.
+// Windows does not limit the number of open handles.
 #[must_use]
 pub fn limit_of_open_files(_error: &Error) -> Option<u64> {
     None
 }
 
-/// Whether the reader of a pipe has closed it.
 #[must_use]
 pub fn is_closed_pipe(error: &Error) -> bool {
     error.kind() == ErrorKind::BrokenPipe

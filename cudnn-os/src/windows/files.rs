@@ -1,4 +1,4 @@
-//! Files: paths are UTF-16, names of devices are everywhere, and a path has a second spelling (`\\?\`).
+//! Inspects and opens files on Windows, where paths are UTF-16, may have the prefix `\\?\`, and may name devices.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -8,43 +8,28 @@ use std::os::windows::fs::FileExt;
 use std::path::{Component, Path, PathBuf, Prefix};
 
 use crate::device_names::is_device_name;
-pub use crate::std_files::{bytes_of, is_like_tmp, is_setid, path_from_bytes, resolve_beside};
-#[cfg(feature = "processes")]
-pub use crate::std_processes::files::{lock_dir, skip_hole, sync_dir};
+pub use crate::not_linux::files::*;
 
-/// The longest path that every program can use without `\\?\` before it.
+/// The longest path that all programs can use without the prefix `\\?\`.
 const MAX_PATH: usize = 259;
 
-/// The path without symbolic links and junctions in it. `std` has no stable function for a file's number.
-pub type FileId = PathBuf;
-
-/// Returns what identifies the file at a path, whatever its name.
 pub fn file_id(path: &Path) -> Option<FileId> {
     canonicalize(path).ok()
 }
 
-/// Returns `None`: files have no inode numbers.
-pub fn inode(_path: &Path) -> Option<u64> {
-    None
-}
-
-/// Returns the absolute path without symbolic links and junctions in it, and without `\\?\` before it where the system does not
-/// need that: people do not know this spelling, and many programs cannot read it.
-///
-/// # Errors
-/// The system's.
+// The prefix `\\?\` is removed where possible, because users do not know it and many programs cannot handle it.
 pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = path.as_ref();
     let found = match std::fs::canonicalize(path) {
         Ok(found) => found,
-        // Some file systems (of RAM disks, of Wine for long paths) do not state a file's path.
+        // Some file systems, such as RAM disks or long paths in Wine, cannot report the path of a file.
         Err(_) if std::fs::metadata(path).is_ok() => with_verbatim_prefix(std::path::absolute(path)?),
         Err(error) => return Err(error),
     };
     Ok(without_verbatim_prefix(&found).unwrap_or(found))
 }
 
-/// The spelling that `std::fs::canonicalize` gives an absolute path on a drive.
+/// Adds the prefix that `std::fs::canonicalize` uses for absolute paths on a drive.
 fn with_verbatim_prefix(path: PathBuf) -> PathBuf {
     match path.components().next() {
         Some(Component::Prefix(prefix)) if matches!(prefix.kind(), Prefix::Disk(_)) => {
@@ -73,7 +58,7 @@ fn without_verbatim_prefix(path: &Path) -> Option<PathBuf> {
     for component in components {
         match component {
             Component::RootDir => {}
-            // Such a name means something else without the prefix.
+            // Without the prefix, Windows would change the meaning of other names.
             Component::Normal(name) if !is_changed_without_prefix(name) => {
                 plain.push("\\");
                 plain.push(name);
@@ -93,7 +78,6 @@ fn is_changed_without_prefix(name: &OsStr) -> bool {
     is_dropped || is_device_name(name) || name.encode_wide().any(|unit| unit == u16::from(b'/'))
 }
 
-/// Whether the path leads to a program.
 pub fn is_executable(path: &Path) -> bool {
     let is_program = path.extension().is_some_and(|extension| {
         ["exe", "com", "bat", "cmd"].iter().any(|program| extension.eq_ignore_ascii_case(program))
@@ -101,41 +85,16 @@ pub fn is_executable(path: &Path) -> bool {
     is_program && path.is_file()
 }
 
-/// Returns an error: files have no permission bits.
-///
-/// # Errors
-/// Always.
-pub fn set_mode(_path: &Path, _mode: u32) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Returns an error: not every user may create symbolic links.
-///
-/// # Errors
-/// Always.
-pub fn symlink(_target: &Path, _link: &Path) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Opens a file.
-pub(crate) fn open_without_blocking(path: &Path) -> io::Result<File> {
-    File::open(path)
-}
-
-/// Reads bytes at an offset of a file. Returns how many it read.
-///
-/// # Errors
-/// The system's.
 pub fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
     file.seek_read(into, offset)
 }
 
-/// Does opening this path open a device, wherever a directory of that name is: `C:\x\NUL`, `CON.dll`, `\\.\pipe\x`?
+/// Returns whether opening this path would open a device, as for `C:\x\NUL`, `CON.dll` or `\\.\pipe\x`.
 pub(crate) fn is_device(path: &Path) -> bool {
     let of_prefix = |component: Component<'_>| match component {
         Component::Prefix(prefix) => match prefix.kind() {
             Prefix::DeviceNS(_) => true,
-            // `\\?\C:\x` and `\\?\Volume{..}\x`, and no other object of the system such as `\\?\PIPE\x`.
+            // Accept `\\?\C:\x` and `\\?\Volume{..}\x`, but not other system objects such as `\\?\PIPE\x`.
             Prefix::Verbatim(name) => !name.to_string_lossy().to_ascii_lowercase().starts_with("volume{"),
             Prefix::UNC(_, share) | Prefix::VerbatimUNC(_, share) => share.eq_ignore_ascii_case("pipe"),
             _ => false,
@@ -168,7 +127,7 @@ mod tests {
         }
         let long = format!(r"\\?\C:\{}", "x\\".repeat(150));
         assert_eq!(without_verbatim_prefix(Path::new(&long)), None);
-        // A lone surrogate, which no UTF-8 has.
+        // Add an unpaired surrogate, which UTF-8 cannot represent.
         let mut name: Vec<u16> = r"\\?\C:\x".encode_utf16().collect();
         name.push(0xd800);
         let plain = without_verbatim_prefix(Path::new(&OsString::from_wide(&name))).unwrap();

@@ -1,5 +1,7 @@
-//! The limits of memory, and whether one explains the end of a child. Windows grants memory only as far as RAM and the
-//! paging file together have room for it; loading CUDA's DLLs takes gigabytes of that.
+//! Explains crashes of child processes that were caused by memory limits on Windows.
+//!
+//! Windows grants memory only up to the combined size of RAM and paging file. Loading the CUDA DLLs takes several
+//! gigabytes of it.
 
 use windows_sys::Win32::System::JobObjects::{
     JOB_OBJECT_LIMIT_JOB_MEMORY, JOB_OBJECT_LIMIT_PROCESS_MEMORY, JOBOBJECT_EXTENDED_LIMIT_INFORMATION,
@@ -7,11 +9,11 @@ use windows_sys::Win32::System::JobObjects::{
 };
 use windows_sys::Win32::System::SystemInformation::{GlobalMemoryStatusEx, MEMORYSTATUSEX};
 
-/// The codes with which processes end to which the system refuses memory: no memory, too little quota, commit limit.
+/// Exit codes after a failed memory allocation: out of memory, insufficient quota, commit limit.
 const CODES: [u32; 4] = [0xc000_0017, 0xc000_0044, 0xc000_009a, 0xc000_012d];
 
-/// What C++, Rust and the system write if memory is refused: 8, 14 and 1455 are the system's error numbers, whose text is
-/// in the user's language.
+/// Messages of C++, Rust and Windows about failed memory allocations. 8, 14 and 1455 are numbers of system errors with
+/// localized messages.
 const REFUSALS: [&str; 8] = [
     "bad_alloc",
     "bad allocation",
@@ -23,24 +25,20 @@ const REFUSALS: [&str; 8] = [
     "1455",
 ];
 
-/// The limits in force.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryLimits {
-    /// The limit of this process's job, in bytes.
+    /// The limit of the current job in bytes.
     job: Option<u64>,
-    /// The limit for all processes, and what is left of it, in bytes.
+    /// The limit for all processes and the available rest, in bytes.
     commit: Option<(u64, u64)>,
 }
 
 impl MemoryLimits {
-    /// Reads the limits of this process.
     #[must_use]
     pub fn read() -> MemoryLimits {
         MemoryLimits { job: job_limit(), commit: commit_limit() }
     }
 
-    /// Explains how a child ran out of memory that was started after this was read, ended with this code, and wrote this to
-    /// its standard error. Returns `None` if it ended for another reason.
     #[must_use]
     pub fn explains(&self, code: Option<i32>, stderr: &str) -> Option<String> {
         let is_code = code.is_some_and(|code| CODES.contains(&(code as u32)));
@@ -57,10 +55,9 @@ impl MemoryLimits {
         Some(format!("it ran out of memory: {}", limits.join("; ")))
     }
 
-    /// Names the limits that explain this message, if it reports a lack of memory.
     #[must_use]
     pub fn explains_message(&self, message: &str) -> Option<String> {
-        // The loader states the number of the system's error like this. In the output of a program it may mean something else.
+        // Messages of the loader contain the number in this form. In program output, it may have a different meaning.
         let is_refusal = message.contains("error 8: ") || message.contains("error 14: ");
         self.explains(is_refusal.then_some(CODES[0] as i32), message)
     }
@@ -69,7 +66,7 @@ impl MemoryLimits {
 fn job_limit() -> Option<u64> {
     let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
     let (job, len) = (std::ptr::null_mut(), size_of_val(&limits) as u32);
-    // SAFETY: no handle means this process's own job; the structure is of this kind and length.
+    // SAFETY: a null handle refers to the job of this process, and the structure has the right type and size.
     let is_known = unsafe {
         let limits = (&raw mut limits).cast();
         QueryInformationJobObject(job, JobObjectExtendedLimitInformation, limits, len, std::ptr::null_mut())
@@ -83,7 +80,7 @@ fn job_limit() -> Option<u64> {
 
 fn commit_limit() -> Option<(u64, u64)> {
     let mut status = MEMORYSTATUSEX { dwLength: size_of::<MEMORYSTATUSEX>() as u32, ..MEMORYSTATUSEX::default() };
-    // SAFETY: the structure states its length.
+    // SAFETY: the structure contains the correct size.
     let is_known = unsafe { GlobalMemoryStatusEx(&raw mut status) } != 0;
     is_known.then_some((status.ullTotalPageFile, status.ullAvailPageFile))
 }
@@ -103,7 +100,7 @@ mod tests {
         assert!(refused.is_some_and(|text| text.contains("have 8000 MB, of which 1 MB were left")));
         assert!(limits.explains(Some(0xc000_012d_u32 as i32), "").is_some());
         assert_eq!(limits.explains(Some(0xc000_0005_u32 as i32), ""), None);
-        // The number of an error counts in a message of the loader, and not in the output of a program.
+        // The error number matters only in messages of the loader, not in program output.
         let message = r#"{"message":"cannot be loaded: error 8: Not enough memory resources"}"#;
         assert!(limits.explains_message(message).is_some());
         assert_eq!(limits.explains(Some(1), "CUDA error 8: x"), None);

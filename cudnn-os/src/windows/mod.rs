@@ -1,17 +1,17 @@
-//! Windows on x86-64. It has no `fork`, no signals and no cancellation of threads, and it ends the other threads before
-//! it runs anything at the end of a process.
+//! The implementation for Windows on x86-64, which lacks `fork`, signals and thread cancellation. Public functions are
+//! documented in `linux`; comments here describe only differences.
 
 pub mod environment;
 pub(crate) mod files;
 
-#[cfg(feature = "processes")]
-pub use crate::std_processes::{interruption, program, rights};
-#[cfg(feature = "native")]
-pub(crate) use crate::std_trusted_files as trusted_files;
 #[cfg(feature = "testing")]
-pub use crate::unsupported::testing;
+pub use crate::not_linux::testing;
 #[cfg(feature = "native")]
-pub use crate::unsupported::{cancel, fork, pages, signals};
+pub(crate) use crate::not_linux::trusted_files;
+#[cfg(feature = "native")]
+pub use crate::not_linux::{cancel, fork, memory, pages};
+#[cfg(feature = "processes")]
+pub use crate::not_linux::{interruption, program, rights};
 
 #[cfg(feature = "native")]
 pub mod append_file;
@@ -25,8 +25,6 @@ pub mod exit;
 pub mod libraries;
 #[cfg(feature = "native")]
 pub mod load;
-#[cfg(feature = "native")]
-pub mod memory;
 #[cfg(feature = "native")]
 pub mod objects;
 #[cfg(feature = "native")]

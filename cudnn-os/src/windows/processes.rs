@@ -1,4 +1,4 @@
-//! Other processes, as the system shows them.
+//! Inspects other processes on Windows.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -21,22 +21,20 @@ use windows_sys::Win32::System::Threading::{
 
 use super::handle::owned;
 
-/// The largest ID of a process.
+pub use crate::not_linux::processes::*;
+
 pub const MAX_ID: i64 = u32::MAX as i64;
 
-/// The longest path, in units of UTF-16, and the most modules that are read.
+/// The maximum length of a path in UTF-16 units, and the maximum number of modules.
 const MAX_PATH: usize = 1 << 15;
 const MAX_MODULES: usize = 1 << 14;
 
-/// The most processes above this one whose names are read.
+/// The maximum number of parent processes to list.
 const MAX_PARENTS: usize = 8;
 
-/// Returns the DLLs that a process has loaded, in the order of loading, without its program.
-///
-/// # Errors
-/// The system's.
+// Returns the DLLs in loading order, without the program.
 pub fn libraries_of(process: u32) -> Result<Vec<PathBuf>> {
-    // SAFETY: the call takes numbers.
+    // SAFETY: the arguments are plain integers.
     let process = owned(unsafe { OpenProcess(PROCESS_QUERY_INFORMATION | PROCESS_VM_READ, 0, process) })?;
     let modules = modules(&process)?;
     Ok(modules.iter().skip(1).filter_map(|module| path_of(&process, *module)).collect())
@@ -59,13 +57,14 @@ fn modules(process: &OwnedHandle) -> Result<Vec<HMODULE>> {
 
 fn path_of(process: &OwnedHandle, module: HMODULE) -> Option<PathBuf> {
     let mut path = vec![0u16; MAX_PATH];
-    // SAFETY: the handle is open, and the buffer has this length. A module that was unloaded meanwhile has no name.
+    // SAFETY: the handle is open, and the buffer has this length. The call fails for a module that was unloaded in the
+    // meantime.
     let len = unsafe { K32GetModuleFileNameExW(process.as_raw_handle(), module, path.as_mut_ptr(), path.len() as u32) };
     let path = path.get(..len as usize).filter(|path| !path.is_empty())?;
     Some(OsString::from_wide(path).into())
 }
 
-/// Returns the names of the programs that use this file, as far as they are known. `None` if Windows would replace the file.
+// Returns the names of the programs that use this file, as far as known, or `None` if the file can be replaced.
 pub fn users_of(file: &Path) -> Option<Vec<String>> {
     let opened = File::options().access_mode(DELETE | FILE_WRITE_DATA).open(file);
     let number = opened.err()?.raw_os_error()?;
@@ -82,9 +81,8 @@ pub fn users_of(file: &Path) -> Option<Vec<String>> {
     Some(users.map(|(id, _, name)| format!("{name} (process {id})")).collect())
 }
 
-/// Returns the file of a process's program.
 pub fn program_of(process: u32) -> Option<PathBuf> {
-    // SAFETY: the call takes numbers.
+    // SAFETY: the arguments are plain integers.
     let process = owned(unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, process) }).ok()?;
     let (mut path, mut len) = (vec![0u16; MAX_PATH], MAX_PATH as u32);
     // SAFETY: the handle is open, and the buffer has this length.
@@ -95,12 +93,7 @@ pub fn program_of(process: u32) -> Option<PathBuf> {
     Some(OsString::from_wide(path).into())
 }
 
-/// Returns `None`: no documented call reads a variable of another process.
-pub fn variable_of(_process: u32, _name: &str) -> Option<OsString> {
-    None
-}
-
-/// Returns the names of the programs that started this one, the nearest first: `cmd.exe`, `powershell.exe`.
+// Returns the names of parent processes, starting with the nearest, such as `cmd.exe` or `powershell.exe`.
 pub fn names_of_parents() -> Vec<String> {
     let processes = processes();
     let (mut id, mut names) = (std::process::id(), Vec::new());
@@ -112,19 +105,19 @@ pub fn names_of_parents() -> Vec<String> {
     names.into_iter().skip(1).collect()
 }
 
-/// The id, the parent's id and the name of each process.
+/// Returns the ID, parent ID and name of all processes.
 fn processes() -> Vec<(u32, u32, String)> {
-    // SAFETY: the call takes numbers.
+    // SAFETY: the arguments are plain integers.
     let Ok(snapshot) = owned(unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPPROCESS, 0) }) else { return Vec::new() };
     let mut entry = PROCESSENTRY32W { dwSize: size_of::<PROCESSENTRY32W>() as u32, ..PROCESSENTRY32W::default() };
     let mut found = Vec::new();
-    // SAFETY: the handle is open, and the structure states its length.
+    // SAFETY: the handle is open, and the structure contains the correct size.
     let mut has_entry = unsafe { Process32FirstW(snapshot.as_raw_handle(), &raw mut entry) } != 0;
     while has_entry {
         let len = entry.szExeFile.iter().position(|unit| *unit == 0).unwrap_or(entry.szExeFile.len());
         let name = String::from_utf16_lossy(entry.szExeFile.get(..len).unwrap_or_default());
         found.push((entry.th32ProcessID, entry.th32ParentProcessID, name));
-        // SAFETY: as above.
+        // SAFETY: the handle is open, and the structure contains the correct size.
         has_entry = unsafe { Process32NextW(snapshot.as_raw_handle(), &raw mut entry) } != 0;
     }
     found

@@ -1,4 +1,4 @@
-//! Reading ahead of time.
+//! Reads files ahead of time on Windows.
 
 use std::fs::File;
 use std::io;
@@ -14,13 +14,9 @@ use windows_sys::Win32::System::Memory::{
 };
 use windows_sys::Win32::System::Threading::GetCurrentProcess;
 
-/// The most that is read of one part.
+/// The maximum number of bytes to read per part.
 const MOST: u64 = 8 << 20;
 
-/// Makes the system read the start of each part of a file. Returns the number of bytes requested.
-///
-/// # Errors
-/// The system's.
 pub fn request(path: &Path, parts: Vec<Range<u64>>) -> io::Result<u64> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
@@ -28,7 +24,7 @@ pub fn request(path: &Path, parts: Vec<Range<u64>>) -> io::Result<u64> {
     let mut bytes = 0;
     let ranges = parts.into_iter().filter_map(|part| {
         let end = part.end.min(length).min(part.start.saturating_add(MOST));
-        // The system refuses all ranges if one is empty, as that of a part which follows the GPU code can be.
+        // Windows rejects the whole request if a range is empty, which can happen for a part after the GPU code.
         let size = end.checked_sub(part.start).filter(|size| *size > 0)?;
         bytes += size;
         Some(WIN32_MEMORY_RANGE_ENTRY {
@@ -40,27 +36,27 @@ pub fn request(path: &Path, parts: Vec<Range<u64>>) -> io::Result<u64> {
     if ranges.is_empty() {
         return Ok(0);
     }
-    // SAFETY: the ranges are in the view, which is mapped.
+    // SAFETY: the ranges are inside the mapped view.
     let has_requested = unsafe { PrefetchVirtualMemory(GetCurrentProcess(), ranges.len(), ranges.as_ptr(), 0) } != 0;
     if has_requested { Ok(bytes) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A file in memory, to be read.
+/// A read-only memory mapping of a file.
 struct View(MEMORY_MAPPED_VIEW_ADDRESS);
 
 impl View {
     fn of(file: &File) -> io::Result<Self> {
-        // SAFETY: the file is open; without a size the mapping has the file's.
+        // SAFETY: the file is open. Size 0 maps the complete file.
         let mapping = unsafe {
             CreateFileMappingW(file.as_raw_handle() as HANDLE, null_mut(), PAGE_READONLY, 0, 0, std::ptr::null())
         };
         if mapping.is_null() {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the mapping was just made; without a size the view has the file's.
+        // SAFETY: the mapping was just created. Size 0 maps the complete file.
         let view = unsafe { MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, 0) };
         let error = io::Error::last_os_error();
-        // SAFETY: the view keeps the mapping.
+        // SAFETY: the handle is open, and the view keeps the mapping alive.
         unsafe { CloseHandle(mapping) };
         if view.Value.is_null() { Err(error) } else { Ok(View(view)) }
     }
@@ -68,7 +64,7 @@ impl View {
 
 impl Drop for View {
     fn drop(&mut self) {
-        // SAFETY: mapped above, and nothing has kept an address in it.
+        // SAFETY: the view was mapped by this type, and all uses of it have ended.
         unsafe { UnmapViewOfFile(self.0) };
     }
 }

@@ -1,6 +1,7 @@
-//! Threads, started by the system's call. Windows calls the program in a new thread before its work begins (DllMain, TLS
-//! callbacks), and std ends the process if such code uses std in one of std's threads, which is half-made then. So nothing
-//! here uses what std knows of a thread.
+//! Starts threads with CreateThread instead of std.
+//!
+//! Windows runs code of the program in a new thread before the actual work starts (DllMain, TLS callbacks). If such
+//! code uses std in a thread that std is still initializing, std ends the process.
 
 use std::ffi::c_void;
 use std::io;
@@ -21,50 +22,41 @@ use windows_sys::Win32::System::Threading::{
 use super::wide::wide;
 use crate::lock::lock_within;
 
-/// Work for a thread.
 pub type Work<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// The time for which a thread waits for the list.
+/// The maximum time that a thread waits for the list.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// As std's.
+/// The same as in std.
 const STACK_SIZE: usize = 2 << 20;
 
-/// The threads that this module has started: their numbers, which the system gives to no other thread while the handle is open.
+/// IDs and handles of the threads that this module has started. Windows does not reuse an ID while a handle is open.
 static THREADS: Mutex<Vec<(u32, Arc<OwnedHandle>)>> = Mutex::new(Vec::new());
 
-/// Returns the number of this thread, unique in the system.
 pub fn id() -> u32 {
-    // SAFETY: the call takes nothing and cannot fail.
+    // SAFETY: the call involves no pointers and always succeeds.
     unsafe { GetCurrentThreadId() }
 }
 
-/// Whether this crate has started this thread, which may not have come to its work yet, or may be past it.
 pub fn is_internal() -> bool {
     let this = id();
     lock_within(&THREADS, LIMIT).is_some_and(|threads| threads.iter().any(|(number, _)| *number == this))
 }
 
-/// Starts a thread that nobody joins.
-///
-/// # Errors
-/// The system has no thread left.
 pub fn start(name: &str, work: Work<'static>) -> io::Result<()> {
     Thread::start(name, work).map(drop)
 }
 
-/// The threads that end before [`scope`] returns.
 pub struct Scope<'scope, 'env: 'scope> {
     threads: Arc<Mutex<Vec<Thread>>>,
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
 
-/// Runs code that starts threads, and waits for the end of their work.
 pub fn scope<'env, T>(code: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T) -> T {
     let threads = Arc::new(Mutex::new(Vec::new()));
     let scope = Scope { threads: threads.clone(), scope: PhantomData, env: PhantomData };
-    // Also if the code panics.
+    // Wait even if the code panics.
     let _joined = JoinAll(threads);
     code(&scope)
 }
@@ -81,48 +73,40 @@ impl Drop for JoinAll {
     }
 }
 
-/// A thread in a scope.
 pub struct ScopedThread<'scope, T> {
     thread: Thread,
     scope: PhantomData<(&'scope (), T)>,
 }
 
 impl ScopedThread<'_, ()> {
-    /// Waits for the end of its work.
-    ///
-    /// # Errors
-    /// None: std's threads return a panic.
     pub fn join(self) -> io::Result<()> {
         self.thread.wait();
         Ok(())
     }
 }
 
-/// Starts a thread in a scope.
-///
-/// # Errors
-/// The system has no thread left.
 pub fn start_scoped<'scope>(
     name: &str,
     scope: &'scope Scope<'scope, '_>,
     work: Work<'scope>,
 ) -> io::Result<ScopedThread<'scope, ()>> {
-    // SAFETY: the scope waits until the work has run and is dropped, and ends before what the work borrows.
+    // SAFETY: the scope outlives the work, because it waits until the work has run and has been dropped. Everything the
+    // work borrows outlives the scope.
     let work = unsafe { std::mem::transmute::<Work<'scope>, Work<'static>>(work) };
     let thread = Thread::start(name, work)?;
     scope.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread.clone());
     Ok(ScopedThread { thread, scope: PhantomData })
 }
 
-/// A thread that was started.
+/// A running or finished thread.
 #[derive(Clone)]
 struct Thread {
     handle: Arc<OwnedHandle>,
-    /// Its work has ended. The thread itself ends later, when Windows' loader has told all DLLs.
+    /// Set when the work has ended. The thread itself ends later, after the loader has notified all DLLs.
     is_done: Arc<AtomicBool>,
 }
 
-/// What a thread is given.
+/// The argument of a new thread.
 struct Start {
     work: Work<'static>,
     is_done: Arc<AtomicBool>,
@@ -135,22 +119,22 @@ impl Thread {
         let start = Box::into_raw(Box::new(Start { work, is_done: is_done.clone() }));
         let flags = CREATE_SUSPENDED | STACK_SIZE_PARAM_IS_A_RESERVATION;
         let mut number = 0;
-        // SAFETY: the function takes what it is given here, once.
+        // SAFETY: the function takes ownership of this argument once.
         let handle = unsafe { CreateThread(null(), STACK_SIZE, Some(run), start.cast(), flags, &raw mut number) };
         if handle.is_null() {
             let error = io::Error::last_os_error();
-            // SAFETY: there is no thread that would take it.
+            // SAFETY: the thread was not created, so this code still owns the argument.
             drop(unsafe { Box::from_raw(start) });
             return Err(error);
         }
-        // SAFETY: the handle was just made, and nothing else closes it.
+        // SAFETY: the handle was just created, and this value becomes the only owner.
         let handle = Arc::new(unsafe { OwnedHandle::from_raw_handle(handle) });
         if let Some(mut threads) = lock_within(&THREADS, LIMIT) {
             threads.retain(|(_, other)| !has_ended(other, 0));
             threads.push((number, handle.clone()));
         }
         if let Some(name) = wide(name.as_ref()) {
-            // SAFETY: the handle is open, and the name ends in NUL.
+            // SAFETY: the handle is open, and the name is NUL-terminated.
             unsafe { SetThreadDescription(raw(&handle), name.as_ptr()) };
         }
         // SAFETY: the handle is open.
@@ -158,7 +142,7 @@ impl Thread {
         Ok(Thread { handle, is_done })
     }
 
-    /// Waits for the end of its work, or of the thread, if the program has ended that.
+    /// Waits until the work has ended, or the thread, if the program terminated it.
     fn wait(&self) {
         const PAUSE: u32 = 10;
         while !self.is_done.load(Ordering::Acquire) && !has_ended(&self.handle, PAUSE) {}
@@ -169,15 +153,15 @@ fn raw(handle: &OwnedHandle) -> HANDLE {
     handle.as_raw_handle().cast()
 }
 
-/// Whether a thread ends within so many milliseconds.
+/// Returns whether a thread ends within this number of milliseconds.
 fn has_ended(thread: &OwnedHandle, milliseconds: u32) -> bool {
     // SAFETY: the handle is open.
     unsafe { WaitForSingleObject(raw(thread), milliseconds) == WAIT_OBJECT_0 }
 }
 
-/// What a thread does.
+/// The entry point of all threads.
 unsafe extern "system" fn run(start: *mut c_void) -> u32 {
-    // SAFETY: made by `Thread::start` for this thread alone.
+    // SAFETY: `Thread::start` created the argument for this thread only.
     let Start { work, is_done } = *unsafe { Box::from_raw(start.cast::<Start>()) };
     let _ = catch_unwind(AssertUnwindSafe(work));
     is_done.store(true, Ordering::Release);

@@ -1,9 +1,6 @@
-//! The way from a resolver to the function that it resolves, in assembly for the x64 calling convention of Windows: no
-//! signature is known here, so every register that can contain an argument is saved while the function is resolved, and
-//! then restored. Arguments on the stack stay where they are.
+//! Assembly that runs a resolver before the first call of a function, for the x64 calling convention of Windows. The
+//! macros are documented in `system_v`.
 
-/// The body of a resolver: passes a number to the trampoline. At this point nothing is on the stack, so no unwinding
-/// information is needed.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! pass_number {
@@ -12,9 +9,6 @@ macro_rules! pass_number {
     };
 }
 
-/// The body of this naked function: calls `extern "C-unwind" fn(u32) -> *const ()` with the number that a resolver
-/// passed, and jumps to the address that it returns, with all arguments as they were. Also tells the compiler that
-/// assembly reads a static: the drop-in's exports, which it does not see, read the slots.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! save_arguments_and_jump {
@@ -22,8 +16,8 @@ macro_rules! save_arguments_and_jump {
         core::arch::naked_asm!(
             $(concat!("/* {", stringify!($read), "} */"),)?
             ".seh_proc {function}",
-            // The caller's 32 bytes for register arguments follow the return address; below it, 32 for the callee, 64 for
-            // vectors, and 8 that align the stack to 16 bytes together with the return address.
+            // The 32-byte home space of the caller follows the return address. This allocates another 32 bytes for the
+            // callee, 64 for vector registers, and 8 to align the stack to 16 bytes.
             "sub rsp, 104",
             ".seh_stackalloc 104",
             ".seh_endprologue",
@@ -44,7 +38,6 @@ macro_rules! save_arguments_and_jump {
     };
 }
 
-/// Jumps to the address in a slot: a static (`sym PATH`), or one in the section of slots, by the function's number.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! tail_jump {
@@ -60,15 +53,15 @@ macro_rules! tail_jump {
     };
 }
 
-/// Exports have no versions.
+/// Expands to an empty item list, because Windows does not version exports.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! versioned {
     ($name:ident @@ $version:literal) => {};
 }
 
-/// Defines the symbol at the start of the section of slots: linkers put the parts of a section in the order of what follows
-/// the `$`.
+/// Defines the symbol at the start of the section of slots. Linkers sort the parts of a section by the suffix after
+/// `$`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! start_of_slots {

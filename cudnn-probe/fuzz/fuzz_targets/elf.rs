@@ -1,4 +1,4 @@
-//! Arbitrary bytes as a Linux library, whose symbols are compared, and as a program whose dependencies are followed.
+//! Reads arbitrary bytes as a Linux library, to compare symbols, and as a program, to follow dependencies.
 #![no_main]
 
 use cudnn_probe::{Host, Library, identify_any, ld_so::Simulation, missing_symbols};

@@ -1,4 +1,4 @@
-//! Arbitrary bytes as the GPU code of an otherwise valid library.
+//! Reads arbitrary bytes as the GPU code of an otherwise valid library.
 #![no_main]
 
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use cudnn_probe::{Library, gpu_code, identify_any};
 use cudnn_probe_fuzz::{put, root};
 
-/// The bytes of a library from the C compiler, and the range of its section `.nv_fatbin`.
+/// Returns a compiled library, with the range of the section `.nv_fatbin`.
 fn template() -> &'static (Vec<u8>, Range<usize>) {
     static TEMPLATE: OnceLock<(Vec<u8>, Range<usize>)> = OnceLock::new();
     TEMPLATE.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Arbitrary bytes as a Windows library.
+//! Reads arbitrary bytes as a Windows library.
 #![no_main]
 
 use cudnn_probe::{Library, identify_any};

@@ -1,4 +1,4 @@
-//! Arbitrary bytes as the records of pip, conda, dpkg and rpm.
+//! Reads arbitrary bytes as package records of pip, conda, dpkg and rpm.
 #![no_main]
 
 use cudnn_frameworks::installation::InstallationReport;

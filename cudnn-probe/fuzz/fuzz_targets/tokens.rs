@@ -1,4 +1,4 @@
-//! Arbitrary bytes as a run path, in a normal and in a privileged process.
+//! Reads arbitrary bytes as a run path, in a normal and a privileged process.
 #![no_main]
 
 use std::ffi::OsStr;

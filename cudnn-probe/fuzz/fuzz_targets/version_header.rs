@@ -1,4 +1,4 @@
-//! Arbitrary bytes as the `cudnn_version.h` of an installation.
+//! Reads arbitrary bytes as the `cudnn_version.h` of an installation.
 #![no_main]
 
 use cudnn_frameworks::installation::InstallationReport;

@@ -1,10 +1,10 @@
-//! What the search for DLLs depends on, as data: the directories of a machine and a process.
+//! Describes the directories and loaded DLLs that determine the result of a DLL search.
 
 use std::path::{Path, PathBuf};
 
 use crate::host::Host;
 
-/// The directories and the loaded DLLs of a process, which decide what Windows finds.
+/// The directories and loaded DLLs of a process, which determine the files that Windows finds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -18,31 +18,32 @@ pub struct Facts {
     /// `C:\Windows`.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub windows_dir: Option<PathBuf>,
-    /// The working directory. Windows searches it before `PATH`, so that a file in it can stand in for a missing DLL.
+    /// The working directory. Windows searches it before `PATH`, which means that a file there can replace a missing
+    /// DLL.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub working_dir: Option<PathBuf>,
-    /// What the program has set with `SetDllDirectory`, in place of the working directory.
+    /// The directory that the program set with `SetDllDirectory`, which replaces the working directory.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub dll_directory: Option<PathBuf>,
-    /// What the program has added with `AddDllDirectory` (Python: `os.add_dll_directory`).
+    /// The directories that the program added with `AddDllDirectory` (Python: `os.add_dll_directory`).
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub added_dirs: Vec<PathBuf>,
     /// The directories in `PATH`, in order.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub path: Vec<PathBuf>,
-    /// The DLLs that the process has loaded: Windows takes one of these for any request of its base name.
+    /// The DLLs that the process has loaded. Windows reuses a loaded DLL for all requests with the same base name.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub loaded: Vec<PathBuf>,
 }
 
 impl Facts {
-    /// No directories.
+    /// Creates facts without any directories.
     #[must_use]
     pub fn new() -> Self {
         Facts::default()
     }
 
-    /// Those of a program that is started on this host, as far as its variables and the path of the program show them.
+    /// Describes a program that starts on this host, as far as the environment and the path of the program are known.
     #[must_use]
     pub fn of_host(host: &Host) -> Self {
         let windows = host.variable("SystemRoot").map_or_else(|| PathBuf::from(r"C:\Windows"), PathBuf::from);
@@ -56,7 +57,7 @@ impl Facts {
         }
     }
 
-    /// Is this file in a directory of Windows itself?
+    /// Returns whether the file is in a directory of Windows itself.
     pub(super) fn is_of_system(&self, file: &Path) -> bool {
         let dirs = [&self.system_dir, &self.windows_dir];
         dirs.into_iter().flatten().any(|dir| file.parent() == Some(dir.as_path()))

@@ -1,4 +1,4 @@
-//! Why Windows does not load a DLL, with the names that its error number hides.
+//! Explains why loading a DLL fails on Windows, including the names that the error number hides.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,36 +7,36 @@ use crate::error::ProbeError;
 use crate::escape::shown_path;
 use crate::image::Symbol;
 
-/// Why Windows does not load a DLL. Displayed as a sentence without a full stop.
+/// The reason why loading a DLL fails on Windows. It is displayed as a sentence without a full stop.
 #[derive(Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Failure {
-    /// Windows finds no file for a DLL that is needed: error 126.
+    /// A required DLL was not found (error 126).
     MissingDll {
         /// The name of the DLL.
         name: String,
-        /// The file that needs it. `None`: the program requests it.
+        /// The file that imports the DLL, or `None` if the program requested it.
         #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         needed_by: Option<PathBuf>,
     },
-    /// A DLL lacks a symbol that is needed: error 127.
+    /// A DLL does not export a required symbol (error 127).
     MissingSymbol {
         /// The symbol.
         symbol: Symbol,
-        /// The DLL that lacks it.
+        /// The DLL without the symbol.
         #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         dll: PathBuf,
-        /// The file that needs it.
+        /// The file that imports the symbol.
         #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         needed_by: PathBuf,
     },
-    /// A file that Windows finds is no DLL for this processor, or is damaged: error 193.
+    /// The file is not a DLL for this processor, or is damaged (error 193).
     Unusable {
         /// The file.
         #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         path: PathBuf,
-        /// The file that needs it. `None`: the program requests it.
+        /// The file that imports the DLL, or `None` if the program requested it.
         #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         needed_by: Option<PathBuf>,
         /// The reason.
@@ -45,7 +45,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The number of Windows' error: 126, 127 or 193; 5 for a file that may not be read.
+    /// Returns the Windows error number: 126, 127 or 193, or 5 if the file is not readable.
     #[must_use]
     pub fn error_code(&self) -> u32 {
         match self {

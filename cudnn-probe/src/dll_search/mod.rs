@@ -1,5 +1,7 @@
-//! Windows' search for DLLs, from files: which file a program or DLL gets for each DLL that it needs, and what Windows
-//! hides behind its error numbers: which DLL is missing (126), which symbol (127), which file is of another kind (193).
+//! Simulates how Windows searches for DLLs, based only on files.
+//!
+//! The result shows which file is chosen for all dependencies of a program or DLL. It also explains error numbers: the
+//! missing DLL (126), the missing symbol (127), or the file of the wrong kind (193).
 //!
 //! ```no_run
 //! use cudnn_probe::Host;
@@ -11,8 +13,8 @@
 //! }
 //! ```
 //!
-//! It models the order of Microsoft's "Dynamic-link library search order". Not modelled: redirection by manifests and
-//! `.local` files, packaged apps, and DLLs that another one loads later (delayed imports, `LoadLibrary`).
+//! The model follows Microsoft's "Dynamic-link library search order". It does not cover redirection by manifests and
+//! `.local` files, packaged apps, and DLLs that are loaded later (delayed imports, `LoadLibrary`).
 
 mod facts;
 mod failure;

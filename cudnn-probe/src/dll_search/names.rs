@@ -1,7 +1,7 @@
-//! The names of DLLs to which Windows gives a meaning of its own. Pure text.
+//! Recognizes DLL names that Windows treats specially. This module only compares text.
 
-/// The DLLs that every process gets from the system's directory, wherever another one of that name is. Windows keeps the
-/// list in its registry (`KnownDLLs`), with what these depend on.
+/// The DLLs that every process loads from the system directory, regardless of other files with the same name. Windows
+/// stores the list in the registry (`KnownDLLs`) and extends it with dependencies.
 const KNOWN: [&str; 36] = [
     "advapi32.dll",
     "bcrypt.dll",
@@ -41,19 +41,20 @@ const KNOWN: [&str; 36] = [
     "ws2_32.dll",
 ];
 
-/// Does Windows take this DLL from its own directory in any case?
+/// Returns whether Windows always loads this DLL from the system directory.
 pub(super) fn is_known(name: &str) -> bool {
     KNOWN.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// Is this the name of a set of functions (an API set), which Windows maps to one of its DLLs without looking for a file:
-/// `api-ms-win-core-file-l1-1-0.dll`, `ext-ms-win-ntuser-window-l1-1-0.dll`?
+/// Returns whether this is the name of an API set. Windows maps API sets to system DLLs without searching for a file.
+/// Examples are `api-ms-win-core-file-l1-1-0.dll` and `ext-ms-win-ntuser-window-l1-1-0.dll`.
 #[must_use]
 pub fn is_virtual(name: &str) -> bool {
     ["api-ms-", "ext-ms-"].iter().any(|set| name.get(..set.len()).is_some_and(|start| start.eq_ignore_ascii_case(set)))
 }
 
-/// The name as Windows searches for it: one without a dot gets `.dll`, and one dot at the end means none.
+/// Returns the name that Windows searches for. A name without a dot gets the suffix `.dll`, and a trailing dot is
+/// removed.
 pub(super) fn with_extension(name: &str) -> String {
     let base = name.rsplit(['\\', '/']).next().unwrap_or(name);
     match name.strip_suffix('.') {

@@ -1,4 +1,4 @@
-//! Simulates Windows' loader: one DLL, then all that it imports, breadth first.
+//! Simulates the Windows loader for a DLL and, breadth first, all dependencies.
 
 use crate::facts::{self, PathFacts};
 use std::collections::BTreeMap;
@@ -14,26 +14,28 @@ use super::facts::Facts;
 use super::failure::Failure;
 use super::names::{is_known, is_virtual, with_extension};
 
-/// More DLLs, and more requests, than any program has.
+/// Limits that no real program reaches.
 const MAX_MODULES: usize = 2048;
 const MAX_LOOKUPS: usize = 1 << 16;
 
-/// How a program opens a DLL, which decides where Windows searches for it and for what it imports.
+/// The way in which a program opens a DLL. It determines the directories that Windows searches for the DLL and for
+/// imports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Mode {
-    /// `LoadLibrary`, and the imports of a program: the program's directory, the system's, the working directory,
-    /// `PATH`.
+    /// `LoadLibrary`, and the imports of a program. Windows searches the program directory, the system directories, the
+    /// working directory and `PATH`.
     Standard,
-    /// `LOAD_WITH_ALTERED_SEARCH_PATH` with an absolute path: the directory of the DLL in place of the program's.
+    /// `LOAD_WITH_ALTERED_SEARCH_PATH` with an absolute path. Windows searches the directory of the DLL instead of the
+    /// program directory.
     AlteredSearchPath,
-    /// `LOAD_LIBRARY_SEARCH_DEFAULT_DIRS`, with the directory of the DLL if it is opened by an absolute path
-    /// (`LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR`): Python opens its modules so. `PATH` is not searched.
+    /// `LOAD_LIBRARY_SEARCH_DEFAULT_DIRS`, plus the directory of the DLL if it is opened by absolute path
+    /// (`LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR`). Python opens extension modules this way. Windows does not search `PATH`.
     DefaultDirs,
 }
 
-/// The rule by which Windows chooses a file.
+/// The rule that selected a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -42,17 +44,17 @@ pub enum Rule {
     Path,
     /// A DLL with this base name is already loaded.
     Loaded,
-    /// Windows takes this DLL from its own directory in any case (`KnownDLLs`).
+    /// Windows always loads this DLL from the system directory (`KnownDLLs`).
     Known,
-    /// The directory of the DLL that was opened by its path.
+    /// The directory of the DLL that was opened by path.
     DllDir,
     /// The directory of the program.
     ApplicationDir,
-    /// A directory that the program has added with `AddDllDirectory` or `SetDllDirectory`.
+    /// A directory that the program added with `AddDllDirectory` or `SetDllDirectory`.
     AddedDir,
     /// `C:\Windows\System32`, or `C:\Windows`.
     SystemDir,
-    /// The working directory. Whoever can write to it chooses the DLL.
+    /// The working directory. Users who can write to it control which DLL is loaded.
     WorkingDir,
     /// `PATH`.
     PathVariable,
@@ -74,44 +76,44 @@ impl fmt::Display for Rule {
     }
 }
 
-/// What Windows does with the name of a DLL.
+/// The result of looking up a DLL name.
 #[derive(Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Resolution {
-    /// It loads this file, or has loaded it.
+    /// Windows loads this file or has already loaded it.
     Found {
         /// The file.
         #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         path: PathBuf,
-        /// The rule by which Windows chooses it.
+        /// The rule that selected the file.
         rule: Rule,
     },
-    /// The name is that of an API set, which Windows maps to one of its DLLs.
+    /// The name refers to an API set, which Windows maps to a system DLL.
     Virtual,
-    /// It finds no file.
+    /// Windows finds no file.
     Missing,
-    /// It finds this file and cannot load it.
+    /// Windows finds this file but cannot load it.
     Unusable {
         /// The file.
         #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         path: PathBuf,
-        /// The rule by which Windows chooses it.
+        /// The rule that selected the file.
         rule: Rule,
     },
 }
 
-/// A name that is asked for, and what Windows finds.
+/// A requested DLL name and the result of the search.
 #[derive(Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Lookup {
-    /// The name, as it is written in the file that asks for it.
+    /// The name as written in the requesting file.
     pub name: String,
-    /// The file that asks for it. `None`: the program opens it.
+    /// The requesting file, or `None` if the program opens the DLL.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub requested_by: Option<PathBuf>,
-    /// What Windows finds.
+    /// The result.
     pub resolution: Resolution,
 }
 
@@ -120,22 +122,22 @@ pub struct Lookup {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Module {
-    /// Its file.
+    /// The path of the file.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub path: PathBuf,
     imports: Vec<Import>,
 }
 
 impl Module {
-    /// The names of the DLLs that it imports.
+    /// Returns the names of the imported DLLs.
     pub fn imports(&self) -> impl Iterator<Item = &str> {
         self.imports.iter().map(|import| import.dll.as_str())
     }
 }
 
-/// Why Windows does not load this DLL when it is opened by its absolute path with `LOAD_WITH_ALTERED_SEARCH_PATH`: the
-/// first failure in the order in which Windows looks. `None`: nothing in the files prevents it, so the DLL's own start
-/// failed (error 1114), or the files have changed.
+/// Explains why Windows fails to load this DLL with `LOAD_WITH_ALTERED_SEARCH_PATH` and the absolute path. The result
+/// is the first failure that Windows encounters. Returns `None` if the files look correct. In this case, either the
+/// initialization of the DLL failed (error 1114) or the files have changed.
 #[must_use]
 pub fn explain(dll: &Path, facts: &Facts) -> Option<Failure> {
     let mut simulation = Simulation::new(facts.clone());
@@ -143,33 +145,33 @@ pub fn explain(dll: &Path, facts: &Facts) -> Option<Failure> {
     simulation.failures.into_iter().next()
 }
 
-/// What Windows would load into one process.
+/// The DLLs that Windows would load into a process.
 #[derive(Debug)]
 pub struct Simulation {
     facts: Facts,
     modules: Vec<Module>,
-    /// The loaded file for each base name, in lower case.
+    /// The loaded file for each base name in lower case.
     by_name: BTreeMap<String, PathBuf>,
     lookups: Vec<Lookup>,
     failures: Vec<Failure>,
 }
 
 impl Simulation {
-    /// A process with these directories and loaded DLLs.
+    /// Creates a process with these directories and loaded DLLs.
     #[must_use]
     pub fn new(facts: Facts) -> Self {
         let mut by_name = BTreeMap::new();
         for path in &facts.loaded {
-            // The first stays, as in Windows' own list.
+            // Windows uses the first DLL with a name.
             by_name.entry(base_name(path)).or_insert_with(|| path.clone());
         }
         Simulation { facts, modules: Vec::new(), by_name, lookups: Vec::new(), failures: Vec::new() }
     }
 
-    /// Simulates the start of this program: its directory, and all that it imports.
+    /// Simulates the start of a program with all imports.
     ///
     /// # Errors
-    /// The program itself cannot be loaded.
+    /// Returns an error if the program itself is unsuitable.
     pub fn start(program: &Path, mut facts: Facts) -> Result<Self, ProbeError> {
         let links = loadable(program)?;
         facts.application_dir = program.parent().map(Path::to_owned);
@@ -180,12 +182,12 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// Simulates opening this DLL by its base name or its absolute path. Returns whether Windows loads it: it and all that it imports
-    /// must be found. What was found stays loaded, to see all that the DLL would get.
+    /// Simulates opening this DLL by base name or absolute path. Returns whether Windows can load the DLL with all
+    /// imports. Even after a failure, files that were found stay loaded, which shows everything the DLL would get.
     pub fn open(&mut self, dll: &Path, mode: Mode) -> bool {
         let (first, failures) = (self.modules.len(), self.failures.len());
         let name = with_extension(&dll.to_string_lossy());
-        // Only an absolute path changes the directories.
+        // Only an absolute path changes the search directories.
         let dll_dir = dll.parent().filter(|dir| dir.is_absolute());
         let found = match dll_dir {
             Some(dir) => self.file(dir, dll),
@@ -196,7 +198,8 @@ impl Simulation {
         self.failures.len() == failures
     }
 
-    /// The same process, with the modules that are loaded so far and no lookups: to see what happens in another order.
+    /// Returns a copy of the process that keeps the loaded modules but drops the lookups. Use it to try a different
+    /// loading order.
     #[must_use]
     pub fn fork(&self) -> Self {
         Simulation {
@@ -208,43 +211,44 @@ impl Simulation {
         }
     }
 
-    /// Adds a directory, as the program does with `AddDllDirectory` (Python: `os.add_dll_directory`).
+    /// Adds a directory like `AddDllDirectory` (Python: `os.add_dll_directory`).
     pub fn add_dir(&mut self, dir: PathBuf) {
         if !self.facts.added_dirs.contains(&dir) {
             self.facts.added_dirs.push(dir);
         }
     }
 
-    /// Sets a directory in place of the working directory, as the program does with `SetDllDirectory`.
+    /// Replaces the working directory with another directory like `SetDllDirectory`.
     pub fn set_dll_directory(&mut self, dir: PathBuf) {
         self.facts.dll_directory = Some(dir);
     }
 
-    /// All lookups so far, in Windows' order.
+    /// Returns all lookups in the order of the Windows loader.
     #[must_use]
     pub fn lookups(&self) -> &[Lookup] {
         &self.lookups
     }
 
-    /// The program and the DLLs that are loaded so far and do not belong to Windows, in Windows' order.
+    /// Returns the program and all loaded DLLs except those of Windows, in loading order.
     #[must_use]
     pub fn modules(&self) -> &[Module] {
         &self.modules
     }
 
-    /// All that prevents Windows from loading what was opened, in the order in which it would meet them.
+    /// Returns all problems that prevent Windows from loading the opened DLLs, in the order in which Windows would
+    /// encounter them.
     #[must_use]
     pub fn failures(&self) -> &[Failure] {
         &self.failures
     }
 
-    /// The loaded file with this base name, in any case of letters.
+    /// Returns the loaded file with this base name, ignoring case.
     #[must_use]
     pub fn loaded(&self, name: &str) -> Option<&Path> {
         self.by_name.get(&name.to_ascii_lowercase()).map(PathBuf::as_path)
     }
 
-    /// Looks up what modules import, from this one on.
+    /// Looks up the imports of all modules, starting with this index.
     fn follow(&mut self, first: usize, mode: Mode, dll_dir: Option<&Path>) {
         let mut index = first;
         while let Some(module) = self.modules.get(index).filter(|_| index < MAX_MODULES) {
@@ -259,7 +263,8 @@ impl Simulation {
         }
     }
 
-    /// Windows connects the symbols when it has found all DLLs; a DLL that cannot be read is reported by then.
+    /// Checks imported symbols. Windows resolves symbols after it has found all DLLs, and unreadable DLLs are reported
+    /// before.
     fn check_symbols(&mut self, by: &Path, dll: &Path, import: &Import) {
         if let Some(symbol) = missing_imports(dll, &import.symbols).ok().and_then(|missing| missing.into_iter().next())
         {
@@ -267,7 +272,7 @@ impl Simulation {
         }
     }
 
-    /// Loads the file that is found for a name. Returns the file.
+    /// Loads the file that was found for a name, and returns the path.
     fn request(&mut self, name: &str, by: Option<&Path>, found: Option<(PathBuf, Rule)>) -> Option<PathBuf> {
         if self.lookups.len() >= MAX_LOOKUPS {
             return None;
@@ -295,7 +300,7 @@ impl Simulation {
         found
     }
 
-    /// What Windows' own DLLs import is Windows' affair.
+    /// Imports of DLLs that belong to Windows are not examined.
     fn load(&mut self, path: &Path) -> Result<(), ProbeError> {
         let imports = if self.facts.is_of_system(path) && !is_installed(&base_name(path)) {
             Vec::new()
@@ -307,7 +312,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// The DLL at this path. Windows takes another loaded one of this base name only for what imports it.
+    /// Returns the DLL at this path. A loaded DLL with the same base name only replaces it for imports.
     fn file(&self, dir: &Path, dll: &Path) -> Option<(PathBuf, Rule)> {
         let is_loaded = self.by_name.get(&base_name(dll)).is_some_and(|loaded| *loaded == dll);
         let exact = dll.leads_to_file().then(|| dll.to_owned());
@@ -315,7 +320,7 @@ impl Simulation {
         Some((file, if is_loaded { Rule::Loaded } else { Rule::Path }))
     }
 
-    /// The file that Windows finds for a base name.
+    /// Searches for the file with this base name.
     fn search(&self, name: &str, mode: Mode, dll_dir: Option<&Path>) -> Option<(PathBuf, Rule)> {
         if name.contains(['/', '\\', ':']) || name.is_empty() {
             return None;
@@ -364,7 +369,7 @@ impl fmt::Display for Lookup {
     }
 }
 
-/// Reads a file that Windows loads into a program for x86-64, the only one that cuDNN is built for there.
+/// Reads a file that Windows loads into an x86-64 program. cuDNN for Windows supports only this architecture.
 fn loadable(path: &Path) -> Result<DllLinks, ProbeError> {
     let links = dll_links(path)?;
     let wanted = Architecture::X86_64;
@@ -375,7 +380,7 @@ fn loadable(path: &Path) -> Result<DllLinks, ProbeError> {
     }
 }
 
-/// Is this a DLL that installers put into Windows' directory, and that can lack others there?
+/// Returns whether installers put this DLL into the Windows directory, where dependencies may be missing.
 fn is_installed(name: &str) -> bool {
     ["vcruntime140", "msvcp140", "concrt140", "vcomp140", "cudnn", "cublas", "cudart", "nvrtc", "zlibwapi"]
         .iter()
@@ -387,7 +392,7 @@ fn base_name(path: &Path) -> String {
     name.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase()
 }
 
-/// The file with this name, in any case of letters, as on Windows; its name is spelled as it is on disk.
+/// Finds the file with this name, ignoring case like Windows. The returned name is spelled as on disk.
 fn file_in(dir: &Path, name: &str) -> Option<PathBuf> {
     let entries = facts::read_dir(dir).ok()?.flatten();
     let is_named =
@@ -401,7 +406,7 @@ mod tests {
     use super::*;
     use crate::image::fake_dll::FakeDll;
 
-    /// The directories of a machine, on any system.
+    /// The directories of a simulated machine, usable on any system.
     struct World(PathBuf);
 
     impl World {
@@ -413,7 +418,7 @@ mod tests {
             world
         }
 
-        /// Makes a DLL with these exports and imports.
+        /// Creates a DLL with these exports and imports.
         fn dll(&self, path: &str, exports: &[&str], imports: &[(&str, &[&str])]) -> PathBuf {
             let file = self.path(path);
             let name = path.rsplit('/').next().unwrap();
@@ -437,7 +442,7 @@ mod tests {
             }
         }
 
-        /// What is found for each name, with the rule.
+        /// Returns the file and the rule for each name.
         fn found(&self, simulation: &Simulation) -> Vec<String> {
             let shown = |lookup: &Lookup| match &lookup.resolution {
                 Resolution::Found { path, rule } => {
@@ -477,7 +482,7 @@ mod tests {
             world.found(&simulation)
         };
         let added = Facts { added_dirs: vec![world.path("added")], ..world.facts() };
-        // Removed one after the other, each file shows the next rule.
+        // Remove the files one by one, so that each removal reveals the next rule.
         for (removed, standard, altered, default) in [
             (
                 None,
@@ -520,13 +525,13 @@ mod tests {
                 "{by_default}"
             );
         }
-        // What the program sets takes the place of the working directory.
+        // A directory set by the program replaces the working directory.
         let set = Facts { dll_directory: Some(world.path("added")), ..world.facts() };
         world.dll("work/plugin.dll", &[], &[]);
         world.dll("added/plugin.dll", &[], &[]);
         let expected = "added/plugin.dll (directory that the program has added)";
         assert_eq!(found(Mode::Standard, set, &opener)[1], expected);
-        // One that is loaded wins over all, and so does a known one over any directory.
+        // A loaded DLL takes precedence over directories, and so does a known DLL.
         let loaded = Facts { loaded: vec![world.path("elsewhere/PLUGIN.dll")], ..world.facts() };
         world.dll("elsewhere/PLUGIN.dll", &[], &[]);
         world.dll("cudnn/kernel32.dll", &[], &[]);
@@ -534,7 +539,7 @@ mod tests {
         assert_eq!(all[0], "cudnn/opener.dll (by its path)");
         assert_eq!(all[1], "elsewhere/PLUGIN.dll (already loaded)");
         assert_eq!(all[2], "windows/System32/kernel32.dll (one of Windows' known DLLs)");
-        // By its bare name, as graph opens its engines.
+        // Use the bare name, as graph does for engines.
         assert_eq!(found(Mode::Standard, world.facts(), Path::new("opener"))[0], "cudnn/opener.dll (PATH)");
     }
 
@@ -548,7 +553,7 @@ mod tests {
         let missing = world.failure(&ops, &facts);
         assert_eq!(missing.0, 126);
         assert_eq!(missing.1, r#""cudnn_graph64_9.dll", which "$/cudnn/cudnn_ops64_9.dll" needs, is missing"#);
-        // A dependency of a dependency.
+        // Use an indirect dependency.
         world.dll("cudnn/cudnn_graph64_9.dll", &["cudnnCreate"], &[cublas, ("VCRUNTIME140.dll", &[])]);
         let missing = world.failure(&ops, &facts);
         assert_eq!(missing.1, r#""cublasLt64_12.dll", which "$/cudnn/cudnn_graph64_9.dll" needs, is missing"#);
@@ -557,7 +562,7 @@ mod tests {
         assert!(missing.1.starts_with("\"VCRUNTIME140.dll\""), "{missing:?}");
         world.dll("windows/System32/vcruntime140.dll", &[], &[]);
         assert!(explain(&ops, &facts).is_none());
-        // Another release of graph, loaded already from elsewhere.
+        // Simulate a graph library from a different release that was loaded from elsewhere.
         world.dll("other/cudnn_graph64_9.dll", &["cudnnDestroy"], &[]);
         let loaded = Facts { loaded: vec![world.path("other/cudnn_graph64_9.dll")], ..facts.clone() };
         let (code, text) = world.failure(&ops, &loaded);
@@ -566,7 +571,7 @@ mod tests {
             text,
             r#""$/other/cudnn_graph64_9.dll" lacks "cudnnCreate", which "$/cudnn/cudnn_ops64_9.dll" needs"#
         );
-        // A DLL with 32 bits, one that is no DLL, and none.
+        // Test a 32-bit DLL, a file that is not a DLL, and a missing file.
         FakeDll { machine: 0x14c, ..FakeDll::new("cublasLt64_12.dll") }.write(&world.path("tools/cublasLt64_12.dll"));
         let (code, text) = world.failure(&ops, &facts);
         assert_eq!(code, 193);

@@ -1,4 +1,4 @@
-//! Asks about files and directories, in the words of `std::fs`.
+//! Reads files and directories with functions that mirror `std::fs`.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use cudnn_os::files::{Opened, open_regular};
 
 use super::ask;
 
-/// The kind of an entry of a directory, or of a file.
+/// The kind of a file or directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum FileKind {
@@ -117,24 +117,24 @@ impl DirEntry {
         self.name.clone()
     }
 
-    /// Returns the kind of the entry itself, which may be a symbolic link.
+    /// Returns the kind of the entry without following symbolic links.
     ///
     /// # Errors
-    /// The system did not tell.
+    /// Returns an error if the system does not provide the kind.
     pub fn file_type(&self) -> io::Result<FileKind> {
         self.kind.ok_or_else(|| io::Error::other("the kind of this file is unknown"))
     }
 }
 
-/// The entries of a directory.
+/// An iterator over the entries of a directory.
 #[derive(Debug)]
 pub struct Entries(Source);
 
 #[derive(Debug)]
 enum Source {
-    /// Entries that are read one at a time, because a directory may have millions.
+    /// Entries are read one at a time, because a directory may contain millions.
     System(PathBuf, std::fs::ReadDir),
-    /// Entries that were recorded.
+    /// Entries from recorded facts.
     #[cfg(feature = "serde")]
     Known(std::vec::IntoIter<DirEntry>),
 }
@@ -157,13 +157,13 @@ impl Iterator for Entries {
 /// Lists a directory.
 ///
 /// # Errors
-/// It cannot be read.
+/// Returns an error if reading the directory fails.
 pub fn read_dir(dir: impl AsRef<Path>) -> io::Result<Entries> {
     let dir = dir.as_ref();
     let read = || Ok(Entries(Source::System(dir.to_owned(), std::fs::read_dir(dir)?)));
     #[cfg(feature = "serde")]
     if super::is_active() {
-        /// The most entries that are recorded of one directory.
+        /// The maximum number of entries to record per directory.
         const MAX_ENTRIES: usize = 1 << 16;
         let list = || read().map(|entries| entries.take(MAX_ENTRIES).flatten().collect());
         let mut entries: Vec<DirEntry> = ask("entries", dir, list)?;
@@ -173,8 +173,8 @@ pub fn read_dir(dir: impl AsRef<Path>) -> io::Result<Entries> {
     read()
 }
 
-/// Returns the entries of a directory with wanted names, sorted. Facts then have these entries alone: a directory of the
-/// system may have thousands of others. `what` describes the wanted names.
+/// Returns the directory entries that `wanted` accepts, sorted by name. Only these entries are recorded, because a
+/// system directory may contain thousands of others. `what` describes the wanted names.
 pub fn entries_named(dir: &Path, what: &str, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let mut subject = dir.as_os_str().to_owned();
     subject.push(": ");
@@ -188,19 +188,19 @@ pub fn entries_named(dir: &Path, what: &str, wanted: impl Fn(&str) -> bool) -> V
     })
 }
 
-/// Returns the metadata of a file or directory, behind symbolic links.
+/// Returns the metadata of a file or directory, following symbolic links.
 ///
 /// # Errors
-/// There is none, or this user may not know.
+/// Returns an error if the path is missing or access is denied.
 pub fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     let path = path.as_ref();
     ask("metadata", path, || std::fs::metadata(path).map(|metadata| Metadata::of(&metadata)))
 }
 
-/// Returns the metadata of a file, a directory or a symbolic link.
+/// Returns the metadata of a file or directory without following symbolic links.
 ///
 /// # Errors
-/// There is none, or this user may not know.
+/// Returns an error if the path is missing or access is denied.
 pub fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     let path = path.as_ref();
     ask("own metadata", path, || std::fs::symlink_metadata(path).map(|metadata| Metadata::of(&metadata)))
@@ -209,25 +209,25 @@ pub fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
 /// Returns the target of a symbolic link.
 ///
 /// # Errors
-/// It is no symbolic link.
+/// Returns an error if the path is not a symbolic link.
 pub fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = path.as_ref();
     ask("link", path, || std::fs::read_link(path))
 }
 
-/// Returns the path without symbolic links, in the form in which other programs accept it.
+/// Resolves symbolic links and returns the path in a form that other programs accept.
 ///
 /// # Errors
-/// It leads nowhere.
+/// Returns an error if the path does not exist.
 pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = path.as_ref();
     ask("real path", path, || cudnn_os::files::canonicalize(path))
 }
 
-/// Reads a regular file of at most `limit` bytes.
+/// Reads a regular file with at most `limit` bytes.
 ///
 /// # Errors
-/// It cannot be read, is no regular file (a pipe would never end), or is longer.
+/// Returns an error if the file cannot be read, exceeds the limit, or is not a regular file (a pipe might never end).
 pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let (bytes, len) = contents(path, limit, true)?;
     if len > limit {
@@ -236,16 +236,16 @@ pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads the first bytes of a regular file, at most `limit`.
+/// Reads at most `limit` bytes from the start of a regular file.
 ///
 /// # Errors
-/// It cannot be read, or is no regular file.
+/// Returns an error if the path cannot be read or is not a regular file.
 pub fn read_start(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     contents(path, limit, false).map(|(bytes, _)| bytes)
 }
 
-/// Returns the first bytes of a regular file, at most `limit`, and the length of the file. If the whole file is wanted, no
-/// bytes of a longer one.
+/// Returns at most `limit` bytes from the start of a regular file, and the length of the file. With `is_whole`, no
+/// bytes are returned if the file is longer than the limit.
 fn contents(path: &Path, limit: u64, is_whole: bool) -> io::Result<(Vec<u8>, u64)> {
     let read = || {
         let (file, len) = match open_regular(path)? {
@@ -255,9 +255,9 @@ fn contents(path: &Path, limit: u64, is_whole: bool) -> io::Result<(Vec<u8>, u64
         if is_whole && len > limit {
             return Ok(Contents { bytes: Vec::new(), len });
         }
-        // A buffer that grows would be filled in many small pieces.
+        // Reserve the buffer in advance, because a growing buffer would be filled in many small pieces.
         let mut bytes = Vec::with_capacity(usize::try_from(len.min(limit)).unwrap_or_default());
-        // The file may grow meanwhile.
+        // The file may grow in the meantime.
         file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
         let len = len.max(bytes.len() as u64);
         Ok(Contents { bytes, len })
@@ -267,7 +267,7 @@ fn contents(path: &Path, limit: u64, is_whole: bool) -> io::Result<(Vec<u8>, u64
     Ok((bytes, len))
 }
 
-/// What [`contents`] has read.
+/// The result of [`contents`].
 struct Contents {
     bytes: Vec<u8>,
     len: u64,
@@ -276,7 +276,7 @@ struct Contents {
 #[cfg(feature = "serde")]
 crate::portable!(Metadata, DirEntry);
 
-/// The contents of a file: a string if they are UTF-8, otherwise their escaped bytes.
+/// The contents of a file, stored as a string if they are valid UTF-8, and otherwise as escaped bytes.
 #[cfg(feature = "serde")]
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
@@ -303,23 +303,23 @@ impl crate::portable::Portable for Contents {
         })
     }
 
-    /// A file may be read twice, and further the second time.
+    /// A file may be read again with a higher limit, and the longer result then replaces the first.
     fn replaces(&self, earlier: &Self) -> bool {
         self.bytes.len() >= earlier.bytes.len()
     }
 }
 
-/// The questions about a path that `Path` itself answers for the system.
+/// Methods of `Path` that access the file system, with recorded answers.
 pub trait PathFacts {
-    /// Returns whether the path leads to something: [`Path::exists`].
+    /// Returns whether the path exists, like [`Path::exists`].
     fn leads_somewhere(&self) -> bool;
-    /// Returns whether the path leads to a regular file: [`Path::is_file`].
+    /// Returns whether the path is a regular file, like [`Path::is_file`].
     fn leads_to_file(&self) -> bool;
-    /// Returns whether the path leads to a directory: [`Path::is_dir`].
+    /// Returns whether the path is a directory, like [`Path::is_dir`].
     fn leads_to_dir(&self) -> bool;
-    /// Returns whether something has this path, be it a symbolic link that leads nowhere.
+    /// Returns whether the path exists, even as a dangling symbolic link.
     fn is_taken(&self) -> bool;
-    /// Returns whether the path is that of a symbolic link: [`Path::is_symlink`].
+    /// Returns whether the path is a symbolic link, like [`Path::is_symlink`].
     fn names_link(&self) -> bool;
 }
 

@@ -1,7 +1,7 @@
-//! Answers questions about the system: from the system itself, or from facts that were saved on another machine.
+//! Reads information from the system, or from facts that were saved on a different machine.
 //!
-//! All code of this workspace that diagnoses reads the system through this module, so that a diagnosis is a function of the
-//! answers. Within [`Facts::within`] the answers are recorded, or come from a record and nothing is read.
+//! All diagnostic code of this workspace reads the system through this module, which makes a diagnosis depend only on
+//! the recorded answers. Within [`Facts::within`], answers are either recorded or replayed.
 
 mod files;
 #[cfg(feature = "serde")]
@@ -17,37 +17,37 @@ pub use files::{
 #[cfg(feature = "serde")]
 pub use record::{Answer, Facts, are_saved, ask, is_active};
 
-/// Answers a question about something. Without the feature `serde` there are no saved facts.
+/// Answers a question about a subject. Saved facts need the feature `serde`.
 #[cfg(not(feature = "serde"))]
 pub fn ask<T>(_question: &'static str, _subject: impl AsRef<OsStr>, read: impl FnOnce() -> T) -> T {
     read()
 }
 
-/// Returns whether saved facts answer, so that nothing is read from this system.
+/// Returns whether answers come from saved facts instead of this system.
 #[cfg(not(feature = "serde"))]
 #[must_use]
 pub fn are_saved() -> bool {
     false
 }
 
-/// Opens a file for reading, only to learn whether this user may.
+/// Checks whether the current user may open a file for reading.
 ///
 /// # Errors
-/// The system's.
+/// Returns an error if the system call fails.
 pub fn open(file: &Path) -> std::io::Result<()> {
     ask("opening", file, || std::fs::File::open(file).map(drop))
 }
 
-/// Returns whether this user can start the program in a file.
+/// Returns whether the current user can execute this file.
 #[must_use]
 pub fn is_executable(file: &Path) -> bool {
     ask("executable", file, || cudnn_os::files::is_executable(file))
 }
 
-/// Returns the absolute path, without a look at the files.
+/// Returns the absolute path without accessing the file.
 ///
 /// # Errors
-/// The path is empty, or the working directory was deleted.
+/// Returns an error if the path is empty or the working directory was deleted.
 pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     if path.is_absolute() {
         return std::path::absolute(path);
@@ -55,13 +55,13 @@ pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     ask("absolute path", path, || std::path::absolute(path))
 }
 
-/// Returns whether programs of other users can replace the files in a directory, as in `/tmp`.
+/// Returns whether other users can add files to this directory, as in `/tmp`.
 #[must_use]
 pub fn is_like_tmp(dir: &Path) -> bool {
     ask("directory like /tmp", dir, || cudnn_os::files::is_like_tmp(dir))
 }
 
-/// Returns whether a program runs with the rights of another user or group than those of the user who starts it.
+/// Returns whether the program runs with the rights of another user or group (setuid or setgid).
 pub(crate) fn is_setid(program: &Path) -> bool {
     ask("setuid program", program, || cudnn_os::files::is_setid(program))
 }
@@ -75,15 +75,15 @@ pub fn variable(name: &str) -> Option<OsString> {
 /// Returns the working directory of this process.
 ///
 /// # Errors
-/// It was deleted, or this user may not know.
+/// Returns an error if the directory was deleted or access is denied.
 pub fn current_dir() -> std::io::Result<PathBuf> {
     ask("working directory", "", std::env::current_dir)
 }
 
-/// Returns the program of this process.
+/// Returns the executable file of this process.
 ///
 /// # Errors
-/// The system does not tell.
+/// Returns an error if the system cannot provide the path.
 pub fn current_exe() -> std::io::Result<PathBuf> {
     ask("program", "", std::env::current_exe)
 }

@@ -1,4 +1,4 @@
-//! Records the answers about a system, or gives answers that were recorded.
+//! Records answers about a system and replays them later.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,45 +13,45 @@ use crate::portable::Portable;
 
 thread_local! {
     static ACTIVE: RefCell<Option<Facts>> = const { RefCell::new(None) };
-    /// Whether an answer is being found. What that reads is not recorded: the answer is.
+    /// Set while an answer is being computed. Nested questions are not recorded separately.
     static IS_ANSWERING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Facts about a system: the answers to questions. A clone is the same value.
+/// A set of answers about a system. Clones share the same answers.
 ///
-/// A question without an answer means that there is nothing: no such file, no such variable. Recorded facts thus list what
-/// exists, and facts that somebody writes for a test are short.
+/// A question without a recorded answer means that the subject does not exist, for example a file or a variable.
+/// Recorded facts therefore only list existing things, and facts for tests can be short.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The answers by question and by its subject.
+    /// The answers, by question and subject.
     answers: Arc<Mutex<BTreeMap<String, BTreeMap<String, Value>>>>,
-    /// Whether these are all the facts there are, so that the system is not asked.
+    /// Set if the facts are complete and the system must not be accessed.
     is_complete: bool,
 }
 
-/// A type that can be the answer to a question.
+/// A type that can be recorded as an answer.
 pub trait Answer: Portable {
-    /// Returns the answer to a question about nothing.
+    /// Returns the answer for a subject that does not exist.
     fn nothing() -> Self;
 }
 
 impl Facts {
-    /// Returns empty facts. Within them, all answers come from this system, and are recorded.
+    /// Creates empty facts that record answers from this system.
     #[must_use]
     pub fn recorder() -> Facts {
         Facts::default()
     }
 
-    /// Returns recorded facts. Within them, nothing is read from this system.
+    /// Loads recorded facts. Within them, this system is not accessed.
     ///
     /// # Errors
-    /// The value is no object of objects.
+    /// Returns an error if the value is not an object of objects.
     pub fn from_value(value: Value) -> Result<Facts, serde_json::Error> {
         let answers = serde_json::from_value(value)?;
         Ok(Facts { answers: Arc::new(Mutex::new(answers)), is_complete: true })
     }
 
-    /// Returns all answers, by question and by its subject.
+    /// Returns all answers, by question and subject.
     #[must_use]
     pub fn to_value(&self) -> Value {
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,9 +62,9 @@ impl Facts {
         Value::Object(answers.collect::<Map<_, _>>())
     }
 
-    /// Runs a function whose questions these facts answer or record.
+    /// Runs a function with these facts, which replay or record all answers.
     pub fn within<T>(&self, run: impl FnOnce() -> T) -> T {
-        /// Restores the facts that were active before, even if the function panics.
+        /// Restores the previously active facts, even after a panic.
         struct Restore(Option<Facts>);
         impl Drop for Restore {
             fn drop(&mut self) {
@@ -75,8 +75,8 @@ impl Facts {
         run()
     }
 
-    /// Returns the facts of this thread, for a thread that it starts. `None` if the system answers, also while an answer is
-    /// being found.
+    /// Returns the active facts, for use in a new thread. Returns `None` if answers come directly from the system, or
+    /// while an answer is being computed.
     #[must_use]
     pub fn active() -> Option<Facts> {
         if IS_ANSWERING.get() { None } else { ACTIVE.with_borrow(Clone::clone) }
@@ -89,7 +89,7 @@ impl Facts {
             let known = answers.get(question).and_then(|answers| answers.get(&subject)).cloned();
             return known.and_then(|value| T::read(value).ok()).unwrap_or_else(T::nothing);
         }
-        /// Ends the answer, even if the function panics.
+        /// Resets the flag, even after a panic.
         struct Answering;
         impl Drop for Answering {
             fn drop(&mut self) {
@@ -116,19 +116,19 @@ impl Facts {
     }
 }
 
-/// Returns whether questions are answered by facts, or recorded.
+/// Returns whether facts are being recorded or replayed.
 #[must_use]
 pub fn is_active() -> bool {
     Facts::active().is_some()
 }
 
-/// Returns whether saved facts answer, so that nothing is read from this system.
+/// Returns whether answers come from saved facts instead of this system.
 #[must_use]
 pub fn are_saved() -> bool {
     Facts::active().is_some_and(|facts| facts.is_complete)
 }
 
-/// Answers a question about something: from the system, or from saved facts.
+/// Answers a question about a subject, either from the system or from saved facts.
 pub fn ask<T: Answer>(question: &'static str, subject: impl AsRef<OsStr>, read: impl FnOnce() -> T) -> T {
     match Facts::active() {
         Some(facts) => facts.answer(question, subject.as_ref(), read),
@@ -136,7 +136,7 @@ pub fn ask<T: Answer>(question: &'static str, subject: impl AsRef<OsStr>, read: 
     }
 }
 
-/// Returns a text for a subject. Texts of different subjects differ.
+/// Returns a unique text for a subject.
 fn key(subject: &OsStr) -> String {
     match subject.to_str() {
         Some(text) => text.to_owned(),
@@ -158,7 +158,7 @@ impl<T: Portable> Answer for Vec<T> {
 
 impl<T: Portable> Answer for Result<T, io::Error> {
     fn nothing() -> Self {
-        // The number is that of a missing file on all systems.
+        // 2 is the number of a missing file on all systems.
         Err(io::Error::from_raw_os_error(2))
     }
 }

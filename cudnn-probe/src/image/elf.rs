@@ -1,5 +1,5 @@
-//! Reads a Linux library (ELF, 64-bit): headers, the dynamic section and a few bytes of data. Like ld.so it relies on
-//! program headers and the dynamic section; section headers may be missing.
+//! Reads headers, dynamic section and symbols of 64-bit ELF libraries. Like ld.so, it uses program headers and works
+//! without section headers.
 
 use std::ffi::OsString;
 use std::ops::Range;
@@ -16,17 +16,18 @@ use crate::platform::Architecture;
 
 use super::tables::{Contents, Data, Links, malformed};
 
-/// The longest table of headers that is read, in bytes. cuDNN's libraries have tables of some two kilobytes.
+/// The maximum size of a header table in bytes. Tables in cuDNN libraries have about two kilobytes.
 const MAX_TABLE_LEN: u64 = 64 << 10;
-/// The most entries of the dynamic section, undefined symbols, those of them that are compared, the bytes of their names,
-/// functions, symbols of one hash chain, bytes of a name, and bytes of a run path. Real libraries stay far below; Nix and Spack write run paths of some tens of kilobytes.
+/// Limits for dynamic entries, undefined symbols, compared symbols, the length of symbol names, functions, symbols per
+/// hash chain, other names and run paths. Real libraries stay far below them, although Nix and Spack write run paths of
+/// several tens of kilobytes.
 const MAX_DYNAMIC_ENTRIES: usize = 1 << 10;
 const MAX_UNDEFINED: u32 = 1 << 11;
 const MAX_SYMBOLS: usize = 1 << 9;
 const MAX_SYMBOL_LEN: usize = 1 << 10;
 const MAX_FUNCTIONS: usize = 1 << 12;
 const MAX_HASH_CHAIN: u64 = 1 << 6;
-/// The most buckets of a hash table that is compared with the names: those of graph have some thousands.
+/// The maximum number of hash buckets to verify. The graph library has several thousand.
 const MAX_DEFINED: u64 = 1 << 16;
 const MAX_NAME_LEN: u64 = 4 << 10;
 const MAX_RUN_PATH_LEN: u64 = 1 << 20;
@@ -35,7 +36,7 @@ type Header = FileHeader64<LittleEndian>;
 type Segment = <Header as object::read::elf::FileHeader>::ProgramHeader;
 const ENDIAN: LittleEndian = LittleEndian;
 
-/// A library or program whose headers are read.
+/// A library or program with parsed headers.
 pub(super) struct Elf<'a> {
     data: Data<'a>,
     header: &'a Header,
@@ -44,16 +45,16 @@ pub(super) struct Elf<'a> {
 }
 
 impl<'a> Elf<'a> {
-    /// Reads the headers of a library. If it is for another processor than the wanted one, no more is read.
+    /// Reads the headers of a library. For a different processor, reading stops early.
     pub(super) fn read(data: Data<'a>, length: u64, wanted: Option<Architecture>) -> Result<Self, ProbeError> {
         let header = header(data, length, wanted)?;
         if header.e_type(ENDIAN) != elf::ET_DYN {
-            return Err(malformed("it is not a shared library, but another kind of ELF file"));
+            return Err(malformed("it is an ELF file, but not a shared library"));
         }
         Elf::with(header, data, length)
     }
 
-    /// Reads the headers of a library or program. A program may be position-dependent, and has no `DT_SONAME`.
+    /// Reads the headers of a library or program. A program may be position-dependent and usually has no `DT_SONAME`.
     pub(super) fn read_any(data: Data<'a>, length: u64) -> Result<Self, ProbeError> {
         Elf::with(header(data, length, Some(Architecture::HOST))?, data, length)
     }
@@ -64,7 +65,7 @@ impl<'a> Elf<'a> {
         Ok(Elf { data, header, segments, dynamic })
     }
 
-    /// Reads what ld.so reads.
+    /// Reads the information that ld.so uses.
     pub(super) fn links(&self) -> Result<Links, ProbeError> {
         let run_path = |offset: Option<u64>| offset.map(|offset| self.dynamic.run_path(self.data, offset)).transpose();
         let soname = self.dynamic.soname.map(|offset| self.dynamic.text(self.data, offset)).transpose()?;
@@ -77,7 +78,7 @@ impl<'a> Elf<'a> {
         })
     }
 
-    /// The program that the kernel starts for it: ld.so. Libraries have none.
+    /// Returns the program interpreter, usually ld.so. Libraries do not have one.
     pub(super) fn interpreter(&self) -> Option<PathBuf> {
         let segment = self.segments.iter().find(|segment| segment.p_type(ENDIAN) == elf::PT_INTERP)?;
         let len = segment.p_filesz(ENDIAN).min(MAX_NAME_LEN);
@@ -88,10 +89,10 @@ impl<'a> Elf<'a> {
     pub(super) fn contents(&self) -> Result<Contents, ProbeError> {
         let (data, dynamic) = (self.data, &self.dynamic);
         if dynamic.is_absent {
-            return Err(malformed("it has no dynamic section"));
+            return Err(malformed("the dynamic section is missing"));
         }
         let name = dynamic.soname.ok_or_else(|| malformed("it has no DT_SONAME"))?;
-        // ld.so ignores DT_RPATH if there is a DT_RUNPATH.
+        // ld.so ignores DT_RPATH if DT_RUNPATH is present.
         let run_path = dynamic.runpath.or(dynamic.rpath).map(|offset| dynamic.run_path(data, offset)).transpose()?;
         Ok(Contents { name: dynamic.text(data, name)?, needed: self.needed()?, run_path })
     }
@@ -104,18 +105,18 @@ impl<'a> Elf<'a> {
         Architecture::from_elf_machine(self.header.e_machine(ENDIAN).0)
     }
 
-    /// The first bytes of an exported variable.
+    /// Returns the first bytes of an exported variable.
     pub(super) fn read_symbol(&self, name: &str) -> Option<[u8; 4]> {
         let address = self.dynamic.address_of(self.data, name.as_bytes())?;
         self.data.read_bytes_at(offset_of(self.segments, address)?, 4).ok()?.try_into().ok()
     }
 
-    /// The symbols that other libraries must define, with this text in their names. cuDNN's libraries need up to 170 of
-    /// each other's, with up to 220 letters.
+    /// Returns undefined symbols with this text in the name. cuDNN libraries use up to 170 symbols of other cuDNN
+    /// libraries, with up to 220 characters.
     pub(super) fn undefined(&self, text: &str) -> Vec<&'a str> {
         let (data, dynamic) = (self.data, &self.dynamic);
         let (Some(symbols), Some(hash)) = (dynamic.symbols, dynamic.hash) else { return Vec::new() };
-        // The hash table states the first symbol that is in it; the undefined ones come before.
+        // The hash table contains the index of the first defined symbol. Undefined symbols come before it.
         let first = Dynamic::hash_word(data, hash, 1).unwrap_or(0).min(MAX_UNDEFINED);
         let symbols: &[elf::Sym64<LittleEndian>] = data.read_slice_at(symbols, first as usize).unwrap_or_default();
         let is_needed = |symbol: &&elf::Sym64<LittleEndian>| {
@@ -128,7 +129,7 @@ impl<'a> Elf<'a> {
         names.filter(|name| name.len() <= MAX_SYMBOL_LEN && name.contains(text)).take(MAX_SYMBOLS).collect()
     }
 
-    /// The names of the functions that it exports and that begin so.
+    /// Returns the names of exported functions with this prefix.
     pub(super) fn functions(&self, prefix: &str) -> Result<Vec<String>, ProbeError> {
         let mut names = Vec::new();
         let visited = self.dynamic.for_each_defined(self.data, |_, symbol, name| {
@@ -141,24 +142,24 @@ impl<'a> Elf<'a> {
         match visited {
             Some(true) => Ok(names),
             Some(false) if names.len() >= MAX_FUNCTIONS => Ok(names),
-            _ => Err(malformed("the hash table of its symbols cannot be read")),
+            _ => Err(malformed("the symbol hash table cannot be read")),
         }
     }
 
-    /// Does it export this symbol?
+    /// Returns whether the library exports this symbol.
     pub(super) fn defines(&self, symbol: &str) -> bool {
         self.dynamic.address_of(self.data, symbol.as_bytes()).is_some()
     }
 
-    /// A symbol whose name has another hash than the hash table states, or a name that no compiler writes.
+    /// Detects symbols that do not match the hash table, and names that a compiler would not generate.
     pub(super) fn damaged_symbols(&self) -> Option<ProbeError> {
         let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.$@".contains(&byte));
         let is_damaged =
             !self.undefined("").iter().all(is_name) || self.dynamic.is_hash_table_sound(self.data) == Some(false);
-        is_damaged.then(|| malformed("its table of symbols and its hash table do not agree"))
+        is_damaged.then(|| malformed("the symbol table does not match the hash table"))
     }
 
-    /// The parts of the file that are loaded, those without machine code first.
+    /// Returns the loaded parts of the file, starting with those without machine code.
     pub(super) fn loaded_parts(&self) -> Vec<Range<u64>> {
         let mut loads: Vec<&Segment> =
             self.segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD).collect();
@@ -168,7 +169,7 @@ impl<'a> Elf<'a> {
         loads.into_iter().filter_map(part).collect()
     }
 
-    /// The range of the GPU code.
+    /// Returns the range of the GPU code.
     pub(super) fn gpu_code(&self) -> Option<Range<u64>> {
         section_named(self.header, self.data, ".nv_fatbin")
     }
@@ -180,7 +181,7 @@ fn header(data: Data<'_>, length: u64, wanted: Option<Architecture>) -> Result<&
     let machine =
         ident.get(18..20).map_or(0, |bytes| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u16::from(*byte)));
     if (ident.get(4), ident.get(5)) != (Some(&2), Some(&1)) {
-        // 32-bit or big-endian: nothing but the machine can be read.
+        // For 32-bit or big-endian files, only the machine type can be read.
         let wanted = wanted.unwrap_or(Architecture::HOST);
         return Err(ProbeError::WrongArchitecture { found: Architecture::from_elf_machine(machine), wanted });
     }
@@ -192,7 +193,7 @@ fn header(data: Data<'_>, length: u64, wanted: Option<Architecture>) -> Result<&
     Ok(header)
 }
 
-/// The segments, once the file is known to be as long as its headers imply.
+/// Returns the segments after checking that the file has the length that the headers require.
 fn segments<'a>(header: &Header, data: Data<'a>, length: u64) -> Result<&'a [Segment], ProbeError> {
     let table = |offset: u64, count: u16, size: u16| offset.saturating_add(u64::from(count) * u64::from(size));
     let (start, count) = (header.e_phoff(ENDIAN), header.e_phnum(ENDIAN));
@@ -204,10 +205,10 @@ fn segments<'a>(header: &Header, data: Data<'a>, length: u64) -> Result<&'a [Seg
     let mut segments: &[Segment] = &[];
     if expected_len <= length {
         if usize::from(header.e_phentsize(ENDIAN)) != size_of::<Segment>() || table(0, count, 56) > MAX_TABLE_LEN {
-            return Err(malformed("its program headers have an impossible size"));
+            return Err(malformed("the program headers have an invalid size"));
         }
         segments =
-            data.read_slice_at(start, count.into()).map_err(|()| malformed("its program headers cannot be read"))?;
+            data.read_slice_at(start, count.into()).map_err(|()| malformed("the program headers cannot be read"))?;
         for segment in segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD) {
             expected_len = expected_len.max(segment.p_offset(ENDIAN).saturating_add(segment.p_filesz(ENDIAN)));
         }
@@ -215,16 +216,16 @@ fn segments<'a>(header: &Header, data: Data<'a>, length: u64) -> Result<&'a [Seg
     if expected_len > length {
         return Err(ProbeError::Truncated { expected_len, length });
     }
-    // ld.so writes to these without checking them, and would crash.
+    // ld.so writes to these segments without checks and would crash.
     let is_used = |segment: &&Segment| [elf::PT_TLS, elf::PT_GNU_RELRO].contains(&segment.p_type(ENDIAN));
     if segments.iter().filter(is_used).all(|segment| is_loaded(segments, segment)) {
         Ok(segments)
     } else {
-        Err(malformed("a program header points outside of what is loaded"))
+        Err(malformed("a program header points outside of the loaded segments"))
     }
 }
 
-/// Does ld.so map this part of the memory image? Zero-initialised thread-local variables take no space.
+/// Returns whether ld.so maps this part. Zero-initialized thread-local variables do not occupy space.
 fn is_loaded(segments: &[Segment], part: &Segment) -> bool {
     const MAX_PAGE_LEN: u64 = 64 << 10;
     let len = if part.p_type(ENDIAN) == elf::PT_TLS { part.p_filesz(ENDIAN) } else { part.p_memsz(ENDIAN) };
@@ -236,7 +237,7 @@ fn is_loaded(segments: &[Segment], part: &Segment) -> bool {
     })
 }
 
-/// The offset in the file of the byte at this address of the loaded library.
+/// Returns the file offset of an address in the loaded library.
 fn offset_of(segments: &[Segment], address: u64) -> Option<u64> {
     segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD).find_map(|segment| {
         let inside = address.checked_sub(segment.p_vaddr(ENDIAN))?;
@@ -244,7 +245,7 @@ fn offset_of(segments: &[Segment], address: u64) -> Option<u64> {
     })
 }
 
-/// The dynamic section: names as offsets into the string table, the rest as offsets in the file.
+/// The dynamic section. Names are offsets into the string table, and other values are file offsets.
 #[derive(Default)]
 struct Dynamic {
     is_absent: bool,
@@ -262,14 +263,14 @@ struct Dynamic {
 impl Dynamic {
     fn read(segments: &[Segment], data: Data<'_>) -> Result<Self, ProbeError> {
         let segment = segments.iter().find(|segment| segment.p_type(ENDIAN) == elf::PT_DYNAMIC);
-        // A static program.
+        // The program is statically linked.
         let Some(segment) = segment else { return Ok(Dynamic { is_absent: true, ..Dynamic::default() }) };
         let entry_size = size_of::<elf::Dyn64<LittleEndian>>() as u64;
         let count =
             usize::try_from(segment.p_filesz(ENDIAN) / entry_size).unwrap_or(usize::MAX).min(MAX_DYNAMIC_ENTRIES);
         let entries: &[elf::Dyn64<LittleEndian>] = data
             .read_slice_at(segment.p_offset(ENDIAN), count)
-            .map_err(|()| malformed("its dynamic section cannot be read"))?;
+            .map_err(|()| malformed("the dynamic section cannot be read"))?;
         let mut dynamic = Dynamic::default();
         let mut strings = None;
         for entry in entries {
@@ -288,11 +289,11 @@ impl Dynamic {
                 _ => {}
             }
         }
-        dynamic.strings = strings.ok_or_else(|| malformed("its dynamic section has no string table"))?;
+        dynamic.strings = strings.ok_or_else(|| malformed("the string table of the dynamic section is missing"))?;
         Ok(dynamic)
     }
 
-    /// A name in the string table.
+    /// Returns a name from the string table.
     fn name<'a>(&self, data: Data<'a>, offset: u64) -> Option<&'a [u8]> {
         let start = self.strings.checked_add(offset)?;
         let end = self.strings.checked_add(self.strings_length)?.min(start.checked_add(MAX_NAME_LEN)?);
@@ -305,7 +306,7 @@ impl Dynamic {
     }
 
     fn run_path(&self, data: Data<'_>, offset: u64) -> Result<OsString, ProbeError> {
-        // `read_bytes_at_until` reads no more than some kilobytes.
+        // `read_bytes_at_until` is limited to a few kilobytes.
         const PART: u64 = 1 << 10;
         let start = self.strings.checked_add(offset).ok_or_else(outside_of_strings)?;
         let end = self.strings.saturating_add(self.strings_length).min(start.saturating_add(MAX_RUN_PATH_LEN));
@@ -321,20 +322,20 @@ impl Dynamic {
         Err(outside_of_strings())
     }
 
-    /// A word of four bytes of the hash table.
+    /// Returns a 32-bit word from the hash table.
     fn hash_word(data: Data<'_>, table: u64, index: u64) -> Option<u32> {
         let bytes: &[u8] = data.read_bytes_at(table.checked_add(index.checked_mul(4)?)?, 4).ok()?;
         Some(u32::from_le_bytes(*bytes.first_chunk::<4>()?))
     }
 
-    /// Does the hash table have the hash of each symbol's name? `None` if there is none, or if it cannot be read.
+    /// Returns whether all hashes match the symbol names, or `None` if the hash table is missing or unreadable.
     fn is_hash_table_sound(&self, data: Data<'_>) -> Option<bool> {
         self.for_each_defined(data, |hash, _, name| name.is_some_and(|name| elf::gnu_hash(name) | 1 == hash | 1))
     }
 
-    /// Visits the symbols in the hash table, which are those that the library defines: the hash that the table states, the
-    /// symbol and its name. Stops when `visit` returns `false`, and returns `false` then, or if the table is damaged; `None`
-    /// if there is none, or if it cannot be read.
+    /// Visits all symbols in the hash table, which are the symbols that the library defines. `visit` receives the
+    /// stored hash, the symbol and the name. Returns `false` if `visit` returns `false` or the table is damaged, and
+    /// `None` if the table is missing or unreadable.
     fn for_each_defined<'a>(
         &self,
         data: Data<'a>,
@@ -366,19 +367,19 @@ impl Dynamic {
         Some(true)
     }
 
-    /// A symbol's address, by the hash table, as ld.so finds it.
+    /// Returns the address of a symbol, using the hash table like ld.so.
     fn address_of(&self, data: Data<'_>, name: &[u8]) -> Option<u64> {
         let (symbols, table) = (self.symbols?, self.hash?);
         let word = |index| Dynamic::hash_word(data, table, index);
         let (buckets, first, bloom) = (word(0)?, word(1)?, u64::from(word(2)?));
         let hash = elf::gnu_hash(name);
-        // After the header: the bloom filter's words of eight bytes, the buckets, the chains' words.
+        // The header is followed by 64-bit bloom filter words, the buckets, and the chains.
         let bucket = 4 + 2 * bloom + u64::from(hash.checked_rem(buckets)?);
         let start = word(bucket)?;
         let chains = 4 + 2 * bloom + u64::from(buckets);
         for index in (u64::from(start)..).take(usize::try_from(MAX_HASH_CHAIN).ok()?) {
             let entry = word(chains + index.checked_sub(u64::from(first))?)?;
-            // The lowest bit marks the chain's end.
+            // The lowest bit marks the end of the chain.
             if entry | 1 == hash | 1 {
                 let symbol = symbols.checked_add(index.checked_mul(size_of::<elf::Sym64<LittleEndian>>() as u64)?)?;
                 let found = data.read_at::<elf::Sym64<LittleEndian>>(symbol).ok()?;
@@ -397,13 +398,13 @@ impl Dynamic {
 }
 
 fn outside_of_strings() -> ProbeError {
-    malformed("a name is outside of its string table")
+    malformed("a name is outside of the string table")
 }
 
-/// The range of a section, which only section headers state. A file may have none.
+/// Returns the range of a section. Section headers may be missing.
 fn section_named(header: &Header, data: Data<'_>, name: &str) -> Option<Range<u64>> {
     type Section = <Header as object::read::elf::FileHeader>::SectionHeader;
-    // A count of zero means that the real count is elsewhere, and it may be of any size.
+    // A count of zero means that the real count is stored elsewhere and is unbounded.
     let count = usize::from(header.e_shnum(ENDIAN));
     let fits = count != 0 && (count * size_of::<Section>()) as u64 <= MAX_TABLE_LEN;
     if !fits || usize::from(header.e_shentsize(ENDIAN)) != size_of::<Section>() {
@@ -432,14 +433,16 @@ mod tests {
     use super::super::file_data::FileData;
     use super::*;
 
-    /// As ld.so does: an entry with the lowest bit ends a chain, and what follows belongs to another bucket.
+    /// Verifies that an entry with the lowest bit ends a chain like in ld.so, and that later entries belong to another
+    /// bucket.
     #[test]
     #[cfg_attr(miri, ignore = "the test needs a file")]
     fn the_lowest_bit_of_a_hash_ends_its_chain() {
         const STRINGS: &[u8] = b"\0first\0second\0";
         let hash = |name: &[u8], is_last: bool| elf::gnu_hash(name) & !1 | u32::from(is_last);
         let path = std::env::temp_dir().join(format!("cudnn-probe-hash-chain-{}", std::process::id()));
-        // Whether the first entry ends the chain; the second entry's name; are both found, and is the table sound?
+        // Fields: whether the first entry ends the chain, the name of the second entry, which symbols are found, and
+        // whether the table is sound.
         for (ends, second, found, is_sound) in [
             (false, &b"second"[..], [true, true], true),
             (true, b"second", [true, false], true),
@@ -448,7 +451,7 @@ mod tests {
         ] {
             let mut bytes = STRINGS.to_vec();
             bytes.resize(16, 0);
-            // The empty symbol, then two with addresses.
+            // The empty symbol, followed by two symbols with addresses.
             for (name, value) in [(0_u32, 0_u64), (1, 0x100), (7, 0x200)] {
                 bytes.extend(name.to_le_bytes().into_iter().chain([0; 4]));
                 bytes.extend(value.to_le_bytes().into_iter().chain([0; 8]));

@@ -1,27 +1,27 @@
-//! Makes DLLs for tests: a header, and one section with tables of exports and imports, a version and data.
+//! Creates DLL files for tests, with one section for exports, imports, a version and data.
 
 use std::path::Path;
 
-/// The parts of a DLL that a test decides on.
+/// The properties of a test DLL.
 #[derive(Clone)]
 pub(crate) struct FakeDll<'a> {
-    /// The name in the table of exports.
+    /// The name in the export table.
     pub(crate) name: &'a str,
-    /// The number of the processor in the header.
+    /// The processor number in the header.
     pub(crate) machine: u16,
-    /// Exported variables, sorted, each with its first bytes.
+    /// Exported variables with their first bytes, sorted by name.
     pub(crate) exports: &'a [(&'a str, [u8; 4])],
-    /// Imported DLLs, each with the names of its symbols.
+    /// Imported DLLs with symbol names.
     pub(crate) imports: &'a [(&'a str, &'a [&'a str])],
     /// The version in the resources: major, minor, patch, build.
     pub(crate) version: Option<[u16; 4]>,
-    /// Does it contain code for ARM64 (`CHPEMetadataPointer`)?
+    /// Whether the DLL contains ARM64 code (`CHPEMetadataPointer`).
     pub(crate) is_hybrid: bool,
 }
 
 pub(crate) const AMD64: u16 = 0x8664;
 
-/// The address of the section, which is that of its bytes in the file, too.
+/// The address of the section, which is also the file offset.
 const SECTION: u32 = 0x400;
 
 impl<'a> FakeDll<'a> {
@@ -53,7 +53,7 @@ impl<'a> FakeDll<'a> {
         put(&mut file, 0x80, b"PE\0\0");
         put(&mut file, 0x84, &self.machine.to_le_bytes());
         put(&mut file, 0x86, &1u16.to_le_bytes());
-        // The length of the optional header, and that it is a DLL.
+        // Set the length of the optional header and the DLL flag.
         put(&mut file, 0x94, &240u16.to_le_bytes());
         put(&mut file, 0x96, &0x2022u16.to_le_bytes());
         let optional = 0x98;
@@ -122,7 +122,7 @@ impl<'a> FakeDll<'a> {
     }
 }
 
-/// Three directories, each with one entry: the kind, the number, the language.
+/// Writes three nested directories with one entry for kind, number and language.
 fn write_version(section: &mut Section, [major, minor, patch, build]: [u16; 4]) -> (u32, u32) {
     let mut value = vec![0; 92];
     put(&mut value, 0, &92u16.to_le_bytes());
@@ -147,11 +147,11 @@ fn write_version(section: &mut Section, [major, minor, patch, build]: [u16; 4]) 
     (section.add(&bytes), 88)
 }
 
-/// The bytes of the section.
+/// The contents of the section.
 struct Section(Vec<u8>);
 
 impl Section {
-    /// Appends bytes, and returns their address.
+    /// Appends bytes and returns the address.
     fn add(&mut self, bytes: &[u8]) -> u32 {
         while !self.0.len().is_multiple_of(8) {
             self.0.push(0);

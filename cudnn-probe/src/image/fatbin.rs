@@ -1,10 +1,9 @@
-//! The GPU code in a library (`.nv_fatbin`): its compute capabilities, and the CUDA release that made it. Knows nothing
-//! of the file around it.
+//! Reads compute capabilities and the CUDA release from the GPU code of a library (`.nv_fatbin`).
 //!
-//! Each entry's header states the version of its code. PTX 7.x comes with CUDA 11, 8.x with 12 and 9.x with 13, and its
-//! minor version implies the CUDA release. SASS for compute capabilities up to 9.0 has one format up to CUDA 12, and
-//! another from CUDA 13 on. (Checked in every library with GPU code of 9.0.0, 9.10.2, 9.12, 9.19, 9.20, 9.27 and 9.28,
-//! for CUDA 12 and CUDA 13.)
+//! The header of each entry contains a code version. PTX 7.x comes from CUDA 11, 8.x from CUDA 12, and 9.x from CUDA
+//! 13, and the minor version implies the CUDA release. SASS for compute capabilities up to 9.0 uses a different format
+//! from CUDA 13 on. (Verified with every library with GPU code of 9.0.0, 9.10.2, 9.12, 9.19, 9.20, 9.27 and 9.28, for
+//! CUDA 12 and CUDA 13.)
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,41 +16,42 @@ use crate::release_facts::TegraChip;
 #[cfg(feature = "serde")]
 crate::portable!(GpuCode);
 
-/// The number of entries that are read for the CUDA version: they are megabytes apart, on a disk that may be slow.
-/// In most libraries the first PTX is among the first ten. Without PTX, CUDA 12 can be distinguished from 13, but not
+/// The number of entries to read for the CUDA version. Entries are megabytes apart, which is slow on some disks. In
+/// most libraries, PTX occurs among the first ten entries. Without PTX, CUDA 12 can be distinguished from 13, but not
 /// from 11.
 const MAX_CUDA_ENTRIES: usize = 16;
-/// The number of entries that are read for the compute capabilities. The largest library has some 6500.
+/// The number of entries to read for compute capabilities. The largest library has about 6500.
 const MAX_ENTRIES: usize = 1 << 16;
-/// A container begins at a multiple of 8 bytes behind the one before it, or, where another object file begins, of the
-/// alignment of their sections: 8 on Linux x86-64, 16 on Windows, 256 on Linux aarch64.
+/// The possible alignments of a container. Within an object file, containers are aligned to 8 bytes. Between object
+/// files, the alignment of the section applies: 8 on Linux x86-64, 16 on Windows, and 256 on Linux aarch64.
 const ALIGNMENTS: [u64; 3] = [8, 16, 256];
 
-/// One entry's header.
+/// The header of an entry.
 struct Entry {
     is_ptx: bool,
     major: u64,
     minor: u64,
-    /// In tenths: 90 is 9.0.
+    /// In tenths, such as 90 for 9.0.
     compute_capability: u32,
 }
 
-/// GPU code in a library: for which compute capability, and whether as PTX or SASS. Displayed as `9.0` or `9.0+PTX`.
+/// The target of GPU code: a compute capability, as PTX or SASS. It is displayed as `9.0` or `9.0+PTX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct GpuCode {
-    /// The compute capability, in tenths: 90 is 9.0.
+    /// The compute capability in tenths, such as 90 for 9.0.
     pub compute_capability: u32,
-    /// PTX, which any newer GPU can compile, instead of SASS.
+    /// `true` for PTX, which can be compiled for newer GPUs, and `false` for SASS.
     pub is_ptx: bool,
 }
 
 impl GpuCode {
-    /// Does a GPU of this compute capability, in tenths, run it?
+    /// Returns whether a GPU with this compute capability (in tenths) can run the code.
     ///
-    /// SASS runs on the same major version, and the same or a newer minor one. A Tegra chip's GPU runs only SASS for that
-    /// chip, and no other GPU runs that. PTX is compiled for any GPU that is as new. Source: the CUDA C++ programming
-    /// guide, "Binary Compatibility" (it is not supported for Tegra, nor between desktop and Tegra).
+    /// SASS runs on GPUs with the same major version and the same or a newer minor version. Tegra GPUs run only SASS
+    /// for the same chip, and other GPUs cannot run that code. PTX can be compiled for all GPUs of the same or a newer
+    /// compute capability. Source: the CUDA C++ programming guide, "Binary Compatibility" (not supported for Tegra, or
+    /// between desktop and Tegra).
     #[must_use]
     pub fn runs_on(self, compute_capability: u32) -> bool {
         let (code, gpu) = (self.compute_capability, compute_capability);
@@ -77,11 +77,11 @@ impl fmt::Display for GpuCode {
 pub(crate) struct Cuda {
     pub(crate) major: Option<u32>,
     pub(crate) at_most: Option<u32>,
-    /// The minor version, if the version of the PTX belongs to one CUDA release alone.
+    /// The minor version, if the PTX version identifies a single CUDA release.
     pub(crate) minor: Option<u32>,
 }
 
-/// The CUDA version that made the GPU code in this range of the file.
+/// Returns the CUDA version that compiled the GPU code in this range of the file.
 pub(crate) fn cuda<'a>(range: Range<u64>, data: impl ReadRef<'a>) -> Cuda {
     let mut cuda = Cuda::default();
     for entry in Entries::new(range, data).take(MAX_CUDA_ENTRIES) {
@@ -99,11 +99,10 @@ pub(crate) fn cuda<'a>(range: Range<u64>, data: impl ReadRef<'a>) -> Cuda {
     cuda
 }
 
-/// The CUDA minor version that a PTX version came with, if it came with one alone. Source: the PTX manual's table of
-/// releases.
+/// Returns the CUDA minor version for a PTX version, if it is unambiguous. Source: the release table in the PTX manual.
 fn cuda_minor(major: u64, minor: u64) -> Option<u32> {
     match (major, minor) {
-        // 11.8 and 12.0 on; 8.5 came with 12.5 and 12.6.
+        // 11.8 and all releases from 12.0 on. PTX 8.5 belongs to both 12.5 and 12.6.
         (7, 8) => Some(8),
         (8, 0..=4) => u32::try_from(minor).ok(),
         (8, 6) => Some(7),
@@ -114,14 +113,14 @@ fn cuda_minor(major: u64, minor: u64) -> Option<u32> {
     }
 }
 
-/// All targets of the GPU code in this range of the file.
+/// Returns all targets of the GPU code in this range of the file.
 pub(crate) fn targets<'a>(range: Range<u64>, data: impl ReadRef<'a>) -> BTreeSet<GpuCode> {
     let entries = Entries::new(range, data).take(MAX_ENTRIES);
     entries.map(|Entry { is_ptx, compute_capability, .. }| GpuCode { compute_capability, is_ptx }).collect()
 }
 
-/// The targets of most of the GPU code: those with at least a quarter of the entries of the most frequent one. A library
-/// that is linked statically adds a single entry for targets that nothing else was compiled for.
+/// Returns the main targets: those with at least a quarter as many entries as the most frequent target. Statically
+/// linked libraries add single entries for other targets.
 pub(crate) fn main_targets<'a>(range: Range<u64>, data: impl ReadRef<'a>) -> BTreeSet<GpuCode> {
     let mut counts: BTreeMap<GpuCode, usize> = BTreeMap::new();
     for Entry { is_ptx, compute_capability, .. } in Entries::new(range, data).take(MAX_ENTRIES) {
@@ -131,7 +130,7 @@ pub(crate) fn main_targets<'a>(range: Range<u64>, data: impl ReadRef<'a>) -> BTr
     counts.into_iter().filter(|(_, count)| count * 4 >= most).map(|(target, _)| target).collect()
 }
 
-/// The entries of all containers, one after the other, up to the end or to the first that is malformed.
+/// Iterates over the entries of all containers, until the end or the first malformed container.
 struct Entries<R> {
     range: Range<u64>,
     data: R,
@@ -145,7 +144,7 @@ impl<'a, R: ReadRef<'a>> Entries<R> {
         Entries { range, data, offset, container_end }
     }
 
-    /// The header of the next container, at the offset that is then the current one.
+    /// Returns the header of the next container, and moves the current offset there.
     fn next_container(&mut self) -> Option<&'a [u8]> {
         const MAGIC: u64 = 0xba55_ed50;
         for alignment in ALIGNMENTS {
@@ -169,7 +168,7 @@ impl<'a, R: ReadRef<'a>> Iterator for Entries<R> {
     fn next(&mut self) -> Option<Entry> {
         const PTX: u64 = 1;
         const SASS: u64 = 2;
-        // Bounded, because entries of other kinds and empty containers are skipped.
+        // The loop is bounded because it skips unknown entries and empty containers.
         for _ in 0..MAX_ENTRIES {
             if self.offset >= self.container_end {
                 let container = self.next_container()?;
@@ -194,7 +193,7 @@ impl<'a, R: ReadRef<'a>> Iterator for Entries<R> {
     }
 }
 
-/// A little-endian number in a header.
+/// Reads a little-endian number from a header.
 fn number(header: &[u8], bytes: Range<usize>) -> Option<u64> {
     Some(header.get(bytes)?.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
 }
@@ -203,7 +202,7 @@ fn number(header: &[u8], bytes: Range<usize>) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// One container with one entry, which has no code.
+    /// Creates a container with one entry without code.
     fn container(kind: u16, (major, minor): (u16, u16), compute_capability: u16) -> Vec<u8> {
         let header = [0xed50, 0xba55, 1, 16, 32, 0, 0, 0];
         let entry = [kind, 0x101, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, minor, major, compute_capability, 0];
@@ -238,14 +237,14 @@ mod tests {
             let code = container(kind, version, compute_capability);
             assert_eq!(cuda_of(&code), expected, "{kind} {version:?} {compute_capability}");
         }
-        // PTX is the better evidence; of what follows it nothing is read.
+        // PTX is better evidence than SASS, and later entries are not read.
         let (sass, ptx, newer) = (container(SASS, (1, 7), 90), container(PTX, (8, 8), 90), container(PTX, (9, 0), 90));
         assert_eq!(cuda_of(&[sass, ptx, newer].concat()), (Some(12), Some(12), Some(9)));
     }
 
     #[test]
     fn every_target_of_every_container_is_listed() {
-        // 0x114 and 0x0f0 share bits.
+        // 0x114 and 0x0f0 have bits in common.
         let code = [container(2, (1, 7), 90), container(1, (8, 8), 90), container(2, (1, 7), 0x114)].concat();
         let reported =
             |end: u64| -> Vec<String> { targets(0..end, &code[..]).iter().map(GpuCode::to_string).collect() };
@@ -261,22 +260,22 @@ mod tests {
         let reported = |code: &[u8]| -> Vec<String> {
             targets(0..code.len() as u64, code).iter().map(GpuCode::to_string).collect()
         };
-        // Two containers of one object file, and one of another: what aarch64 libraries have.
+        // Two containers of one object file are followed by one of another, as in aarch64 libraries.
         let code = [padded([first.clone(), second.clone()].concat()), third.clone()].concat();
         assert_eq!(reported(&code), ["8.0", "9.0", "9.0+PTX"]);
-        // What libraries for Windows have. This container ends at 56 bytes.
+        // This layout occurs in Windows libraries. The container ends at 56 bytes.
         let mut longer = first.clone();
         longer[8] += 8;
         longer.extend([0; 8 + 8]);
         assert_eq!(reported(&[longer, second].concat()), ["8.0", "9.0"]);
-        // Nothing is searched for: other padding, or other bytes, end it.
+        // The iterator does not search: different padding or other bytes end it.
         assert_eq!(reported(&[padded(first.clone()), vec![0; 256], third.clone()].concat()), ["8.0"]);
         assert_eq!(reported(&[first, vec![1; 200], third].concat()), ["8.0"]);
     }
 
     #[test]
     fn code_runs_on_gpus_of_its_major_and_on_a_jetson_only_if_it_is_for_that_chip() {
-        // The code, the GPU, and whether it runs as SASS and as PTX.
+        // Fields: code, GPU, and whether it runs as SASS and as PTX.
         for (code, gpu, sass, ptx) in [
             (80, 80, true, true),
             (80, 86, true, true),
@@ -292,7 +291,7 @@ mod tests {
             (110, 110, true, true),
             (100, 110, false, true),
             (120, 110, false, false),
-            // CUDA 12 knows Thor by another number.
+            // CUDA 12 uses a different number for Thor.
             (101, 110, true, true),
             (100, 101, false, true),
         ] {

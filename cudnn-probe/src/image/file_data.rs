@@ -1,7 +1,7 @@
-//! The contents of a file, as the crate `object` reads them: in many small pieces at a few places. Each piece is read
-//! once and kept as long as the value. It must not know what the pieces mean.
+//! Provides file contents to the `object` crate, which reads many small pieces at a few places. Pieces are read only
+//! once and cached.
 //!
-//! `object::ReadCache` does the same with a hash map, which would be a good part of the drop-in library.
+//! This replaces `object::ReadCache`, because a hash map would noticeably increase the size of the drop-in library.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fs::File;
@@ -12,12 +12,12 @@ use object::ReadRef;
 
 use cudnn_os::files::read_at;
 
-/// The length of a block, in bytes.
+/// The block size in bytes.
 const BLOCK_LEN: usize = 8 << 10;
-/// The most blocks that are kept: enough for the tables of symbols of a library, which are read in the order of hashes.
+/// The number of cached blocks. It is sufficient for the symbol tables of a library, which are read in hash order.
 const MAX_BLOCKS: usize = 64;
 
-/// A file, read on demand.
+/// A file that is read on demand.
 #[derive(Debug)]
 pub(crate) struct FileData {
     file: File,
@@ -26,7 +26,7 @@ pub(crate) struct FileData {
     pieces: Pieces,
 }
 
-/// A part of the file, in the only place where the block with this number may be.
+/// A cached block of the file. Each block number has only one possible place.
 #[derive(Debug, Default)]
 struct Block {
     number: u64,
@@ -34,12 +34,12 @@ struct Block {
 }
 
 impl FileData {
-    /// The contents of this file, which has this length.
+    /// Creates a reader for a file of this length.
     pub(crate) fn new(file: File, length: u64) -> Self {
         FileData { file, length, blocks: RefCell::default(), pieces: Pieces::default() }
     }
 
-    /// The first bytes, at most this many.
+    /// Returns the first bytes, at most `size`.
     pub(crate) fn start(&self, size: usize) -> io::Result<Vec<u8>> {
         let size = usize::try_from(self.length).unwrap_or(size).min(size);
         self.read(0, size)
@@ -59,7 +59,7 @@ impl FileData {
                 read_block(&self.file, number * LEN, &mut block.bytes)?;
             }
             let bytes = block.bytes.get((position % LEN) as usize..).filter(|bytes| !bytes.is_empty());
-            // Without these bytes, the file has been truncated meanwhile.
+            // Missing bytes mean that the file was truncated in the meantime.
             let bytes = bytes.ok_or(io::ErrorKind::UnexpectedEof)?;
             piece.extend_from_slice(bytes.get(..size - piece.len()).unwrap_or(bytes));
         }
@@ -67,7 +67,7 @@ impl FileData {
     }
 }
 
-/// Reads a block. Without `lseek`, which a sandbox may deny.
+/// Reads a block without `lseek`, because a sandbox may not allow it.
 fn read_block(file: &File, start: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
     bytes.resize(BLOCK_LEN, 0);
     let mut length = 0;
@@ -95,7 +95,7 @@ impl<'a> ReadRef<'a> for &'a FileData {
         if size == 0 {
             return Ok(&[]);
         }
-        // A file that lies about a size must not make this allocate.
+        // Limit the allocation to the size of the file, even if the file contains a wrong size.
         if offset.checked_add(size).ok_or(())? > self.length {
             return Err(());
         }
@@ -119,7 +119,7 @@ impl<'a> ReadRef<'a> for &'a FileData {
     }
 }
 
-/// Pieces that stay where they are, in buckets of 1, 2, 4, ... cells: a bucket never moves, and each cell is set once.
+/// Pieces with stable addresses, in buckets of 1, 2, 4, ... cells. Buckets never move, and cells are set only once.
 #[derive(Debug, Default)]
 struct Pieces {
     count: Cell<usize>,
@@ -160,7 +160,7 @@ mod tests {
                 kept.extend(read.ok().zip(expected));
             }
         }
-        // All of them stay valid.
+        // All pieces remain valid.
         assert!(kept.len() > 10 && kept.iter().all(|(read, expected)| read == expected));
         assert_eq!(data.start(30_000).unwrap(), bytes);
         assert!((&data).read_bytes_at(u64::MAX, 2).is_err());

@@ -1,5 +1,7 @@
-//! Identifies one library file, for any operating system and processor. Reads headers, tables and a few bytes of data:
-//! some tens of kilobytes even of a library with half a gigabyte, and little more of a malicious file.
+//! Identifies library files for any operating system and processor.
+//!
+//! Only headers, tables and a few bytes of data are read. This takes several tens of kilobytes even for a library of
+//! half a gigabyte, and little more for a malicious file.
 
 mod elf;
 #[cfg(test)]
@@ -35,38 +37,38 @@ pub(crate) use tables::{DllLinks, Import};
 #[cfg(feature = "serde")]
 crate::portable!(Identity);
 
-/// The identity that a library's file states.
+/// The identity of a library, as determined from the file.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Identity {
-    /// The file.
+    /// The path of the file.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub path: PathBuf,
-    /// The library of cuDNN.
+    /// The cuDNN library.
     pub library: Library,
-    /// The operating system that it is built for.
+    /// The operating system of the library.
     pub os: Os,
-    /// The processor architecture that it is built for.
+    /// The processor architecture of the library.
     pub architecture: Architecture,
-    /// Its version, from its version symbol, or from the resources of a DLL. `None` for a library without either: see
+    /// The version, from the version symbol or the resources of a DLL. `None` for libraries without either, see
     /// [`Library::version_symbol`].
     pub version: Option<Version>,
-    /// The CUDA major version that it is built with, if the file or the wheel around it states it.
+    /// The CUDA major version, if the file or the surrounding wheel contains it.
     pub cuda_major: Option<u32>,
-    /// The newest CUDA major version that it can be built with, if its GPU code or its run path gives only a limit.
+    /// The newest possible CUDA major version, if the GPU code or the run path only implies a limit.
     pub cuda_at_most: Option<u32>,
-    /// The CUDA minor version that it is built with, if its GPU code states it: 9 for CUDA 12.9.
+    /// The CUDA minor version, if the GPU code implies it. For example, 9 means CUDA 12.9.
     pub cuda_minor: Option<u32>,
-    /// The names of the libraries that it depends on (`DT_NEEDED`, or the imports of a PE file).
+    /// The names of dependencies (`DT_NEEDED`, or the imports of a PE file).
     pub needed: Vec<String>,
-    /// Its run path, `DT_RUNPATH` or else `DT_RPATH`, as written, with `$ORIGIN`.
+    /// The unexpanded run path: `DT_RUNPATH`, or otherwise `DT_RPATH`.
     pub run_path: Option<String>,
 }
 
 impl Identity {
-    /// The reason why the library cannot be used with an installation of this version and CUDA major version, as far
-    /// as these are known.
+    /// Returns why the library is incompatible with an installation of this version and CUDA major version. Unknown
+    /// values are assumed to match.
     #[must_use]
     pub fn conflict(&self, version: Option<Version>, cuda_major: Option<u32>) -> Option<ProbeError> {
         if let (Some(found), Some(graph)) = (self.version, version)
@@ -81,10 +83,10 @@ impl Identity {
     }
 }
 
-/// What is wrong with a library for this processor with 32 bits, or for another byte order.
+/// The error for a library with the right processor but a different word size or byte order.
 const OTHER_CLASS: &str = "it is a 32-bit or big-endian library";
 
-/// The subject of a question about a file that has a second part.
+/// Combines a file and a second value into the subject of a question.
 fn about(path: &Path, what: &str) -> OsString {
     let mut subject = path.as_os_str().to_owned();
     subject.push(" ");
@@ -92,7 +94,7 @@ fn about(path: &Path, what: &str) -> OsString {
     subject
 }
 
-/// Reads a file as this library of cuDNN 9, built for this system and processor.
+/// Identifies a file as a particular library of cuDNN 9 for this system and processor.
 ///
 /// ```no_run
 /// use cudnn_probe::{Library, identify};
@@ -103,15 +105,15 @@ fn about(path: &Path, what: &str) -> OsString {
 /// ```
 ///
 /// # Errors
-/// The reason why it cannot be that library.
+/// Returns an error if the file is a different library or invalid.
 pub fn identify(path: &Path, library: Library) -> Result<Identity, ProbeError> {
     identify_for(path, library, Architecture::HOST)
 }
 
-/// Like [`identify`], for another processor than this program's: a build script asks for its target's.
+/// Like [`identify`], but for a specific processor. Build scripts use it for the target architecture.
 ///
 /// # Errors
-/// The reason why it cannot be that library.
+/// Returns an error if the file is a different library or invalid.
 pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -> Result<Identity, ProbeError> {
     let question = if architecture == Architecture::HOST { "identity" } else { "identity on another processor" };
     facts::ask(question, about(path, library.file_name()), || {
@@ -126,11 +128,11 @@ pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -
     })
 }
 
-/// Like [`identify`], for any operating system and processor, and with all that the file states about its CUDA version:
-/// [`identify`] does not read what only a run path states.
+/// Like [`identify`], but for any operating system and processor. It also derives CUDA versions from the run path,
+/// which [`identify`] does not read.
 ///
 /// # Errors
-/// The reason why it cannot be that library.
+/// Returns an error if the file is a different library or invalid.
 pub fn identify_any(path: &Path, library: Library) -> Result<Identity, ProbeError> {
     facts::ask("identity on any system", about(path, library.file_name()), || {
         let (data, length, os) = open(path)?;
@@ -139,25 +141,26 @@ pub fn identify_any(path: &Path, library: Library) -> Result<Identity, ProbeErro
             Os::Windows => read::<pe::Pe<'_>>(path, library, &data, length, None),
         };
         let mut identity = identity.map_err(|error| match error {
-            // The same processor, with 32 bits or another byte order.
+            // The processor matches, so the word size or byte order differs.
             ProbeError::WrongArchitecture { found, wanted } if found == wanted => {
                 ProbeError::Malformed { reason: OTHER_CLASS.into() }
             }
             error => error,
         })?;
         let (major, at_most) = run_path::cuda(identity.run_path.as_deref().unwrap_or_default(), identity.version);
-        // The record of a wheel may be that of another one, which was installed over this file.
+        // The metadata may belong to a different wheel that was installed over this file.
         identity.cuda_major = major.or(identity.cuda_major.filter(|major| at_most.is_none_or(|most| *major <= most)));
         identity.cuda_at_most = identity.cuda_at_most.or(at_most);
         Ok(identity)
     })
 }
 
-/// The compute capabilities for which a library has GPU code. Reads thousands of small pieces all over the file: some
-/// tens of milliseconds for the largest library in the page cache, and a second or more from a slow disk.
+/// Returns the compute capabilities of the GPU code in a library. This reads thousands of small pieces throughout the
+/// file. For the largest library, it takes several tens of milliseconds from the page cache, and a second or more from
+/// a slow disk.
 ///
 /// # Errors
-/// The reason why it cannot be read.
+/// Returns an error if reading the file fails.
 pub fn gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
     facts::ask("GPU code", path, || {
         let (data, length, os) = open(path)?;
@@ -165,11 +168,11 @@ pub fn gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
     })
 }
 
-/// Like [`gpu_code`], but only what most of the library's kernels are compiled for: with at least a quarter of the entries
-/// of the most frequent compute capability. Libraries of frameworks have single kernels for others.
+/// Like [`gpu_code`], but returns only the main compute capabilities: those with at least a quarter as many entries as
+/// the most frequent one. Libraries of frameworks contain a few kernels for others.
 ///
 /// # Errors
-/// The reason why it cannot be read.
+/// Returns an error if reading the file fails.
 pub fn main_gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
     facts::ask("main GPU code", path, || {
         let (data, length, os) = open(path)?;
@@ -177,10 +180,11 @@ pub fn main_gpu_code(path: &Path) -> Result<BTreeSet<GpuCode>, ProbeError> {
     })
 }
 
-/// The byte ranges of a library for this system to read ahead: all but its GPU code, which is most of a large library.
+/// Returns the byte ranges to read ahead for a library of this system. They exclude the GPU code, which is most of a
+/// large library.
 ///
 /// # Errors
-/// The reason why it cannot be read.
+/// Returns an error if reading the file fails.
 pub fn parts_without_gpu_code(path: &Path) -> Result<Vec<Range<u64>>, ProbeError> {
     facts::ask("parts without GPU code", path, || {
         let (data, length, os) = open(path)?;
@@ -188,16 +192,17 @@ pub fn parts_without_gpu_code(path: &Path) -> Result<Vec<Range<u64>>, ProbeError
             return Err(ProbeError::WrongOs { found: os, wanted: Os::HOST });
         }
         let code = gpu_code_range(&data, length, Os::HOST)?;
-        // A library without GPU code is treated as if the code were at its end, and empty.
+        // If a library contains no GPU code, assume empty code at the end.
         let code = code.unwrap_or(length..length);
         Ok(vec![0..code.start.min(length), code.end.min(length)..length])
     })
 }
 
-/// The parts of a Linux library that ld.so loads, those without machine code first: texts are there.
+/// Returns the parts of a Linux library that ld.so loads. Parts without machine code come first, because they contain
+/// texts.
 ///
 /// # Errors
-/// The reason why it cannot be read.
+/// Returns an error if reading the file fails.
 pub fn loaded_parts(path: &Path) -> Result<Vec<Range<u64>>, ProbeError> {
     facts::ask("loaded parts", path, || {
         let (data, length) = open_elf(path)?;
@@ -205,10 +210,10 @@ pub fn loaded_parts(path: &Path) -> Result<Vec<Range<u64>>, ProbeError> {
     })
 }
 
-/// Like [`parts_without_gpu_code`], for a library for any system.
+/// Like [`parts_without_gpu_code`], but for libraries of any system.
 ///
 /// # Errors
-/// The reason why it cannot be read.
+/// Returns an error if reading the file fails.
 pub fn parts_without_gpu_code_any(path: &Path) -> Result<Vec<Range<u64>>, ProbeError> {
     facts::ask("parts without GPU code on any system", path, || {
         let (data, length, os) = open(path)?;
@@ -217,20 +222,21 @@ pub fn parts_without_gpu_code_any(path: &Path) -> Result<Vec<Range<u64>>, ProbeE
     })
 }
 
-/// Returns the symbols of cuDNN that a library for this system needs and that none of these libraries defines. Libraries of
-/// one release lack none; one of another release needs some that were removed, or that did not exist yet.
+/// Returns the cuDNN symbols that a library of this system needs and that are not defined by the given libraries. For
+/// libraries of the same release, the result is empty. A library from a different release usually needs symbols that
+/// were removed or did not exist yet.
 ///
 /// # Errors
-/// The reason why one of the files cannot be read.
+/// Returns an error if reading one of the files fails.
 pub fn missing_symbols(library: &Path, defined_by: &[PathBuf]) -> Result<Vec<String>, ProbeError> {
     missing_symbols_for(Os::HOST, library, defined_by)
 }
 
-/// Returns the same for a library for any system. Separate, because a program that asks for its own system's libraries only
-/// then contains no code that reads those of another.
+/// Like [`missing_symbols`], but for libraries of any system. A separate function allows programs that only inspect
+/// libraries of their own system to exclude the code for other systems.
 ///
 /// # Errors
-/// The reason why one of the files cannot be read.
+/// Returns an error if reading one of the files fails.
 #[inline]
 pub fn missing_symbols_for(os: Os, library: &Path, defined_by: &[PathBuf]) -> Result<Vec<String>, ProbeError> {
     facts::ask(
@@ -262,7 +268,7 @@ fn open_elf(path: &Path) -> Result<(FileData, u64), ProbeError> {
     }
 }
 
-/// A DLL names the DLL that it takes each symbol from: only what it takes from these files is compared.
+/// Compares only symbols that the DLL imports from these files, because imports specify the DLL.
 fn missing_dll_symbols(library: &Path, defined_by: &[PathBuf]) -> Result<Vec<String>, ProbeError> {
     let mut missing = Vec::new();
     let links = dll_links(library)?;
@@ -280,7 +286,7 @@ fn missing_dll_symbols(library: &Path, defined_by: &[PathBuf]) -> Result<Vec<Str
     Ok(missing)
 }
 
-/// Which of these symbols a DLL does not export, in their order.
+/// Returns the symbols that a DLL does not export, in the original order.
 pub(crate) fn missing_imports(dll: &Path, symbols: &[Symbol]) -> Result<Vec<Symbol>, ProbeError> {
     facts::ask("missing imports", about(dll, &format!("{symbols:?}")), || {
         let (data, length, _) = open(dll)?;
@@ -289,7 +295,7 @@ pub(crate) fn missing_imports(dll: &Path, symbols: &[Symbol]) -> Result<Vec<Symb
     })
 }
 
-/// The version in the resources of any DLL.
+/// Returns the version in the resources of a DLL.
 #[must_use]
 pub fn dll_version(dll: &Path) -> Option<Version> {
     facts::ask("version of DLL", dll, || {
@@ -301,7 +307,7 @@ pub fn dll_version(dll: &Path) -> Option<Version> {
     })
 }
 
-/// Reads any DLL or program for Windows.
+/// Reads the imports and exports of a Windows DLL or program.
 pub(crate) fn dll_links(path: &Path) -> Result<DllLinks, ProbeError> {
     facts::ask("links of DLL", path, || {
         let (data, length, os) = open(path)?;
@@ -312,16 +318,16 @@ pub(crate) fn dll_links(path: &Path) -> Result<DllLinks, ProbeError> {
     })
 }
 
-/// The names of the DLLs that a DLL or program for Windows imports, on any system.
+/// Returns the names of the DLLs that a Windows DLL or program imports. This works on any system.
 ///
 /// # Errors
-/// The reason why it cannot be read.
+/// Returns an error if reading the file fails.
 pub fn imported_dlls(path: &Path) -> Result<Vec<String>, ProbeError> {
     Ok(dll_links(path)?.imports.into_iter().map(|import| import.dll).collect())
 }
 
-/// The damage to a Linux library's table of symbols, if there is any: names that are not found by the hash table, by
-/// which ld.so finds them. Symbols that are missing for this reason do not show that the library is of another release.
+/// Detects damage to the symbol table of a Linux library, that is, names that ld.so cannot find with the hash table. If
+/// symbols are missing because of such damage, the library may still be from the right release.
 #[must_use]
 pub fn damaged_symbol_table(library: &Path) -> Option<ProbeError> {
     facts::ask("damaged symbol table", library, || {
@@ -333,16 +339,16 @@ pub fn damaged_symbol_table(library: &Path) -> Option<ProbeError> {
     })
 }
 
-/// A short text for a list of functions.
+/// Returns a short description of a list of functions.
 fn exported(functions: &[&str]) -> String {
     let (first, last) = (functions.first().unwrap_or(&""), functions.last().unwrap_or(&""));
     format!("{first}..{last} ({})", functions.len())
 }
 
-/// Which of these functions a library for this system exports, in their order.
+/// Returns which of these functions a library of this system exports, in the original order.
 ///
 /// # Errors
-/// The reason why the file cannot be read.
+/// Returns an error if reading the file fails.
 pub fn exports(library: &Path, functions: &[&str]) -> Result<Vec<bool>, ProbeError> {
     facts::ask("exports", about(library, &exported(functions)), || {
         let (data, length, os) = open(library)?;
@@ -356,11 +362,11 @@ pub fn exports(library: &Path, functions: &[&str]) -> Result<Vec<bool>, ProbeErr
     })
 }
 
-/// The functions of cuDNN that one library exports and the other does not, by their names. What takes the place of another
-/// library, such as this project's drop-in, needs all of its functions: a program that calls a missing one does not start.
+/// Returns the cuDNN functions that `replaced` exports and `library` does not. A replacement such as the drop-in must
+/// export all functions, because programs that call a missing one do not start.
 ///
 /// # Errors
-/// The reason why one of the files cannot be read.
+/// Returns an error if reading one of the files fails.
 pub fn missing_exports(library: &Path, replaced: &Path) -> Result<Vec<String>, ProbeError> {
     facts::ask("missing exports", about(library, &replaced.to_string_lossy()), || {
         let functions = |path: &Path| {
@@ -383,8 +389,8 @@ fn defined<'a, F: Format<'a>>(data: Data<'a>, length: u64, functions: &[&str]) -
     Ok(functions.iter().map(|function| format.defines(function)).collect())
 }
 
-/// The program that the kernel starts for a Linux program for this processor: `/lib64/ld-linux-x86-64.so.2`. `None` for a
-/// library, and for a program that is linked statically.
+/// Returns the program interpreter of a Linux program for this processor, such as `/lib64/ld-linux-x86-64.so.2`.
+/// Returns `None` for libraries and statically linked programs.
 #[must_use]
 pub fn elf_interpreter(path: &Path) -> Option<PathBuf> {
     facts::ask("interpreter", path, || {
@@ -393,10 +399,10 @@ pub fn elf_interpreter(path: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Reads any Linux library or program for this processor.
+/// Reads the dependencies of a Linux library or program for this processor.
 ///
 /// # Errors
-/// The reason why it cannot be read.
+/// Returns an error if reading the file fails.
 pub fn links(path: &Path) -> Result<Links, ProbeError> {
     facts::ask("links", path, || {
         let (data, length, os) = open(path)?;
@@ -417,11 +423,11 @@ fn read<'a, F: Format<'a>>(
     let (os, format) = (F::OS, F::read(data, length, wanted)?);
     let contents = format.contents()?;
     if contents.name.is_empty() {
-        // Such as a file whose end was never downloaded, and is zeros.
-        return Err(ProbeError::Malformed { reason: "it does not state its name".into() });
+        // For example, the end of the file was never downloaded and consists of zeros.
+        return Err(ProbeError::Malformed { reason: "the library name is missing".into() });
     }
     if contents.name != library.name_on(os) {
-        // cuDNN 8 has other names, so this is one of its files under the name of a newer one.
+        // cuDNN 8 uses different names, so the file was renamed.
         let older = format.resource_version().filter(|version| version.major < 9 && contents.name.starts_with("cudnn"));
         return Err(match older {
             Some(found) => ProbeError::WrongMajor { found },
@@ -437,7 +443,8 @@ fn read<'a, F: Format<'a>>(
         os,
         architecture: format.architecture(),
         version,
-        // graph has no GPU code: until it is loaded, only its run path and its wheel's metadata state the CUDA version.
+        // The graph library contains no GPU code. Before it is loaded, only the run path and the wheel metadata
+        // indicate the CUDA version.
         cuda_major: cuda.major.or_else(|| wheel_metadata::cuda_major(path)),
         cuda_at_most: cuda.at_most,
         cuda_minor: cuda.minor,
@@ -450,17 +457,17 @@ fn read<'a, F: Format<'a>>(
     }
 }
 
-/// A file with its headers read, in one of the two formats. A program that reads only one of them contains no code for
-/// the other.
+/// A file in one of the two formats, with parsed headers. Programs that use only one format do not contain code for the
+/// other.
 trait Format<'a>: Sized {
     const OS: Os;
     fn read(data: Data<'a>, length: u64, wanted: Option<Architecture>) -> Result<Self, ProbeError>;
     fn contents(&self) -> Result<Contents, ProbeError>;
     fn architecture(&self) -> Architecture;
-    /// The first bytes of an exported variable.
+    /// Returns the first bytes of an exported variable.
     fn read_symbol(&self, name: &str) -> Option<[u8; 4]>;
     fn defines(&self, function: &str) -> bool;
-    /// The version in the resources of a file for Windows.
+    /// Returns the version in the resources of a Windows file.
     fn resource_version(&self) -> Option<Version>;
     fn gpu_code(&self) -> Option<Range<u64>>;
 }
@@ -529,7 +536,7 @@ impl<'a> Format<'a> for pe::Pe<'a> {
     }
 }
 
-/// Where the GPU code of a library for this system or any other is, if it has some.
+/// Returns the range of the GPU code of a library, if there is any.
 fn gpu_code_range(data: Data<'_>, length: u64, os: Os) -> Result<Option<Range<u64>>, ProbeError> {
     Ok(match os {
         Os::Linux => elf::Elf::read(data, length, None)?.gpu_code(),
@@ -537,7 +544,7 @@ fn gpu_code_range(data: Data<'_>, length: u64, os: Os) -> Result<Option<Range<u6
     })
 }
 
-/// Opens a library, and reads from its first bytes which operating system it is for.
+/// Opens a library and determines the operating system from the first bytes.
 fn open(path: &Path) -> Result<(FileData, u64, Os), ProbeError> {
     let explain = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => match std::fs::read_link(path) {
@@ -566,16 +573,28 @@ mod tests {
     #[test]
     fn a_library_is_in_conflict_with_another_version_and_another_cuda() {
         let (old, new) = (Some(Version::new(9, 10, 2)), Some(Version::new(9, 19, 0)));
-        // What the library states: version, CUDA, the newest CUDA that is possible; what the installation states.
+        // Fields: version, CUDA, newest possible CUDA, and the values of the installation.
         for (version, cuda_major, cuda_at_most, installation, expected) in [
             (new, Some(12), None, (new, Some(12)), ""),
-            (old, Some(12), None, (new, Some(12)), "is cuDNN 9.10.2, but the $ beside it is 9.19.0"),
+            (old, Some(12), None, (new, Some(12)), "is cuDNN 9.10.2, but the $ next to it is 9.19.0"),
             (None, None, None, (new, Some(12)), ""),
             (old, Some(12), None, (None, None), ""),
-            (new, Some(13), None, (new, Some(12)), "is built for CUDA 13, but the libraries beside it for CUDA 12"),
+            (
+                new,
+                Some(13),
+                None,
+                (new, Some(12)),
+                "is built for CUDA 13, but the libraries next to it are for CUDA 12",
+            ),
             (new, None, Some(12), (new, Some(11)), ""),
             (new, None, Some(12), (new, Some(12)), ""),
-            (new, None, Some(12), (new, Some(13)), "is built for CUDA 12, but the libraries beside it for CUDA 13"),
+            (
+                new,
+                None,
+                Some(12),
+                (new, Some(13)),
+                "is built for CUDA 12, but the libraries next to it are for CUDA 13",
+            ),
         ] {
             let identity = Identity {
                 path: "/lib/libcudnn_ops.so.9".into(),

@@ -1,4 +1,4 @@
-//! Reads a Windows library (PE, 64-bit): the same facts as on Linux, in other tables.
+//! Reads headers, imports, exports and resources of 64-bit Windows libraries (PE).
 
 use std::ops::Range;
 
@@ -15,18 +15,18 @@ use crate::version::Version;
 
 use super::tables::{Contents, Data, DllLinks, Import, Symbol, malformed};
 
-/// The most imported libraries, symbols of one of them, exported names, resources of a directory and bytes of a name
-/// that are read.
+/// Limits for imported libraries, imported symbols per library, exported names, resources per directory, and name
+/// lengths.
 const MAX_IMPORTS: u32 = 256;
 const MAX_SYMBOLS: u32 = 1 << 12;
 const MAX_EXPORTS: u32 = 1 << 16;
 const MAX_RESOURCES: u32 = 256;
 const MAX_NAME_LEN: u64 = 512;
 
-/// The bit of a resource's offset that marks a directory.
+/// The bit that marks a directory in the offset of a resource.
 const SUBDIRECTORY: u32 = 1 << 31;
 
-/// A library whose headers are read.
+/// A library with parsed headers.
 pub(super) struct Pe<'a> {
     data: Data<'a>,
     sections: SectionTable<'a>,
@@ -34,13 +34,13 @@ pub(super) struct Pe<'a> {
     architecture: Architecture,
 }
 
-/// An imported DLL, and the address of the table of the symbols that are imported from it.
+/// An imported DLL with the address of the table of imported symbols.
 struct Descriptor {
     dll: String,
     symbols: u32,
 }
 
-/// The processor in a file's header. `ARM64X` has code for both kinds of programs on Arm.
+/// Converts the processor number of a header. `ARM64X` files contain code for both kinds of Arm programs.
 fn architecture(machine: pe::Machine) -> Result<Architecture, ProbeError> {
     Ok(match machine {
         pe::IMAGE_FILE_MACHINE_AMD64 => Architecture::X86_64,
@@ -48,7 +48,7 @@ fn architecture(machine: pe::Machine) -> Result<Architecture, ProbeError> {
         pe::IMAGE_FILE_MACHINE_ARM64EC => Architecture::ARM64EC,
         pe::IMAGE_FILE_MACHINE_I386 => Architecture::X86,
         pe::IMAGE_FILE_MACHINE_ARM | pe::IMAGE_FILE_MACHINE_THUMB | pe::IMAGE_FILE_MACHINE_ARMNT => Architecture::ARM,
-        other => return Err(malformed(format!("its header has an unknown processor ({other:?})"))),
+        other => return Err(malformed(format!("the header contains an unknown processor ({other:?})"))),
     })
 }
 
@@ -61,12 +61,12 @@ impl<'a> Pe<'a> {
         let after_file_header = after_signature + size_of::<ImageFileHeader>() as u64;
         let signature = data.read_bytes_at(start, 4).map_err(|()| truncated(after_file_header))?;
         if signature != b"PE\0\0" {
-            return Err(malformed("it is no program for Windows, but one for MS-DOS or OS/2"));
+            return Err(malformed("it is a program for MS-DOS or OS/2, not for Windows"));
         }
         let header: &ImageFileHeader = data.read_at(after_signature).map_err(|()| truncated(after_file_header))?;
         let architecture = architecture(header.machine.get(LittleEndian))?;
         if architecture.is_32_bit() {
-            // cuDNN for Windows is built for no other processor.
+            // cuDNN for Windows exists only for x86-64.
             return Err(ProbeError::WrongArchitecture {
                 found: architecture,
                 wanted: wanted.unwrap_or(Architecture::X86_64),
@@ -102,9 +102,10 @@ impl<'a> Pe<'a> {
     }
 
     pub(super) fn contents(&self) -> Result<Contents, ProbeError> {
-        let exports = self.exports().ok_or_else(|| malformed("it has no export table"))?;
-        let name =
-            self.name(exports.name.get(LittleEndian)).ok_or_else(|| malformed("its export table has no name"))?;
+        let exports = self.exports().ok_or_else(|| malformed("the export table is missing"))?;
+        let name = self
+            .name(exports.name.get(LittleEndian))
+            .ok_or_else(|| malformed("the export table does not contain a name"))?;
         let needed = self.import_descriptors().into_iter().map(|found| found.dll).collect();
         Ok(Contents { name, needed, run_path: None })
     }
@@ -113,7 +114,7 @@ impl<'a> Pe<'a> {
         self.architecture
     }
 
-    /// What Windows' loader reads of the file.
+    /// Returns the information that the Windows loader uses.
     pub(super) fn links(&self) -> DllLinks {
         let imports = self.import_descriptors().into_iter().map(|Descriptor { dll, symbols }| {
             let symbols = self.imported_symbols(symbols);
@@ -122,12 +123,12 @@ impl<'a> Pe<'a> {
         DllLinks { architecture: self.architecture, imports: imports.collect() }
     }
 
-    /// Does Windows find this symbol in the table of exports?
+    /// Returns whether the export table contains this symbol.
     pub(super) fn defines(&self, symbol: &Symbol) -> bool {
         self.export_address(symbol).is_some()
     }
 
-    /// The exported names that begin so. The table does not state which of them are functions.
+    /// Returns exported names with this prefix. The table does not distinguish functions from variables.
     pub(super) fn functions(&self, prefix: &str) -> Vec<String> {
         let Some(exports) = self.exports() else { return Vec::new() };
         let names = exports.address_of_names.get(LittleEndian);
@@ -136,8 +137,7 @@ impl<'a> Pe<'a> {
         (0..count).filter_map(name).filter(|name| name.starts_with(prefix)).take(MAX_SYMBOLS as usize).collect()
     }
 
-    /// The version in the file's resources, which Explorer shows: of the libraries that state none otherwise, some have
-    /// it.
+    /// Returns the version in the file resources, as shown by Explorer. Some libraries contain the version only there.
     pub(super) fn resource_version(&self) -> Option<Version> {
         const RT_VERSION: u32 = 16;
         const SIGNATURE: [u8; 4] = 0xfeef_04bd_u32.to_le_bytes();
@@ -146,15 +146,15 @@ impl<'a> Pe<'a> {
         let by_language = self.resource(start, by_id.checked_sub(SUBDIRECTORY)?, None)?;
         let entry = self.resource(start, by_language.checked_sub(SUBDIRECTORY)?, None)?;
         let value = self.word(start.checked_add(entry)?)?;
-        // Length, length of the value, type, the name in UTF-16, then VS_FIXEDFILEINFO.
+        // The layout is: length, length of the value, type, the name in UTF-16, then VS_FIXEDFILEINFO.
         let text: [u8; 56] = self.bytes(value)?;
         let info = text.get(40..).filter(|info| info.starts_with(&SIGNATURE))?;
         let number = |at: usize| Some(u32::from(u16::from_le_bytes(info.get(at..at + 2)?.try_into().ok()?)));
         Some(Version::new(number(10)?, number(8)?, number(14)?))
     }
 
-    /// The offset in an entry of a directory of resources: the one with this number, or else the first. With
-    /// [`SUBDIRECTORY`] it leads to another directory.
+    /// Returns the offset from an entry of a resource directory. The entry has this number, or is the first one. An
+    /// offset with [`SUBDIRECTORY`] refers to another directory.
     fn resource(&self, start: u32, directory: u32, id: Option<u32>) -> Option<u32> {
         let at = start.checked_add(directory)?;
         let counts: [u8; 4] = self.bytes(at.checked_add(12)?)?;
@@ -167,9 +167,9 @@ impl<'a> Pe<'a> {
         })
     }
 
-    /// Does it contain code for ARM64 behind a header for x86-64? Only Windows on Arm can run that.
+    /// Returns whether the file has an x86-64 header but contains ARM64 code, which only Windows on Arm can run.
     fn is_arm64ec(&self) -> bool {
-        // CHPEMetadataPointer of IMAGE_LOAD_CONFIG_DIRECTORY64.
+        // The offset of CHPEMetadataPointer in IMAGE_LOAD_CONFIG_DIRECTORY64.
         const METADATA: u32 = 200;
         let found = || {
             let directory = self.directories.get(pe::IMAGE_DIRECTORY_ENTRY_LOAD_CONFIG)?;
@@ -181,7 +181,7 @@ impl<'a> Pe<'a> {
         found().unwrap_or(false)
     }
 
-    /// The first bytes of an exported variable.
+    /// Returns the first bytes of an exported variable.
     pub(super) fn read_symbol(&self, name: &str) -> Option<[u8; 4]> {
         self.bytes(self.export_address(&Symbol::Name(name.to_owned()))?)
     }
@@ -202,7 +202,7 @@ impl<'a> Pe<'a> {
     fn export_index(&self, exports: &ImageExportDirectory, name: &str) -> Option<u32> {
         let names = exports.address_of_names.get(LittleEndian);
         let count = exports.number_of_names.get(LittleEndian).min(MAX_EXPORTS);
-        // The names are sorted.
+        // Names are sorted, so use binary search.
         let (mut low, mut high) = (0, count);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -220,7 +220,7 @@ impl<'a> Pe<'a> {
         None
     }
 
-    /// The range of the GPU code. Section names have at most eight letters.
+    /// Returns the range of the GPU code. Section names are limited to eight characters.
     pub(super) fn gpu_code(&self) -> Option<Range<u64>> {
         let section = self.sections.iter().find(|section| section.raw_name() == b".nv_fatb")?;
         let (start, size) = section.pe_file_range();
@@ -242,7 +242,7 @@ impl<'a> Pe<'a> {
             (!found.is_null()).then_some(found)
         };
         let read = |found: &ImageImportDescriptor| {
-            // Before the DLL is loaded both tables are the same; some linkers write only the second.
+            // In the file, both tables are identical. Some linkers write only the second one.
             let tables = [&found.original_first_thunk, &found.first_thunk].map(|table| table.get(LittleEndian));
             let symbols = tables.into_iter().find(|table| *table != 0).unwrap_or(0);
             Some(Descriptor { dll: self.name(found.name.get(LittleEndian))?, symbols })
@@ -256,7 +256,7 @@ impl<'a> Pe<'a> {
             match thunk {
                 0 => None,
                 _ if thunk >> 63 == 1 => Some(Some(Symbol::Ordinal(thunk as u16))),
-                // Two bytes with a guess of the index come before the name.
+                // The name follows a two-byte index hint.
                 _ => Some(u32::try_from(thunk).ok().and_then(|at| self.name(at.checked_add(2)?)).map(Symbol::Name)),
             }
         };
@@ -307,7 +307,7 @@ mod tests {
     };
 
     #[test]
-    #[cfg_attr(miri, ignore = "Miri does not know O_NONBLOCK")]
+    #[cfg_attr(miri, ignore = "O_NONBLOCK is unsupported in Miri")]
     fn a_dll_states_its_name_version_processor_and_imports() {
         let path = file("facts");
         GRAPH.write(&path);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "Miri does not know O_NONBLOCK")]
+    #[cfg_attr(miri, ignore = "O_NONBLOCK is unsupported in Miri")]
     fn a_version_in_the_resources_counts_where_no_symbol_states_one() {
         let path = file("version");
         for (name, exports, version, library, expected) in [
@@ -345,7 +345,7 @@ mod tests {
                 Library::Graph,
                 "Some(Version { major: 9, minor: 10, patch: 2 })",
             ),
-            // A file of cuDNN 8 under the name of a newer one.
+            // Simulate a cuDNN 8 file with the name of a newer file.
             ("cudnn64_8.dll", &[], Some([8, 9, 7, 29]), Library::Shim, "is cuDNN 8.9.7, but cuDNN 9 is required"),
             ("other.dll", &[], Some([8, 9, 7, 29]), Library::Shim, "\"other.dll\" instead of"),
         ] {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "Miri does not know O_NONBLOCK")]
+    #[cfg_attr(miri, ignore = "O_NONBLOCK is unsupported in Miri")]
     fn a_dll_for_another_processor_is_named_as_what_it_is() {
         let path = file("processor");
         for (machine, is_hybrid, expected) in [
@@ -370,7 +370,7 @@ mod tests {
             (0xa64e, false, "is built for aarch64, but x86-64 is required"),
             (0xa641, false, "is built for ARM64EC (Windows on Arm), but x86-64 is required"),
             (AMD64, true, "is built for ARM64EC (Windows on Arm), but x86-64 is required"),
-            (0x200, false, "is damaged: its header has an unknown processor"),
+            (0x200, false, "is damaged: the header contains an unknown processor"),
             (AMD64, false, ""),
         ] {
             FakeDll { machine, is_hybrid, ..GRAPH }.write(&path);
@@ -382,10 +382,10 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
     }
 
-    /// Each byte of the header and of the tables is changed, the file is cut everywhere, and numbers are made huge:
-    /// each result is a description of the file or an error.
+    /// Corrupts every byte of the header and tables, truncates the file everywhere, and sets numbers to huge values.
+    /// Each result must be either a description of the file or an error.
     #[test]
-    #[cfg_attr(miri, ignore = "Miri does not know O_NONBLOCK")]
+    #[cfg_attr(miri, ignore = "O_NONBLOCK is unsupported in Miri")]
     fn a_damaged_or_hostile_dll_gives_an_error_at_most() {
         let path = file("hostile");
         let complete = FakeDll { version: Some([9, 10, 2, 1]), is_hybrid: true, ..GRAPH }.bytes();
@@ -399,7 +399,7 @@ mod tests {
         for length in (0..complete.len()).step_by(7) {
             assert!(read(&complete[..length]).is_err(), "{length} bytes");
         }
-        // The header before the section, where it is not empty, and the section.
+        // Covers the nonempty parts of the header and the section.
         let places = (0x3c..0x40).chain(0x80..0x1c0).chain(0x400..complete.len());
         for place in places.step_by(2) {
             for value in [[0; 4], [0xff; 4], [0xff, 0xff, 0xff, 0x7f], [0, 0, 0, 0x80]] {
@@ -412,7 +412,7 @@ mod tests {
         for (bytes, expected) in [
             (&b"MZ"[..], "is truncated: it has 2 bytes of at least 64"),
             (b"<html>", "its first bytes are"),
-            (&[b"MZ", &[0; 100][..]].concat(), "is damaged: it is no program for Windows"),
+            (&[b"MZ", &[0; 100][..]].concat(), "is damaged: it is a program for MS-DOS or OS/2"),
             (&complete[..0x90], "is truncated: it has 144 bytes"),
             (&complete[..0x500], "is truncated: it has 1280 bytes"),
         ] {

@@ -1,14 +1,16 @@
-//! The CUDA major version that a run path states. From 9.17.0 on, the libraries for CUDA 13 have
-//! `$ORIGIN/../../cu13/lib` in their run path, where the wheels of CUDA 13 put cuBLAS and NVRTC. Those for CUDA 12 do
-//! not. (Checked in the wheels of 9.12 to 9.28, full and JIT-only, for x86-64 and aarch64.)
+//! Derives the CUDA major version from a run path.
+//!
+//! From 9.17.0 on, libraries for CUDA 13 have `$ORIGIN/../../cu13/lib` in the run path, where the CUDA 13 wheels
+//! install cuBLAS and NVRTC. Libraries for CUDA 12 do not have this directory. (Verified with the wheels of 9.12 to
+//! 9.28, full and JIT-only, for x86-64 and aarch64.)
 
 use crate::version::Version;
 
-/// The first release with that directory in the run paths of its libraries for CUDA 13.
+/// The first release with this directory in libraries for CUDA 13.
 const SINCE: Version = Version::new(9, 17, 0);
 
-/// The CUDA major version, and the newest one that is possible, by the run path of a library of this version. Neither
-/// if the run path is not that of NVIDIA's build.
+/// Returns the CUDA major version and the newest possible one, based on the run path and version of a library. Both are
+/// `None` if the run path does not come from a build by NVIDIA.
 pub(super) fn cuda(run_path: &str, version: Option<Version>) -> (Option<u32>, Option<u32>) {
     let mut dirs = run_path.split("/../../cu").skip(1).peekable();
     let is_of_nvidia = dirs.peek().is_some();
@@ -29,7 +31,7 @@ mod tests {
             (OF_13, Some(Version::new(9, 28, 0)), (Some(13), None)),
             (OF_13, None, (Some(13), None)),
             (OF_12, Some(Version::new(9, 17, 0)), (None, Some(12))),
-            // 9.12 to 9.16 for CUDA 13 have it, too.
+            // The run path is the same for CUDA 13 in 9.12 to 9.16.
             (OF_12, Some(Version::new(9, 16, 0)), (None, None)),
             (OF_12, None, (None, None)),
             ("$ORIGIN", Some(Version::new(9, 28, 0)), (None, None)),

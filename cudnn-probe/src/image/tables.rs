@@ -1,4 +1,4 @@
-//! The common parts of the two file formats: the data that they read from, and the tables that they read.
+//! Defines types that the readers of both file formats share.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -11,24 +11,24 @@ use super::file_data::FileData;
 #[cfg(feature = "serde")]
 crate::portable!(Links, DllLinks, Symbol);
 
-/// The file that is read.
+/// The source of file contents.
 pub(super) type Data<'a> = &'a FileData;
 
-/// The contents of a library's tables of names, in either format.
+/// The names in the tables of a library.
 pub(super) struct Contents {
-    /// The name that the library gives itself.
+    /// The internal name of the library.
     pub(super) name: String,
     pub(super) needed: Vec<String>,
     pub(super) run_path: Option<OsString>,
 }
 
-/// The parts of a library or program that ld.so reads.
+/// The properties of a library or program that ld.so uses.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Links {
-    /// The name that a library gives itself.
+    /// The internal name of the library.
     pub soname: Option<String>,
-    /// The names of the libraries that it needs.
+    /// The names of required libraries.
     pub needed: Vec<String>,
     /// `DT_RPATH`.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
@@ -36,11 +36,11 @@ pub struct Links {
     /// `DT_RUNPATH`.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub runpath: Option<OsString>,
-    /// ld.so must not search its default directories (`-z nodefaultlib`).
+    /// Set if ld.so must not search the default directories (`-z nodefaultlib`).
     pub no_default_dirs: bool,
 }
 
-/// The parts of a DLL or program that Windows' loader reads.
+/// The properties of a DLL or program that the Windows loader uses.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct DllLinks {
@@ -48,7 +48,7 @@ pub(crate) struct DllLinks {
     pub(crate) imports: Vec<Import>,
 }
 
-/// A DLL that another one imports, and the symbols that it imports from it.
+/// An imported DLL with the symbols that are imported from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Import {
@@ -56,13 +56,13 @@ pub(crate) struct Import {
     pub(crate) symbols: Vec<Symbol>,
 }
 
-/// A symbol that a DLL imports. Displayed as its name in quotes, or `number 3`.
+/// An imported symbol. It is displayed as a quoted name, or as `number 3`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Symbol {
-    /// By its name.
+    /// A symbol that is imported by name.
     Name(String),
-    /// By its number.
+    /// A symbol that is imported by ordinal number.
     Ordinal(u16),
 }
 

@@ -1,16 +1,17 @@
-//! The metadata of the wheel that a file came with.
+//! Reads the CUDA version from the metadata of a wheel.
 
 use crate::facts;
 use std::path::Path;
 
-/// The CUDA major version in the name of the wheel's metadata directory (`nvidia_cudnn_cu13-9.28.0.42.dist-info`), if
-/// the file is where a wheel installs it.
+/// Returns the CUDA major version from the metadata directory of a wheel (`nvidia_cudnn_cu13-9.28.0.42.dist-info`), if
+/// the file is part of an installed wheel.
 pub(super) fn cuda_major(path: &Path) -> Option<u32> {
-    // site-packages/nvidia/cudnn/lib/libcudnn_graph.so.9, site-packages/nvidia/cudnn/bin/x86_64/cudnn_graph64_9.dll
+    // Examples: site-packages/nvidia/cudnn/lib/libcudnn_graph.so.9 and
+    // site-packages/nvidia/cudnn/bin/x86_64/cudnn_graph64_9.dll
     let product =
         path.ancestors().skip(2).take(2).find(|dir| dir.parent().is_some_and(|above| above.ends_with("nvidia")))?;
     let site_packages = product.parent()?.parent()?;
-    // The JIT-only wheel installs elsewhere, and has its own metadata.
+    // The JIT-only wheel has a different directory and separate metadata.
     let package = match product.file_name()?.to_str()? {
         "cudnn_jit" => "nvidia_cudnn_jit_cu",
         _ => "nvidia_cudnn_cu",
@@ -23,7 +24,7 @@ pub(super) fn cuda_major(path: &Path) -> Option<u32> {
             name.split('-').next()?.parse().ok()
         })
         .collect();
-    // If one wheel was installed over another, there are two directories, and neither can be trusted.
+    // Two directories mean that one wheel was installed over another, and neither is reliable.
     match majors.as_slice() {
         [major] => Some(*major),
         _ => None,

@@ -1,5 +1,5 @@
-//! Looks up names in `/etc/ld.so.cache`. Reads only the format that glibc writes since 2.2, alone or behind the older
-//! one.
+//! Looks up names in `/etc/ld.so.cache`. Supports the format that glibc has written since 2.2, with or without the
+//! older format in front of it.
 
 use crate::facts;
 use std::io::Read;
@@ -10,34 +10,33 @@ use cudnn_os::files::{Opened, open_regular, path_from_bytes};
 use crate::host::Host;
 use crate::platform::LD_CACHE_FLAGS;
 
-/// The largest cache that is read, in bytes. Real ones have some hundreds of kilobytes.
+/// The maximum size of the cache in bytes. Typical caches have several hundred kilobytes.
 const MAX_CACHE_LEN: u64 = 16 << 20;
-/// The longest path that is taken from it, in bytes: `PATH_MAX`.
+/// The maximum path length in bytes (`PATH_MAX`).
 const MAX_PATH_LEN: usize = 4096;
-/// The most files that are returned for one name.
+/// The maximum number of files per name.
 const MAX_FILES: usize = 64;
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 
-/// The bytes of a cache.
+/// The contents of a cache.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cache(Vec<u8>);
 
 impl Cache {
-    /// Reads the cache of this host. If the file is missing or cannot be read, the cache is empty.
+    /// Reads the cache of this host. A missing or unreadable file is treated as an empty cache.
     pub(crate) fn read(host: &Host) -> Self {
         let mut bytes = Vec::new();
         if facts::are_saved() {
             return Cache::default();
         }
         if let Ok(Opened::Regular(file, _)) = open_regular(&host.system("/etc/ld.so.cache")) {
-            // After an error, the part that was read is parsed as a truncated cache.
+            // After an error, the bytes read so far are parsed like a truncated cache.
             let _ = file.take(MAX_CACHE_LEN).read_to_end(&mut bytes);
         }
         Cache(bytes)
     }
 
-    /// The files that the cache has for this name and this architecture, in the cache's order, whether they exist or
-    /// not.
+    /// Returns all cached files for this name and architecture, in cache order, whether or not they exist.
     pub(crate) fn files(&self, host: &Host, name: &str) -> impl Iterator<Item = PathBuf> {
         let files: Vec<PathBuf> = facts::ask("files in ld.so.cache", host.system("/").join(name), || {
             parse(&self.0, name).unwrap_or_default()
@@ -62,7 +61,7 @@ fn parse(bytes: &[u8], name: &str) -> Option<Vec<PathBuf>> {
         let entry = index.checked_mul(24)?.checked_add(48)?;
         let Some(flags) = number(entry) else { break };
         let key = table.get(usize::try_from(number(entry + 4)?).ok()?..)?;
-        // Skip entries for certain processors (hwcap): NVIDIA has one build of cuDNN for all.
+        // Skip entries for specific processors (hwcaps), because NVIDIA publishes only one build of cuDNN.
         let for_all = number(entry.checked_add(16)?)? == 0 && number(entry.checked_add(20)?)? == 0;
         let is_match = key.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0));
         if flags == LD_CACHE_FLAGS && for_all && is_match {
@@ -79,7 +78,7 @@ fn parse(bytes: &[u8], name: &str) -> Option<Vec<PathBuf>> {
 pub(super) mod tests {
     use super::*;
 
-    /// A cache with `count` equal entries.
+    /// Creates a cache with `count` identical entries.
     pub(crate) fn cache(flags: u32, key: &str, value: &str, count: u32) -> Vec<u8> {
         let strings = 48 + 24 * count;
         let mut bytes = MAGIC.to_vec();
@@ -104,7 +103,7 @@ pub(super) mod tests {
         assert_eq!(parse(&bytes, "libcudnn_graph.so.9"), Some(vec![PathBuf::from("/a/libcudnn_graph.so.9")]));
         assert_eq!(parse(&bytes, "libcudnn_ops.so.9"), Some(vec![]));
         assert_eq!(parse(&cache(1, "libx", "/libx", 1), "libx"), Some(vec![]));
-        // An entry for certain processors, by either half of its 64 bits.
+        // Either half of the 64-bit value can mark an entry for specific processors.
         for half in [48 + 16, 48 + 20] {
             let mut special = cache(LD_CACHE_FLAGS, "libx", "/libx", 1);
             special.get_mut(half).into_iter().for_each(|byte| *byte = 1);
@@ -113,7 +112,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "Miri does not know O_NONBLOCK")]
+    #[cfg_attr(miri, ignore = "O_NONBLOCK is unsupported in Miri")]
     fn the_cache_of_the_host_is_read_and_a_missing_one_is_empty() {
         let root = std::env::temp_dir().join(format!("cudnn-probe-cache-{}", std::process::id()));
         let host = Host::sandbox(&root);

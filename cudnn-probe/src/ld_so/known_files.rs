@@ -1,6 +1,8 @@
-//! What several simulations know of the files that they meet: each library is read once, and each name that is not there
-//! is asked for once. Whoever makes one decides how long the files count as unchanged: a survey of one environment keeps
-//! it for its own time. Nothing outlives the value, and a search that gets none looks at the files themselves.
+//! Caches file contents and missing files for several simulations.
+//!
+//! Each library is read once, and each missing name is looked up once. The owner of a cache decides how long files are
+//! assumed to be unchanged. For example, a survey of an environment uses one cache. Without a cache, simulations always
+//! read the files.
 
 use crate::facts::{self, PathFacts};
 use std::collections::HashMap;
@@ -13,35 +15,35 @@ use crate::image::{Links, links};
 
 use super::paths::{Files, OnDisk};
 
-/// The most paths that are remembered. An environment with ten frameworks has some hundreds; hostile files ask for
-/// millions, and are read again.
+/// The maximum number of cached paths. An environment with ten frameworks needs several hundred. Malicious files may
+/// request millions, and the excess is not cached.
 const MAX_PATHS: usize = 1 << 14;
 
-/// The files that simulations have met, by the bytes of their paths: a hash of these is fast. For [`Simulation::with_files`](super::Simulation::with_files). A clone is the same
-/// value.
+/// A cache of file information for [`Simulation::with_files`](super::Simulation::with_files). Clones share the same
+/// contents. Keys are the bytes of paths, because they are fast to hash.
 #[derive(Clone, Debug, Default)]
 pub struct KnownFiles(Arc<Mutex<HashMap<OsString, Known>>>);
 
-/// What is known of a path.
+/// The cached information about a path.
 #[derive(Clone, Debug, Default)]
 struct Known {
-    /// Whether a file that ld.so would take is there.
+    /// Whether the file exists and is acceptable for ld.so.
     is_candidate: Option<bool>,
     is_dir: Option<bool>,
-    /// What ld.so reads of it. A file that cannot be read is read again: the reason is for whoever asks.
+    /// The information that ld.so reads. Errors are not cached, because callers need the reason.
     links: Option<Arc<Links>>,
-    /// The path without symbolic links, if it leads to something.
+    /// The path with symbolic links resolved, if it exists.
     canonical: Option<Option<PathBuf>>,
 }
 
 impl KnownFiles {
-    /// No file is known yet.
+    /// Creates an empty cache.
     #[must_use]
     pub fn new() -> Self {
         KnownFiles::default()
     }
 
-    /// The path without symbolic links; `None` if it leads nowhere.
+    /// Resolves symbolic links. Returns `None` if the path is missing.
     #[must_use]
     pub fn canonical(&self, path: &Path) -> Option<PathBuf> {
         self.known(
@@ -55,7 +57,7 @@ impl KnownFiles {
         .flatten()
     }
 
-    /// What ld.so reads of a library or program.
+    /// Returns the information that ld.so reads from a library or program.
     pub(super) fn links(&self, path: &Path) -> Result<Arc<Links>, ProbeError> {
         if let Some(links) = self.get(path, |known| known.links.clone()) {
             return Ok(links);
@@ -65,7 +67,7 @@ impl KnownFiles {
         Ok(links)
     }
 
-    /// What is known of a path, or else what this finds out about it, outside of the lock.
+    /// Returns cached information, or computes it outside of the lock and adds it to the cache.
     fn known<T>(&self, path: &Path, part: impl Fn(&Known) -> Option<T>, find: impl FnOnce() -> Known) -> Option<T> {
         self.get(path, &part).or_else(|| {
             let found = find();
@@ -95,7 +97,7 @@ impl KnownFiles {
 impl Files for KnownFiles {
     fn is_candidate(&self, file: &Path) -> bool {
         let find = || {
-            // Most names that ld.so tries do not exist: one look at the directory must do for them.
+            // Most names that ld.so tries are missing. Detect this with a single directory lookup.
             let links = if file.leads_somewhere() { links(file).map(Arc::new) } else { Err(ProbeError::NotFound) };
             let is_candidate = super::paths::is_taken(links.as_ref().map(Arc::as_ref));
             Known { is_candidate: Some(is_candidate), links: links.ok(), ..Known::default() }
@@ -115,11 +117,11 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg_attr(miri, ignore = "Miri does not know O_NONBLOCK")]
+    #[cfg_attr(miri, ignore = "O_NONBLOCK is unsupported in Miri")]
     fn what_is_known_stays_for_the_life_of_the_value_and_no_longer() {
         let dir = std::env::temp_dir().join(format!("cudnn-probe-known-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        // ld.so stops at a damaged file, so any text does.
+        // Any text works, because ld.so stops at a damaged file.
         let (here, absent) = (dir.join("libhere.so"), dir.join("libabsent.so"));
         std::fs::write(&here, "no library").unwrap();
         let files = KnownFiles::new();

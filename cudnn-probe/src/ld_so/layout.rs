@@ -1,4 +1,4 @@
-//! The directories that a distribution builds into its ld.so.
+//! Returns the directories that are built into a distribution's ld.so.
 
 use crate::facts::{self, PathFacts};
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::host::Host;
 use crate::platform::TRIPLE;
 
-/// The directories that ld.so searches last, in its order.
+/// Returns the default directories of ld.so, which are searched last.
 pub(super) fn default_dirs(host: &Host) -> Vec<PathBuf> {
     let dirs = if is_multiarch(host) {
         vec![format!("/lib/{TRIPLE}"), format!("/usr/lib/{TRIPLE}"), "/lib".into(), "/usr/lib".into()]
@@ -16,7 +16,7 @@ pub(super) fn default_dirs(host: &Host) -> Vec<PathBuf> {
     dirs.iter().map(|dir| host.system(dir)).collect()
 }
 
-/// The same directories, each once: `/lib` is a link to `/usr/lib` on most systems.
+/// Returns the default directories without duplicates, because `/lib` is usually a link to `/usr/lib`.
 pub(crate) fn distinct_default_dirs(host: &Host) -> Vec<PathBuf> {
     let mut seen = Vec::new();
     let is_new = |dir: &PathBuf| match facts::canonicalize(dir) {
@@ -30,18 +30,18 @@ pub(crate) fn distinct_default_dirs(host: &Host) -> Vec<PathBuf> {
     default_dirs(host).into_iter().filter(is_new).collect()
 }
 
-/// The value with which ld.so replaces `$LIB`.
+/// Returns the value that ld.so substitutes for `$LIB`.
 pub(super) fn lib(host: &Host) -> String {
     if is_multiarch(host) {
         return format!("lib/{TRIPLE}");
     }
     let real = |dir: &str| facts::canonicalize(host.system(dir)).ok();
-    // Arch Linux has one directory, and lib64 is a link to it.
+    // On Arch Linux, lib64 is a link to lib.
     let is_one = real("/usr/lib64").is_some() && real("/usr/lib64") == real("/usr/lib");
     if is_one { "lib".into() } else { "lib64".into() }
 }
 
-/// Debian and Ubuntu have a directory for each architecture.
+/// Returns whether the system has a directory per architecture, like Debian and Ubuntu.
 fn is_multiarch(host: &Host) -> bool {
     ["/lib", "/usr/lib"].iter().any(|lib| host.system(format!("{lib}/{TRIPLE}")).leads_to_dir())
 }

@@ -1,13 +1,12 @@
-//! A model of glibc's dynamic loader, ld.so: which file it chooses for a library's name, and by which rule. Files are
-//! read and nothing is loaded. It knows nothing of cuDNN.
+//! Simulates how glibc's dynamic loader (ld.so) searches for libraries. Files are only read, never loaded.
 //!
-//! - [`SearchPath`]: the directories that ld.so searches, and [`SearchPath::resolve`] for one name.
-//! - [`run_path_dirs`]: `$ORIGIN` and the like in a run path.
-//! - [`Simulation`]: everything that ld.so would load for a program or a library.
-//! - [`KnownFiles`]: what several simulations share, so that each file is read once.
+//! - [`SearchPath`] contains the directories that ld.so searches, and [`SearchPath::resolve`] looks up one name.
+//! - [`run_path_dirs`] expands `$ORIGIN` and other tokens in a run path.
+//! - [`Simulation`] determines everything that ld.so would load for a program or library.
+//! - [`KnownFiles`] is a cache for several simulations.
 //!
-//! Not modelled: the legacy subdirectories (`tls`, `x86_64`) that glibc before 2.37 searches, `dlmopen`, auditing, and
-//! `/etc/ld.so.preload`.
+//! The model does not include the legacy subdirectories (`tls`, `x86_64`) that glibc before 2.37 searches, `dlmopen`,
+//! auditing, or `/etc/ld.so.preload`.
 
 mod cache;
 mod known_files;

@@ -1,5 +1,5 @@
-//! The order of ld.so's search: RPATH, LD_LIBRARY_PATH, RUNPATH, the cache, the default directories. It is written here
-//! once, for the loader and for the simulation.
+//! Implements the search order of ld.so: RPATH, LD_LIBRARY_PATH, RUNPATH, the cache, and the default directories. The
+//! loader and the simulation share this code.
 
 use crate::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
@@ -14,26 +14,27 @@ use crate::platform::hwcaps;
 use super::cache::Cache;
 use super::{layout, tokens};
 
-/// The directories that ld.so searches for a library's name, besides the run path of the file that needs the library.
+/// The directories that ld.so searches for a library name, apart from the run path of the requesting file.
 #[derive(Clone, Debug)]
 pub struct SearchPath {
     host: Host,
-    /// `LD_LIBRARY_PATH`, with the subdirectories for this processor.
+    /// `LD_LIBRARY_PATH`, including subdirectories for this processor.
     library_path: Vec<PathBuf>,
     cache: Cache,
-    /// With the subdirectories for this processor.
+    /// The default directories, including subdirectories for this processor.
     default_dirs: Vec<PathBuf>,
     hwcaps: Vec<&'static str>,
 }
 
-/// How a search sees files: as they are ([`OnDisk`]), or as somebody knows them.
+/// Provides file information to a search, either from disk ([`OnDisk`]) or from a cache.
 pub(super) trait Files {
-    /// ld.so skips files that are missing, unreadable or for another processor. It stops at any other file.
+    /// Returns whether ld.so would try to load the file. It skips missing and unreadable files and files for other
+    /// processors, but stops at any other file.
     fn is_candidate(&self, file: &Path) -> bool;
     fn is_dir(&self, dir: &Path) -> bool;
 }
 
-/// The files as they are.
+/// Reads all information from disk.
 pub(super) struct OnDisk;
 
 /// The step of the search that found a file.
@@ -50,14 +51,14 @@ pub(super) enum Step {
 impl SearchPath {
     /// Reads `LD_LIBRARY_PATH` and the cache of this host.
     ///
-    /// In contrast to ld.so, relative directories in `LD_LIBRARY_PATH` are ignored, and so are empty ones, which stand
-    /// for the working directory.
+    /// Unlike ld.so, this ignores relative directories in `LD_LIBRARY_PATH`, as well as empty ones, which stand for the
+    /// working directory.
     #[must_use]
     pub fn new(host: &Host) -> Self {
         SearchPath::read(host, library_path(host))
     }
 
-    /// The search path that ld.so has in a process of this program, including relative directories.
+    /// Returns the search path of ld.so in a process of this program, including relative directories.
     pub(super) fn of_program(host: &Host, program: &Path) -> Self {
         let origin = program.parent().unwrap_or(Path::new("/"));
         let dir = |dir: &[u8]| {
@@ -79,17 +80,18 @@ impl SearchPath {
         }
     }
 
-    /// The file that ld.so would choose for this name (`libcudnn_graph.so.9`) if a library with this `DT_RUNPATH` asked
-    /// for it: from `LD_LIBRARY_PATH`, the run path, the cache, or a default directory, in this order.
+    /// Returns the file that ld.so would choose for this name (such as `libcudnn_graph.so.9`), if the requesting
+    /// library has this `DT_RUNPATH`. The search covers `LD_LIBRARY_PATH`, the run path, the cache, and the default
+    /// directories, in this order.
     ///
-    /// Like ld.so it skips files for other processors, and returns a damaged file: ld.so would stop there.
+    /// Like ld.so, it skips files for other processors but returns a damaged file, because ld.so would stop there.
     #[must_use]
     pub fn resolve(&self, name: &str, run_path: &[PathBuf]) -> Option<PathBuf> {
         self.find(name, [], run_path, false, &OnDisk).map(|(file, _)| file)
     }
 
-    /// Like [`SearchPath::resolve`], with the RPATHs that apply, nearest first, and the flag `DF_1_NODEFLIB` of the
-    /// requesting file.
+    /// Like [`SearchPath::resolve`], but also takes the applicable RPATHs (nearest first) and the `DF_1_NODEFLIB` flag
+    /// of the requesting file.
     pub(super) fn find<'a>(
         &self,
         name: &str,
@@ -124,23 +126,23 @@ impl SearchPath {
     }
 }
 
-/// The absolute directories of `LD_LIBRARY_PATH`.
+/// Returns the absolute directories in `LD_LIBRARY_PATH`.
 pub(crate) fn library_path(host: &Host) -> Vec<PathBuf> {
     let origin = host.program_dir();
     split_library_path(host, |dir| {
-        // Without a known program, a directory with `$ORIGIN` becomes a relative one.
+        // If the program is unknown, directories with `$ORIGIN` become relative.
         tokens::expand_tokens(host, path_from_bytes(dir).as_os_str(), origin.unwrap_or(Path::new("")))
     })
 }
 
 fn split_library_path(host: &Host, dir: impl Fn(&[u8]) -> Option<PathBuf>) -> Vec<PathBuf> {
     let Some(variable) = host.variable("LD_LIBRARY_PATH") else { return Vec::new() };
-    // ld.so accepts semicolons, too.
+    // ld.so also accepts semicolons.
     bytes_of(&variable).split(|byte| matches!(byte, b':' | b';')).filter_map(dir).collect()
 }
 
-/// Each directory after its subdirectories for this processor. Few directories have these, so this looks once for all
-/// names.
+/// Adds the existing subdirectories for this processor before each directory. Few directories have such subdirectories,
+/// so they are checked once for all names.
 fn with_hwcaps(dirs: &[PathBuf], hwcaps: &[&str], files: &impl Files) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for dir in dirs {
@@ -153,7 +155,7 @@ fn with_hwcaps(dirs: &[PathBuf], hwcaps: &[&str], files: &impl Files) -> Vec<Pat
     all
 }
 
-/// The file in the first of these directories that has it.
+/// Returns the file in the first directory that contains it.
 fn in_dirs(dirs: &[PathBuf], name: &str, files: &impl Files) -> Option<PathBuf> {
     dirs.iter().map(|dir| dir.join(name)).find(|file| files.is_candidate(file))
 }
@@ -168,14 +170,14 @@ impl Files for OnDisk {
     }
 }
 
-/// Returns whether ld.so would try this file: one that it can read, for this processor.
+/// Returns whether ld.so would try to load this file, because it is readable and built for this processor.
 #[must_use]
 pub fn is_candidate(file: &Path) -> bool {
-    // Most names that ld.so tries do not exist: one look at the directory must do for them.
+    // Most names that ld.so tries are missing. Detect this with a single directory lookup.
     file.leads_somewhere() && is_taken(links(file).as_ref())
 }
 
-/// Does ld.so take a file, of which it reads this?
+/// Returns whether ld.so would try to load a file with these properties.
 pub(super) fn is_taken(links: Result<&Links, &ProbeError>) -> bool {
     match links {
         Ok(_) => true,
@@ -192,12 +194,12 @@ mod tests {
     use crate::platform::LD_CACHE_FLAGS;
 
     #[test]
-    #[cfg_attr(miri, ignore = "Miri does not know O_NONBLOCK")]
+    #[cfg_attr(miri, ignore = "O_NONBLOCK is unsupported in Miri")]
     fn a_file_that_forbids_the_default_directories_gets_nothing_in_them_from_the_cache_either() {
         let root = std::env::temp_dir().join(format!("cudnn-probe-nodeflib-{}", std::process::id()));
         let host = Host::sandbox(&root);
         let Some(default) = layout::default_dirs(&host).pop() else { return };
-        // ld.so stops at a damaged file, so any text does.
+        // Any text works, because ld.so stops at a damaged file.
         let write = |path: &Path, bytes: &[u8]| {
             let dir = path.parent().unwrap_or(path);
             assert!(std::fs::create_dir_all(dir).and_then(|()| std::fs::write(path, bytes)).is_ok(), "{path:?}");

@@ -1,5 +1,4 @@
-//! Simulates which files ld.so would load for a program or a library, and by which rule: applies glibc's rules, and
-//! loads nothing.
+//! Simulates which files ld.so would load for a program or library, based on the rules of glibc.
 
 use crate::facts::PathFacts;
 use std::cell::{Cell, OnceCell};
@@ -18,30 +17,30 @@ use super::known_files::KnownFiles;
 use super::paths::{SearchPath, Step};
 use super::tokens;
 
-/// The most objects that are followed, names that are requested and searched for, and directories of run paths that are
-/// searched. Hostile files would ask for millions.
+/// Limits for objects, requested names, searched names, and run path directories. Malicious files could request
+/// millions.
 const MAX_OBJECTS: usize = 4096;
 const MAX_LOOKUPS: usize = 1 << 16;
 const MAX_SEARCHES: usize = 4096;
 const MAX_DIRS: usize = 1 << 18;
 
-/// The rule by which ld.so chooses a file.
+/// The rule that selected a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Rule {
     /// The name is a path.
     Path,
-    /// `LD_PRELOAD` has the name.
+    /// The name is listed in `LD_PRELOAD`.
     Preload,
     /// An object with this name is already loaded.
     Loaded,
-    /// The DT_RPATH of this object, which ld.so searches before `LD_LIBRARY_PATH`.
+    /// The DT_RPATH of this object, which takes precedence over `LD_LIBRARY_PATH`.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     Rpath(PathBuf),
     /// A directory in `LD_LIBRARY_PATH`.
     LibraryPath,
-    /// The DT_RUNPATH of this object, which ld.so searches after `LD_LIBRARY_PATH`.
+    /// The DT_RUNPATH of this object, which comes after `LD_LIBRARY_PATH`.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     Runpath(PathBuf),
     /// `/etc/ld.so.cache`.
@@ -65,44 +64,44 @@ impl fmt::Display for Rule {
     }
 }
 
-/// The result of the search for a name.
+/// The result of looking up a name.
 #[derive(Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Resolution {
     /// ld.so loads this file.
     Found {
-        /// The file, by the path that ld.so would use.
+        /// The path that ld.so would use.
         #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         path: PathBuf,
-        /// The rule by which ld.so chooses it.
+        /// The rule that selected the file.
         rule: Rule,
     },
     /// ld.so finds no file.
     Missing,
-    /// ld.so finds this file, cannot load it, and gives up.
+    /// ld.so finds this file but cannot load it, and gives up.
     Unusable {
         /// The file.
         #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         path: PathBuf,
-        /// The rule by which ld.so chooses it.
+        /// The rule that selected the file.
         rule: Rule,
         /// The reason.
         error: ProbeError,
     },
 }
 
-/// A name that an object asks for, and what ld.so finds.
+/// A requested name and the result of the search.
 #[derive(Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Lookup {
-    /// The name: `libcudnn_graph.so.9`.
+    /// The name, such as `libcudnn_graph.so.9`.
     pub name: String,
-    /// The object that asks for it.
+    /// The requesting object.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub requested_by: PathBuf,
-    /// ld.so's result.
+    /// The result.
     pub resolution: Resolution,
 }
 
@@ -111,13 +110,13 @@ pub struct Lookup {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Object {
-    /// Its file, by the path that ld.so would use.
+    /// The path that ld.so would use.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub path: PathBuf,
-    /// The index of the object that caused it to be loaded.
+    /// The index of the object that caused this one to be loaded.
     loader: Option<usize>,
     links: Arc<Links>,
-    /// The directories of its RPATH and of its RUNPATH, once they are needed.
+    /// The directories of RPATH and RUNPATH, computed on demand.
     #[cfg_attr(feature = "serde", serde(skip))]
     rpath_dirs: OnceCell<Vec<PathBuf>>,
     #[cfg_attr(feature = "serde", serde(skip))]
@@ -139,31 +138,31 @@ impl Object {
         }
     }
 
-    /// The names of the libraries that it needs (`DT_NEEDED`).
+    /// Returns the names of required libraries (`DT_NEEDED`).
     #[must_use]
     pub fn needed(&self) -> &[String] {
         &self.links.needed
     }
 
-    /// The directory of the file: `$ORIGIN`.
+    /// Returns the directory of the file (`$ORIGIN`).
     fn origin(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 }
 
-/// The names of the libraries that a library or program needs (`DT_NEEDED`).
+/// Returns the names of the libraries that a library or program needs (`DT_NEEDED`).
 ///
 /// # Errors
-/// The file cannot be loaded on this machine.
+/// Returns an error if the file is unsuitable for this machine.
 pub fn needed(file: &Path) -> Result<Vec<String>, ProbeError> {
     Ok(links(file)?.needed)
 }
 
-/// The directories of a library's run path (`DT_RUNPATH`, or `DT_RPATH` without one), in which ld.so searches for what
-/// the library needs.
+/// Returns the directories of a library's run path, where ld.so searches for dependencies. The run path is
+/// `DT_RUNPATH`, or otherwise `DT_RPATH`.
 ///
 /// # Errors
-/// The file cannot be loaded on this machine.
+/// Returns an error if the file is unsuitable for this machine.
 pub fn run_path(file: &Path, host: &Host) -> Result<Vec<PathBuf>, ProbeError> {
     let Links { rpath, runpath, .. } = links(file)?;
     let origin = file.parent().unwrap_or(Path::new("/"));
@@ -171,7 +170,7 @@ pub fn run_path(file: &Path, host: &Host) -> Result<Vec<PathBuf>, ProbeError> {
     Ok(run_path.map(|run_path| tokens::run_path_dirs(host, run_path.as_ref(), origin)).unwrap_or_default())
 }
 
-/// The files that ld.so would load for one program or library.
+/// The files that ld.so would load for a program or library.
 ///
 /// ```no_run
 /// use cudnn_probe::{Host, ld_so::{Resolution, Simulation}};
@@ -191,36 +190,37 @@ pub struct Simulation {
     files: KnownFiles,
     search_path: Arc<SearchPath>,
     objects: Vec<Object>,
-    /// The object that ld.so recognises by each name.
+    /// The object for each name that ld.so recognizes.
     by_name: HashMap<String, usize>,
-    /// The object with each file, without symbolic links.
+    /// The object for each file, with symbolic links resolved.
     by_file: HashMap<PathBuf, usize>,
     lookups: Vec<Lookup>,
-    /// The number of names that were searched for.
+    /// The number of name searches so far.
     searches: usize,
-    /// The number of directories of run paths that were searched.
+    /// The number of run path directories searched so far.
     dirs: Cell<usize>,
 }
 
 impl Simulation {
-    /// Simulates the start of this program. A library is opened by a program without libraries or run paths.
+    /// Simulates the start of this program. A library is treated as if a program without libraries or run paths opened
+    /// it.
     ///
     /// # Errors
-    /// The file itself cannot be loaded.
+    /// Returns an error if the file itself is unsuitable.
     pub fn new(file: &Path, host: &Host) -> Result<Self, ProbeError> {
         Simulation::with_files(file, host, &KnownFiles::new())
     }
 
-    /// Like [`Simulation::new`], with what other simulations know of the files.
+    /// Like [`Simulation::new`], but uses a cache that other simulations share.
     ///
     /// # Errors
-    /// The file itself cannot be loaded.
+    /// Returns an error if the file itself is unsuitable.
     pub fn with_files(file: &Path, host: &Host, files: &KnownFiles) -> Result<Self, ProbeError> {
         let links = files.links(file)?;
         let path = if links.soname.is_some() {
             crate::facts::absolute(file).unwrap_or_else(|_| file.to_owned())
         } else {
-            // The kernel passes a program's path without symbolic links to ld.so.
+            // The kernel resolves symbolic links in the program path before it starts ld.so.
             files.canonical(file).unwrap_or_else(|| file.to_owned())
         };
         // ld.so ignores environment variables for setuid programs.
@@ -228,8 +228,7 @@ impl Simulation {
         Ok(Simulation::start(path, links, host, files))
     }
 
-    /// Simulates the start of a program at this path that needs no library and has no run path: for one that cannot be
-    /// read.
+    /// Simulates a program at this path that has no dependencies or run path. Use it for a program that cannot be read.
     #[must_use]
     pub fn without_program(path: &Path, host: &Host, files: &KnownFiles) -> Self {
         Simulation::start(path.to_owned(), Arc::default(), host.clone(), files)
@@ -250,7 +249,7 @@ impl Simulation {
         let preload = simulation.host.variable("LD_PRELOAD").unwrap_or_default();
         let preload = preload.to_string_lossy().into_owned();
         for name in preload.split([' ', ':']).filter(|name| !name.is_empty()) {
-            // ld.so only warns about missing LD_PRELOAD entries.
+            // ld.so only prints a warning for missing LD_PRELOAD entries.
             if let Some((path, _)) = simulation.search(name, 0) {
                 simulation.request_as(name, 0, |_| Some((path, Rule::Preload)));
             }
@@ -259,8 +258,8 @@ impl Simulation {
         simulation
     }
 
-    /// Simulates `dlopen` of this name by a loaded object, given by its index. Returns whether it succeeds: the library
-    /// and all that it needs must be found. Like ld.so, it keeps nothing loaded after a failure.
+    /// Simulates `dlopen` of this name by the loaded object with this index. Returns whether the library and all
+    /// dependencies were found. As in ld.so, a failed call loads nothing.
     pub fn dlopen(&mut self, name: &str, from: usize) -> bool {
         let (first, before) = (self.objects.len(), self.lookups.len());
         self.request(name, from);
@@ -275,8 +274,8 @@ impl Simulation {
         is_loaded
     }
 
-    /// Like [`Simulation::dlopen`], but keeps loaded what was found, even if something is missing: to see all that a
-    /// library would get. Returns the index of the library itself.
+    /// Like [`Simulation::dlopen`], but keeps the files that were found even if others are missing. The result shows
+    /// everything that the library would get. Returns the index of the library itself.
     pub fn dlopen_incomplete(&mut self, name: &str, from: usize) -> Option<usize> {
         let first = self.objects.len();
         self.request(name, from);
@@ -284,7 +283,7 @@ impl Simulation {
         self.loaded(name)
     }
 
-    /// Like [`Simulation::dlopen_incomplete`], for a file by its path, which need not be UTF-8.
+    /// Like [`Simulation::dlopen_incomplete`], but takes a path, which may contain invalid UTF-8.
     pub fn open_file(&mut self, file: &Path, from: usize) -> Option<usize> {
         let first = self.objects.len();
         let name = file.to_string_lossy().into_owned();
@@ -293,7 +292,8 @@ impl Simulation {
         self.loaded(&name)
     }
 
-    /// The same process, with the objects that are loaded so far and no lookups: to see what happens in another order.
+    /// Returns a copy of the process that keeps the loaded objects but drops the lookups. Use it to try a different
+    /// loading order.
     #[must_use]
     pub fn fork(&self) -> Self {
         Simulation {
@@ -309,25 +309,25 @@ impl Simulation {
         }
     }
 
-    /// All lookups so far, in ld.so's order.
+    /// Returns all lookups in the order of ld.so.
     #[must_use]
     pub fn lookups(&self) -> &[Lookup] {
         &self.lookups
     }
 
-    /// All objects that are loaded so far, in ld.so's order. The program or library itself is the first.
+    /// Returns all loaded objects in the order of ld.so. The program or library itself comes first.
     #[must_use]
     pub fn objects(&self) -> &[Object] {
         &self.objects
     }
 
-    /// The index of the loaded object with this name, for [`Simulation::dlopen`].
+    /// Returns the index of the loaded object with this name, for use with [`Simulation::dlopen`].
     #[must_use]
     pub fn loaded(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
 
-    /// Looks up what objects need, from this one on, breadth first as ld.so does.
+    /// Looks up the dependencies of all objects, starting with this index, breadth first like ld.so.
     fn follow(&mut self, first: usize) {
         let mut index = first;
         while let Some(object) = self.objects.get(index).filter(|_| index < MAX_OBJECTS) {
@@ -380,7 +380,7 @@ impl Simulation {
         Resolution::Found { path, rule }
     }
 
-    /// The file for a name that is not loaded yet.
+    /// Searches for the file of a name that is not loaded yet.
     fn search(&mut self, name: &str, by: usize) -> Option<(PathBuf, Rule)> {
         self.searches += 1;
         if self.searches > MAX_SEARCHES {
@@ -410,8 +410,9 @@ impl Simulation {
         Some((path, rule))
     }
 
-    /// The objects whose RPATH applies to the dependencies of this one: itself, those that caused it to be loaded, and
-    /// the program. If this object has a RUNPATH, no RPATH applies. If another one has a RUNPATH, its RPATH does not.
+    /// Returns the objects with an RPATH that applies to the dependencies of this object: the object itself, the chain
+    /// of objects that caused it to be loaded, and the program. If this object has a RUNPATH, RPATHs are ignored.
+    /// RPATHs of other objects with a RUNPATH are ignored as well.
     fn rpath_chain(&self, by: usize) -> Vec<usize> {
         let has_runpath = |index: usize| self.objects.get(index).is_some_and(|object| object.links.runpath.is_some());
         if has_runpath(by) {
@@ -426,7 +427,7 @@ impl Simulation {
         chain
     }
 
-    /// The directories of an object's run path, which are expanded once.
+    /// Returns the directories of an object's run path, which are expanded only once.
     fn dirs<'a>(&'a self, index: usize, run_path: &std::ffi::OsStr, dirs: &'a OnceCell<Vec<PathBuf>>) -> &'a [PathBuf] {
         if self.dirs.get() > MAX_DIRS {
             return &[];
@@ -438,7 +439,7 @@ impl Simulation {
         dirs
     }
 
-    /// For setuid programs ld.so restricts `$ORIGIN`, but only in the program's run path.
+    /// Returns whether ld.so restricts `$ORIGIN`. This applies only to the run path of a setuid program itself.
     fn is_checked(&self, index: usize) -> bool {
         index == 0 && self.host.is_secure_execution()
     }

@@ -1,4 +1,4 @@
-//! The dynamic string tokens: `$ORIGIN`, `$LIB` and `$PLATFORM`, also written `${ORIGIN}` and so on.
+//! Expands the dynamic string tokens `$ORIGIN`, `$LIB` and `$PLATFORM`, also in the form `${ORIGIN}`.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
@@ -10,22 +10,22 @@ use crate::platform::LD_PLATFORM;
 
 use super::layout;
 
-/// The most directories of one run path that are used. Nix and Spack write some hundreds.
+/// The maximum number of directories in a run path. Nix and Spack write several hundred.
 const MAX_RUN_PATH_DIRS: usize = 4096;
-/// The longest path after expansion, in bytes: `PATH_MAX`. No file has a longer one.
+/// The maximum path length after expansion in bytes (`PATH_MAX`). Longer paths cannot exist.
 const MAX_PATH_LEN: usize = 4096;
 
-/// Expands the tokens in one directory of a run path (`DT_RPATH`, `DT_RUNPATH`), as ld.so does. `origin` is the
-/// directory of the file that has the run path.
+/// Expands the tokens in a directory of a run path (`DT_RPATH`, `DT_RUNPATH`) like ld.so. `origin` is the directory of
+/// the file that contains the run path.
 ///
-/// The result is `None` for a relative directory, which would depend on the working directory. In secure-execution mode
-/// it is also `None` where `$ORIGIN` is used for anything outside of ld.so's default directories: a user could have put
-/// a link to a privileged program anywhere.
+/// Returns `None` for a relative directory, because it would depend on the working directory. In secure-execution mode,
+/// `$ORIGIN` is allowed only for the default directories of ld.so, because a user could have created a link to a
+/// privileged program anywhere.
 pub(super) fn expand_tokens(host: &Host, dir: &OsStr, origin: &Path) -> Option<PathBuf> {
     substitute(host, dir, origin, host.is_secure_execution()).filter(|dir| dir.is_absolute())
 }
 
-/// The directories of a run path, which colons separate, with their tokens expanded.
+/// Splits a run path at colons and expands the tokens.
 #[must_use]
 pub fn run_path_dirs(host: &Host, run_path: &OsStr, origin: &Path) -> Vec<PathBuf> {
     let bytes = bytes_of(run_path);
@@ -33,14 +33,14 @@ pub fn run_path_dirs(host: &Host, run_path: &OsStr, origin: &Path) -> Vec<PathBu
     dirs.filter_map(|dir| expand_tokens(host, path_from_bytes(dir).as_os_str(), origin)).collect()
 }
 
-/// The directories of a run path exactly as ld.so sees them, also relative ones; it skips empty ones.
+/// Returns the directories of a run path exactly as ld.so uses them, including relative ones. Empty ones are skipped.
 pub(super) fn run_path_dirs_as_is(host: &Host, run_path: &OsStr, origin: &Path, is_checked: bool) -> Vec<PathBuf> {
     let bytes = bytes_of(run_path);
     let dirs = bytes.split(|byte| *byte == b':').take(MAX_RUN_PATH_DIRS).filter(|dir| !dir.is_empty());
     dirs.filter_map(|dir| substitute(host, path_from_bytes(dir).as_os_str(), origin, is_checked)).collect()
 }
 
-/// Replaces the tokens by values. With `is_checked`, `$ORIGIN` must stand first and lead into a trusted directory.
+/// Expands the tokens. With `is_checked`, `$ORIGIN` must come first, and the result must be in a trusted directory.
 pub(super) fn substitute(host: &Host, text: &OsStr, origin: &Path, is_checked: bool) -> Option<PathBuf> {
     let text = bytes_of(text);
     let mut expanded = Vec::with_capacity(text.len());
@@ -84,7 +84,7 @@ enum Token {
     Platform,
 }
 
-/// The token that the text begins with, and what follows it. Any other use of `$` stays as it is.
+/// Splits a leading token from the text. Any other `$` is left unchanged.
 fn token(text: &[u8]) -> Option<(Token, &[u8])> {
     let text = text.strip_prefix(b"$")?;
     let (text, has_brace) = text.strip_prefix(b"{").map_or((text, false), |text| (text, true));
@@ -99,7 +99,7 @@ fn token(text: &[u8]) -> Option<(Token, &[u8])> {
     })
 }
 
-/// The path without `.` and `..`, by its text alone, as ld.so does for a privileged program.
+/// Removes `.` and `..` without accessing files, as ld.so does for privileged programs.
 fn normalize(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn tokens_are_expanded_as_ld_so_does() {
         if cudnn_os::IS_WINDOWS {
-            // A path of Linux is not absolute there.
+            // Linux paths are relative on this system.
             return;
         }
         let host = Host::sandbox("/nowhere");
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_privileged_program_may_use_origin_only_in_trusted_directories() {
         if cudnn_os::IS_WINDOWS {
-            // A path of Linux is not absolute there.
+            // Linux paths are relative on this system.
             return;
         }
         let host = Host::sandbox("/").secure_execution(true);
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_run_path_of_any_length_is_split() {
         if cudnn_os::IS_WINDOWS {
-            // A path of Linux is not absolute there.
+            // Linux paths are relative on this system.
             return;
         }
         let host = Host::sandbox("/nowhere");
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_directory_that_expands_to_more_than_a_path_can_have_is_dropped() {
         if cudnn_os::IS_WINDOWS {
-            // A path of Linux is not absolute there.
+            // Linux paths are relative on this system.
             return;
         }
         let host = Host::sandbox("/nowhere");

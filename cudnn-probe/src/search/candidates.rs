@@ -1,4 +1,4 @@
-//! The directories that the search goes through, in order.
+//! Searches directories for cuDNN in a fixed order.
 
 use crate::facts;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use super::given::{Given, Stage, included_home};
 use super::origin::{Candidate, Origin};
 use super::{linux, windows};
 
-/// Directories below the root of an archive, a toolkit, a Python or conda environment on Windows, or of wheels that
-/// were unpacked by hand (`pip install --target`).
+/// Subdirectories to search below the root of an archive, a toolkit, a Python or conda environment on Windows, or
+/// manually unpacked wheels (`pip install --target`).
 const SUBDIRECTORIES: [&str; 6] = [
     "bin",
     "Lib/site-packages/nvidia/cudnn/bin",
@@ -24,7 +24,7 @@ const SUBDIRECTORIES: [&str; 6] = [
     "nvidia/cudnn/bin",
 ];
 
-/// The search for cuDNN: the directories to look into. The order is fixed: see [`Origin`].
+/// A search for cuDNN. The order of the directories is fixed, see [`Origin`].
 ///
 /// ```
 /// use cudnn_probe::{Host, Search};
@@ -40,90 +40,92 @@ pub struct Search {
 }
 
 impl Search {
-    /// The complete search on this host.
+    /// Creates the complete search for this host.
     pub fn new(host: Host) -> Self {
         Search { given: Given::new(host) }
     }
 
-    /// The host that it searches.
+    /// Returns the host to search.
     #[must_use]
     pub fn host(&self) -> &Host {
         &self.given.host
     }
 
-    /// Takes cuDNN from this directory, or from the directory of this file, and looks nowhere else.
+    /// Limits the search to this directory, or to the directory of this file.
     pub fn explicit(mut self, path: impl Into<PathBuf>) -> Self {
         self.given.explicit = Some(path.into());
         self
     }
 
-    /// Adds a directory from which this process has already loaded a library of cuDNN. It comes first, after an
-    /// explicit one.
+    /// Adds a directory from which this process has already loaded a cuDNN library. Only an explicit directory takes
+    /// precedence over it.
     pub fn add_loaded(mut self, dir: impl Into<PathBuf>) -> Self {
         self.given.loaded.push(dir.into());
         self
     }
 
-    /// Adds the directory of the library that runs this search, for example the drop-in library. It comes before the
-    /// executable's directory.
+    /// Adds the directory of the library that runs this search, such as the drop-in library. It comes before the
+    /// directory of the executable.
     pub fn add_adjacent(mut self, dir: impl Into<PathBuf>) -> Self {
         self.given.adjacent.push(dir.into());
         self
     }
 
-    /// Searches these directories, which are in the run paths (DT_RPATH or DT_RUNPATH) of the program and of the libraries
-    /// that it has loaded. Those of files that depend on cuDNN's shim come after the executable's directory, and those of
-    /// other files, which may open the shim, after `LD_LIBRARY_PATH`.
+    /// Adds run path directories (DT_RPATH or DT_RUNPATH) of the program and the loaded libraries. Directories from
+    /// files that depend on the cuDNN shim come after the directory of the executable. Directories from other files,
+    /// which may open the shim, come after `LD_LIBRARY_PATH`.
     pub fn run_paths(mut self, of_dependents: Vec<Candidate>, of_others: Vec<Candidate>) -> Self {
         self.given.run_paths = of_dependents;
         self.given.other_run_paths = of_others;
         self
     }
 
-    /// Reads this environment variable instead of [`DIR_VARIABLE`](crate::DIR_VARIABLE).
+    /// Replaces the environment variable [`DIR_VARIABLE`](crate::DIR_VARIABLE).
     pub fn variable(mut self, name: &'static str) -> Self {
         self.given.variable = name;
         self
     }
 
-    /// The directory that the program requests in code or by the environment variable, if it does.
+    /// Returns the directory that the program or the environment variable requests, if any.
     #[must_use]
     pub fn explicit_candidate(&self) -> Option<Candidate> {
         self.given.explicit_candidate()
     }
 
-    /// The directories, in order. A directory with two reasons comes twice.
+    /// Returns the directories in order. A directory may occur more than once for different reasons.
     ///
-    /// An explicit directory disables the rest of the search: if it is not usable, the result is an error and not
+    /// An explicit directory disables the rest of the search. If it cannot be used, the result is an error instead of
     /// another installation.
     pub fn candidates(&self) -> impl Iterator<Item = Candidate> + '_ {
         self.in_stages(self.stages())
     }
 
-    /// The rules that apply to this search: each gives directories, and costs nothing if one before it had a usable one.
+    /// Returns the rules of this search. Each rule yields directories, and is evaluated only if the earlier rules found
+    /// no usable one.
     pub(crate) fn stages(&self) -> &'static [Stage] {
         if self.given.explicit_candidate().is_some() { &[Given::explicit_dir] } else { STAGES }
     }
 
-    /// What the rules read.
+    /// Returns the input of the rules.
     pub(crate) fn given(&self) -> &Given {
         &self.given
     }
 
-    /// The directories, in order, without an explicit one.
+    /// Returns the directories in order, ignoring an explicit directory.
     pub fn default_candidates(&self) -> impl Iterator<Item = Candidate> + '_ {
         self.in_stages(STAGES)
     }
 
-    /// The directories with libraries below the root of a Python or conda environment, a CUDA toolkit, an unpacked
-    /// archive or an unpacked wheel; then all others below it that contain a cuDNN, within limits of depth and number.
-    /// This does not follow symbolic links.
+    /// Returns the library directories below a root, such as a Python or conda environment, a CUDA toolkit, an unpacked
+    /// archive or an unpacked wheel. They are followed by other subdirectories that contain cuDNN, within limits of
+    /// depth and number. Symbolic links are ignored.
     #[must_use]
     pub fn under_root(&self, root: &Path) -> Vec<Candidate> {
         self.look_under_root(root).candidates
     }
 
-    /// Like [`under_root`](Search::under_root), with the directories that the limits left out.
+    /// Like [`under_root`](Search::under_root), but also returns the directories that were skipped because of the
+    /// limits.
     #[must_use]
     pub fn look_under_root(&self, root: &Path) -> UnderRoot {
         let root = crate::facts::absolute(root).unwrap_or_else(|_| root.to_owned());
@@ -142,12 +144,12 @@ impl Search {
         UnderRoot { candidates: found, unsearched: walk.unsearched }
     }
 
-    /// Runs each stage only when no stage before it had a usable directory.
+    /// Evaluates the stages lazily, each only after the earlier ones found no usable directory.
     fn in_stages<'a>(&'a self, stages: &'static [Stage]) -> impl Iterator<Item = Candidate> + 'a {
         stages.iter().flat_map(|stage| stage(&self.given))
     }
 
-    /// The Python and conda environments that the search looks into, whether they contain a cuDNN or not.
+    /// Returns the Python and conda environments that the search includes, whether or not they contain cuDNN.
     #[must_use]
     pub fn environments(&self) -> Vec<Origin> {
         match Os::HOST {
@@ -163,8 +165,8 @@ const STAGES: &[Stage] = match Os::HOST {
     Os::Windows => windows::STAGES,
 };
 
-/// The directories of cuDNN's wheels below the root of an environment: newest Python first, the full wheel before the
-/// JIT-only one.
+/// Returns the directories of cuDNN wheels below the root of an environment. Newer Python versions come first, and the
+/// full wheel comes before the JIT-only wheel.
 fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
     match Os::HOST {
         Os::Linux => linux::wheels(root, origin),
@@ -172,9 +174,9 @@ fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
     }
 }
 
-/// The environment of this Python, and whether that is a virtual one: the directory above its `bin` (Windows: its
-/// directory, or the one above `Scripts`) if that is a virtual environment; else, like Python itself, the one of the
-/// program that the link leads to.
+/// Returns the environment of a Python interpreter, and whether it is a virtual environment. The environment is the
+/// directory above `bin` (on Windows, the directory of the interpreter or the one above `Scripts`) if that is a virtual
+/// environment. Otherwise, symbolic links to the interpreter are followed, as Python itself does.
 #[must_use]
 pub fn environment_of(python: &Path) -> Option<(PathBuf, bool)> {
     match Os::HOST {
@@ -183,7 +185,8 @@ pub fn environment_of(python: &Path) -> Option<(PathBuf, bool)> {
     }
 }
 
-/// The root of the Python that a virtual environment was made with, if the environment includes its packages.
+/// Returns the root of the base Python of a virtual environment, if the environment includes packages of the base
+/// Python.
 #[must_use]
 pub fn base_python(environment: &Path) -> Option<PathBuf> {
     let home = included_home(environment)?;
@@ -193,30 +196,30 @@ pub fn base_python(environment: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The directories to look into below a root, and those that were not searched.
+/// The result of a search below a root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct UnderRoot {
-    /// The directories, in order.
+    /// The directories in order.
     pub candidates: Vec<Candidate>,
-    /// The directories that were not searched, nor anything below them: they are too deep, there were too many before
-    /// them, or this user may not read them.
+    /// The directories that were not searched, including everything below them. They were too deep, exceeded the
+    /// maximum number, or were not readable.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub unsearched: Vec<PathBuf>,
 }
 
-/// A search of all directories below one, level by level.
+/// A breadth-first search below a directory.
 #[derive(Default)]
 struct Walk {
-    /// The directories that contain a library of cuDNN, the nearest first.
+    /// The directories that contain a cuDNN library, nearest first.
     with_cudnn: Vec<PathBuf>,
     unsearched: Vec<PathBuf>,
 }
 
 impl Walk {
-    /// The number of levels that are searched from the root on, and again from each environment on. A wheel's libraries
-    /// are six levels below the root of its environment.
+    /// The maximum number of levels below the root and below every environment. The libraries of a wheel are six levels
+    /// below the root of an environment.
     const MAX_DEPTH: usize = 9;
     const MAX_DIRS: usize = 50_000;
 
@@ -239,7 +242,7 @@ impl Walk {
         walk
     }
 
-    /// Reads a directory, and adds those in it to the next level.
+    /// Reads a directory and adds the subdirectories to the next level.
     fn read(&mut self, dir: PathBuf, depth: usize, next: &mut Vec<(PathBuf, usize)>) {
         let entries = match facts::read_dir(&dir) {
             Ok(entries) => entries,
@@ -257,7 +260,7 @@ impl Walk {
             let name = entry.file_name();
             has_cudnn |= name.to_str().is_some_and(is_cudnn);
             is_environment |= name.to_str().is_some_and(is_mark);
-            // Python alone puts files there, and each directory with modules has one.
+            // Only Python creates these directories, and they occur next to all modules.
             if name != "__pycache__" && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 dirs.push(entry.path());
             }

@@ -1,4 +1,4 @@
-//! What a search is given, and the rules that are the same on each system. It must not know what any system has where.
+//! Defines the input of a search and the rules that are the same on all systems.
 
 use crate::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use crate::platform::Os;
 
 use super::origin::{Candidate, Origin};
 
-/// The environment variable that selects the one directory (or one library file in it) to take cuDNN from.
+/// The environment variable that selects a single directory (or a library file in it) for cuDNN.
 pub const DIR_VARIABLE: &str = "CUDNN_LOADER_DIR";
 
-/// The environment variables with the root of a CUDA toolkit or a cuDNN.
+/// The environment variables that contain the root of a CUDA toolkit or cuDNN.
 pub(super) const CUDA_VARIABLES: [&str; 6] =
     ["CUDNN_PATH", "CUDNN_HOME", "CUDNN_ROOT", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"];
 
-/// All environment variables that a search reads on this system.
+/// All environment variables that affect the search on this system.
 pub const VARIABLES: &[&str] = match Os::HOST {
     Os::Linux => &[
         DIR_VARIABLE,
@@ -54,7 +54,7 @@ pub const VARIABLES: &[&str] = match Os::HOST {
 /// A rule of the search.
 pub(crate) type Stage = fn(&Given) -> Vec<Candidate>;
 
-/// What a search is given: the host, and what its user adds.
+/// The input of a search: the host and additional directories.
 #[derive(Clone, Debug)]
 pub(crate) struct Given {
     pub(super) host: Host,
@@ -98,13 +98,13 @@ impl Given {
         self.run_paths.clone()
     }
 
-    /// The value of a variable, if it is an absolute path.
+    /// Returns the value of a variable if it is an absolute path.
     pub(super) fn absolute(&self, variable: &str) -> Option<PathBuf> {
         self.host.variable(variable).map(PathBuf::from).filter(|path| path.is_absolute())
     }
 }
 
-/// The directory itself, or that of the file.
+/// Returns the directory itself, or the directory of a file.
 fn dir_of(path: PathBuf) -> PathBuf {
     match path.parent() {
         Some(parent) if path.leads_to_file() => parent.to_owned(),
@@ -112,7 +112,7 @@ fn dir_of(path: PathBuf) -> PathBuf {
     }
 }
 
-/// A root with packages that this virtual environment includes, or, without one, those of the Python on `PATH`.
+/// Returns the origin for packages that a virtual environment includes, or otherwise for the Python on `PATH`.
 pub(super) fn python(root: PathBuf, environment: Option<&Path>) -> Origin {
     match environment {
         Some(environment) => Origin::BasePython { root, environment: environment.to_owned() },
@@ -120,8 +120,8 @@ pub(super) fn python(root: PathBuf, environment: Option<&Path>) -> Origin {
     }
 }
 
-/// The directory of the Python program that a virtual environment was made with, if the environment includes the
-/// packages of that Python.
+/// Returns the directory of the base Python's interpreter, if the virtual environment includes packages of the base
+/// Python.
 pub(super) fn included_home(environment: &Path) -> Option<PathBuf> {
     const MAX_LEN: u64 = 64 << 10;
     let settings = facts::read_start(&environment.join("pyvenv.cfg"), MAX_LEN).ok()?;
@@ -139,7 +139,7 @@ pub(super) fn included_home(environment: &Path) -> Option<PathBuf> {
     (is_included && home.is_absolute()).then_some(home)
 }
 
-/// Is this path in a directory that this user may not enter? Then it becomes a candidate, so that it is reported.
+/// Returns whether access to this path is denied. Such a path becomes a candidate to make sure it is reported.
 pub(super) fn is_denied(path: &Path) -> bool {
     facts::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
 }

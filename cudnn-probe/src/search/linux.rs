@@ -1,4 +1,4 @@
-//! The rules of the search on Linux: the run paths and ld.so's directories, Python's and Debian's layout, toolkits.
+//! Defines the search rules for Linux: run paths, directories of ld.so, Python and Debian layouts, and toolkits.
 
 use crate::facts::{self, PathFacts, canonicalize};
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use crate::platform::CUDA_LIB_DIRS;
 use super::given::{CUDA_VARIABLES, Given, Stage, included_home, is_denied, python};
 use super::origin::{Candidate, Origin};
 
-/// Directories in which cuDNN is often installed.
+/// Directories where cuDNN is often installed.
 const WELL_KNOWN: [&str; 5] =
     ["/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/usr/local/lib", "/usr/local/lib64", "/usr/lib"];
 
-/// The same, in containers. Often another user than root installs it.
+/// The same for containers. The owner is often a user other than root.
 const WELL_KNOWN_CONDA: &str = "/opt/conda/lib";
 
 /// The rules of the search, in order.
@@ -35,7 +35,7 @@ pub(super) const STAGES: &[Stage] = &[
 fn adjacent(given: &Given) -> Vec<Candidate> {
     let beside_library = given.adjacent.iter().filter(|dir| !facts::is_like_tmp(dir));
     let mut found: Vec<Candidate> = beside_library.map(|dir| Candidate::new(dir, Origin::AdjacentToLibrary)).collect();
-    // A user may put a link to a privileged program into their directory.
+    // Skip this in secure-execution mode, because a user may create a link to a privileged program.
     if let Some(dir) = given.host.program_dir().filter(|_| !given.host.is_secure_execution()) {
         if !facts::is_like_tmp(dir) {
             found.push(Candidate::new(dir, Origin::Adjacent));
@@ -53,7 +53,7 @@ fn in_active_environments(given: &Given) -> Vec<Candidate> {
     in_environments(active_environments(given))
 }
 
-/// The first `python3` on `PATH` says less about the program than `LD_LIBRARY_PATH` does.
+/// The first `python3` on `PATH` is a weaker hint than `LD_LIBRARY_PATH`.
 fn beside_python_on_path(given: &Given) -> Vec<Candidate> {
     in_environments(environments_on_path(given))
 }
@@ -63,7 +63,7 @@ fn in_environments(environments: Vec<Origin>) -> Vec<Candidate> {
     for origin in environments {
         if let Some(root) = origin.root() {
             found.extend(wheels(root, &origin));
-            // In a container image, a conda environment is often active by `PATH` alone.
+            // In container images, a conda environment is often active only through `PATH`.
             let is_of_conda = matches!(origin, Origin::Python(_)) && root.join("conda-meta").leads_to_dir();
             if is_of_conda || matches!(origin, Origin::Conda(_)) {
                 found.push(Candidate::new(root.join("lib"), origin.clone()));
@@ -73,14 +73,14 @@ fn in_environments(environments: Vec<Origin>) -> Vec<Candidate> {
     found
 }
 
-/// The Python and conda environments that the search looks into, whether they contain a cuDNN or not.
+/// Returns the Python and conda environments that the search includes, whether or not they contain cuDNN.
 pub(super) fn environments(given: &Given) -> Vec<Origin> {
     let mut found = active_environments(given);
     found.extend(environments_on_path(given));
     found
 }
 
-/// Those that `VIRTUAL_ENV` and `CONDA_PREFIX` name.
+/// Returns the environments in `VIRTUAL_ENV` and `CONDA_PREFIX`.
 fn active_environments(given: &Given) -> Vec<Origin> {
     let active = given.absolute("VIRTUAL_ENV");
     let mut found: Vec<Origin> = active.clone().map(Origin::VirtualEnvironment).into_iter().collect();
@@ -91,7 +91,8 @@ fn active_environments(given: &Given) -> Vec<Origin> {
     found
 }
 
-/// That of the first `python3` on `PATH`, if it is not active, and the packages that this Python also imports.
+/// Returns the environment of the first `python3` on `PATH` if it is not active, and packages that this Python also
+/// imports.
 fn environments_on_path(given: &Given) -> Vec<Origin> {
     let active = given.absolute("VIRTUAL_ENV");
     let mut found = Vec::new();
@@ -100,7 +101,7 @@ fn environments_on_path(given: &Given) -> Vec<Origin> {
             found.push(Origin::Python(root.clone()));
             add_base_python(given, &root, &mut found);
         }
-        // A virtual environment has the user's packages only with those of its base Python.
+        // A virtual environment includes packages of the user only together with packages of the base Python.
         if active.is_none() && !is_virtual {
             add_pip_roots(given, &root, None, &mut found);
         }
@@ -108,8 +109,8 @@ fn environments_on_path(given: &Given) -> Vec<Origin> {
     found
 }
 
-/// Adds the roots whose packages Python also imports in this virtual environment, in Python's order, if it was made
-/// with `--system-site-packages`.
+/// Adds further package roots of a virtual environment that was created with `--system-site-packages`, in Python's
+/// order.
 fn add_base_python(given: &Given, environment: &Path, found: &mut Vec<Origin>) {
     if let Some(base) = included_home(environment).and_then(base_of_home) {
         add_pip_roots(given, &base, Some(environment), found);
@@ -117,7 +118,8 @@ fn add_base_python(given: &Given, environment: &Path, found: &mut Vec<Origin>) {
     }
 }
 
-/// Adds the roots to which pip installs without --prefix: for the user, and, on Debian, for a Python in /usr.
+/// Adds the roots where pip installs without --prefix: the user's directory and, on Debian, the directory for a Python
+/// in /usr.
 fn add_pip_roots(given: &Given, base: &Path, environment: Option<&Path>, found: &mut Vec<Origin>) {
     if let Some(home) = given.absolute("HOME") {
         found.push(python(home.join(".local"), environment));
@@ -127,12 +129,12 @@ fn add_pip_roots(given: &Given, base: &Path, environment: Option<&Path>, found: 
     }
 }
 
-/// The environment of the first `python3` on `PATH`, and whether that is a virtual one. This runs nothing, so it cannot
-/// know what pyenv's scripts would choose; in a program that they start, `PATH` leads to the real one.
+/// Returns the environment of the first `python3` on `PATH`, and whether it is a virtual environment. Nothing is
+/// executed, so pyenv's scripts cannot be resolved. In programs that they start, `PATH` contains the real interpreter.
 fn python_on_path(given: &Given) -> Option<(PathBuf, bool)> {
     let path = given.host.variable("PATH")?;
     let mut programs = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join("python3"));
-    // Beside a directory of programs that is in one like /tmp, another user could have put the packages.
+    // In a directory like /tmp, another user could have added packages next to the interpreter's directory.
     environment_of(&programs.find(|program| program.leads_somewhere())?).filter(|(root, _)| !facts::is_like_tmp(root))
 }
 
@@ -143,7 +145,7 @@ fn in_library_path(given: &Given) -> Vec<Candidate> {
     found
 }
 
-/// The directories that ld.so would search for a bare name, after `LD_LIBRARY_PATH`.
+/// Returns the directories that ld.so would search for a bare name after `LD_LIBRARY_PATH`.
 fn by_ld_so(given: &Given) -> Vec<Candidate> {
     let mut found = Vec::new();
     for file in Cache::read(&given.host).files(&given.host, Library::Graph.linux_name()) {
@@ -176,32 +178,31 @@ fn well_known(given: &Given) -> Vec<Candidate> {
     dirs.map(|dir| Candidate::new(dir, Origin::WellKnown)).collect()
 }
 
-/// The environment of this Python, and whether that is a virtual one: the directory above its `bin` if that is a virtual
-/// environment; else, like Python itself, the one of the program that the link leads to.
+/// Returns the environment of a Python interpreter, and whether it is a virtual environment. See
+/// `candidates::environment_of`.
 pub(super) fn environment_of(python: &Path) -> Option<(PathBuf, bool)> {
     let root = python.parent()?.parent()?;
     if root.join("pyvenv.cfg").leads_somewhere() {
         return Some((root.to_owned(), true));
     }
     let program = canonicalize(python).ok()?;
-    // Keep the spelling of the path where it leads to the same directory (/bin for /usr/bin).
+    // Keep the original path if it refers to the same directory (such as /bin instead of /usr/bin).
     let real = program.parent()?.parent()?;
     let is_same = canonicalize(root).is_ok_and(|root| root == real);
     Some((if is_same { root.to_owned() } else { real.to_owned() }, false))
 }
 
-/// The root of the Python whose programs are in this directory. On most systems /bin is a link to /usr/bin.
+/// Returns the root of the Python with this program directory. On most systems, /bin is a link to /usr/bin.
 pub(super) fn base_of_home(home: PathBuf) -> Option<PathBuf> {
     let mut base = canonicalize(home).ok()?;
     base.pop().then_some(base)
 }
 
-/// The directories of cuDNN's wheels below the root of an environment: newest Python first, the full wheel before the
-/// JIT-only one.
+/// Returns the directories of cuDNN wheels, newest Python first, with the full wheel before the JIT-only wheel.
 pub(super) fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
     let mut found = Vec::new();
     for lib in ["lib", "lib64"] {
-        // In most environments lib64 is a link to lib.
+        // In most environments, lib64 is a link to lib.
         if lib == "lib64" && root.join(lib).names_link() {
             continue;
         }
@@ -213,13 +214,13 @@ pub(super) fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
         let entries = facts::read_dir(dir).into_iter().flatten();
         let python = |entry: std::io::Result<facts::DirEntry>| {
             let entry = entry.ok()?;
-            // The free-threaded Python has a `t` at the end: python3.14t.
+            // Free-threaded Python versions have the suffix `t`, as in python3.14t.
             let name = entry.file_name();
             let rest = name.to_str()?.strip_prefix("python3")?;
-            // Debian's packages for all versions are in `python3`.
+            // Debian's `python3` directory contains packages for all versions.
             let is_common = rest.is_empty();
             let minor = if is_common { 0 } else { rest.strip_prefix('.')?.trim_end_matches('t').parse().ok()? };
-            // A virtual environment uses one Python of those that the system may have.
+            // A virtual environment uses only one of the Python versions on the system.
             let is_used = match origin {
                 Origin::BasePython { environment, .. } => {
                     is_common || environment.join("lib").join(&name).leads_to_dir()
@@ -228,14 +229,15 @@ pub(super) fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
             };
             is_used.then(|| (minor, entry.path()))
         };
-        // There are a few at most: std's sort would be a good part of the drop-in library.
+        // Insertion sort is sufficient for a few entries, because std's sort would noticeably increase the size of the
+        // drop-in.
         let mut pythons: Vec<(u32, PathBuf)> = Vec::new();
         for python in entries.filter_map(python) {
             let index = pythons.partition_point(|other| *other > python);
             pythons.insert(index, python);
         }
         for (_, python) in pythons {
-            // Debian's Python has dist-packages instead.
+            // Debian's Python uses dist-packages instead.
             for packages in ["site-packages", "dist-packages"] {
                 for product in ["cudnn", "cudnn_jit"] {
                     let dir = python.join(packages).join("nvidia").join(product).join("lib");

@@ -1,5 +1,5 @@
-//! The directories in which a cuDNN may be, in order, each with the reason for looking there. This module does not
-//! decide whether they contain a usable cuDNN.
+//! Determines the directories that may contain cuDNN, in order, with the reason for searching each of them. It does not
+//! check whether a cuDNN there can be used.
 //!
 //! `given` ─► `linux`, `windows` (the rules of each system) ─► `candidates` (the search)
 

@@ -1,4 +1,4 @@
-//! A directory to look into, and why.
+//! Describes a directory to search and the reason for searching it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::escape::shown_path;
 use crate::platform::PYTHON;
 
-/// A directory in which a cuDNN may be.
+/// A directory that may contain cuDNN.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -14,44 +14,44 @@ pub struct Candidate {
     /// The directory.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     pub dir: PathBuf,
-    /// Why it is searched.
+    /// The reason for searching the directory.
     pub origin: Origin,
 }
 
 impl Candidate {
-    /// A directory, and why it is searched.
+    /// Creates a candidate from a directory and a reason.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>, origin: Origin) -> Self {
         Candidate { dir: dir.into(), origin }
     }
 }
 
-/// The reason for searching a directory. The search goes through them in this order.
+/// The reason for searching a directory. The search uses this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Origin {
-    /// The program requests it in code.
+    /// The program requests the directory in code.
     Explicit,
-    /// This environment variable is set to it.
+    /// This environment variable contains the directory.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     Variable(&'static std::primitive::str),
-    /// This process has already loaded a cuDNN from it.
+    /// The process has already loaded cuDNN from the directory.
     Loaded,
-    /// It contains the library that runs this search, for example the drop-in library.
+    /// The directory contains the library that runs this search, such as the drop-in library.
     AdjacentToLibrary,
-    /// It contains the running executable, or, on Linux, is a `lib` directory next to it.
+    /// The directory contains the running executable or, on Linux, is a `lib` directory next to it.
     Adjacent,
-    /// It is in the run path (DT_RPATH or DT_RUNPATH) of this file: the program, or a library that it has loaded.
+    /// The run path (DT_RPATH or DT_RUNPATH) of this file contains the directory. The file is the program or a loaded
+    /// library.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     RunPath(PathBuf),
     /// A wheel in the active Python virtual environment with this root.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     VirtualEnvironment(PathBuf),
-    /// A wheel below `root`, whose packages the virtual environment includes: it was made with
-    /// `--system-site-packages`.
+    /// A wheel that the virtual environment includes because it was created with `--system-site-packages`.
     BasePython {
-        /// The root of the Python that the environment was made with, `~/.local` or `/usr/local`.
+        /// The root of the base Python, or `~/.local` or `/usr/local`.
         #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
         root: PathBuf,
         /// The root of the virtual environment.
@@ -63,11 +63,11 @@ pub enum Origin {
     Conda(PathBuf),
     /// `LD_LIBRARY_PATH`.
     LibraryPath,
-    /// A wheel in the environment with this root, to which the first `python3` (`python.exe`) on `PATH` belongs, or in
-    /// the user's `~/.local` (`%APPDATA%\Python\Python312`).
+    /// A wheel in the environment of the first `python3` (`python.exe`) on `PATH`, or in `~/.local` of the user
+    /// (`%APPDATA%\Python\Python312`).
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     Python(PathBuf),
-    /// Windows: a directory of the system, which Windows searches before `PATH`.
+    /// Windows: a system directory, which comes before `PATH`.
     SystemDir,
     /// Windows: `PATH`.
     Path,
@@ -75,18 +75,18 @@ pub enum Origin {
     LdCache,
     /// A directory that is built into ld.so.
     LdDefault,
-    /// Below the directory in this environment variable: `CUDA_HOME`, `CUDA_PATH` or the like.
+    /// A subdirectory of the directory in this environment variable, such as `CUDA_HOME` or `CUDA_PATH`.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     CudaVariable(&'static std::primitive::str),
-    /// A directory in which cuDNN is often installed.
+    /// A directory where cuDNN is often installed.
     WellKnown,
-    /// Below this directory, which a person inspects. The search for a cuDNN to load never includes it.
+    /// A subdirectory of a directory that a person inspects. Searches for a cuDNN to load never include it.
     #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
     UnderRoot(PathBuf),
 }
 
 impl Origin {
-    /// The root of the Python or conda environment, if it is one.
+    /// Returns the root of the Python or conda environment, if the origin is an environment.
     #[must_use]
     pub fn root(&self) -> Option<&Path> {
         match self {

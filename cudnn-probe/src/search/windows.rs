@@ -1,5 +1,6 @@
-//! The rules of the search on Windows: the layout of Python and conda, the system's directories, `PATH`, NVIDIA's
-//! installers. Paths below a root are joined part by part, so that they are shown with one kind of separator.
+//! Defines the search rules for Windows: Python and conda layouts, system directories, `PATH`, and NVIDIA's installers.
+//!
+//! Paths below a root are joined part by part to use consistent separators.
 
 use crate::facts::{self, PathFacts, canonicalize};
 use std::path::{Path, PathBuf};
@@ -15,11 +16,11 @@ use super::origin::{Candidate, Origin};
 pub(super) const STAGES: &[Stage] =
     &[Given::already_loaded, adjacent, python_environments, system_dirs, path, cuda_variables, well_known];
 
-/// The directories of wheels below a directory of packages, those of all products. PyTorch contains a cuDNN.
+/// The subdirectories with wheels in a package directory. PyTorch contains its own cuDNN.
 const WHEELS: [&str; 3] = ["nvidia/cudnn/bin", "nvidia/cudnn/bin/x86_64", "nvidia/cudnn/bin/x64"];
 const TORCH: &str = "torch/lib";
 
-/// Windows looks into the program's directory, and into no directory next to it.
+/// Windows searches the directory of the program, but not directories next to it.
 fn adjacent(given: &Given) -> Vec<Candidate> {
     let mut found: Vec<Candidate> =
         given.adjacent.iter().map(|dir| Candidate::new(dir, Origin::AdjacentToLibrary)).collect();
@@ -54,7 +55,7 @@ pub(super) fn environments(given: &Given) -> Vec<Origin> {
                 found.push(Origin::Python(root.clone()));
                 add_base_python(given, &root, &mut found);
             }
-            // A virtual environment has the user's packages only with those of its base Python.
+            // A virtual environment includes packages of the user only together with packages of the base Python.
             if active.is_none() && !is_virtual {
                 found.extend(user_roots(given, &root).into_iter().map(|user| python(user, None)));
             }
@@ -65,8 +66,8 @@ pub(super) fn environments(given: &Given) -> Vec<Origin> {
     found
 }
 
-/// Adds the roots whose packages Python also imports in this virtual environment, in Python's order, if it was made
-/// with `--system-site-packages`.
+/// Adds further package roots of a virtual environment that was created with `--system-site-packages`, in Python's
+/// order.
 fn add_base_python(given: &Given, environment: &Path, found: &mut Vec<Origin>) {
     if let Some(base) = included_home(environment).and_then(base_of_home) {
         found.extend(user_roots(given, &base).into_iter().map(|root| python(root, Some(environment))));
@@ -74,7 +75,7 @@ fn add_base_python(given: &Given, environment: &Path, found: &mut Vec<Origin>) {
     }
 }
 
-/// The roots of what `pip install --user` installs for the Python with this root: `%APPDATA%\Python\Python312`.
+/// Returns the roots of `pip install --user` for the Python with this root, such as `%APPDATA%\Python\Python312`.
 fn user_roots(given: &Given, base: &Path) -> Vec<PathBuf> {
     let Some(all) = given.absolute("APPDATA").map(|data| data.join("Python")) else { return Vec::new() };
     let versions = python_versions(base);
@@ -82,20 +83,20 @@ fn user_roots(given: &Given, base: &Path) -> Vec<PathBuf> {
     numbered(&all, |name| name.strip_prefix("Python").filter(|version| is_of_base(version)).and_then(nodot))
 }
 
-/// The versions of a Python, as they are in the name of its DLL: `312` for `python312.dll`.
+/// Returns the versions of a Python from the names of the DLLs, such as `312` for `python312.dll`.
 fn python_versions(root: &Path) -> Vec<String> {
     let entries = facts::read_dir(root).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let version = |name: String| {
         let name = name.to_ascii_lowercase();
-        // `python3.dll` is for all versions.
+        // `python3.dll` supports all versions.
         let version = name.strip_prefix("python")?.strip_suffix(".dll")?;
         nodot(version).filter(|_| version.len() > 1).map(|_| version.to_owned())
     };
     names.filter_map(version).collect()
 }
 
-/// The numbers in `312`, `313t` or `312-32`: major, then minor.
+/// Parses the major and minor version in `312`, `313t` or `312-32`.
 fn nodot(version: &str) -> Option<(u32, u32)> {
     let digits = version.split('-').next()?.trim_end_matches('t');
     let (major, minor) = digits.split_at_checked(1)?;
@@ -104,18 +105,18 @@ fn nodot(version: &str) -> Option<(u32, u32)> {
 
 /// A Python on `PATH`.
 enum OnPath {
-    /// The root of its environment, and whether that is a virtual one.
+    /// The root of the environment, and whether it is a virtual environment.
     Environment(PathBuf, bool),
-    /// It is from Microsoft's Store: its program is no file that can be followed. The roots of its packages.
+    /// A Python from the Microsoft Store with these package roots. The interpreter is not a file that can be resolved.
     Store(Vec<PathBuf>),
 }
 
-/// The first Python on `PATH`. This runs nothing.
+/// Returns the first Python on `PATH` without executing it.
 fn python_on_path(given: &Given) -> Option<OnPath> {
     let path = given.host.variable("PATH")?;
     for dir in std::env::split_paths(&path).filter(|dir| dir.is_absolute()) {
         if dir.file_name().is_some_and(|name| name.eq_ignore_ascii_case("WindowsApps")) {
-            // Windows has such a program also where no Python is installed: it opens the Store.
+            // Windows also has this program if Python is not installed, to open the Store.
             let roots = store_roots(given);
             if dir.join("python.exe").is_taken() && !roots.is_empty() {
                 return Some(OnPath::Store(roots));
@@ -128,6 +129,7 @@ fn python_on_path(given: &Given) -> Option<OnPath> {
     None
 }
 
+/// Returns directories like
 /// `%LOCALAPPDATA%\Packages\PythonSoftwareFoundation.Python.3.12_qbz5n2kfra8p0\LocalCache\local-packages\Python312`.
 fn store_roots(given: &Given) -> Vec<PathBuf> {
     let Some(all) = given.absolute("LOCALAPPDATA").map(|data| data.join("Packages")) else { return Vec::new() };
@@ -136,8 +138,8 @@ fn store_roots(given: &Given) -> Vec<PathBuf> {
     packages.flat_map(|packages| numbered(&packages, |name| nodot(name.strip_prefix("Python")?))).collect()
 }
 
-/// The environment of this Python, and whether that is a virtual one: the directory above `Scripts`, or, of an
-/// installed Python and of conda's, the directory with the program.
+/// Returns the environment of a Python interpreter, and whether it is a virtual environment. The environment is the
+/// directory above `Scripts`, or the directory of the interpreter for an installed Python or conda.
 pub(super) fn environment_of(python: &Path) -> Option<(PathBuf, bool)> {
     let dir = python.parent()?;
     let is_scripts = dir.file_name().is_some_and(|name| name.eq_ignore_ascii_case("Scripts"));
@@ -151,15 +153,16 @@ pub(super) fn environment_of(python: &Path) -> Option<(PathBuf, bool)> {
     Some((if is_same { dir.to_owned() } else { real.to_owned() }, false))
 }
 
-/// The root of the Python whose program is in this directory: that directory.
+/// Returns the root of the Python with this program directory, which is the same directory.
 pub(super) fn base_of_home(home: PathBuf) -> Option<PathBuf> {
     canonicalize(home).ok()
 }
 
-/// The directories of cuDNN's wheels below the root of an environment, then that of PyTorch if it contains a cuDNN.
+/// Returns the directories of cuDNN wheels below the root of an environment, followed by PyTorch's directory if it
+/// contains cuDNN.
 pub(super) fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
     let mut found = Vec::new();
-    // The roots of the user's packages have no `Lib`.
+    // The package roots of a user do not have a `Lib` directory.
     for packages in ["Lib/site-packages", "site-packages"] {
         let packages = below(root, packages);
         if matches!(origin, Origin::VirtualEnvironment(_)) && is_denied(&packages.join(".")) {
@@ -181,14 +184,14 @@ pub(super) fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
     found
 }
 
-/// The directories that Windows searches before `PATH`.
+/// Returns the directories that Windows searches before `PATH`.
 fn system_dirs(given: &Given) -> Vec<Candidate> {
     let root = given.absolute("SystemRoot").unwrap_or_else(|| r"C:\Windows".into());
     let dirs = [root.join("System32"), root].into_iter().filter(|dir| dir.is_absolute());
     dirs.map(|dir| Candidate::new(dir, Origin::SystemDir)).collect()
 }
 
-/// The directories in `PATH`. A relative one would depend on the working directory.
+/// Returns the absolute directories in `PATH`. Relative ones would depend on the working directory.
 fn path(given: &Given) -> Vec<Candidate> {
     let path = given.host.variable("PATH").unwrap_or_default();
     let dirs = std::env::split_paths(&path).filter(|dir| dir.is_absolute());
@@ -206,7 +209,7 @@ fn cuda_variables(given: &Given) -> Vec<Candidate> {
     found
 }
 
-/// What NVIDIA's installers of cuDNN and of CUDA make, newest first.
+/// Returns the directories that NVIDIA's installers of cuDNN and CUDA create, newest first.
 fn well_known(given: &Given) -> Vec<Candidate> {
     let programs = given.absolute("ProgramFiles").unwrap_or_else(|| r"C:\Program Files".into());
     let version = |name: &str| dotted(name.strip_prefix('v').or_else(|| name.strip_prefix('V'))?);
@@ -220,8 +223,8 @@ fn well_known(given: &Given) -> Vec<Candidate> {
     found
 }
 
-/// The directories of DLLs below the root of a cuDNN or a toolkit: `bin`, whether it exists or not, `bin\x64`, and those
-/// for each release of CUDA, as NVIDIA's installer of cuDNN makes them (`bin\12.9`, `bin\13.0\x64`), newest first.
+/// Returns the DLL directories below the root of a cuDNN or toolkit: `bin` (even if it does not exist), `bin\x64`, and
+/// the directories per CUDA release of NVIDIA's cuDNN installer (`bin\12.9`, `bin\13.0\x64`), newest first.
 fn bin_dirs(root: &Path) -> Vec<PathBuf> {
     let bin = root.join("bin");
     let mut found = vec![bin.clone()];
@@ -232,14 +235,14 @@ fn bin_dirs(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The numbers in `12.9`, or in `13`.
+/// Parses the numbers in `12.9` or `13`.
 fn dotted(version: &str) -> Option<(u32, u32)> {
     let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
     let minor = minor.split('.').next()?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The entries of a directory whose names are versions, newest first.
+/// Returns the entries of a directory with version numbers as names, newest first.
 fn numbered(dir: &Path, version: impl Fn(&str) -> Option<(u32, u32)>) -> Vec<PathBuf> {
     let entries = facts::read_dir(dir).into_iter().flatten().flatten();
     let entry = |entry: facts::DirEntry| Some((version(entry.file_name().to_str()?)?, entry.path()));
@@ -254,12 +257,11 @@ mod tests {
     use super::*;
     use crate::host::Host;
 
-    /// A directory that stands for a machine with Windows, also on Linux: paths below it, and lists of them, are then
-    /// spelled as Linux does.
+    /// A directory that simulates a Windows machine on any system. Paths use the syntax of the current system.
     struct World(PathBuf);
 
     impl World {
-        /// The name has a space, and letters beyond ASCII.
+        /// The name contains a space and non-ASCII characters.
         fn new(test: &str) -> Self {
             let root = std::env::temp_dir().join(format!("cudnn probe größe {test} {}", std::process::id()));
             let _ = std::fs::remove_dir_all(&root);
@@ -417,7 +419,7 @@ mod tests {
         let python = |root: &str| Origin::Python(world.path(root));
         let installed = [python("Python313"), python("roaming/Python/Python313")];
         assert_eq!(found(&["Python313"]), installed);
-        // Without the Store's Python, its program only opens the Store.
+        // If Python from the Store is not installed, the program only opens the Store.
         assert_eq!(found(&["Apps/WindowsApps", "Python313"]), installed);
         assert_eq!(found(&["alone/venv/Scripts", "Python313"]), [python("alone/venv")]);
         let torch = wheels(&world.path("alone/venv"), &Origin::Explicit);
