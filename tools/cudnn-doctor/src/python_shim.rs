@@ -123,7 +123,7 @@ fn read(file: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&read_bounded(file, MAX_LEN).ok()?).into_owned())
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
 

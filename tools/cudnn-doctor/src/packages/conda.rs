@@ -92,7 +92,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "it writes files")]
     fn pixis_environments_are_changed_by_pixi() {
-        let workspace = support::TempDir::new();
+        let workspace = tempfile::tempdir().unwrap();
         for (name, expected) in [("default", Some("pixi add --manifest-path $ 'cudnn>=9.3'")), ("gpu", None)] {
             let root = workspace.path().join(".pixi/envs").join(name);
             std::fs::create_dir_all(root.join("conda-meta")).unwrap();

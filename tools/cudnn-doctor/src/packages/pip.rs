@@ -271,6 +271,7 @@ pub(super) fn recorded_version(dirs: impl IntoIterator<Item = PathBuf>, wheel: &
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
     use crate::packages::command_line;
@@ -300,11 +301,13 @@ mod tests {
             (&["pyvenv.cfg=version = 3.12.4", "Lib/site-packages/x"], r"$\Scripts\python.exe -I -m pip install x"),
             (&["nvidia/cudnn/bin/x"], ""),
         ] {
-            let world = support::TempDir::new();
+            let world = tempfile::tempdir().unwrap();
             let root = world.path().to_str().unwrap_or_default();
             for file in files {
                 let (name, text) = file.split_once('=').unwrap_or((file, ""));
-                support::write_program(below(world.path(), name), text.replace('$', root));
+                let file = below(world.path(), name);
+                std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+                std::fs::write(file, text.replace('$', root)).unwrap();
             }
             let commands = pip(world.path(), "install", vec!["x".into()]).unwrap_or_default();
             assert_eq!(command_line(&commands).replace(root, "$"), expected, "{files:?}");
