@@ -312,19 +312,19 @@ impl crate::portable::Portable for Contents {
 /// The questions about a path that `Path` itself answers for the system.
 pub trait PathFacts {
     /// Returns whether the path leads to something: [`Path::exists`].
-    fn leads_somewhere(&self) -> bool;
+    fn target_exists(&self) -> bool;
     /// Returns whether the path leads to a regular file: [`Path::is_file`].
     fn leads_to_file(&self) -> bool;
     /// Returns whether the path leads to a directory: [`Path::is_dir`].
     fn leads_to_dir(&self) -> bool;
     /// Returns whether something has this path, be it a symbolic link that leads nowhere.
-    fn is_taken(&self) -> bool;
+    fn path_exists(&self) -> bool;
     /// Returns whether the path is that of a symbolic link: [`Path::is_symlink`].
-    fn names_link(&self) -> bool;
+    fn is_link(&self) -> bool;
 }
 
 impl PathFacts for Path {
-    fn leads_somewhere(&self) -> bool {
+    fn target_exists(&self) -> bool {
         metadata(self).is_ok()
     }
 
@@ -336,11 +336,11 @@ impl PathFacts for Path {
         metadata(self).is_ok_and(Metadata::is_dir)
     }
 
-    fn is_taken(&self) -> bool {
+    fn path_exists(&self) -> bool {
         symlink_metadata(self).is_ok()
     }
 
-    fn names_link(&self) -> bool {
+    fn is_link(&self) -> bool {
         symlink_metadata(self).is_ok_and(|metadata| metadata.kind.is_symlink())
     }
 }

@@ -172,7 +172,7 @@ impl Files for OnDisk {
 #[must_use]
 pub fn is_candidate(file: &Path) -> bool {
     // Most names that ld.so tries do not exist: one look at the directory must do for them.
-    file.leads_somewhere() && is_taken(links(file).as_ref())
+    file.target_exists() && is_taken(links(file).as_ref())
 }
 
 /// Does ld.so take a file, of which it reads this?

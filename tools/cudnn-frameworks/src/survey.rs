@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
 use crate::files::matching;
-use crate::framework::absent::{self, Absent};
 use crate::framework::built_for::{self, BuiltFor};
 use crate::framework::kind::{KINDS, Kind};
+use crate::framework::missing_files::{self, MissingFiles};
 use crate::framework::{releases, version_file};
 use crate::opens::unlisted::{self, Unlisted};
 use crate::opens::{self, Known, Opens};
@@ -66,7 +66,7 @@ pub struct Framework {
     /// The cuDNN that it would load.
     pub opens: Opens,
     /// The files of its package that its record names and that are not there.
-    pub absent: Absent,
+    pub missing_files: MissingFiles,
 }
 
 impl Framework {
@@ -159,7 +159,7 @@ pub fn survey_to(environment: &Environment, host: &Host, depth: Depth) -> Survey
                 os,
                 opens: opens::read(kind, &distribution.version, dir.as_deref(), &built_for, &*started),
                 pins,
-                absent: absent::read(kind, &distribution, os),
+                missing_files: missing_files::read(kind, &distribution, os),
                 distribution,
                 built_for,
                 dir,

@@ -14,7 +14,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use cudnn_frameworks::installation::{InstallationReport, inventory};
-use cudnn_frameworks::{By, Framework, Jetson, MappedLibrary, Source};
+use cudnn_frameworks::{Framework, Jetson, MappedLibrary, SearchRule, Source};
 use cudnn_probe::layers::requested_layers;
 use cudnn_probe::{
     Architecture, Candidate, Component, DIR_VARIABLE, Host, Library, Origin, Os, ProbeError, Requirements, Search,
@@ -108,14 +108,14 @@ fn surveys_are_read_back() {
 
     let survey = read_back(&machine.survey());
     let te = framework(&survey, "transformer-engine");
-    assert_eq!(te.opens.cudnn[0].by, By::Variable("CUDA_HOME"));
+    assert_eq!(te.opens.cudnn[0].by, SearchRule::Variable("CUDA_HOME"));
     assert!(matches!(te.built_for.cudnn.as_ref().unwrap().source, Source::Fact { .. }), "{te:?}");
     let opens = |what: fn(&Framework) -> bool| assert!(survey.frameworks.iter().any(what), "{survey:#?}");
-    opens(|framework| !framework.opens.unfound.is_empty());
+    opens(|framework| !framework.opens.missing_libraries.is_empty());
     opens(|framework| !framework.opens.damaged_others.is_empty());
-    opens(|framework| !framework.absent.necessary.is_empty());
+    opens(|framework| !framework.missing_files.necessary.is_empty());
     opens(|framework| framework.built_for.gpu_code.is_some() && !framework.pins.is_empty());
-    opens(|framework| framework.opens.cudnn.iter().any(|opened| matches!(opened.by, By::LdSo(_))));
+    opens(|framework| framework.opens.cudnn.iter().any(|opened| matches!(opened.by, SearchRule::LdSo(_))));
     assert!(!survey.unlisted.is_empty() && !survey.unreadable.is_empty(), "{survey:#?}");
 }
 

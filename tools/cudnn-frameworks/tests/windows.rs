@@ -13,7 +13,7 @@ mod round_trip;
 
 use std::path::{Path, PathBuf};
 
-use cudnn_frameworks::{By, Environment, Framework, Source, Survey, pairs, survey};
+use cudnn_frameworks::{Environment, Framework, SearchRule, Source, Survey, pairs, survey};
 use cudnn_probe::{Host, Library, Os, Version, dll_search};
 use support::{PythonEnvironment, TempDir, extension_dll, fake_dll};
 
@@ -135,7 +135,7 @@ fn torch_opens_the_cudnn_in_its_own_directory() {
     let opens = &torch.opens;
     assert_eq!(torch.built_for.cuda.as_ref().map(|cuda| cuda.value), Some((12, Some(8))));
     let shim = &opens.cudnn[0];
-    assert!(shim.path.ends_with("torch/lib/cudnn64_9.dll") && shim.by == By::Python, "{shim:?}");
+    assert!(shim.path.ends_with("torch/lib/cudnn64_9.dll") && shim.by == SearchRule::Python, "{shim:?}");
     assert_eq!((opens.name.as_deref(), opens.version()), (Some("cudnn64_9.dll"), Some(VERSION)));
     assert!(opens.missing.is_empty() && opens.damaged.is_empty(), "{opens:?}");
     let users: Vec<_> = opens.users.iter().filter_map(|user| user.file_name()?.to_str()).collect();
@@ -265,7 +265,7 @@ fn tensorflow_and_jax_use_no_gpu_on_windows_and_others_are_not_examined() {
         let framework = framework(&survey, id);
         let uses_gpu = framework.built_for.uses_gpu.as_ref().unwrap();
         assert!(!uses_gpu.value && framework.opens.needs_none, "{framework:?}");
-        assert!(matches!(uses_gpu.source, Source::Fact { reading, .. } if reading.url.contains(url)), "{uses_gpu:?}");
+        assert!(matches!(uses_gpu.source, Source::Fact { citation, .. } if citation.url.contains(url)), "{uses_gpu:?}");
     }
     assert!(framework(&survey, "paddle").opens.is_unexamined);
 

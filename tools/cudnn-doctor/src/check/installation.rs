@@ -293,20 +293,22 @@ fn overlapping_packages(report: &InstallationReport, machine: &Machine) -> Optio
 
 fn known_issues(report: &InstallationReport, gpus: &[Gpu], context: &Context) -> Vec<Finding> {
     let Some(version) = report.version else { return Vec::new() };
-    let meet = |minimum: Version| remedies::meet(report, &wanted(minimum), gpus, context);
+    let upgrade_to_requirement =
+        |minimum: Version| remedies::upgrade_to_requirement(report, &wanted(minimum), gpus, context);
     // One upgrade fixes all that can be fixed here.
     let mut fixes: Vec<Version> = release_facts::known_issues(version).map(|issue| issue.fixed_in).collect();
     fixes.sort_unstable();
-    let upgrade = fixes.into_iter().rev().find_map(|fix| Some((fix, meet(fix).ok()?)));
+    let upgrade = fixes.into_iter().rev().find_map(|fix| Some((fix, upgrade_to_requirement(fix).ok()?)));
     let finding = |issue: &release_facts::KnownIssue| {
         let message = format!("cuDNN {version} has a known issue: {}", issue.description);
         let note = format!("affects {} through releases before {}", issue.from, issue.fixed_in);
         let fixing = upgrade.as_ref().filter(|(fix, _)| issue.fixed_in <= *fix);
-        let (kind, help) = match fixing.map_or_else(|| meet(issue.fixed_in), |(_, help)| Ok(help.clone())) {
-            Ok(help) => (KNOWN_ISSUE, help),
-            // Nothing can be done here.
-            Err(reason) => (FindingKind { severity: Severity::Note, ..KNOWN_ISSUE }, Remedy::new(reason)),
-        };
+        let (kind, help) =
+            match fixing.map_or_else(|| upgrade_to_requirement(issue.fixed_in), |(_, help)| Ok(help.clone())) {
+                Ok(help) => (KNOWN_ISSUE, help),
+                // Nothing can be done here.
+                Err(reason) => (FindingKind { severity: Severity::Note, ..KNOWN_ISSUE }, Remedy::new(reason)),
+            };
         Finding::new(kind, message).note(note).remedy(help)
     };
     release_facts::known_issues(version).map(finding).collect()
@@ -353,7 +355,7 @@ pub(super) fn old_driver(report: &InstallationReport, machine: &Machine, context
     let install = format!("install driver {minimum} or newer");
     let older = (FIRST_CUDA_WITH_WHEELS..major).rev().find(|major| machine.too_old_for(*major).is_none());
     let wanted = older.map(|older| Wanted { cuda_major: Some(older), ..Wanted::default() });
-    Some(match wanted.map(|wanted| remedies::meet(report, &wanted, &machine.gpus, context)) {
+    Some(match wanted.map(|wanted| remedies::upgrade_to_requirement(report, &wanted, &machine.gpus, context)) {
         Some(Ok(remedy)) => {
             let text = format!("{install}; or {}", remedy.text);
             finding.remedy(remedy.with_text(text))

@@ -23,7 +23,7 @@ use crate::driver;
 use crate::escape::Printable;
 use crate::platform::{CAN_LOAD, system_library};
 use crate::remedy::Remedy;
-use crate::subprocess::{self, Patience};
+use crate::subprocess::{self, Timeouts};
 use crate::system;
 
 /// The subcommand with which the doctor starts itself for this.
@@ -100,10 +100,10 @@ enum DriverLibrary {
 
 impl Machine {
     /// Looks up the driver's library and queries NVML.
-    pub(crate) fn detect(host: &Host, patience: &Patience) -> Machine {
+    pub(crate) fn detect(host: &Host, timeouts: &Timeouts) -> Machine {
         let (library, jetson) = (driver_library(host), Jetson::detect(host));
         let of_jetson = || jetson.as_ref().and_then(Gpu::of_jetson).into_iter().collect();
-        match if is_nvml_missing(host) { Ok(Value::Null) } else { query_nvml(patience) } {
+        match if is_nvml_missing(host) { Ok(Value::Null) } else { query_nvml(timeouts) } {
             Ok(answer) => {
                 let gpus = answer.get("gpus").and_then(Value::as_array);
                 let gpus: Vec<Gpu> = gpus.map(|gpus| gpus.iter().filter_map(Gpu::parse).collect()).unwrap_or_default();
@@ -241,11 +241,11 @@ impl Machine {
 
 /// How to make the driver's library available, on the machine with this root directory.
 fn driver_help(root: &Path) -> Remedy {
-    let exists = |path: &str| root.join(path).leads_somewhere();
+    let exists = |path: &str| root.join(path).target_exists();
     let is_wsl = exists("dev/dxg") || exists("usr/lib/wsl/lib");
     let has_kernel_driver = exists("dev/nvidiactl") || exists("proc/driver/nvidia/version") || exists("dev/dxg");
     let is_container = ["/.dockerenv", "/run/.containerenv"].iter().any(|mark| exists(mark.trim_start_matches('/')));
-    let has_library = |dir: &&str| root.join(dir.trim_start_matches('/')).join(driver::LIBRARY).leads_somewhere();
+    let has_library = |dir: &&str| root.join(dir.trim_start_matches('/')).join(driver::LIBRARY).target_exists();
     // The library for forward compatibility works with a driver in the kernel only.
     let is_usable = |dir: &&str| has_kernel_driver || !dir.ends_with("/compat");
     let found = DRIVER_DIRS.into_iter().filter(is_usable).find(has_library);
@@ -317,11 +317,11 @@ fn is_nvml_missing(host: &Host) -> bool {
 }
 
 /// The answer of the child process, or why there is none.
-fn query_nvml(patience: &Patience) -> Result<Value, QueryError> {
+fn query_nvml(timeouts: &Timeouts) -> Result<Value, QueryError> {
     if !CAN_LOAD {
         return Ok(Value::Null);
     }
-    let ended = subprocess::run(&[OsStr::new(COMMAND)], patience).map_err(|error| {
+    let ended = subprocess::run(&[OsStr::new(COMMAND)], timeouts).map_err(|error| {
         let (error, help) = subprocess::cannot_start(&error);
         QueryError::NotStarted(error, help)
     })?;

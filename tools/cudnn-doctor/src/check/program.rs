@@ -163,7 +163,7 @@ fn calls(file: &Path) -> Vec<Call> {
 
 /// C082: the kernel cannot start it.
 fn without_interpreter(name: &str, interpreter: &Path) -> Option<Finding> {
-    if interpreter.leads_somewhere() {
+    if interpreter.target_exists() {
         return None;
     }
     let message = format!("{name} cannot be started: its ELF interpreter {} does not exist", interpreter.printable());

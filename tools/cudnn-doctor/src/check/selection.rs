@@ -14,7 +14,7 @@ use cudnn_probe::{
 
 use super::finding::{Finding, FindingKind, NO_CUDNN, REJECTED, SEVERAL, Severity};
 use super::machine::Machine;
-use super::{demand, frameworks, remedies};
+use super::{framework_requirement, frameworks, remedies};
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::python;
@@ -33,7 +33,7 @@ pub(super) struct Selected {
     others: Vec<Installed>,
     rejected: Vec<RejectedCandidate>,
     /// The findings about directories whose cuDNN cannot be used.
-    rejections: Vec<Finding>,
+    pub(super) rejections: Vec<Finding>,
 }
 
 impl Selected {
@@ -51,11 +51,6 @@ impl Selected {
         Selected { used, others, rejected: selection.rejected, rejections }
     }
 
-    /// Findings about directories whose cuDNN cannot be used.
-    pub(super) fn rejections(&self) -> Vec<Finding> {
-        self.rejections.clone()
-    }
-
     /// Whether somebody has put a cuDNN here that cannot be used, or names one.
     pub(super) fn is_cudnn_wanted(&self, context: &Context) -> bool {
         context.search.explicit_candidate().is_some() || !self.rejections.is_empty()
@@ -63,12 +58,29 @@ impl Selected {
 
     /// The finding for a machine without a usable cuDNN.
     pub(super) fn no_cudnn(&self, context: &Context, machine: &Machine) -> Finding {
-        none(context, machine, &self.rejected, &self.rejections)
+        no_cudnn_finding(context, machine, &self.rejected, &self.rejections)
     }
 
     /// The finding for a machine with further installations.
-    pub(super) fn several(&self, used: &InstallationReport) -> Option<Finding> {
-        several(&self.others, used)
+    pub(super) fn find_other_installations(&self, used: &InstallationReport) -> Option<Finding> {
+        let others: Vec<String> = self
+            .others
+            .iter()
+            .map(|other| {
+                let report = &other.report;
+                let version = report.version.map_or(report.major.to_string(), |version| version.to_string());
+                let origin = other.origin().map_or(String::new(), ToString::to_string);
+                format!("also found: {version} in {} ({origin})", report.dir.printable())
+            })
+            .collect();
+        if others.is_empty() {
+            return None;
+        }
+        let count = others.len() + 1;
+        let message = format!("{count} cuDNN installations were found; the loader uses {}", used.dir.printable());
+        let help =
+            format!("to choose another one for the loader, set {DIR_VARIABLE} to its directory; to see them all:");
+        Some(Finding::new(SEVERAL, message).notes(others).remedy(Remedy::new(help).look(["list"])))
     }
 }
 
@@ -111,7 +123,7 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
         // `identify_any` also tells a 32-bit library from one for another processor.
         let exact = identify_any(&one.path(), Library::Graph).err().filter(|_| is_about_architecture(error));
         // A file that can be seen is the one that cannot be read.
-        let path = denied.filter(|_| !one.path().is_taken()).unwrap_or_else(|| one.path());
+        let path = denied.filter(|_| !one.path().path_exists()).unwrap_or_else(|| one.path());
         let message = format!("{} {}", path.printable(), exact.as_ref().unwrap_or(error));
         let finding = Finding::new(REJECTED, message).note(origin).remedy(help);
         seen.push((dir, finding));
@@ -158,14 +170,19 @@ fn link_to_itself(root: &Path) -> Option<PathBuf> {
 }
 
 /// The finding for a machine without a usable cuDNN. If an installation was rejected, the help repairs that one.
-fn none(context: &Context, machine: &Machine, rejected: &[RejectedCandidate], rejections: &[Finding]) -> Finding {
+fn no_cudnn_finding(
+    context: &Context,
+    machine: &Machine,
+    rejected: &[RejectedCandidate],
+    rejections: &[Finding],
+) -> Finding {
     let finding = Finding::new(NO_CUDNN, "no usable cuDNN 9 was found");
     if let Some(explicit) = context.search.explicit_candidate() {
-        return none_in(finding, &explicit.dir, rejected.first());
+        return no_cudnn_finding_in(finding, &explicit.dir, rejected.first());
     }
     let is_unused = rejections.is_empty();
     if let Some((major, names)) = is_unused.then(|| frameworks::needing_other_major(context, machine)).flatten() {
-        return none_for_other_major(major, &names);
+        return no_cudnn_finding_for_other_major(major, &names);
     }
     let older = || rejected.iter().filter(|one| matches!(one.error, ProbeError::OtherMajor { .. }));
     let upgrade =
@@ -200,9 +217,9 @@ fn check_environment(root: &Path) -> Remedy {
 }
 
 /// No cuDNN 9 is missing where all frameworks need another major.
-fn none_for_other_major(major: u32, frameworks: &[String]) -> Finding {
+fn no_cudnn_finding_for_other_major(major: u32, frameworks: &[String]) -> Finding {
     let kind = FindingKind { severity: Severity::Note, ..NO_CUDNN };
-    let (names, ours) = (frameworks.join(", "), demand::CUDNN_MAJOR);
+    let (names, ours) = (frameworks.join(", "), framework_requirement::CUDNN_MAJOR);
     Finding::new(kind, format!("no usable cuDNN {ours} was found; the frameworks here need cuDNN {major}: {names}"))
         .note(format!(
             "this project supports cuDNN {ours} alone: of cuDNN {major} it checks what the frameworks would load"
@@ -232,7 +249,7 @@ fn environment_of_shim(context: &Context) -> Option<Remedy> {
 }
 
 /// [`DIR_VARIABLE`] names a directory without a usable cuDNN.
-fn none_in(finding: Finding, dir: &Path, rejected: Option<&RejectedCandidate>) -> Finding {
+fn no_cudnn_finding_in(finding: Finding, dir: &Path, rejected: Option<&RejectedCandidate>) -> Finding {
     let error = rejected.map_or(&ProbeError::NotFound, |one| &one.error);
     let subject = match rejected.map(RejectedCandidate::path).filter(|path| path != dir) {
         Some(file) => format!("and {}", file.printable()),
@@ -264,23 +281,4 @@ fn take_report(all: &mut Vec<Installed>, dir: &Path, context: &Context) -> Optio
         // It is listed by the other name of a directory that is mounted twice.
         None => InstallationReport::read(dir, &context.host),
     }
-}
-
-fn several(others: &[Installed], used: &InstallationReport) -> Option<Finding> {
-    let others: Vec<String> = others
-        .iter()
-        .map(|other| {
-            let report = &other.report;
-            let version = report.version.map_or(report.major.to_string(), |version| version.to_string());
-            let origin = other.origin().map_or(String::new(), ToString::to_string);
-            format!("also found: {version} in {} ({origin})", report.dir.printable())
-        })
-        .collect();
-    if others.is_empty() {
-        return None;
-    }
-    let count = others.len() + 1;
-    let message = format!("{count} cuDNN installations were found; the loader uses {}", used.dir.printable());
-    let help = format!("to choose another one for the loader, set {DIR_VARIABLE} to its directory; to see them all:");
-    Some(Finding::new(SEVERAL, message).notes(others).remedy(Remedy::new(help).look(["list"])))
 }

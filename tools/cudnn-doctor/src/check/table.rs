@@ -3,7 +3,7 @@
 use cudnn_probe::Os;
 
 use super::finding::*;
-use super::subject::Subject;
+use super::observations::Observations;
 use super::{
     dlls, drop_in, installation, ld_so, lost_python, other_major, program, requirements, search_path, variables,
 };
@@ -12,12 +12,12 @@ use super::{
 pub(super) struct Check {
     /// The kinds of finding that it can report. Kinds that one look at the same files decides share a check.
     pub(super) kinds: &'static [FindingKind],
-    run: fn(&Subject) -> Vec<Finding>,
+    run: fn(&Observations) -> Vec<Finding>,
 }
 
 impl Check {
-    pub(super) fn findings(&self, subject: &Subject) -> Vec<Finding> {
-        let findings = (self.run)(subject);
+    pub(super) fn findings(&self, observations: &Observations) -> Vec<Finding> {
+        let findings = (self.run)(observations);
         let is_listed = |finding: &Finding| self.kinds.iter().any(|kind| kind.code == finding.kind.code);
         debug_assert!(findings.iter().all(is_listed), "{findings:?}");
         findings
@@ -36,13 +36,19 @@ pub(super) const CHECKS: &[Check] = &[
             PROGRAM_OPENS,
             PROGRAM_UNLINKED,
         ],
-        run: |subject| subject.program.findings.clone(),
+        run: |observations| observations.program.findings.clone(),
     },
-    Check { kinds: &[REJECTED], run: |subject| subject.selected.rejections() },
+    Check { kinds: &[REJECTED], run: |observations| observations.selected.rejections.clone() },
     Check { kinds: &[NO_CUDNN], run: no_cudnn },
     Check {
         kinds: &[SEVERAL],
-        run: |subject| subject.report().and_then(|used| subject.selected.several(used)).into_iter().collect(),
+        run: |observations| {
+            observations
+                .report()
+                .and_then(|used| observations.selected.find_other_installations(used))
+                .into_iter()
+                .collect()
+        },
     },
     Check { kinds: &[REQUIREMENT, LACKS_FUNCTION], run: requirements },
     Check {
@@ -85,10 +91,13 @@ pub(super) const CHECKS: &[Check] = &[
     Check { kinds: &[NO_DRIVER, NOT_TESTED], run: driver },
     Check {
         kinds: &[REQUIREMENT],
-        run: |subject| other_major::finding(subject.requested, subject.context).into_iter().collect(),
+        run: |observations| other_major::finding(observations.requested, observations.context).into_iter().collect(),
     },
     Check { kinds: &[NO_EFFECT], run: |_| variables::findings() },
-    Check { kinds: &[LOST_PYTHON], run: |subject| lost_python::finding(subject.context).into_iter().collect() },
+    Check {
+        kinds: &[LOST_PYTHON],
+        run: |observations| lost_python::finding(observations.context).into_iter().collect(),
+    },
     Check {
         kinds: &[
             FRAMEWORK_NO_CUDNN,
@@ -107,90 +116,94 @@ pub(super) const CHECKS: &[Check] = &[
             FRAMEWORK_DAMAGED_CUDNN,
             FRAMEWORK_HALF_SEARCHED,
         ],
-        run: |subject| subject.judged.iter().flat_map(|judged| judged.findings.clone()).collect(),
+        run: |observations| observations.frameworks.iter().flat_map(|report| report.findings.clone()).collect(),
     },
     Check {
         kinds: &[FRAMEWORK_FAILED, FRAMEWORK_ON_CPU, FRAMEWORK_ELSEWHERE, NOT_TESTED],
-        run: |subject| subject.runs.iter().filter_map(|run| run.finding.clone()).collect(),
+        run: |observations| observations.runs.iter().filter_map(|run| run.finding.clone()).collect(),
     },
 ];
 
 /// The findings, as findings about the installation that is used.
-fn of_used(subject: &Subject, findings: impl IntoIterator<Item = Finding>) -> Vec<Finding> {
-    let dir = subject.report().map(|report| report.dir.clone());
+fn of_used(observations: &Observations, findings: impl IntoIterator<Item = Finding>) -> Vec<Finding> {
+    let dir = observations.report().map(|report| report.dir.clone());
     findings.into_iter().map(|finding| Finding { installation: dir.clone(), ..finding }).collect()
 }
 
-fn no_cudnn(subject: &Subject) -> Vec<Finding> {
+fn no_cudnn(observations: &Observations) -> Vec<Finding> {
     // No cuDNN 9 would help a program for another major.
-    if subject.used.is_some() || other_major::finding(subject.requested, subject.context).is_some() {
+    if observations.used.is_some() || other_major::finding(observations.requested, observations.context).is_some() {
         return Vec::new();
     }
-    subject.qualified(vec![subject.selected.no_cudnn(subject.context, &subject.machine)])
+    observations.qualified(vec![observations.selected.no_cudnn(observations.context, &observations.machine)])
 }
 
-fn requirements(subject: &Subject) -> Vec<Finding> {
-    let Some((used, report)) = &subject.used else { return Vec::new() };
-    let Subject { requested, context, machine, .. } = subject;
-    of_used(subject, requirements::findings(requested, subject.called(), context, used, report, &machine.gpus))
+fn requirements(observations: &Observations) -> Vec<Finding> {
+    let Some((used, report)) = &observations.used else { return Vec::new() };
+    let Observations { requested, context, machine, .. } = observations;
+    of_used(
+        observations,
+        requirements::findings(requested, observations.called(), context, used, report, &machine.gpus),
+    )
 }
 
-fn installation(subject: &Subject) -> Vec<Finding> {
-    let Some(report) = subject.report() else { return Vec::new() };
-    let findings = installation::findings(report, &subject.machine, subject.context, subject.requested.verify);
-    of_used(subject, findings)
+fn installation(observations: &Observations) -> Vec<Finding> {
+    let Some(report) = observations.report() else { return Vec::new() };
+    let findings =
+        installation::findings(report, &observations.machine, observations.context, observations.requested.verify);
+    of_used(observations, findings)
 }
 
-fn drop_in(subject: &Subject) -> Vec<Finding> {
-    of_used(subject, subject.report().and_then(|report| drop_in::finding(report, subject.context)))
+fn drop_in(observations: &Observations) -> Vec<Finding> {
+    of_used(observations, observations.report().and_then(|report| drop_in::finding(report, observations.context)))
 }
 
 /// Does the system find the libraries of this cuDNN, and those that it opens?
-fn search(subject: &Subject) -> Vec<Finding> {
-    let (context, loaded) = (subject.context, &subject.program.loaded);
-    let Some(report) = subject.report() else { return Vec::new() };
-    let findings = match (subject.is_of_program(), Os::HOST) {
+fn search(observations: &Observations) -> Vec<Finding> {
+    let (context, loaded) = (observations.context, &observations.program.loaded);
+    let Some(report) = observations.report() else { return Vec::new() };
+    let findings = match (observations.is_of_program(), Os::HOST) {
         (true, Os::Windows) => dlls::companions(report, context, loaded),
         (false, Os::Windows) => dlls::findings(report, context),
         (true, _) => {
             let companions = ld_so::companions(report, context, loaded);
             companions.into_iter().chain(program::other_cuda(loaded, report)).collect()
         }
-        (false, _) => ld_so::findings(report, context, &subject.users()),
+        (false, _) => ld_so::findings(report, context, &observations.users()),
     };
-    of_used(subject, findings)
+    of_used(observations, findings)
 }
 
 /// The cuDNN that programs get which load it by its name, if that is another one.
-fn of_linked_programs(subject: &Subject) -> Vec<Finding> {
-    let Some(report) = subject.report().filter(|_| !subject.is_of_program()) else { return Vec::new() };
+fn of_linked_programs(observations: &Observations) -> Vec<Finding> {
+    let Some(report) = observations.report().filter(|_| !observations.is_of_program()) else { return Vec::new() };
     match Os::HOST {
-        Os::Windows => dlls::of_linked_programs(report, subject.context),
-        _ => ld_so::of_linked_programs(report, subject.context),
+        Os::Windows => dlls::of_linked_programs(report, observations.context),
+        _ => ld_so::of_linked_programs(report, observations.context),
     }
 }
 
-fn load(subject: &Subject) -> Vec<Finding> {
-    let Some(report) = subject.report() else { return Vec::new() };
-    let unusable = subject.load.unusable_cuda.iter();
-    let unusable = unusable.filter_map(|unusable| ld_so::unusable_companion(report, subject.context, unusable));
-    of_used(subject, subject.load.findings.iter().cloned().chain(unusable))
+fn load(observations: &Observations) -> Vec<Finding> {
+    let Some(report) = observations.report() else { return Vec::new() };
+    let unusable = observations.load.unusable_cuda.iter();
+    let unusable = unusable.filter_map(|unusable| ld_so::unusable_companion(report, observations.context, unusable));
+    of_used(observations, observations.load.findings.iter().cloned().chain(unusable))
 }
 
-fn old_driver(subject: &Subject) -> Vec<Finding> {
-    let finding = |report| installation::old_driver(report, &subject.machine, subject.context);
-    of_used(subject, subject.report().and_then(finding))
+fn old_driver(observations: &Observations) -> Vec<Finding> {
+    let finding = |report| installation::old_driver(report, &observations.machine, observations.context);
+    of_used(observations, observations.report().and_then(finding))
 }
 
 /// The driver, unless the load test has asked it, or has failed as the query of the driver did.
-fn driver(subject: &Subject) -> Vec<Finding> {
+fn driver(observations: &Observations) -> Vec<Finding> {
     let is_known = |finding: &Finding| {
         finding.is_of_doctor() || [NO_DRIVER.code, DRIVER_CRASHED.code].contains(&finding.kind.code)
     };
-    if subject.load.findings.iter().any(is_known) {
+    if observations.load.findings.iter().any(is_known) {
         return Vec::new();
     }
-    subject.qualified(subject.machine.findings().into_iter().collect())
+    observations.qualified(observations.machine.findings().into_iter().collect())
 }
 
 #[cfg(test)]

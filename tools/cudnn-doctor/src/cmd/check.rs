@@ -9,7 +9,7 @@ use cudnn_probe::facts::{Facts, PathFacts};
 use cudnn_probe::{Version, VersionError};
 use serde_json::{Value, json};
 
-use super::findings::{self, Look};
+use super::findings::{self, ReportOptions};
 use super::prose::Prose;
 use crate::check::kernels::description;
 use crate::check::{Diagnosis, FINDINGS, Finding, Requested, diagnose};
@@ -23,7 +23,7 @@ use crate::platform::CAN_LOAD;
 use crate::python::{Python, no_python};
 use crate::saved_facts;
 use crate::shell::{command_for_environment, doctor, doctor_command};
-use crate::subprocess::Patience;
+use crate::subprocess::Timeouts;
 use crate::table::table;
 
 /// What the installation's directory is called in the report below its first lines.
@@ -125,16 +125,16 @@ fn cuda_major(text: &str) -> Result<u32, String> {
     major.ok_or_else(|| format!("releases of cuDNN 9 are built for CUDA {first} to {last}"))
 }
 
-pub(crate) fn run(command: &Command, context: &Context, patience: &Patience, format: Format) -> Outcome {
+pub(crate) fn run(command: &Command, context: &Context, timeouts: &Timeouts, format: Format) -> Outcome {
     if command.list {
         list(format);
         return Outcome::Fine;
     }
     if let Some(file) = &command.facts {
-        return from_facts(file, &command.options, patience, format);
+        return from_facts(file, &command.options, timeouts, format);
     }
     let Some(file) = &command.save_facts else {
-        return report(&command.options, &saved_words(), context, patience, format);
+        return report(&command.options, &saved_words(), context, timeouts, format);
     };
     let (facts, words) = (Facts::recorder(), saved_words());
     // A file that cannot be written must not cost the time of a check.
@@ -142,7 +142,7 @@ pub(crate) fn run(command: &Command, context: &Context, patience: &Patience, for
         Ok(output) => output,
         Err(error) => return fail(format, format_args!("error: {error}")),
     };
-    let outcome = facts.within(|| report(&command.options, &words, &Context::new(), patience, format));
+    let outcome = facts.within(|| report(&command.options, &words, &Context::new(), timeouts, format));
     match saved_facts::save(output, &facts, &words, command.with_names) {
         Ok(()) => {
             let advice = "Look through it before you publish it: it contains paths and parts of files of this machine.";
@@ -157,7 +157,7 @@ pub(crate) fn run(command: &Command, context: &Context, patience: &Patience, for
 }
 
 /// Prints the report about saved facts. Of the options on this command line, those that choose what is printed count.
-fn from_facts(file: &Path, arguments: &Options, patience: &Patience, format: Format) -> Outcome {
+fn from_facts(file: &Path, arguments: &Options, timeouts: &Timeouts, format: Format) -> Outcome {
     let only_of_look = Options { only: arguments.only.clone(), verbose: arguments.verbose, ..Options::default() };
     if *arguments != only_of_look {
         return fail(
@@ -182,12 +182,12 @@ fn from_facts(file: &Path, arguments: &Options, patience: &Patience, format: For
     if let Some(version) = &saved.other_version {
         remark(format_args!("note: cudnn-doctor {version} saved these facts, and may have asked other questions"));
     }
-    saved.facts.within(|| report(&options, &saved.options, &Context::new(), patience, format))
+    saved.facts.within(|| report(&options, &saved.options, &Context::new(), timeouts, format))
 }
 
 /// Checks, and prints the report. `words`: the options that decide what is checked.
-fn report(arguments: &Options, words: &[OsString], context: &Context, patience: &Patience, format: Format) -> Outcome {
-    let diagnosis = match diagnosis(arguments, context, patience, format) {
+fn report(arguments: &Options, words: &[OsString], context: &Context, timeouts: &Timeouts, format: Format) -> Outcome {
+    let diagnosis = match diagnosis(arguments, context, timeouts, format) {
         Ok(diagnosis) => diagnosis,
         Err(outcome) => return outcome,
     };
@@ -243,7 +243,7 @@ pub(super) fn outcome(diagnosis: &Diagnosis) -> Outcome {
 pub(super) fn diagnosis(
     arguments: &Options,
     context: &Context,
-    patience: &Patience,
+    timeouts: &Timeouts,
     format: Format,
 ) -> Result<Diagnosis, Outcome> {
     let requested = Requested {
@@ -271,7 +271,7 @@ pub(super) fn diagnosis(
         return Err(fail(format, no_python(named)));
     }
     let of_python = python.map(|python| context.of_python(python, named.is_some()));
-    Ok(diagnose(of_python.as_ref().unwrap_or(context), &requested, patience))
+    Ok(diagnose(of_python.as_ref().unwrap_or(context), &requested, timeouts))
 }
 
 fn value(diagnosis: &Diagnosis) -> Value {
@@ -367,9 +367,9 @@ fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
         outln!("");
         run.lines().iter().for_each(|line| outln!("{line}"));
     }
-    let look = Look { is_verbose: arguments.verbose, prose: &names };
-    findings::print(findings, plan, &look);
-    findings::print_hint(findings, &look);
+    let options = ReportOptions { is_verbose: arguments.verbose, prose: &names };
+    findings::print(findings, plan, &options);
+    findings::print_hint(findings, &options);
     let only = &arguments.only;
     let fix = doctor_command(["fix".into(), "--yes".into()].into_iter().chain(words.iter().cloned())).to_string();
     match findings::summary(findings, plan, &fix) {

@@ -149,7 +149,7 @@ fn is_missing(tried: &[&Lookup]) -> bool {
 /// Why it is an error that ld.so does not find this library: it silently skips unreadable files and broken links, and
 /// NVIDIA's shim aborts the process at its first call without graph.
 fn not_installed(file: &Path, library: Library) -> Option<String> {
-    let error = file.is_taken().then(|| identify(file, library).err()).flatten();
+    let error = file.path_exists().then(|| identify(file, library).err()).flatten();
     let passed_over =
         error.map(|error| format!("was passed over: {} {}", file.printable(), error.to_string().printable()));
     let missing = || "was not found: NVIDIA's shim aborts the process on the first call".to_owned();

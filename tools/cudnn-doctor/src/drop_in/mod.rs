@@ -6,7 +6,7 @@ pub(crate) mod command;
 pub(crate) mod functions;
 pub(crate) mod preload;
 pub(crate) mod source;
-pub(crate) mod standing;
+pub(crate) mod state;
 pub(crate) mod target;
 
 use cudnn_probe::Os;

@@ -82,7 +82,7 @@ fn make_link(dir: &Path, links: &Path, link: &Path) -> std::io::Result<()> {
 }
 
 /// What ld.so makes of the variable for this command: nothing to say, a remark, or why it would have no effect.
-pub(crate) fn judge(command: &OsStr) -> Result<Option<String>, Refusal> {
+pub(crate) fn check_program(command: &OsStr) -> Result<Option<String>, Refusal> {
     let Some(program) = find(command).and_then(program_of) else { return Ok(None) };
     let name = program.printable();
     if changes_rights(&program) {

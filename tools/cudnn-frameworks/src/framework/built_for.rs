@@ -28,7 +28,7 @@ pub enum Source {
     /// No file of the package: one of the [`releases`].
     Fact {
         /// Where that was read, and when.
-        reading: releases::Reading,
+        citation: releases::Citation,
         /// The newest release of the framework that was known then; the package is a newer one.
         is_older_than_package: bool,
     },
@@ -69,7 +69,7 @@ impl<T> Stated<T> {
     }
 
     fn by_fact(value: T, fact: &releases::Fact, is_older_than_package: bool) -> Option<Self> {
-        Some(Stated { value, source: Source::Fact { reading: fact.source, is_older_than_package } })
+        Some(Stated { value, source: Source::Fact { citation: fact.source, is_older_than_package } })
     }
 }
 
@@ -161,9 +161,9 @@ impl Files<'_> {
     /// Whether it uses a GPU: its version file states it, or the name of its package, or its libraries show it.
     fn uses_gpu(&self) -> Option<Stated<bool>> {
         if self.os == Os::Windows
-            && let Some(reading) = self.kind.without_gpu_on_windows(&self.of.version)
+            && let Some(citation) = self.kind.without_gpu_on_windows(&self.of.version)
         {
-            let source = Source::Fact { reading, is_older_than_package: false };
+            let source = Source::Fact { citation, is_older_than_package: false };
             return Some(Stated { value: false, source });
         }
         let metadata = || match self.local() {

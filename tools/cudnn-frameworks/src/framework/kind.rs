@@ -11,7 +11,7 @@ use cudnn_probe::{Host, Os, ProbeError, Version, dll_search, ld_so};
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serializer};
 
-use super::releases::Reading;
+use super::releases::Citation;
 use crate::environment::Environment;
 use crate::files::matching;
 use crate::package::distribution::Distribution;
@@ -84,7 +84,7 @@ impl Portable for &'static Kind {
 pub(crate) struct WithoutGpu {
     pub(crate) since: &'static str,
     #[serde(flatten)]
-    pub(crate) source: Reading,
+    pub(crate) source: Citation,
 }
 
 /// How a program can have a framework find the wheels of CUDA and cuDNN.
@@ -273,7 +273,7 @@ impl Kind {
     }
 
     /// Returns where it was read that no build of this release for Windows uses a GPU.
-    pub fn without_gpu_on_windows(&self, version: &str) -> Option<Reading> {
+    pub fn without_gpu_on_windows(&self, version: &str) -> Option<Citation> {
         let row = self.without_gpu_on_windows.as_ref()?;
         release_of(version).is_none_or(|of| Some(of) >= release_of(row.since)).then_some(row.source)
     }

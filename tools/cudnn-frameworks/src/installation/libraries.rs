@@ -42,7 +42,7 @@ pub struct RecordedFile {
 /// The libraries of cuDNN 9 for this system in a directory.
 pub(super) fn read(dir: &Path, os: Os) -> Vec<LibraryReport> {
     let files = Library::ALL.iter().map(|library| (*library, dir.join(library.name_on(os))));
-    let files = files.filter(|(_, path)| path.is_taken());
+    let files = files.filter(|(_, path)| path.path_exists());
     files.map(|(library, path)| read_library(library, path)).collect()
 }
 

@@ -31,7 +31,7 @@ pub struct Opens {
     pub damaged_others: Vec<Damaged>,
     /// Libraries besides those of CUDA, cuDNN and the driver that its libraries are linked to and that it would not find:
     /// of its package, or of the system.
-    pub unfound: Vec<Unfound>,
+    pub missing_libraries: Vec<MissingLibrary>,
     /// The directories in which its Python code searches for cuDNN and that have more files than were examined: it may
     /// find another cuDNN there, or one at all.
     #[serde(with = "cudnn_probe::portable")]
@@ -49,7 +49,7 @@ pub struct Opens {
 
 /// A library that ld.so would not find.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unfound {
+pub struct MissingLibrary {
     /// Its name: `libc10.so`.
     pub name: String,
     /// The library that is linked to it.
@@ -66,7 +66,7 @@ pub struct Opened {
     #[serde(with = "cudnn_probe::portable")]
     pub path: PathBuf,
     /// How it is found.
-    pub by: By,
+    pub by: SearchRule,
     /// Its release, if the file states it. NVIDIA's shim for cuDNN 9 does not: for it, that of the graph library beside
     /// it. The program sees the release of the graph library that is loaded.
     pub version: Option<Version>,
@@ -95,7 +95,7 @@ impl Damaged {
 /// How a file is found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum By {
+pub enum SearchRule {
     /// The framework's Python code opens it by its path.
     Python,
     /// The framework's Python code searches the directory in this environment variable.
@@ -130,6 +130,6 @@ impl Opens {
         retain(&mut self.missing, |name| name.to_ascii_lowercase());
         retain(&mut self.damaged, |damaged| text(&damaged.path));
         retain(&mut self.damaged_others, |damaged| text(&damaged.path));
-        retain(&mut self.unfound, |unfound| unfound.name.clone());
+        retain(&mut self.missing_libraries, |missing_libraries| missing_libraries.name.clone());
     }
 }
