@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::internal::main_gpu_code;
 use cudnn_probe::{GpuCode, Os, Version};
-use serde::{Deserialize, Serialize};
 
 use super::kind::{Kind, cuda_in_name, needed};
 use super::releases;
@@ -17,11 +16,10 @@ use crate::package::distribution::Distribution;
 use crate::package::requirement::{Pin, lower_bound};
 
 /// Where a statement comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Source {
     /// This file of the package, and what it says there.
-    #[serde(with = "cudnn_probe::portable")]
     File(PathBuf),
     /// A requirement of the package's metadata.
     Requirement(String),
@@ -35,7 +33,7 @@ pub enum Source {
 }
 
 /// A value, and where it comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stated<T> {
     /// The value.
     pub value: T,
@@ -44,7 +42,7 @@ pub struct Stated<T> {
 }
 
 /// What a framework was built for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BuiltFor {
     /// Whether it can use a GPU of NVIDIA's: `false` for a build for the CPU alone, or for ROCm.
     pub uses_gpu: Option<Stated<bool>>,

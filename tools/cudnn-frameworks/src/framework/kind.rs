@@ -6,10 +6,9 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::LazyLock;
 
-use cudnn_probe::portable::Portable;
 use cudnn_probe::{Host, Os, ProbeError, Version, dll_search, ld_so};
-use serde::de::{Error as _, IgnoredAny};
-use serde::{Deserialize, Deserializer, Serializer};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::releases::Citation;
 use crate::environment::Environment;
@@ -64,19 +63,6 @@ pub struct Kind {
     pub is_cudnn_optional: bool,
     /// How it compares the release of cuDNN that it finds with the one that it was built with.
     pub comparison: Comparison,
-}
-
-/// Serialized as its [`Kind::id`].
-impl Portable for &'static Kind {
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.id)
-    }
-
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let id = String::deserialize(deserializer)?;
-        let kind = KINDS.iter().find(|kind| kind.id == id);
-        kind.ok_or_else(|| D::Error::custom(format!("unknown framework {id:?}")))
-    }
 }
 
 /// A release, and where it was read that this one and later ones have no build that uses a GPU.

@@ -4,7 +4,6 @@ use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::Os;
-use serde::{Deserialize, Serialize};
 
 use super::kind::Kind;
 use crate::files::{file_name, fits};
@@ -16,13 +15,11 @@ use crate::parallel::in_parallel;
 const MAX_REPORTED: usize = 64;
 
 /// Files of a package that are not there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MissingFiles {
     /// Those that the import of the framework fails without: its module, and the libraries that its Python code opens.
-    #[serde(with = "cudnn_probe::portable")]
     pub necessary: Vec<PathBuf>,
     /// The first of the others.
-    #[serde(with = "cudnn_probe::portable")]
     pub others: Vec<PathBuf>,
     /// The number of all.
     pub count: usize,

@@ -46,16 +46,14 @@ pub struct Fact {
 }
 
 /// What was read, where, and when. Rows that are read again later get a reading of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Citation {
     /// What states it.
     pub evidence: Evidence,
     /// The document, or the page of the package.
-    #[serde(with = "cudnn_probe::portable")]
-    pub url: &'static std::primitive::str,
+    pub url: &'static str,
     /// The day: `2026-11-22`.
-    #[serde(with = "cudnn_probe::portable")]
-    pub date: &'static std::primitive::str,
+    pub date: &'static str,
 }
 
 /// What states a fact.
