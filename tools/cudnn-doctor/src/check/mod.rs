@@ -1,8 +1,9 @@
-//! The diagnosis of a machine: can it run programs that use cuDNN, and if not, why?
+//! Diagnoses whether a machine can run programs that use cuDNN.
 //!
-//! [`Observations::read`] gathers what the checks look at: files first, and last a child process that loads cuDNN. The checks in
-//! [`table::CHECKS`] are functions of that. Nothing is printed here.
+//! [`Observations::read`] collects the facts: first from files, last from a child process that loads cuDNN. The checks in
+//! [`FINDINGS`] are functions of these facts. Nothing is printed here.
 
+mod checks;
 mod dlls;
 mod drop_in;
 pub(crate) mod finding;
@@ -43,6 +44,8 @@ use crate::framework_run::Run;
 use crate::plan::{Plan, PlanContext};
 use crate::subprocess::Timeouts;
 
+#[cfg(all(test, unix))]
+pub(crate) use checks::tests::questions_of_checks;
 pub(crate) use finding::{FINDINGS, Finding, FindingKind, Severity};
 pub(crate) use requested::Requested;
 
@@ -72,8 +75,7 @@ pub(crate) struct Diagnosis {
 /// Checks what was requested.
 pub(crate) fn diagnose(context: &Context, requested: &Requested, timeouts: &Timeouts) -> Diagnosis {
     let observations = Observations::read(context, requested, timeouts);
-    let checks = table::CHECKS.iter().filter(|check| requested.includes(check.kinds));
-    let mut findings: Vec<Finding> = checks.flat_map(|check| check.findings(&observations)).collect();
+    let mut findings = checks::findings(&observations);
     findings.retain(|finding| requested.is_reported(finding));
     findings.sort_by(|a, b| b.kind.severity.cmp(&a.kind.severity).then(a.kind.code.cmp(b.kind.code)));
     let Observations { machine, program, used, load, runs, .. } = observations;

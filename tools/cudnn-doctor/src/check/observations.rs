@@ -6,11 +6,13 @@ use cudnn_frameworks::Depth;
 use cudnn_frameworks::installation::InstallationReport;
 use cudnn_probe::Os;
 
-use super::frameworks::{self, FrameworkReport, Users};
+use super::frameworks::{self, FrameworkFacts, Users};
 use super::load_test::{self, LoadTest, Parts};
 use super::machine::Machine;
-use super::program::{self, Call, Examined};
+use super::program::{Call, Examined};
+use super::search_path::SearchPath;
 use super::selection::{Selected, Used, installed_in};
+use super::variables::Variables;
 use super::{Finding, Requested, installation, ld_so};
 use crate::context::Context;
 use crate::framework_run::{self, Run};
@@ -21,6 +23,8 @@ pub(super) struct Observations<'a> {
     pub(super) requested: &'a Requested,
     pub(super) context: &'a Context,
     pub(super) machine: Machine,
+    pub(super) search_path: SearchPath,
+    pub(super) variables: Variables,
     /// The requested program. `how` is set only if the cuDNN that it finds can be used.
     pub(super) program: Examined,
     /// The installation that the program uses or, without one, that the loader would use.
@@ -28,7 +32,7 @@ pub(super) struct Observations<'a> {
     /// The result of the search; empty for a program that finds a cuDNN.
     pub(super) selected: Selected,
     /// The frameworks of the active environment, unless a program was requested that finds a cuDNN.
-    pub(super) frameworks: Option<FrameworkReport>,
+    pub(super) frameworks: Option<FrameworkFacts>,
     pub(super) load: LoadTest,
     pub(super) runs: Vec<Run>,
 }
@@ -38,7 +42,7 @@ impl<'a> Observations<'a> {
     pub(super) fn read(context: &'a Context, requested: &'a Requested, timeouts: &Timeouts) -> Observations<'a> {
         let mut machine = Machine::detect(&context.host, timeouts);
         let mut program =
-            requested.program.as_deref().map(|program| program::examine(program, context)).unwrap_or_default();
+            requested.program.as_deref().map(|program| Examined::read(program, context)).unwrap_or_default();
         // The cuDNN that a program finds is the one that it uses, whatever else is here.
         let found = program.dir.as_deref().and_then(|dir| installed_in(dir, context));
         program.how = program.how.filter(|_| found.is_some());
@@ -52,7 +56,20 @@ impl<'a> Observations<'a> {
         machine.set_cuda(load.cuda);
         let run = |framework: &_| framework_run::run(*framework, context, &machine, timeouts);
         let runs = requested.frameworks.iter().map(run).collect();
-        Observations { requested, context, machine, program, used, selected, frameworks, load, runs }
+        let (search_path, variables) = (SearchPath::read(), Variables::read());
+        Observations {
+            requested,
+            context,
+            machine,
+            search_path,
+            variables,
+            program,
+            used,
+            selected,
+            frameworks,
+            load,
+            runs,
+        }
     }
 
     /// The report on the installation that is used.
@@ -90,11 +107,11 @@ impl<'a> Observations<'a> {
 }
 
 /// The frameworks of the environment whose Python a program would use.
-fn active_frameworks(context: &Context, machine: &Machine) -> Option<FrameworkReport> {
+fn active_frameworks(context: &Context, machine: &Machine) -> Option<FrameworkFacts> {
     // Kernels matter to a GPU that is here.
     let depth = Depth { kernels: !machine.gpus.is_empty(), unlisted: false, metadata: true };
     let environment = frameworks::active(context)?;
-    Some(frameworks::check_frameworks(context.survey(&environment, depth), machine, &context.host))
+    Some(FrameworkFacts::read(context.survey(&environment, depth), &context.host))
 }
 
 /// Loads the installation in a child process.

@@ -32,33 +32,70 @@ pub(super) struct Selected {
     /// The other installations.
     others: Vec<Installed>,
     rejected: Vec<RejectedCandidate>,
-    /// The findings about directories whose cuDNN cannot be used.
-    pub(super) rejections: Vec<Finding>,
+    /// The packages of each installer whose files are deleted.
+    deleted: Vec<Vec<Package>>,
 }
 
 impl Selected {
     /// Searches as the loader does.
     pub(super) fn read(context: &Context) -> Selected {
         let selection = context.select(&Requirements::default());
-        let mut rejections = rejected(context, &selection.rejected);
-        rejections.extend(deleted(context));
         let mut others = Vec::new();
         let used = selection.installation.and_then(|selected| {
             others = context.inventory();
             let report = take_report(&mut others, &selected.dir, context)?;
             Some((selected, report))
         });
-        Selected { used, others, rejected: selection.rejected, rejections }
+        Selected { used, others, rejected: selection.rejected, deleted: deleted(context) }
+    }
+
+    /// The findings about directories whose cuDNN cannot be used.
+    pub(super) fn rejections(&self, context: &Context) -> Vec<Finding> {
+        let deleted = self.deleted.iter().filter_map(|packages| deleted_finding(packages));
+        rejected(context, &self.rejected).into_iter().chain(deleted).collect()
     }
 
     /// Whether somebody has put a cuDNN here that cannot be used, or names one.
     pub(super) fn is_cudnn_wanted(&self, context: &Context) -> bool {
-        context.search.explicit_candidate().is_some() || !self.rejections.is_empty()
+        context.search.explicit_candidate().is_some() || !self.rejections(context).is_empty()
     }
 
-    /// The finding for a machine without a usable cuDNN.
-    pub(super) fn no_cudnn(&self, context: &Context, machine: &Machine) -> Finding {
-        no_cudnn_finding(context, machine, &self.rejected, &self.rejections)
+    /// The finding for a machine without a usable cuDNN. If an installation was rejected, the help repairs that one.
+    pub(super) fn no_cudnn_finding(&self, context: &Context, machine: &Machine) -> Finding {
+        let Selected { rejected, .. } = self;
+        let rejections = self.rejections(context);
+        let finding = Finding::new(NO_CUDNN, "no usable cuDNN 9 was found");
+        if let Some(explicit) = context.search.explicit_candidate() {
+            return no_cudnn_finding_in(finding, &explicit.dir, rejected.first());
+        }
+        let is_unused = rejections.is_empty();
+        if let Some((major, names)) = is_unused.then(|| frameworks::needing_other_major(context, machine)).flatten() {
+            return no_cudnn_finding_for_other_major(major, &names);
+        }
+        let older = || rejected.iter().filter(|one| matches!(one.error, ProbeError::OtherMajor { .. }));
+        let upgrade = older()
+            .find_map(|one| remedies::replace_older(&InstallationReport::read(&one.candidate.dir, &context.host)?));
+        let older = older().map(|one| format!("{} {}", one.candidate.dir.printable(), one.error));
+        let mut searched: Vec<String> = Vec::new();
+        for dir in rejected.iter().map(|one| one.candidate.dir.printable()) {
+            if !searched.contains(&dir) {
+                searched.push(dir);
+            }
+        }
+        let repair = rejections.first().and_then(|rejection| rejection.remedy.clone());
+        finding
+            .notes(rejections.iter().map(|rejection| format!("rejected: {}", rejection.message)))
+            .notes(older)
+            .notes(python_shim(context))
+            .note(format!("searched {} directories: {}", searched.len(), searched.join(", ")))
+            .remedy(
+                repair
+                    .or_else(|| context.inactive_environment().map(|root| check_environment(&root)))
+                    .or_else(|| frameworks::install_for_active(context, machine))
+                    .or(upgrade)
+                    .or_else(|| environment_of_shim(context))
+                    .unwrap_or_else(|| remedies::install(context, machine)),
+            )
     }
 
     /// The finding for a machine with further installations.
@@ -121,7 +158,8 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
         let permit = denied.as_deref().and_then(|dir| remedies::permit(dir, &candidate.origin));
         let Some(help) = links.or(permit).or_else(|| remedies::repair(error, report.as_ref())) else { continue };
         // `identify_any` also tells a 32-bit library from one for another processor.
-        let exact = identify_any(&one.path(), Library::Graph).err().filter(|_| is_about_architecture(error));
+        let is_about_architecture = matches!(error, ProbeError::WrongArchitecture { .. });
+        let exact = identify_any(&one.path(), Library::Graph).err().filter(|_| is_about_architecture);
         // A file that can be seen is the one that cannot be read.
         let path = denied.filter(|_| !one.path().path_exists()).unwrap_or_else(|| one.path());
         let message = format!("{} {}", path.printable(), exact.as_ref().unwrap_or(error));
@@ -131,13 +169,9 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
     seen.into_iter().map(|(_, finding)| finding).collect()
 }
 
-fn is_about_architecture(error: &ProbeError) -> bool {
-    matches!(error, ProbeError::WrongArchitecture { .. })
-}
-
-/// One finding for each environment, and for the system, with packages of cuDNN that their installer regards as installed,
-/// and whose files are deleted.
-fn deleted(context: &Context) -> Vec<Finding> {
+/// The packages of cuDNN in each environment, and in the system, that their installer regards as installed, and whose files
+/// are deleted.
+fn deleted(context: &Context) -> Vec<Vec<Package>> {
     let environments = context.search.environments();
     let mut roots: Vec<&Path> = environments.iter().filter_map(Origin::root).collect();
     roots.dedup();
@@ -146,20 +180,22 @@ fn deleted(context: &Context) -> Vec<Finding> {
             deleted_packages(root).into_iter().partition(|package| package.installer == Installer::Pip);
         [wheels, others]
     });
-    let finding = |packages: Vec<Package>| {
-        let first = packages.first()?;
-        let names: Vec<String> = packages.iter().map(ToString::to_string).collect();
-        let (graph, names) = (Library::Graph, names.join(" and "));
-        let message = format!("{graph}, and maybe other files, of {names} in {} is deleted", first.root.printable());
-        let finding = Finding::new(REJECTED, message).note(format!("{} regards them as installed", first.installer));
-        let remedy = remedies::restore(&packages)?;
-        let Some(link) = link_to_itself(&first.root) else { return Some(finding.remedy(remedy)) };
-        let note =
-            format!("{} is a symbolic link that leads to itself: no program finds a file below it", link.printable());
-        let removal = Action::Remove { paths: vec![link], is_dir: false };
-        Some(finding.note(note).remedy(remedy.action(removal)))
-    };
-    of_roots.chain([deleted_system_packages(&context.host)]).filter_map(finding).collect()
+    of_roots.chain([deleted_system_packages(&context.host)]).collect()
+}
+
+/// The finding about packages of one installer whose files are deleted.
+fn deleted_finding(packages: &[Package]) -> Option<Finding> {
+    let first = packages.first()?;
+    let names: Vec<String> = packages.iter().map(ToString::to_string).collect();
+    let (graph, names) = (Library::Graph, names.join(" and "));
+    let message = format!("{graph}, and maybe other files, of {names} in {} is deleted", first.root.printable());
+    let finding = Finding::new(REJECTED, message).note(format!("{} regards them as installed", first.installer));
+    let remedy = remedies::restore(packages)?;
+    let Some(link) = link_to_itself(&first.root) else { return Some(finding.remedy(remedy)) };
+    let note =
+        format!("{} is a symbolic link that leads to itself: no program finds a file below it", link.printable());
+    let removal = Action::Remove { paths: vec![link], is_dir: false };
+    Some(finding.note(note).remedy(remedy.action(removal)))
 }
 
 /// A link that leads to itself in place of a directory of NVIDIA's wheels. No installer replaces it.
@@ -167,47 +203,6 @@ fn link_to_itself(root: &Path) -> Option<PathBuf> {
     const DIRS: [&str; 3] = ["nvidia", "nvidia/cudnn", "nvidia/cudnn/lib"];
     let dirs = site_packages(root).flat_map(|site| DIRS.map(|dir| site.join(dir)));
     { dirs }.find(|dir| is_link_to_itself(dir))
-}
-
-/// The finding for a machine without a usable cuDNN. If an installation was rejected, the help repairs that one.
-fn no_cudnn_finding(
-    context: &Context,
-    machine: &Machine,
-    rejected: &[RejectedCandidate],
-    rejections: &[Finding],
-) -> Finding {
-    let finding = Finding::new(NO_CUDNN, "no usable cuDNN 9 was found");
-    if let Some(explicit) = context.search.explicit_candidate() {
-        return no_cudnn_finding_in(finding, &explicit.dir, rejected.first());
-    }
-    let is_unused = rejections.is_empty();
-    if let Some((major, names)) = is_unused.then(|| frameworks::needing_other_major(context, machine)).flatten() {
-        return no_cudnn_finding_for_other_major(major, &names);
-    }
-    let older = || rejected.iter().filter(|one| matches!(one.error, ProbeError::OtherMajor { .. }));
-    let upgrade =
-        older().find_map(|one| remedies::replace_older(&InstallationReport::read(&one.candidate.dir, &context.host)?));
-    let older = older().map(|one| format!("{} {}", one.candidate.dir.printable(), one.error));
-    let mut searched: Vec<String> = Vec::new();
-    for dir in rejected.iter().map(|one| one.candidate.dir.printable()) {
-        if !searched.contains(&dir) {
-            searched.push(dir);
-        }
-    }
-    let repair = rejections.first().and_then(|rejection| rejection.remedy.clone());
-    finding
-        .notes(rejections.iter().map(|rejection| format!("rejected: {}", rejection.message)))
-        .notes(older)
-        .notes(python_shim(context))
-        .note(format!("searched {} directories: {}", searched.len(), searched.join(", ")))
-        .remedy(
-            repair
-                .or_else(|| context.inactive_environment().map(|root| check_environment(&root)))
-                .or_else(|| frameworks::install_for_active(context, machine))
-                .or(upgrade)
-                .or_else(|| environment_of_shim(context))
-                .unwrap_or_else(|| remedies::install(context, machine)),
-        )
 }
 
 /// What is installed in the environment of a project serves the project.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cudnn_frameworks::installation::InstallationReport;
 use cudnn_frameworks::{Damaged, Framework, Opened, Remedy as Repair, Survey, Unreadable};
-use cudnn_probe::Library;
+use cudnn_probe::{Host, Library};
 
 use super::site::{real, site_of};
 use super::text;
@@ -18,6 +18,7 @@ pub(super) struct FrameworkContext<'a> {
     pub(super) framework: &'a Framework,
     pub(super) survey: &'a Survey,
     pub(super) machine: &'a Machine,
+    pub(super) host: &'a Host,
     /// The installation with the graph library that it would load.
     pub(super) report: Option<&'a InstallationReport>,
 }

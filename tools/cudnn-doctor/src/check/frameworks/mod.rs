@@ -46,6 +46,13 @@ const OF_CUDNN: [Check; 6] =
 const OF_FRAMEWORK: [Check; 6] =
     [cudnn::half_searched, pins::unmet, cuda::missing, cuda::damaged, gpu::old_driver, gpu::kernels];
 
+/// The frameworks of an environment, with the installations that they would load.
+pub(crate) struct FrameworkFacts {
+    pub(crate) survey: Arc<Survey>,
+    /// By the directory of the graph library.
+    reports: HashMap<PathBuf, Option<InstallationReport>>,
+}
+
 /// The frameworks of an environment, and what is wrong with them.
 pub(crate) struct FrameworkReport {
     pub(crate) survey: Arc<Survey>,
@@ -53,26 +60,40 @@ pub(crate) struct FrameworkReport {
     pub(crate) plan: Plan,
 }
 
+impl FrameworkFacts {
+    pub(crate) fn read(survey: Arc<Survey>, host: &Host) -> FrameworkFacts {
+        // Each is read once, however many frameworks use it.
+        let mut reports: HashMap<PathBuf, Option<InstallationReport>> = HashMap::new();
+        for dir in survey.frameworks.iter().filter_map(dir_of_graph) {
+            reports.entry(dir).or_insert_with_key(|dir| InstallationReport::read(dir, host));
+        }
+        FrameworkFacts { survey, reports }
+    }
+
+    /// What is wrong with the frameworks on this machine.
+    pub(crate) fn findings(&self, machine: &Machine, host: &Host) -> Vec<Finding> {
+        let survey = &*self.survey;
+        let mut findings: Vec<Finding> = Vec::new();
+        for framework in &survey.frameworks {
+            let report = dir_of_graph(framework).and_then(|dir| self.reports.get(&dir)?.as_ref());
+            findings.extend(of_framework(&FrameworkContext { framework, survey, machine, host, report }));
+        }
+        findings.extend(cudnn_frameworks::pairs(survey, host).iter().filter_map(environment::together));
+        findings.extend(environment::unreadable(survey));
+        findings.extend(environment::unsearched(survey));
+        if survey.environment.os != Os::HOST {
+            findings.iter_mut().for_each(defer_to_windows);
+        }
+        findings
+    }
+}
+
+/// Checks the frameworks of an environment.
 pub(crate) fn check_frameworks(survey: Arc<Survey>, machine: &Machine, host: &Host) -> FrameworkReport {
-    let dirs = survey.frameworks.iter().filter_map(dir_of_graph);
-    // Each is read once, however many frameworks use it.
-    let mut reports: HashMap<PathBuf, Option<InstallationReport>> = HashMap::new();
-    for dir in dirs {
-        reports.entry(dir).or_insert_with_key(|dir| InstallationReport::read(dir, &Host::current()));
-    }
-    let mut findings: Vec<Finding> = Vec::new();
-    for framework in &survey.frameworks {
-        let report = dir_of_graph(framework).and_then(|dir| reports.get(&dir)?.as_ref());
-        findings.extend(of_framework(&FrameworkContext { framework, survey: &survey, machine, report }));
-    }
-    findings.extend(cudnn_frameworks::pairs(&survey, host).iter().filter_map(environment::together));
-    findings.extend(environment::unreadable(&survey));
-    findings.extend(environment::unsearched(&survey));
-    if survey.environment.os != Os::HOST {
-        findings.iter_mut().for_each(defer_to_windows);
-    }
+    let facts = FrameworkFacts::read(survey, host);
+    let findings = facts.findings(machine, host);
     let plan = Plan::of(&findings, &PlanContext::default());
-    FrameworkReport { survey, findings, plan }
+    FrameworkReport { survey: facts.survey, findings, plan }
 }
 
 fn of_framework(context: &FrameworkContext<'_>) -> Vec<Finding> {
@@ -107,7 +128,7 @@ pub(crate) fn install_for_active(context: &Context, machine: &Machine) -> Option
     let survey = context.survey(&active(context)?, FRAMEWORKS);
     let demanding = survey.frameworks.iter().filter(|framework| FrameworkRequirement::of(framework).is_some());
     let framework = demanding.min_by_key(|framework| framework.opens.is_optional)?;
-    Some(remedy::install(&FrameworkContext { framework, survey: &survey, machine, report: None }))
+    Some(remedy::install(&FrameworkContext { framework, survey: &survey, machine, host: &context.host, report: None }))
 }
 
 /// The major of cuDNN that the frameworks of the active environment need, and their names, if it is not the one that this
@@ -129,7 +150,7 @@ pub(crate) fn help_for_libraries(
 ) -> Option<Remedy> {
     let survey = survey_to(environment, host, Depth { kernels: false, unlisted: false, metadata: false });
     let framework = survey.frameworks.iter().find(|framework| framework.kind.id == id)?;
-    let context = FrameworkContext { framework, survey: &survey, machine, report: None };
+    let context = FrameworkContext { framework, survey: &survey, machine, host, report: None };
     let findings = [cuda::missing(&context), cudnn::missing(&context)];
     findings.into_iter().flatten().filter_map(|finding| finding.remedy).reduce(|mut all, other| {
         if !other.actions.is_empty() {

@@ -9,8 +9,7 @@ use cudnn_frameworks::releases::{self, Fact};
 use cudnn_frameworks::{Distribution, Opened, Pin, SearchRule};
 use cudnn_probe::ld_so::Rule;
 use cudnn_probe::{
-    Candidate, Component, DEFAULT_CUDA_MAJOR, DIR_VARIABLE, Host, Library, Origin, Os, Requirements, check_dir,
-    dll_search,
+    Candidate, Component, DEFAULT_CUDA_MAJOR, DIR_VARIABLE, Library, Origin, Os, Requirements, check_dir, dll_search,
 };
 
 use super::context::FrameworkContext;
@@ -49,7 +48,7 @@ pub(super) fn reach(context: &FrameworkContext<'_>) -> Remedy {
     let has_shim =
         |report: &InstallationReport| report.library(Library::Shim).is_some_and(|shim| shim.identity.is_ok());
     // ld.so skips a damaged shim, or fails at it.
-    match InstallationReport::read(&dir, &Host::current()).filter(|report| !has_shim(report)) {
+    match InstallationReport::read(&dir, context.host).filter(|report| !has_shim(report)) {
         Some(report) => remedies::reinstall(&report),
         None => Remedy::new(format!("it is in {}: have {LOADER} search that directory:", dir.printable())).search(&dir),
     }
@@ -209,9 +208,9 @@ pub(super) fn wheels_for_other_cuda(site: &Site, choice: &WheelChoice) -> Vec<St
 
 /// Adds the lines by which ld.so searches these directories of wheels, if the framework does not find them by itself.
 pub(super) fn with_search(remedy: Remedy, context: &FrameworkContext<'_>, wheel_dirs: &[PathBuf]) -> Remedy {
-    let (framework, host) = (context.framework, Host::current());
+    let FrameworkContext { framework, host, .. } = *context;
     let dirs = wheel_dirs.iter().map(|dir| framework.distribution.import_dir.join(dir));
-    let dirs: Vec<PathBuf> = dirs.filter(|dir| !framework.searches(dir, &host)).collect();
+    let dirs: Vec<PathBuf> = dirs.filter(|dir| !framework.searches(dir, host)).collect();
     if dirs.is_empty() {
         return remedy;
     }
@@ -240,7 +239,7 @@ pub(super) fn or_by_program(mut finding: Finding, context: &FrameworkContext<'_>
 /// Installs the files of the cuDNN in its environment again.
 pub(super) fn reinstall(context: &FrameworkContext<'_>) -> Remedy {
     let dir = context.framework.opens.cudnn.first().and_then(|opened| opened.path.parent());
-    let report = dir.and_then(|dir| InstallationReport::read(dir, &Host::current()));
+    let report = dir.and_then(|dir| InstallationReport::read(dir, context.host));
     // The JIT-only set lacks what frameworks call.
     let is_right = |report: &InstallationReport| {
         let of_report = report.cuda_major.zip(context.cuda_major());
