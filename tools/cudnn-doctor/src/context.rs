@@ -1,4 +1,4 @@
-//! The context of every command: the host, and the search for cuDNN on it. `main` makes it once.
+//! Provides the context of a command: the host with the search for cuDNN on it. `main` creates it once.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::ffi::OsString;

@@ -1,5 +1,5 @@
-//! Plans that were kept, planned again for a described device and the cuDNN of this machine, which needs no GPU. In a child
-//! process: cuDNN may crash or hang, and compiles for seconds.
+//! Rebuilds cached plans for a described device with the cuDNN of this machine, which needs no GPU. It runs in a child
+//! process, because cuDNN may crash or hang, or compile for seconds.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

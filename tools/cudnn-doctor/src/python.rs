@@ -1,4 +1,4 @@
-//! The Python that a command names or runs, its environment, and its pip.
+//! Finds the Python that a command names or runs.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::ffi::OsString;

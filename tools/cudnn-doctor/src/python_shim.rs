@@ -1,5 +1,5 @@
-//! The scripts that pyenv and asdf put in place of `python3` on `PATH`, and which Python each would start: read from
-//! files, by the rules of these tools. Nothing is run.
+//! Recognizes the scripts that pyenv or asdf puts in place of `python3` on `PATH`. Which Python a script starts is read
+//! from files, by the rules of these tools. Nothing is run.
 
 use cudnn_probe::facts::PathFacts;
 use std::ffi::OsString;

@@ -1,5 +1,4 @@
-//! Checks what ld.so finds for programs that load cuDNN by its name, as frameworks do, and for cuDNN's own dlopen
-//! calls.
+//! Checks what ld.so finds when a program, a framework or cuDNN itself opens a library by its name.
 
 use cudnn_probe::facts::PathFacts;
 use std::ffi::OsString;

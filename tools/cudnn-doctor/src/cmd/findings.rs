@@ -1,4 +1,4 @@
-//! Findings and their plan as text, and the exit status that they give: for `check`, `frameworks` and `fix`.
+//! Prints findings with their plan, for `check`, `frameworks` or `fix`.
 
 use serde_json::{Value, json};
 

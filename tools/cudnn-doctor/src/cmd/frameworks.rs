@@ -1,4 +1,4 @@
-//! `frameworks`: what the frameworks of Python environments were built for, and which cuDNN each would load.
+//! `frameworks`: shows which cuDNN each framework of a Python environment would load.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! `install` and `uninstall`: the drop-in in front of the cuDNN of a Python environment, or in one directory.
+//! `install`, `uninstall`: put the drop-in in front of a cuDNN, or take it away again.
 
 use std::path::{Path, PathBuf};
 

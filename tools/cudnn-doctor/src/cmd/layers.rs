@@ -1,4 +1,4 @@
-//! `layers`: which layers the environment turns on, from which files, and which others there are. Reads files; loads none.
+//! `layers`: shows which layers the environment turns on. It reads files, but loads none.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `preload`: loads cuDNN before its first use, and shows the steps as a timeline.
+//! `preload`: loads cuDNN before its first use, with a timeline of the steps.
 
 use std::path::PathBuf;
 use std::ptr::null_mut;

@@ -1,4 +1,4 @@
-//! `run`: starts a program with the drop-in in front of it, by variables, and becomes that program.
+//! `run`: replaces the doctor by a program that has the drop-in in front of it.
 
 use std::error::Error;
 use std::ffi::{OsStr, OsString};

@@ -1,5 +1,4 @@
-//! The files that ld.so would load for a program or library, including those that NVIDIA's shim and graph open with
-//! dlopen.
+//! Lists the files that ld.so would load for a program, including those that NVIDIA's shim opens with dlopen.
 
 use cudnn_probe::facts::PathFacts;
 use std::collections::HashSet;

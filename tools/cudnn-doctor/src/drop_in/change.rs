@@ -1,5 +1,5 @@
-//! Puts the drop-in in front of the cuDNN in a directory, and takes it away: by renames alone, so that the directory is in
-//! one state or the other at any moment. Prints nothing.
+//! Puts the drop-in in front of a cuDNN, or takes it away. Only renames change the directory, so that it is in one
+//! state or the other at any moment. Prints nothing.
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -1,5 +1,4 @@
-//! The drop-in in front of one program, by LD_PRELOAD: the value of the variable, and whether ld.so follows it for that
-//! program. Changes no installation.
+//! Puts the drop-in in front of one program by LD_PRELOAD. Changes no installation.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;

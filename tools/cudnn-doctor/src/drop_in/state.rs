@@ -1,5 +1,4 @@
-//! What stands in a directory of cuDNN: whose `libcudnn.so.9` programs get, and what the kept file is. Read from the files
-//! each time; changes nothing.
+//! Reads the state of the drop-in in a directory of cuDNN from the files. Changes nothing.
 
 use cudnn_probe::facts;
 use std::path::{Path, PathBuf};

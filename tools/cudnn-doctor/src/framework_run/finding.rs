@@ -1,4 +1,4 @@
-//! What is wrong with a run: its first failure, with the evidence and the help.
+//! Explains the first failure of a run.
 
 use std::collections::BTreeMap;
 use std::path::Path;

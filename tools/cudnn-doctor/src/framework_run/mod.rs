@@ -1,5 +1,5 @@
-//! Frameworks at work: runs a framework's convolution, attention and RNN in a child process, with the Python of its
-//! environment, and explains what fails by its first cause. What a framework's files state is not for this module.
+//! Runs a framework in a child process, with the Python of its environment. A failure is explained by its first cause.
+//! What a framework's files state is not for this module.
 
 mod cause;
 mod child;

@@ -1,4 +1,4 @@
-//! Modules from outside of a Python's environment, and the variables that lead there: PYTHONHOME and PYTHONPATH.
+//! Recognizes modules from outside of a Python's environment, which PYTHONHOME or PYTHONPATH leads to.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! One plan from the remedies of all findings: what contradicts another remedy gives way, changes of one place become one,
-//! and the steps are in the order in which they work. docs/design/0023-plan.md has the rules. Runs nothing.
+//! Makes one plan from the remedies of all findings. A remedy that contradicts another one waits, changes of one place
+//! become one change, and the steps are in the order in which they work. docs/design/0023-plan.md has the rules. Runs
+//! nothing.
 
 mod conflict;
 mod line;

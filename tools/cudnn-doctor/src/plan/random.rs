@@ -1,5 +1,5 @@
-//! Plans for random findings, executed in a model of an environment: no plan contradicts itself, each removes the findings
-//! that it is for, and those that wait are gone after at most three plans.
+//! Tests plans for random findings in a model of an environment: no plan contradicts itself, each removes the findings
+//! that it is for, and the findings that wait are gone after at most three plans.
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! How long the doctor waits for a child process: for each step without progress, for each step in all, and for the run.
+//! Limits how long the doctor waits for a child process.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Repairs that need no package manager: rights, links, and files that nobody owns.
+//! Provides repairs that need no package manager, for example of links or permissions.
 
 use cudnn_probe::facts::PathFacts;
 use std::io::ErrorKind;
