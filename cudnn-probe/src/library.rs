@@ -153,7 +153,7 @@ pub fn older_shim(dir: &Path, os: Os) -> Option<(u32, PathBuf)> {
         Os::Windows => format!("cudnn64_{major}.dll"),
     };
     let shims = [8, 7].map(|major| (major, dir.join(name(major))));
-    shims.into_iter().find(|(_, shim)| shim.leads_somewhere())
+    shims.into_iter().find(|(_, shim)| shim.target_exists())
 }
 
 impl fmt::Display for Library {

@@ -48,7 +48,7 @@ impl Installation {
     /// useful.
     #[must_use]
     pub fn has(&self, library: Library) -> bool {
-        self.path(library).is_taken()
+        self.path(library).path_exists()
     }
 
     /// Reads the CUDA major version from a library with GPU code. `libcudnn_graph.so.9` never contains GPU code.
@@ -321,10 +321,10 @@ pub fn installation_dir(graph: &Path) -> io::Result<PathBuf> {
     let dir = canonicalize(dir).or_else(as_it_is)?;
     // All releases contain these engines, even JIT-only installations.
     let engines = Library::EnginesRuntimeCompiled.file_name();
-    if !dir.join(engines).leads_somewhere()
+    if !dir.join(engines).target_exists()
         && let Ok(mut linked) = canonicalize(graph)
         && linked.pop()
-        && linked.join(engines).leads_somewhere()
+        && linked.join(engines).target_exists()
     {
         return Ok(linked);
     }
@@ -366,7 +366,7 @@ fn read_directory_without_graph(dir: &Path, is_named: bool) -> ProbeError {
         return ProbeError::OtherMajor { major };
     }
     // The default search includes these subdirectories anyway.
-    let has_graph = |dir: &PathBuf| dir.join(Library::Graph.file_name()).leads_somewhere();
+    let has_graph = |dir: &PathBuf| dir.join(Library::Graph.file_name()).target_exists();
     let subdirectories: &[&str] = match Os::HOST {
         Os::Linux => &["lib", "lib64", "nvidia/cudnn/lib"],
         Os::Windows => &["bin", "bin/x64", "nvidia/cudnn/bin", "Lib/site-packages/nvidia/cudnn/bin", "Library/bin"],

@@ -24,7 +24,7 @@ const DIAGNOSING: [&str; 25] = [
     "tools/cudnn-doctor/src/check",
     "tools/cudnn-doctor/src/context.rs",
     "tools/cudnn-doctor/src/dependencies",
-    "tools/cudnn-doctor/src/framework_run/foreign.rs",
+    "tools/cudnn-doctor/src/framework_run/outside_module.rs",
     "tools/cudnn-doctor/src/framework_run/help.rs",
     "tools/cudnn-doctor/src/packages",
     "tools/cudnn-doctor/src/plan",

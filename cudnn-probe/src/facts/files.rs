@@ -312,19 +312,19 @@ impl crate::portable::Portable for Contents {
 /// Methods of `Path` that access the file system, with recorded answers.
 pub trait PathFacts {
     /// Returns whether the path exists, like [`Path::exists`].
-    fn leads_somewhere(&self) -> bool;
+    fn target_exists(&self) -> bool;
     /// Returns whether the path is a regular file, like [`Path::is_file`].
     fn leads_to_file(&self) -> bool;
     /// Returns whether the path is a directory, like [`Path::is_dir`].
     fn leads_to_dir(&self) -> bool;
     /// Returns whether the path exists, even as a dangling symbolic link.
-    fn is_taken(&self) -> bool;
+    fn path_exists(&self) -> bool;
     /// Returns whether the path is a symbolic link, like [`Path::is_symlink`].
-    fn names_link(&self) -> bool;
+    fn is_link(&self) -> bool;
 }
 
 impl PathFacts for Path {
-    fn leads_somewhere(&self) -> bool {
+    fn target_exists(&self) -> bool {
         metadata(self).is_ok()
     }
 
@@ -336,11 +336,11 @@ impl PathFacts for Path {
         metadata(self).is_ok_and(Metadata::is_dir)
     }
 
-    fn is_taken(&self) -> bool {
+    fn path_exists(&self) -> bool {
         symlink_metadata(self).is_ok()
     }
 
-    fn names_link(&self) -> bool {
+    fn is_link(&self) -> bool {
         symlink_metadata(self).is_ok_and(|metadata| metadata.kind.is_symlink())
     }
 }

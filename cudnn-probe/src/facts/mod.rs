@@ -111,7 +111,7 @@ mod tests {
                 absent,
                 long,
                 dir.join("file").leads_to_file(),
-                dir.join("absent").leads_somewhere(),
+                dir.join("absent").target_exists(),
                 variable("PATH"),
             )
         };

@@ -27,6 +27,8 @@ pub struct Facts {
     answers: Arc<Mutex<BTreeMap<String, BTreeMap<String, Value>>>>,
     /// Set if the facts are complete and the system must not be accessed.
     is_complete: bool,
+    /// The questions that recorded facts were asked.
+    asked: Arc<Mutex<BTreeSet<&'static str>>>,
 }
 
 /// A type that can be recorded as an answer.
@@ -48,7 +50,7 @@ impl Facts {
     /// Returns an error if the value is not an object of objects.
     pub fn from_value(value: Value) -> Result<Facts, serde_json::Error> {
         let answers = serde_json::from_value(value)?;
-        Ok(Facts { answers: Arc::new(Mutex::new(answers)), is_complete: true })
+        Ok(Facts { answers: Arc::new(Mutex::new(answers)), is_complete: true, asked: Arc::default() })
     }
 
     /// Returns all answers, by question and subject.
@@ -60,6 +62,11 @@ impl Facts {
         };
         let answers = answers.iter().map(|(question, answers)| (question.clone(), of_question(answers)));
         Value::Object(answers.collect::<Map<_, _>>())
+    }
+
+    /// Returns the questions that recorded facts were asked since the last call.
+    pub fn take_asked(&self) -> BTreeSet<&'static str> {
+        std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Runs a function with these facts, which replay or record all answers.
@@ -85,6 +92,7 @@ impl Facts {
     fn answer<T: Answer>(&self, question: &'static str, subject: &OsStr, read: impl FnOnce() -> T) -> T {
         let subject = key(subject);
         if self.is_complete {
+            self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(question);
             let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
             let known = answers.get(question).and_then(|answers| answers.get(&subject)).cloned();
             return known.and_then(|value| T::read(value).ok()).unwrap_or_else(T::nothing);

@@ -98,7 +98,7 @@ impl Files for KnownFiles {
     fn is_candidate(&self, file: &Path) -> bool {
         let find = || {
             // Most names that ld.so tries are missing. Detect this with a single directory lookup.
-            let links = if file.leads_somewhere() { links(file).map(Arc::new) } else { Err(ProbeError::NotFound) };
+            let links = if file.target_exists() { links(file).map(Arc::new) } else { Err(ProbeError::NotFound) };
             let is_candidate = super::paths::is_taken(links.as_ref().map(Arc::as_ref));
             Known { is_candidate: Some(is_candidate), links: links.ok(), ..Known::default() }
         };

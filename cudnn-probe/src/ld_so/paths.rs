@@ -174,7 +174,7 @@ impl Files for OnDisk {
 #[must_use]
 pub fn is_candidate(file: &Path) -> bool {
     // Most names that ld.so tries are missing. Detect this with a single directory lookup.
-    file.leads_somewhere() && is_taken(links(file).as_ref())
+    file.target_exists() && is_taken(links(file).as_ref())
 }
 
 /// Returns whether ld.so would try to load a file with these properties.

@@ -287,7 +287,7 @@ impl Simulation {
     pub fn open_file(&mut self, file: &Path, from: usize) -> Option<usize> {
         let first = self.objects.len();
         let name = file.to_string_lossy().into_owned();
-        self.request_as(&name, from, |_| file.leads_somewhere().then(|| (file.to_owned(), Rule::Path)));
+        self.request_as(&name, from, |_| file.target_exists().then(|| (file.to_owned(), Rule::Path)));
         self.follow(first);
         self.loaded(&name)
     }
@@ -389,7 +389,7 @@ impl Simulation {
         let requester = self.objects.get(by)?;
         if name.contains('/') {
             let path = tokens::substitute(&self.host, name.as_ref(), requester.origin(), self.is_checked(by))?;
-            return path.leads_somewhere().then_some((path, Rule::Path));
+            return path.target_exists().then_some((path, Rule::Path));
         }
         let rpaths = self.rpath_chain(by);
         let rpaths = rpaths.into_iter().filter_map(|index| {

@@ -135,7 +135,7 @@ fn python_on_path(given: &Given) -> Option<(PathBuf, bool)> {
     let path = given.host.variable("PATH")?;
     let mut programs = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join("python3"));
     // In a directory like /tmp, another user could have added packages next to the interpreter's directory.
-    environment_of(&programs.find(|program| program.leads_somewhere())?).filter(|(root, _)| !facts::is_like_tmp(root))
+    environment_of(&programs.find(|program| program.target_exists())?).filter(|(root, _)| !facts::is_like_tmp(root))
 }
 
 fn in_library_path(given: &Given) -> Vec<Candidate> {
@@ -182,7 +182,7 @@ fn well_known(given: &Given) -> Vec<Candidate> {
 /// `candidates::environment_of`.
 pub(super) fn environment_of(python: &Path) -> Option<(PathBuf, bool)> {
     let root = python.parent()?.parent()?;
-    if root.join("pyvenv.cfg").leads_somewhere() {
+    if root.join("pyvenv.cfg").target_exists() {
         return Some((root.to_owned(), true));
     }
     let program = canonicalize(python).ok()?;
@@ -203,7 +203,7 @@ pub(super) fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
     let mut found = Vec::new();
     for lib in ["lib", "lib64"] {
         // In most environments, lib64 is a link to lib.
-        if lib == "lib64" && root.join(lib).names_link() {
+        if lib == "lib64" && root.join(lib).is_link() {
             continue;
         }
         let dir = root.join(lib);

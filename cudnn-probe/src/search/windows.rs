@@ -118,7 +118,7 @@ fn python_on_path(given: &Given) -> Option<OnPath> {
         if dir.file_name().is_some_and(|name| name.eq_ignore_ascii_case("WindowsApps")) {
             // Windows also has this program if Python is not installed, to open the Store.
             let roots = store_roots(given);
-            if dir.join("python.exe").is_taken() && !roots.is_empty() {
+            if dir.join("python.exe").path_exists() && !roots.is_empty() {
                 return Some(OnPath::Store(roots));
             }
         } else if dir.join("python.exe").leads_to_file() {
@@ -144,7 +144,7 @@ pub(super) fn environment_of(python: &Path) -> Option<(PathBuf, bool)> {
     let dir = python.parent()?;
     let is_scripts = dir.file_name().is_some_and(|name| name.eq_ignore_ascii_case("Scripts"));
     let above = dir.parent().filter(|_| is_scripts);
-    if let Some(root) = above.filter(|root| root.join("pyvenv.cfg").leads_somewhere()) {
+    if let Some(root) = above.filter(|root| root.join("pyvenv.cfg").target_exists()) {
         return Some((root.to_owned(), true));
     }
     let program = canonicalize(python).ok()?;
@@ -177,7 +177,7 @@ pub(super) fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
         }
         let torch = below(&packages, TORCH);
         let shims = [Library::Shim.windows_name(), Library::Graph.windows_name(), "cudnn64_8.dll"];
-        if shims.iter().any(|shim| torch.join(shim).leads_somewhere()) {
+        if shims.iter().any(|shim| torch.join(shim).target_exists()) {
             found.push(Candidate::new(torch, origin.clone()));
         }
     }

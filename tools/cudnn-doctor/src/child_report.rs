@@ -1,6 +1,6 @@
-//! The messages of a child process of the doctor to its parent: each step that it begins, and its results. They go
-//! through the child's standard input, which is a channel to the parent: libraries may print to its other two streams.
-//! Each message begins with a token, which the child reads from that channel first.
+//! Sends messages from a child process of the doctor to its parent. They go through the child's standard input, which
+//! is a channel to the parent, because libraries may print to its other two streams. Each message begins with a token,
+//! which the child reads from that channel first.
 
 use std::sync::OnceLock;
 

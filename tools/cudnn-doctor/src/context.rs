@@ -1,4 +1,4 @@
-//! The context of every command: the host, and the search for cuDNN on it. `main` makes it once.
+//! Provides the context of a command: the host with the search for cuDNN on it. `main` creates it once.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use cudnn_probe::{Candidate, Host, Installation, Origin, ProbeError, Requirement
 
 use crate::cudnn_file::is_drop_in;
 use crate::python::{Python, inactive_environment};
-use crate::python_shim::{self, PythonShim, Surroundings};
+use crate::python_shim::{self, PythonShim, ShimEnvironment};
 use crate::surveys::Surveys;
 
 /// The host and the search. The search does not look beside the doctor's executable, because programs would not.
@@ -35,9 +35,9 @@ impl Context {
     /// This process's environment and file system, as a Python program sees them: pyenv and asdf put the directory of
     /// the Python that they start first on `PATH`.
     pub(crate) fn new() -> Self {
-        let surroundings =
-            Surroundings { variable: &|name| facts::variable(name), working_dir: facts::current_dir().ok() };
-        let python_shim = python_shim::find(&surroundings);
+        let environment =
+            ShimEnvironment { variable: &|name| facts::variable(name), working_dir: facts::current_dir().ok() };
+        let python_shim = python_shim::find(&environment);
         let host = Host::current().without_executable();
         let host = match python_shim.as_ref().and_then(|shim| shim.bin.as_deref()) {
             Some(bin) => with_first_on_path(host, bin),

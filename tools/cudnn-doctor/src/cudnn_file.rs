@@ -1,5 +1,4 @@
-//! Identifies a file of cuDNN (library and release) by its name and its contents, for commands that look at files
-//! rather than at installations.
+//! Identifies the library, or the release, that a file of cuDNN belongs to.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

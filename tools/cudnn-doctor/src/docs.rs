@@ -1,4 +1,4 @@
-//! Where findings are explained: by this command, and on the published site. Must not know the findings.
+//! Names the places that explain a finding. It must not know the findings.
 
 use crate::shell::doctor;
 

@@ -7,7 +7,7 @@ use cudnn_backend::gpu::Gpu;
 use cudnn_os::child::end_with_parent;
 
 use crate::child_report::{Work, begin};
-use crate::subprocess::{self, Ended, Patience};
+use crate::subprocess::{self, Ended, Timeouts};
 use crate::system::choose;
 
 /// The subcommand with which the doctor starts itself for this.
@@ -40,12 +40,12 @@ pub(crate) fn version(text: &str) -> Option<&str> {
 }
 
 /// The fault of the driver's library, if that explains how a process ended that loaded it beside others.
-pub(crate) fn fault(ended: &Ended, patience: &Patience) -> Option<String> {
+pub(crate) fn fault(ended: &Ended, timeouts: &Timeouts) -> Option<String> {
     let step = ended.step.as_ref()?;
     if step.is_of_driver() {
         return Some(format!("{LIBRARY}, the driver's library, is at fault, not cuDNN"));
     }
-    let alone = subprocess::run(&[OsStr::new(COMMAND)], patience).ok()?;
+    let alone = subprocess::run(&[OsStr::new(COMMAND)], timeouts).ok()?;
     let failure = alone.end.failure()?;
     Some(format!("a process that only opened {LIBRARY}, the driver's library, {failure}"))
 }

@@ -42,7 +42,7 @@ mod table;
 
 use context::Context;
 use output::{CommandResult, Format, Outcome};
-use subprocess::{End, Patience};
+use subprocess::{End, Timeouts};
 
 /// Diagnoses cuDNN installations: what is installed, which one programs load, what is wrong, and how to fix it.
 ///
@@ -266,7 +266,7 @@ fn main() -> ExitCode {
 
 /// Runs the command, and returns its exit status.
 fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>> {
-    let patience = Patience::new(arguments.timeout.map(Duration::from_secs));
+    let timeouts = Timeouts::new(arguments.timeout.map(Duration::from_secs));
     let command = arguments.command.unwrap_or_else(|| Command::Check(cmd::check::Command::default()));
     match command {
         Command::Demo(_) if arguments.json => {
@@ -276,7 +276,7 @@ fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>>
         Command::Demo(_) | Command::Preload(_) if !platform::CAN_LOAD => {
             return Err(format!("{}\nhelp: {}", platform::STATIC, platform::STATIC_HELP).into());
         }
-        Command::Demo(_) | Command::Preload(_) if !arguments.in_child => return supervise(format, &patience),
+        Command::Demo(_) | Command::Preload(_) if !arguments.in_child => return supervise(format, &timeouts),
         _ if arguments.in_child => cudnn_os::child::end_with_parent(),
         _ => {}
     }
@@ -284,10 +284,10 @@ fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>>
         .map_err(|error| format!("error: the system gives no random numbers: {error}"))?;
     let context = &Context::new();
     let outcome = match command {
-        Command::Check(arguments) => cmd::check::run(&arguments, context, &patience, format),
-        Command::Fix(arguments) => cmd::fix::run(&arguments, context, &patience, format),
+        Command::Check(arguments) => cmd::check::run(&arguments, context, &timeouts, format),
+        Command::Fix(arguments) => cmd::fix::run(&arguments, context, &timeouts, format),
         Command::List(arguments) => cmd::list::run(&arguments, context, format)?,
-        Command::Frameworks(arguments) => cmd::frameworks::run(&arguments, context, &patience, format)?,
+        Command::Frameworks(arguments) => cmd::frameworks::run(&arguments, context, &timeouts, format)?,
         Command::Explain(arguments) => cmd::explain::run(&arguments, context, format)?,
         Command::Pid(arguments) => cmd::pid::run(&arguments, format)?,
         Command::Demo(arguments) => cmd::demo::run(&arguments, context),
@@ -296,7 +296,7 @@ fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>>
         Command::Preload(arguments) => cmd::preload::run(&arguments, format)?,
         Command::Log(arguments) => cmd::log::run(&arguments, format)?,
         Command::Layers(arguments) => cmd::layers::run(&arguments, context, format)?,
-        Command::Plans(arguments) => cmd::plans::run(&arguments, &patience, format)?,
+        Command::Plans(arguments) => cmd::plans::run(&arguments, &timeouts, format)?,
         Command::Install(arguments) => cmd::install::install(&arguments, context, format)?,
         Command::Uninstall(place) => cmd::install::uninstall(&place, context, format)?,
         Command::Run(arguments) => return cmd::run::run(&arguments, context),
@@ -343,8 +343,8 @@ fn manual(subcommand: Option<&str>) -> CommandResult {
 }
 
 /// Runs the command in a child process: a damaged cuDNN may end the process that loads it.
-fn supervise(format: Format, patience: &Patience) -> Result<ExitCode, Box<dyn Error>> {
-    let ended = subprocess::supervise(&format!("--{IN_CHILD}"), patience)
+fn supervise(format: Format, timeouts: &Timeouts) -> Result<ExitCode, Box<dyn Error>> {
+    let ended = subprocess::supervise(&format!("--{IN_CHILD}"), timeouts)
         .map_err(|error| format!("cannot start a child process: {error}"))?;
     if let End::Exited { code: Some(code), .. } = &ended.end
         && let Ok(code) = u8::try_from(*code)
@@ -355,7 +355,7 @@ fn supervise(format: Format, patience: &Patience) -> Result<ExitCode, Box<dyn Er
     let how = format!("the process {}{}", ended.end.failure().unwrap_or_default(), ended.during());
     let text = if let Some(reason) = ended.lack_of_memory {
         format!("error: {how}\nnote: {reason}\nhelp: {}", platform::MEMORY_HELP)
-    } else if let Some(fault) = driver::fault(&ended, patience) {
+    } else if let Some(fault) = driver::fault(&ended, timeouts) {
         format!("error: the driver {verb}: {how}\nnote: {fault}\nhelp: {}", driver::HELP)
     } else {
         format!("error: cuDNN {verb}: {how}\nhelp: `{} check` shows what is wrong", shell::doctor())

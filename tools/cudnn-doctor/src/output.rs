@@ -1,4 +1,4 @@
-//! The output of a command, for people and for programs. A closed pipe or a full disk ends the command without a panic.
+//! Writes the output of a command, as text or as JSON. A closed pipe or a full disk ends the command without a panic.
 //! The output has no colours if it does not go to a terminal, or if NO_COLOR is set.
 
 use std::error::Error;

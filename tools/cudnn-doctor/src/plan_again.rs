@@ -1,5 +1,5 @@
-//! Plans that were kept, planned again for a described device and the cuDNN of this machine, which needs no GPU. In a child
-//! process: cuDNN may crash or hang, and compiles for seconds.
+//! Rebuilds cached plans for a described device with the cuDNN of this machine, which needs no GPU. It runs in a child
+//! process, because cuDNN may crash or hang, or compile for seconds.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use serde_json::json;
 use crate::child_report::{Work, begin, send};
 use crate::escape::Printable;
 use crate::platform::{CAN_LOAD, STATIC, STATIC_HELP};
-use crate::subprocess::{self, Ended, Patience};
+use crate::subprocess::{self, Ended, Timeouts};
 
 /// The hidden subcommand of the child.
 pub(crate) const COMMAND: &str = "internal-plan";
@@ -48,13 +48,13 @@ const PLACE: &str = "place";
 ///
 /// # Errors
 /// When nothing can be planned, and why.
-pub(crate) fn run(device: &Path, from: &Path, to: &Path, patience: &Patience) -> Result<Vec<String>, String> {
+pub(crate) fn run(device: &Path, from: &Path, to: &Path, timeouts: &Timeouts) -> Result<Vec<String>, String> {
     let (mut failures, mut skip) = (Vec::new(), Vec::<usize>::new());
     loop {
         let places: Vec<OsString> = skip.iter().map(|place| place.to_string().into()).collect();
         let mut arguments = vec![device.as_os_str(), from.as_os_str(), to.as_os_str()];
         arguments.extend(places.iter().map(OsString::as_os_str));
-        let ended = run_as_child(&arguments, patience)?;
+        let ended = run_as_child(&arguments, timeouts)?;
         failures.extend(texts(&ended, FAILED));
         if let Some(reason) = texts(&ended, "error").next() {
             return Err(reason);
@@ -73,8 +73,8 @@ pub(crate) fn run(device: &Path, from: &Path, to: &Path, patience: &Patience) ->
 ///
 /// # Errors
 /// When there is none, or cuDNN does not describe it.
-pub(crate) fn describe(patience: &Patience) -> Result<String, String> {
-    let ended = run_as_child(&[], patience)?;
+pub(crate) fn describe(timeouts: &Timeouts) -> Result<String, String> {
+    let ended = run_as_child(&[], timeouts)?;
     if let Some(description) = texts(&ended, "device").next() {
         return Ok(description);
     }
@@ -82,12 +82,12 @@ pub(crate) fn describe(patience: &Patience) -> Result<String, String> {
     Err(texts(&ended, "error").next().or_else(failure).unwrap_or_else(|| "there is no description".into()))
 }
 
-fn run_as_child(arguments: &[&OsStr], patience: &Patience) -> Result<Ended, String> {
+fn run_as_child(arguments: &[&OsStr], timeouts: &Timeouts) -> Result<Ended, String> {
     if !CAN_LOAD {
         return Err(format!("{STATIC}; {STATIC_HELP}"));
     }
     let arguments = [&[OsStr::new(COMMAND)], arguments].concat();
-    subprocess::run(&arguments, patience).map_err(|error| format!("cannot start a process: {error}"))
+    subprocess::run(&arguments, timeouts).map_err(|error| format!("cannot start a process: {error}"))
 }
 
 fn texts(ended: &Ended, key: &'static str) -> impl Iterator<Item = String> {

@@ -1,4 +1,5 @@
-//! What differs between operating systems in the doctor's advice and in its rules. The crate cudnn-os has the system calls.
+//! Provides the parts of the doctor's advice that differ between operating systems. The crate cudnn-os has the system
+//! calls.
 
 use cudnn_probe::facts;
 use std::io::{Error, Result};

@@ -1,4 +1,4 @@
-//! The Python that a command names or runs, its environment, and its pip.
+//! Finds the Python that a command names or runs.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use cudnn_probe::{Origin, Search};
 
 use crate::escape::Printable;
 use crate::packages::{self, Command, PackageChange, Site, python_in};
-use crate::python_shim::{self, PythonShim, Surroundings};
+use crate::python_shim::{self, PythonShim, ShimEnvironment};
 use crate::refusal::Refusal;
 use crate::remedy::{Action, Remedy};
 use crate::shell::doctor;
@@ -124,6 +124,6 @@ fn shim_in(program: &Path) -> Option<PythonShim> {
     let dirs = std::iter::once(program.parent()?.to_owned()).chain(std::env::split_paths(&path));
     let path: OsString = std::env::join_paths(dirs).ok()?;
     let variable = |name: &str| if name == "PATH" { Some(path.clone()) } else { facts::variable(name) };
-    let shim = python_shim::find(&Surroundings { variable: &variable, working_dir: facts::current_dir().ok() })?;
+    let shim = python_shim::find(&ShimEnvironment { variable: &variable, working_dir: facts::current_dir().ok() })?;
     (shim.file == program).then_some(shim)
 }

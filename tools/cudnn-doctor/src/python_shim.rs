@@ -1,5 +1,5 @@
-//! The scripts that pyenv and asdf put in place of `python3` on `PATH`, and which Python each would start: read from
-//! files, by the rules of these tools. Nothing is run.
+//! Recognizes the scripts that pyenv or asdf puts in place of `python3` on `PATH`. Which Python a script starts is read
+//! from files, by the rules of these tools. Nothing is run.
 
 use cudnn_probe::facts::PathFacts;
 use std::ffi::OsString;
@@ -50,16 +50,15 @@ pub(crate) struct PythonShim {
 }
 
 /// What the tools read: variables and the working directory.
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct ShimEnvironment<'a> {
     pub(crate) variable: &'a dyn Fn(&str) -> Option<OsString>,
     pub(crate) working_dir: Option<PathBuf>,
 }
 
 /// The shim that is the first `python3` on `PATH`, if it is one.
-pub(crate) fn find(surroundings: &Surroundings<'_>) -> Option<PythonShim> {
-    let path = (surroundings.variable)("PATH")?;
-    let mut dirs =
-        std::env::split_paths(&path).filter(|dir| dir.is_absolute() && dir.join("python3").leads_somewhere());
+pub(crate) fn find(environment: &ShimEnvironment<'_>) -> Option<PythonShim> {
+    let path = (environment.variable)("PATH")?;
+    let mut dirs = std::env::split_paths(&path).filter(|dir| dir.is_absolute() && dir.join("python3").target_exists());
     let file = dirs.next()?.join("python3");
     let Some(tool) = tool_of(&file) else {
         let program = canonicalize(&file).ok()?;
@@ -68,7 +67,7 @@ pub(crate) fn find(surroundings: &Surroundings<'_>) -> Option<PythonShim> {
     };
     let root = file.parent()?.parent()?;
     // One of the selected versions may lack this program.
-    let bin = selected(tool, root, surroundings).iter().find_map(|version| match version.as_str() {
+    let bin = selected(tool, root, environment).iter().find_map(|version| match version.as_str() {
         // The next python3 on PATH.
         "system" => dirs.find(|dir| tool_of(&dir.join("python3")).is_none()),
         version => bin_of(version, &root.join(tool.versions)),
@@ -84,9 +83,9 @@ fn tool_of(file: &Path) -> Option<&'static Tool> {
 }
 
 /// The versions that are selected, the first one first.
-fn selected(tool: &Tool, root: &Path, surroundings: &Surroundings<'_>) -> Vec<String> {
+fn selected(tool: &Tool, root: &Path, environment: &ShimEnvironment<'_>) -> Vec<String> {
     let words = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
-    if let Some(value) = (surroundings.variable)(tool.variable).filter(|value| !value.is_empty()) {
+    if let Some(value) = (environment.variable)(tool.variable).filter(|value| !value.is_empty()) {
         return words(&value.to_string_lossy().replace(':', " "));
     }
     let in_file = |file: PathBuf| -> Option<Vec<String>> {
@@ -100,8 +99,8 @@ fn selected(tool: &Tool, root: &Path, surroundings: &Surroundings<'_>) -> Vec<St
         };
         (!versions.is_empty()).then_some(versions)
     };
-    let above = surroundings.working_dir.iter().flat_map(|dir| dir.ancestors()).map(|dir| dir.join(tool.file));
-    let home = (surroundings.variable)("HOME").map(|home| Path::new(&home).join(tool.file));
+    let above = environment.working_dir.iter().flat_map(|dir| dir.ancestors()).map(|dir| dir.join(tool.file));
+    let home = (environment.variable)("HOME").map(|home| Path::new(&home).join(tool.file));
     let global = if tool.keyword.is_some() { home } else { Some(root.join("version")) };
     above.chain(global).find_map(in_file).unwrap_or_else(|| vec!["system".into()])
 }
@@ -113,7 +112,7 @@ fn bin_of(version: &str, versions: &Path) -> Option<PathBuf> {
     if name.is_empty() || name.starts_with('.') || name.contains('/') {
         return None;
     }
-    let bin = |dir: PathBuf| Some(dir.join("bin")).filter(|bin| bin.join("python3").leads_somewhere());
+    let bin = |dir: PathBuf| Some(dir.join("bin")).filter(|bin| bin.join("python3").target_exists());
     let patch = |dir: &PathBuf| dir.file_name()?.to_str()?.strip_prefix(name)?.strip_prefix('.')?.parse::<u32>().ok();
     let newest = || entries(versions).filter(|dir| patch(dir).is_some()).max_by_key(patch);
     bin(versions.join(name)).or_else(|| bin(newest()?))
@@ -170,14 +169,14 @@ mod tests {
                 "PYENV_VERSION" | "ASDF_PYTHON_VERSION" => Some(version.into()),
                 _ => None,
             };
-            let found = find(&Surroundings { variable: &variable, working_dir: Some(path(dir)) });
+            let found = find(&ShimEnvironment { variable: &variable, working_dir: Some(path(dir)) });
             let found = found.map(|shim| (shim.tool, shim.bin));
             assert_eq!(found, Some((tool, expected.map(path))), "{tool} {version} {dir}");
         }
         // A script of somebody else, and a Python.
         for dir in ["shims", "usr/bin"] {
             let variable = |name: &str| (name == "PATH").then(|| path(dir).into());
-            assert_eq!(find(&Surroundings { variable: &variable, working_dir: None }), None, "{dir}");
+            assert_eq!(find(&ShimEnvironment { variable: &variable, working_dir: None }), None, "{dir}");
         }
     }
 }

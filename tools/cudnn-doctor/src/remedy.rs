@@ -1,4 +1,4 @@
-//! What removes a finding, as data: which place changes, and how. A check states a remedy; no command exists before all
+//! Describes what removes a finding, as data. A check states a remedy, and its commands are made only after all
 //! remedies have become one plan.
 
 use std::ffi::{OsStr, OsString};

@@ -1,4 +1,4 @@
-//! The words of this system for what a program does with libraries, and the names of NVIDIA's libraries on it.
+//! Names the system's own terms, such as its loader, for use in messages.
 
 use cudnn_probe::{Library, Os};
 

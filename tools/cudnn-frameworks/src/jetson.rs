@@ -1,11 +1,10 @@
-//! Recognizes NVIDIA's Jetson machines by files of the kernel and of L4T (Jetson Linux). A container without access to the
-//! GPU has these files, too.
+//! Recognizes NVIDIA's Jetson machines by files of L4T (Jetson Linux). A container without access to the GPU has these
+//! files, too.
 
 use std::path::Path;
 
 use cudnn_probe::release_facts::{TEGRA_CHIPS, TegraChip, jetpack_cuda};
 use cudnn_probe::{Host, Version};
-use serde::{Deserialize, Serialize};
 
 use crate::files::read_text;
 use crate::installation::Evidence;
@@ -19,10 +18,9 @@ const SOC: &str = "/sys/devices/soc0";
 const L4T_RELEASE: &str = "/etc/nv_tegra_release";
 
 /// A machine with a Tegra chip.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jetson {
     /// Its chip, if it is one that CUDA supports and a file names it. A container may hide it.
-    #[serde(with = "cudnn_probe::portable")]
     pub chip: Option<&'static TegraChip>,
     /// The release of L4T: 36.4.3 for `R36 (release), REVISION: 4.3`.
     pub l4t: Option<Version>,

@@ -41,16 +41,16 @@ mod survey;
 
 pub use drop_in::{drop_in_version, drop_in_version_named, is_drop_in, is_drop_in_named};
 pub use environment::Environment;
-pub use framework::absent::Absent;
 pub use framework::built_for::{BuiltFor, Source, Stated};
 pub use framework::kind::{Comparison, KINDS, Kind};
+pub use framework::missing_files::MissingFiles;
 pub use framework::releases;
 pub use jetson::Jetson;
 pub use library_names::{is_cudnn, is_of_driver};
 pub use mapped::{Dependents, MappedLibrary, mapped_libraries};
 pub use opens::pairs::{Pair, pairs};
 pub use opens::unlisted::Unlisted;
-pub use opens::{By, Damaged, Opened, Opens, Unfound};
+pub use opens::{Damaged, MissingLibrary, Opened, Opens, SearchRule};
 pub use package::distribution::Distribution;
 pub use package::requirement::{Pin, PinState, allows_from};
 pub use package::unreadable::{Remedy, Unreadable};

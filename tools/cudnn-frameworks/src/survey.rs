@@ -4,13 +4,12 @@ use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::{Host, Os};
-use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
 use crate::files::matching;
-use crate::framework::absent::{self, Absent};
 use crate::framework::built_for::{self, BuiltFor};
 use crate::framework::kind::{KINDS, Kind};
+use crate::framework::missing_files::{self, MissingFiles};
 use crate::framework::{releases, version_file};
 use crate::opens::unlisted::{self, Unlisted};
 use crate::opens::{self, Known, Opens};
@@ -20,7 +19,7 @@ use crate::package::unreadable::{Remedy, Unreadable};
 use crate::package::{conda, metadata, undecodable};
 
 /// What an environment has.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub struct Survey {
     /// The environment.
     pub environment: Environment,
@@ -32,23 +31,19 @@ pub struct Survey {
     pub unreadable: Vec<Unreadable>,
     /// Large libraries of other packages, which were not searched for the name of cuDNN. Empty if [`Depth::unlisted`] is
     /// not set.
-    #[serde(with = "cudnn_probe::portable")]
     pub unsearched: Vec<PathBuf>,
     /// The directory is no environment: it has neither a Python nor a package.
     pub is_no_environment: bool,
     /// The limits of the survey were reached: there is more than it reports.
     pub is_truncated: bool,
-    /// What it has read of libraries, for [`pairs`](crate::pairs). It is not serialized: the pairs of a survey that was
-    /// read back read the libraries again.
-    #[serde(skip)]
+    /// What it has read of libraries, for [`pairs`](crate::pairs).
     pub(crate) known: Known,
 }
 
 /// A framework in an environment.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub struct Framework {
     /// Which framework it is.
-    #[serde(with = "cudnn_probe::portable")]
     pub kind: &'static Kind,
     /// The package that it was found as.
     pub distribution: Distribution,
@@ -57,7 +52,6 @@ pub struct Framework {
     /// The system that it is built for.
     pub os: Os,
     /// The directory of its module: `site-packages/torch`. `None` if it is installed elsewhere (editable, zipped).
-    #[serde(with = "cudnn_probe::portable")]
     pub dir: Option<PathBuf>,
     /// What it was built for.
     pub built_for: BuiltFor,
@@ -66,7 +60,7 @@ pub struct Framework {
     /// The cuDNN that it would load.
     pub opens: Opens,
     /// The files of its package that its record names and that are not there.
-    pub absent: Absent,
+    pub missing_files: MissingFiles,
 }
 
 impl Framework {
@@ -159,7 +153,7 @@ pub fn survey_to(environment: &Environment, host: &Host, depth: Depth) -> Survey
                 os,
                 opens: opens::read(kind, &distribution.version, dir.as_deref(), &built_for, &*started),
                 pins,
-                absent: absent::read(kind, &distribution, os),
+                missing_files: missing_files::read(kind, &distribution, os),
                 distribution,
                 built_for,
                 dir,

@@ -241,8 +241,8 @@ fn name_of(source: &Source) -> &'static str {
     match source {
         Source::File(_) => "file",
         Source::Requirement(_) => "requirement",
-        Source::Fact { reading, is_older_than_package } => {
-            assert!(releases::all().iter().any(|fact| fact.source == *reading), "{reading:?}");
+        Source::Fact { citation, is_older_than_package } => {
+            assert!(releases::all().iter().any(|fact| fact.source == *citation), "{citation:?}");
             if *is_older_than_package { "later" } else { "document" }
         }
         other => panic!("{other:?}"),

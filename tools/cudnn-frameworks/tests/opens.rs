@@ -7,7 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
-use cudnn_frameworks::{By, Environment, survey};
+use cudnn_frameworks::{Environment, SearchRule, survey};
 use cudnn_probe::ld_so::Rule;
 use cudnn_probe::{Host, Library, Version};
 use support::{ExtensionLibrary, FakeLibrary, PythonEnvironment, TempDir};
@@ -25,7 +25,7 @@ fn torch_finds_the_wheel_next_to_it_by_its_rpath() {
     let torch = framework(&survey, "torch");
     let shim = &torch.opens.cudnn[0];
     assert!(is_same(&shim.path, &machine.site("nvidia/cudnn/lib/libcudnn.so.9")), "{shim:?}");
-    assert!(matches!(&shim.by, By::LdSo(Rule::Rpath(_))), "{shim:?}");
+    assert!(matches!(&shim.by, SearchRule::LdSo(Rule::Rpath(_))), "{shim:?}");
     assert_eq!((torch.opens.name.as_deref(), torch.opens.version()), (Some("libcudnn.so.9"), Some(NEW)));
     assert_eq!(torch.opens.missing, [""; 0]);
     let users: Vec<_> = torch.opens.users.iter().filter_map(|user| user.file_name()?.to_str()).collect();
@@ -47,7 +47,7 @@ fn an_older_cudnn_on_the_library_path_gets_mixed_with_torchs_shim() {
     assert!(is_same(&shim.path, &machine.site("nvidia/cudnn/lib/libcudnn.so.9")), "{shim:?}");
     assert!(is_same(&graph.path, &other.join("libcudnn_graph.so.9")), "{graph:?}");
     assert_eq!((shim.version, graph.version, torch.opens.version()), (Some(NEW), Some(OLD), Some(OLD)));
-    assert_eq!(graph.by, By::LdSo(Rule::LibraryPath));
+    assert_eq!(graph.by, SearchRule::LdSo(Rule::LibraryPath));
 }
 
 /// cuDNN loads heuristics and engines only when it plans an operation. The import succeeds without them.
@@ -93,7 +93,7 @@ fn newer_releases_of_torch_open_the_first_cudnn_of_pythons_path() {
         let survey = machine.survey();
         let shim = &framework(&survey, "torch").opens.cudnn[0];
         assert_eq!(shim.path.starts_with(&other), is_first, "{version}: {shim:?}");
-        assert_eq!(shim.by == By::Python, is_first, "{version}: {shim:?}");
+        assert_eq!(shim.by == SearchRule::Python, is_first, "{version}: {shim:?}");
     }
 }
 
@@ -107,7 +107,7 @@ fn torch_in_lib64_finds_the_wheels_in_lib_only_by_its_python_code() {
     let elsewhere = elsewhere.torch("2.9.1");
     let survey = elsewhere.survey();
     let torch = framework(&survey, "torch");
-    assert_eq!(torch.opens.cudnn[0].by, By::Python, "{:?}", torch.opens);
+    assert_eq!(torch.opens.cudnn[0].by, SearchRule::Python, "{:?}", torch.opens);
     // If a cuDNN library is missing, no cuDNN is opened.
     std::fs::remove_dir_all(machine.site("nvidia/cudnn")).unwrap();
     let survey = elsewhere.survey();
@@ -166,7 +166,7 @@ fn the_drop_in_gets_the_libraries_that_the_loader_selects() {
     let other = machine.path("other");
     cudnn(&other, OLD);
     let named = opens(&machine.env("CUDNN_LOADER_DIR", &other), DROP_IN);
-    assert_eq!((named.version(), &named.cudnn[1].by), (Some(OLD), &By::DropIn), "{named:?}");
+    assert_eq!((named.version(), &named.cudnn[1].by), (Some(OLD), &SearchRule::DropIn), "{named:?}");
     assert!(named.cudnn[1].path.starts_with(&other), "{named:?}");
 }
 
@@ -222,7 +222,7 @@ fn onnx_runtime_finds_cudnn_only_by_the_library_path() {
     let dir = machine.site("nvidia/cudnn/lib");
     let survey = machine.env("LD_LIBRARY_PATH", dir).survey();
     let opens = &framework(&survey, "onnxruntime").opens;
-    assert_eq!((&opens.cudnn[0].by, opens.version()), (&By::LdSo(Rule::LibraryPath), Some(NEW)));
+    assert_eq!((&opens.cudnn[0].by, opens.version()), (&SearchRule::LdSo(Rule::LibraryPath), Some(NEW)));
 }
 
 /// Since 1.28 it opens cuDNN by name instead of being linked to it, and works without it.
@@ -248,7 +248,7 @@ fn a_copy_in_the_wheel_is_found_through_the_extension_library() {
     let opens = &framework(&survey, "ctranslate2").opens;
     let shim = &opens.cudnn[0];
     assert_eq!((shim.name.as_str(), shim.version), ("libcudnn-74a4c495.so.9.1.0", Some(OLD)));
-    assert!(matches!(&shim.by, By::LdSo(Rule::Rpath(_))), "{shim:?}");
+    assert!(matches!(&shim.by, SearchRule::LdSo(Rule::Rpath(_))), "{shim:?}");
     assert_eq!(opens.cudnn.len(), 1);
     let parts = ["libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9"];
     // CTranslate2 opens cuBLAS by name.
@@ -265,7 +265,7 @@ fn the_python_code_of_jax_opens_the_wheel_before_the_run_path_is_used() {
     let other = machine.path("pythonpath");
     cudnn(&other.join("nvidia/cudnn/lib"), OLD);
     let survey = machine.survey();
-    assert_eq!(framework(&survey, "jax").opens.cudnn[0].by, By::Python);
+    assert_eq!(framework(&survey, "jax").opens.cudnn[0].by, SearchRule::Python);
     let machine = machine.env("PYTHONPATH", &other);
     let survey = machine.survey();
     let shim = &framework(&survey, "jax").opens.cudnn[0];
@@ -274,7 +274,7 @@ fn the_python_code_of_jax_opens_the_wheel_before_the_run_path_is_used() {
     std::fs::remove_file(other.join("nvidia/cudnn/lib/libcudnn.so.9")).unwrap();
     let survey = machine.survey();
     let shim = &framework(&survey, "jax").opens.cudnn[0];
-    assert!(!shim.path.starts_with(&other) && matches!(&shim.by, By::LdSo(Rule::Rpath(_))), "{shim:?}");
+    assert!(!shim.path.starts_with(&other) && matches!(&shim.by, SearchRule::LdSo(Rule::Rpath(_))), "{shim:?}");
 }
 
 #[test]
@@ -282,12 +282,12 @@ fn the_library_path_comes_before_tensorflows_run_path() {
     let machine = Machine::new().tensorflow().cudnn(NEW);
     let survey = machine.survey();
     let opens = &framework(&survey, "tensorflow").opens;
-    assert!(matches!(&opens.cudnn[0].by, By::LdSo(Rule::Runpath(_))), "{opens:?}");
+    assert!(matches!(&opens.cudnn[0].by, SearchRule::LdSo(Rule::Runpath(_))), "{opens:?}");
     let other = machine.path("older");
     cudnn(&other, OLD);
     let survey = machine.env("LD_LIBRARY_PATH", &other).survey();
     let opens = &framework(&survey, "tensorflow").opens;
-    assert_eq!((&opens.cudnn[0].by, opens.version()), (&By::LdSo(Rule::LibraryPath), Some(OLD)));
+    assert_eq!((&opens.cudnn[0].by, opens.version()), (&SearchRule::LdSo(Rule::LibraryPath), Some(OLD)));
 }
 
 /// As in NVIDIA/TransformerEngine#2373.
@@ -301,13 +301,17 @@ fn transformer_engine_searches_the_toolkits_before_the_wheel() {
         .library("transformer_engine/wheel_lib/libtransformer_engine.so", &library);
     let survey = machine.survey();
     let opens = &framework(&survey, "transformer-engine").opens;
-    assert_eq!((&opens.cudnn[0].by, opens.version()), (&By::Python, Some(NEW)), "{opens:?}");
+    assert_eq!((&opens.cudnn[0].by, opens.version()), (&SearchRule::Python, Some(NEW)), "{opens:?}");
     let other = machine.path("cuda");
     cudnn(&other.join("targets/x86_64-linux/lib"), OLD);
     ExtensionLibrary::new().with_soname("libcudnn.so.9").build(&other.join("lib64/stubs/libcudnn.so.99"));
     let survey = machine.env("CUDA_HOME", &other).survey();
     let opens = &framework(&survey, "transformer-engine").opens;
-    assert_eq!((&opens.cudnn[0].by, opens.cudnn[0].version), (&By::Variable("CUDA_HOME"), Some(OLD)), "{opens:?}");
+    assert_eq!(
+        (&opens.cudnn[0].by, opens.cudnn[0].version),
+        (&SearchRule::Variable("CUDA_HOME"), Some(OLD)),
+        "{opens:?}"
+    );
 }
 
 /// A search of too many files must not return a wrong answer. A depth-first search would start with the wrong files.
@@ -333,7 +337,7 @@ fn a_toolkit_with_too_many_files_is_searched_from_the_top() {
     std::os::unix::fs::symlink("..", toolkit.join("targets/above")).unwrap();
     let survey = machine.survey();
     let opens = &framework(&survey, "transformer-engine").opens;
-    assert_eq!((&opens.cudnn[0].by, opens.version()), (&By::Variable("CUDA_HOME"), Some(OLD)), "{opens:?}");
+    assert_eq!((&opens.cudnn[0].by, opens.version()), (&SearchRule::Variable("CUDA_HOME"), Some(OLD)), "{opens:?}");
     assert_eq!(opens.half_searched, std::slice::from_ref(&toolkit));
     std::fs::remove_dir_all(deep).unwrap();
     let survey = machine.survey();

@@ -11,7 +11,7 @@
 
 use std::path::Path;
 
-use cudnn_frameworks::{By, Framework, Opens, Source};
+use cudnn_frameworks::{Framework, Opens, SearchRule, Source};
 use cudnn_probe::Version;
 use cudnn_probe::ld_so::Rule;
 use support::Wheel;
@@ -65,7 +65,7 @@ fn ctranslate2_contained_a_shim_and_needs_none_now() {
     assert_eq!(built_for(old), (Some((12, None)), Some(Version::new(8, 9, 7))));
     assert!(matches!(&old.built_for.cudnn.as_ref().unwrap().source, Source::File(_)), "{old:?}");
     assert_eq!(names(&old.opens), ["libcudnn-463fd6d5.so.8.9.7"]);
-    assert!(matches!(&old.opens.cudnn[0].by, By::LdSo(Rule::Rpath(_))), "{old:?}");
+    assert!(matches!(&old.opens.cudnn[0].by, SearchRule::LdSo(Rule::Rpath(_))), "{old:?}");
     assert_eq!(old.opens.missing, ["libcudnn_ops_infer.so.8", "libcudnn_cnn_infer.so.8", "libcublas.so.12"]);
 
     let machine = Machine::new();
@@ -91,13 +91,13 @@ fn the_jax_plugin_finds_the_wheel_by_python_code_or_run_path() {
     assert!(targets(jax).contains(&"12.0+PTX".to_owned()), "{:?}", targets(jax));
     let machine = machine.cudnn(Version::new(9, 10, 2));
     let survey = machine.survey();
-    assert_eq!(framework(&survey, "jax").opens.cudnn[0].by, By::Python);
+    assert_eq!(framework(&survey, "jax").opens.cudnn[0].by, SearchRule::Python);
     // A different directory is first for Python but lacks the library. The run path leads to the library next to it.
     let other = machine.path("pythonpath");
     std::fs::create_dir_all(other.join("nvidia/cudnn/lib")).unwrap();
     let survey = machine.env("PYTHONPATH", &other).survey();
     let shim = &framework(&survey, "jax").opens.cudnn[0];
-    assert!(matches!(&shim.by, By::LdSo(Rule::Rpath(_))), "{shim:?}");
+    assert!(matches!(&shim.by, SearchRule::LdSo(Rule::Rpath(_))), "{shim:?}");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn onnx_runtime_was_linked_to_cudnn_and_opens_it_by_name_now() {
         let dir = machine.site("nvidia/cudnn/lib");
         let survey = machine.env("LD_LIBRARY_PATH", dir).survey();
         let shim = &framework(&survey, "onnxruntime").opens.cudnn[0];
-        assert_eq!(shim.by, By::LdSo(Rule::LibraryPath));
+        assert_eq!(shim.by, SearchRule::LdSo(Rule::LibraryPath));
     }
 }
 
@@ -163,7 +163,7 @@ fn jax_for_cuda_13_requires_cudnn_9_12_and_finds_the_wheel() {
     let machine = machine.cudnn(Version::new(9, 12, 0));
     let survey = machine.survey();
     let opens = &framework(&survey, "jax").opens;
-    assert_eq!((opens.cudnn[0].by.clone(), opens.version()), (By::Python, Some(Version::new(9, 12, 0))));
+    assert_eq!((opens.cudnn[0].by.clone(), opens.version()), (SearchRule::Python, Some(Version::new(9, 12, 0))));
     assert!(framework(&survey, "jax").searches(&machine.site("nvidia/cu13/lib"), &machine.host));
 }
 

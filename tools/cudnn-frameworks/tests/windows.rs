@@ -8,12 +8,9 @@
     reason = "a test fails by panicking"
 )]
 
-#[path = "stand_ins/round_trip.rs"]
-mod round_trip;
-
 use std::path::{Path, PathBuf};
 
-use cudnn_frameworks::{By, Environment, Framework, Source, Survey, pairs, survey};
+use cudnn_frameworks::{Environment, Framework, SearchRule, Source, Survey, pairs, survey};
 use cudnn_probe::{Host, Library, Os, Version, dll_search};
 use support::{PythonEnvironment, TempDir, extension_dll, fake_dll};
 
@@ -42,9 +39,7 @@ impl Machine {
 
     fn survey(&self) -> Survey {
         let host = Host::sandbox(self.dir.path().join("root"));
-        let survey = survey(&Environment::at(self.environment.root(), &host), &host);
-        round_trip::read_back(&survey);
-        survey
+        survey(&Environment::at(self.environment.root(), &host), &host)
     }
 
     /// Builds a DLL that imports from these DLLs and exports a function `f`.
@@ -135,7 +130,7 @@ fn torch_opens_the_cudnn_in_its_own_directory() {
     let opens = &torch.opens;
     assert_eq!(torch.built_for.cuda.as_ref().map(|cuda| cuda.value), Some((12, Some(8))));
     let shim = &opens.cudnn[0];
-    assert!(shim.path.ends_with("torch/lib/cudnn64_9.dll") && shim.by == By::Python, "{shim:?}");
+    assert!(shim.path.ends_with("torch/lib/cudnn64_9.dll") && shim.by == SearchRule::Python, "{shim:?}");
     assert_eq!((opens.name.as_deref(), opens.version()), (Some("cudnn64_9.dll"), Some(VERSION)));
     assert!(opens.missing.is_empty() && opens.damaged.is_empty(), "{opens:?}");
     let users: Vec<_> = opens.users.iter().filter_map(|user| user.file_name()?.to_str()).collect();
@@ -265,7 +260,7 @@ fn tensorflow_and_jax_use_no_gpu_on_windows_and_others_are_not_examined() {
         let framework = framework(&survey, id);
         let uses_gpu = framework.built_for.uses_gpu.as_ref().unwrap();
         assert!(!uses_gpu.value && framework.opens.needs_none, "{framework:?}");
-        assert!(matches!(uses_gpu.source, Source::Fact { reading, .. } if reading.url.contains(url)), "{uses_gpu:?}");
+        assert!(matches!(uses_gpu.source, Source::Fact { citation, .. } if citation.url.contains(url)), "{uses_gpu:?}");
     }
     assert!(framework(&survey, "paddle").opens.is_unexamined);
 

@@ -13,7 +13,7 @@ use crate::drop_in::change::bring_back;
 use crate::drop_in::command::Command;
 use crate::drop_in::functions::{lacking, nvidia_shim_in};
 use crate::drop_in::preload::PRELOAD;
-use crate::drop_in::standing::{Files, Kept, Shim, Standing};
+use crate::drop_in::state::{BackupState, DropInState, Files, Shim};
 use crate::drop_in::{KEPT, source};
 use crate::escape::Printable;
 use crate::remedy::{Action, Effect, Remedy};
@@ -22,12 +22,12 @@ use crate::shell::SEARCH_PATH;
 /// The finding about the drop-in in front of this installation.
 pub(super) fn finding(report: &InstallationReport, context: &Context) -> Option<Finding> {
     // Most directories have no kept file, and need not be read.
-    let is_kept = Files::in_dir(&report.dir).kept.is_taken();
-    let standing = is_kept.then(|| Standing::read(&report.dir, &context.host));
-    let in_dir = standing.as_ref().and_then(|standing| match (&standing.shim, &standing.kept) {
-        (Shim::Nvidia, kept) => Some(replaced(report, kept, &standing.files)),
-        (Shim::DropIn, Kept::Stale(reason)) => Some(stale(report, reason)),
-        (Shim::DropIn, Kept::OfThisRelease) => old_in_dir(report, &standing.files),
+    let is_kept = Files::in_dir(&report.dir).kept.path_exists();
+    let state = is_kept.then(|| DropInState::read(&report.dir, &context.host));
+    let in_dir = state.as_ref().and_then(|state| match (&state.shim, &state.kept) {
+        (Shim::Nvidia, kept) => Some(replaced(report, kept, &state.files)),
+        (Shim::DropIn, BackupState::Stale(reason)) => Some(stale(report, reason)),
+        (Shim::DropIn, BackupState::OfThisRelease) => old_in_dir(report, &state.files),
         _ => None,
     });
     in_dir.or_else(|| old_elsewhere(report, context))
@@ -58,11 +58,11 @@ fn old(drop_in: &Path, nvidia: &Path) -> Option<Finding> {
 }
 
 /// C110: an installer has replaced the drop-in by NVIDIA's shim.
-fn replaced(report: &InstallationReport, kept: &Kept, files: &Files) -> Finding {
+fn replaced(report: &InstallationReport, kept: &BackupState, files: &Files) -> Finding {
     let (dir, shim) = (&report.dir, Library::Shim);
     let message = format!("the drop-in was in front of the cuDNN in {}, and NVIDIA's {shim} is now", dir.printable());
     let note = match kept {
-        Kept::Stale(reason) => format!("{KEPT}, which the drop-in was in front of, {reason}"),
+        BackupState::Stale(reason) => format!("{KEPT}, which the drop-in was in front of, {reason}"),
         _ => format!("{KEPT} is kept beside it: an installation was repeated, or `install` was interrupted"),
     };
     let away = Command::Uninstall.command(dir);

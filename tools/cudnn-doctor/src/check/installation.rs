@@ -1,4 +1,4 @@
-//! The installation itself, and whether it fits the machine.
+//! Checks the files of an installation against its records, its release, the machine.
 
 use cudnn_frameworks::installation::{InstallationReport, Installer, LibraryReport, Package, Variant};
 use cudnn_probe::facts;
@@ -8,7 +8,6 @@ use super::finding::{
     Finding, FindingKind, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED, NOT_VERIFIED,
     OLD_DRIVER, OLD_GPU, OVERLAPPING_PACKAGES, Severity, UNUSABLE_LIBRARY,
 };
-use super::kernels;
 use super::limits::{LAST_CUDA_FOR_OLD_GPUS, LAST_FOR_OLD_GPUS};
 use super::machine::{Gpu, Machine, capability};
 use super::remedies::{self, Wanted};
@@ -22,38 +21,25 @@ use crate::shim_release;
 /// The most missing symbols that a finding lists.
 const MAX_SYMBOLS: usize = 4;
 
-pub(super) fn findings(
-    report: &InstallationReport,
-    machine: &Machine,
-    context: &Context,
-    verify: bool,
-) -> Vec<Finding> {
-    let mut findings = unusable(report);
-    findings.extend(foreign(report, verify));
-    findings.extend(not_verified(report).filter(|_| verify));
-    findings.extend(incomplete(report));
-    findings.extend(overlapping_packages(report, machine));
-    findings.extend(known_issues(report, &machine.gpus, context));
-    let (old, others): (Vec<&Gpu>, Vec<&Gpu>) = machine.gpus.iter().partition(|gpu| is_too_old(report, gpu));
-    findings.extend(old.into_iter().filter_map(|gpu| old_gpu(report, gpu, context)));
-    findings.extend(kernels::findings(report, others.into_iter(), machine, context));
-    findings
-}
-
 /// The files in its directory that do not belong to it: of another release, for another CUDA, or not those that its
 /// package installed.
 pub(super) fn foreign(report: &InstallationReport, verify: bool) -> Vec<Finding> {
+    let mut findings = mixed(report);
+    findings.extend(not_as_installed(report, verify));
+    findings
+}
+
+/// The files in its directory that are of another release, or for another CUDA.
+pub(super) fn mixed(report: &InstallationReport) -> Vec<Finding> {
     let mut findings = conflicts(report);
     findings.extend(shim_of_another_release(report));
-    findings.extend(not_as_installed(report, verify));
     findings
 }
 
 /// What is wrong with the files of an installation that the loader does not use, and that other programs load.
 pub(super) fn of_other_programs(report: &InstallationReport) -> Vec<Finding> {
     let mut findings = unusable(report);
-    findings.extend(conflicts(report));
-    findings.extend(shim_of_another_release(report));
+    findings.extend(mixed(report));
     // A shim alone is no installation.
     findings.extend(report.library(Library::Graph).and_then(|_| incomplete(report)));
     let note =
@@ -61,7 +47,7 @@ pub(super) fn of_other_programs(report: &InstallationReport) -> Vec<Finding> {
     findings.into_iter().map(note).collect()
 }
 
-fn unusable(report: &InstallationReport) -> Vec<Finding> {
+pub(super) fn unusable(report: &InstallationReport) -> Vec<Finding> {
     let finding = |(part, error): (&LibraryReport, &ProbeError)| {
         let help = repair(part, error, report).unwrap_or_else(|| remedies::reinstall(report));
         Finding::new(UNUSABLE_LIBRARY, format!("{} {error}", part.path.printable()))
@@ -147,7 +133,7 @@ fn symbols(error: &ProbeError) -> Vec<String> {
 }
 
 /// Libraries that differ from those that a wheel installed, by its record. Unusable ones are reported already.
-fn not_as_installed(report: &InstallationReport, verify: bool) -> Option<Finding> {
+pub(super) fn not_as_installed(report: &InstallationReport, verify: bool) -> Option<Finding> {
     let usable = report.libraries.iter().filter(|part| part.identity.is_ok());
     let usable = usable.filter(|part| !stands_for_shim(part));
     let differences: Vec<String> = usable.filter_map(|part| difference(part, verify)).collect();
@@ -195,7 +181,7 @@ pub(super) fn is_as_installed(report: &InstallationReport) -> bool {
 }
 
 /// With `--verify`: the libraries that nothing could be compared with.
-fn not_verified(report: &InstallationReport) -> Option<Finding> {
+pub(super) fn not_verified(report: &InstallationReport) -> Option<Finding> {
     let (with, without) = verifiable(report);
     let (count, total) = (without.len(), with.len() + without.len());
     let dir = report.dir.printable();
@@ -246,7 +232,7 @@ fn difference(part: &LibraryReport, verify: bool) -> Option<String> {
     })
 }
 
-fn incomplete(report: &InstallationReport) -> Option<Finding> {
+pub(super) fn incomplete(report: &InstallationReport) -> Option<Finding> {
     if report.variant != Variant::Partial || report.missing.is_empty() {
         return None;
     }
@@ -275,7 +261,7 @@ fn incomplete(report: &InstallationReport) -> Option<Finding> {
 }
 
 /// Several packages own the same files: the last one installed has overwritten those of the others.
-fn overlapping_packages(report: &InstallationReport, machine: &Machine) -> Option<Finding> {
+pub(super) fn overlapping_packages(report: &InstallationReport, machine: &Machine) -> Option<Finding> {
     let package = report.package.as_ref().filter(|_| !report.other_packages.is_empty())?;
     let packages = || std::iter::once(package).chain(&report.other_packages);
     let (count, dir) = (packages().count(), report.dir.printable());
@@ -291,22 +277,24 @@ fn overlapping_packages(report: &InstallationReport, machine: &Machine) -> Optio
     )
 }
 
-fn known_issues(report: &InstallationReport, gpus: &[Gpu], context: &Context) -> Vec<Finding> {
+pub(super) fn known_issues(report: &InstallationReport, gpus: &[Gpu], context: &Context) -> Vec<Finding> {
     let Some(version) = report.version else { return Vec::new() };
-    let meet = |minimum: Version| remedies::meet(report, &wanted(minimum), gpus, context);
+    let upgrade_to_requirement =
+        |minimum: Version| remedies::upgrade_to_requirement(report, &wanted(minimum), gpus, context);
     // One upgrade fixes all that can be fixed here.
     let mut fixes: Vec<Version> = release_facts::known_issues(version).map(|issue| issue.fixed_in).collect();
     fixes.sort_unstable();
-    let upgrade = fixes.into_iter().rev().find_map(|fix| Some((fix, meet(fix).ok()?)));
+    let upgrade = fixes.into_iter().rev().find_map(|fix| Some((fix, upgrade_to_requirement(fix).ok()?)));
     let finding = |issue: &release_facts::KnownIssue| {
         let message = format!("cuDNN {version} has a known issue: {}", issue.description);
         let note = format!("affects {} through releases before {}", issue.from, issue.fixed_in);
         let fixing = upgrade.as_ref().filter(|(fix, _)| issue.fixed_in <= *fix);
-        let (kind, help) = match fixing.map_or_else(|| meet(issue.fixed_in), |(_, help)| Ok(help.clone())) {
-            Ok(help) => (KNOWN_ISSUE, help),
-            // Nothing can be done here.
-            Err(reason) => (FindingKind { severity: Severity::Note, ..KNOWN_ISSUE }, Remedy::new(reason)),
-        };
+        let (kind, help) =
+            match fixing.map_or_else(|| upgrade_to_requirement(issue.fixed_in), |(_, help)| Ok(help.clone())) {
+                Ok(help) => (KNOWN_ISSUE, help),
+                // Nothing can be done here.
+                Err(reason) => (FindingKind { severity: Severity::Note, ..KNOWN_ISSUE }, Remedy::new(reason)),
+            };
         Finding::new(kind, message).note(note).remedy(help)
     };
     release_facts::known_issues(version).map(finding).collect()
@@ -317,12 +305,12 @@ fn wanted(minimum: Version) -> Wanted {
 }
 
 /// Is the GPU older than those that the release supports? Jetson has packages of its own, with their own limits.
-fn is_too_old(report: &InstallationReport, gpu: &Gpu) -> bool {
+pub(super) fn is_too_old(report: &InstallationReport, gpu: &Gpu) -> bool {
     let minimum = report.version.map_or(0, release_facts::min_compute_capability);
     gpu.compute_capability < minimum && !gpu.is_tegra()
 }
 
-fn old_gpu(report: &InstallationReport, gpu: &Gpu, context: &Context) -> Option<Finding> {
+pub(super) fn old_gpu(report: &InstallationReport, gpu: &Gpu, context: &Context) -> Option<Finding> {
     let version = report.version?;
     let minimum = release_facts::min_compute_capability(version);
     let message = format!(
@@ -353,7 +341,7 @@ pub(super) fn old_driver(report: &InstallationReport, machine: &Machine, context
     let install = format!("install driver {minimum} or newer");
     let older = (FIRST_CUDA_WITH_WHEELS..major).rev().find(|major| machine.too_old_for(*major).is_none());
     let wanted = older.map(|older| Wanted { cuda_major: Some(older), ..Wanted::default() });
-    Some(match wanted.map(|wanted| remedies::meet(report, &wanted, &machine.gpus, context)) {
+    Some(match wanted.map(|wanted| remedies::upgrade_to_requirement(report, &wanted, &machine.gpus, context)) {
         Some(Ok(remedy)) => {
             let text = format!("{install}; or {}", remedy.text);
             finding.remedy(remedy.with_text(text))

@@ -105,7 +105,7 @@ fn help(
     // Builds for servers have kernels for it.
     if let Some(since) = chip.server_builds_since.filter(|since| report.cuda_major.is_some_and(|cuda| cuda < *since)) {
         let wanted = Wanted { cuda_major: Some(since), ..Wanted::default() };
-        return remedies::meet(report, &wanted, &[], context).unwrap_or_else(Remedy::new);
+        return remedies::upgrade_to_requirement(report, &wanted, &[], context).unwrap_or_else(Remedy::new);
     }
     match jetson.and_then(|jetson| Some((jetson.l4t?, jetson.jetpack_cuda()))) {
         Some((_, Some(cuda_major))) => remedies::install_jetpack(cuda_major, chip.product),

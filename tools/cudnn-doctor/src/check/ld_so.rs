@@ -1,5 +1,4 @@
-//! Checks what ld.so finds for programs that load cuDNN by its name, as frameworks do, and for cuDNN's own dlopen
-//! calls.
+//! Checks what ld.so finds when a program, a framework or cuDNN itself opens a library by its name.
 
 use cudnn_probe::facts::PathFacts;
 use std::ffi::OsString;
@@ -143,12 +142,12 @@ pub(super) fn of_linked_programs(report: &InstallationReport, context: &Context)
     let other = other.and_then(|dir| InstallationReport::read(&dir, &context.host));
     let Some(other) = other.filter(|other| other.major == 9) else { return Vec::new() };
     // Replacing the files would remove the drop-in if it is among them.
-    let add_help = |finding: Finding| if is_drop_in { finding.remedy(lead_drop_in_to(&report.dir)) } else { finding };
+    let add_help = |finding: Finding| if is_drop_in { finding.remedy(point_drop_in_to(&report.dir)) } else { finding };
     installation::of_other_programs(&other).into_iter().map(add_help).collect()
 }
 
 /// Has the drop-in load this installation.
-fn lead_drop_in_to(dir: &Path) -> Remedy {
+fn point_drop_in_to(dir: &Path) -> Remedy {
     Remedy::new("put the drop-in into a directory without other files of cuDNN, or lead it to the installation:")
         .set(DIR_VARIABLE, dir)
 }
@@ -212,7 +211,7 @@ fn separate(report: &InstallationReport, context: &Context, found: &[PathBuf]) -
     if report.variant == Variant::Full && !is_first {
         return search_first(&report.dir);
     }
-    let has_cudnn = |dir: &PathBuf| Library::ALL.iter().any(|library| dir.join(library.file_name()).leads_somewhere());
+    let has_cudnn = |dir: &PathBuf| Library::ALL.iter().any(|library| dir.join(library.file_name()).target_exists());
     let dirs = dirs.filter_map(|dir| cudnn_probe::canonicalize(dir).ok());
     let others: Vec<PathBuf> = dirs.filter(|dir| !is_same(dir, &report.dir) && has_cudnn(dir)).collect();
     let Some(variable) = off_search_path(&others, &library_path) else { return search_first(&report.dir) };
@@ -257,7 +256,7 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
         // One that is alone in a directory of the search path.
         let (file, rule) = resolve(&mut plain_program(&context.host, &context.files)?, library.file_name())?;
         let dir = file.parent().filter(|dir| !is_same(dir, &report.dir))?;
-        let is_alone = !dir.join(Library::Graph.file_name()).leads_somewhere();
+        let is_alone = !dir.join(Library::Graph.file_name()).target_exists();
         let dependencies = dependencies(context.simulation(&file).ok().filter(|_| is_alone)?);
         Some(
             Finding::new(LINKED_MIX, mix_of_dirs(&dependencies)?)

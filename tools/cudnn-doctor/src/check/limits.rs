@@ -7,7 +7,7 @@ use std::path::Path;
 use cudnn_frameworks::{Environment, Survey, allows_from, survey_to};
 use cudnn_probe::{Component, Host, Version, release_facts};
 
-use super::demand::{CUDNN_MAJOR, Demand};
+use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement};
 use super::machine::Gpu;
 use crate::escape::Printable;
 use crate::surveys::FRAMEWORKS;
@@ -27,7 +27,7 @@ pub(crate) struct Limits<'a> {
     /// A GPU that newer releases do not support.
     old_gpu: Option<&'a Gpu>,
     /// The frameworks that require a cuDNN, or are built for one.
-    demands: Vec<Demand>,
+    demands: Vec<FrameworkRequirement>,
 }
 
 /// The versions that fit.
@@ -42,12 +42,12 @@ pub(in crate::check) struct Choice {
 impl<'a> Limits<'a> {
     /// Those of this environment, on a machine with these GPUs.
     pub(in crate::check) fn of_survey(survey: Option<&Survey>, gpus: &'a [Gpu]) -> Self {
-        let demands = survey.into_iter().flat_map(|survey| &survey.frameworks).filter_map(Demand::of);
+        let demands = survey.into_iter().flat_map(|survey| &survey.frameworks).filter_map(FrameworkRequirement::of);
         Limits::of(gpus, demands.filter(|demand| demand.is_required || demand.cudnn_major == CUDNN_MAJOR))
     }
 
     /// Those of these GPUs and frameworks.
-    pub(super) fn of(gpus: &'a [Gpu], demands: impl IntoIterator<Item = Demand>) -> Self {
+    pub(super) fn of(gpus: &'a [Gpu], demands: impl IntoIterator<Item = FrameworkRequirement>) -> Self {
         let oldest = release_facts::min_compute_capability(LAST_FOR_OLD_GPUS.0);
         let old = oldest..release_facts::min_compute_capability(LATER);
         let is_old = |gpu: &&Gpu| old.contains(&gpu.compute_capability) && !gpu.is_tegra();
@@ -96,14 +96,14 @@ impl<'a> Limits<'a> {
 /// The CUDA major of the cuDNN that a framework of the environment with this root demands, if it is one of these packages.
 pub(super) fn demanded_cuda(root: &Path, packages: &[String], host: &Host) -> Option<u32> {
     let survey = survey_to(&Environment::at(root, host), host, FRAMEWORKS);
-    let majors = survey.frameworks.iter().filter_map(Demand::of).map(|demand| demand.cuda_major);
+    let majors = survey.frameworks.iter().filter_map(FrameworkRequirement::of).map(|demand| demand.cuda_major);
     { majors }.find(|major| packages.contains(&Component::Cudnn.wheel(*major)))
 }
 
 /// The specifiers of a framework's requirement, which must allow one of these versions for this CUDA. A framework that
 /// requires no cuDNN in its metadata accepts all versions for the CUDA that it is built for.
-fn specifiers_of(demand: &Demand, versions: &str, cuda_major: u32) -> Result<String, String> {
-    let Demand { framework, requirement, is_required, .. } = demand;
+fn specifiers_of(demand: &FrameworkRequirement, versions: &str, cuda_major: u32) -> Result<String, String> {
+    let FrameworkRequirement { framework, requirement, is_required, .. } = demand;
     let is_other_cuda = demand.cuda_major != cuda_major;
     let is_allowed = |requirement: &str| allows_from(requirement, "0").is_none_or(|(_, is_allowed)| is_allowed);
     match is_required {
@@ -123,7 +123,7 @@ fn specifiers_of(demand: &Demand, versions: &str, cuda_major: u32) -> Result<Str
 
 #[cfg(test)]
 mod tests {
-    use super::super::demand::demand;
+    use super::super::framework_requirement::requirement_for_test;
     use super::*;
 
     /// Wheels of cuDNN for CUDA 12, the newest first.
@@ -151,7 +151,7 @@ mod tests {
         let gpu = |compute_capability| vec![Gpu { name: "a GPU".into(), compute_capability }];
         for gpus in [vec![], gpu(70), gpu(90), [gpu(90), gpu(70)].concat()] {
             for pin in ["", "==9.10.2.21", "==9.19.0.56", ">=9.8,<10.0"] {
-                let torch = || demand("PyTorch 2.8", &format!("nvidia-cudnn-cu12{pin}"), (9, 0, 0), true);
+                let torch = || requirement_for_test("PyTorch 2.8", &format!("nvidia-cudnn-cu12{pin}"), (9, 0, 0), true);
                 let limits = Limits::of(&gpus, (!pin.is_empty()).then(torch));
                 for wanted in [None, Some(Version::new(9, 10, 1)), Some(Version::new(9, 15, 1))] {
                     for start in WHEELS {
@@ -191,7 +191,9 @@ mod tests {
     #[test]
     fn limits_are_explained() {
         let gpus = [Gpu { name: "Tesla V100".into(), compute_capability: 70 }];
-        let torch = |version: &str| demand("PyTorch 2.8", &format!("nvidia-cudnn-cu12=={version}"), (9, 0, 0), true);
+        let torch = |version: &str| {
+            requirement_for_test("PyTorch 2.8", &format!("nvidia-cudnn-cu12=={version}"), (9, 0, 0), true)
+        };
         let newer = Some(Version::new(9, 15, 1));
         let explain = |gpus: &[Gpu], version: Option<&str>, minimum, cuda| {
             Limits::of(gpus, version.map(torch)).choose(minimum, cuda).err().unwrap_or_default()

@@ -31,7 +31,7 @@ use crate::packages::Command;
 use crate::platform::{CAN_LOAD, MEMORY_HELP, STATIC, STATIC_HELP, system_library};
 use crate::remedy::{Action, Remedy};
 use crate::shell::{doctor, doctor_command};
-use crate::subprocess::{self, Ended, LACK_OF_MEMORY, Patience};
+use crate::subprocess::{self, Ended, LACK_OF_MEMORY, Timeouts};
 use crate::system::{LOADER, LOADERS};
 use crate::{cudnn_file, demo, driver};
 
@@ -100,7 +100,7 @@ impl LoadTest {
 }
 
 /// Loads the cuDNN in this directory in a child process.
-pub(super) fn load(report: &InstallationReport, parts: &Parts, patience: &Patience) -> LoadTest {
+pub(super) fn load(report: &InstallationReport, parts: &Parts, timeouts: &Timeouts) -> LoadTest {
     if !CAN_LOAD {
         let help = format!("{STATIC_HELP}; `{} check --no-load` asks for no more than reading", doctor());
         return LoadTest::not_made(STATIC, help);
@@ -117,7 +117,7 @@ pub(super) fn load(report: &InstallationReport, parts: &Parts, patience: &Patien
     }
     arguments.extend(["--".into(), absolute(&report.dir).into_os_string()]);
     let arguments: Vec<&OsStr> = arguments.iter().map(OsString::as_os_str).collect();
-    match subprocess::run(&arguments, patience) {
+    match subprocess::run(&arguments, timeouts) {
         Ok(ended) => result(&ended, report, parts),
         Err(error) => {
             let (message, help) = subprocess::cannot_start(&error);

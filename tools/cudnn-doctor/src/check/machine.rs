@@ -1,6 +1,6 @@
-//! The driver and the GPUs. NVML answers without creating a CUDA context; it is queried in a child process, because any
-//! file may be installed under its name. The doctor looks up the driver's library by ld.so's rules, and does not open
-//! it.
+//! Detects the NVIDIA driver with its GPUs. NVML answers without creating a CUDA context. A child process queries it,
+//! because any file may be installed under its name. The doctor looks up the driver's library by ld.so's rules, but
+//! does not open it.
 
 use cudnn_probe::facts::PathFacts;
 use std::ffi::OsStr;
@@ -23,7 +23,7 @@ use crate::driver;
 use crate::escape::Printable;
 use crate::platform::{CAN_LOAD, system_library};
 use crate::remedy::Remedy;
-use crate::subprocess::{self, Patience};
+use crate::subprocess::{self, Timeouts};
 use crate::system;
 
 /// The subcommand with which the doctor starts itself for this.
@@ -72,6 +72,35 @@ pub(crate) struct Machine {
     nvml_error: Option<QueryError>,
 }
 
+/// The files that show how a machine should get the driver's library.
+#[derive(Debug, Default)]
+struct DriverFiles {
+    is_wsl: bool,
+    has_kernel_driver: bool,
+    is_container: bool,
+    is_jetson: bool,
+    /// A directory that has the driver's library, and that ld.so may not search.
+    dir: Option<&'static str>,
+}
+
+impl DriverFiles {
+    /// Looks for these files on the machine with this root directory.
+    fn read(root: &Path, is_jetson: bool) -> DriverFiles {
+        let exists = |path: &str| root.join(path.trim_start_matches('/')).target_exists();
+        let has_kernel_driver = exists("dev/nvidiactl") || exists("proc/driver/nvidia/version") || exists("dev/dxg");
+        let has_library = |dir: &&str| exists(&format!("{dir}/{}", driver::LIBRARY));
+        // The library for forward compatibility works with a driver in the kernel only.
+        let is_usable = |dir: &&str| has_kernel_driver || !dir.ends_with("/compat");
+        DriverFiles {
+            is_wsl: exists("dev/dxg") || exists("usr/lib/wsl/lib"),
+            has_kernel_driver,
+            is_container: exists("/.dockerenv") || exists("/run/.containerenv"),
+            is_jetson,
+            dir: DRIVER_DIRS.into_iter().filter(is_usable).find(has_library),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Gpu {
     pub(crate) name: String,
@@ -93,17 +122,18 @@ enum QueryError {
 enum DriverLibrary {
     /// The file, without symbolic links.
     Found(PathBuf),
-    Missing,
+    Missing(DriverFiles),
     /// The file, and why it cannot be loaded.
     Unusable(PathBuf, String),
 }
 
 impl Machine {
     /// Looks up the driver's library and queries NVML.
-    pub(crate) fn detect(host: &Host, patience: &Patience) -> Machine {
-        let (library, jetson) = (driver_library(host), Jetson::detect(host));
+    pub(crate) fn detect(host: &Host, timeouts: &Timeouts) -> Machine {
+        let jetson = Jetson::detect(host);
+        let library = driver_library(host, jetson.is_some());
         let of_jetson = || jetson.as_ref().and_then(Gpu::of_jetson).into_iter().collect();
-        match if is_nvml_missing(host) { Ok(Value::Null) } else { query_nvml(patience) } {
+        match if is_nvml_missing(host) { Ok(Value::Null) } else { query_nvml(timeouts) } {
             Ok(answer) => {
                 let gpus = answer.get("gpus").and_then(Value::as_array);
                 let gpus: Vec<Gpu> = gpus.map(|gpus| gpus.iter().filter_map(Gpu::parse).collect()).unwrap_or_default();
@@ -137,7 +167,7 @@ impl Machine {
         if gpus.is_empty() {
             gpus.extend(jetson.as_ref().and_then(Gpu::of_jetson));
         }
-        let library = DriverLibrary::Missing;
+        let library = DriverLibrary::Missing(DriverFiles::default());
         Machine { driver: None, driver_text: None, gpus, jetson, library, cuda: None, nvml_error: None }
     }
 
@@ -204,7 +234,7 @@ impl Machine {
 
     /// A missing or silent driver.
     pub(crate) fn findings(&self) -> Option<Finding> {
-        let finding = match &self.library {
+        let (files, finding) = match &self.library {
             DriverLibrary::Found(_) => {
                 return Some(match self.nvml_error.as_ref()? {
                     QueryError::Failed(error) => {
@@ -218,9 +248,9 @@ impl Machine {
                 let message = format!("the driver's library cannot be loaded: {} {error}", path.printable());
                 return Some(Finding::new(NO_DRIVER, message).remedy(driver::DAMAGED_HELP));
             }
-            DriverLibrary::Missing => {
-                Finding::new(NO_DRIVER, format!("{}, the driver's library, was not found", driver::LIBRARY))
-                    .note("no program can use a GPU without it")
+            DriverLibrary::Missing(files) => {
+                let message = format!("{}, the driver's library, was not found", driver::LIBRARY);
+                (files, Finding::new(NO_DRIVER, message).note("no program can use a GPU without it"))
             }
         };
         let finding = match (&self.driver, &self.nvml_error) {
@@ -234,25 +264,17 @@ impl Machine {
                 "install NVIDIA's driver for this GPU, which has it, and restart Windows; a virtual machine needs the GPU \
                  passed to it",
             ),
-            _ => driver_help(Path::new("/")),
+            _ => driver_help(files),
         }))
     }
 }
 
-/// How to make the driver's library available, on the machine with this root directory.
-fn driver_help(root: &Path) -> Remedy {
-    let exists = |path: &str| root.join(path).leads_somewhere();
-    let is_wsl = exists("dev/dxg") || exists("usr/lib/wsl/lib");
-    let has_kernel_driver = exists("dev/nvidiactl") || exists("proc/driver/nvidia/version") || exists("dev/dxg");
-    let is_container = ["/.dockerenv", "/run/.containerenv"].iter().any(|mark| exists(mark.trim_start_matches('/')));
-    let has_library = |dir: &&str| root.join(dir.trim_start_matches('/')).join(driver::LIBRARY).leads_somewhere();
-    // The library for forward compatibility works with a driver in the kernel only.
-    let is_usable = |dir: &&str| has_kernel_driver || !dir.ends_with("/compat");
-    let found = DRIVER_DIRS.into_iter().filter(is_usable).find(has_library);
-    if let Some(dir) = found {
+/// How to make the driver's library available on the machine with these files.
+fn driver_help(files: &DriverFiles) -> Remedy {
+    let DriverFiles { is_wsl, has_kernel_driver, is_container, is_jetson, dir } = *files;
+    if let Some(dir) = dir {
         return Remedy::new(format!("it is in {dir}: have ld.so search that directory:")).search(Path::new(dir));
     }
-    let is_jetson = Jetson::detect(&Host::sandbox(root)).is_some();
     Remedy::new(if is_jetson && is_container {
         "the driver's library of a Jetson comes with L4T: start the container with it, `docker run --runtime nvidia ...`"
     } else if is_jetson {
@@ -317,11 +339,11 @@ fn is_nvml_missing(host: &Host) -> bool {
 }
 
 /// The answer of the child process, or why there is none.
-fn query_nvml(patience: &Patience) -> Result<Value, QueryError> {
+fn query_nvml(timeouts: &Timeouts) -> Result<Value, QueryError> {
     if !CAN_LOAD {
         return Ok(Value::Null);
     }
-    let ended = subprocess::run(&[OsStr::new(COMMAND)], patience).map_err(|error| {
+    let ended = subprocess::run(&[OsStr::new(COMMAND)], timeouts).map_err(|error| {
         let (error, help) = subprocess::cannot_start(&error);
         QueryError::NotStarted(error, help)
     })?;
@@ -357,14 +379,15 @@ pub(crate) fn run_child() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn driver_library(host: &Host) -> DriverLibrary {
+fn driver_library(host: &Host, is_jetson: bool) -> DriverLibrary {
+    let missing = || DriverLibrary::Missing(DriverFiles::read(Path::new("/"), is_jetson));
     if Os::HOST == Os::Windows {
         // Its installer puts it there, and CUDA's DLLs take it from there.
         let file = Facts::of_host(host).system_dir.map(|dir| dir.join(driver::LIBRARY));
-        return file.filter(|file| file.leads_to_file()).map_or(DriverLibrary::Missing, DriverLibrary::Found);
+        return file.filter(|file| file.leads_to_file()).map_or_else(missing, DriverLibrary::Found);
     }
     let Some(mut simulation) = plain_program(host, &KnownFiles::new()) else {
-        return DriverLibrary::Missing;
+        return missing();
     };
     let before = simulation.lookups().len();
     simulation.dlopen(driver::LIBRARY, 0);
@@ -373,7 +396,7 @@ fn driver_library(host: &Host) -> DriverLibrary {
             DriverLibrary::Found(cudnn_probe::canonicalize(path).unwrap_or_else(|_| path.clone()))
         }
         Some(Resolution::Unusable { path, error, .. }) => DriverLibrary::Unusable(path.clone(), error.to_string()),
-        _ => DriverLibrary::Missing,
+        _ => missing(),
     }
 }
 
@@ -426,7 +449,8 @@ mod tests {
                 let text = if file.ends_with("nv_tegra_release") { "# R36 (release), REVISION: 4.3\n" } else { "" };
                 let _ = std::fs::write(file, text);
             }
-            let help = advice_of(&driver_help(&root));
+            let is_jetson = Jetson::detect(&Host::sandbox(&root)).is_some();
+            let help = advice_of(&driver_help(&DriverFiles::read(&root, is_jetson)));
             let _ = std::fs::remove_dir_all(&root);
             assert!(help.text.contains(expected), "{files:?}: {help:?}");
             let is_command = expected.starts_with("/usr");

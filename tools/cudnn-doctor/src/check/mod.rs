@@ -1,13 +1,14 @@
-//! The diagnosis of a machine: can it run programs that use cuDNN, and if not, why?
+//! Diagnoses whether a machine can run programs that use cuDNN.
 //!
-//! [`Subject::read`] gathers what the checks look at: files first, and last a child process that loads cuDNN. The checks in
-//! [`table::CHECKS`] are functions of that. Nothing is printed here.
+//! [`Observations::read`] collects the facts: first from files, last from a child process that loads cuDNN. The checks in
+//! [`FINDINGS`] are functions of these facts. Nothing is printed here.
 
-mod demand;
+mod checks;
 mod dlls;
 mod drop_in;
 pub(crate) mod finding;
 mod foreign_library;
+mod framework_requirement;
 pub(crate) mod frameworks;
 pub(crate) mod installation;
 pub(crate) mod kernels;
@@ -18,6 +19,7 @@ mod lost_python;
 pub(crate) mod machine;
 mod nvml;
 mod nvrtc;
+mod observations;
 mod other_major;
 mod plain_program;
 mod program;
@@ -26,23 +28,24 @@ mod requested;
 mod requirements;
 mod search_path;
 mod selection;
-mod subject;
-pub(crate) mod suitable;
 mod table;
 mod variables;
+pub(crate) mod wheel_choice;
 
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::{InstallationReport, Package};
 use cudnn_probe::Origin;
 use machine::Machine;
-use subject::Subject;
+use observations::Observations;
 
 use crate::context::Context;
 use crate::framework_run::Run;
-use crate::plan::{Plan, Situation};
-use crate::subprocess::Patience;
+use crate::plan::{Plan, PlanContext};
+use crate::subprocess::Timeouts;
 
+#[cfg(all(test, unix))]
+pub(crate) use checks::tests::questions_of_checks;
 pub(crate) use finding::{FINDINGS, Finding, FindingKind, Severity};
 pub(crate) use requested::Requested;
 
@@ -70,20 +73,19 @@ pub(crate) struct Diagnosis {
 }
 
 /// Checks what was requested.
-pub(crate) fn diagnose(context: &Context, requested: &Requested, patience: &Patience) -> Diagnosis {
-    let subject = Subject::read(context, requested, patience);
-    let checks = table::CHECKS.iter().filter(|check| requested.includes(check.kinds));
-    let mut findings: Vec<Finding> = checks.flat_map(|check| check.findings(&subject)).collect();
+pub(crate) fn diagnose(context: &Context, requested: &Requested, timeouts: &Timeouts) -> Diagnosis {
+    let observations = Observations::read(context, requested, timeouts);
+    let mut findings = checks::findings(&observations);
     findings.retain(|finding| requested.is_reported(finding));
     findings.sort_by(|a, b| b.kind.severity.cmp(&a.kind.severity).then(a.kind.code.cmp(b.kind.code)));
-    let Subject { machine, program, used, load, runs, .. } = subject;
+    let Observations { machine, program, used, load, runs, .. } = observations;
     let report = used.map(|(_, report)| report);
     let owner = report
         .as_ref()
         .filter(|_| program.how.is_some())
         .map(|report| (report.dir.as_path(), report.package.as_ref().is_some_and(Package::is_cudnn)));
-    let situation = Situation { program: owner, is_dir_named: context.search.explicit_candidate().is_some() };
-    let plan = Plan::of(&findings, &situation);
+    let plan_context = PlanContext { program: owner, is_dir_named: context.search.explicit_candidate().is_some() };
+    let plan = Plan::of(&findings, &plan_context);
     let verified = requested.verify.then(|| report.iter().flat_map(installation::verified).collect());
     let inactive = context.inactive_environment().filter(|_| requested.program.is_none());
     let environment = context.search.environments().iter().find_map(Origin::root).map(Path::to_owned);

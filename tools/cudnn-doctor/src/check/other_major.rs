@@ -102,7 +102,7 @@ fn problems(dir: &Path, major: u32, context: &Context) -> Vec<String> {
     let names = std::iter::once(format!("libcudnn.so.{major}")).chain(parts);
     let problem = |name: String| {
         let file = dir.join(name);
-        if !file.is_taken() {
+        if !file.path_exists() {
             return Some(format!("{} is missing", file.printable()));
         }
         if let Err(error) = needed(&file) {

@@ -30,7 +30,18 @@ pub(super) const MAX_CALLS: usize = 8;
 /// What a program finds.
 #[derive(Default)]
 pub(super) struct Examined {
-    pub(super) findings: Vec<Finding>,
+    path: PathBuf,
+    /// Why it cannot be examined.
+    error: Option<ProbeError>,
+    dependencies: Vec<Dependency>,
+    /// It is linked to cuDNN, or opens one that is found.
+    has_cudnn: bool,
+    /// The names of cuDNN that it contains, if it is not linked to cuDNN.
+    named: Vec<Named>,
+    /// Where it contains the names that it opens first.
+    evidence: Vec<String>,
+    is_executable: bool,
+    missing_interpreter: Option<PathBuf>,
     /// The directory of the cuDNN that it would load.
     pub(super) dir: Option<PathBuf>,
     /// How it finds that: a line for the report.
@@ -42,27 +53,48 @@ pub(super) struct Examined {
 }
 
 impl Examined {
-    fn of(findings: Vec<Finding>) -> Self {
-        Examined { findings, ..Examined::default() }
+    /// Examines a program by the rules of this system.
+    pub(super) fn read(path: &Path, context: &Context) -> Examined {
+        let examined = if Os::HOST == Os::Windows { for_windows(path, context) } else { for_linux(path, context) };
+        let mut examined = examined.unwrap_or_else(|error| Examined { error: Some(error), ..Examined::default() });
+        if let Some((dir, first)) = installation(&examined.dependencies, context).filter(|_| examined.has_cudnn) {
+            examined.how = Some(format!("{} loads {} ({})", path.printable(), first.name.printable(), first.rule));
+            examined.dir = Some(dir);
+        }
+        Examined { path: path.to_owned(), ..examined }
     }
 
-    /// These findings, and the cuDNN that the program finds.
-    fn with(findings: Vec<Finding>, name: &str, dependencies: &[Dependency], context: &Context) -> Self {
-        let found = installation(dependencies, context);
-        let how = found.as_ref().map(|(_, first)| format!("{name} loads {} ({})", first.name.printable(), first.rule));
-        Examined { dir: found.map(|(dir, _)| dir), how, ..Examined::of(findings) }
+    /// What is wrong with the program. Nothing without one.
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        let name = self.path.printable();
+        if let Some(error) = &self.error {
+            let help = "name a program or a shared library for this machine: a script's interpreter, or the library that \
+                        calls cuDNN";
+            return vec![Finding::new(PROGRAM_UNREADABLE, format!("{name} {error}")).remedy(help)];
+        }
+        if self.path.as_os_str().is_empty() {
+            return Vec::new();
+        }
+        let interpreter = self.missing_interpreter.iter().map(|file| without_interpreter(&name, file));
+        let mut findings: Vec<Finding> = interpreter.chain(unmet(&self.path, &self.dependencies)).collect();
+        if self.has_cudnn {
+            findings.extend(newer_functions(&name, &self.called, &self.dependencies));
+            findings.into_iter().map(|finding| finding.notes(&self.evidence)).collect()
+        } else {
+            findings.push(if Os::HOST == Os::Windows {
+                let message = format!("{name} imports no DLL of cuDNN, nor does any DLL that it imports");
+                let help = "it may open cuDNN by its name (LoadLibrary); name the DLL of the program that calls cuDNN";
+                Finding::new(PROGRAM_NO_CUDNN, message).remedy(help)
+            } else {
+                unlinked(&name, self.is_executable, &self.called, &self.named)
+            });
+            findings
+        }
     }
 }
 
-pub(super) fn examine(program: &Path, context: &Context) -> Examined {
-    let name = program.printable();
-    if Os::HOST == Os::Windows {
-        return examine_for_windows(program, context);
-    }
-    let mut simulation = match context.simulation(program) {
-        Ok(simulation) => simulation,
-        Err(error) => return unreadable(&name, &error),
-    };
+fn for_linux(program: &Path, context: &Context) -> Result<Examined, ProbeError> {
+    let mut simulation = context.simulation(program)?;
     // Its own libraries may call cuDNN for it; cuDNN's and CUDA's have checks of their own.
     let objects = simulation.objects().iter().filter(|object| !is_cudnn(&object.path));
     let callers: Vec<PathBuf> = objects.map(|object| object.path.clone()).collect();
@@ -89,39 +121,26 @@ pub(super) fn examine(program: &Path, context: &Context) -> Examined {
     dependencies.retain(|dependency| is_linked || !is_tried(dependency));
     // C001 is about the driver.
     dependencies.retain(|dependency| dependency.error.is_none() || !is_of_driver(&dependency.name));
-    let interpreter = interpreter.and_then(|file| without_interpreter(&name, &file));
-    let mut findings: Vec<Finding> = interpreter.into_iter().chain(unmet(program, &dependencies)).collect();
-    if !has_cudnn {
-        findings.push(unlinked(&name, is_executable, &called, &named));
-        return Examined::of(findings);
-    }
-    findings.extend(newer_functions(&name, &called, &dependencies));
-    let findings = findings.into_iter().map(|finding| finding.notes(&evidence)).collect();
-    Examined { loaded, called, ..Examined::with(findings, &name, &dependencies, context) }
-}
-
-fn unreadable(name: &str, error: &ProbeError) -> Examined {
-    let help = "name a program or a shared library for this machine: a script's interpreter, or the library that calls \
-                cuDNN";
-    Examined::of(vec![Finding::new(PROGRAM_UNREADABLE, format!("{name} {error}")).remedy(help)])
+    let missing_interpreter = interpreter.filter(|file| !file.target_exists());
+    Ok(Examined {
+        dependencies,
+        has_cudnn,
+        named,
+        evidence,
+        is_executable,
+        missing_interpreter,
+        loaded,
+        called,
+        ..Examined::default()
+    })
 }
 
 /// The same by Windows' rules. Which DLLs a program opens by name shows only when it runs.
-fn examine_for_windows(program: &Path, context: &Context) -> Examined {
-    let name = program.printable();
-    let dependencies = match dependencies_of(program, &context.host) {
-        Ok(dependencies) => dependencies,
-        Err(error) => return unreadable(&name, &error),
-    };
-    let mut findings: Vec<Finding> = unmet(program, &dependencies).into_iter().collect();
-    if !dependencies.iter().any(|one| system::product(&one.name) == Some("cuDNN")) {
-        let message = format!("{name} imports no DLL of cuDNN, nor does any DLL that it imports");
-        let help = "it may open cuDNN by its name (LoadLibrary); name the DLL of the program that calls cuDNN";
-        findings.push(Finding::new(PROGRAM_NO_CUDNN, message).remedy(help));
-        return Examined::of(findings);
-    }
+fn for_windows(program: &Path, context: &Context) -> Result<Examined, ProbeError> {
+    let dependencies = dependencies_of(program, &context.host)?;
     let loaded = dependencies.iter().filter(|one| one.file.is_some()).map(|one| one.name.clone()).collect();
-    Examined { loaded, ..Examined::with(findings, &name, &dependencies, context) }
+    let has_cudnn = dependencies.iter().any(|one| system::product(&one.name) == Some("cuDNN"));
+    Ok(Examined { dependencies, has_cudnn, loaded, ..Examined::default() })
 }
 
 /// C018: the program is linked to the libraries of another CUDA than its cuDNN.
@@ -162,14 +181,11 @@ fn calls(file: &Path) -> Vec<Call> {
 }
 
 /// C082: the kernel cannot start it.
-fn without_interpreter(name: &str, interpreter: &Path) -> Option<Finding> {
-    if interpreter.leads_somewhere() {
-        return None;
-    }
+fn without_interpreter(name: &str, interpreter: &Path) -> Finding {
     let message = format!("{name} cannot be started: its ELF interpreter {} does not exist", interpreter.printable());
     let help = "run it on a system like the one that it was built for, or install the C library that it was built for";
     let note = "a shell reports this as `No such file or directory`, or `not found`";
-    Some(Finding::new(PROGRAM_DEPENDENCY, message).note(note).remedy(help))
+    Finding::new(PROGRAM_DEPENDENCY, message).note(note).remedy(help)
 }
 
 /// C084, C089, C100: it is linked to no cuDNN, and opens none that ld.so finds.

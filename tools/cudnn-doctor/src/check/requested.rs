@@ -63,10 +63,9 @@ impl Requested {
         self.load && (self.only.is_empty() || is_selected || self.convolution)
     }
 
-    /// Whether a check that can report these kinds is needed.
-    pub(super) fn includes(&self, kinds: &[FindingKind]) -> bool {
-        let is_selected = |kind: &FindingKind| kind.code == NOT_TESTED.code || self.only.contains(&kind.code);
-        self.only.is_empty() || kinds.iter().any(is_selected)
+    /// Whether the checks of this kind of finding are needed.
+    pub(super) fn includes(&self, kind: &FindingKind) -> bool {
+        self.only.is_empty() || kind.code == NOT_TESTED.code || self.only.contains(&kind.code)
     }
 
     /// Whether this finding is reported. Without the doctor's own failure, a check that it could not do would look like

@@ -84,7 +84,7 @@ fn fix(
     let lacks = |library: Library| report.library(library).is_none() && (is_jit || report.missing.contains(&library));
     let full = libraries().any(lacks);
     let wanted = Wanted { minimum, cuda_major: requested.cuda_major, full, is_of_program };
-    (None, remedies::meet(report, &wanted, gpus, context).unwrap_or_else(Remedy::new))
+    (None, remedies::upgrade_to_requirement(report, &wanted, gpus, context).unwrap_or_else(Remedy::new))
 }
 
 /// C018: another release, or another CUDA.

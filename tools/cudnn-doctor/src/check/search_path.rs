@@ -1,8 +1,8 @@
 //! Checks the elements of the variable with the search path.
 
 use cudnn_probe::facts::{self, PathFacts};
-use std::ffi::OsStr;
-use std::path::Path;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 
 use cudnn_probe::Os;
 
@@ -11,15 +11,41 @@ use super::finding::{Finding, RELATIVE_PATH};
 use crate::remedy::{Action, Remedy};
 use crate::shell::{SEARCH_PATH, link_to};
 
-/// ld.so searches these in the working directory of each program, and the search ignores them.
-pub(super) fn relative_path() -> Option<Finding> {
-    let path = facts::variable(SEARCH_PATH)?;
-    if Os::HOST == Os::Windows {
-        return dlls::relative_path(&path);
+/// The variable with the search path.
+pub(super) struct SearchPath {
+    value: Option<OsString>,
+    split_dir: Option<SplitDir>,
+}
+
+/// A directory whose name has a separator. ld.so takes its parts for two directories.
+struct SplitDir {
+    /// Where the name starts and ends in the value.
+    start: usize,
+    end: usize,
+    /// The symbolic link that can stand for it.
+    link: Option<PathBuf>,
+}
+
+impl SearchPath {
+    pub(super) fn read() -> SearchPath {
+        let value = facts::variable(SEARCH_PATH);
+        let is_list = Os::HOST != Os::Windows;
+        let split_dir = value.as_deref().filter(|_| is_list).and_then(OsStr::to_str).and_then(SplitDir::find);
+        SearchPath { value, split_dir }
     }
-    if let Some(finding) = split_dir(&path) {
-        return Some(finding);
+
+    /// C027. ld.so searches relative directories below the working directory of each program, and the search ignores them.
+    pub(super) fn finding(&self) -> Option<Finding> {
+        let value = self.value.as_deref()?;
+        match &self.split_dir {
+            _ if Os::HOST == Os::Windows => dlls::relative_path(value),
+            Some(split) => split.finding(value.to_str()?),
+            None => relative_dirs(value),
+        }
     }
+}
+
+fn relative_dirs(path: &OsStr) -> Option<Finding> {
     let path = path.to_string_lossy().into_owned();
     // ld.so ignores an empty variable, but not an empty element of one.
     let is_relative = |dir: &&str| !path.is_empty() && !dir.starts_with(['/', '$']);
@@ -39,28 +65,33 @@ pub(super) fn relative_path() -> Option<Finding> {
     )
 }
 
-/// A directory on LD_LIBRARY_PATH whose name has a separator: ld.so takes its parts for two directories.
-fn split_dir(path: &OsStr) -> Option<Finding> {
-    let path = path.to_str()?;
-    let ends = || path.match_indices([':', ';']).map(|(at, _)| at).chain([path.len()]);
-    let starts = || std::iter::once(0).chain(ends().map(|at| at + 1));
-    let parts = starts().zip(ends().skip(1)).filter_map(|(start, end)| Some((start, end, path.get(start..end)?)));
-    let is_dir = |dir: &str| dir.starts_with('/') && Path::new(dir).leads_to_dir();
-    let (start, end, dir) = { parts }.find(|(_, _, dir)| is_dir(dir) && !dir.split([':', ';']).all(is_dir))?;
-    let message = format!("LD_LIBRARY_PATH contains {dir}, which ld.so takes for two directories");
-    let finding =
-        Finding::new(RELATIVE_PATH, message).note("a colon or a semicolon separates directories there, always");
-    Some(match link_to(Path::new(dir)) {
-        Some(link) => {
-            let (before, after) = (path.get(..start)?, path.get(end..)?);
-            let value = format!("{before}{}{after}", link.name.to_str()?);
-            let text = format!(
-                "name it by a symbolic link, since {SEARCH_PATH} cannot contain a name with a colon, a semicolon or a dollar \
-                 sign:"
-            );
-            finding.remedy(Remedy::new(text).action(Action::NameByLink(dir.into())).set(SEARCH_PATH, value))
-        }
-        None => finding
-            .remedy("make a symbolic link to it, without a colon or semicolon in its name, and name the link there"),
-    })
+impl SplitDir {
+    fn find(path: &str) -> Option<SplitDir> {
+        let ends = || path.match_indices([':', ';']).map(|(at, _)| at).chain([path.len()]);
+        let starts = || std::iter::once(0).chain(ends().map(|at| at + 1));
+        let parts = starts().zip(ends().skip(1)).filter_map(|(start, end)| Some((start, end, path.get(start..end)?)));
+        let is_dir = |dir: &str| dir.starts_with('/') && Path::new(dir).leads_to_dir();
+        let (start, end, dir) = { parts }.find(|(_, _, dir)| is_dir(dir) && !dir.split([':', ';']).all(is_dir))?;
+        Some(SplitDir { start, end, link: link_to(Path::new(dir)).map(|link| link.name) })
+    }
+
+    fn finding(&self, path: &str) -> Option<Finding> {
+        let (before, dir, after) = (path.get(..self.start)?, path.get(self.start..self.end)?, path.get(self.end..)?);
+        let message = format!("LD_LIBRARY_PATH contains {dir}, which ld.so takes for two directories");
+        let finding =
+            Finding::new(RELATIVE_PATH, message).note("a colon or a semicolon separates directories there, always");
+        Some(match &self.link {
+            Some(link) => {
+                let value = format!("{before}{}{after}", link.to_str()?);
+                let text = format!(
+                    "name it by a symbolic link, since {SEARCH_PATH} cannot contain a name with a colon, a semicolon or a \
+                     dollar sign:"
+                );
+                finding.remedy(Remedy::new(text).action(Action::NameByLink(dir.into())).set(SEARCH_PATH, value))
+            }
+            None => finding.remedy(
+                "make a symbolic link to it, without a colon or semicolon in its name, and name the link there",
+            ),
+        })
+    }
 }

@@ -14,7 +14,7 @@ use cudnn_probe::{
 
 use super::finding::{Finding, FindingKind, NO_CUDNN, REJECTED, SEVERAL, Severity};
 use super::machine::Machine;
-use super::{demand, frameworks, remedies};
+use super::{framework_requirement, frameworks, remedies};
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::python;
@@ -32,43 +32,92 @@ pub(super) struct Selected {
     /// The other installations.
     others: Vec<Installed>,
     rejected: Vec<RejectedCandidate>,
-    /// The findings about directories whose cuDNN cannot be used.
-    rejections: Vec<Finding>,
+    /// The packages of each installer whose files are deleted.
+    deleted: Vec<Vec<Package>>,
 }
 
 impl Selected {
     /// Searches as the loader does.
     pub(super) fn read(context: &Context) -> Selected {
         let selection = context.select(&Requirements::default());
-        let mut rejections = rejected(context, &selection.rejected);
-        rejections.extend(deleted(context));
         let mut others = Vec::new();
         let used = selection.installation.and_then(|selected| {
             others = context.inventory();
             let report = take_report(&mut others, &selected.dir, context)?;
             Some((selected, report))
         });
-        Selected { used, others, rejected: selection.rejected, rejections }
+        Selected { used, others, rejected: selection.rejected, deleted: deleted(context) }
     }
 
-    /// Findings about directories whose cuDNN cannot be used.
-    pub(super) fn rejections(&self) -> Vec<Finding> {
-        self.rejections.clone()
+    /// The findings about directories whose cuDNN cannot be used.
+    pub(super) fn rejections(&self, context: &Context) -> Vec<Finding> {
+        let deleted = self.deleted.iter().filter_map(|packages| deleted_finding(packages));
+        rejected(context, &self.rejected).into_iter().chain(deleted).collect()
     }
 
     /// Whether somebody has put a cuDNN here that cannot be used, or names one.
     pub(super) fn is_cudnn_wanted(&self, context: &Context) -> bool {
-        context.search.explicit_candidate().is_some() || !self.rejections.is_empty()
+        context.search.explicit_candidate().is_some() || !self.rejections(context).is_empty()
     }
 
-    /// The finding for a machine without a usable cuDNN.
-    pub(super) fn no_cudnn(&self, context: &Context, machine: &Machine) -> Finding {
-        none(context, machine, &self.rejected, &self.rejections)
+    /// The finding for a machine without a usable cuDNN. If an installation was rejected, the help repairs that one.
+    pub(super) fn no_cudnn_finding(&self, context: &Context, machine: &Machine) -> Finding {
+        let Selected { rejected, .. } = self;
+        let rejections = self.rejections(context);
+        let finding = Finding::new(NO_CUDNN, "no usable cuDNN 9 was found");
+        if let Some(explicit) = context.search.explicit_candidate() {
+            return no_cudnn_finding_in(finding, &explicit.dir, rejected.first());
+        }
+        let is_unused = rejections.is_empty();
+        if let Some((major, names)) = is_unused.then(|| frameworks::needing_other_major(context, machine)).flatten() {
+            return no_cudnn_finding_for_other_major(major, &names);
+        }
+        let older = || rejected.iter().filter(|one| matches!(one.error, ProbeError::OtherMajor { .. }));
+        let upgrade = older()
+            .find_map(|one| remedies::replace_older(&InstallationReport::read(&one.candidate.dir, &context.host)?));
+        let older = older().map(|one| format!("{} {}", one.candidate.dir.printable(), one.error));
+        let mut searched: Vec<String> = Vec::new();
+        for dir in rejected.iter().map(|one| one.candidate.dir.printable()) {
+            if !searched.contains(&dir) {
+                searched.push(dir);
+            }
+        }
+        let repair = rejections.first().and_then(|rejection| rejection.remedy.clone());
+        finding
+            .notes(rejections.iter().map(|rejection| format!("rejected: {}", rejection.message)))
+            .notes(older)
+            .notes(python_shim(context))
+            .note(format!("searched {} directories: {}", searched.len(), searched.join(", ")))
+            .remedy(
+                repair
+                    .or_else(|| context.inactive_environment().map(|root| check_environment(&root)))
+                    .or_else(|| frameworks::install_for_active(context, machine))
+                    .or(upgrade)
+                    .or_else(|| environment_of_shim(context))
+                    .unwrap_or_else(|| remedies::install(context, machine)),
+            )
     }
 
     /// The finding for a machine with further installations.
-    pub(super) fn several(&self, used: &InstallationReport) -> Option<Finding> {
-        several(&self.others, used)
+    pub(super) fn find_other_installations(&self, used: &InstallationReport) -> Option<Finding> {
+        let others: Vec<String> = self
+            .others
+            .iter()
+            .map(|other| {
+                let report = &other.report;
+                let version = report.version.map_or(report.major.to_string(), |version| version.to_string());
+                let origin = other.origin().map_or(String::new(), ToString::to_string);
+                format!("also found: {version} in {} ({origin})", report.dir.printable())
+            })
+            .collect();
+        if others.is_empty() {
+            return None;
+        }
+        let count = others.len() + 1;
+        let message = format!("{count} cuDNN installations were found; the loader uses {}", used.dir.printable());
+        let help =
+            format!("to choose another one for the loader, set {DIR_VARIABLE} to its directory; to see them all:");
+        Some(Finding::new(SEVERAL, message).notes(others).remedy(Remedy::new(help).look(["list"])))
     }
 }
 
@@ -109,9 +158,10 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
         let permit = denied.as_deref().and_then(|dir| remedies::permit(dir, &candidate.origin));
         let Some(help) = links.or(permit).or_else(|| remedies::repair(error, report.as_ref())) else { continue };
         // `identify_any` also tells a 32-bit library from one for another processor.
-        let exact = identify_any(&one.path(), Library::Graph).err().filter(|_| is_about_architecture(error));
+        let is_about_architecture = matches!(error, ProbeError::WrongArchitecture { .. });
+        let exact = identify_any(&one.path(), Library::Graph).err().filter(|_| is_about_architecture);
         // A file that can be seen is the one that cannot be read.
-        let path = denied.filter(|_| !one.path().is_taken()).unwrap_or_else(|| one.path());
+        let path = denied.filter(|_| !one.path().path_exists()).unwrap_or_else(|| one.path());
         let message = format!("{} {}", path.printable(), exact.as_ref().unwrap_or(error));
         let finding = Finding::new(REJECTED, message).note(origin).remedy(help);
         seen.push((dir, finding));
@@ -119,13 +169,9 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
     seen.into_iter().map(|(_, finding)| finding).collect()
 }
 
-fn is_about_architecture(error: &ProbeError) -> bool {
-    matches!(error, ProbeError::WrongArchitecture { .. })
-}
-
-/// One finding for each environment, and for the system, with packages of cuDNN that their installer regards as installed,
-/// and whose files are deleted.
-fn deleted(context: &Context) -> Vec<Finding> {
+/// The packages of cuDNN in each environment, and in the system, that their installer regards as installed, and whose files
+/// are deleted.
+fn deleted(context: &Context) -> Vec<Vec<Package>> {
     let environments = context.search.environments();
     let mut roots: Vec<&Path> = environments.iter().filter_map(Origin::root).collect();
     roots.dedup();
@@ -134,20 +180,22 @@ fn deleted(context: &Context) -> Vec<Finding> {
             deleted_packages(root).into_iter().partition(|package| package.installer == Installer::Pip);
         [wheels, others]
     });
-    let finding = |packages: Vec<Package>| {
-        let first = packages.first()?;
-        let names: Vec<String> = packages.iter().map(ToString::to_string).collect();
-        let (graph, names) = (Library::Graph, names.join(" and "));
-        let message = format!("{graph}, and maybe other files, of {names} in {} is deleted", first.root.printable());
-        let finding = Finding::new(REJECTED, message).note(format!("{} regards them as installed", first.installer));
-        let remedy = remedies::restore(&packages)?;
-        let Some(link) = link_to_itself(&first.root) else { return Some(finding.remedy(remedy)) };
-        let note =
-            format!("{} is a symbolic link that leads to itself: no program finds a file below it", link.printable());
-        let removal = Action::Remove { paths: vec![link], is_dir: false };
-        Some(finding.note(note).remedy(remedy.action(removal)))
-    };
-    of_roots.chain([deleted_system_packages(&context.host)]).filter_map(finding).collect()
+    of_roots.chain([deleted_system_packages(&context.host)]).collect()
+}
+
+/// The finding about packages of one installer whose files are deleted.
+fn deleted_finding(packages: &[Package]) -> Option<Finding> {
+    let first = packages.first()?;
+    let names: Vec<String> = packages.iter().map(ToString::to_string).collect();
+    let (graph, names) = (Library::Graph, names.join(" and "));
+    let message = format!("{graph}, and maybe other files, of {names} in {} is deleted", first.root.printable());
+    let finding = Finding::new(REJECTED, message).note(format!("{} regards them as installed", first.installer));
+    let remedy = remedies::restore(packages)?;
+    let Some(link) = link_to_itself(&first.root) else { return Some(finding.remedy(remedy)) };
+    let note =
+        format!("{} is a symbolic link that leads to itself: no program finds a file below it", link.printable());
+    let removal = Action::Remove { paths: vec![link], is_dir: false };
+    Some(finding.note(note).remedy(remedy.action(removal)))
 }
 
 /// A link that leads to itself in place of a directory of NVIDIA's wheels. No installer replaces it.
@@ -157,42 +205,6 @@ fn link_to_itself(root: &Path) -> Option<PathBuf> {
     { dirs }.find(|dir| is_link_to_itself(dir))
 }
 
-/// The finding for a machine without a usable cuDNN. If an installation was rejected, the help repairs that one.
-fn none(context: &Context, machine: &Machine, rejected: &[RejectedCandidate], rejections: &[Finding]) -> Finding {
-    let finding = Finding::new(NO_CUDNN, "no usable cuDNN 9 was found");
-    if let Some(explicit) = context.search.explicit_candidate() {
-        return none_in(finding, &explicit.dir, rejected.first());
-    }
-    let is_unused = rejections.is_empty();
-    if let Some((major, names)) = is_unused.then(|| frameworks::needing_other_major(context, machine)).flatten() {
-        return none_for_other_major(major, &names);
-    }
-    let older = || rejected.iter().filter(|one| matches!(one.error, ProbeError::OtherMajor { .. }));
-    let upgrade =
-        older().find_map(|one| remedies::replace_older(&InstallationReport::read(&one.candidate.dir, &context.host)?));
-    let older = older().map(|one| format!("{} {}", one.candidate.dir.printable(), one.error));
-    let mut searched: Vec<String> = Vec::new();
-    for dir in rejected.iter().map(|one| one.candidate.dir.printable()) {
-        if !searched.contains(&dir) {
-            searched.push(dir);
-        }
-    }
-    let repair = rejections.first().and_then(|rejection| rejection.remedy.clone());
-    finding
-        .notes(rejections.iter().map(|rejection| format!("rejected: {}", rejection.message)))
-        .notes(older)
-        .notes(python_shim(context))
-        .note(format!("searched {} directories: {}", searched.len(), searched.join(", ")))
-        .remedy(
-            repair
-                .or_else(|| context.inactive_environment().map(|root| check_environment(&root)))
-                .or_else(|| frameworks::install_for_active(context, machine))
-                .or(upgrade)
-                .or_else(|| environment_of_shim(context))
-                .unwrap_or_else(|| remedies::install(context, machine)),
-        )
-}
-
 /// What is installed in the environment of a project serves the project.
 fn check_environment(root: &Path) -> Remedy {
     let text = format!("the virtual environment {} is here and not active: check that one first:", root.printable());
@@ -200,9 +212,9 @@ fn check_environment(root: &Path) -> Remedy {
 }
 
 /// No cuDNN 9 is missing where all frameworks need another major.
-fn none_for_other_major(major: u32, frameworks: &[String]) -> Finding {
+fn no_cudnn_finding_for_other_major(major: u32, frameworks: &[String]) -> Finding {
     let kind = FindingKind { severity: Severity::Note, ..NO_CUDNN };
-    let (names, ours) = (frameworks.join(", "), demand::CUDNN_MAJOR);
+    let (names, ours) = (frameworks.join(", "), framework_requirement::CUDNN_MAJOR);
     Finding::new(kind, format!("no usable cuDNN {ours} was found; the frameworks here need cuDNN {major}: {names}"))
         .note(format!(
             "this project supports cuDNN {ours} alone: of cuDNN {major} it checks what the frameworks would load"
@@ -232,7 +244,7 @@ fn environment_of_shim(context: &Context) -> Option<Remedy> {
 }
 
 /// [`DIR_VARIABLE`] names a directory without a usable cuDNN.
-fn none_in(finding: Finding, dir: &Path, rejected: Option<&RejectedCandidate>) -> Finding {
+fn no_cudnn_finding_in(finding: Finding, dir: &Path, rejected: Option<&RejectedCandidate>) -> Finding {
     let error = rejected.map_or(&ProbeError::NotFound, |one| &one.error);
     let subject = match rejected.map(RejectedCandidate::path).filter(|path| path != dir) {
         Some(file) => format!("and {}", file.printable()),
@@ -264,23 +276,4 @@ fn take_report(all: &mut Vec<Installed>, dir: &Path, context: &Context) -> Optio
         // It is listed by the other name of a directory that is mounted twice.
         None => InstallationReport::read(dir, &context.host),
     }
-}
-
-fn several(others: &[Installed], used: &InstallationReport) -> Option<Finding> {
-    let others: Vec<String> = others
-        .iter()
-        .map(|other| {
-            let report = &other.report;
-            let version = report.version.map_or(report.major.to_string(), |version| version.to_string());
-            let origin = other.origin().map_or(String::new(), ToString::to_string);
-            format!("also found: {version} in {} ({origin})", report.dir.printable())
-        })
-        .collect();
-    if others.is_empty() {
-        return None;
-    }
-    let count = others.len() + 1;
-    let message = format!("{count} cuDNN installations were found; the loader uses {}", used.dir.printable());
-    let help = format!("to choose another one for the loader, set {DIR_VARIABLE} to its directory; to see them all:");
-    Some(Finding::new(SEVERAL, message).notes(others).remedy(Remedy::new(help).look(["list"])))
 }

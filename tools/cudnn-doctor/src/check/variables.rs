@@ -17,6 +17,8 @@ const PAGES: &str = cudnn_loader::preload::pages::FILE_VARIABLE;
 const VERBOSE_ERRORS: &str = "CUDNN_LOADER_VERBOSE_ERRORS";
 const LOG_LEVEL: &str = "CUDNN_LOGLEVEL_DBG";
 const LOG_DESTINATION: &str = "CUDNN_LOGDEST_DBG";
+/// The values of [`LOG_DESTINATION`] that are not files.
+const NO_FILES: [&str; 3] = ["stdout", "stderr", "NULL"];
 
 /// The names that the loader and cuDNN's log read.
 const KNOWN: [&str; 9] = [
@@ -37,14 +39,65 @@ const ENVIRONMENTS: [&str; 2] = ["VIRTUAL_ENV", "CONDA_PREFIX"];
 /// The prefixes of these names.
 const PREFIXES: [&str; 2] = ["CUDNN_LOADER_", "CUDNN_LOG"];
 
-/// One finding for each variable.
-pub(super) fn findings() -> Vec<Finding> {
-    let value = |name: &str| Some(facts::variable(name)?.to_string_lossy().into_owned());
-    let known = KNOWN.into_iter().filter_map(|name| ignored_value(name, &value(name)?));
-    let mut names: Vec<String> = facts::ask("names of variables", "", names_with_prefixes);
-    names.sort();
-    let unknown = names.iter().filter_map(|name| unknown_name(name));
-    known.chain(unknown).chain(ENVIRONMENTS.iter().filter_map(|name| missing_environment(name))).collect()
+/// The variables of this process that belong to cuDNN or the loader, or name an environment.
+pub(super) struct Variables {
+    /// The known variables that are set.
+    known: Vec<(&'static str, String)>,
+    /// The names with these prefixes.
+    names: Vec<String>,
+    /// The variables that name an environment which does not exist, for example after its directory was removed.
+    lost_environments: Vec<(&'static str, PathBuf)>,
+    /// The problem with the directory of the log.
+    log_dir: Option<LogDir>,
+}
+
+/// Why cuDNN writes no log.
+#[derive(Clone, Copy)]
+enum LogDir {
+    /// The destination is a directory.
+    IsDestination,
+    /// The directory of the destination does not exist.
+    Missing,
+}
+
+impl Variables {
+    pub(super) fn read() -> Variables {
+        let value = |name: &str| Some(facts::variable(name)?.to_string_lossy().into_owned());
+        let known: Vec<_> = KNOWN.into_iter().filter_map(|name| Some((name, value(name)?))).collect();
+        let mut names: Vec<String> = facts::ask("names of variables", "", names_with_prefixes);
+        names.sort();
+        let lost = |name| {
+            let root = facts::variable(name).map(PathBuf::from).filter(|root| !root.as_os_str().is_empty())?;
+            let is_missing = facts::metadata(&root).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+            is_missing.then_some((name, root))
+        };
+        let destination = known.iter().find(|(name, _)| *name == LOG_DESTINATION);
+        let log_dir = destination.and_then(|(_, destination)| LogDir::of(destination.trim()));
+        Variables { known, names, lost_environments: ENVIRONMENTS.into_iter().filter_map(lost).collect(), log_dir }
+    }
+
+    /// One finding for each variable.
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        let known = self.known.iter().filter_map(|(name, value)| ignored_value(name, value, self.log_dir));
+        let unknown = self.names.iter().filter_map(|name| unknown_name(name));
+        let lost = self.lost_environments.iter().map(|(name, root)| lost_environment(name, root));
+        known.chain(unknown).chain(lost).collect()
+    }
+}
+
+impl LogDir {
+    /// The problem with a destination that is a file.
+    fn of(destination: &str) -> Option<LogDir> {
+        let path = Path::new(destination);
+        if NO_FILES.iter().any(|name| name.eq_ignore_ascii_case(destination)) {
+            return None;
+        }
+        if path.leads_to_dir() || destination.ends_with('/') {
+            return Some(LogDir::IsDestination);
+        }
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !destination.contains('%'))?;
+        (!parent.leads_to_dir()).then_some(LogDir::Missing)
+    }
 }
 
 /// The names of this process's variables that belong to cuDNN or the loader. Saved facts contain no other names.
@@ -53,13 +106,10 @@ fn names_with_prefixes() -> Vec<String> {
     names.filter(|name| PREFIXES.iter().any(|prefix| name.starts_with(prefix))).collect()
 }
 
-/// A variable that names an environment which is not there, as after its directory was moved or removed.
-fn missing_environment(name: &str) -> Option<Finding> {
-    let root = facts::variable(name).map(PathBuf::from).filter(|root| !root.as_os_str().is_empty())?;
-    let is_missing = facts::metadata(&root).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+fn lost_environment(name: &'static str, root: &Path) -> Finding {
     let message = format!("{name}={} has no effect: there is no such directory", root.printable());
     let remedy = Remedy::new("activate the environment that you mean, or unset the variable:").unset(name);
-    is_missing.then(|| Finding::new(NO_EFFECT, message).remedy(remedy))
+    Finding::new(NO_EFFECT, message).remedy(remedy)
 }
 
 /// A variable with a name that nothing reads.
@@ -71,7 +121,7 @@ fn unknown_name(name: &str) -> Option<Finding> {
 }
 
 /// A value of a known variable that has no effect, or another one than its writer expects.
-fn ignored_value(name: &str, value: &str) -> Option<Finding> {
+fn ignored_value(name: &str, value: &str, log_dir: Option<LogDir>) -> Option<Finding> {
     let set = |text: &str, value: &str| Remedy::new(text).set(name, value);
     let (what, remedy) = match name {
         PRELOAD => {
@@ -95,32 +145,33 @@ fn ignored_value(name: &str, value: &str) -> Option<Finding> {
             let text = "the levels are 0 (nothing), 1 (errors), 2 (warnings) and 3 (all calls):";
             ("is no level of the log".to_owned(), set(text, "3"))
         }
-        LOG_DESTINATION => destination(value.trim())?,
+        LOG_DESTINATION => destination(value.trim(), log_dir)?,
         _ => return None,
     };
     Some(Finding::new(NO_EFFECT, format!("{name}={} {what}", value.printable())).remedy(remedy))
 }
 
 /// Why the log is not written to this destination, or not where one would look for it.
-fn destination(value: &str) -> Option<(String, Remedy)> {
-    const NAMES: [&str; 3] = ["stdout", "stderr", "NULL"];
+fn destination(value: &str, log_dir: Option<LogDir>) -> Option<(String, Remedy)> {
     let set = |text: &str, to: &Path| Remedy::new(text).set(LOG_DESTINATION, to);
-    let path = Path::new(value);
-    if NAMES.contains(&value) {
+    if NO_FILES.contains(&value) {
         return None;
     }
-    if let Some(name) = NAMES.iter().find(|name| name.eq_ignore_ascii_case(value)) {
+    if let Some(name) = NO_FILES.iter().find(|name| name.eq_ignore_ascii_case(value)) {
         let remedy = set("write the name as cuDNN knows it:", Path::new(name));
         return Some((format!("is the name of a file; cuDNN knows `{name}`"), remedy));
     }
-    if path.leads_to_dir() || value.ends_with('/') {
-        let remedy = set("name a file in it:", &path.join("cudnn.log"));
-        return Some(("is a directory: cuDNN writes no log".to_owned(), remedy));
-    }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !value.contains('%'))?;
-    let remedy = Remedy::new("create the directory:").action(Action::CreateDir(parent.to_owned()));
-    let what = "is in a directory that does not exist: cuDNN writes no log".to_owned();
-    (!parent.leads_to_dir()).then_some((what, remedy))
+    let path = Path::new(value);
+    Some(match log_dir? {
+        LogDir::IsDestination => {
+            let remedy = set("name a file in it:", &path.join("cudnn.log"));
+            ("is a directory: cuDNN writes no log".to_owned(), remedy)
+        }
+        LogDir::Missing => {
+            let remedy = Remedy::new("create the directory:").action(Action::CreateDir(path.parent()?.to_owned()));
+            ("is in a directory that does not exist: cuDNN writes no log".to_owned(), remedy)
+        }
+    })
 }
 
 #[cfg(test)]
@@ -146,7 +197,7 @@ mod tests {
             (LOG_DESTINATION, "/", Some("is a directory")),
             (LOG_DESTINATION, "/nowhere/x.log", Some("does not exist")),
         ] {
-            let message = ignored_value(name, value).map(|finding| finding.message);
+            let message = ignored_value(name, value, LogDir::of(value)).map(|finding| finding.message);
             assert_eq!(message.is_some(), expected.is_some(), "{name}={value}: {message:?}");
             assert!(message.unwrap_or_default().contains(expected.unwrap_or_default()), "{name}={value}");
         }

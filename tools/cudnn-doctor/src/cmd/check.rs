@@ -9,7 +9,7 @@ use cudnn_probe::facts::{Facts, PathFacts};
 use cudnn_probe::{Version, VersionError};
 use serde_json::{Value, json};
 
-use super::findings::{self, Look};
+use super::findings::{self, ReportOptions};
 use super::prose::Prose;
 use crate::check::kernels::description;
 use crate::check::{Diagnosis, FINDINGS, Finding, Requested, diagnose};
@@ -23,7 +23,7 @@ use crate::platform::CAN_LOAD;
 use crate::python::{Python, no_python};
 use crate::saved_facts;
 use crate::shell::{command_for_environment, doctor, doctor_command};
-use crate::subprocess::Patience;
+use crate::subprocess::Timeouts;
 use crate::table::table;
 
 /// What the installation's directory is called in the report below its first lines.
@@ -125,16 +125,16 @@ fn cuda_major(text: &str) -> Result<u32, String> {
     major.ok_or_else(|| format!("releases of cuDNN 9 are built for CUDA {first} to {last}"))
 }
 
-pub(crate) fn run(command: &Command, context: &Context, patience: &Patience, format: Format) -> Outcome {
+pub(crate) fn run(command: &Command, context: &Context, timeouts: &Timeouts, format: Format) -> Outcome {
     if command.list {
         list(format);
         return Outcome::Fine;
     }
     if let Some(file) = &command.facts {
-        return from_facts(file, &command.options, patience, format);
+        return from_facts(file, &command.options, timeouts, format);
     }
     let Some(file) = &command.save_facts else {
-        return report(&command.options, &saved_words(), context, patience, format);
+        return report(&command.options, &saved_words(), context, timeouts, format);
     };
     let (facts, words) = (Facts::recorder(), saved_words());
     // A file that cannot be written must not cost the time of a check.
@@ -142,7 +142,7 @@ pub(crate) fn run(command: &Command, context: &Context, patience: &Patience, for
         Ok(output) => output,
         Err(error) => return fail(format, format_args!("error: {error}")),
     };
-    let outcome = facts.within(|| report(&command.options, &words, &Context::new(), patience, format));
+    let outcome = facts.within(|| report(&command.options, &words, &Context::new(), timeouts, format));
     match saved_facts::save(output, &facts, &words, command.with_names) {
         Ok(()) => {
             let advice = "Look through it before you publish it: it contains paths and parts of files of this machine.";
@@ -157,7 +157,7 @@ pub(crate) fn run(command: &Command, context: &Context, patience: &Patience, for
 }
 
 /// Prints the report about saved facts. Of the options on this command line, those that choose what is printed count.
-fn from_facts(file: &Path, arguments: &Options, patience: &Patience, format: Format) -> Outcome {
+fn from_facts(file: &Path, arguments: &Options, timeouts: &Timeouts, format: Format) -> Outcome {
     let only_of_look = Options { only: arguments.only.clone(), verbose: arguments.verbose, ..Options::default() };
     if *arguments != only_of_look {
         return fail(
@@ -182,12 +182,12 @@ fn from_facts(file: &Path, arguments: &Options, patience: &Patience, format: For
     if let Some(version) = &saved.other_version {
         remark(format_args!("note: cudnn-doctor {version} saved these facts, and may have asked other questions"));
     }
-    saved.facts.within(|| report(&options, &saved.options, &Context::new(), patience, format))
+    saved.facts.within(|| report(&options, &saved.options, &Context::new(), timeouts, format))
 }
 
 /// Checks, and prints the report. `words`: the options that decide what is checked.
-fn report(arguments: &Options, words: &[OsString], context: &Context, patience: &Patience, format: Format) -> Outcome {
-    let diagnosis = match diagnosis(arguments, context, patience, format) {
+fn report(arguments: &Options, words: &[OsString], context: &Context, timeouts: &Timeouts, format: Format) -> Outcome {
+    let diagnosis = match diagnosis(arguments, context, timeouts, format) {
         Ok(diagnosis) => diagnosis,
         Err(outcome) => return outcome,
     };
@@ -243,9 +243,19 @@ pub(super) fn outcome(diagnosis: &Diagnosis) -> Outcome {
 pub(super) fn diagnosis(
     arguments: &Options,
     context: &Context,
-    patience: &Patience,
+    timeouts: &Timeouts,
     format: Format,
 ) -> Result<Diagnosis, Outcome> {
+    with_request(arguments, context, format, |context, requested| diagnose(context, requested, timeouts))
+}
+
+/// Calls a function with what these options request, and with the context of the Python that they name.
+fn with_request<T>(
+    arguments: &Options,
+    context: &Context,
+    format: Format,
+    run: impl FnOnce(&Context, &Requested) -> T,
+) -> Result<T, Outcome> {
     let requested = Requested {
         minimum: arguments.minimum,
         cuda_major: arguments.cuda,
@@ -271,7 +281,7 @@ pub(super) fn diagnosis(
         return Err(fail(format, no_python(named)));
     }
     let of_python = python.map(|python| context.of_python(python, named.is_some()));
-    Ok(diagnose(of_python.as_ref().unwrap_or(context), &requested, patience))
+    Ok(run(of_python.as_ref().unwrap_or(context), &requested))
 }
 
 fn value(diagnosis: &Diagnosis) -> Value {
@@ -367,9 +377,9 @@ fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
         outln!("");
         run.lines().iter().for_each(|line| outln!("{line}"));
     }
-    let look = Look { is_verbose: arguments.verbose, prose: &names };
-    findings::print(findings, plan, &look);
-    findings::print_hint(findings, &look);
+    let options = ReportOptions { is_verbose: arguments.verbose, prose: &names };
+    findings::print(findings, plan, &options);
+    findings::print_hint(findings, &options);
     let only = &arguments.only;
     let fix = doctor_command(["fix".into(), "--yes".into()].into_iter().chain(words.iter().cloned())).to_string();
     match findings::summary(findings, plan, &fix) {
@@ -377,5 +387,64 @@ fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
         Some(summary) => outln!("{summary}"),
         None if only.is_empty() => outln!("\nNothing is wrong."),
         None => outln!("\nNothing is wrong of what was selected: {}", only.join(", ")),
+    }
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+    use crate::check::questions_of_checks;
+
+    const REMEDY: &str = "its remedy asks what the installers and environments allow";
+    const DOCTOR: &str = "its remedy asks by which name PATH leads to the doctor";
+    const FILES: &str = "it reads files that no other check needs";
+
+    /// The checks that still ask about the system, with the reason. The results of `load` and `framework_runs` are
+    /// interpreted when they are collected.
+    const ASKING: [(&str, &str); 19] = [
+        ("drop_in", FILES),
+        ("frameworks", REMEDY),
+        ("incomplete", REMEDY),
+        ("known_issues", REMEDY),
+        ("linked_programs", FILES),
+        ("load", REMEDY),
+        ("lost_python", REMEDY),
+        ("mixed", FILES),
+        ("no_cudnn", REMEDY),
+        ("no_kernels", FILES),
+        ("not_as_installed", FILES),
+        ("not_verified", FILES),
+        ("old_gpu", REMEDY),
+        ("other_installations", DOCTOR),
+        ("overlapping_packages", REMEDY),
+        ("program", FILES),
+        ("rejected", REMEDY),
+        ("requirements", REMEDY),
+        ("search", FILES),
+    ];
+
+    #[test]
+    fn checks_read_only_what_was_collected() {
+        let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/facts"));
+        let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+        let mut asked: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for file in files.filter(|file| file.extension().is_some_and(|kind| kind == "json")) {
+            let saved = saved_facts::read(&file).unwrap_or_else(|error| panic!("{error}"));
+            let SavedOptions { options } = SavedOptions::try_parse_from(&saved.options).unwrap();
+            let questions = |context: &Context, requested: &Requested| {
+                questions_of_checks(context, requested, &Timeouts::new(None), &saved.facts)
+            };
+            let of_machine =
+                saved.facts.within(|| with_request(&options, &Context::new(), Format::Text, questions).ok().unwrap());
+            for (check, questions) in of_machine {
+                asked.entry(check).or_default().extend(questions);
+            }
+        }
+        asked.retain(|_, questions| !questions.is_empty());
+        let expected: Vec<&str> = ASKING.iter().map(|(check, _)| *check).collect();
+        assert_eq!(asked.keys().copied().collect::<Vec<_>>(), expected, "{asked:#?}");
     }
 }

@@ -1,4 +1,4 @@
-//! `env`: the shell lines that make programs use an installation: the loader, and programs that load cuDNN by its name.
+//! `env`: prints the shell lines that make programs use an installation.
 
 use std::path::{Path, PathBuf};
 

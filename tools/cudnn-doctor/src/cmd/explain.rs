@@ -1,4 +1,4 @@
-//! `explain`: which file ld.so would load for each name of cuDNN and CUDA, and by which rule.
+//! `explain`: shows which file ld.so would load for each library of cuDNN or CUDA, with the rule that finds it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `facts`: the data behind the other commands: releases, drivers, GPUs, and the kinds of findings.
+//! `facts`: prints the data behind the other commands, such as releases, drivers or kinds of findings.
 
 use cudnn_frameworks::releases::{self, Fact};
 use cudnn_probe::release_facts;
@@ -74,7 +74,7 @@ pub(super) fn finding(kind: &FindingKind) -> Value {
     })
 }
 
-fn print(FindingKind { code, severity, title, cause }: &FindingKind) {
+fn print(FindingKind { code, severity, title, cause, .. }: &FindingKind) {
     outln!("  {code} {:<8} {title}\n       {cause}", severity.as_str());
 }
 

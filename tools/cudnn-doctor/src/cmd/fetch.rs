@@ -1,4 +1,4 @@
-//! `fetch`: lists the pinned releases, or fetches one through pip and verifies its sha256 and its list of files.
+//! `fetch`: lists the pinned releases, or fetches one through pip. Each fetched file is verified.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Findings and their plan as text, and the exit status that they give: for `check`, `frameworks` and `fix`.
+//! Prints findings with their plan, for `check`, `frameworks` or `fix`.
 
 use serde_json::{Value, json};
 
@@ -11,36 +11,36 @@ use crate::plan::{Advice, Plan};
 use crate::shell::doctor;
 
 /// What is printed of findings, besides messages and help.
-pub(crate) struct Look<'a> {
+pub(crate) struct ReportOptions<'a> {
     /// Also the evidence, and where to read more.
     pub(crate) is_verbose: bool,
     pub(crate) prose: &'a Prose,
 }
 
 /// Prints each finding with what to do, then the plan.
-pub(crate) fn print(findings: &[Finding], plan: &Plan, look: &Look<'_>) {
-    let shorten = |text: &str| look.prose.shorten(text);
+pub(crate) fn print(findings: &[Finding], plan: &Plan, options: &ReportOptions<'_>) {
+    let shorten = |text: &str| options.prose.shorten(text);
     for (index, (finding, advice)) in findings.iter().zip(&plan.advice).enumerate() {
         let (severity, code) = (finding.kind.severity, finding.kind.code);
-        if index == 0 || look.is_verbose {
+        if index == 0 || options.is_verbose {
             outln!("");
         }
         labelled(severity.as_str(), severity.colour(), format_args!("[{code}]: {}", shorten(&finding.message)));
-        for note in finding.notes.iter().filter(|_| look.is_verbose) {
+        for note in finding.notes.iter().filter(|_| options.is_verbose) {
             outln!("  = note: {}", shorten(note));
         }
         // Findings in a row with one help have it after the last.
-        let next = plan.advice.get(index + 1).filter(|_| !look.is_verbose);
+        let next = plan.advice.get(index + 1).filter(|_| !options.is_verbose);
         let is_repeated = next.is_some_and(|next| next == advice);
         if let Some(advice) = advice.as_ref().filter(|_| !is_repeated) {
-            outln!("  = help: {}", help(advice, look.prose));
+            outln!("  = help: {}", help(advice, options.prose));
             advice.remaining.iter().for_each(|command| outln!("          {command}"));
         }
-        if look.is_verbose {
+        if options.is_verbose {
             outln!("  = read more: {}", docs::finding(code));
         }
     }
-    print_plan(plan, look.prose);
+    print_plan(plan, options.prose);
 }
 
 /// The text of a help. The commands of a step are in the plan, to which it refers.
@@ -59,9 +59,9 @@ fn help(advice: &Advice, prose: &Prose) -> String {
 }
 
 /// Where the evidence and the explanation of a code are, if they were not printed.
-pub(crate) fn print_hint<'a>(findings: impl IntoIterator<Item = &'a Finding>, look: &Look<'_>) {
+pub(crate) fn print_hint<'a>(findings: impl IntoIterator<Item = &'a Finding>, options: &ReportOptions<'_>) {
     let mut findings = findings.into_iter().peekable();
-    let Some(first) = findings.peek().filter(|_| !look.is_verbose) else { return };
+    let Some(first) = findings.peek().filter(|_| !options.is_verbose) else { return };
     let explain = format!("`{} facts {}` explains a code", doctor(), first.kind.code);
     match findings.any(|finding| !finding.notes.is_empty()) {
         true => outln!("\n--verbose shows the evidence; {explain}."),

@@ -1,4 +1,4 @@
-//! `frameworks`: what the frameworks of Python environments were built for, and which cuDNN each would load.
+//! `frameworks`: shows which cuDNN each framework of a Python environment would load.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,15 +13,15 @@ use cudnn_frameworks::{
 use cudnn_probe::Os;
 use serde_json::{Value, json};
 
-use super::findings::{self, Look};
+use super::findings::{self, ReportOptions};
 use super::prose::Prose;
-use crate::check::frameworks::{Judged, how, how_in_short, judge, release, source};
+use crate::check::frameworks::{FrameworkReport, check_frameworks, how, how_in_short, release, source};
 use crate::check::machine::Machine;
 use crate::context::Context;
 use crate::dependencies::with_canonical_dir;
 use crate::escape::Printable;
 use crate::output::{CommandResult, Format, Outcome, outln, remark};
-use crate::subprocess::Patience;
+use crate::subprocess::Timeouts;
 use crate::table::table;
 
 const DEPTH: Depth = Depth { kernels: true, unlisted: true, metadata: true };
@@ -37,17 +37,18 @@ pub(crate) struct Arguments {
     verbose: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience, format: Format) -> CommandResult {
-    let machine = Machine::detect(&context.host, patience);
+pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts, format: Format) -> CommandResult {
+    let machine = Machine::detect(&context.host, timeouts);
     let (roots, mut errors) = roots(&arguments.roots);
     let host = &context.host;
-    let judged = |environment: &Environment| judge(Arc::new(survey_to(environment, host, DEPTH)), &machine, host);
-    let mut judged: Vec<Judged> = if arguments.roots.is_empty() {
-        in_parallel(&Environment::active(&context.search), judged)
+    let check =
+        |environment: &Environment| check_frameworks(Arc::new(survey_to(environment, host, DEPTH)), &machine, host);
+    let mut reports: Vec<FrameworkReport> = if arguments.roots.is_empty() {
+        in_parallel(&Environment::active(&context.search), check)
     } else {
-        in_parallel(&roots, |root| judged(&Environment::at(root, host)))
+        in_parallel(&roots, |root| check(&Environment::at(root, host)))
     };
-    judged.retain(|Judged { survey, .. }| {
+    reports.retain(|FrameworkReport { survey, .. }| {
         let is_none = survey.is_no_environment && !roots.is_empty();
         if is_none {
             let root = survey.environment.root.printable();
@@ -56,22 +57,22 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
         !is_none
     });
     let error = (!errors.is_empty()).then(|| errors.join("; "));
-    if let Some(error) = error.as_ref().filter(|_| judged.is_empty()) {
+    if let Some(error) = error.as_ref().filter(|_| reports.is_empty()) {
         return Err(error.as_str().into());
     }
     let keys = || {
-        let environments = judged.iter().map(value).collect::<Vec<Value>>();
+        let environments = reports.iter().map(value).collect::<Vec<Value>>();
         match &error {
             Some(error) => json!({ "environments": environments, "error": error }),
             None => json!({ "environments": environments }),
         }
     };
-    format.report(keys, || text(&judged, arguments.verbose));
+    format.report(keys, || text(&reports, arguments.verbose));
     if let Some(error) = error {
         remark(error);
         return Ok(Outcome::Failed);
     }
-    Ok(findings::outcome(judged.iter().flat_map(|judged| &judged.findings)))
+    Ok(findings::outcome(reports.iter().flat_map(|report| &report.findings)))
 }
 
 /// The directories among these paths, each once, whatever its names; and why the other paths are none.
@@ -90,9 +91,9 @@ fn roots(paths: &[PathBuf]) -> (Vec<&PathBuf>, Vec<String>) {
     (roots, missing)
 }
 
-fn text(judged: &[Judged], is_verbose: bool) {
-    let look = Look { is_verbose, prose: &Prose::of_home() };
-    for (index, Judged { survey, findings: found, plan }) in judged.iter().enumerate() {
+fn text(reports: &[FrameworkReport], is_verbose: bool) {
+    let options = ReportOptions { is_verbose, prose: &Prose::of_home() };
+    for (index, FrameworkReport { survey, findings: found, plan }) in reports.iter().enumerate() {
         if index > 0 {
             outln!("");
         }
@@ -106,10 +107,10 @@ fn text(judged: &[Judged], is_verbose: bool) {
             let gets = opens.cudnn.first().map(|opened| with_canonical_dir(&opened.path).printable());
             outln!("  {name} uses cuDNN, too{}", gets.map_or(String::new(), |file| format!(", and gets {file}")));
         }
-        findings::print(found, plan, &look);
+        findings::print(found, plan, &options);
     }
-    findings::print_hint(judged.iter().flat_map(|judged| &judged.findings), &look);
-    if judged.is_empty() {
+    findings::print_hint(reports.iter().flat_map(|report| &report.findings), &options);
+    if reports.is_empty() {
         outln!("No Python environment was found. Name the root of one.");
     }
 }
@@ -164,8 +165,8 @@ fn framework_table(frameworks: &[Framework]) -> Table {
     table
 }
 
-fn value(judged: &Judged) -> Value {
-    let Judged { survey, findings, plan } = judged;
+fn value(report: &FrameworkReport) -> Value {
+    let FrameworkReport { survey, findings, plan } = report;
     json!({
         "root": survey.environment.root.to_string_lossy(),
         "python": survey.environment.python.map(|(major, minor)| format!("{major}.{minor}")),

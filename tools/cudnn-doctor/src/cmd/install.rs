@@ -1,4 +1,4 @@
-//! `install` and `uninstall`: the drop-in in front of the cuDNN of a Python environment, or in one directory.
+//! `install`, `uninstall`: put the drop-in in front of a cuDNN, or take it away again.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::drop_in::change::{self, Change, Done};
 use crate::drop_in::command::Command;
-use crate::drop_in::standing::{Layers, Shim, Standing};
+use crate::drop_in::state::{DropInState, Layers, Shim};
 use crate::drop_in::target::{self, Named};
 use crate::drop_in::{KEPT, VERSION, source};
 use crate::escape::Printable;
@@ -49,18 +49,18 @@ pub(crate) fn install(arguments: &InstallArguments, context: &Context, format: F
     let command = Command::Install { from: arguments.from.as_deref() };
     let dir = target::find(arguments.place.named(), command, context)?;
     let source = source::find(arguments.from.as_deref())?;
-    let Done { change, standing } = &change::install(&dir, &source, &context.host)?;
+    let Done { change, state } = &change::install(&dir, &source, &context.host)?;
     format.report(
-        || value(*change, standing, &dir),
+        || value(*change, state, &dir),
         || {
-            let cudnn = standing.title(&dir);
+            let cudnn = state.title(&dir);
             match change {
                 Change::None => outln!("The drop-in {VERSION} is already in front of {cudnn}."),
                 Change::Updated => outln!("The drop-in {VERSION} is in front of {cudnn}, in place of another drop-in."),
                 _ => outln!("The drop-in {VERSION} is in front of {cudnn}."),
             }
             outln!("NVIDIA's {} is beside it, as {KEPT}.", Library::Shim);
-            if standing.layers != Layers::Ours {
+            if state.layers != Layers::Ours {
                 outln!("Without layers: the drop-in came without their library.");
             }
             outln!("To take the drop-in away: {}", Command::Uninstall.command(&dir));
@@ -73,14 +73,14 @@ pub(crate) fn install(arguments: &InstallArguments, context: &Context, format: F
 
 pub(crate) fn uninstall(place: &Place, context: &Context, format: Format) -> CommandResult {
     let dir = target::find(place.named(), Command::Uninstall, context)?;
-    let Done { change, standing } = &change::uninstall(&dir, &context.host)?;
+    let Done { change, state } = &change::uninstall(&dir, &context.host)?;
     format.report(
-        || value(*change, standing, &dir),
+        || value(*change, state, &dir),
         || {
-            let (cudnn, shim) = (standing.title(&dir), Library::Shim);
+            let (cudnn, shim) = (state.title(&dir), Library::Shim);
             match change {
                 Change::None => outln!("The drop-in is not in front of {cudnn}; nothing is left of it."),
-                Change::Cleaned if standing.shim == Shim::Missing => {
+                Change::Cleaned if state.shim == Shim::Missing => {
                     outln!("What the drop-in has left in {} is gone.", dir.printable());
                 }
                 Change::Cleaned => {
@@ -93,7 +93,7 @@ pub(crate) fn uninstall(place: &Place, context: &Context, format: Format) -> Com
     Ok(Outcome::Fine)
 }
 
-fn value(change: Change, standing: &Standing, dir: &Path) -> Value {
+fn value(change: Change, state: &DropInState, dir: &Path) -> Value {
     json!({
         "directory": dir.to_string_lossy(),
         "change": match change {
@@ -103,12 +103,12 @@ fn value(change: Change, standing: &Standing, dir: &Path) -> Value {
             Change::Restored => "restored",
             Change::Cleaned => "cleaned",
         },
-        "in_front": match standing.shim {
+        "in_front": match state.shim {
             Shim::DropIn => "drop-in",
             Shim::Nvidia => "NVIDIA",
             Shim::Missing | Shim::Other(_) => "none",
         },
-        "version": standing.version().map(|version| version.to_string()),
-        "layers": standing.layers == Layers::Ours,
+        "version": state.version().map(|version| version.to_string()),
+        "layers": state.layers == Layers::Ours,
     })
 }

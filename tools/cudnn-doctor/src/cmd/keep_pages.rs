@@ -12,7 +12,7 @@ use crate::output::outln;
 use crate::shell::set_variable;
 
 /// A list that was kept.
-pub(crate) struct Kept {
+pub(crate) struct KeptPages {
     list: PageList,
     file: PathBuf,
     /// Programs find the file without a variable.
@@ -24,18 +24,18 @@ pub(crate) struct Kept {
 ///
 /// # Errors
 /// What could not be read or written.
-pub(crate) fn keep(process: Option<u32>, to: Option<&Path>) -> Result<Kept, String> {
+pub(crate) fn keep(process: Option<u32>, to: Option<&Path>) -> Result<KeptPages, String> {
     let list = PageList::of_process(process.unwrap_or_else(std::process::id)).map_err(|error| error.to_string())?;
     let list = if process.is_some() && to.is_none() { list } else { list.for_all_programs() };
     if let Some(file) = to {
         write_pages(file, &list.encode()).map_err(|problem| problem.what().to_string().printable())?;
-        return Ok(Kept { list, file: file.to_owned(), is_found: false });
+        return Ok(KeptPages { list, file: file.to_owned(), is_found: false });
     }
     let (settings, mut problems) = Settings::from_environment();
     let (store, more) = Store::open(&settings);
     problems.extend(more);
     match store.put_pages(&list.file_name(), &list.encode()) {
-        Ok(Some(file)) => return Ok(Kept { list, file, is_found: true }),
+        Ok(Some(file)) => return Ok(KeptPages { list, file, is_found: true }),
         Ok(None) => {}
         Err(problem) => problems.push(problem),
     }
@@ -44,7 +44,7 @@ pub(crate) fn keep(process: Option<u32>, to: Option<&Path>) -> Result<Kept, Stri
     Err(reason.unwrap_or_else(|| "there is no directory of plans".into()))
 }
 
-impl Kept {
+impl KeptPages {
     pub(crate) fn text(&self) {
         let (bytes, ranges) = self.sizes();
         let megabytes = bytes as f64 / f64::from(1 << 20);

@@ -1,4 +1,4 @@
-//! `layers`: which layers the environment turns on, from which files, and which others there are. Reads files; loads none.
+//! `layers`: shows which layers the environment turns on. It reads files, but loads none.
 
 use std::path::{Path, PathBuf};
 
@@ -31,13 +31,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
     let of_doctor = || Some(std::env::current_exe().ok()?.parent()?.to_owned());
     let beside = arguments.beside.clone().or_else(of_drop_in).or_else(of_doctor);
     let dirs = layer_dirs(&context.host, beside.as_deref());
-    let answers: Vec<Answer> = requested_layers(&context.host, beside.as_deref()).into_iter().map(judge).collect();
+    let answers: Vec<Answer> =
+        requested_layers(&context.host, beside.as_deref()).into_iter().map(check_layer).collect();
     let available = available_layers(&dirs);
     format.report(|| value(&answers, &dirs, &available), || text(&answers, &dirs, &available));
     Ok(if answers.iter().all(|answer| answer.file.is_ok()) { Outcome::Fine } else { Outcome::Errors })
 }
 
-pub(super) fn judge(RequestedLayer { name, files, .. }: RequestedLayer) -> Answer {
+pub(super) fn check_layer(RequestedLayer { name, files, .. }: RequestedLayer) -> Answer {
     let name = name.to_string_lossy().into_owned();
     let file = files.map_err(|error| error.to_string()).and_then(|files| {
         let mut reasons = Vec::new();

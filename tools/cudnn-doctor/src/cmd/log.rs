@@ -1,5 +1,5 @@
-//! `log`: summarizes a log that cuDNN has written, and explains its first error. The file is read as a stream, so that
-//! its length does not matter.
+//! `log`: summarizes a log that cuDNN has written, with an explanation of its first error. The file is read as a
+//! stream, so its length does not matter.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

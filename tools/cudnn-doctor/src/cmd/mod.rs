@@ -1,4 +1,4 @@
-//! The subcommands: each reads its options, prints what it finds, and returns the exit status.
+//! Provides the subcommands. Each reads its options, prints its result, then returns the exit status.
 
 pub(crate) mod check;
 pub(crate) mod demo;

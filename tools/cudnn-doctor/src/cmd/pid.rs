@@ -1,4 +1,4 @@
-//! `pid`: which files of cuDNN and CUDA a running process has loaded, and whether they belong together.
+//! `pid`: shows the files of cuDNN or CUDA that a running process has loaded, with those that do not belong together.
 
 use std::collections::HashSet;
 use std::hash::Hash;

@@ -13,7 +13,7 @@ use crate::escape::Printable;
 use crate::output::{CommandResult, Format, Outcome, count, labelled, outln, remark};
 use crate::plan_again;
 use crate::shell::set_variable;
-use crate::subprocess::Patience;
+use crate::subprocess::Timeouts;
 use crate::table::table;
 
 /// The options of `plans`.
@@ -68,7 +68,7 @@ struct Plans {
     format: Format,
 }
 
-pub(crate) fn run(arguments: &Arguments, patience: &Patience, format: Format) -> CommandResult {
+pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
     let (mut settings, mut problems) = Settings::from_environment();
     if let Some(dir) = &arguments.dir {
         let dir = std::path::absolute(dir)?;
@@ -96,12 +96,12 @@ pub(crate) fn run(arguments: &Arguments, patience: &Patience, format: Format) ->
             let file = std::path::absolute(file)?;
             match device {
                 None => plans.pack(&file, is_wanted),
-                Some(device) => plans.pack_again(&file, device, is_wanted, patience),
+                Some(device) => plans.pack_again(&file, device, is_wanted, timeouts),
             }
         }
         Action::Clear => plans.clear(),
         Action::Device => {
-            let description = plan_again::describe(patience).map_err(|reason| reason.printable())?;
+            let description = plan_again::describe(timeouts).map_err(|reason| reason.printable())?;
             // As it is: another program reads it.
             format.report(|| json!({ "device": description }), || outln!("{}", description.printable()));
             Ok(Outcome::Fine)
@@ -272,7 +272,7 @@ impl Plans {
         file: &Path,
         device: &Path,
         is_wanted: impl Fn(&About) -> bool,
-        patience: &Patience,
+        timeouts: &Timeouts,
     ) -> CommandResult {
         let (from, to, device) = (tempfile::tempdir()?, tempfile::tempdir()?, std::path::absolute(device)?);
         // Here already: a child that waits for a pipe says nothing.
@@ -280,7 +280,7 @@ impl Plans {
         let (wanted, _) = plan_again::open(from.path());
         let put = |Stored { entry, .. }| if is_wanted(&entry.about) { wanted.put(&entry) } else { Ok(()) };
         self.problems.extend(self.store.entries().filter_map(|stored| stored.and_then(put).err()));
-        let failures = plan_again::run(&device, from.path(), to.path(), &patience.for_many_steps())
+        let failures = plan_again::run(&device, from.path(), to.path(), &timeouts.for_many_steps())
             .map_err(|reason| reason.printable())?;
         let (store, more) = plan_again::open(to.path());
         self.problems.extend(more);

@@ -1,4 +1,4 @@
-//! `preload`: loads cuDNN before its first use, and shows the steps as a timeline.
+//! `preload`: loads cuDNN before its first use, with a timeline of the steps.
 
 use std::path::PathBuf;
 use std::ptr::null_mut;
@@ -11,7 +11,7 @@ use cudnn_loader::{
 };
 use serde_json::{Value, json};
 
-use super::keep_pages::{self, Kept};
+use super::keep_pages::{self, KeptPages};
 use crate::advice::Advice;
 use crate::child_report::{Work, begin};
 use crate::escape::Printable;
@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
             if let Some(FirstUse { handle_ms, query_ms, status }) = &first_use {
                 outln!("\nfirst use: handle {handle_ms:.2} ms, workspace query {query_ms:.2} ms ({status:?})");
             }
-            kept.iter().for_each(Kept::text);
+            kept.iter().for_each(KeptPages::text);
         },
     );
     Ok(outcome)
@@ -178,7 +178,7 @@ fn text(report: &Report) {
     }
 }
 
-fn value(report: &Report, first_use: Option<&FirstUse>, kept: Option<&Kept>) -> Value {
+fn value(report: &Report, first_use: Option<&FirstUse>, kept: Option<&KeptPages>) -> Value {
     let steps = report.steps.iter().map(|step| {
         json!({
             "step": step.step.to_string(),
@@ -196,6 +196,6 @@ fn value(report: &Report, first_use: Option<&FirstUse>, kept: Option<&Kept>) -> 
             "query_ms": first_use.query_ms,
             "status": first_use.status.0,
         })),
-        "kept": kept.map(Kept::value),
+        "kept": kept.map(KeptPages::value),
     })
 }

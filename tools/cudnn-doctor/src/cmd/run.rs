@@ -1,4 +1,4 @@
-//! `run`: starts a program with the drop-in in front of it, by variables, and becomes that program.
+//! `run`: replaces the doctor by a program that has the drop-in in front of it.
 
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
@@ -11,10 +11,10 @@ use cudnn_os::child::become_program;
 use cudnn_probe::layers::{LAYER_PATH_VARIABLE, LAYERS_VARIABLE, requested_layers};
 use cudnn_probe::{FileIdentity, Library, Os};
 
-use super::layers::judge as judge_layer;
+use super::layers::check_layer;
 use crate::context::Context;
 use crate::drop_in::functions::{nvidia_shim_in, refuse_older};
-use crate::drop_in::preload::{self, PRELOAD, find, judge, program_of};
+use crate::drop_in::preload::{self, PRELOAD, check_program, find, program_of};
 use crate::drop_in::source;
 use crate::escape::Printable;
 use crate::output::remark;
@@ -106,7 +106,7 @@ fn variables(
         )));
     }
     let source = source::find(arguments.from.as_deref())?;
-    judge(program)?.iter().for_each(remark);
+    check_program(program)?.iter().for_each(remark);
     if let Some(nvidia) = nvidia_shim(program, context) {
         refuse_older(&source.file, &nvidia)?;
     }
@@ -224,7 +224,7 @@ fn layers(arguments: &Arguments) -> Option<OsString> {
 /// A layer that the program would do without is an error: somebody has asked for it now.
 fn check_layers(layers: &OsStr, drop_in: &Path, context: &Context) -> Result<(), Refusal> {
     let host = context.host.clone().env(LAYERS_VARIABLE, layers);
-    let answers = requested_layers(&host, drop_in.parent()).into_iter().map(judge_layer);
+    let answers = requested_layers(&host, drop_in.parent()).into_iter().map(check_layer);
     let missing = { answers }.find_map(|answer| Some((answer.name, answer.file.err()?)));
     let Some((name, reason)) = missing else { return Ok(()) };
     let help = "`trace` and `plans` are in the library beside the drop-in; others need CUDNN_LAYER_PATH or their path";

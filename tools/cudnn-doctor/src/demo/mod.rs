@@ -1,5 +1,5 @@
-//! cuDNN in use, each step shown with the time it takes: the first call into each sub-library, and a convolution where
-//! there is a GPU. For `demo`, and for the load test of `check`. It must not know how an installation is chosen.
+//! Demonstrates cuDNN step by step, with the time of each step. `demo` uses it, as does the load test of `check`. It
+//! must not know how an installation is chosen.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What a program or library depends on: a name, and the file that the system finds for it. Not how it finds it.
+//! Describes a library that a program needs. How the system finds it is not described here.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! The files that Windows would load for a program or a DLL, including those that NVIDIA's shim and graph open by their
-//! names: `ld_so.rs` does so for Linux.
+//! Lists the files that Windows would load for a program, including those that NVIDIA's shim opens by name. `ld_so.rs`
+//! does so for Linux.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::collections::HashSet;

@@ -1,5 +1,4 @@
-//! The files that ld.so would load for a program or library, including those that NVIDIA's shim and graph open with
-//! dlopen.
+//! Lists the files that ld.so would load for a program, including those that NVIDIA's shim opens with dlopen.
 
 use cudnn_probe::facts::PathFacts;
 use std::collections::HashSet;
@@ -149,7 +148,7 @@ fn is_missing(tried: &[&Lookup]) -> bool {
 /// Why it is an error that ld.so does not find this library: it silently skips unreadable files and broken links, and
 /// NVIDIA's shim aborts the process at its first call without graph.
 fn not_installed(file: &Path, library: Library) -> Option<String> {
-    let error = file.is_taken().then(|| identify(file, library).err()).flatten();
+    let error = file.path_exists().then(|| identify(file, library).err()).flatten();
     let passed_over =
         error.map(|error| format!("was passed over: {} {}", file.printable(), error.to_string().printable()));
     let missing = || "was not found: NVIDIA's shim aborts the process on the first call".to_owned();

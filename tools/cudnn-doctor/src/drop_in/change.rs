@@ -1,5 +1,5 @@
-//! Puts the drop-in in front of the cuDNN in a directory, and takes it away: by renames alone, so that the directory is in
-//! one state or the other at any moment. Prints nothing.
+//! Puts the drop-in in front of a cuDNN, or takes it away. Only renames change the directory, so that it is in one
+//! state or the other at any moment. Prints nothing.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -17,7 +17,7 @@ use tempfile::TempPath;
 use super::command::Command;
 use super::functions::refuse_older;
 use super::source::Source;
-use super::standing::{Files, Kept, Layers, Shim, Standing, shared_package};
+use super::state::{BackupState, DropInState, Files, Layers, Shim, shared_package};
 use super::{KEPT, LAYERS};
 use crate::check::remedies;
 use crate::escape::Printable;
@@ -50,89 +50,89 @@ pub(crate) enum Change {
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) change: Change,
-    pub(crate) standing: Standing,
+    pub(crate) state: DropInState,
 }
 
 /// Puts the drop-in in front.
 pub(crate) fn install(dir: &Path, source: &Source, host: &Host) -> Result<Done, Refusal> {
     let lock = lock(dir)?;
-    let standing = Standing::read(dir, host);
+    let state = DropInState::read(dir, host);
     let (place, name) = (dir.printable(), Library::Shim);
-    let change = match (&standing.shim, &standing.kept) {
-        (Shim::Other(reason), _) => return Err(unknown(&standing, reason)),
+    let change = match (&state.shim, &state.kept) {
+        (Shim::Other(reason), _) => return Err(unknown(&state, reason)),
         // Without the libraries behind it, no shim can be replaced by another.
-        (Shim::Nvidia, _) if !standing.has_cudnn() => {
+        (Shim::Nvidia, _) if !state.has_cudnn() => {
             let message = format!("{place} has NVIDIA's {name}, but none of cuDNN's other libraries");
-            return Err(reinstall(message, &standing));
+            return Err(reinstall(message, &state));
         }
         // cuDNN was uninstalled.
-        _ if !standing.has_cudnn() => {
+        _ if !state.has_cudnn() => {
             let message = format!("{place} has no cuDNN, but what the drop-in has left there");
             return Err(Refusal::new(message).help(Remedy::new("to remove that:").action(removal(dir))));
         }
-        (Shim::Missing, Kept::Missing) => {
-            return Err(reinstall(format!("{place} has no {name} for the drop-in to stand in front of"), &standing));
+        (Shim::Missing, BackupState::Missing) => {
+            return Err(reinstall(format!("{place} has no {name} for the drop-in to stand in front of"), &state));
         }
-        (Shim::Nvidia, _) | (Shim::Missing, Kept::OfThisRelease) => Change::Installed,
-        (Shim::DropIn, Kept::OfThisRelease) if is_current(&standing, source) => Change::None,
-        (Shim::DropIn, Kept::OfThisRelease) => Change::Updated,
-        (Shim::DropIn | Shim::Missing, _) => return Err(stale(dir, &standing)),
+        (Shim::Nvidia, _) | (Shim::Missing, BackupState::OfThisRelease) => Change::Installed,
+        (Shim::DropIn, BackupState::OfThisRelease) if is_current(&state, source) => Change::None,
+        (Shim::DropIn, BackupState::OfThisRelease) => Change::Updated,
+        (Shim::DropIn | Shim::Missing, _) => return Err(stale(dir, &state)),
     };
-    refuse_shared(&standing)?;
-    let Files { shim, kept, layers } = &standing.files;
-    refuse_older(&source.file, if standing.shim == Shim::Nvidia { shim } else { kept })?;
-    if standing.layers == Layers::Other {
+    refuse_shared(&state)?;
+    let Files { shim, kept, layers } = &state.files;
+    refuse_older(&source.file, if state.shim == Shim::Nvidia { shim } else { kept })?;
+    if state.layers == Layers::Other {
         let message = format!("{} is not this project's {LAYERS}; it stays as it is", layers.printable());
         return Err(Refusal::new(message).help("rename it"));
     }
     if change != Change::None {
-        refuse_used(dir, &standing)?;
-        put(dir, source, &standing).map_err(|(what, error)| not_writable(dir, &what, &error))?;
+        refuse_used(dir, &state)?;
+        put(dir, source, &state).map_err(|(what, error)| not_writable(dir, &what, &error))?;
     }
     drop(lock);
-    Ok(Done { change, standing: Standing::read(dir, host) })
+    Ok(Done { change, state: DropInState::read(dir, host) })
 }
 
 /// Takes the drop-in away.
 pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<Done, Refusal> {
     let lock = lock(dir)?;
-    let standing = Standing::read(dir, host);
-    let has_cudnn = standing.has_cudnn();
-    let is_clean = standing.kept == Kept::Missing && standing.layers != Layers::Ours;
-    let change = match (&standing.shim, &standing.kept) {
-        (Shim::Other(reason), _) => return Err(unknown(&standing, reason)),
-        (Shim::DropIn, Kept::Missing) => return Err(stale(dir, &standing)),
+    let state = DropInState::read(dir, host);
+    let has_cudnn = state.has_cudnn();
+    let is_clean = state.kept == BackupState::Missing && state.layers != Layers::Ours;
+    let change = match (&state.shim, &state.kept) {
+        (Shim::Other(reason), _) => return Err(unknown(&state, reason)),
+        (Shim::DropIn, BackupState::Missing) => return Err(stale(dir, &state)),
         // An installer still counts on a file of this name.
-        (Shim::DropIn, _) if !has_cudnn && !standing.has_recorded_shim() => Change::Cleaned,
-        (Shim::DropIn, Kept::Stale(_)) => return Err(stale(dir, &standing)),
-        (Shim::DropIn, Kept::OfThisRelease) => Change::Restored,
-        (Shim::Missing, Kept::OfThisRelease) if has_cudnn => Change::Restored,
+        (Shim::DropIn, _) if !has_cudnn && !state.has_recorded_shim() => Change::Cleaned,
+        (Shim::DropIn, BackupState::Stale(_)) => return Err(stale(dir, &state)),
+        (Shim::DropIn, BackupState::OfThisRelease) => Change::Restored,
+        (Shim::Missing, BackupState::OfThisRelease) if has_cudnn => Change::Restored,
         (Shim::Nvidia | Shim::Missing, _) if is_clean => Change::None,
         (Shim::Nvidia | Shim::Missing, _) => Change::Cleaned,
     };
     if change != Change::None {
-        refuse_used(dir, &standing)?;
-        take_away(change, &standing).map_err(|(what, error)| not_writable(dir, &what, &error))?;
+        refuse_used(dir, &state)?;
+        take_away(change, &state).map_err(|(what, error)| not_writable(dir, &what, &error))?;
         sync_dir(dir);
     }
     drop(lock);
-    Ok(Done { change, standing: Standing::read(dir, host) })
+    Ok(Done { change, state: DropInState::read(dir, host) })
 }
 
 /// The steps of `uninstall`.
-fn take_away(change: Change, standing: &Standing) -> Result<(), Failure> {
-    let Files { shim, kept, layers } = &standing.files;
+fn take_away(change: Change, state: &DropInState) -> Result<(), Failure> {
+    let Files { shim, kept, layers } = &state.files;
     let remove = |file: &Path| std::fs::remove_file(file).map_err(at(file));
     if change == Change::Restored {
         std::fs::rename(kept, shim).map_err(at(shim))?;
-    } else if standing.shim == Shim::DropIn {
+    } else if state.shim == Shim::DropIn {
         remove(shim)?;
     }
-    if standing.layers == Layers::Ours {
+    if state.layers == Layers::Ours {
         remove(layers)?;
     }
     // Last: it is what shows that something is left.
-    if change == Change::Cleaned && standing.kept != Kept::Missing { remove(kept) } else { Ok(()) }
+    if change == Change::Cleaned && state.kept != BackupState::Missing { remove(kept) } else { Ok(()) }
 }
 
 /// What could not be changed, and the error of the system.
@@ -145,9 +145,9 @@ fn at(file: &Path) -> impl FnOnce(std::io::Error) -> Failure {
 
 /// The steps of `install`. A step that fails is undone with those before it, except that newer layers stay in place of
 /// older ones.
-fn put(dir: &Path, source: &Source, standing: &Standing) -> Result<(), Failure> {
-    let Files { shim, kept, layers } = &standing.files;
-    let like = if standing.shim == Shim::Missing { kept } else { shim };
+fn put(dir: &Path, source: &Source, state: &DropInState) -> Result<(), Failure> {
+    let Files { shim, kept, layers } = &state.files;
+    let like = if state.shim == Shim::Missing { kept } else { shim };
     // The complete copies first: a full disk shows here.
     let copied = |from: &Path, to: &Path| {
         let content = std::fs::read(from).map_err(at(from))?;
@@ -155,7 +155,7 @@ fn put(dir: &Path, source: &Source, standing: &Standing) -> Result<(), Failure> 
     };
     let new_shim = copied(&source.file, shim)?;
     let new_layers = source.layers.as_deref().map(|file| copied(file, layers)).transpose()?;
-    let is_new = standing.shim == Shim::Nvidia;
+    let is_new = state.shim == Shim::Nvidia;
     if is_new {
         keep(shim, kept, dir).map_err(at(kept))?;
     }
@@ -168,7 +168,7 @@ fn put(dir: &Path, source: &Source, standing: &Standing) -> Result<(), Failure> 
         // NVIDIA's shim is under its own name, too.
         let _ = std::fs::remove_file(kept);
     }
-    if in_place.is_err() && standing.layers == Layers::Missing {
+    if in_place.is_err() && state.layers == Layers::Missing {
         let _ = std::fs::remove_file(layers);
     }
     sync_dir(dir);
@@ -209,13 +209,13 @@ fn keep(shim: &Path, kept: &Path, dir: &Path) -> IoResult<()> {
 }
 
 /// Are the files those of the source?
-fn is_current(standing: &Standing, source: &Source) -> bool {
+fn is_current(state: &DropInState, source: &Source) -> bool {
     let is_same = |one: &Path, other: &Path| {
         let hash = cudnn_fetch::sha256(one);
         hash.is_some() && hash == cudnn_fetch::sha256(other)
     };
     let layers = source.layers.as_deref();
-    is_same(&standing.files.shim, &source.file) && layers.is_none_or(|layers| is_same(layers, &standing.files.layers))
+    is_same(&state.files.shim, &source.file) && layers.is_none_or(|layers| is_same(layers, &state.files.layers))
 }
 
 /// Takes the lock on a directory, and removes what a doctor that was killed has left.
@@ -249,17 +249,17 @@ fn is_unfinished(name: &OsStr) -> bool {
 }
 
 /// The package manager of the system owns the directory, and all users share it.
-fn refuse_shared(standing: &Standing) -> Result<(), Refusal> {
-    let Some(package) = standing.report.as_ref().and_then(shared_package) else { return Ok(()) };
-    let file = standing.files.shim.printable();
+fn refuse_shared(state: &DropInState) -> Result<(), Refusal> {
+    let Some(package) = state.report.as_ref().and_then(shared_package) else { return Ok(()) };
+    let file = state.files.shim.printable();
     let message = format!("{file} belongs to {package}, a package of the system, which all users share");
     Err(Refusal::new(message)
         .help(format!("put the drop-in in front of one program instead: `{} run -- PROGRAM`", doctor())))
 }
 
 /// Windows replaces no file that a program has loaded.
-fn refuse_used(dir: &Path, standing: &Standing) -> Result<(), Refusal> {
-    let Files { shim, kept, layers } = &standing.files;
+fn refuse_used(dir: &Path, state: &DropInState) -> Result<(), Refusal> {
+    let Files { shim, kept, layers } = &state.files;
     let used = [shim, kept, layers].into_iter().find_map(|file| Some((file, users_of(file)?)));
     let Some((file, users)) = used else { return Ok(()) };
     let users = if users.is_empty() { "another program".to_owned() } else { users.join(", ").printable() };
@@ -267,24 +267,24 @@ fn refuse_used(dir: &Path, standing: &Standing) -> Result<(), Refusal> {
     Err(Refusal::new(message).help("end that program, then run the command again"))
 }
 
-fn unknown(standing: &Standing, reason: &str) -> Refusal {
-    reinstall(format!("{} {reason}; it stays as it is", standing.files.shim.printable()), standing)
+fn unknown(state: &DropInState, reason: &str) -> Refusal {
+    reinstall(format!("{} {reason}; it stays as it is", state.files.shim.printable()), state)
 }
 
 /// A refusal that cuDNN's installer mends, if it is known.
-fn reinstall(message: String, standing: &Standing) -> Refusal {
-    let help = standing.report.as_ref().map(remedies::reinstall);
+fn reinstall(message: String, state: &DropInState) -> Refusal {
+    let help = state.report.as_ref().map(remedies::reinstall);
     Refusal { help, ..Refusal::new(message) }
 }
 
 /// NVIDIA's shim of the release that is there is nowhere.
-fn stale(dir: &Path, standing: &Standing) -> Refusal {
-    let what = match &standing.kept {
-        Kept::Stale(reason) => format!("{} {reason}", standing.files.kept.printable()),
+fn stale(dir: &Path, state: &DropInState) -> Refusal {
+    let what = match &state.kept {
+        BackupState::Stale(reason) => format!("{} {reason}", state.files.kept.printable()),
         _ => format!("NVIDIA's {} was not kept in {KEPT}", Library::Shim),
     };
     let message = format!("{}: {what}, so that it could not come back", dir.printable());
-    Refusal { help: standing.report.as_ref().map(bring_back), ..Refusal::new(message) }
+    Refusal { help: state.report.as_ref().map(bring_back), ..Refusal::new(message) }
 }
 
 /// The installer's command that puts NVIDIA's shim in place of the drop-in.

@@ -1,4 +1,4 @@
-//! The commands `install` and `uninstall` for a directory, as a person would type them.
+//! Formats the command `install` or `uninstall` for a directory.
 
 use std::path::Path;
 

@@ -1,12 +1,12 @@
-//! The drop-in: where the doctor has it from, and how it comes in front of programs: in the directory of a cuDNN, or by
-//! LD_PRELOAD. Prints nothing, and knows nothing of the command line. docs/design/0021-install.md has the rules.
+//! Manages the drop-in in front of programs, in the directory of a cuDNN or by LD_PRELOAD. Prints nothing.
+//! docs/design/0021-install.md has the rules.
 
 pub(crate) mod change;
 pub(crate) mod command;
 pub(crate) mod functions;
 pub(crate) mod preload;
 pub(crate) mod source;
-pub(crate) mod standing;
+pub(crate) mod state;
 pub(crate) mod target;
 
 use cudnn_probe::Os;

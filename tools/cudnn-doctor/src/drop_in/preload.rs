@@ -1,5 +1,4 @@
-//! The drop-in in front of one program, by LD_PRELOAD: the value of the variable, and whether ld.so follows it for that
-//! program. Changes no installation.
+//! Puts the drop-in in front of one program by LD_PRELOAD. Changes no installation.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -82,7 +81,7 @@ fn make_link(dir: &Path, links: &Path, link: &Path) -> std::io::Result<()> {
 }
 
 /// What ld.so makes of the variable for this command: nothing to say, a remark, or why it would have no effect.
-pub(crate) fn judge(command: &OsStr) -> Result<Option<String>, Refusal> {
+pub(crate) fn check_program(command: &OsStr) -> Result<Option<String>, Refusal> {
     let Some(program) = find(command).and_then(program_of) else { return Ok(None) };
     let name = program.printable();
     if changes_rights(&program) {

@@ -1,5 +1,5 @@
-//! The drop-in that came with this doctor: a short list of places beside the executable, and what must be true of the file
-//! there. Does not know where it goes.
+//! Finds the drop-in that came with this doctor in a short list of places beside the executable. It does not know where
+//! the drop-in goes.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use cudnn_probe::{Library, Os};
 
 use super::KEPT;
 use super::command::Command;
-use super::standing::{Files, shared_package};
+use super::state::{Files, shared_package};
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::platform::python_in;

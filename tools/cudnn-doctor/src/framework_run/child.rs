@@ -1,5 +1,5 @@
-//! The child process: how a framework's script is started by the interpreter: with the user's variables, cuDNN's log on, and
-//! without the modules of the working directory.
+//! Starts the script of a framework in its interpreter. The child has the user's variables, but not the modules of the
+//! working directory.
 
 use cudnn_probe::facts;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! What is wrong with a run: its first failure, with the evidence and the help.
+//! Explains the first failure of a run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,8 +8,8 @@ use cudnn_frameworks::installation::InstallationReport;
 use super::Run;
 use super::cause::{self, Cause, Evidence, Kind};
 use super::child::Log;
-use super::foreign::{self, Foreign};
 use super::help::Helper;
+use super::outside_module::{self, OutsideModule};
 use super::step::{END, IMPORT, Outcome, START, Step, first_line, shortened};
 use crate::check::finding::{FRAMEWORK_ELSEWHERE, FRAMEWORK_FAILED, FRAMEWORK_ON_CPU, Finding};
 use crate::check::machine::Machine;
@@ -39,15 +39,15 @@ impl Run {
         let is_finished = has_said_so && self.steps.iter().all(|step| step.outcome.is_some());
         let by_library = || (!is_finished).then(|| "was ended by a library, with status 0".to_owned());
         let end = ended.end.failure().or_else(by_library);
-        end.iter().for_each(|end| self.blame(end));
-        let foreign = Foreign::of(self.prefix.as_deref(), self.module.as_deref(), python);
+        end.iter().for_each(|end| self.fail_current_step(end));
+        let outside_module = OutsideModule::of(self.prefix.as_deref(), self.module.as_deref(), python);
         let is = |outcome| move |step: &&Step| step.outcome == Some(outcome);
         let mut wrong = self.steps.iter().filter(is(Outcome::Failed));
         let (kind, step) = match (wrong.next(), self.steps.iter().find(is(Outcome::Cpu))) {
             (Some(step), _) => (FRAMEWORK_FAILED, step),
             (None, Some(step)) => (FRAMEWORK_ON_CPU, step),
             (None, None) => {
-                let Foreign { what, help } = foreign?;
+                let OutsideModule { what, help } = outside_module?;
                 let message = format!("{} works, but {what}", self.title());
                 return Some(Finding::new(FRAMEWORK_ELSEWHERE, message).remedy(help));
             }
@@ -56,7 +56,7 @@ impl Run {
         let run_by = format!("run by {}", python.program.printable());
         if step.name == START {
             let message = format!("{}: Python did not start: {}", self.framework.name(), shortened(&step.text));
-            let help = foreign::help_to_start(&evidence.stderr).unwrap_or_else(|| {
+            let help = outside_module::help_to_start(&evidence.stderr).unwrap_or_else(|| {
                 Remedy::new("start this Python by hand to see why, or name another one by --python")
             });
             return Some(Finding::new(kind, message).notes(evidence.last_lines()).note(run_by).remedy(help));
@@ -80,15 +80,15 @@ impl Run {
             .notes(others)
             .notes(files)
             .note(run_by)
-            .notes(foreign.as_ref().map(|foreign| foreign.what.clone()));
+            .notes(outside_module.as_ref().map(|outside_module| outside_module.what.clone()));
         // Modules of another environment fail for reasons of their own.
         let is_of_import = step.name == IMPORT && step.outcome == Some(Outcome::Failed);
         let is_of_module = matches!(cause.kind, Kind::Other | Kind::NoModule(_));
-        let foreign = foreign
-            .or_else(|| Foreign::of_file(step.file.as_deref()?, python))
-            .or_else(|| if is_of_module { Foreign::of_package() } else { None })
+        let outside_module = outside_module
+            .or_else(|| OutsideModule::of_file(step.file.as_deref()?, python))
+            .or_else(|| if is_of_module { OutsideModule::of_package() } else { None })
             .filter(|_| is_of_import);
-        let help = foreign.map(|foreign| foreign.help).or_else(|| driver?.remedy);
+        let help = outside_module.map(|outside_module| outside_module.help).or_else(|| driver?.remedy);
         Some(finding.remedy(help.unwrap_or_else(|| self.help(&cause, ended, python, context, machine))))
     }
 
@@ -107,8 +107,8 @@ impl Run {
         format!("{}{what}: {}", self.title(), shortened(&cause.text))
     }
 
-    /// Gives the end of the child to the step that it was doing.
-    fn blame(&mut self, end: &str) {
+    /// Marks the step that the child was in as failed, with how the child ended.
+    fn fail_current_step(&mut self, end: &str) {
         if self.steps.last().is_none_or(|step| step.outcome.is_some()) {
             let name = if self.steps.is_empty() { START } else { END };
             self.steps.push(Step { name: name.to_owned(), ..Step::default() });
@@ -170,13 +170,13 @@ impl Run {
             Kind::NoCuda | Kind::MissingLibrary(_) | Kind::MissingSubLibrary | Kind::MissingSymbol
         );
         let owner = match self.module.as_deref().filter(|_| changes_packages) {
-            Some(module) => foreign::owner(module, python).map_err(|brought_in| (module, brought_in)),
+            Some(module) => outside_module::owner(module, python).map_err(|import_origin| (module, import_origin)),
             None => Ok(python.clone()),
         };
         match owner {
             Ok(python) => Helper { run: self, python: &python, context, machine }.help(cause),
-            Err((module, brought_in)) => Remedy::new(format!(
-                "{} is in {}, outside of this environment: {brought_in}; mend the installation there, or start without it",
+            Err((module, import_origin)) => Remedy::new(format!(
+                "{} is in {}, outside of this environment: {import_origin}; mend the installation there, or start without it",
                 self.framework.name(),
                 module.parent().unwrap_or(module).printable()
             )),

@@ -1,4 +1,4 @@
-//! The frameworks that can be run, and what is particular to each.
+//! Lists the frameworks that can be run.
 
 /// A framework that can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

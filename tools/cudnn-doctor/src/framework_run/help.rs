@@ -8,12 +8,12 @@ use cudnn_frameworks::releases::{self, is_since};
 use cudnn_frameworks::{Depth, Environment, survey_to};
 
 use super::cause::{Cause, Kind};
-use super::foreign;
+use super::outside_module;
 use super::{Framework, Run};
 use crate::check::frameworks::{help_for_libraries, install_for_active};
 use crate::check::machine::Machine;
 use crate::check::remedies::{self, Wanted};
-use crate::check::suitable::suitable;
+use crate::check::wheel_choice::choose_wheel;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::packages::{self, Command, PackageChange};
@@ -53,7 +53,7 @@ impl Helper<'_> {
             Kind::OldCudnn(built_for) => self.by_variable().unwrap_or_else(|| match self.loaded_installation() {
                 Some(loaded) => {
                     let wanted = Wanted { minimum: *built_for, ..Wanted::default() };
-                    remedies::meet(&loaded, &wanted, &[], self.context).unwrap_or_else(Remedy::new)
+                    remedies::upgrade_to_requirement(&loaded, &wanted, &[], self.context).unwrap_or_else(Remedy::new)
                 }
                 None => self.install_cudnn(),
             }),
@@ -107,22 +107,22 @@ impl Helper<'_> {
         let depth = Depth { kernels: false, unlisted: false, metadata: false };
         let survey = survey_to(&self.environment(), &context.host, depth);
         let others = || survey.frameworks.iter().filter(|other| other.kind.id != framework.module());
-        let suitable = suitable(others(), machine)?;
-        if suitable.is_demanded {
-            let build = build_for(*framework, suitable.cuda_major).ok_or_else(|| {
+        let choice = choose_wheel(others(), machine)?;
+        if choice.is_demanded {
+            let build = build_for(*framework, choice.cuda_major).ok_or_else(|| {
                 let other = others().find(|other| !other.opens.needs_none);
                 let other = other.map_or("another framework here", |other| other.kind.name);
-                let (cuda, name) = (suitable.cuda_major, framework.name());
+                let (cuda, name) = (choice.cuda_major, framework.name());
                 format!(
                     "{other} is built for CUDA {cuda}, and no known release of {name} in the Python package index is: give \
                      {name} an environment of its own"
                 )
             })?;
-            return Ok(vec![build, suitable.requirement]);
+            return Ok(vec![build, choice.requirement]);
         }
         let has_jax_13 = || site_packages(&python.root).any(|dir| dir.join("jax_plugins/xla_cuda13").leads_to_dir());
         let is_for_13 = *framework == Framework::Jax && has_jax_13();
-        Ok(vec![framework.package(if is_for_13 { 13 } else { suitable.cuda_major.max(12) })])
+        Ok(vec![framework.package(if is_for_13 { 13 } else { choice.cuda_major.max(12) })])
     }
 
     fn environment(&self) -> Environment {
@@ -208,7 +208,7 @@ impl Helper<'_> {
             files.any(|file| real(&file.path()).is_some_and(|file| loaded.contains(&file)))
         };
         VARIABLES.into_iter().find_map(|(variable, below)| {
-            let (dir, change) = foreign::without(variable, |dir| has_loaded(&dir.join(below)))?;
+            let (dir, change) = outside_module::without(variable, |dir| has_loaded(&dir.join(below)))?;
             let dir = dir.printable();
             let text = format!("{variable} leads to the cuDNN in {dir}: remove that directory from it:");
             Some(Remedy::new(text).action(change))

@@ -1,12 +1,12 @@
-//! Frameworks at work: runs a framework's convolution, attention and RNN in a child process, with the Python of its
-//! environment, and explains what fails by its first cause. What a framework's files state is not for this module.
+//! Runs a framework in a child process, with the Python of its environment. A failure is explained by its first cause.
+//! What a framework's files state is not for this module.
 
 mod cause;
 mod child;
 mod finding;
-mod foreign;
 mod framework;
 mod help;
+mod outside_module;
 mod step;
 
 use cudnn_probe::facts;
@@ -21,7 +21,7 @@ use crate::context::Context;
 use crate::escape::Printable;
 use crate::platform::{OPEN_LIMITS_HELP, python_in};
 use crate::remedy::Remedy;
-use crate::subprocess::{Ended, Patience, run_command};
+use crate::subprocess::{Ended, Timeouts, run_command};
 use crate::system::PYTHON;
 use child::Log;
 use step::{Outcome, Step, first_line};
@@ -50,7 +50,7 @@ pub(crate) struct Run {
 }
 
 /// Runs a framework by the Python of this context.
-pub(crate) fn run(framework: Framework, context: &Context, machine: &Machine, patience: &Patience) -> Run {
+pub(crate) fn run(framework: Framework, context: &Context, machine: &Machine, timeouts: &Timeouts) -> Run {
     let mut run = Run {
         framework,
         python: context.python.as_ref().map(|python| python.program.clone()),
@@ -62,7 +62,7 @@ pub(crate) fn run(framework: Framework, context: &Context, machine: &Machine, pa
         libraries: Vec::new(),
         finding: None,
     };
-    run.finding = run.start(context, machine, patience);
+    run.finding = run.start(context, machine, timeouts);
     run
 }
 
@@ -78,7 +78,7 @@ fn in_project(finding: Finding, framework: Framework, context: &Context) -> Find
 
 impl Run {
     /// Runs the framework. Returns what is wrong with it, or why it could not be started.
-    fn start(&mut self, context: &Context, machine: &Machine, patience: &Patience) -> Option<Finding> {
+    fn start(&mut self, context: &Context, machine: &Machine, timeouts: &Timeouts) -> Option<Finding> {
         let (framework, name) = (self.framework, self.framework.name());
         let cannot = |error: String| Finding::new(FRAMEWORK_FAILED, format!("{name} cannot be run: {error}"));
         let untested = |error: &std::io::Error| {
@@ -99,7 +99,7 @@ impl Run {
             }
         };
         let ended = match facts::ask("run of framework", &run, || {
-            run_command(child::command(&python.program, framework, &log), patience)
+            run_command(child::command(&python.program, framework, &log), timeouts)
         }) {
             Ok(ended) => ended,
             Err(error) if is_lack_of_resources(&error) => return Some(untested(&error).remedy(OPEN_LIMITS_HELP)),

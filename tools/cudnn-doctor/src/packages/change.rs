@@ -68,7 +68,7 @@ impl Site {
 
     /// The place that stands for both of these, if they are one place: the same directory by the same installer. Options add
     /// up.
-    pub(crate) fn united(&self, other: &Site) -> Option<Site> {
+    pub(crate) fn merged_with(&self, other: &Site) -> Option<Site> {
         match (self, other) {
             _ if self == other => Some(self.clone()),
             (Site::Directory { dir, pip, options }, Site::Directory { dir: other, pip: by, options: more })
@@ -142,7 +142,7 @@ impl PackageChange {
 
     /// Can this change and the other one become one that does what both are for? They cannot if they are of two places, if
     /// one removes what the other installs, or if no version satisfies both.
-    pub(crate) fn agrees_with(&self, other: &PackageChange) -> bool {
+    pub(crate) fn is_compatible_with(&self, other: &PackageChange) -> bool {
         let keeps = |one: &PackageChange, other: &PackageChange| {
             one.remove.iter().all(|name| one.installs(name) || !other.installs(name))
         };
@@ -150,7 +150,7 @@ impl PackageChange {
             let pairs = ours.iter().flat_map(|one| theirs.iter().map(move |other| (one, other)));
             { pairs }.all(|(one, other)| package_name(one) != package_name(other) || stricter(one, other).is_some())
         };
-        self.site.united(&other.site).is_some()
+        self.site.merged_with(&other.site).is_some()
             && keeps(self, other)
             && keeps(other, self)
             && agree(&self.install, &other.install)
@@ -164,7 +164,7 @@ impl PackageChange {
         let allows_last = |change: &PackageChange| change.removes_last || change.remove.is_empty();
         let may_remove_last = allows_last(self) && allows_last(other);
         self.with_dependencies |= other.with_dependencies;
-        if let Some(site) = self.site.united(&other.site) {
+        if let Some(site) = self.site.merged_with(&other.site) {
             self.site = site;
         }
         for name in &other.remove {
@@ -228,8 +228,8 @@ mod tests {
             (change().reinstall(names(&["x==1"])), change().reinstall(names(&["x==2"])), false),
             (change().reinstall(names(&["x==1"])), change().install(names(&["x>=2"])), true),
         ] {
-            assert_eq!(one.agrees_with(&other), expected, "{one:?} {other:?}");
-            assert_eq!(other.agrees_with(&one), expected, "{other:?} {one:?}");
+            assert_eq!(one.is_compatible_with(&other), expected, "{one:?} {other:?}");
+            assert_eq!(other.is_compatible_with(&one), expected, "{other:?} {one:?}");
         }
     }
 
@@ -245,8 +245,8 @@ mod tests {
     fn one_directory_is_one_place_whatever_the_options() {
         let site =
             |options: &[&'static str]| Site::Directory { dir: "/d".into(), pip: Pip::Any, options: options.to_vec() };
-        let united = site(&["--upgrade"]).united(&site(&["--upgrade", "--no-deps"]));
-        assert_eq!(united, Some(site(&["--upgrade", "--no-deps"])));
-        assert_eq!(site(&[]).united(&Site::System), None);
+        let merged_with = site(&["--upgrade"]).merged_with(&site(&["--upgrade", "--no-deps"]));
+        assert_eq!(merged_with, Some(site(&["--upgrade", "--no-deps"])));
+        assert_eq!(site(&[]).merged_with(&Site::System), None);
     }
 }

@@ -124,7 +124,7 @@ pub(super) fn is_managed(root: &Path) -> bool {
         Os::Windows => Some(dir.join("EXTERNALLY-MANAGED")),
         _ => Some(root.join("lib").join(dir.file_name()?).join("EXTERNALLY-MANAGED")),
     };
-    !is_virtual(root) && python_dirs(root).filter_map(marks).any(|mark| mark.leads_somewhere())
+    !is_virtual(root) && python_dirs(root).filter_map(marks).any(|mark| mark.target_exists())
 }
 
 /// What a Python that is no virtual environment lets pip do.

@@ -23,9 +23,8 @@ const VERSIONS: [&str; 2] = ["versions", "installs/python"];
 /// Returns whether this file starts a Python: a native program with the name of an interpreter, or a script of that name
 /// in an environment. Reads the file, and does not run it.
 pub(crate) fn is_python(file: &Path) -> bool {
-    let is_environment = |root: &Path| {
-        is_virtual(root) || root.join("conda-meta").leads_somewhere() || python_dirs(root).next().is_some()
-    };
+    let is_environment =
+        |root: &Path| is_virtual(root) || root.join("conda-meta").target_exists() || python_dirs(root).next().is_some();
     is_interpreter(file) || file.leads_to_file() && is_named(file) && root_of(file).is_some_and(is_environment)
 }
 
@@ -92,7 +91,7 @@ pub(super) fn is_in_unpacked_image(python: &Path) -> bool {
         let Ok(target) = facts::read_link(&file) else { return false };
         if let Ok(below_root) = target.strip_prefix("/") {
             let mut above = python.ancestors().filter(|dir| dir.parent().is_some());
-            return above.any(|dir| dir.join(below_root).is_taken());
+            return above.any(|dir| dir.join(below_root).path_exists());
         }
         let Some(dir) = file.parent() else { return false };
         file = dir.join(target);

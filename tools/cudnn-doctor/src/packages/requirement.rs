@@ -1,7 +1,7 @@
 //! Requirements of packages: the package that one names, whether a version satisfies two of them.
 
 /// What a requirement demands of the version.
-enum Demand<'a> {
+enum VersionConstraint<'a> {
     /// Nothing: `x`.
     Any,
     /// `x==9.19.0.56`; apt and conda write one equals sign.
@@ -14,19 +14,21 @@ enum Demand<'a> {
     Other,
 }
 
-fn demand(requirement: &str) -> Demand<'_> {
+fn constraint(requirement: &str) -> VersionConstraint<'_> {
     let of_package = requirement.rsplit("::").next().unwrap_or_default();
     let rest = of_package.get(package_name(requirement).len()..).unwrap_or_default();
     if rest.is_empty() {
-        return Demand::Any;
+        return VersionConstraint::Any;
     }
     let is_one =
         |version: &&str| !version.is_empty() && !version.contains(['<', '>', '=', '!', '~', ',', ' ', ';', '[']);
     let after = |operator| rest.strip_prefix(operator).filter(is_one);
     match (after(">="), after("==").or_else(|| after("="))) {
-        (Some(version), _) if numbers(version).is_some() => Demand::Minimum(version),
-        (_, Some(version)) => version.strip_suffix('*').map_or(Demand::Exact(version), Demand::Series),
-        _ => Demand::Other,
+        (Some(version), _) if numbers(version).is_some() => VersionConstraint::Minimum(version),
+        (_, Some(version)) => {
+            version.strip_suffix('*').map_or(VersionConstraint::Exact(version), VersionConstraint::Series)
+        }
+        _ => VersionConstraint::Other,
     }
 }
 
@@ -41,9 +43,9 @@ fn numbers(version: &str) -> Option<Vec<u64>> {
 
 /// The requirement that satisfies both of these of one package; `None` if none does.
 pub(super) fn stricter<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
-    use Demand::{Any, Exact, Minimum, Series};
+    use VersionConstraint::{Any, Exact, Minimum, Series};
     let is_at_least = |version: &str, minimum: &str| matches!((numbers(version), numbers(minimum)), (Some(version), Some(minimum)) if version >= minimum);
-    match (demand(one), demand(other)) {
+    match (constraint(one), constraint(other)) {
         _ if one == other => Some(one),
         (_, Any) => Some(one),
         (Minimum(first), Minimum(second)) => Some(if is_at_least(first, second) { one } else { other }),

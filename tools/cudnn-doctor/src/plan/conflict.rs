@@ -19,7 +19,7 @@ fn contradict(one: &Action, other: &Action) -> bool {
         return false;
     }
     match (one, other) {
-        (Action::Packages(one), Action::Packages(other)) => is_same_place(one, other) && !one.agrees_with(other),
+        (Action::Packages(one), Action::Packages(other)) => is_same_place(one, other) && !one.is_compatible_with(other),
         (Action::Link { dir, .. }, Action::Link { dir: other, .. }) => dir == other,
         (Action::DropIn { dir, .. }, Action::DropIn { dir: other, .. }) => dir == other,
         (Action::Variable(one), Action::Variable(other)) => variables(one, other) || variables(other, one),
@@ -29,7 +29,7 @@ fn contradict(one: &Action, other: &Action) -> bool {
 
 /// Two installers, or two ways to start one, can work in one directory.
 fn is_same_place(one: &PackageChange, other: &PackageChange) -> bool {
-    one.site.united(&other.site).is_some() || one.site.dir().is_some_and(|dir| other.site.dir() == Some(dir))
+    one.site.merged_with(&other.site).is_some() || one.site.dir().is_some_and(|dir| other.site.dir() == Some(dir))
 }
 
 /// Does the first action remove the directory in which the second one works?

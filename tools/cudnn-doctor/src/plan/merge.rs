@@ -40,7 +40,7 @@ pub(super) fn merge(remedies: &[(usize, &Remedy)]) -> Vec<Merged> {
 }
 
 fn add(all: &mut Vec<Merged>, mut action: Action, index: usize) {
-    match all.iter_mut().find_map(|merged| unite(&mut merged.action, &mut action).then_some(merged)) {
+    match all.iter_mut().find_map(|merged| merge_actions(&mut merged.action, &mut action).then_some(merged)) {
         Some(merged) if merged.of.contains(&index) => {}
         Some(merged) => merged.of.push(index),
         None => all.push(Merged { action, of: vec![index], after: Vec::new() }),
@@ -49,18 +49,18 @@ fn add(all: &mut Vec<Merged>, mut action: Action, index: usize) {
 
 /// Makes two actions one, if they are equal or change the same place. Returns whether it did. Else nothing of the first is
 /// left in the other. The remedies do not contradict each other.
-fn unite(one: &mut Action, other: &mut Action) -> bool {
+fn merge_actions(one: &mut Action, other: &mut Action) -> bool {
     if one == other {
         return true;
     }
     match (one, other) {
-        (Action::Packages(one), Action::Packages(other)) if one.site.united(&other.site).is_some() => {
+        (Action::Packages(one), Action::Packages(other)) if one.site.merged_with(&other.site).is_some() => {
             PackageChange::merge(one, other);
             true
         }
         (Action::Variable(one), Action::Variable(other)) => {
-            let united = united(one, other).or_else(|| united(other, one));
-            united.map(|united| *one = united).is_some()
+            let merge_variables = merge_variables(one, other).or_else(|| merge_variables(other, one));
+            merge_variables.map(|merge_variables| *one = merge_variables).is_some()
         }
         // Each file is removed once.
         (Action::Remove { paths, .. }, Action::Remove { paths: others, is_dir: false }) => {
@@ -72,7 +72,7 @@ fn unite(one: &mut Action, other: &mut Action) -> bool {
 }
 
 /// The one change of a variable that does what both of these do.
-fn united(one: &Variable, other: &Variable) -> Option<Variable> {
+fn merge_variables(one: &Variable, other: &Variable) -> Option<Variable> {
     Some(match (one, other) {
         (Variable::Without { name, entries }, Variable::Without { name: other, entries: more }) if name == other => {
             let more = more.iter().filter(|other| !entries.contains(other));

@@ -1,5 +1,6 @@
-//! One plan from the remedies of all findings: what contradicts another remedy gives way, changes of one place become one,
-//! and the steps are in the order in which they work. docs/design/0023-plan.md has the rules. Runs nothing.
+//! Makes one plan from the remedies of all findings. A remedy that contradicts another one waits, changes of one place
+//! become one change, and the steps are in the order in which they work. docs/design/0023-plan.md has the rules. Runs
+//! nothing.
 
 mod conflict;
 mod line;
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 pub(crate) use line::{Line, REMOVE_ITEM};
 pub(crate) use lines::line_of;
 pub(crate) use python::restore_python;
-pub(crate) use resolve::Situation;
+pub(crate) use resolve::PlanContext;
 
 use crate::check::Finding;
 use crate::escape::Printable;
@@ -59,8 +60,8 @@ pub(crate) struct Advice {
 
 impl Plan {
     /// The plan for these findings.
-    pub(crate) fn of(findings: &[Finding], situation: &Situation<'_>) -> Plan {
-        let remedies = resolve::resolve(findings, situation);
+    pub(crate) fn of(findings: &[Finding], context: &PlanContext<'_>) -> Plan {
+        let remedies = resolve::resolve(findings, context);
         let mut advice: Vec<Option<Advice>> = remedies.iter().map(|remedy| remedy.as_ref().map(advice_of)).collect();
         let mut planned: Vec<(usize, &Remedy)> = Vec::new();
         for (index, (finding, remedy)) in findings.iter().zip(&remedies).enumerate() {

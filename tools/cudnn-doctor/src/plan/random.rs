@@ -1,5 +1,5 @@
-//! Plans for random findings, executed in a model of an environment: no plan contradicts itself, each removes the findings
-//! that it is for, and those that wait are gone after at most three plans.
+//! Tests plans for random findings in a model of an environment: no plan contradicts itself, each removes the findings
+//! that it is for, and the findings that wait are gone after at most three plans.
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::{DIR_VARIABLE, Version};
 
-use super::{Plan, Situation};
+use super::{Plan, PlanContext};
 use crate::check::{FINDINGS, Finding, FindingKind, Severity};
 use crate::packages::{PackageChange, Site, package_name};
 use crate::remedy::{Action, Effect, Remedy, Variable};
@@ -44,27 +44,27 @@ impl Random {
 
 /// What a package has to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Demand {
-    Absent,
+enum Requirement {
+    MissingFiles,
     Exact(u32),
     Minimum(u32),
 }
 
-impl Demand {
+impl Requirement {
     fn is_met(self, version: Option<u32>) -> bool {
         match self {
-            Demand::Absent => version.is_none(),
-            Demand::Exact(wanted) => version == Some(wanted),
-            Demand::Minimum(wanted) => version.is_some_and(|version| version >= wanted),
+            Requirement::MissingFiles => version.is_none(),
+            Requirement::Exact(wanted) => version == Some(wanted),
+            Requirement::Minimum(wanted) => version.is_some_and(|version| version >= wanted),
         }
     }
 
     fn change(self, (site, package): Key) -> PackageChange {
         let change = PackageChange::of(Site::Environment(site.into()));
         match self {
-            Demand::Absent => change.remove([package.to_owned()]),
-            Demand::Exact(version) => change.install([format!("{package}=={version}")]),
-            Demand::Minimum(version) => change.install([format!("{package}>={version}")]),
+            Requirement::MissingFiles => change.remove([package.to_owned()]),
+            Requirement::Exact(version) => change.install([format!("{package}=={version}")]),
+            Requirement::Minimum(version) => change.install([format!("{package}>={version}")]),
         }
     }
 }
@@ -116,10 +116,10 @@ impl Environment {
             let name = package_name(requirement);
             let number = requirement[name.len()..].trim_start_matches(['=', '>']).parse().unwrap();
             let is_exact = requirement.contains("==");
-            let demand = if is_exact { Demand::Exact(number) } else { Demand::Minimum(number) };
+            let wanted = if is_exact { Requirement::Exact(number) } else { Requirement::Minimum(number) };
             let version = self.packages.get(&key(name)).map(|(version, _)| *version);
             // As pip does: what is there already stays.
-            if change.reinstall.contains(requirement) || !demand.is_met(version) {
+            if change.reinstall.contains(requirement) || !wanted.is_met(version) {
                 self.packages.insert(key(name), (if is_exact { number } else { NEWEST }, false));
             }
         }
@@ -162,8 +162,8 @@ impl Fault {
     }
 
     /// The package is not what it has to be.
-    fn unmet(key: Key, demand: Demand) -> Fault {
-        Fault::of_package(move |one| !demand.is_met(one.version(key)), move |_| demand.change(key))
+    fn unmet(key: Key, requirement: Requirement) -> Fault {
+        Fault::of_package(move |one| !requirement.is_met(one.version(key)), move |_| requirement.change(key))
     }
 
     /// The files of the package are damaged.
@@ -181,7 +181,7 @@ impl Fault {
     fn mixed(key @ (site, package): Key, other: &'static str, version: u32) -> Fault {
         Fault::of_package(
             move |one| one.version((site, other)).is_some() || one.version(key) != Some(version),
-            move |_| Demand::Exact(version).change(key).remove([package, other].map(str::to_owned)),
+            move |_| Requirement::Exact(version).change(key).remove([package, other].map(str::to_owned)),
         )
     }
 
@@ -232,8 +232,8 @@ fn world(random: &mut Random) -> (Environment, Vec<Fault>) {
         if let Some(value) = random.of(&[None, Some("1"), Some("/u")]) {
             environment.variables.insert(name.to_owned(), value.to_owned());
         }
-        let demand = if name == DIR_VARIABLE { Some("/u") } else { random.of(&[Some("1"), None]) };
-        faults.push(Fault::value(name, demand));
+        let requirement = if name == DIR_VARIABLE { Some("/u") } else { random.of(&[Some("1"), None]) };
+        faults.push(Fault::value(name, requirement));
     }
     environment.search = ["/p", "/q", "/r"].map(str::to_owned).to_vec();
     environment.search.retain(|_| random.coin());
@@ -253,20 +253,25 @@ fn world(random: &mut Random) -> (Environment, Vec<Fault>) {
 
 fn package_faults(random: &mut Random, environment: &mut Environment, faults: &mut Vec<Fault>, key: Key) {
     let own = |package: &str| (key.0.to_owned(), package.to_owned());
-    let demand =
-        random.of(&[Demand::Absent, Demand::Exact(2), Demand::Exact(3), Demand::Minimum(2), Demand::Minimum(3)]);
+    let requirement = random.of(&[
+        Requirement::MissingFiles,
+        Requirement::Exact(2),
+        Requirement::Exact(3),
+        Requirement::Minimum(2),
+        Requirement::Minimum(3),
+    ]);
     if let Some(version) = random.of(&[None, Some(1), Some(2), Some(3)]) {
         environment.packages.insert(own(key.1), (version, random.below(3) == 0));
     }
-    let demands = match demand {
-        Demand::Minimum(3) => vec![demand, Demand::Minimum(2), Demand::Minimum(1)],
-        Demand::Exact(version) => vec![demand, Demand::Minimum(version)],
-        _ => vec![demand],
+    let requirements = match requirement {
+        Requirement::Minimum(3) => vec![requirement, Requirement::Minimum(2), Requirement::Minimum(1)],
+        Requirement::Exact(version) => vec![requirement, Requirement::Minimum(version)],
+        _ => vec![requirement],
     };
     for _ in 0..random.below(3) {
-        faults.push(Fault::unmet(key, random.of(&demands)));
+        faults.push(Fault::unmet(key, random.of(&requirements)));
     }
-    if let (Demand::Exact(version), "x") = (demand, key.1) {
+    if let (Requirement::Exact(version), "x") = (requirement, key.1) {
         faults.push(Fault::mixed(key, "w", version));
         if random.coin() {
             environment.packages.insert(own("w"), (1, false));
@@ -317,7 +322,7 @@ fn random_plans_do_not_contradict_themselves_and_remove_all_findings() {
             };
             let findings: Vec<Finding> = found.iter().map(finding).collect();
             assert!(round < ROUNDS, "seed {seed}: left after {ROUNDS} plans: {findings:#?}");
-            let plan = Plan::of(&findings, &Situation::default());
+            let plan = Plan::of(&findings, &PlanContext::default());
             assert_consistent(&plan);
             shared += plan.steps.iter().filter(|step| step.fixes.len() > 1).count();
             plan.steps.iter().for_each(|step| environment.execute(&step.action));

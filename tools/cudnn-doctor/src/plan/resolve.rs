@@ -19,7 +19,7 @@ use super::conflict;
 
 /// What the rules have to know besides the findings.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Situation<'a> {
+pub(crate) struct PlanContext<'a> {
     /// The directory of the installation that a named program finds, and whether a package of cuDNN owns it.
     pub(crate) program: Option<(&'a Path, bool)>,
     /// The loader's variable names a directory.
@@ -41,7 +41,7 @@ fn is_one_of(finding: &Finding, kinds: &[FindingKind]) -> bool {
 }
 
 /// For each finding, its remedy, or what it waits for.
-pub(super) fn resolve(findings: &[Finding], situation: &Situation<'_>) -> Vec<Option<Remedy>> {
+pub(super) fn resolve(findings: &[Finding], context: &PlanContext<'_>) -> Vec<Option<Remedy>> {
     let replacing = findings.iter().find(|finding| replaces_installation(finding));
     let replacing_framework = findings.iter().find(|finding| replaces_cudnn_of_framework(finding));
     let resolved = findings.iter().map(|finding| {
@@ -55,13 +55,13 @@ pub(super) fn resolve(findings: &[Finding], situation: &Situation<'_>) -> Vec<Op
         if let Some(cause) = repairing.next().filter(|_| is_one_of(finding, &MIXES)) {
             return Some(wait_for(cause, "repairs this installation"));
         }
-        let remedy = match situation.program {
+        let remedy = match context.program {
             Some((dir, is_of_package)) if finding.installation.as_deref() == Some(dir) => {
-                kept_in_place(remedy.clone(), dir, is_of_package)
+                require_manual_replacement(remedy.clone(), dir, is_of_package)
             }
             _ => remedy.clone(),
         };
-        Some(if situation.is_dir_named { without_named_dir(remedy) } else { remedy })
+        Some(if context.is_dir_named { unset_loader_dir(remedy) } else { remedy })
     });
     without_contradictions(findings, resolved.collect())
 }
@@ -124,7 +124,7 @@ fn repairs_files(finding: &Finding) -> bool {
 
 /// A cuDNN that no command changes is not served by another one in the active environment: the program does not look
 /// there.
-fn kept_in_place(remedy: Remedy, dir: &Path, is_of_package: bool) -> Remedy {
+fn require_manual_replacement(remedy: Remedy, dir: &Path, is_of_package: bool) -> Remedy {
     let uses_other = |action: &Action| matches!(action, Action::Variable(Variable::Use(_)));
     let is_beside = remedy.effect == Effect::OtherDir && remedy.installs();
     if !is_beside || is_of_package && remedy.actions.iter().any(uses_other) {
@@ -136,7 +136,7 @@ fn kept_in_place(remedy: Remedy, dir: &Path, is_of_package: bool) -> Remedy {
 
 /// While [`DIR_VARIABLE`] is set, the loader searches no other directory: each remedy that has programs use another one
 /// ends with an action on the variable.
-fn without_named_dir(remedy: Remedy) -> Remedy {
+fn unset_loader_dir(remedy: Remedy) -> Remedy {
     let is_about_variable = |action: &Action| match action {
         Action::Variable(Variable::Use(_)) => true,
         Action::Variable(Variable::Set { name, .. } | Variable::Unset(name)) => name == DIR_VARIABLE,

@@ -4,9 +4,9 @@
 //! Progress is a new step, or reading from a disk: a first start from a slow disk takes minutes, and is no hang. Using
 //! the CPU is no progress, because a library may do that forever.
 
-mod patience;
 mod spinner;
 mod streams;
+mod timeouts;
 
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
@@ -27,7 +27,9 @@ use spinner::Spinner;
 use streams::Streams;
 
 pub(crate) use crate::platform::cannot_start;
-pub(crate) use patience::Patience;
+pub(crate) use timeouts::Timeouts;
+/// The name that `cmd::fix` still uses.
+pub(crate) use timeouts::Timeouts as Patience;
 
 /// How often the parent looks for progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -95,8 +97,8 @@ impl Ended {
 
 /// Runs the doctor with these arguments. In another directory: an empty or relative element of a search path must not lead
 /// to libraries in the caller's working directory.
-pub(crate) fn run(arguments: &[&OsStr], patience: &Patience) -> std::io::Result<Ended> {
-    facts::ask("child process", words(arguments), || run_here(arguments, patience))
+pub(crate) fn run(arguments: &[&OsStr], timeouts: &Timeouts) -> std::io::Result<Ended> {
+    facts::ask("child process", words(arguments), || run_here(arguments, timeouts))
 }
 
 /// The arguments as a text that no other arguments have.
@@ -105,7 +107,7 @@ fn words(arguments: &[&OsStr]) -> String {
     words.join(" ")
 }
 
-fn run_here(arguments: &[&OsStr], patience: &Patience) -> std::io::Result<Ended> {
+fn run_here(arguments: &[&OsStr], timeouts: &Timeouts) -> std::io::Result<Ended> {
     let mut command = this_program()?;
     command
         .args(arguments)
@@ -114,7 +116,7 @@ fn run_here(arguments: &[&OsStr], patience: &Patience) -> std::io::Result<Ended>
         // cuDNN's log would mix with the child's output.
         .env_remove("CUDNN_LOGDEST_DBG")
         .env_remove("CUDNN_LOGLEVEL_DBG");
-    run_command(command, patience)
+    run_command(command, timeouts)
 }
 
 /// The command that starts this program as it was started.
@@ -128,16 +130,16 @@ pub(crate) fn this_program() -> std::io::Result<Command> {
 }
 
 /// Runs another program, which sends the same messages.
-pub(crate) fn run_command(mut command: Command, patience: &Patience) -> std::io::Result<Ended> {
+pub(crate) fn run_command(mut command: Command, timeouts: &Timeouts) -> std::io::Result<Ended> {
     let mut streams = Streams::default();
     command.stdout(streams.stdout.open()?).stderr(streams.stderr.open()?);
     // Its children must not outlive it, and a terminal is not for it.
-    watch(command, streams, patience, true)
+    watch(command, streams, timeouts, true)
 }
 
 /// Runs this command line again in a child process, with this argument before the others, on the same terminal. It may fetch
 /// a release.
-pub(crate) fn supervise(first: &str, patience: &Patience) -> std::io::Result<Ended> {
+pub(crate) fn supervise(first: &str, timeouts: &Timeouts) -> std::io::Result<Ended> {
     const LOG: &str = "CUDNN_LOGDEST_DBG";
     let mut command = this_program()?;
     command.arg(first).args(std::env::args_os().skip(1));
@@ -146,12 +148,12 @@ pub(crate) fn supervise(first: &str, patience: &Patience) -> std::io::Result<End
     if let Some(Ok(log)) = std::env::var_os(LOG).filter(is_file).map(std::path::absolute) {
         command.env(LOG, log);
     }
-    watch(command, Streams::default(), &patience.for_many_steps(), false)
+    watch(command, Streams::default(), &timeouts.for_many_steps(), false)
 }
 
 /// Starts the child, and waits for its end. One with a session of its own leaves no process behind, whether it ends by
 /// itself, at a limit, or because a signal ends the doctor.
-fn watch(mut command: Command, mut streams: Streams, patience: &Patience, has_session: bool) -> std::io::Result<Ended> {
+fn watch(mut command: Command, mut streams: Streams, timeouts: &Timeouts, has_session: bool) -> std::io::Result<Ended> {
     let limits = MemoryLimits::read();
     command.stdin(streams.reports.open_channel()?);
     let interruption = has_session.then(Interruption::catch);
@@ -190,11 +192,11 @@ fn watch(mut command: Command, mut streams: Streams, patience: &Patience, has_se
             }
             activity = now;
         }
-        let (idle_limit, step_limit) = patience.limits(step.as_ref());
+        let (idle_limit, step_limit) = timeouts.limits(step.as_ref());
         if progress.elapsed() > idle_limit {
             break Some(End::Hung(idle_limit));
         }
-        let times = [(step_start, step_limit), (start, patience.total)];
+        let times = [(step_start, step_limit), (start, timeouts.total)];
         if let Some((_, limit)) = times.into_iter().find(|(start, limit)| start.elapsed() > *limit) {
             break Some(End::TooSlow(limit));
         }
@@ -240,10 +242,10 @@ mod tests {
             while :; do printf '%s{"step":"compute","text":"computed"}\n' "$token" >&0; sleep 0.02; done"#;
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
-        let mut patience = Patience::new(Some(Duration::from_secs(60)));
-        patience.total = Duration::from_millis(500);
+        let mut timeouts = Timeouts::new(Some(Duration::from_secs(60)));
+        timeouts.total = Duration::from_millis(500);
         let start = Instant::now();
-        let ended = run_command(command, &patience).unwrap();
+        let ended = run_command(command, &timeouts).unwrap();
         assert!(matches!(ended.end, End::TooSlow(_)), "{:?}", ended.end.failure());
         assert_eq!(ended.step.map(|step| step.text).as_deref(), Some("computed"));
         assert!(start.elapsed() < Duration::from_secs(5));

@@ -1,4 +1,4 @@
-//! What a child process writes: its messages, and its output, of which the beginning and the end are kept.
+//! Collects what a child process writes. Of its output, the beginning and the end are kept.
 
 use std::io::ErrorKind;
 use std::process::Stdio;

@@ -81,14 +81,14 @@ fn minor_of_dll(dir: &Path) -> Option<u32> {
 
 /// The system of the environment at this root. On Linux, one of Windows can lie on a disk of that (WSL: `/mnt/c`).
 pub(super) fn os_of(root: &Path) -> Os {
-    let has_program = || ["Scripts", "python.exe"].iter().any(|part| root.join(part).leads_somewhere());
+    let has_program = || ["Scripts", "python.exe"].iter().any(|part| root.join(part).target_exists());
     if root.join("Lib").join("site-packages").leads_to_dir() && has_program() { Os::Windows } else { Os::HOST }
 }
 
 /// Whether this directory has a part of an environment.
 pub(super) fn has_part(root: &Path, os: Os) -> bool {
     let programs = if os == Os::Windows { ["python.exe", "Scripts"] } else { ["bin/python3", "bin/python"] };
-    programs.iter().chain(&["pyvenv.cfg", "conda-meta"]).any(|part| root.join(part).leads_somewhere())
+    programs.iter().chain(&["pyvenv.cfg", "conda-meta"]).any(|part| root.join(part).target_exists())
 }
 
 /// The directories for packages below the root of a Python or of an environment, in Python's order, whether they exist or
@@ -128,7 +128,7 @@ pub fn python_dirs(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
         // In most environments lib64 is a link to lib.
         _ => (&["lib", "lib64"], |name| name.starts_with("python3")),
     };
-    let dirs = dirs.iter().map(|dir| root.join(dir)).filter(|dir| !dir.names_link());
+    let dirs = dirs.iter().map(|dir| root.join(dir)).filter(|dir| !dir.is_link());
     dirs.flat_map(|dir| entries_named(&dir, "Python", is_python)).collect::<Vec<_>>().into_iter()
 }
 

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::internal::base_python;
 use cudnn_probe::{Host, Origin, Os, Search, read_bounded};
-use serde::{Deserialize, Serialize};
 
 use crate::package::unreadable::Unreadable;
 use layout::{Python, os_of, site_dirs, user_dir};
@@ -17,15 +16,13 @@ const MAX_PATH_FILE_LEN: u64 = 1 << 20;
 const MAX_PATH_LINES: usize = 1_000;
 
 /// A Python environment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
     /// Its root: of a virtual environment, a conda environment, or of a Python (`/usr`).
-    #[serde(with = "cudnn_probe::portable")]
     pub root: PathBuf,
     /// The directories that Python imports packages from, in its order (`sys.path`, without the standard library): those
     /// of `PYTHONPATH`, of the environment, of the user, then of the base Python if the environment includes it, with the
     /// directories that `.pth` files add behind each.
-    #[serde(with = "cudnn_probe::portable")]
     pub import_dirs: Vec<PathBuf>,
     /// Its Python: `3.12`. `None` if no directory states it.
     pub python: Option<(u32, u32)>,

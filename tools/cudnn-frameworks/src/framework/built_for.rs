@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::internal::main_gpu_code;
 use cudnn_probe::{GpuCode, Os, Version};
-use serde::{Deserialize, Serialize};
 
 use super::kind::{Kind, cuda_in_name, needed};
 use super::releases;
@@ -17,25 +16,24 @@ use crate::package::distribution::Distribution;
 use crate::package::requirement::{Pin, lower_bound};
 
 /// Where a statement comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Source {
     /// This file of the package, and what it says there.
-    #[serde(with = "cudnn_probe::portable")]
     File(PathBuf),
     /// A requirement of the package's metadata.
     Requirement(String),
     /// No file of the package: one of the [`releases`].
     Fact {
         /// Where that was read, and when.
-        reading: releases::Reading,
+        citation: releases::Citation,
         /// The newest release of the framework that was known then; the package is a newer one.
         is_older_than_package: bool,
     },
 }
 
 /// A value, and where it comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stated<T> {
     /// The value.
     pub value: T,
@@ -44,7 +42,7 @@ pub struct Stated<T> {
 }
 
 /// What a framework was built for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BuiltFor {
     /// Whether it can use a GPU of NVIDIA's: `false` for a build for the CPU alone, or for ROCm.
     pub uses_gpu: Option<Stated<bool>>,
@@ -69,7 +67,7 @@ impl<T> Stated<T> {
     }
 
     fn by_fact(value: T, fact: &releases::Fact, is_older_than_package: bool) -> Option<Self> {
-        Some(Stated { value, source: Source::Fact { reading: fact.source, is_older_than_package } })
+        Some(Stated { value, source: Source::Fact { citation: fact.source, is_older_than_package } })
     }
 }
 
@@ -161,9 +159,9 @@ impl Files<'_> {
     /// Whether it uses a GPU: its version file states it, or the name of its package, or its libraries show it.
     fn uses_gpu(&self) -> Option<Stated<bool>> {
         if self.os == Os::Windows
-            && let Some(reading) = self.kind.without_gpu_on_windows(&self.of.version)
+            && let Some(citation) = self.kind.without_gpu_on_windows(&self.of.version)
         {
-            let source = Source::Fact { reading, is_older_than_package: false };
+            let source = Source::Fact { citation, is_older_than_package: false };
             return Some(Stated { value: false, source });
         }
         let metadata = || match self.local() {

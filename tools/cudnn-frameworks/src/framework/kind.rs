@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::LazyLock;
 
-use cudnn_probe::portable::Portable;
 use cudnn_probe::{Host, Os, ProbeError, Version, dll_search, ld_so};
-use serde::de::{Error as _, IgnoredAny};
-use serde::{Deserialize, Deserializer, Serializer};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-use super::releases::Reading;
+use super::releases::Citation;
 use crate::environment::Environment;
 use crate::files::matching;
 use crate::package::distribution::Distribution;
@@ -66,25 +65,12 @@ pub struct Kind {
     pub comparison: Comparison,
 }
 
-/// Serialized as its [`Kind::id`].
-impl Portable for &'static Kind {
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.id)
-    }
-
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let id = String::deserialize(deserializer)?;
-        let kind = KINDS.iter().find(|kind| kind.id == id);
-        kind.ok_or_else(|| D::Error::custom(format!("unknown framework {id:?}")))
-    }
-}
-
 /// A release, and where it was read that this one and later ones have no build that uses a GPU.
 #[derive(Debug, Deserialize)]
 pub(crate) struct WithoutGpu {
     pub(crate) since: &'static str,
     #[serde(flatten)]
-    pub(crate) source: Reading,
+    pub(crate) source: Citation,
 }
 
 /// How a program can have a framework find the wheels of CUDA and cuDNN.
@@ -273,7 +259,7 @@ impl Kind {
     }
 
     /// Returns where it was read that no build of this release for Windows uses a GPU.
-    pub fn without_gpu_on_windows(&self, version: &str) -> Option<Reading> {
+    pub fn without_gpu_on_windows(&self, version: &str) -> Option<Citation> {
         let row = self.without_gpu_on_windows.as_ref()?;
         release_of(version).is_none_or(|of| Some(of) >= release_of(row.since)).then_some(row.source)
     }

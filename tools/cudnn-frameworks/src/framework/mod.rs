@@ -1,7 +1,7 @@
 //! Describes the known frameworks: how they are found, what a release was built for, which files a package lacks.
 
-pub(crate) mod absent;
 pub(crate) mod built_for;
 pub(crate) mod kind;
+pub(crate) mod missing_files;
 pub mod releases;
 pub(crate) mod version_file;

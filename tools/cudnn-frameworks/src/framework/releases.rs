@@ -42,20 +42,18 @@ pub struct Fact {
     pub cuda: Option<(u32, Option<u32>)>,
     /// Where it was read.
     #[serde(flatten)]
-    pub source: Reading,
+    pub source: Citation,
 }
 
 /// What was read, where, and when. Rows that are read again later get a reading of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reading {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Citation {
     /// What states it.
     pub evidence: Evidence,
     /// The document, or the page of the package.
-    #[serde(with = "cudnn_probe::portable")]
-    pub url: &'static std::primitive::str,
+    pub url: &'static str,
     /// The day: `2026-11-22`.
-    #[serde(with = "cudnn_probe::portable")]
-    pub date: &'static std::primitive::str,
+    pub date: &'static str,
 }
 
 /// What states a fact.
@@ -139,7 +137,7 @@ mod tests {
                 assert!(parse(first.since) < parse(second.since), "{first:?} {second:?}");
             }
         }
-        let is_source = |source: &Reading| source.url.starts_with("https://") && is_day(source.date);
+        let is_source = |source: &Citation| source.url.starts_with("https://") && is_day(source.date);
         for fact in &data.facts {
             let newest = data.newest.iter().find(|newest| newest.package == fact.package);
             assert!(newest.is_some_and(|newest| parse(newest.version) >= parse(fact.since)), "{fact:?}");

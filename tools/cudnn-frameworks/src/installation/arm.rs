@@ -6,7 +6,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::Host;
-use serde::{Deserialize, Serialize};
 
 use super::evidence::Evidence;
 use super::package::{Installer, Package};
@@ -21,7 +20,7 @@ const MAX_INDEX_LEN: u64 = 32 << 20;
 ///
 /// From CUDA 13 on, Jetson Thor runs builds for servers; JetPack still has packages of its own, with kernels for Jetson
 /// Orin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ArmVariant {
     /// L4T, the Linux of Jetson: NVIDIA's `linux-aarch64`, `aarch64-jetson` or `tegra`.

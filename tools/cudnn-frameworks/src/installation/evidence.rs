@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use cudnn_probe::{Version, canonicalize};
-use serde::{Deserialize, Serialize};
 
 use super::libraries::LibraryReport;
 use super::package::{Installer, Package};
@@ -13,7 +12,7 @@ use crate::files::{file_name, read_text};
 const MAX_HEADER_LEN: u64 = 1 << 20;
 
 /// A piece of evidence for the version, the CUDA release or the kind of aarch64, and its source.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// The version, the CUDA release or the kind of aarch64: `cuDNN 9.28.0`, `CUDA 12.9`, `server (SBSA) build`.
     pub value: String,

@@ -4,13 +4,12 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use cudnn_probe::{Candidate, FileIdentity, Host, Origin, Search};
-use serde::{Deserialize, Serialize};
 
 use super::report::InstallationReport;
 use crate::parallel::in_parallel;
 
 /// An installation, and how it was found.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub struct Installed {
     /// The report on its files.
     pub report: InstallationReport,

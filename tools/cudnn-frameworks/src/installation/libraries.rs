@@ -6,18 +6,16 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::internal::{damaged_symbol_table, is_candidate, missing_symbols_for};
 use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Architecture, Identity, Library, Os, ProbeError, Version, canonicalize, identify_any};
-use serde::{Deserialize, Serialize};
 
 use super::package::Package;
 use crate::parallel::in_parallel;
 
 /// One library of an installation.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub struct LibraryReport {
     /// The library.
     pub library: Library,
     /// Its file.
-    #[serde(with = "cudnn_probe::portable")]
     pub path: PathBuf,
     /// The identity that the file states, or why it cannot be used on the system that it is for.
     pub identity: Result<Identity, ProbeError>,
@@ -29,7 +27,7 @@ pub struct LibraryReport {
 }
 
 /// A file as a wheel installed it, by the wheel's record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedFile {
     /// The wheel.
     pub package: Package,
@@ -42,7 +40,7 @@ pub struct RecordedFile {
 /// The libraries of cuDNN 9 for this system in a directory.
 pub(super) fn read(dir: &Path, os: Os) -> Vec<LibraryReport> {
     let files = Library::ALL.iter().map(|library| (*library, dir.join(library.name_on(os))));
-    let files = files.filter(|(_, path)| path.is_taken());
+    let files = files.filter(|(_, path)| path.path_exists());
     files.map(|(library, path)| read_library(library, path)).collect()
 }
 

@@ -197,7 +197,7 @@ fn is_deleted(file: &Path) -> bool {
 pub fn is_link_to_itself(path: &Path) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     let kind = || facts::metadata(path).err().map(|error| error.kind());
-    path.names_link() && kind().is_some_and(|kind| ![NotFound, NotADirectory, PermissionDenied].contains(&kind))
+    path.is_link() && kind().is_some_and(|kind| ![NotFound, NotADirectory, PermissionDenied].contains(&kind))
 }
 
 /// conda's records of cuDNN in the environment at this root.

@@ -4,10 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 
 use cudnn_probe::Component;
-use serde::{Deserialize, Serialize};
 
 /// The tool, or the way, by which a cuDNN was installed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Installer {
     /// A wheel: pip, uv and others.
     Pip,
@@ -43,7 +42,7 @@ impl fmt::Display for Installer {
 }
 
 /// The package that a cuDNN belongs to, by its installer's records. Displayed as `pip nvidia-cudnn-cu12 9.28.0.42`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
     /// The tool that installed it.
     pub installer: Installer,
@@ -52,7 +51,6 @@ pub struct Package {
     /// The package's full version: `9.28.0.42`. Some records have none.
     pub version: Option<String>,
     /// The environment that it is installed in, or the root of the system or application.
-    #[serde(with = "cudnn_probe::portable")]
     pub root: PathBuf,
     /// Did the user forbid other versions (`apt-mark hold`)?
     pub is_held: bool,

@@ -9,7 +9,6 @@ use cudnn_probe::release_facts::{JIT_ONLY_SINCE, has_library};
 use cudnn_probe::{
     Architecture, Component, GpuCode, Host, Identity, Library, Os, ProbeError, Version, canonicalize, gpu_code,
 };
-use serde::{Deserialize, Serialize};
 
 use super::arm::{self, ArmVariant};
 use super::evidence::{Evidence, evidence, version_in_header, version_in_name};
@@ -18,7 +17,7 @@ use super::owner::Records;
 use super::package::Package;
 
 /// The abilities of an installation, by the libraries that it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Variant {
     /// It has every library of its release.
@@ -48,10 +47,9 @@ impl fmt::Display for Variant {
 ///     println!("{:?}, {}, lacks {:?}", report.version, report.variant, report.missing);
 /// }
 /// ```
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub struct InstallationReport {
     /// The directory, without symbolic links.
-    #[serde(with = "cudnn_probe::portable")]
     pub dir: PathBuf,
     /// The operating system that it is for.
     pub os: Os,
@@ -82,7 +80,6 @@ pub struct InstallationReport {
     pub other_packages: Vec<Package>,
     /// Files of its libraries that its package does not own, if that is one of Debian: left over from a copy, and newer, so
     /// that ldconfig leads the links of the package's libraries to them.
-    #[serde(with = "cudnn_probe::portable")]
     pub unowned: Vec<PathBuf>,
     /// The evidence for its version, its CUDA release and its kind of aarch64.
     pub evidence: Vec<Evidence>,

@@ -9,19 +9,16 @@ use std::path::{Path, PathBuf};
 
 use cudnn_os::files::{inode, path_from_bytes};
 use cudnn_probe::internal::{Links, links};
-use serde::{Deserialize, Serialize};
 
 /// A library that a process has mapped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedLibrary {
     /// The file, by the kernel's name for it.
-    #[serde(with = "cudnn_probe::portable")]
     pub path: PathBuf,
     /// Whether the file has since been deleted or replaced.
     pub deleted: bool,
     /// A path to the mapped file itself, also if it was deleted or the process runs in a container. `None` if the
     /// kernel does not allow access.
-    #[serde(with = "cudnn_probe::portable")]
     pub file: Option<PathBuf>,
     /// The index in the order in which ld.so loaded the libraries. `None` if the list cannot be read, or if something
     /// other than ld.so mapped the file.

@@ -5,13 +5,11 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::ld_so::{self, Lookup, Resolution};
 use cudnn_probe::{Version, dll_search};
-use serde::{Deserialize, Serialize};
 
 /// What a framework opens.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Opens {
     /// Its libraries that need cuDNN, whether they are linked to it or open it by name.
-    #[serde(with = "cudnn_probe::portable")]
     pub users: Vec<PathBuf>,
     /// The name by which they ask for it: `libcudnn.so.9`, or `libcudnn-74a4c495.so.9.1.0` for a copy in their package.
     pub name: Option<String>,
@@ -20,7 +18,6 @@ pub struct Opens {
     pub cudnn: Vec<Opened>,
     /// The libraries of CUDA that are loaded after its import and the first use of its cuDNN, by whatever rule. Empty for a
     /// framework that is built for Windows.
-    #[serde(with = "cudnn_probe::portable")]
     pub cuda: Vec<PathBuf>,
     /// Names of libraries of CUDA and cuDNN that it needs and would not find: `libcublasLt.so.12`.
     pub missing: Vec<String>,
@@ -31,10 +28,9 @@ pub struct Opens {
     pub damaged_others: Vec<Damaged>,
     /// Libraries besides those of CUDA, cuDNN and the driver that its libraries are linked to and that it would not find:
     /// of its package, or of the system.
-    pub unfound: Vec<Unfound>,
+    pub missing_libraries: Vec<MissingLibrary>,
     /// The directories in which its Python code searches for cuDNN and that have more files than were examined: it may
     /// find another cuDNN there, or one at all.
-    #[serde(with = "cudnn_probe::portable")]
     pub half_searched: Vec<PathBuf>,
     /// The shim that it would load is this project's drop-in, which loads the installation that the loader selects:
     /// `cudnn` has its graph library, and no others.
@@ -48,35 +44,32 @@ pub struct Opens {
 }
 
 /// A library that ld.so would not find.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unfound {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingLibrary {
     /// Its name: `libc10.so`.
     pub name: String,
     /// The library that is linked to it.
-    #[serde(with = "cudnn_probe::portable")]
     pub needed_by: PathBuf,
 }
 
 /// A file that would be loaded.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
     /// The name by which it was asked for: `libcudnn_graph.so.9`.
     pub name: String,
     /// The file.
-    #[serde(with = "cudnn_probe::portable")]
     pub path: PathBuf,
     /// How it is found.
-    pub by: By,
+    pub by: SearchRule,
     /// Its release, if the file states it. NVIDIA's shim for cuDNN 9 does not: for it, that of the graph library beside
     /// it. The program sees the release of the graph library that is loaded.
     pub version: Option<Version>,
 }
 
 /// A file that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damaged {
     /// The file.
-    #[serde(with = "cudnn_probe::portable")]
     pub path: PathBuf,
     /// The reason: "is truncated".
     pub reason: String,
@@ -93,14 +86,13 @@ impl Damaged {
 }
 
 /// How a file is found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum By {
+pub enum SearchRule {
     /// The framework's Python code opens it by its path.
     Python,
     /// The framework's Python code searches the directory in this environment variable.
-    #[serde(with = "cudnn_probe::portable")]
-    Variable(&'static std::primitive::str),
+    Variable(&'static str),
     /// By ld.so's rule.
     LdSo(ld_so::Rule),
     /// By Windows' rule.
@@ -130,6 +122,6 @@ impl Opens {
         retain(&mut self.missing, |name| name.to_ascii_lowercase());
         retain(&mut self.damaged, |damaged| text(&damaged.path));
         retain(&mut self.damaged_others, |damaged| text(&damaged.path));
-        retain(&mut self.unfound, |unfound| unfound.name.clone());
+        retain(&mut self.missing_libraries, |missing_libraries| missing_libraries.name.clone());
     }
 }

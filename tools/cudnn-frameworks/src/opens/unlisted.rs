@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-use serde::{Deserialize, Serialize};
-
 use super::bytes::{self, Uses};
 use super::outcome::Opens;
 use super::process::Process;
@@ -21,7 +19,7 @@ const MAX_SEARCHED_LEN: u64 = 256 << 20;
 const MAX_REPORTED: usize = 32;
 
 /// A package with extension libraries that use cuDNN, which is no known framework.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub struct Unlisted {
     /// The package.
     pub distribution: Distribution,

@@ -10,7 +10,7 @@ use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Host, Os, Version, dll_search};
 
 use super::known::Known;
-use super::outcome::{By, Damaged, Opened, Opens};
+use super::outcome::{Damaged, Opened, Opens, SearchRule};
 use super::process::{Import, Process};
 use super::sub_libraries::Use;
 use crate::drop_in::is_drop_in;
@@ -28,7 +28,7 @@ pub(crate) struct DllProcess {
     host: Option<Host>,
     known: Known,
     /// How each loaded file was found first.
-    found_by: HashMap<PathBuf, By>,
+    found_by: HashMap<PathBuf, SearchRule>,
 }
 
 impl DllProcess {
@@ -135,8 +135,8 @@ impl DllProcess {
             let Resolution::Found { path, rule } = &lookup.resolution else { continue };
             let by = match rule {
                 Rule::Loaded => continue,
-                Rule::Path => By::Python,
-                rule => By::Windows(*rule),
+                Rule::Path => SearchRule::Python,
+                rule => SearchRule::Windows(*rule),
             };
             self.found_by.entry(path.clone()).or_insert(by);
         }
@@ -148,7 +148,7 @@ impl DllProcess {
         Some(Opened {
             name: name_of(lookup).to_owned(),
             version: self.known.release(path),
-            by: self.found_by.get(path).cloned().unwrap_or(By::Windows(*rule)),
+            by: self.found_by.get(path).cloned().unwrap_or(SearchRule::Windows(*rule)),
             path: path.clone(),
         })
     }

@@ -6,8 +6,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use super::names::{self, normalized};
 use super::unreadable::{Remedy, Unreadable};
 use super::{editable, metadata};
@@ -18,22 +16,19 @@ const MAX_ENTRIES: usize = 100_000;
 const MAX_UNREADABLE: usize = 64;
 
 /// An installed package.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distribution {
     /// Its normalized name (PEP 503): `nvidia-cudnn-cu12`.
     pub name: String,
     /// Its version, as written: `9.10.2.21`.
     pub version: String,
     /// The import directory that contains it: `.../site-packages`.
-    #[serde(with = "cudnn_probe::portable")]
     pub import_dir: PathBuf,
     /// Its metadata directory: `.../torch-2.9.1+cu128.dist-info`.
-    #[serde(with = "cudnn_probe::portable")]
     pub info_dir: PathBuf,
     /// It is a link to a source directory (`pip install --editable`).
     pub is_editable: bool,
     /// The source directories that contain its modules, where an editable installation states them.
-    #[serde(with = "cudnn_probe::portable")]
     source_dirs: Vec<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! Evaluates environment markers (PEP 508): `python_version < "3.13" and extra == "and-cuda"`.
+//! Evaluates environment markers (PEP 508), for example `python_version < "3.13"`.
 
 use std::str::FromStr;
 

@@ -4,7 +4,6 @@
 use std::str::FromStr;
 
 use pep440_rs::{Version, VersionSpecifiers};
-use serde::{Deserialize, Serialize};
 
 use super::distribution::Distribution;
 use super::marker::{Condition, Platform, condition};
@@ -20,7 +19,7 @@ const MAX_PINS: usize = 256;
 const MAX_LEN: usize = 512;
 
 /// A requirement of a package.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pin {
     /// As its metadata states it: `nvidia-cudnn-cu12==9.10.2.21; platform_system == "Linux"`.
     pub requirement: String,
@@ -64,7 +63,7 @@ impl Pin {
 }
 
 /// Whether a requirement is met.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PinState {
     /// By this version.

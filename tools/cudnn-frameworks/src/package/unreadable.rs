@@ -2,13 +2,10 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
 /// A package, or a directory, that cannot be read as one should be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
     /// The file or directory.
-    #[serde(with = "cudnn_probe::portable")]
     pub path: PathBuf,
     /// The reason: "is a pipe", "has two versions: 2.8.0 and 2.9.1".
     pub reason: String,
@@ -17,7 +14,7 @@ pub struct Unreadable {
 }
 
 /// The fix of a package that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remedy {
     /// Installing this package again: its normalized name, and its version if one is stated.

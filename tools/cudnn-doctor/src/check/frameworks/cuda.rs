@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use cudnn_frameworks::{Damaged, Framework, Pin, PinState, is_cudnn};
 use cudnn_probe::ld_so::Rule;
 
+use super::context::FrameworkContext;
 use super::remedy::{or_by_program, with_search};
 use super::site::real;
-use super::subject::Subject;
 use super::text::{release, source};
-use crate::check::demand::is_of_conda;
 use crate::check::finding::{FRAMEWORK_NO_CUDA, Finding};
 use crate::check::foreign_library;
+use crate::check::framework_requirement::is_of_conda;
 use crate::check::remedies::by_change;
 use crate::escape::Printable;
 use crate::packages::{self, CudaWheel, PackageChange};
@@ -21,8 +21,8 @@ use crate::remedy::Remedy;
 use crate::system::LOADER;
 
 /// C074: libraries of CUDA that it would not find.
-pub(super) fn missing(subject: &Subject<'_>) -> Option<Finding> {
-    let framework = subject.framework;
+pub(super) fn missing(context: &FrameworkContext<'_>) -> Option<Finding> {
+    let framework = context.framework;
     let is_foreign = |name: &str| damaged_for(name, framework).is_some_and(is_foreign);
     let missing = framework.opens.missing.iter().filter(|name| !is_cudnn(name) && !is_foreign(name));
     let missing: Vec<&String> = missing.collect();
@@ -31,12 +31,12 @@ pub(super) fn missing(subject: &Subject<'_>) -> Option<Finding> {
         let (major, minor) = cuda.value;
         format!("built for CUDA {} ({})", release(major, minor), source(&cuda.source))
     });
-    let finding = Finding::new(FRAMEWORK_NO_CUDA, format!("{} would not find {}", subject.title(), first.printable()))
+    let finding = Finding::new(FRAMEWORK_NO_CUDA, format!("{} would not find {}", context.title(), first.printable()))
         .notes(missing.iter().skip(1).map(|name| format!("nor {name}")))
         .notes(missing.iter().filter_map(|name| damaged_for(name, framework)).map(text))
         .notes(built);
     let is_of_conda = is_of_conda(framework);
-    let wheel = |name: &&String| packages::cuda_wheel(name, subject.cuda_major());
+    let wheel = |name: &&String| packages::cuda_wheel(name, context.cuda_major());
     let wheels: Option<Vec<CudaWheel>> = missing.iter().map(wheel).collect();
     // What it requires comes first.
     let is_among = |pin: &Pin| match &wheels {
@@ -49,24 +49,24 @@ pub(super) fn missing(subject: &Subject<'_>) -> Option<Finding> {
     }
     let remedy = wheels.and_then(|wheels| {
         let wheels: Vec<(&str, CudaWheel)> = missing.iter().map(|name| name.as_str()).zip(wheels).collect();
-        reach(&wheels, subject).or_else(|| install(&wheels, subject).filter(|_| !is_of_conda))
+        reach(&wheels, context).or_else(|| install(&wheels, context).filter(|_| !is_of_conda))
     });
     Some(match remedy {
-        Some(remedy) => or_by_program(finding.remedy(remedy), subject),
+        Some(remedy) => or_by_program(finding.remedy(remedy), context),
         None => finding.remedy("install the CUDA libraries of this major in its environment"),
     })
 }
 
 /// C074: libraries that are damaged and come from outside: ld.so takes those on LD_LIBRARY_PATH before the right ones.
-pub(super) fn damaged(subject: &Subject<'_>) -> Option<Finding> {
-    let opens = &subject.framework.opens;
+pub(super) fn damaged(context: &FrameworkContext<'_>) -> Option<Finding> {
+    let opens = &context.framework.opens;
     let is_missing =
         |damaged: &Damaged| !is_foreign(damaged) && opens.missing.iter().any(|name| damaged.path.ends_with(name));
     // C086 is about its own.
-    let mut others = opens.damaged_others.iter().filter(|damaged| !is_missing(damaged) && !subject.owns(damaged));
+    let mut others = opens.damaged_others.iter().filter(|damaged| !is_missing(damaged) && !context.owns(damaged));
     let first = others.next()?;
     let rule = first.rule.as_ref()?;
-    let message = format!("{} would load a damaged library: {}", subject.title(), text(first));
+    let message = format!("{} would load a damaged library: {}", context.title(), text(first));
     let finding = Finding::new(FRAMEWORK_NO_CUDA, message).note(format!("found by: {rule}")).notes(others.map(text));
     Some(finding.remedy(foreign_library::replace(&first.path, rule)))
 }
@@ -91,12 +91,12 @@ fn is_usable(file: &Path, framework: &Framework) -> bool {
 }
 
 /// Has ld.so search the wheels of the environment that contain all these libraries.
-fn reach(wheels: &[(&str, CudaWheel)], subject: &Subject<'_>) -> Option<Remedy> {
-    let import_dirs = &subject.survey.environment.import_dirs;
+fn reach(wheels: &[(&str, CudaWheel)], context: &FrameworkContext<'_>) -> Option<Remedy> {
+    let import_dirs = &context.survey.environment.import_dirs;
     let mut dirs: Vec<PathBuf> = Vec::new();
     for (name, wheel) in wheels {
         let mut places = import_dirs.iter().map(|dir| dir.join(&wheel.dir));
-        let dir = places.find(|dir| is_usable(&dir.join(name), subject.framework))?;
+        let dir = places.find(|dir| is_usable(&dir.join(name), context.framework))?;
         if !dirs.contains(&dir) {
             dirs.push(dir);
         }
@@ -106,13 +106,13 @@ fn reach(wheels: &[(&str, CudaWheel)], subject: &Subject<'_>) -> Option<Remedy> 
 }
 
 /// Installs the wheels whose libraries are not in the environment: again, where pip has a record of the wheel.
-fn install(wheels: &[(&str, CudaWheel)], subject: &Subject<'_>) -> Option<Remedy> {
-    let (site, import_dir) = (subject.site(), &subject.framework.distribution.import_dir);
+fn install(wheels: &[(&str, CudaWheel)], context: &FrameworkContext<'_>) -> Option<Remedy> {
+    let (site, import_dir) = (context.site(), &context.framework.distribution.import_dir);
     let is_there =
-        |name: &str, wheel: &CudaWheel| is_usable(&import_dir.join(&wheel.dir).join(name), subject.framework);
-    let absent = wheels.iter().filter(|(name, wheel)| !is_there(name, wheel)).map(|(_, wheel)| wheel);
+        |name: &str, wheel: &CudaWheel| is_usable(&import_dir.join(&wheel.dir).join(name), context.framework);
+    let missing_files = wheels.iter().filter(|(name, wheel)| !is_there(name, wheel)).map(|(_, wheel)| wheel);
     let (mut new, mut again) = (Vec::new(), Vec::new());
-    for CudaWheel { name, requirement, .. } in absent.collect::<BTreeSet<_>>() {
+    for CudaWheel { name, requirement, .. } in missing_files.collect::<BTreeSet<_>>() {
         let selected = requirement.strip_prefix(name).and_then(|rest| rest.strip_prefix("=="));
         let selected = selected.unwrap_or_default().trim_end_matches('*');
         match site.recorded_version(name).filter(|version| version.starts_with(selected)) {
@@ -123,5 +123,5 @@ fn install(wheels: &[(&str, CudaWheel)], subject: &Subject<'_>) -> Option<Remedy
     let change = PackageChange::of(site).reinstall(again).install(new).possible()?;
     let dirs: BTreeSet<PathBuf> = wheels.iter().map(|(_, wheel)| wheel.dir.clone()).collect();
     let dirs: Vec<PathBuf> = dirs.into_iter().collect();
-    Some(with_search(by_change("install the wheels that contain them:", change), subject, &dirs))
+    Some(with_search(by_change("install the wheels that contain them:", change), context, &dirs))
 }

@@ -4,11 +4,11 @@ use cudnn_probe::facts::PathFacts;
 use std::collections::HashSet;
 use std::path::Path;
 
-use cudnn_frameworks::{By, Opened, Opens, is_cudnn};
+use cudnn_frameworks::{Opened, Opens, SearchRule, is_cudnn};
 use cudnn_probe::{Library, Os};
 
+use super::context::{FrameworkContext, graph, is_graph};
 use super::remedy::{install, keep_apart, or_by_program, reach, reinstall, start_without, without_preload};
-use super::subject::{Subject, graph, is_graph};
 use super::text::{drop_in_note, first_of, found, how, release, source};
 use crate::check::finding::{
     FRAMEWORK_DAMAGED_CUDNN, FRAMEWORK_HALF_SEARCHED, FRAMEWORK_MIX, FRAMEWORK_NO_CUDNN, FRAMEWORK_OLD_CUDNN,
@@ -21,27 +21,27 @@ use crate::escape::Printable;
 use crate::remedy::Remedy;
 
 /// C071: a cuDNN for another CUDA, whose kernels need a cuBLASLt and an NVRTC that the framework's CUDA does not have.
-pub(super) fn for_other_cuda(subject: &Subject<'_>) -> Option<Finding> {
-    let built = subject.framework.built_for.cuda.as_ref()?;
+pub(super) fn for_other_cuda(context: &FrameworkContext<'_>) -> Option<Finding> {
+    let built = context.framework.built_for.cuda.as_ref()?;
     let (major, minor) = built.value;
-    let graph = graph(subject.framework)?;
-    let other = subject.report?.cuda_major.filter(|other| *other != major)?;
-    let (title, release) = (subject.title(), release(major, minor));
+    let graph = graph(context.framework)?;
+    let other = context.report?.cuda_major.filter(|other| *other != major)?;
+    let (title, release) = (context.title(), release(major, minor));
     let message = format!("{title} is built for CUDA {release}, and would load a cuDNN for CUDA {other}");
     let built = format!("built for CUDA {release} ({})", source(&built.source));
     let finding = Finding::new(FRAMEWORK_OLD_CUDNN, message).note(found(graph)).note(built);
     // The shim opens the graph library beside itself.
-    let preloaded = subject.framework.opens.cudnn.iter().find_map(without_preload);
+    let preloaded = context.framework.opens.cudnn.iter().find_map(without_preload);
     Some(match preloaded {
         Some(remedy) => finding.remedy(remedy),
-        None if subject.is_beside(graph) => finding.notes(drop_in_note(subject.framework)).remedy(install(subject)),
+        None if context.is_beside(graph) => finding.notes(drop_in_note(context.framework)).remedy(install(context)),
         None => finding.remedy(start_without(graph, &format!("install a cuDNN for CUDA {major} in place of the one"))),
     })
 }
 
 /// C070, C085: no cuDNN at all.
-pub(super) fn missing(subject: &Subject<'_>) -> Option<Finding> {
-    let opens = &subject.framework.opens;
+pub(super) fn missing(context: &FrameworkContext<'_>) -> Option<Finding> {
+    let opens = &context.framework.opens;
     if opens.needs_none
         || opens.is_unexamined
         || opens.users.is_empty()
@@ -52,47 +52,47 @@ pub(super) fn missing(subject: &Subject<'_>) -> Option<Finding> {
     }
     let kind = if opens.is_optional { FRAMEWORK_OPTIONAL_CUDNN } else { FRAMEWORK_NO_CUDNN };
     let name = opens.name.as_deref().unwrap_or("cuDNN").printable();
-    let finding = Finding::new(kind, format!("{} would not find {name}", subject.title()))
+    let finding = Finding::new(kind, format!("{} would not find {name}", context.title()))
         .notes(opens.users.first().map(|user| format!("needed by {}", user.printable())))
         .notes(damaged(opens))
-        .notes(built_for(subject));
-    Some(or_by_program(finding.remedy(reach(subject)), subject))
+        .notes(built_for(context));
+    Some(or_by_program(finding.remedy(reach(context)), context))
 }
 
 /// C072: libraries of another release, for another CUDA, from another directory, or other files than its package installed.
-pub(super) fn mixed(subject: &Subject<'_>) -> Option<Finding> {
-    let finding = across_directories(subject).or_else(|| in_its_directory(subject))?;
-    Some(finding.notes(built_for(subject)))
+pub(super) fn mixed(context: &FrameworkContext<'_>) -> Option<Finding> {
+    let finding = across_directories(context).or_else(|| in_its_directory(context))?;
+    Some(finding.notes(built_for(context)))
 }
 
 /// C071: a release that it does not accept.
-pub(super) fn too_old(subject: &Subject<'_>) -> Option<Finding> {
-    let (framework, opens) = (subject.framework, &subject.framework.opens);
+pub(super) fn too_old(context: &FrameworkContext<'_>) -> Option<Finding> {
+    let (framework, opens) = (context.framework, &context.framework.opens);
     let (wanted, version, first) = (framework.built_for.cudnn.as_ref()?.value, opens.version()?, opens.cudnn.first()?);
     if framework.kind.comparison.accepts(wanted, version) {
         return None;
     }
-    let message = format!("{} would load cuDNN {version}, but accepts {wanted} or newer", subject.title());
-    let of_drop_in = opens.cudnn.iter().find(|opened| opened.by == By::DropIn);
+    let message = format!("{} would load cuDNN {version}, but accepts {wanted} or newer", context.title());
+    let of_drop_in = opens.cudnn.iter().find(|opened| opened.by == SearchRule::DropIn);
     let finding = Finding::new(FRAMEWORK_OLD_CUDNN, message).note(found(first)).notes(of_drop_in.map(found));
-    let finding = finding.notes(built_for(subject));
+    let finding = finding.notes(built_for(context));
     let first = of_drop_in.unwrap_or(first);
-    Some(if subject.is_beside(first) {
-        finding.notes(drop_in_note(framework)).remedy(install(subject))
+    Some(if context.is_beside(first) {
+        finding.notes(drop_in_note(framework)).remedy(install(context))
     } else {
         finding.remedy(start_without(first, "upgrade the cuDNN"))
     })
 }
 
 /// C087: libraries of its cuDNN that are missing or damaged. C070 if all but the shim are missing.
-pub(super) fn incomplete(subject: &Subject<'_>) -> Option<Finding> {
-    let opens = &subject.framework.opens;
+pub(super) fn incomplete(context: &FrameworkContext<'_>) -> Option<Finding> {
+    let opens = &context.framework.opens;
     let first = opens.cudnn.first()?;
     let damaged: Vec<String> = damaged(opens).collect();
     let is_damaged = |name: &str| opens.damaged.iter().any(|damaged| damaged.path.ends_with(name));
     let missing = opens.missing.iter().filter(|name| is_cudnn(name) && !is_damaged(name));
     let missing: Vec<String> = missing.map(|name| name.printable()).collect();
-    let title = subject.title();
+    let title = context.title();
     let (kind, message) = match (first_of(&damaged), first_of(&missing)) {
         (Some(damaged), _) => {
             (FRAMEWORK_DAMAGED_CUDNN, format!("the cuDNN that {title} would load is damaged: {damaged}"))
@@ -107,19 +107,19 @@ pub(super) fn incomplete(subject: &Subject<'_>) -> Option<Finding> {
     };
     let list = (!missing.is_empty()).then(|| format!("missing: {}", missing.join(", ")));
     let finding = Finding::new(kind, message).notes(damaged.iter().skip(1)).notes(list).note(found(first));
-    let is_elsewhere = is_copy(first, subject) || !first.path.starts_with(&subject.survey.environment.root);
-    Some(finding.remedy(if is_elsewhere { reach(subject) } else { reinstall(subject) }))
+    let is_elsewhere = is_copy(first, context) || !first.path.starts_with(&context.survey.environment.root);
+    Some(finding.remedy(if is_elsewhere { reach(context) } else { reinstall(context) }))
 }
 
 /// C072, as a note: a shim that gets the libraries of a newer release, which works.
-pub(super) fn older_shim(subject: &Subject<'_>) -> Option<Finding> {
-    let (shim, libraries) = subject.framework.opens.cudnn.split_first()?;
+pub(super) fn older_shim(context: &FrameworkContext<'_>) -> Option<Finding> {
+    let (shim, libraries) = context.framework.opens.cudnn.split_first()?;
     let newer = libraries.iter().find(|other| other.version > shim.version)?;
     // A copy in the framework's package gets the libraries of any release.
-    if shim.name.starts_with("libcudnn-") || subject.framework.dir.as_deref() == shim.path.parent() {
+    if shim.name.starts_with("libcudnn-") || context.framework.dir.as_deref() == shim.path.parent() {
         return None;
     }
-    let (title, name) = (subject.title(), newer.name.printable());
+    let (title, name) = (context.title(), newer.name.printable());
     let message = format!("{title} would load cuDNN {} ({name}) by the shim of {}", newer.version?, shim.version?);
     let kind = FindingKind { severity: Severity::Note, ..FRAMEWORK_MIX };
     let finding = Finding::new(kind, message).note(found(shim)).note(found(newer)).note(OLDER_SHIM);
@@ -127,14 +127,14 @@ pub(super) fn older_shim(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// C088: its Python code searches directories with more files than the doctor examines.
-pub(super) fn half_searched(subject: &Subject<'_>) -> Option<Finding> {
-    let opens = &subject.framework.opens;
+pub(super) fn half_searched(context: &FrameworkContext<'_>) -> Option<Finding> {
+    let opens = &context.framework.opens;
     let dirs: Vec<String> = opens.half_searched.iter().map(|dir| dir.printable()).collect();
-    let (title, dirs) = (subject.title(), Some(dirs.join(" and ")).filter(|dirs| !dirs.is_empty())?);
+    let (title, dirs) = (context.title(), Some(dirs.join(" and ")).filter(|dirs| !dirs.is_empty())?);
     let message =
         format!("{title} may load another cuDNN: it searches {dirs}, which has too many files to examine all");
     let finding = Finding::new(FRAMEWORK_HALF_SEARCHED, message).notes(opens.cudnn.first().map(found));
-    let wheels = subject.survey.environment.import_dirs.iter().map(|dir| dir.join("nvidia/cudnn"));
+    let wheels = context.survey.environment.import_dirs.iter().map(|dir| dir.join("nvidia/cudnn"));
     let wheel = { wheels }.find(|dir| dir.join("lib").leads_to_dir());
     let text = "it searches the directory in CUDNN_HOME first: set that to the directory of its cuDNN";
     Some(finding.remedy(match wheel {
@@ -144,8 +144,8 @@ pub(super) fn half_searched(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// The release that it was built for.
-fn built_for(subject: &Subject<'_>) -> Option<String> {
-    let wanted = subject.framework.built_for.cudnn.as_ref()?;
+fn built_for(context: &FrameworkContext<'_>) -> Option<String> {
+    let wanted = context.framework.built_for.cudnn.as_ref()?;
     Some(format!("built for cuDNN {} ({})", wanted.value, source(&wanted.source)))
 }
 
@@ -155,16 +155,16 @@ fn damaged(opens: &Opens) -> impl Iterator<Item = String> {
 }
 
 /// Whether this shim is a copy in the framework's package, without the libraries that it opens.
-fn is_copy(shim: &Opened, subject: &Subject<'_>) -> bool {
-    let framework = subject.framework;
+fn is_copy(shim: &Opened, context: &FrameworkContext<'_>) -> bool {
+    let framework = context.framework;
     let is_alone = || framework.opens.cudnn.len() == 1 && !framework.kind.contains_cudnn(framework.os);
     shim.name.starts_with("libcudnn-")
         || framework.os == Os::Windows && framework.dir.as_deref() == shim.path.parent() && is_alone()
 }
 
 /// ld.so gives it libraries from several directories that do not belong together.
-fn across_directories(subject: &Subject<'_>) -> Option<Finding> {
-    let opens = &subject.framework.opens;
+fn across_directories(context: &FrameworkContext<'_>) -> Option<Finding> {
+    let opens = &context.framework.opens;
     // The drop-in loads the libraries of one directory.
     if opens.has_drop_in {
         return None;
@@ -178,7 +178,7 @@ fn across_directories(subject: &Subject<'_>) -> Option<Finding> {
     // In the order in which it loads them.
     let is_either = |file: &Dependency| file.name == Library::Graph.file_name() || file.name == mix.name;
     let mut either = opens.cudnn.iter().zip(&files).filter(|(_, file)| is_either(file)).map(|(opened, _)| opened);
-    let (first, other, title) = (either.next()?, either.next()?, subject.title());
+    let (first, other, title) = (either.next()?, either.next()?, context.title());
     let versions = first.version.zip(other.version).filter(|(version, other)| version != other);
     let message = match versions {
         Some((version, other_version)) => {
@@ -211,13 +211,13 @@ fn dependency(opened: &Opened) -> Dependency {
 }
 
 /// The directory of its graph library has files that do not belong to the cuDNN there.
-fn in_its_directory(subject: &Subject<'_>) -> Option<Finding> {
-    let graph = graph(subject.framework)?;
-    let mut foreign = installation::foreign(subject.report?, false).into_iter();
+fn in_its_directory(context: &FrameworkContext<'_>) -> Option<Finding> {
+    let graph = graph(context.framework)?;
+    let mut foreign = installation::foreign(context.report?, false).into_iter();
     let first = foreign.next()?;
     let kind = FindingKind { severity: first.kind.severity, ..FRAMEWORK_MIX };
-    let message = format!("{} would load a cuDNN with a foreign file: {}", subject.title(), first.message);
+    let message = format!("{} would load a cuDNN with a foreign file: {}", context.title(), first.message);
     let finding = Finding::new(kind, message).notes(first.notes).notes(foreign.map(|other| other.message));
-    let finding = finding.note(found(graph)).notes(drop_in_note(subject.framework));
+    let finding = finding.note(found(graph)).notes(drop_in_note(context.framework));
     Some(Finding { remedy: first.remedy, ..finding })
 }

@@ -7,7 +7,7 @@ use cudnn_frameworks::installation::{InstallationReport, Installer, Package};
 use cudnn_frameworks::{Framework, Opens, Pair, Remedy as Repair, Survey, Unreadable, is_cudnn};
 use cudnn_probe::{Origin, Os};
 
-use super::subject::{dir_of_graph, is_closed, twin};
+use super::context::{dir_of_graph, is_closed, other_build};
 use super::text::{source, title};
 use crate::check::finding::{
     FRAMEWORKS_TOGETHER, Finding, FindingKind, NO_CUDNN, NO_DRIVER, NOT_ON_PATH, OTHER_ON_PATH, PACKAGES_UNREADABLE,
@@ -102,7 +102,7 @@ fn repair(one: &Unreadable, survey: &Survey) -> Vec<Action> {
     };
     match &one.remedy {
         Some(Repair::Allow) => {
-            let closed = one.path.ancestors().find(|above| above.is_taken());
+            let closed = one.path.ancestors().find(|above| above.path_exists());
             let permission = closed.and_then(|dir| permit(dir, &Origin::Python(root.clone())));
             permission.map(|remedy| remedy.actions).unwrap_or_default()
         }
@@ -131,7 +131,7 @@ pub(super) fn unsearched(survey: &Survey) -> Option<Finding> {
 pub(crate) fn qualify_unneeded(findings: &mut [Finding], survey: &Survey) {
     let frameworks = &survey.frameworks;
     // Somebody wanted the build for GPUs that the one for the CPU has overwritten.
-    let may_need_it = |framework: &Framework| !framework.opens.needs_none || twin(framework, survey).is_some();
+    let may_need_it = |framework: &Framework| !framework.opens.needs_none || other_build(framework, survey).is_some();
     if frameworks.is_empty() || survey.is_truncated || frameworks.iter().any(may_need_it) {
         return;
     }

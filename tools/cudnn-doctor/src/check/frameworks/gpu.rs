@@ -1,19 +1,19 @@
 //! Checks whether this machine runs what a framework was built for: C075, C076, C077.
 
-use super::subject::Subject;
+use super::context::FrameworkContext;
 use super::text::{release, source};
 use crate::check::finding::{FRAMEWORK_DRIVER, FRAMEWORK_OLD_GPU, FRAMEWORK_PTX, Finding};
 use crate::check::machine::{Gpu, capability};
 use crate::escape::Printable;
 
 /// C075: the driver is too old for its CUDA.
-pub(super) fn old_driver(subject: &Subject<'_>) -> Option<Finding> {
-    let cuda = subject.framework.built_for.cuda.as_ref()?;
+pub(super) fn old_driver(context: &FrameworkContext<'_>) -> Option<Finding> {
+    let cuda = context.framework.built_for.cuda.as_ref()?;
     let (major, minor) = cuda.value;
-    let (driver, minimum) = subject.machine.too_old_for(major)?;
+    let (driver, minimum) = context.machine.too_old_for(major)?;
     let release = release(major, minor);
-    let message = format!("{} is built for CUDA {release}, which {driver} does not run", subject.title());
-    let name = subject.framework.kind.name;
+    let message = format!("{} is built for CUDA {release}, which {driver} does not run", context.title());
+    let name = context.framework.kind.name;
     Some(
         Finding::new(FRAMEWORK_DRIVER, message)
             .note(format!("CUDA {major} needs driver {minimum} or newer"))
@@ -23,13 +23,13 @@ pub(super) fn old_driver(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// C076, C077: it has no kernels for a GPU, or only PTX that the driver compiles.
-pub(super) fn kernels(subject: &Subject<'_>) -> Option<Finding> {
-    let built_for = &subject.framework.built_for;
+pub(super) fn kernels(context: &FrameworkContext<'_>) -> Option<Finding> {
+    let built_for = &context.framework.built_for;
     let built = built_for.gpu_code.as_ref().filter(|code| !code.value.is_empty() && !built_for.compiles_at_run_time)?;
     let runs = |gpu: &Gpu, is_ptx: bool| {
         built.value.iter().any(|code| code.is_ptx == is_ptx && code.runs_on(gpu.compute_capability))
     };
-    let mut unserved: Vec<&Gpu> = subject.machine.gpus.iter().filter(|gpu| !runs(gpu, false)).collect();
+    let mut unserved: Vec<&Gpu> = context.machine.gpus.iter().filter(|gpu| !runs(gpu, false)).collect();
     unserved.sort_by_key(|gpu| runs(gpu, true));
     let texts = unserved
         .iter()
@@ -37,7 +37,7 @@ pub(super) fn kernels(subject: &Subject<'_>) -> Option<Finding> {
     let mut texts: Vec<String> = texts.collect();
     texts.dedup();
     let (gpu, others) = texts.split_first()?;
-    let (title, name) = (subject.title(), subject.framework.kind.name);
+    let (title, name) = (context.title(), context.framework.kind.name);
     let finding = if unserved.first().is_some_and(|gpu| runs(gpu, true)) {
         Finding::new(FRAMEWORK_PTX, format!("{title} has no kernels for {gpu}, only PTX")).remedy(
             "the driver compiles them when they are first used, which takes minutes once; CUDA_CACHE_MAXSIZE keeps them",

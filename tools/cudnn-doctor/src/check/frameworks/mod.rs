@@ -1,8 +1,9 @@
 //! Judges whether the frameworks of an environment work on this machine with the cuDNN that they would load.
 //!
-//! `cudnn-frameworks` states the facts. Each check is a function from a [`Subject`] to the finding whose code its comment
+//! `cudnn-frameworks` states the facts. Each check is a function from a [`FrameworkContext`] to the finding whose code its comment
 //! names; [`OF_CUDNN`] and [`OF_FRAMEWORK`] list the checks.
 
+mod context;
 mod cuda;
 mod cudnn;
 mod environment;
@@ -11,7 +12,6 @@ mod package;
 mod pins;
 mod remedy;
 mod site;
-mod subject;
 mod text;
 
 use std::collections::HashMap;
@@ -22,20 +22,20 @@ use cudnn_frameworks::installation::InstallationReport;
 use cudnn_frameworks::{Depth, Environment, Survey, survey_to};
 use cudnn_probe::{Host, Os};
 
-use super::demand::{CUDNN_MAJOR, Demand};
 use super::finding::Finding;
+use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement};
 use super::machine::Machine;
-use super::suitable::suitable;
+use super::wheel_choice::choose_wheel;
 use crate::context::Context;
-use crate::plan::{Plan, Situation};
+use crate::plan::{Plan, PlanContext};
 use crate::remedy::Remedy;
 use crate::surveys::FRAMEWORKS;
-use subject::{Subject, dir_of_graph};
+use context::{FrameworkContext, dir_of_graph};
 
 pub(in crate::check) use environment::{Users, qualify_unneeded};
 pub(crate) use text::{how, how_in_short, release, source};
 
-type Check = fn(&Subject<'_>) -> Option<Finding>;
+type Check = fn(&FrameworkContext<'_>) -> Option<Finding>;
 
 /// The checks of the cuDNN that a framework would load. The first finding counts: another cuDNN may have what this one
 /// lacks.
@@ -46,50 +46,71 @@ const OF_CUDNN: [Check; 6] =
 const OF_FRAMEWORK: [Check; 6] =
     [cudnn::half_searched, pins::unmet, cuda::missing, cuda::damaged, gpu::old_driver, gpu::kernels];
 
+/// The frameworks of an environment, with the installations that they would load.
+pub(crate) struct FrameworkFacts {
+    pub(crate) survey: Arc<Survey>,
+    /// By the directory of the graph library.
+    reports: HashMap<PathBuf, Option<InstallationReport>>,
+}
+
 /// The frameworks of an environment, and what is wrong with them.
-pub(crate) struct Judged {
+pub(crate) struct FrameworkReport {
     pub(crate) survey: Arc<Survey>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) plan: Plan,
 }
 
-pub(crate) fn judge(survey: Arc<Survey>, machine: &Machine, host: &Host) -> Judged {
-    let dirs = survey.frameworks.iter().filter_map(dir_of_graph);
-    // Each is read once, however many frameworks use it.
-    let mut reports: HashMap<PathBuf, Option<InstallationReport>> = HashMap::new();
-    for dir in dirs {
-        reports.entry(dir).or_insert_with_key(|dir| InstallationReport::read(dir, &Host::current()));
+impl FrameworkFacts {
+    pub(crate) fn read(survey: Arc<Survey>, host: &Host) -> FrameworkFacts {
+        // Each is read once, however many frameworks use it.
+        let mut reports: HashMap<PathBuf, Option<InstallationReport>> = HashMap::new();
+        for dir in survey.frameworks.iter().filter_map(dir_of_graph) {
+            reports.entry(dir).or_insert_with_key(|dir| InstallationReport::read(dir, host));
+        }
+        FrameworkFacts { survey, reports }
     }
-    let mut findings: Vec<Finding> = Vec::new();
-    for framework in &survey.frameworks {
-        let report = dir_of_graph(framework).and_then(|dir| reports.get(&dir)?.as_ref());
-        findings.extend(of_framework(&Subject { framework, survey: &survey, machine, report }));
+
+    /// What is wrong with the frameworks on this machine.
+    pub(crate) fn findings(&self, machine: &Machine, host: &Host) -> Vec<Finding> {
+        let survey = &*self.survey;
+        let mut findings: Vec<Finding> = Vec::new();
+        for framework in &survey.frameworks {
+            let report = dir_of_graph(framework).and_then(|dir| self.reports.get(&dir)?.as_ref());
+            findings.extend(of_framework(&FrameworkContext { framework, survey, machine, host, report }));
+        }
+        findings.extend(cudnn_frameworks::pairs(survey, host).iter().filter_map(environment::together));
+        findings.extend(environment::unreadable(survey));
+        findings.extend(environment::unsearched(survey));
+        if survey.environment.os != Os::HOST {
+            findings.iter_mut().for_each(defer_to_windows);
+        }
+        findings
     }
-    findings.extend(cudnn_frameworks::pairs(&survey, host).iter().filter_map(environment::together));
-    findings.extend(environment::unreadable(&survey));
-    findings.extend(environment::unsearched(&survey));
-    if survey.environment.os != Os::HOST {
-        findings.iter_mut().for_each(leave_help_to_windows);
-    }
-    let plan = Plan::of(&findings, &Situation::default());
-    Judged { survey, findings, plan }
 }
 
-fn of_framework(subject: &Subject<'_>) -> Vec<Finding> {
-    let damaged = package::damaged(subject);
-    if subject.is_without_cuda() {
-        return damaged.into_iter().chain(package::cpu_only(subject)).collect();
+/// Checks the frameworks of an environment.
+pub(crate) fn check_frameworks(survey: Arc<Survey>, machine: &Machine, host: &Host) -> FrameworkReport {
+    let facts = FrameworkFacts::read(survey, host);
+    let findings = facts.findings(machine, host);
+    let plan = Plan::of(&findings, &PlanContext::default());
+    FrameworkReport { survey: facts.survey, findings, plan }
+}
+
+fn of_framework(context: &FrameworkContext<'_>) -> Vec<Finding> {
+    let damaged = package::damaged(context);
+    if context.is_without_cuda() {
+        return damaged.into_iter().chain(package::cpu_only(context)).collect();
     }
-    let of_cudnn = OF_CUDNN.iter().find_map(|check| check(subject));
-    let others = OF_FRAMEWORK.iter().filter_map(|check| check(subject));
+    let of_cudnn = OF_CUDNN.iter().find_map(|check| check(context));
+    let others = OF_FRAMEWORK.iter().filter_map(|check| check(context));
     let mut findings: Vec<Finding> = damaged.into_iter().chain(of_cudnn).chain(others).collect();
-    let dir = subject.report.map(|report| report.dir.clone());
+    let dir = context.report.map(|report| report.dir.clone());
     findings.iter_mut().for_each(|finding| finding.installation.clone_from(&dir));
     findings
 }
 
 /// The commands of this system do not change an environment of Windows.
-fn leave_help_to_windows(finding: &mut Finding) {
+fn defer_to_windows(finding: &mut Finding) {
     if finding.remedy.as_ref().is_some_and(|remedy| !remedy.actions.is_empty()) {
         finding.remedy = Some(Remedy::new("run `cudnn-doctor frameworks` on Windows, which has the commands"));
     }
@@ -105,17 +126,17 @@ pub(crate) fn active(context: &Context) -> Option<Environment> {
 /// Installs the cuDNN that the frameworks of the active environment demand. `None` if none demands one.
 pub(crate) fn install_for_active(context: &Context, machine: &Machine) -> Option<Remedy> {
     let survey = context.survey(&active(context)?, FRAMEWORKS);
-    let demanding = survey.frameworks.iter().filter(|framework| Demand::of(framework).is_some());
+    let demanding = survey.frameworks.iter().filter(|framework| FrameworkRequirement::of(framework).is_some());
     let framework = demanding.min_by_key(|framework| framework.opens.is_optional)?;
-    Some(remedy::install(&Subject { framework, survey: &survey, machine, report: None }))
+    Some(remedy::install(&FrameworkContext { framework, survey: &survey, machine, host: &context.host, report: None }))
 }
 
 /// The major of cuDNN that the frameworks of the active environment need, and their names, if it is not the one that this
 /// project supports.
 pub(crate) fn needing_other_major(context: &Context, machine: &Machine) -> Option<(u32, Vec<String>)> {
     let survey = context.survey(&active(context)?, FRAMEWORKS);
-    let major = suitable(&survey.frameworks, machine).ok()?.cudnn_major;
-    let demanding = survey.frameworks.iter().filter(|framework| Demand::of(framework).is_some());
+    let major = choose_wheel(&survey.frameworks, machine).ok()?.cudnn_major;
+    let demanding = survey.frameworks.iter().filter(|framework| FrameworkRequirement::of(framework).is_some());
     (major != CUDNN_MAJOR).then(|| (major, demanding.map(text::title).collect()))
 }
 
@@ -129,8 +150,8 @@ pub(crate) fn help_for_libraries(
 ) -> Option<Remedy> {
     let survey = survey_to(environment, host, Depth { kernels: false, unlisted: false, metadata: false });
     let framework = survey.frameworks.iter().find(|framework| framework.kind.id == id)?;
-    let subject = Subject { framework, survey: &survey, machine, report: None };
-    let findings = [cuda::missing(&subject), cudnn::missing(&subject)];
+    let context = FrameworkContext { framework, survey: &survey, machine, host, report: None };
+    let findings = [cuda::missing(&context), cudnn::missing(&context)];
     findings.into_iter().flatten().filter_map(|finding| finding.remedy).reduce(|mut all, other| {
         if !other.actions.is_empty() {
             let (text, more) = (all.text.trim_end_matches(':'), other.text);

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use cudnn_frameworks::{Framework, Unfound};
+use cudnn_frameworks::{Framework, MissingLibrary};
 use cudnn_probe::Os;
 
+use super::context::{FrameworkContext, other_build};
 use super::remedy::install_again;
 use super::site::reinstall_package;
-use super::subject::{Subject, twin};
 use super::text::{source, title};
 use crate::check::finding::{FRAMEWORK_CPU_ONLY, FRAMEWORK_DAMAGED, Finding, FindingKind, Severity};
 use crate::check::remedies::by_change;
@@ -18,19 +18,19 @@ use crate::remedy::Remedy;
 const MAX: usize = 8;
 
 /// C086: files that are missing or damaged. A note if no import needs them.
-pub(super) fn damaged(subject: &Subject<'_>) -> Option<Finding> {
-    let framework = subject.framework;
+pub(super) fn damaged(context: &FrameworkContext<'_>) -> Option<Finding> {
+    let framework = context.framework;
     // C080 names what this user may not read, and C079 two packages with the same files.
-    if subject.is_closed() || twin(framework, subject.survey).is_some() {
+    if context.is_closed() || other_build(framework, context.survey).is_some() {
         return None;
     }
-    let absent = &framework.absent;
-    let others = absent.count.saturating_sub(absent.necessary.len());
-    let rest = absent.others.first().filter(|_| others > 0).map(|first| match others {
+    let missing_files = &framework.missing_files;
+    let others = missing_files.count.saturating_sub(missing_files.necessary.len());
+    let rest = missing_files.others.first().filter(|_| others > 0).map(|first| match others {
         1 => format!("{}, which its record names, is missing", first.printable()),
         _ => format!("{} and {} other files, which its record names, are missing", first.printable(), others - 1),
     });
-    let (problems, is_of_system) = problems(subject);
+    let (problems, is_of_system) = problems(context);
     let title = title(framework);
     let (kind, message) = match (problems.as_slice(), &rest) {
         ([], None) => return None,
@@ -44,7 +44,7 @@ pub(super) fn damaged(subject: &Subject<'_>) -> Option<Finding> {
     } else if is_of_system {
         "install the package of the system that contains what is missing".into()
     } else {
-        install_again(subject)
+        install_again(context)
     };
     let notes = problems.iter().chain(&rest).filter(|note| !message.ends_with(note.as_str()));
     let finding = Finding::new(kind, &message).notes(notes.take(MAX));
@@ -52,21 +52,23 @@ pub(super) fn damaged(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// What ends the import of a framework, and whether only libraries of the system are missing.
-fn problems(subject: &Subject<'_>) -> (Vec<String>, bool) {
-    let (framework, opens) = (subject.framework, &subject.framework.opens);
-    let necessary = &framework.absent.necessary;
-    let is_listed = |unfound: &&Unfound| necessary.iter().any(|file| file.ends_with(&unfound.name));
-    let unfound: Vec<&Unfound> = opens.unfound.iter().filter(|unfound| !is_listed(unfound)).collect();
-    let of_system = unfound.iter().filter(|one| !is_of_package(one, framework)).count();
+fn problems(context: &FrameworkContext<'_>) -> (Vec<String>, bool) {
+    let (framework, opens) = (context.framework, &context.framework.opens);
+    let necessary = &framework.missing_files.necessary;
+    let is_listed =
+        |missing_libraries: &&MissingLibrary| necessary.iter().any(|file| file.ends_with(&missing_libraries.name));
+    let missing_libraries: Vec<&MissingLibrary> =
+        opens.missing_libraries.iter().filter(|missing_libraries| !is_listed(missing_libraries)).collect();
+    let of_system = missing_libraries.iter().filter(|one| !is_of_package(one, framework)).count();
     let missing = necessary.iter().map(|file| format!("{} is missing", file.printable()));
-    let needed = unfound
+    let needed = missing_libraries
         .iter()
         .map(|one| format!("{} is missing, which {} needs", one.name.printable(), one.needed_by.printable()));
-    let damaged = opens.damaged_others.iter().filter(|damaged| subject.owns(damaged));
+    let damaged = opens.damaged_others.iter().filter(|damaged| context.owns(damaged));
     let damaged = damaged.map(|one| format!("{} {}", one.path.printable(), one.reason.printable()));
     let mut problems: Vec<String> = missing.chain(needed).chain(damaged).collect();
     let is_of_system = of_system > 0 && of_system == problems.len();
-    let is_known = opens.needs_none || opens.is_unexamined || !opens.users.is_empty() || subject.is_without_cuda();
+    let is_known = opens.needs_none || opens.is_unexamined || !opens.users.is_empty() || context.is_without_cuda();
     if problems.is_empty() && !is_known {
         problems.extend(framework.dir.iter().map(|dir| format!("no usable library of it is in {}", dir.printable())));
     }
@@ -75,19 +77,19 @@ fn problems(subject: &Subject<'_>) -> (Vec<String>, bool) {
 
 /// Whether a library that is missing is one of its package: its record names it, or its name has the hash that the tools
 /// for wheels give to copies.
-fn is_of_package(unfound: &Unfound, framework: &Framework) -> bool {
+fn is_of_package(missing_libraries: &MissingLibrary, framework: &Framework) -> bool {
     let is_hash = |text: &str| text.len() >= 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let stem = unfound.name.split(".so").next().unwrap_or_default();
-    let is_it = |file: &PathBuf| file.ends_with(&unfound.name);
+    let stem = missing_libraries.name.split(".so").next().unwrap_or_default();
+    let is_it = |file: &PathBuf| file.ends_with(&missing_libraries.name);
     stem.rsplit_once('-').is_some_and(|(_, hash)| is_hash(hash))
-        || framework.absent.others.iter().chain(&framework.absent.necessary).any(is_it)
+        || framework.missing_files.others.iter().chain(&framework.missing_files.necessary).any(is_it)
 }
 
 /// C079: a build without CUDA, on a machine that has a GPU or in place of a build with CUDA.
-pub(super) fn cpu_only(subject: &Subject<'_>) -> Option<Finding> {
-    let (framework, name) = (subject.framework, subject.framework.kind.name);
-    let gpu_package = twin(framework, subject.survey);
-    let gpu = subject.machine.gpus.first().map(|gpu| gpu.name.printable());
+pub(super) fn cpu_only(context: &FrameworkContext<'_>) -> Option<Finding> {
+    let (framework, name) = (context.framework, context.framework.kind.name);
+    let gpu_package = other_build(framework, context.survey);
+    let gpu = context.machine.gpus.first().map(|gpu| gpu.name.printable());
     // Two packages with one directory are one finding; and a package for the CPU alone is somebody's choice.
     if gpu_package.is_some() != framework.kind.is_cpu_package(&framework.distribution.name) {
         return None;
@@ -112,7 +114,7 @@ pub(super) fn cpu_only(subject: &Subject<'_>) -> Option<Finding> {
     let (this, other) = (&framework.distribution.name, &gpu_package.distribution.name);
     let text = format!("{this} and {other} own the same files: remove {this}, then install {other} again");
     // None for a package that only a private index has.
-    Some(finding.remedy(match reinstall_package(&subject.site(), other, &gpu_package.distribution.version) {
+    Some(finding.remedy(match reinstall_package(&context.site(), other, &gpu_package.distribution.version) {
         Some(again) => by_change(format!("{text}:"), again.remove([this.clone()])),
         None => Remedy::new(text),
     }))

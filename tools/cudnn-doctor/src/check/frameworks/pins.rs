@@ -5,23 +5,23 @@ use std::path::PathBuf;
 
 use cudnn_frameworks::{Pin, PinState, allows_from};
 
+use super::context::FrameworkContext;
 use super::remedy::wheels_for_other_cuda;
 use super::site::{environment_with, has_record};
-use super::subject::Subject;
 use super::text::title;
-use crate::check::demand::{WHEEL, is_of_conda};
 use crate::check::finding::{FRAMEWORK_PIN, Finding};
+use crate::check::framework_requirement::{WHEEL, is_of_conda};
 use crate::check::remedies::by_change;
 use crate::escape::Printable;
 use crate::packages::{PackageChange, Site};
 use crate::remedy::{Action, Remedy, Variable};
 
 /// C073: packages that are missing, or of another version.
-pub(super) fn unmet(subject: &Subject<'_>) -> Option<Finding> {
+pub(super) fn unmet(context: &FrameworkContext<'_>) -> Option<Finding> {
     let is_unmet =
         |pin: &&Pin| pin.extra.is_none() && matches!(pin.state, PinState::OtherVersion(_) | PinState::Missing);
-    let unmet: Vec<&Pin> = subject.framework.pins.iter().filter(is_unmet).collect();
-    let (title, first) = (subject.title(), unmet.first()?);
+    let unmet: Vec<&Pin> = context.framework.pins.iter().filter(is_unmet).collect();
+    let (title, first) = (context.title(), unmet.first()?);
     let state = |pin: &Pin| match &pin.state {
         PinState::OtherVersion(found) => format!("but {found} is installed"),
         _ => "which is not installed".to_owned(),
@@ -32,39 +32,39 @@ pub(super) fn unmet(subject: &Subject<'_>) -> Option<Finding> {
     };
     let notes = unmet.iter().map(|pin| format!("requires {}, {}", pin.requirement, state(pin)));
     let finding = Finding::new(FRAMEWORK_PIN, message).notes(notes);
-    if is_of_conda(subject.framework) {
+    if is_of_conda(context.framework) {
         return Some(finding.remedy("install the versions that it requires, by the installer of this environment"));
     }
-    let hidden = unmet.iter().find_map(|pin| off_python_path(pin, subject)).or_else(|| unhide(&unmet, subject));
+    let hidden = unmet.iter().find_map(|pin| off_python_path(pin, context)).or_else(|| unhide(&unmet, context));
     if let Some(remedy) = hidden {
         return Some(finding.remedy(remedy));
     }
-    Some(finding.remedy(install(&unmet, subject).unwrap_or_else(Remedy::new)))
+    Some(finding.remedy(install(&unmet, context).unwrap_or_else(Remedy::new)))
 }
 
 /// Installs what a framework requires and suits the others.
 ///
 /// # Errors
 /// Why no version suits all frameworks.
-fn install(unmet: &[&Pin], subject: &Subject<'_>) -> Result<Remedy, String> {
+fn install(unmet: &[&Pin], context: &FrameworkContext<'_>) -> Result<Remedy, String> {
     let (cudnn, others): (Vec<&Pin>, Vec<&Pin>) = unmet.iter().partition(|pin| pin.package.starts_with(WHEEL));
-    let requirements = others.iter().map(|pin| agreed(pin, subject)).collect::<Result<Vec<_>, _>>()?;
-    let (site, text) = (subject.site(), "install what it requires:");
+    let requirements = others.iter().map(|pin| common_requirement(pin, context)).collect::<Result<Vec<_>, _>>()?;
+    let (site, text) = (context.site(), "install what it requires:");
     let change = PackageChange::of(site.clone()).install(requirements);
     let Some(pin) = cudnn.first() else { return Ok(by(text, change)) };
-    let suitable = subject.suitable()?;
-    let is_right = matches!(&pin.state, PinState::OtherVersion(found) if suitable.allows(found));
+    let choice = context.choose_wheel()?;
+    let is_right = matches!(&pin.state, PinState::OtherVersion(found) if choice.allows(found));
     if is_right && others.is_empty() {
         let text =
             "keep it: another framework here accepts no older one; or give one of them an environment of its own";
         return Ok(text.into());
     }
-    let others = wheels_for_other_cuda(&site, &suitable);
+    let others = wheels_for_other_cuda(&site, &choice);
     let text = match others.is_empty() {
         false => "remove the cuDNN for another CUDA, which owns the same files, and install what it requires:",
         true => text,
     };
-    let wanted = (!is_right).then_some(suitable.requirement);
+    let wanted = (!is_right).then_some(choice.requirement);
     let install = wanted.into_iter().chain(change.install).collect();
     Ok(by(text, PackageChange { install, ..change }.remove(others)))
 }
@@ -81,10 +81,10 @@ fn by(text: &str, change: PackageChange) -> Remedy {
 ///
 /// # Errors
 /// Why no version does.
-fn agreed(pin: &Pin, subject: &Subject<'_>) -> Result<String, String> {
+fn common_requirement(pin: &Pin, context: &FrameworkContext<'_>) -> Result<String, String> {
     let wanted = pin.without_marker();
     let mut all = wanted.clone();
-    let others = subject.survey.frameworks.iter().filter(|other| !std::ptr::eq(*other, subject.framework));
+    let others = context.survey.frameworks.iter().filter(|other| !std::ptr::eq(*other, context.framework));
     for (other, of_other) in others.flat_map(|other| other.pins.iter().map(move |pin| (other, pin))) {
         let required = of_other.without_marker();
         let Some((specifiers, _)) = allows_from(&required, "0").filter(|_| of_other.package == pin.package) else {
@@ -97,7 +97,7 @@ fn agreed(pin: &Pin, subject: &Subject<'_>) -> Result<String, String> {
                 "no {} suits both {} ({wanted}) and {} ({required}): give one of them an environment of its own, or \
                  install releases of both that agree",
                 pin.package,
-                subject.title(),
+                context.title(),
                 title(other)
             ));
         }
@@ -106,13 +106,13 @@ fn agreed(pin: &Pin, subject: &Subject<'_>) -> Result<String, String> {
 }
 
 /// Takes the directory with another version off PYTHONPATH, which comes before all that pip installs.
-fn off_python_path(pin: &Pin, subject: &Subject<'_>) -> Option<Remedy> {
+fn off_python_path(pin: &Pin, context: &FrameworkContext<'_>) -> Option<Remedy> {
     const NAME: &str = "PYTHONPATH";
     let PinState::OtherVersion(found) = &pin.state else { return None };
     let path = facts::variable(NAME)?;
-    let import_dirs = &subject.survey.environment.import_dirs;
+    let import_dirs = &context.survey.environment.import_dirs;
     let dir = std::env::split_paths(&path).find(|dir| import_dirs.contains(dir) && has_record(dir, &pin.package))?;
-    if dir == subject.framework.distribution.import_dir {
+    if dir == context.framework.distribution.import_dir {
         return None;
     }
     let (package, shown) = (&pin.package, dir.printable());
@@ -122,14 +122,14 @@ fn off_python_path(pin: &Pin, subject: &Subject<'_>) -> Option<Remedy> {
 
 /// Uninstalls other versions from an environment that Python searches before the one of the framework: a virtual
 /// environment that includes its base, for example. There, pip regards the right versions as installed, whatever hides them.
-fn unhide(unmet: &[&Pin], subject: &Subject<'_>) -> Option<Remedy> {
-    let dirs = &subject.survey.environment.import_dirs;
-    let suitable = subject.suitable();
+fn unhide(unmet: &[&Pin], context: &FrameworkContext<'_>) -> Option<Remedy> {
+    let dirs = &context.survey.environment.import_dirs;
+    let choice = context.choose_wheel();
     let hiding = |pin: &Pin| {
         let PinState::OtherVersion(found) = &pin.state else { return None };
         // Another framework may want it.
-        let is_wanted = suitable.as_ref().is_ok_and(|suitable| suitable.allows(found));
-        let mut before = dirs.iter().take_while(|dir| **dir != subject.framework.distribution.import_dir);
+        let is_wanted = choice.as_ref().is_ok_and(|choice| choice.allows(found));
+        let mut before = dirs.iter().take_while(|dir| **dir != context.framework.distribution.import_dir);
         let dir: &PathBuf = before.find(|dir| has_record(dir, &pin.package))?;
         environment_with(dir).filter(|_| !(pin.package.starts_with(WHEEL) && is_wanted))
     };
@@ -140,10 +140,10 @@ fn unhide(unmet: &[&Pin], subject: &Subject<'_>) -> Option<Remedy> {
         "uninstall {} from {}, which Python searches before the version that {} requires:",
         names.join(" and "),
         root.printable(),
-        subject.title()
+        context.title()
     );
     let removal = PackageChange::of(Site::Environment(root.to_owned())).remove(names).possible()?;
-    let site = subject.site();
+    let site = context.site();
     let is_there = |pin: &Pin| {
         let own = site.recorded_version(&pin.package);
         own.is_some_and(|own| pin.without_marker().ends_with(&format!("=={own}")))

@@ -6,19 +6,18 @@ use std::path::PathBuf;
 
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package, Variant};
 use cudnn_frameworks::releases::{self, Fact};
-use cudnn_frameworks::{By, Distribution, Opened, Pin};
+use cudnn_frameworks::{Distribution, Opened, Pin, SearchRule};
 use cudnn_probe::ld_so::Rule;
 use cudnn_probe::{
-    Candidate, Component, DEFAULT_CUDA_MAJOR, DIR_VARIABLE, Host, Library, Origin, Os, Requirements, check_dir,
-    dll_search,
+    Candidate, Component, DEFAULT_CUDA_MAJOR, DIR_VARIABLE, Library, Origin, Os, Requirements, check_dir, dll_search,
 };
 
+use super::context::FrameworkContext;
 use super::site::reinstall_package;
-use super::subject::Subject;
-use crate::check::demand::{CUDNN_MAJOR, Demand, is_of_conda};
 use crate::check::finding::{Finding, FindingKind, Severity};
+use crate::check::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement, is_of_conda};
 use crate::check::remedies::{self, by_change, permit};
-use crate::check::suitable::Suitable;
+use crate::check::wheel_choice::WheelChoice;
 use crate::escape::Printable;
 use crate::packages::{self, PackageChange, PackageNames, Site};
 use crate::remedy::{Action, Remedy, Variable, off_search_path};
@@ -26,42 +25,42 @@ use crate::shell::{SEARCH_PATH, split_list};
 use crate::system::LOADER;
 
 /// Has a framework find a cuDNN: there may be one in the environment, to which its libraries have no run path.
-pub(super) fn reach(subject: &Subject<'_>) -> Remedy {
-    let (framework, environment) = (subject.framework, &subject.survey.environment);
-    if other_major(subject).is_some() {
-        return install(subject);
+pub(super) fn reach(context: &FrameworkContext<'_>) -> Remedy {
+    let (framework, environment) = (context.framework, &context.survey.environment);
+    if other_major(context).is_some() {
+        return install(context);
     }
-    if let Some(remedy) = open_cudnn(subject) {
+    if let Some(remedy) = open_cudnn(context) {
         return remedy;
     }
     if framework.kind.contains_cudnn(framework.os) {
-        return again_with_cudnn(subject);
+        return again_with_cudnn(context);
     }
     let mut requirements = Requirements::default();
-    requirements.cuda_major = subject.cuda_major();
+    requirements.cuda_major = context.cuda_major();
     let is_usable = |dir: &PathBuf| {
         check_dir(&Candidate::new(dir, Origin::Python(environment.root.clone())), &requirements).is_ok()
     };
     let wheel = Component::Cudnn.wheel_dir(DEFAULT_CUDA_MAJOR);
     let Some(dir) = environment.import_dirs.iter().map(|dir| dir.join(&wheel)).find(is_usable) else {
-        return install(subject);
+        return install(context);
     };
     let has_shim =
         |report: &InstallationReport| report.library(Library::Shim).is_some_and(|shim| shim.identity.is_ok());
     // ld.so skips a damaged shim, or fails at it.
-    match InstallationReport::read(&dir, &Host::current()).filter(|report| !has_shim(report)) {
+    match InstallationReport::read(&dir, context.host).filter(|report| !has_shim(report)) {
         Some(report) => remedies::reinstall(&report),
         None => Remedy::new(format!("it is in {}: have {LOADER} search that directory:", dir.printable())).search(&dir),
     }
 }
 
 /// Lets this user read the wheel of cuDNN, if it is in a directory that this user may not enter.
-fn open_cudnn(subject: &Subject<'_>) -> Option<Remedy> {
-    let environment = &subject.survey.environment;
+fn open_cudnn(context: &FrameworkContext<'_>) -> Option<Remedy> {
+    let environment = &context.survey.environment;
     let is_denied =
         |dir: &PathBuf| facts::read_dir(dir).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
     let denied = environment.import_dirs.iter().map(|dir| dir.join("nvidia/cudnn/lib")).find(is_denied)?;
-    let reachable = denied.ancestors().find(|above| above.is_taken())?;
+    let reachable = denied.ancestors().find(|above| above.path_exists())?;
     permit(reachable, &Origin::Python(environment.root.clone()))
 }
 
@@ -72,8 +71,10 @@ pub(super) fn start_without(opened: &Opened, otherwise: &str) -> Remedy {
     }
     let dir = opened.path.parent().unwrap_or(&opened.path).printable();
     Remedy::new(match &opened.by {
-        By::Python => format!("start it without the directory above {dir} on PYTHONPATH, or {otherwise} in {dir}"),
-        By::Variable(name) => format!("start it without {name}, or {otherwise} in {dir}"),
+        SearchRule::Python => {
+            format!("start it without the directory above {dir} on PYTHONPATH, or {otherwise} in {dir}")
+        }
+        SearchRule::Variable(name) => format!("start it without {name}, or {otherwise} in {dir}"),
         _ => format!("{otherwise} in {dir}"),
     })
 }
@@ -90,14 +91,15 @@ pub(super) fn keep_apart(first: &Opened, other: &Opened) -> Remedy {
 
 /// Changes the variable of the loader that led to a file, if one did.
 fn without_variable(opened: &Opened) -> Option<Remedy> {
-    if opened.by == By::DropIn && facts::variable(DIR_VARIABLE).is_some() {
+    if opened.by == SearchRule::DropIn && facts::variable(DIR_VARIABLE).is_some() {
         let text = format!("have {DIR_VARIABLE} name the directory of another cuDNN, or unset it:");
         return Some(Remedy::new(text).unset(DIR_VARIABLE));
     }
     if let Some(remedy) = without_preload(opened) {
         return Some(remedy);
     }
-    let is_searched = matches!(opened.by, By::LdSo(Rule::LibraryPath) | By::Windows(dll_search::Rule::PathVariable));
+    let is_searched =
+        matches!(opened.by, SearchRule::LdSo(Rule::LibraryPath) | SearchRule::Windows(dll_search::Rule::PathVariable));
     let value = facts::variable(SEARCH_PATH).filter(|_| is_searched)?;
     let dir = cudnn_probe::canonicalize(opened.path.parent()?).ok()?;
     let variable = off_search_path(std::slice::from_ref(&dir), &value)?;
@@ -107,7 +109,7 @@ fn without_variable(opened: &Opened) -> Option<Remedy> {
 /// Takes a file off LD_PRELOAD, if ld.so has it from there.
 pub(super) fn without_preload(opened: &Opened) -> Option<Remedy> {
     const NAME: &str = "LD_PRELOAD";
-    let value = facts::variable(NAME).filter(|_| opened.by == By::LdSo(Rule::Preload))?;
+    let value = facts::variable(NAME).filter(|_| opened.by == SearchRule::LdSo(Rule::Preload))?;
     let is_it = |entry: &OsString| opened.path.ends_with(entry);
     let entries: Vec<OsString> = split_list(NAME, &value).into_iter().filter(is_it).collect();
     let file = opened.path.printable();
@@ -117,75 +119,75 @@ pub(super) fn without_preload(opened: &Opened) -> Option<Remedy> {
 
 /// Installs the cuDNN that suits all frameworks of the environment, where this one searches, by the installer that owns
 /// this one.
-pub(super) fn install(subject: &Subject<'_>) -> Remedy {
-    let (framework, name) = (subject.framework, subject.framework.kind.name);
-    let other_major = other_major(subject);
-    if let Some(major) = other_major.filter(|_| Demand::of(framework).is_none()) {
-        return for_other_major(subject, major);
+pub(super) fn install(context: &FrameworkContext<'_>) -> Remedy {
+    let (framework, name) = (context.framework, context.framework.kind.name);
+    let other_major = other_major(context);
+    if let Some(major) = other_major.filter(|_| FrameworkRequirement::of(framework).is_none()) {
+        return for_other_major(context, major);
     }
     let text = format!("install the cuDNN that {name} is built for");
     let by_hand = || Remedy::new(format!("{text} in its environment"));
     if is_of_conda(framework) {
-        return of_conda(subject).map_or_else(by_hand, |change| by_change(format!("{text}:"), change));
+        return of_conda(context).map_or_else(by_hand, |change| by_change(format!("{text}:"), change));
     }
     if framework.kind.contains_cudnn(framework.os) {
-        return again_with_cudnn(subject);
+        return again_with_cudnn(context);
     }
-    let suitable = match subject.suitable() {
-        Ok(suitable) => suitable,
+    let choice = match context.choose_wheel() {
+        Ok(choice) => choice,
         Err(reason) => return Remedy::new(reason),
     };
     // The others need another major, and this one can do without.
-    if let Some(major) = other_major.filter(|major| *major != suitable.cudnn_major) {
-        return for_other_major(subject, major);
+    if let Some(major) = other_major.filter(|major| *major != choice.cudnn_major) {
+        return for_other_major(context, major);
     }
-    let site = subject.site();
-    let others = wheels_for_other_cuda(&site, &suitable);
-    let Some(change) = install_suitable(site, &suitable).filter(|_| suitable.is_demanded) else { return by_hand() };
+    let site = context.site();
+    let others = wheels_for_other_cuda(&site, &choice);
+    let Some(change) = install_chosen_wheel(site, &choice).filter(|_| choice.is_demanded) else { return by_hand() };
     let text = match other_major {
         _ if !others.is_empty() => {
             "remove the cuDNN for another CUDA, then install the one that it is built for:".into()
         }
         Some(major) => format!(
             "{}; or install the cuDNN {major} that {name} is built for, which this project does not support:",
-            without_major(subject)
+            without_major(context)
         ),
         None => format!("{text}:"),
     };
-    with_search(by_change(text, change.remove(others)), subject, &[Component::Cudnn.wheel_dir(suitable.cuda_major)])
+    with_search(by_change(text, change.remove(others)), context, &[Component::Cudnn.wheel_dir(choice.cuda_major)])
 }
 
 /// The change that installs the wheel, again where pip has a record of it: without that pip does nothing, whether the
 /// files are there or not.
-fn install_suitable(site: Site, suitable: &Suitable) -> Option<PackageChange> {
-    let is_recorded = site.recorded_version(&suitable.wheel()).is_some_and(|version| suitable.allows(&version));
-    let (change, requirement) = (PackageChange::of(site), [suitable.requirement.clone()]);
+fn install_chosen_wheel(site: Site, choice: &WheelChoice) -> Option<PackageChange> {
+    let is_recorded = site.recorded_version(&choice.wheel()).is_some_and(|version| choice.allows(&version));
+    let (change, requirement) = (PackageChange::of(site), [choice.requirement.clone()]);
     if is_recorded { change.reinstall(requirement) } else { change.install(requirement) }.possible()
 }
 
 /// The change by conda, whose solver knows what else it has installed.
-fn of_conda(subject: &Subject<'_>) -> Option<PackageChange> {
-    let minimum = subject.framework.built_for.cudnn.as_ref()?.value;
-    let root = &subject.survey.environment.root;
+fn of_conda(context: &FrameworkContext<'_>) -> Option<PackageChange> {
+    let minimum = context.framework.built_for.cudnn.as_ref()?.value;
+    let root = &context.survey.environment.root;
     let package = Package::new(Installer::Conda, Component::Cudnn.conda_package(), None, root);
     packages::upgrade(&package, &format!("{minimum},<{}", minimum.major + 1))
 }
 
 /// The major of cuDNN that it was built for, if this project does not support it.
-fn other_major(subject: &Subject<'_>) -> Option<u32> {
-    let wanted = subject.framework.built_for.cudnn.as_ref()?.value.major;
+fn other_major(context: &FrameworkContext<'_>) -> Option<u32> {
+    let wanted = context.framework.built_for.cudnn.as_ref()?.value.major;
     (wanted != CUDNN_MAJOR).then_some(wanted)
 }
 
 /// What to do about a framework that is built for another major of cuDNN, and that gets none here.
-fn for_other_major(subject: &Subject<'_>, major: u32) -> Remedy {
+fn for_other_major(context: &FrameworkContext<'_>, major: u32) -> Remedy {
     let apart = format!("give this one an environment of its own with cuDNN {major}: a process can use one major");
-    Remedy::new(format!("{}, or {apart}", without_major(subject)))
+    Remedy::new(format!("{}, or {apart}", without_major(context)))
 }
 
 /// How to do without another major of cuDNN: by what is known of the framework's other releases.
-fn without_major(subject: &Subject<'_>) -> String {
-    let (name, package) = (subject.framework.kind.name, &subject.framework.distribution.name);
+fn without_major(context: &FrameworkContext<'_>) -> String {
+    let (name, package) = (context.framework.kind.name, &context.framework.distribution.name);
     let mut facts = releases::all().iter().filter(|fact| fact.package == *package).peekable();
     let is_known = facts.peek().is_some();
     let uses = |fact: &Fact| fact.cudnn.map(|cudnn| cudnn.major);
@@ -198,17 +200,17 @@ fn without_major(subject: &Subject<'_>) -> String {
 }
 
 /// The wheels of cuDNN there that are for another CUDA than the suitable one: they own the same files.
-pub(super) fn wheels_for_other_cuda(site: &Site, suitable: &Suitable) -> Vec<String> {
-    let others = packages::CUDA_MAJORS.filter(|other| *other != suitable.cuda_major);
+pub(super) fn wheels_for_other_cuda(site: &Site, choice: &WheelChoice) -> Vec<String> {
+    let others = packages::CUDA_MAJORS.filter(|other| *other != choice.cuda_major);
     let wheels = others.map(|other| Component::Cudnn.wheel(other));
     wheels.filter(|wheel| site.recorded_version(wheel).is_some()).collect()
 }
 
 /// Adds the lines by which ld.so searches these directories of wheels, if the framework does not find them by itself.
-pub(super) fn with_search(remedy: Remedy, subject: &Subject<'_>, wheel_dirs: &[PathBuf]) -> Remedy {
-    let (framework, host) = (subject.framework, Host::current());
+pub(super) fn with_search(remedy: Remedy, context: &FrameworkContext<'_>, wheel_dirs: &[PathBuf]) -> Remedy {
+    let FrameworkContext { framework, host, .. } = *context;
     let dirs = wheel_dirs.iter().map(|dir| framework.distribution.import_dir.join(dir));
-    let dirs: Vec<PathBuf> = dirs.filter(|dir| !framework.searches(dir, &host)).collect();
+    let dirs: Vec<PathBuf> = dirs.filter(|dir| !framework.searches(dir, host)).collect();
     if dirs.is_empty() {
         return remedy;
     }
@@ -219,11 +221,11 @@ pub(super) fn with_search(remedy: Remedy, subject: &Subject<'_>, wheel_dirs: &[P
 
 /// Adds how a program makes the framework find the wheels of its environment without a search path, if it can. If all of
 /// them are installed, the finding is a warning, because the program may do so already.
-pub(super) fn or_by_program(mut finding: Finding, subject: &Subject<'_>) -> Finding {
+pub(super) fn or_by_program(mut finding: Finding, context: &FrameworkContext<'_>) -> Finding {
     let has_search = |remedy: &&mut Remedy| remedy.actions.iter().any(Action::is_search);
     let Some(remedy) = finding.remedy.as_mut().filter(has_search) else { return finding };
-    let Some(action) = subject.framework.finds_wheels_by(&subject.survey.frameworks) else { return finding };
-    if subject.framework.os != Os::HOST || !remedy.actions.iter().all(Action::is_search) {
+    let Some(action) = context.framework.finds_wheels_by(&context.survey.frameworks) else { return finding };
+    if context.framework.os != Os::HOST || !remedy.actions.iter().all(Action::is_search) {
         return finding.note(format!("instead of setting a search path, the program can {action}"));
     }
     remedy.text = format!(
@@ -235,46 +237,46 @@ pub(super) fn or_by_program(mut finding: Finding, subject: &Subject<'_>) -> Find
 }
 
 /// Installs the files of the cuDNN in its environment again.
-pub(super) fn reinstall(subject: &Subject<'_>) -> Remedy {
-    let dir = subject.framework.opens.cudnn.first().and_then(|opened| opened.path.parent());
-    let report = dir.and_then(|dir| InstallationReport::read(dir, &Host::current()));
+pub(super) fn reinstall(context: &FrameworkContext<'_>) -> Remedy {
+    let dir = context.framework.opens.cudnn.first().and_then(|opened| opened.path.parent());
+    let report = dir.and_then(|dir| InstallationReport::read(dir, context.host));
     // The JIT-only set lacks what frameworks call.
     let is_right = |report: &InstallationReport| {
-        let of_report = report.cuda_major.zip(subject.cuda_major());
+        let of_report = report.cuda_major.zip(context.cuda_major());
         report.variant != Variant::JitOnly && of_report.is_none_or(|(found, wanted)| found == wanted)
     };
-    report.filter(is_right).map_or_else(|| install(subject), |report| remedies::reinstall(&report))
+    report.filter(is_right).map_or_else(|| install(context), |report| remedies::reinstall(&report))
 }
 
 /// Installs the framework again, whose package contains its cuDNN.
-fn again_with_cudnn(subject: &Subject<'_>) -> Remedy {
-    let text = format!("install {} again, whose package contains its cuDNN", subject.framework.kind.name);
-    again_by(&text, own_package(subject), subject)
+fn again_with_cudnn(context: &FrameworkContext<'_>) -> Remedy {
+    let text = format!("install {} again, whose package contains its cuDNN", context.framework.kind.name);
+    again_by(&text, own_package(context), context)
 }
 
 /// Installs the framework's package again, and the packages of the same release that contain a part of it:
 /// `jax-cuda12-pjrt` has the library of `jax-cuda12-plugin`.
-pub(super) fn install_again(subject: &Subject<'_>) -> Remedy {
-    let name = &subject.framework.distribution.name;
+pub(super) fn install_again(context: &FrameworkContext<'_>) -> Remedy {
+    let name = &context.framework.distribution.name;
     let family = name.rsplit_once('-').map_or(name.as_str(), |(family, _)| family);
     let is_part = |pin: &&Pin| {
         let rest = pin.package.strip_prefix(family).and_then(|rest| rest.strip_prefix('-'));
         rest.is_some() && pin.package != *name && pin.extra.is_none() && pin.requirement.contains("==")
     };
-    let parts = subject.framework.pins.iter().filter(is_part).map(Pin::without_marker);
-    again_by("install it again", own_package(subject).map(|own| own.reinstall(parts)), subject)
+    let parts = context.framework.pins.iter().filter(is_part).map(Pin::without_marker);
+    again_by("install it again", own_package(context).map(|own| own.reinstall(parts)), context)
 }
 
 /// The change that installs the framework's package again. `None` for one that only a private index has.
-fn own_package(subject: &Subject<'_>) -> Option<PackageChange> {
-    let Distribution { name, version, .. } = &subject.framework.distribution;
-    reinstall_package(&subject.site(), name, version)
+fn own_package(context: &FrameworkContext<'_>) -> Option<PackageChange> {
+    let Distribution { name, version, .. } = &context.framework.distribution;
+    reinstall_package(&context.site(), name, version)
 }
 
-fn again_by(text: &str, change: Option<PackageChange>, subject: &Subject<'_>) -> Remedy {
-    let Distribution { name, version, .. } = &subject.framework.distribution;
+fn again_by(text: &str, change: Option<PackageChange>, context: &FrameworkContext<'_>) -> Remedy {
+    let Distribution { name, version, .. } = &context.framework.distribution;
     match change {
-        _ if is_of_conda(subject.framework) => Remedy::new(format!("{text}, by the installer of this environment")),
+        _ if is_of_conda(context.framework) => Remedy::new(format!("{text}, by the installer of this environment")),
         Some(change) => by_change(format!("{text}:"), change),
         None if version.contains('+') => Remedy::new(format!(
             "install {name}=={version} again from the package index that it came from, by pip with `--index-url`, \

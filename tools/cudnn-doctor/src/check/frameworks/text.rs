@@ -1,7 +1,7 @@
 //! Formats the names of frameworks, the files that they find, the sources of facts.
 
-use cudnn_frameworks::releases::{Evidence, Reading};
-use cudnn_frameworks::{By, Framework, Opened, Source};
+use cudnn_frameworks::releases::{Citation, Evidence};
+use cudnn_frameworks::{Framework, Opened, SearchRule, Source};
 use cudnn_probe::dll_search;
 use cudnn_probe::ld_so::Rule;
 
@@ -27,11 +27,11 @@ pub(super) fn drop_in_note(framework: &Framework) -> Option<&'static str> {
 /// How it finds a file.
 pub(crate) fn how(opened: &Opened) -> String {
     match &opened.by {
-        By::Python => "opened by its Python code".into(),
-        By::Variable(name) => format!("opened by its Python code, from {name}"),
-        By::LdSo(rule) => rule.to_string(),
-        By::Windows(rule) => rule.to_string(),
-        By::DropIn => "selected by the drop-in".into(),
+        SearchRule::Python => "opened by its Python code".into(),
+        SearchRule::Variable(name) => format!("opened by its Python code, from {name}"),
+        SearchRule::LdSo(rule) => rule.to_string(),
+        SearchRule::Windows(rule) => rule.to_string(),
+        SearchRule::DropIn => "selected by the drop-in".into(),
         _ => String::new(),
     }
 }
@@ -39,16 +39,16 @@ pub(crate) fn how(opened: &Opened) -> String {
 /// The same in a word or two.
 pub(crate) fn how_in_short(opened: &Opened) -> &'static str {
     match &opened.by {
-        By::Python => "its Python code",
-        By::Variable(name) => name,
-        By::DropIn => "the drop-in",
-        By::LdSo(Rule::Rpath(_)) => "RPATH",
-        By::LdSo(Rule::Runpath(_)) => "RUNPATH",
-        By::LdSo(Rule::LibraryPath) => "LD_LIBRARY_PATH",
-        By::LdSo(Rule::Cache) => "ld.so.cache",
-        By::LdSo(Rule::Preload) => "LD_PRELOAD",
-        By::LdSo(Rule::Loaded) => "already loaded",
-        By::Windows(rule) => match rule {
+        SearchRule::Python => "its Python code",
+        SearchRule::Variable(name) => name,
+        SearchRule::DropIn => "the drop-in",
+        SearchRule::LdSo(Rule::Rpath(_)) => "RPATH",
+        SearchRule::LdSo(Rule::Runpath(_)) => "RUNPATH",
+        SearchRule::LdSo(Rule::LibraryPath) => "LD_LIBRARY_PATH",
+        SearchRule::LdSo(Rule::Cache) => "ld.so.cache",
+        SearchRule::LdSo(Rule::Preload) => "LD_PRELOAD",
+        SearchRule::LdSo(Rule::Loaded) => "already loaded",
+        SearchRule::Windows(rule) => match rule {
             dll_search::Rule::PathVariable => "PATH",
             dll_search::Rule::Loaded => "already loaded",
             dll_search::Rule::DllDir => "beside it",
@@ -77,7 +77,7 @@ pub(crate) fn source(source: &Source) -> String {
     match source {
         Source::File(file) => file.printable(),
         Source::Requirement(requirement) => format!("it requires {requirement}"),
-        Source::Fact { reading: Reading { evidence, url, date, .. }, is_older_than_package } => {
+        Source::Fact { citation: Citation { evidence, url, date, .. }, is_older_than_package } => {
             let what = match evidence {
                 Evidence::Metadata => "metadata of its releases, ",
                 Evidence::Wheel => "wheels of its releases, ",

@@ -1,4 +1,4 @@
-//! Repairs that need no package manager: rights, links, and files that nobody owns.
+//! Provides repairs that need no package manager, for example of links or permissions.
 
 use cudnn_probe::facts::PathFacts;
 use std::io::ErrorKind;
@@ -17,7 +17,7 @@ use crate::system::CUDNN_PREFIX;
 pub(crate) fn denied_dir(one: &RejectedCandidate) -> Option<PathBuf> {
     let ProbeError::Unreadable { error } = &one.error else { return None };
     let path = one.path();
-    let reachable = || path.ancestors().find(|above| above.is_taken());
+    let reachable = || path.ancestors().find(|above| above.path_exists());
     let reachable = reachable().filter(|_| error.kind() == ErrorKind::PermissionDenied)?;
     Some(if reachable == path { one.candidate.dir.clone() } else { reachable.to_owned() })
 }
@@ -78,7 +78,7 @@ pub(in crate::check) fn links_like(dir: &Path, file: &str) -> Option<Remedy> {
 pub(super) fn dangling_links(dir: &Path) -> Option<Action> {
     let is_cudnn =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(CUDNN_PREFIX));
-    let is_dangling = |path: &PathBuf| is_cudnn(path) && path.names_link() && !path.leads_somewhere();
+    let is_dangling = |path: &PathBuf| is_cudnn(path) && path.is_link() && !path.target_exists();
     let mut links: Vec<PathBuf> = entries(dir).filter(is_dangling).collect();
     links.sort();
     (!links.is_empty()).then_some(Action::Remove { paths: links, is_dir: false })

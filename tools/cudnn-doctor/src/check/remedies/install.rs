@@ -9,7 +9,7 @@ use cudnn_probe::{Component, Origin, Os, Version};
 use super::common::{apart_dir, by_change, no_place};
 use crate::check::limits::Choice;
 use crate::check::machine::Machine;
-use crate::check::suitable::{Suitable, suitable};
+use crate::check::wheel_choice::{WheelChoice, choose_wheel};
 use crate::context::Context;
 use crate::packages::{self, BasePython, PackageChange, PackageNames, Pip, Site, python_in};
 use crate::python::{self, Python};
@@ -22,8 +22,8 @@ const JETPACK_DIR: &str = "/usr/lib/aarch64-linux-gnu";
 /// Installs the full cuDNN where there is none, and no framework of the active environment demands one: in the active
 /// environment, or in a directory apart where the Python on `PATH` takes no packages.
 pub(crate) fn install(context: &Context, machine: &Machine) -> Remedy {
-    match suitable([], machine) {
-        Ok(Suitable { cuda_major, requirement, .. }) => {
+    match choose_wheel([], machine) {
+        Ok(WheelChoice { cuda_major, requirement, .. }) => {
             let text = "install the full cuDNN in the program's environment:";
             install_wheel(context, text, (&requirement, cuda_major), None, &Choice::default())
         }
@@ -71,7 +71,7 @@ pub(super) fn install_apart(
     let program = python.map_or(PathBuf::from("python3"), python_in);
     let (why, site) = if base.has_pip {
         // pip adds nothing to a directory that it has filled.
-        let options = if dir.leads_somewhere() { vec!["--upgrade"] } else { Vec::new() };
+        let options = if dir.target_exists() { vec!["--upgrade"] } else { Vec::new() };
         let site = Site::Directory { dir: dir.clone(), pip: Pip::Interpreter(program), options };
         ("the system's Python takes no packages from pip", site)
     } else {
@@ -145,7 +145,7 @@ pub(in crate::check) fn install_older(minimum: Version, cuda_major: u32) -> Opti
     let dir = home.with_file_name(format!("cudnn-{}-cuda-{cuda_major}", last.major));
     let requirement = format!("{}>={minimum},<9", Component::Cudnn.wheel(cuda_major));
     // pip adds nothing to a directory that it has filled.
-    let options = if dir.leads_somewhere() { vec!["--upgrade"] } else { Vec::new() };
+    let options = if dir.target_exists() { vec!["--upgrade"] } else { Vec::new() };
     let site = Site::Directory { dir: dir.clone(), pip: Pip::Any, options };
     let text = format!("install cuDNN 8 in a directory apart, beside any cuDNN 9, and have {LOADER} search it:");
     // cuDNN 8 finds the cuBLAS beside it by ld.so's search alone.

@@ -17,5 +17,5 @@ pub(crate) use install::install;
 pub(super) use install::{install_jetpack, install_older};
 pub(crate) use reinstall::{PUT_DROP_IN_AGAIN, reinstall, repair};
 pub(super) use reinstall::{keep_one, restore, with_shim};
-pub(crate) use replace::{Wanted, meet};
+pub(crate) use replace::{Wanted, upgrade_to_requirement};
 pub(super) use replace::{install_version, replace_older, server_build};

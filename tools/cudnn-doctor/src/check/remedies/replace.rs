@@ -52,7 +52,7 @@ impl Wanted {
 ///
 /// # Errors
 /// Why no release is what is wanted and fits these GPUs and the frameworks of the environment.
-pub(crate) fn meet(
+pub(crate) fn upgrade_to_requirement(
     report: &InstallationReport,
     wanted: &Wanted,
     gpus: &[Gpu],

@@ -82,7 +82,7 @@ fn open_one(process: &mut LdSoProcess, names: &[String], from: usize, opens: &mu
     let soname = names.iter().find(|name| name.ends_with(".so.9")).or(names.first());
     let opener = process.simulation.objects().get(from).map(|opener| opener.path.as_path());
     let beside = opener.zip(soname).map(|(opener, soname)| opener.with_file_name(soname));
-    match beside.filter(|file| file.is_taken()).and_then(|file| damage(&file, &process.known)) {
+    match beside.filter(|file| file.path_exists()).and_then(|file| damage(&file, &process.known)) {
         Some(damaged) => opens.damaged.push(damaged),
         None => opens.missing.extend(soname.cloned()),
     }

@@ -11,7 +11,7 @@ use cudnn_probe::ld_so::{Lookup, Resolution, Rule, Simulation};
 use cudnn_probe::{DIR_VARIABLE, Host, Os};
 
 use super::known::Known;
-use super::outcome::{By, Damaged, Opened, Opens, Unfound};
+use super::outcome::{Damaged, MissingLibrary, Opened, Opens, SearchRule};
 use super::process::{Import, Process};
 use super::sub_libraries::Use;
 use crate::drop_in::is_drop_in;
@@ -30,7 +30,7 @@ pub(crate) struct LdSoProcess {
     /// The CUDA that the framework which is imported was built for.
     cuda_major: Option<u32>,
     /// How each loaded file was found first.
-    found_by: HashMap<PathBuf, By>,
+    found_by: HashMap<PathBuf, SearchRule>,
     /// The lookups that were entered there.
     seen: usize,
 }
@@ -114,7 +114,9 @@ impl LdSoProcess {
             let requester = file_name(&lookup.requested_by);
             let is_of_cuda = [lookup.name.as_str(), requester].into_iter().any(is_of_cuda);
             if matches!(lookup.resolution, Resolution::Missing) && !is_of_cuda && !lookup.name.contains('/') {
-                opens.unfound.push(Unfound { name: lookup.name.clone(), needed_by: lookup.requested_by.clone() });
+                opens
+                    .missing_libraries
+                    .push(MissingLibrary { name: lookup.name.clone(), needed_by: lookup.requested_by.clone() });
             }
         }
     }
@@ -128,7 +130,7 @@ impl LdSoProcess {
 
     /// Simulates `dlopen`, on a machine with a driver: whether one is there is no question of the environment. `by`: how
     /// Python code has found the path.
-    fn dlopen(&mut self, name: &str, from: usize, by: Option<By>) -> bool {
+    fn dlopen(&mut self, name: &str, from: usize, by: Option<SearchRule>) -> bool {
         let before = self.simulation.lookups().len();
         let mut is_loaded = self.simulation.dlopen(name, from);
         if !is_loaded {
@@ -142,7 +144,7 @@ impl LdSoProcess {
     }
 
     /// Simulates `ctypes.CDLL` with an absolute path.
-    fn open_path(&mut self, file: &Path, by: By) -> bool {
+    fn open_path(&mut self, file: &Path, by: SearchRule) -> bool {
         match file.to_str() {
             _ if !file.leads_to_file() => false,
             Some(name) => self.dlopen(name, 0, Some(by)),
@@ -156,7 +158,7 @@ impl LdSoProcess {
 
     /// Enters how files were found, since the last time: by ld.so's rules, or in this way by Python code. What failed stays
     /// loaded no more.
-    fn note_lookups(&mut self, is_loaded: bool, by: Option<By>) {
+    fn note_lookups(&mut self, is_loaded: bool, by: Option<SearchRule>) {
         let new = self.simulation.lookups().get(self.seen..).unwrap_or_default();
         for lookup in new.iter().filter(|_| is_loaded) {
             let Resolution::Found { path, rule } = &lookup.resolution else { continue };
@@ -164,7 +166,7 @@ impl LdSoProcess {
                 (_, Rule::Loaded) => continue,
                 // The libraries that it needs in turn are found by ld.so.
                 (Some(by), Rule::Path) => by.clone(),
-                _ => By::LdSo(rule.clone()),
+                _ => SearchRule::LdSo(rule.clone()),
             };
             self.found_by.entry(path.clone()).or_insert(by);
         }
@@ -177,7 +179,7 @@ impl LdSoProcess {
         Some(Opened {
             name: lookup.name.clone(),
             version: self.known.release(path),
-            by: self.found_by.get(path).cloned().unwrap_or_else(|| By::LdSo(rule.clone())),
+            by: self.found_by.get(path).cloned().unwrap_or_else(|| SearchRule::LdSo(rule.clone())),
             path: path.clone(),
         })
     }

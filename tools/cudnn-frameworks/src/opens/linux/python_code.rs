@@ -9,7 +9,7 @@ use cudnn_probe::FileIdentity;
 use super::LdSoProcess;
 use crate::files::{file_name, matching};
 use crate::framework::kind::{Release, ToolkitOrWheel, Wheel, release_of};
-use crate::opens::outcome::By;
+use crate::opens::outcome::SearchRule;
 use crate::opens::process::Import;
 
 /// The most entries of a toolkit's directory that are examined, and directories below it.
@@ -24,9 +24,9 @@ pub(super) fn run(process: &mut LdSoProcess, import: &Import) -> Vec<PathBuf> {
     if let Some(opens) = &code.dependencies {
         let file = dir.join(opens.file);
         let since = |since: Release| release_of(version).is_none_or(|release| release >= since);
-        if !process.open_path(&file, By::Python) {
+        if !process.open_path(&file, SearchRule::Python) {
             open_wheels(process, &opens.wheels, cuda);
-            process.open_path(&file, By::Python);
+            process.open_path(&file, SearchRule::Python);
         } else if !has_loaded(process, "libcudart.so") {
             // It was built without the CUDA runtime.
         } else if since(opens.always_since) {
@@ -38,7 +38,7 @@ pub(super) fn run(process: &mut LdSoProcess, import: &Import) -> Vec<PathBuf> {
     for (module, library) in &code.nvidia_modules {
         let mut dirs = process.environment.import_dirs.iter().map(|dir| dir.join("nvidia").join(module));
         if let Some(module) = dirs.find(|dir| dir.leads_to_dir()) {
-            process.open_path(&module.join("lib").join(library), By::Python);
+            process.open_path(&module.join("lib").join(library), SearchRule::Python);
         }
     }
     let mut half_searched = Vec::new();
@@ -58,7 +58,7 @@ fn open_wheels(process: &mut LdSoProcess, libraries: &[Wheel], cuda: Option<u32>
             below.iter().flatten().flat_map(|dir| matching(dir, &pattern)).find(|file| ends_in_digit(file))
         });
         if let Some(file) = file {
-            process.open_path(&file, By::Python);
+            process.open_path(&file, SearchRule::Python);
         }
     }
 }
@@ -75,8 +75,10 @@ fn open_toolkit_or_wheel(
     half_searched: &mut Vec<PathBuf>,
 ) {
     let roots = opens.variables.iter();
-    let roots = roots.filter_map(|name| Some((PathBuf::from(process.host.variable(name)?), By::Variable(name))));
-    let roots: Vec<(PathBuf, By)> = roots.chain([(process.host.system(opens.toolkit), By::Python)]).collect();
+    let roots =
+        roots.filter_map(|name| Some((PathBuf::from(process.host.variable(name)?), SearchRule::Variable(name))));
+    let roots: Vec<(PathBuf, SearchRule)> =
+        roots.chain([(process.host.system(opens.toolkit), SearchRule::Python)]).collect();
     for (root, by) in roots {
         let (files, is_complete) = shims_below(&root);
         if !is_complete && !half_searched.contains(&root) {
@@ -91,7 +93,7 @@ fn open_toolkit_or_wheel(
     }
     let import_dir = dir.parent().unwrap_or(dir);
     for file in opens.wheels.iter().flat_map(|wheel| matching(&import_dir.join(wheel), "lib*.so.*")) {
-        process.open_path(&file, By::Python);
+        process.open_path(&file, SearchRule::Python);
     }
 }
 

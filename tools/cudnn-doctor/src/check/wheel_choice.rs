@@ -6,13 +6,13 @@ use cudnn_frameworks::releases::{self, Fact};
 use cudnn_frameworks::{Framework, allows_from};
 use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR};
 
-use super::demand::{CUDNN_MAJOR, Demand};
+use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement};
 use super::limits::Limits;
 use super::machine::{Gpu, Machine};
 
 /// A wheel of cuDNN.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Suitable {
+pub(crate) struct WheelChoice {
     pub(crate) cudnn_major: u32,
     pub(crate) cuda_major: u32,
     /// What pip takes: `nvidia-cudnn-cu12==9.10.2.21`.
@@ -21,7 +21,7 @@ pub(crate) struct Suitable {
     pub(crate) is_demanded: bool,
 }
 
-impl Suitable {
+impl WheelChoice {
     /// `nvidia-cudnn-cu12`.
     pub(crate) fn wheel(&self) -> String {
         Component::Cudnn.wheel(self.cuda_major)
@@ -37,26 +37,26 @@ impl Suitable {
 ///
 /// # Errors
 /// Why there is none, and what to do.
-pub(crate) fn suitable<'a>(
+pub(crate) fn choose_wheel<'a>(
     frameworks: impl IntoIterator<Item = &'a Framework>,
     machine: &Machine,
-) -> Result<Suitable, String> {
-    let demands: Vec<Demand> = frameworks.into_iter().filter_map(Demand::of).collect();
+) -> Result<WheelChoice, String> {
+    let demands: Vec<FrameworkRequirement> = frameworks.into_iter().filter_map(FrameworkRequirement::of).collect();
     let is_too_old = |cuda_major: u32| machine.too_old_for(cuda_major).is_some();
     let previous = DEFAULT_CUDA_MAJOR - 1;
     let default = if is_too_old(DEFAULT_CUDA_MAJOR) && !is_too_old(previous) { previous } else { DEFAULT_CUDA_MAJOR };
     choose(&demands, &machine.gpus, default)
 }
 
-fn choose(demands: &[Demand], gpus: &[Gpu], default_cuda: u32) -> Result<Suitable, String> {
+fn choose(demands: &[FrameworkRequirement], gpus: &[Gpu], default_cuda: u32) -> Result<WheelChoice, String> {
     // One that can do without cuDNN does without.
     let Some(first) = demands.iter().min_by_key(|demand| demand.is_optional) else {
         let exact = Limits::of(gpus, []).choose(None, default_cuda)?.exact.map(|exact| format!("=={exact}"));
         let requirement = format!("{}{}", Component::Cudnn.wheel(default_cuda), exact.unwrap_or_default());
-        return Ok(Suitable { cudnn_major: CUDNN_MAJOR, cuda_major: default_cuda, requirement, is_demanded: false });
+        return Ok(WheelChoice { cudnn_major: CUDNN_MAJOR, cuda_major: default_cuda, requirement, is_demanded: false });
     };
-    let Demand { cudnn_major, cuda_major, .. } = *first;
-    let is_other_major = |demand: &&Demand| demand.cudnn_major != cudnn_major && !demand.is_optional;
+    let FrameworkRequirement { cudnn_major, cuda_major, .. } = *first;
+    let is_other_major = |demand: &&FrameworkRequirement| demand.cudnn_major != cudnn_major && !demand.is_optional;
     if let Some(other) = demands.iter().find(is_other_major) {
         return Err(no_common_major(first, other));
     }
@@ -93,14 +93,16 @@ fn choose(demands: &[Demand], gpus: &[Gpu], default_cuda: u32) -> Result<Suitabl
     if exact.is_none() {
         requirement += &limit.specifiers;
     }
-    Ok(Suitable { cudnn_major, cuda_major, requirement, is_demanded: true })
+    Ok(WheelChoice { cudnn_major, cuda_major, requirement, is_demanded: true })
 }
 
 /// Why no cuDNN suits two frameworks that accept one major each, and which releases of them agree.
-fn no_common_major(one: &Demand, other: &Demand) -> String {
+fn no_common_major(one: &FrameworkRequirement, other: &FrameworkRequirement) -> String {
     let (older, newer) = if one.cudnn_major < other.cudnn_major { (one, other) } else { (other, one) };
     let (old, new) = (older.cudnn_major, newer.cudnn_major);
-    let of = |demand: &Demand| releases::all().iter().filter(|fact| fact.package == demand.package).collect::<Vec<_>>();
+    let of = |demand: &FrameworkRequirement| {
+        releases::all().iter().filter(|fact| fact.package == demand.package).collect::<Vec<_>>()
+    };
     let is_for = |fact: &Fact, wanted: u32| fact.cudnn.is_some_and(|cudnn| cudnn.major == wanted);
     let (of_older, of_newer) = (of(older), of(newer));
     let upgrade = of_older.iter().find(|fact| is_for(fact, new));
@@ -129,23 +131,25 @@ fn add_upper_bounds(requirement: &mut String, other: &str, next: u32) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::demand::demand;
+    use super::super::framework_requirement::requirement_for_test;
     use super::*;
 
     #[test]
     fn one_package_suits_all_frameworks_or_none_does() {
-        let torch = || demand("torch", "nvidia-cudnn-cu12==9.10.2.21", (9, 10, 2), true);
-        let jax = || demand("JAX", "nvidia-cudnn-cu12<10.0,>=9.8", (9, 8, 0), false);
-        let tensorflow = || demand("TensorFlow", "nvidia-cudnn-cu12==9.3.0.75", (9, 3, 0), false);
-        let onnxruntime = || demand("ORT", "nvidia-cudnn-cu12>=9.0.0,<10", (9, 0, 0), false);
-        let older = || demand("older torch", "nvidia-cudnn-cu12==9.1.0.70", (9, 1, 0), true);
-        let bounded = || demand("bounded", "nvidia-cudnn-cu12>=9.1,<9.5", (9, 1, 0), true);
-        let for_13 = || demand("ORT", "nvidia-cudnn-cu13~=9.0", (9, 0, 0), false);
-        let pinned_13 = || demand("torch", "nvidia-cudnn-cu13==9.13.0.50", (9, 13, 0), true);
-        let old = || demand("torch", "nvidia-cudnn-cu12==8.9.2.26", (8, 9, 2), true);
-        let optional =
-            || Demand { is_optional: true, ..demand("CuPy", "nvidia-cudnn-cu12>=8.8.0,<9", (8, 8, 0), false) };
-        let of_ctranslate2 = || demand("ctranslate2", "nvidia-cudnn-cu12>=9.1.0,<10", (9, 1, 0), false);
+        let torch = || requirement_for_test("torch", "nvidia-cudnn-cu12==9.10.2.21", (9, 10, 2), true);
+        let jax = || requirement_for_test("JAX", "nvidia-cudnn-cu12<10.0,>=9.8", (9, 8, 0), false);
+        let tensorflow = || requirement_for_test("TensorFlow", "nvidia-cudnn-cu12==9.3.0.75", (9, 3, 0), false);
+        let onnxruntime = || requirement_for_test("ORT", "nvidia-cudnn-cu12>=9.0.0,<10", (9, 0, 0), false);
+        let older = || requirement_for_test("older torch", "nvidia-cudnn-cu12==9.1.0.70", (9, 1, 0), true);
+        let bounded = || requirement_for_test("bounded", "nvidia-cudnn-cu12>=9.1,<9.5", (9, 1, 0), true);
+        let for_13 = || requirement_for_test("ORT", "nvidia-cudnn-cu13~=9.0", (9, 0, 0), false);
+        let pinned_13 = || requirement_for_test("torch", "nvidia-cudnn-cu13==9.13.0.50", (9, 13, 0), true);
+        let old = || requirement_for_test("torch", "nvidia-cudnn-cu12==8.9.2.26", (8, 9, 2), true);
+        let optional = || FrameworkRequirement {
+            is_optional: true,
+            ..requirement_for_test("CuPy", "nvidia-cudnn-cu12>=8.8.0,<9", (8, 8, 0), false)
+        };
+        let of_ctranslate2 = || requirement_for_test("ctranslate2", "nvidia-cudnn-cu12>=9.1.0,<10", (9, 1, 0), false);
         let old_gpu = [Gpu { name: "V100".into(), compute_capability: 70 }];
         let none: &[Gpu] = &[];
         for (demands, gpus, expected) in [

@@ -6,21 +6,25 @@ use cudnn_frameworks::Depth;
 use cudnn_frameworks::installation::InstallationReport;
 use cudnn_probe::Os;
 
-use super::frameworks::{self, Judged, Users};
+use super::frameworks::{self, FrameworkFacts, Users};
 use super::load_test::{self, LoadTest, Parts};
 use super::machine::Machine;
-use super::program::{self, Call, Examined};
+use super::program::{Call, Examined};
+use super::search_path::SearchPath;
 use super::selection::{Selected, Used, installed_in};
+use super::variables::Variables;
 use super::{Finding, Requested, installation, ld_so};
 use crate::context::Context;
 use crate::framework_run::{self, Run};
-use crate::subprocess::Patience;
+use crate::subprocess::Timeouts;
 
 /// The parts of a machine that the checks look at.
-pub(super) struct Subject<'a> {
+pub(super) struct Observations<'a> {
     pub(super) requested: &'a Requested,
     pub(super) context: &'a Context,
     pub(super) machine: Machine,
+    pub(super) search_path: SearchPath,
+    pub(super) variables: Variables,
     /// The requested program. `how` is set only if the cuDNN that it finds can be used.
     pub(super) program: Examined,
     /// The installation that the program uses or, without one, that the loader would use.
@@ -28,31 +32,44 @@ pub(super) struct Subject<'a> {
     /// The result of the search; empty for a program that finds a cuDNN.
     pub(super) selected: Selected,
     /// The frameworks of the active environment, unless a program was requested that finds a cuDNN.
-    pub(super) judged: Option<Judged>,
+    pub(super) frameworks: Option<FrameworkFacts>,
     pub(super) load: LoadTest,
     pub(super) runs: Vec<Run>,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> Observations<'a> {
     /// Reads files, and starts child processes for what only they can tell.
-    pub(super) fn read(context: &'a Context, requested: &'a Requested, patience: &Patience) -> Subject<'a> {
-        let mut machine = Machine::detect(&context.host, patience);
+    pub(super) fn read(context: &'a Context, requested: &'a Requested, timeouts: &Timeouts) -> Observations<'a> {
+        let mut machine = Machine::detect(&context.host, timeouts);
         let mut program =
-            requested.program.as_deref().map(|program| program::examine(program, context)).unwrap_or_default();
+            requested.program.as_deref().map(|program| Examined::read(program, context)).unwrap_or_default();
         // The cuDNN that a program finds is the one that it uses, whatever else is here.
         let found = program.dir.as_deref().and_then(|dir| installed_in(dir, context));
         program.how = program.how.filter(|_| found.is_some());
         let mut selected = if found.is_some() { Selected::default() } else { Selected::read(context) };
         let used = found.or_else(|| selected.used.take());
-        let judged = if program.how.is_none() { active_frameworks(context, &machine) } else { None };
+        let frameworks = if program.how.is_none() { active_frameworks(context, &machine) } else { None };
         let load = match &used {
-            Some((_, report)) if requested.is_load_needed() => load(report, requested, context, &machine, patience),
+            Some((_, report)) if requested.is_load_needed() => load(report, requested, context, &machine, timeouts),
             _ => LoadTest::default(),
         };
         machine.set_cuda(load.cuda);
-        let run = |framework: &_| framework_run::run(*framework, context, &machine, patience);
+        let run = |framework: &_| framework_run::run(*framework, context, &machine, timeouts);
         let runs = requested.frameworks.iter().map(run).collect();
-        Subject { requested, context, machine, program, used, selected, judged, load, runs }
+        let (search_path, variables) = (SearchPath::read(), Variables::read());
+        Observations {
+            requested,
+            context,
+            machine,
+            search_path,
+            variables,
+            program,
+            used,
+            selected,
+            frameworks,
+            load,
+            runs,
+        }
     }
 
     /// The report on the installation that is used.
@@ -73,28 +90,28 @@ impl<'a> Subject<'a> {
 
     /// The frameworks that load the installation that is used.
     pub(super) fn users(&self) -> Users {
-        let (Some(judged), Some(report)) = (&self.judged, self.report()) else { return Users::default() };
-        Users::of(&judged.survey, report)
+        let (Some(frameworks), Some(report)) = (&self.frameworks, self.report()) else { return Users::default() };
+        Users::of(&frameworks.survey, report)
     }
 
     /// Makes findings about a missing cuDNN or driver notes if no framework of the environment misses it.
     pub(super) fn qualified(&self, mut findings: Vec<Finding>) -> Vec<Finding> {
         let is_about_frameworks = self.used.is_none() && self.requested.is_about_machine();
-        if let Some(judged) = self.judged.as_ref().filter(|_| is_about_frameworks)
+        if let Some(frameworks) = self.frameworks.as_ref().filter(|_| is_about_frameworks)
             && !self.selected.is_cudnn_wanted(self.context)
         {
-            frameworks::qualify_unneeded(&mut findings, &judged.survey);
+            frameworks::qualify_unneeded(&mut findings, &frameworks.survey);
         }
         findings
     }
 }
 
 /// The frameworks of the environment whose Python a program would use.
-fn active_frameworks(context: &Context, machine: &Machine) -> Option<Judged> {
+fn active_frameworks(context: &Context, machine: &Machine) -> Option<FrameworkFacts> {
     // Kernels matter to a GPU that is here.
     let depth = Depth { kernels: !machine.gpus.is_empty(), unlisted: false, metadata: true };
     let environment = frameworks::active(context)?;
-    Some(frameworks::judge(context.survey(&environment, depth), machine, &context.host))
+    Some(FrameworkFacts::read(context.survey(&environment, depth), &context.host))
 }
 
 /// Loads the installation in a child process.
@@ -103,7 +120,7 @@ fn load(
     requested: &Requested,
     context: &Context,
     machine: &Machine,
-    patience: &Patience,
+    timeouts: &Timeouts,
 ) -> LoadTest {
     // The registration takes some 400 ms with a full cuDNN, and shows a library of another release.
     let may_be_mixed = requested.verify || !installation::is_one_wheel(report);
@@ -113,5 +130,5 @@ fn load(
         engines: may_be_mixed && !(Os::HOST == Os::Linux && ld_so::has_damaged_companion(report, context)),
         cuda: ld_so::companion_files(report, context),
     };
-    load_test::load(report, &parts, patience)
+    load_test::load(report, &parts, timeouts)
 }

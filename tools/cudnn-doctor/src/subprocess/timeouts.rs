@@ -1,4 +1,4 @@
-//! How long the doctor waits for a child process: for each step without progress, for each step in all, and for the run.
+//! Limits how long the doctor waits for a child process.
 
 use std::time::Duration;
 
@@ -15,23 +15,23 @@ const MAX_LIMITS_OF_RUN: u32 = 6;
 
 /// The time for which a command waits for each of its child processes while that makes no progress. What one child wastes
 /// takes nothing from the next: a driver that hangs must not make cuDNN look as if it did.
-pub(crate) struct Patience {
+pub(crate) struct Timeouts {
     /// The user's limit for each step.
     timeout: Option<Duration>,
     /// The longest time of a child in all.
     pub(super) total: Duration,
 }
 
-impl Patience {
-    /// The patience of one command. With a limit, each step has that one.
-    pub(crate) fn new(timeout: Option<Duration>) -> Patience {
+impl Timeouts {
+    /// Returns the timeouts of one command. A limit of the user applies to each step.
+    pub(crate) fn new(timeout: Option<Duration>) -> Timeouts {
         let total = RUN_LIMIT.max(timeout.unwrap_or_default() * MAX_LIMITS_OF_RUN);
-        Patience { timeout, total }
+        Timeouts { timeout, total }
     }
 
     /// The same for a child that has any number of steps.
-    pub(crate) fn for_many_steps(&self) -> Patience {
-        Patience { timeout: self.timeout, total: TOTAL_LIMIT }
+    pub(crate) fn for_many_steps(&self) -> Timeouts {
+        Timeouts { timeout: self.timeout, total: TOTAL_LIMIT }
     }
 
     /// How long a step may make no progress, and how long it may take, even if it reads all the time.
@@ -57,14 +57,14 @@ mod tests {
     #[test]
     fn each_kind_of_step_has_its_own_limit() {
         let step = |work| Step { work, text: String::new() };
-        let limit = |work| Patience::new(None).limits(Some(&step(work))).0.as_secs();
+        let limit = |work| Timeouts::new(None).limits(Some(&step(work))).0.as_secs();
         let works = [Work::OpenDriver, Work::QueryNvml, Work::StartDriver, Work::Load, Work::Compute];
         assert_eq!(works.map(limit), [10, 10, 30, 20, 120]);
     }
 
     #[test]
     fn a_longer_limit_for_steps_extends_the_run() {
-        assert_eq!(Patience::new(None).total, RUN_LIMIT);
-        assert_eq!(Patience::new(Some(Duration::from_secs(3600))).total.as_secs(), 6 * 3600);
+        assert_eq!(Timeouts::new(None).total, RUN_LIMIT);
+        assert_eq!(Timeouts::new(Some(Duration::from_secs(3600))).total.as_secs(), 6 * 3600);
     }
 }

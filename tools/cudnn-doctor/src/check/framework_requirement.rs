@@ -13,7 +13,7 @@ pub(in crate::check) const WHEEL: &str = "nvidia-cudnn-cu";
 
 /// What a framework demands.
 #[derive(Clone, Debug)]
-pub(in crate::check) struct Demand {
+pub(in crate::check) struct FrameworkRequirement {
     /// `PyTorch 2.8.0`.
     pub(super) framework: String,
     /// The normalised name of its package: `torch`.
@@ -32,9 +32,9 @@ pub(in crate::check) struct Demand {
     pub(super) comparison: Comparison,
 }
 
-impl Demand {
+impl FrameworkRequirement {
     /// `None` for a framework that takes no wheel of cuDNN: it needs none, or conda serves it.
-    pub(in crate::check) fn of(framework: &Framework) -> Option<Demand> {
+    pub(in crate::check) fn of(framework: &Framework) -> Option<FrameworkRequirement> {
         let built = &framework.built_for;
         let is_for_cpu = built.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value);
         if is_for_cpu || framework.opens.needs_none || is_of_conda(framework) {
@@ -52,7 +52,7 @@ impl Demand {
             let minimum = minimum.map_or(CUDNN_MAJOR.to_string(), |minimum| minimum.to_string());
             format!("{}>={minimum},<{}", Component::Cudnn.wheel(cuda_major), cudnn_major + 1)
         });
-        Some(Demand {
+        Some(FrameworkRequirement {
             framework: format!("{} {}", framework.kind.name, framework.version),
             package: framework.distribution.name.clone(),
             cudnn_major,
@@ -107,10 +107,15 @@ pub(in crate::check) fn is_of_conda(framework: &Framework) -> bool {
 
 /// A demand of a framework that accepts newer minor releases.
 #[cfg(test)]
-pub(super) fn demand(framework: &str, requirement: &str, minimum: (u32, u32, u32), is_required: bool) -> Demand {
+pub(super) fn requirement_for_test(
+    framework: &str,
+    requirement: &str,
+    minimum: (u32, u32, u32),
+    is_required: bool,
+) -> FrameworkRequirement {
     let cuda_major = requirement.strip_prefix(WHEEL).and_then(|rest| rest.get(..2)?.parse().ok()).unwrap_or(0);
     let (cudnn_major, minor, patch) = minimum;
-    Demand {
+    FrameworkRequirement {
         framework: framework.into(),
         package: framework.to_ascii_lowercase(),
         cudnn_major,

@@ -4,7 +4,6 @@ use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::Os;
-use serde::{Deserialize, Serialize};
 
 use super::kind::Kind;
 use crate::files::{file_name, fits};
@@ -16,22 +15,20 @@ use crate::parallel::in_parallel;
 const MAX_REPORTED: usize = 64;
 
 /// Files of a package that are not there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Absent {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MissingFiles {
     /// Those that the import of the framework fails without: its module, and the libraries that its Python code opens.
-    #[serde(with = "cudnn_probe::portable")]
     pub necessary: Vec<PathBuf>,
     /// The first of the others.
-    #[serde(with = "cudnn_probe::portable")]
     pub others: Vec<PathBuf>,
     /// The number of all.
     pub count: usize,
 }
 
 /// Compares a package's directory with its record. One without a record, or from a source directory, has no such files.
-pub(crate) fn read(kind: &Kind, distribution: &Distribution, os: Os) -> Absent {
-    let mut absent = Absent::default();
-    let Some(module) = kind.module_in(distribution).filter(|_| !distribution.is_editable) else { return absent };
+pub(crate) fn read(kind: &Kind, distribution: &Distribution, os: Os) -> MissingFiles {
+    let mut missing_files = MissingFiles::default();
+    let Some(module) = kind.module_in(distribution).filter(|_| !distribution.is_editable) else { return missing_files };
     let module = Path::new(&module);
     let mut patterns: Vec<PathBuf> = vec![module.join("__init__.py")];
     let libraries = kind.on(os).into_iter().flat_map(|binaries| binaries.libraries.iter().chain(&binaries.also_opens));
@@ -40,13 +37,13 @@ pub(crate) fn read(kind: &Kind, distribution: &Distribution, os: Os) -> Absent {
     let missing: Vec<PathBuf> =
         facts::ask("files in record that are missing", &distribution.info_dir, || missing(distribution));
     for path in missing {
-        absent.count += 1;
-        let list = if is_necessary(&path) { &mut absent.necessary } else { &mut absent.others };
+        missing_files.count += 1;
+        let list = if is_necessary(&path) { &mut missing_files.necessary } else { &mut missing_files.others };
         if list.len() < MAX_REPORTED {
             list.push(distribution.import_dir.join(path));
         }
     }
-    absent
+    missing_files
 }
 
 /// The modules and libraries in a package's record that are not there.
@@ -55,7 +52,7 @@ fn missing(distribution: &Distribution) -> Vec<PathBuf> {
     let is_there = in_parallel(&modules, |path| {
         let file = distribution.import_dir.join(path);
         // A module may be there in its compiled form alone.
-        file.is_taken() || path.extension().is_some_and(|_| file.with_extension("pyc").leads_to_file())
+        file.path_exists() || path.extension().is_some_and(|_| file.with_extension("pyc").leads_to_file())
     });
     modules.into_iter().zip(is_there).filter(|(_, is_there)| !is_there).map(|(path, _)| path).collect()
 }

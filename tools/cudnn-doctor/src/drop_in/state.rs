@@ -1,5 +1,4 @@
-//! What stands in a directory of cuDNN: whose `libcudnn.so.9` programs get, and what the kept file is. Read from the files
-//! each time; changes nothing.
+//! Reads the state of the drop-in in a directory of cuDNN from the files. Changes nothing.
 
 use cudnn_probe::facts;
 use std::path::{Path, PathBuf};
@@ -19,9 +18,9 @@ const FIRST: Version = Version::new(9, 0, 0);
 
 /// A directory of cuDNN, as far as the drop-in is concerned.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct DropInState {
     pub(crate) shim: Shim,
-    pub(crate) kept: Kept,
+    pub(crate) kept: BackupState,
     pub(crate) layers: Layers,
     /// The cuDNN in the directory, if one is there.
     pub(crate) report: Option<InstallationReport>,
@@ -56,7 +55,7 @@ pub(crate) enum Shim {
 
 /// The file under the name by which NVIDIA's shim is kept.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum BackupState {
     Missing,
     /// NVIDIA's shim of the release that is there.
     OfThisRelease,
@@ -72,9 +71,9 @@ pub(crate) enum Layers {
     Other,
 }
 
-impl Standing {
+impl DropInState {
     /// Reads a directory.
-    pub(crate) fn read(dir: &Path, host: &Host) -> Standing {
+    pub(crate) fn read(dir: &Path, host: &Host) -> DropInState {
         // A directory of cuDNN 8 has none that the drop-in could use.
         let report = InstallationReport::read(dir, host).filter(|report| report.major == 9);
         let files = Files::in_dir(dir);
@@ -87,15 +86,15 @@ impl Standing {
             },
         };
         let kept = match facts::symlink_metadata(&files.kept) {
-            Err(_) => Kept::Missing,
-            Ok(_) => fault(&files.kept, report.as_ref()).map_or(Kept::OfThisRelease, Kept::Stale),
+            Err(_) => BackupState::Missing,
+            Ok(_) => fault(&files.kept, report.as_ref()).map_or(BackupState::OfThisRelease, BackupState::Stale),
         };
         let layers = match facts::symlink_metadata(&files.layers) {
             Err(_) => Layers::Missing,
             Ok(_) if has_layers(&files.layers) => Layers::Ours,
             Ok(_) => Layers::Other,
         };
-        Standing { shim, kept, layers, report, files }
+        DropInState { shim, kept, layers, report, files }
     }
 
     /// Is a cuDNN there, be it incomplete, whatever is in front of it?

@@ -1,4 +1,4 @@
-//! Modules from outside of a Python's environment, and the variables that lead there: PYTHONHOME and PYTHONPATH.
+//! Recognizes modules from outside of a Python's environment, which PYTHONHOME or PYTHONPATH leads to.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
@@ -22,35 +22,35 @@ const AT_START: [&str; 7] =
     ["encodings", "os.py", "site.py", "codecs.py", "io.py", "sitecustomize.py", "usercustomize.py"];
 
 /// That Python took modules from outside of its environment.
-pub(super) struct Foreign {
+pub(super) struct OutsideModule {
     /// As a clause.
     pub(super) what: String,
     pub(super) help: Remedy,
 }
 
-impl Foreign {
+impl OutsideModule {
     /// What the child's `sys.prefix` and the file of its framework show.
-    pub(super) fn of(prefix: Option<&Path>, module: Option<&Path>, python: &Python) -> Option<Foreign> {
-        Foreign::of_prefix(prefix?, python)
-            .or_else(|| Foreign::of_home(python))
-            .or_else(|| Foreign::of_file(module?, python))
+    pub(super) fn of(prefix: Option<&Path>, module: Option<&Path>, python: &Python) -> Option<OutsideModule> {
+        OutsideModule::of_prefix(prefix?, python)
+            .or_else(|| OutsideModule::of_home(python))
+            .or_else(|| OutsideModule::of_file(module?, python))
     }
 
     /// Python used another environment than that of its program.
-    fn of_prefix(prefix: &Path, python: &Python) -> Option<Foreign> {
+    fn of_prefix(prefix: &Path, python: &Python) -> Option<OutsideModule> {
         if real(prefix) == real(&python.root) {
             return None;
         }
         let (used, expected) = (prefix.printable(), python.root.printable());
         let what = format!("Python took its modules from {used}, not from {expected}");
         Some(match home() {
-            Some(home) => Foreign { what: format!("{what}: {HOME} leads there"), help: without_home(&home) },
-            None => Foreign { what, help: Remedy::new(format!("name that environment: --python {used}")) },
+            Some(home) => OutsideModule { what: format!("{what}: {HOME} leads there"), help: without_home(&home) },
+            None => OutsideModule { what, help: Remedy::new(format!("name that environment: --python {used}")) },
         })
     }
 
     /// A virtual environment's Python took the standard library of another Python.
-    fn of_home(python: &Python) -> Option<Foreign> {
+    fn of_home(python: &Python) -> Option<OutsideModule> {
         let home = home().filter(|_| python.is_virtual)?;
         // It may have two parts.
         let used = PathBuf::from(home.to_str()?.split(':').next()?);
@@ -61,23 +61,23 @@ impl Foreign {
         }
         let (used, expected) = (used.printable(), expected.printable());
         let what = format!("Python took its standard library from {used}, not from {expected}: {HOME} leads there");
-        Some(Foreign { what, help: without_home(&home) })
+        Some(OutsideModule { what, help: without_home(&home) })
     }
 
     /// This file is from a directory of PYTHONPATH outside of the environment.
-    pub(super) fn of_file(file: &Path, python: &Python) -> Option<Foreign> {
+    pub(super) fn of_file(file: &Path, python: &Python) -> Option<OutsideModule> {
         let (file, root) = (real(file), real(&python.root));
         let (dir, change) = without(PATH, |dir| !file.starts_with(&root) && file.starts_with(real(dir)))?;
         let what = format!("Python took {} from {}: {PATH} leads there", file.printable(), dir.printable());
         let help = Remedy::new(format!("to use the packages of {}:", python.root.printable())).action(change);
-        Some(Foreign { what, help })
+        Some(OutsideModule { what, help })
     }
 
     /// A directory of PYTHONPATH is itself a package, so that its modules replace others: `typing` of `jax/typing.py`.
-    pub(super) fn of_package() -> Option<Foreign> {
+    pub(super) fn of_package() -> Option<OutsideModule> {
         let (dir, change) = without(PATH, is_package)?;
         let what = format!("{PATH} leads into a package: {}", dir.printable());
-        Some(Foreign { what, help: replaced(&dir, change) })
+        Some(OutsideModule { what, help: replaced(&dir, change) })
     }
 }
 
@@ -87,7 +87,7 @@ pub(super) fn help_to_start(stderr: &[String]) -> Option<Remedy> {
         return Some(without_home(&home));
     }
     let is_named = |dir: &Path| dir.to_str().is_some_and(|dir| stderr.iter().any(|line| line.contains(dir)));
-    let leads = |dir: &Path| AT_START.iter().any(|name| dir.join(name).leads_somewhere()) || is_named(dir);
+    let leads = |dir: &Path| AT_START.iter().any(|name| dir.join(name).target_exists()) || is_named(dir);
     let (dir, change) = without(PATH, leads).or_else(|| without(PATH, is_package))?;
     Some(replaced(&dir, change))
 }
@@ -115,11 +115,11 @@ pub(super) fn owner(module: &Path, python: &Python) -> Result<Python, String> {
     // `lib/python3.12/site-packages` is below the root.
     let root = site.and_then(|site| site.ancestors().nth(3));
     let program = root.map(python_in).filter(|program| program.leads_to_file());
-    program.and_then(Python::of).ok_or_else(|| brought_in(module, python))
+    program.and_then(Python::of).ok_or_else(|| import_origin(module, python))
 }
 
 /// What has Python import a module from outside of its environment.
-fn brought_in(module: &Path, python: &Python) -> String {
+fn import_origin(module: &Path, python: &Python) -> String {
     const MAX_LEN: u64 = 1 << 16;
     let dirs: Vec<&Path> = module.ancestors().skip(1).filter(|dir| dir.parent().is_some()).collect();
     if let Some((dir, _)) = without(PATH, |dir| dirs.iter().any(|other| real(other) == real(dir))) {

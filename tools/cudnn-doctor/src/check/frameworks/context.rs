@@ -4,25 +4,26 @@ use std::path::PathBuf;
 
 use cudnn_frameworks::installation::InstallationReport;
 use cudnn_frameworks::{Damaged, Framework, Opened, Remedy as Repair, Survey, Unreadable};
-use cudnn_probe::Library;
+use cudnn_probe::{Host, Library};
 
 use super::site::{real, site_of};
 use super::text;
 use crate::check::machine::Machine;
-use crate::check::suitable::{Suitable, suitable};
+use crate::check::wheel_choice::{WheelChoice, choose_wheel};
 use crate::packages::Site;
 
 /// A framework in its environment, on a machine.
 #[derive(Clone, Copy)]
-pub(super) struct Subject<'a> {
+pub(super) struct FrameworkContext<'a> {
     pub(super) framework: &'a Framework,
     pub(super) survey: &'a Survey,
     pub(super) machine: &'a Machine,
+    pub(super) host: &'a Host,
     /// The installation with the graph library that it would load.
     pub(super) report: Option<&'a InstallationReport>,
 }
 
-impl Subject<'_> {
+impl FrameworkContext<'_> {
     /// `PyTorch 2.9.1+cu128`.
     pub(super) fn title(&self) -> String {
         text::title(self.framework)
@@ -44,8 +45,8 @@ impl Subject<'_> {
     }
 
     /// The wheel of cuDNN that suits all frameworks of the environment.
-    pub(super) fn suitable(&self) -> Result<Suitable, String> {
-        suitable(&self.survey.frameworks, self.machine)
+    pub(super) fn choose_wheel(&self) -> Result<WheelChoice, String> {
+        choose_wheel(&self.survey.frameworks, self.machine)
     }
 
     /// Whether a file is in the environment, or in the one that contains the framework.
@@ -71,7 +72,7 @@ impl Subject<'_> {
 
 /// The build for GPUs if this is the build for the CPU, or the other way round, in the same directory: the one that was
 /// installed last has overwritten the other.
-pub(super) fn twin<'a>(framework: &Framework, survey: &'a Survey) -> Option<&'a Framework> {
+pub(super) fn other_build<'a>(framework: &Framework, survey: &'a Survey) -> Option<&'a Framework> {
     let is_cpu = |framework: &Framework| framework.kind.is_cpu_package(&framework.distribution.name);
     let has_same_dir = |other: &Framework| framework.dir.is_some() && other.dir == framework.dir;
     survey.frameworks.iter().find(|other| {
