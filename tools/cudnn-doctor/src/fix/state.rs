@@ -14,7 +14,7 @@ use crate::plan::{Line, Step};
 use crate::remedy::Action;
 
 /// Shows a change of the system's packages.
-const DPKG: &str = "/var/lib/dpkg/status";
+pub(super) const DPKG: &str = "/var/lib/dpkg/status";
 
 /// What shows a change of a file or directory: the length and the time of the last change; `None` if it is not there.
 type Stamp = Option<(u64, Option<SystemTime>)>;
