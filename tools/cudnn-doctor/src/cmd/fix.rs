@@ -1,4 +1,4 @@
-//! `fix`: prints the plan that removes the errors and warnings of `check`, and with `--yes` executes it.
+//! Provides `fix`, which prints or executes the plan against the errors of `check`.
 
 use std::ffi::OsString;
 use std::io::{BufRead, IsTerminal, Write};
@@ -10,7 +10,7 @@ use super::prose::Prose;
 use super::{check, findings};
 use crate::context::Context;
 use crate::escape::Printable;
-use crate::fix::{Consent, Done, Fixed, Output, Stopped, Undo, execute, is_of_shell, variables};
+use crate::fix::{Consent, Done, Fixed, Output, Stopped, Undo, execute, is_of_shell, removed_by, variables};
 use crate::output::{Format, Outcome, SCHEMA, document, outln, remark};
 use crate::plan::{Plan, Step};
 use crate::shell::doctor_command;
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     /// Print the plan, and change nothing. This is the default.
     #[arg(long)]
     dry_run: bool,
-    /// With --yes: also remove files that no installer owns, without asking.
+    /// With --yes: also remove files and packages, without asking.
     #[arg(long, requires = "yes")]
     remove: bool,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
             Format::Json => remark(text),
         }
     };
-    let may_remove = |step: &Step| arguments.remove || is_agreed(step);
+    let may_remove = |step: &Step, removed: &[String]| arguments.remove || is_agreed(&step.title, removed);
     let output = if format == Format::Text { Output::Stdout } else { Output::Stderr };
     let fixed = execute(plan, &Consent { may_remove: &may_remove, begin: &begin, output });
     let paste: Vec<String> =
@@ -135,16 +135,23 @@ fn text(plan: &Plan, before: Outcome) {
     let words = std::env::args_os().skip(1).filter(|word| word != "--dry-run");
     let command = doctor_command(words.chain(["--yes".into()]));
     outln!("\nNothing was changed. `{command}` executes these steps.");
+    for (index, step) in plan.steps.iter().enumerate() {
+        let removed = removed_by(&step.action);
+        if !removed.is_empty() {
+            let removed = removed.join(" and ");
+            outln!("Step {} removes {removed}: it needs your consent, or the option --remove.", index + 1);
+        }
+    }
 }
 
-/// Asks on the terminal whether files may be removed.
-fn is_agreed(step: &Step) -> bool {
+/// Asks on the terminal whether these files or packages may be removed.
+fn is_agreed(title: &str, removed: &[String]) -> bool {
     if !std::io::stdin().is_terminal() {
         return false;
     }
     let mut to = std::io::stderr();
-    let lines = step.commands().join("; ");
-    if write!(to, "{}\nRemove this? [y/N] ", lines.printable()).and_then(|()| to.flush()).is_err() {
+    let question = format!("{}\nThis removes {}. Continue? [y/N] ", title.printable(), removed.join(" and "));
+    if write!(to, "{question}").and_then(|()| to.flush()).is_err() {
         return false;
     }
     let mut answer = String::new();

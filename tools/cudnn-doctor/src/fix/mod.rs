@@ -1,7 +1,11 @@
-//! Executes a plan: one step at a time, each only if nothing has changed since the plan was made, up to the first failure.
-//! docs/guide/fix.md says what a user can rely on.
+//! Executes the steps of a plan up to the first failure.
+//!
+//! A step begins only if nothing has changed since the plan was made. docs/guide/fix.md says what a user can rely on.
 
+mod refusal;
+mod removal;
 mod run;
+mod scope;
 mod state;
 mod undo;
 
@@ -17,6 +21,7 @@ use cudnn_probe::{DIR_VARIABLE, Requirements, check_dir};
 use state::State;
 use undo::Before;
 
+pub(crate) use removal::removed_by;
 pub(crate) use run::Output;
 pub(crate) use undo::Undo;
 
@@ -46,8 +51,8 @@ pub(crate) struct Fixed {
 
 /// What the user allows, and is told.
 pub(crate) struct Consent<'a> {
-    /// May this step remove what it names?
-    pub(crate) may_remove: &'a dyn Fn(&Step) -> bool,
+    /// May this step remove these files or packages?
+    pub(crate) may_remove: &'a dyn Fn(&Step, &[String]) -> bool,
     /// A step begins.
     pub(crate) begin: &'a dyn Fn(usize, &Step),
     pub(crate) output: Output,
@@ -87,16 +92,19 @@ type StepResult = Result<Undo, (String, Undo)>;
 
 /// Executes one step. Also returns the signal that arrived in the meantime.
 fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_>) -> (StepResult, Option<Signal>) {
-    let objection = state::refusal(&step.action).or_else(|| {
-        let reason = if state::removes_files(step) && !(consent.may_remove)(step) {
-            "it removes files, and that was not allowed: `fix --yes --remove` does so without a question"
-        } else if *planned != State::of(&step.action) {
-            // After the question, whose answer may take long.
-            "something has changed what this step is about since the plan was made: run `fix` again"
-        } else {
-            return None;
-        };
-        Some(reason.to_owned())
+    let objection = refusal::refusal(&step.action).or_else(|| {
+        let removed = removed_by(&step.action);
+        if !removed.is_empty() && !(consent.may_remove)(step, &removed) {
+            let removed = removed.join(" and ");
+            return Some(format!(
+                "it removes {removed}, and that was not allowed: `fix --yes --remove` does so without a question"
+            ));
+        }
+        // After the question, whose answer may take long.
+        let has_changed = *planned != State::of(&step.action);
+        has_changed.then(|| {
+            "something has changed what this step is about since the plan was made: run `fix` again".to_owned()
+        })
     });
     if let Some(reason) = objection {
         return (Err((reason, Undo::Nothing)), None);
