@@ -2,17 +2,24 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use cudnn_probe::Origin;
 use serde_json::{Value, json};
 
 use super::prose::Prose;
 use super::{check, findings};
+use crate::check::Diagnosis;
 use crate::context::Context;
 use crate::escape::Printable;
-use crate::fix::{Consent, Done, Fixed, Output, Stopped, Undo, execute, is_of_shell, removed_by, variables};
-use crate::output::{Format, Outcome, SCHEMA, document, outln, remark};
+use crate::fix::{
+    Consent, Done, Fixed, Output, Stopped, Undo, clear, execute, is_of_shell, removed_by, unfinished, variables,
+};
+use crate::output::{Format, Outcome, SCHEMA, document, fail, outln, remark};
+use crate::packages::user_base;
 use crate::plan::{Plan, Step};
+use crate::remedy::Action;
 use crate::shell::doctor_command;
 use crate::subprocess::{self, Patience};
 
@@ -34,10 +41,22 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience, format: Format) -> Outcome {
-    let diagnosis = match check::diagnosis(&arguments.check, context, patience, format) {
+    let diagnose = |context: &Context| check::diagnosis(&arguments.check, context, patience, format);
+    let mut diagnosis = match diagnose(context) {
         Ok(diagnosis) => diagnosis,
         Err(outcome) => return outcome,
     };
+    match undo_interrupted_steps(arguments, context, &diagnosis, format) {
+        Ok(0) => {}
+        Ok(_) => {
+            // What the first diagnosis has read is no longer true.
+            diagnosis = match diagnose(&Context::new()) {
+                Ok(diagnosis) => diagnosis,
+                Err(outcome) => return outcome,
+            };
+        }
+        Err(reason) => return fail(format, format_args!("error: {reason}")),
+    }
     let plan = &diagnosis.plan;
     let before = check::outcome(&diagnosis);
     if !arguments.yes || plan.steps.is_empty() {
@@ -89,6 +108,65 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
         document(&value(plan, &fixed, &paste, after.ok().and_then(|(_, document)| document).as_ref()));
     }
     if fixed.stopped.is_some() { Outcome::Failed } else { outcome }
+}
+
+/// Undoes the steps of earlier runs that were interrupted in the environments that this command is about. Without `--yes`
+/// it only says so. Returns how many steps it has undone.
+///
+/// # Errors
+/// One cannot be undone, or the user does not allow it.
+fn undo_interrupted_steps(
+    arguments: &Arguments,
+    context: &Context,
+    diagnosis: &Diagnosis,
+    format: Format,
+) -> Result<usize, String> {
+    let roots = roots(context, diagnosis);
+    let mut count = 0;
+    for one in unfinished(roots.clone()) {
+        let root = one.root.printable();
+        let interrupted = format!("an earlier `fix` was interrupted during this step: {}", one.step().printable());
+        if !arguments.yes {
+            note(format, &format!("{interrupted}. `fix --yes` first restores the files of {root}."));
+            continue;
+        }
+        let removed = one.removes();
+        if !removed.is_empty() && !arguments.remove && !is_agreed(&format!("undo the step in {root}"), &removed) {
+            let removed = removed.join(" and ");
+            return Err(format!(
+                "{interrupted}; to restore the files of {root} also removes {removed}, which `fix --yes --remove` does \
+                 without a question"
+            ));
+        }
+        one.restore().map_err(|error| format!("{interrupted}; cannot restore the files of {root}: {error}"))?;
+        note(format, &format!("{interrupted}. The files of {root} are as before it."));
+        count += 1;
+    }
+    if arguments.yes {
+        clear(roots);
+    }
+    Ok(count)
+}
+
+/// The roots of the environments that this command may change, or has changed in an earlier run.
+fn roots(context: &Context, diagnosis: &Diagnosis) -> Vec<PathBuf> {
+    let environments = context.search.environments();
+    let of_environments = environments.iter().filter_map(Origin::root).map(Path::to_owned);
+    let installation = diagnosis.report.iter().flat_map(|report| report.dir.ancestors()).map(Path::to_owned);
+    let of_plan = diagnosis.plan.steps.iter().filter_map(|step| match &step.action {
+        Action::Packages(change) => change.site.dir().map(Path::to_owned),
+        _ => None,
+    });
+    let judged = diagnosis.environment.clone();
+    of_environments.chain(installation).chain(of_plan).chain(judged).chain(user_base()).collect()
+}
+
+/// Prints a line beside the document, if there is one.
+fn note(format: Format, text: &str) {
+    match format {
+        Format::Text => outln!("{text}"),
+        Format::Json => remark(text),
+    }
 }
 
 /// Runs `check` with the options of this command line, in a process of its own, with these variables.

@@ -4,8 +4,10 @@
 
 mod refusal;
 mod removal;
+mod restore;
 mod run;
 mod scope;
+mod snapshot;
 mod state;
 mod undo;
 
@@ -18,10 +20,12 @@ use crate::remedy::{Action, Variable};
 use crate::shell::{self, SEARCH_PATH};
 use cudnn_os::interruption::{Interruption, Signal};
 use cudnn_probe::{DIR_VARIABLE, Requirements, check_dir};
+use snapshot::Snapshot;
 use state::State;
 use undo::Before;
 
 pub(crate) use removal::removed_by;
+pub(crate) use restore::{clear, unfinished, was_interrupted};
 pub(crate) use run::Output;
 pub(crate) use undo::Undo;
 
@@ -112,14 +116,31 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
     // From here on, nothing ends the doctor before the step's end.
     let interruption = Interruption::catch();
     (consent.begin)(index, step);
-    let before = Before::of(&step.action);
-    let result = step.lines.iter().try_for_each(|line| run::run(line, consent.output));
-    let undo = before.undo(&step.action);
-    let result = match result {
-        Ok(()) => Ok(undo),
-        Err(reason) => Err((reason, undo)),
+    (run_step(step, consent.output), interruption.signal())
+}
+
+/// Runs the commands of a step. If one fails, the files are restored that were saved before the step.
+fn run_step(step: &Step, output: Output) -> StepResult {
+    let saved = match &step.action {
+        Action::Packages(change) => Snapshot::take(change, &step.title),
+        _ => Ok(None),
     };
-    (result, interruption.signal())
+    let snapshot = saved.map_err(|reason| (reason, Undo::Nothing))?;
+    let before = Before::of(&step.action);
+    let result = step.lines.iter().try_for_each(|line| run::run(line, output, snapshot.as_ref()));
+    let undo = before.undo(&step.action);
+    match (result, snapshot) {
+        (Ok(()), None) => Ok(undo),
+        (Ok(()), Some(snapshot)) => match snapshot.discard() {
+            Ok(()) => Ok(undo),
+            Err(error) => Err((format!("cannot remove the files that were saved before it: {error}"), undo)),
+        },
+        (Err(reason), None) => Err((reason, undo)),
+        (Err(reason), Some(snapshot)) => match snapshot.restore() {
+            Ok(()) => Err((format!("{reason}; the environment is as before this step"), Undo::Nothing)),
+            Err(error) => Err((format!("{reason}; cannot restore the environment: {error}"), undo)),
+        },
+    }
 }
 
 /// Is it for the shell that starts the programs?
