@@ -1,5 +1,5 @@
-//! `fix`: with an installer that stops in the middle of its work, fails, or is killed. The installer is a script in place of
-//! the environment's Python: it writes to a named pipe when it has begun, and goes on when another one is written to.
+//! Tests `fix` with an installer that stops in the middle of its work, fails or is killed. The installer is a script in place
+//! of the environment's Python: at a chosen point it writes to a named pipe, then waits until another one is written to.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -16,22 +16,39 @@ const OLD: &str = "9.18.0.56";
 const OPS: &str = "nvidia/cudnn/lib/libcudnn_ops.so.9";
 const CNN: &str = "nvidia/cudnn/lib/libcudnn_cnn.so.9";
 
-/// What the script does for `-I -m pip install .. nvidia-cudnn-cu12==VERSION`, with the environment's root in `$root`.
+/// What the script does for `-I -m pip install .. nvidia-cudnn-cu12==VERSION`, with the environment's root in `$root`. As pip
+/// does, it replaces files and never writes into them.
 const INSTALLER: &str = r#"
 echo "$*" >>"$root/../calls"
 site=$root/lib/python3.12/site-packages
 version=9.19.0.56
 case "$*" in *==*) version=${*##*==};; esac
-[ "$4" = install ] || exit 9
-case "$*" in *nvidia-cudnn-*) ;; *) exit 0;; esac
-rm -f "$site"/nvidia/cudnn/lib/libcudnn_ops*
-if [ -p "$root/../begun" ]; then
+point() {
+    [ "$(cat "$root/../stop-at" 2>/dev/null)" = "$1" ] || return 0
     echo $$ >"$root/../begun"
     read line <"$root/../go"
-fi
+}
+case "$*" in *nvidia-cudnn-*) ;; *) exit 0;; esac
 [ ! -e "$root/../fail-first" ] || exit 1
-rm -rf "$site"/nvidia_cudnn_cu12-*.dist-info "$site/nvidia/cudnn"
-cp -R "$root/../wheels/$version/." "$site"
+case "$4 $*" in
+uninstall*) rm -rf "$site"/nvidia_cudnn_cu1?-*.dist-info "$site/nvidia/cudnn"; exit 0;;
+install*cu13*) cuda=13;;
+install*) cuda=12;;
+*) exit 9;;
+esac
+rm -f "$site"/nvidia/cudnn/lib/libcudnn_ops*
+point removing
+mv "$site/nvidia/cudnn" "$site/nvidia/~udnn"
+point renamed
+rm -rf "$site"/nvidia_cudnn_cu12-*.dist-info "$site/nvidia/~udnn"
+point removed
+mkdir -p "$site/nvidia/cudnn/include" "$site/nvidia/cudnn/lib" "$site/nvidia/new"
+touch "$site/nvidia/cudnn/include/x.h" "$site/nvidia/new/x"
+cp "$root/../wheels/$cuda/$version/nvidia/cudnn/lib/libcudnn_cnn.so.9" "$site/nvidia/cudnn/lib"
+point unpacking
+rm -r "$site/nvidia/cudnn" "$site/nvidia/new"
+cp -R "$root/../wheels/$cuda/$version/." "$site"
+point unpacked
 [ ! -p "$root/../ended" ] || echo >"$root/../ended"
 [ ! -e "$root/../fail-last" ] || exit 1
 "#;
@@ -45,11 +62,13 @@ impl World {
     /// An environment with this version of the wheel.
     fn new(version: &str) -> World {
         let dir = TempDir::new();
-        for (version, release) in [(NEW, Version::new(9, 19, 0)), (OLD, Version::new(9, 18, 0))] {
-            let wheel = PythonEnvironment::at(&dir.path().join("wheels"), version);
+        for (cuda, version, release) in
+            [(12, NEW, Version::new(9, 19, 0)), (12, OLD, Version::new(9, 18, 0)), (13, NEW, Version::new(9, 19, 0))]
+        {
+            let wheel = PythonEnvironment::at(&dir.path().join(format!("wheels/{cuda}")), version);
             let libraries = TempDir::new();
             copy_fake_set(release, libraries.path());
-            let mut package = wheel.package("nvidia-cudnn-cu12", version);
+            let mut package = wheel.package(&format!("nvidia-cudnn-cu{cuda}"), version);
             for library in std::fs::read_dir(libraries.path()).unwrap().map(|entry| entry.unwrap()) {
                 let path = format!("nvidia/cudnn/lib/{}", library.file_name().display());
                 package = package.file(&path, "");
@@ -68,7 +87,7 @@ impl World {
         let _ = std::fs::remove_file(root.join("bin/python3"));
         write_program(root.join("bin/python3"), format!("#!/bin/sh\nroot='{}'{INSTALLER}", root.display()));
         let world = World { dir, site };
-        world.sh(&format!("cp -R wheels/{version}/. '{}'", world.site.display()));
+        world.sh(&format!("cp -R wheels/12/{version}/. '{}'", world.site.display()));
         world
     }
 
@@ -130,12 +149,27 @@ impl World {
     /// Starts `fix`, in a process group of its own as a terminal does, until the installer is in the middle of its work.
     /// Returns the doctor and the installer's process.
     fn start(&self) -> (Child, i32) {
-        self.sh("mkfifo begun go ended");
-        let mut command = self.doctor(&["fix", "--yes"]);
+        self.start_until("removing", &[])
+    }
+
+    /// Starts `fix` with these options until the installer is at this point.
+    fn start_until(&self, point: &str, options: &[&str]) -> (Child, i32) {
+        self.sh(&format!("mkfifo begun go ended; echo {point} >stop-at"));
+        let mut command = self.doctor(&[&["fix", "--yes"], options].concat());
         let doctor = command.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
         // Waits until the installer opens it.
         let process = self.read("begun").trim().parse().unwrap();
         (doctor, process)
+    }
+
+    /// Kills `fix` with these options, together with the installer, when the installer is at this point.
+    fn kill_at(&self, point: &str, options: &[&str]) {
+        let (mut doctor, installer) = self.start_until(point, options);
+        kill(group(&doctor), libc::SIGKILL);
+        // It leads a process group of its own.
+        kill(-installer, libc::SIGKILL);
+        doctor.wait().unwrap();
+        self.sh("rm begun go ended stop-at");
     }
 
     /// Lets the installer go on.
@@ -215,7 +249,8 @@ fn json_is_one_document() {
     let (code, text) = world.run(&["fix", "--yes", "--json"]);
     let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(code, Some(3), "{text}");
-    assert!(document["stopped"]["reason"].as_str().unwrap().contains("removes files"), "{text}");
+    let reason = document["stopped"]["reason"].as_str().unwrap();
+    assert!(reason.contains(OPS) && reason.contains("--remove"), "{text}");
     let (code, text) = world.run(&["fix", "--yes", "--remove", "--json"]);
     let document: Value = serde_json::from_str(&text).unwrap();
     assert!(code < Some(2) && document["stopped"].is_null(), "{text}");
@@ -245,20 +280,138 @@ fn a_change_by_another_program_is_noticed() {
 }
 
 #[test]
-fn a_failing_step_is_the_last_one_and_can_be_undone() {
-    let world = World::new(OLD);
+fn a_failing_step_is_the_last_one_and_leaves_the_environment_as_it_was() {
+    for failure in ["fail-first", "fail-last"] {
+        let world = World::new(OLD);
+        let before = world.digest();
+        std::fs::write(world.path(failure), "").unwrap();
+        let (code, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
+        assert_eq!(code, Some(3), "{text}");
+        assert!(text.contains("stopped at step 1") && text.contains("failed with exit status: 1"), "{text}");
+        assert!(text.contains("the environment is as before this step"), "{text}");
+        assert!(world.digest() == before, "{failure}: {text}");
+    }
+}
+
+/// The lines that undo the steps.
+fn undo_lines(text: &str) -> Vec<&str> {
+    text.lines().filter_map(|line| line.split_once("to undo it: ")).map(|(_, line)| line).collect()
+}
+
+#[test]
+fn a_package_is_not_removed_without_consent() {
+    let world = World::new(NEW);
     let before = world.digest();
-    std::fs::write(world.path("fail-last"), "").unwrap();
-    let (code, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
+    let (_, text) = world.run(&["fix", "--cuda", "13"]);
+    assert!(text.contains("Step 1 removes nvidia-cudnn-cu12"), "{text}");
+    let (code, text) = world.run(&["fix", "--yes", "--cuda", "13"]);
     assert_eq!(code, Some(3), "{text}");
-    assert!(text.contains("stopped at step 1") && text.contains("failed with exit status: 1"), "{text}");
-    assert!(world.digest() != before, "{text}");
-    std::fs::remove_file(world.path("fail-last")).unwrap();
-    let undo: Vec<&str> =
-        text.lines().filter_map(|line| line.split_once("to undo it: ")).map(|(_, line)| line).collect();
-    assert_eq!(undo.len(), 1, "{text}");
-    world.sh(undo[0]);
-    assert!(world.digest() == before, "{undo:?}");
+    assert!(text.contains("it removes nvidia-cudnn-cu12, and that was not allowed"), "{text}");
+    assert!(world.digest() == before && world.calls().is_empty());
+    let (_, text) = world.run(&["fix", "--yes", "--remove", "--cuda", "13"]);
+    assert!(text.contains("done: remove nvidia-cudnn-cu12, then install nvidia-cudnn-cu13"), "{text}");
+    assert!(world.site.join("nvidia_cudnn_cu13-9.19.0.56.dist-info").exists(), "{}", world.calls());
+    let undo = undo_lines(&text).join("\n");
+    assert!(undo.contains("nvidia-cudnn-cu12==9.19.0.56"), "{text}");
+    world.sh(&format!("set -e\n{undo}"));
+    assert!(world.digest() == before, "{undo}");
+}
+
+#[test]
+fn a_replaced_library_is_noticed() {
+    let world = World::with_dangling_link();
+    // The first step removes the link. Beside it, a library of the same length and time gets other contents.
+    let lib = world.site.join("nvidia/cudnn/lib");
+    let script = format!(
+        "#!/bin/sh\n/bin/rm \"$@\"\ncd '{}' && sed s/ELF/xyz/ libcudnn_cnn.so.9 >new && touch -r libcudnn_cnn.so.9 new && \
+         mv new libcudnn_cnn.so.9\n",
+        lib.display()
+    );
+    write_program(world.path("programs/rm"), script);
+    let (code, text) = world.run(&["fix", "--yes", "--remove"]);
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("stopped at step 2") && text.contains("has changed"), "{text}");
+    assert_eq!(world.calls(), "");
+}
+
+/// Where the installer is killed together with the doctor.
+const POINTS: [&str; 5] = ["removing", "renamed", "removed", "unpacking", "unpacked"];
+
+#[test]
+fn a_killed_step_is_undone_by_the_next_fix() {
+    for point in POINTS {
+        for (world, options) in [(World::broken(), &[][..]), (World::new(OLD), &["--minimum", "9.19"])] {
+            let before = world.digest();
+            world.kill_at(point, options);
+            let killed = world.digest();
+            assert!(killed != before, "{point}");
+            let (_, text) = world.run(&["check"]);
+            assert!(text.contains("`fix` was interrupted"), "{point}: {text}");
+            let (_, text) = world.run(&[&["fix"], options].concat());
+            assert!(text.contains("`fix --yes` first restores the files"), "{point}: {text}");
+            assert!(world.digest() == killed, "{point}: {text}");
+            // Nothing but the restoring can have changed the environment.
+            std::fs::write(world.path("fail-first"), "").unwrap();
+            let (_, text) = world.run(&[&["fix", "--yes"], options].concat());
+            assert!(text.contains("was interrupted during this step: install nvidia-cudnn-cu12"), "{point}: {text}");
+            assert!(world.digest() == before, "{point}: {text}");
+            std::fs::remove_file(world.path("fail-first")).unwrap();
+            let (code, text) = world.run(&[&["fix", "--yes"], options].concat());
+            assert!(code < Some(2) && !text.contains("interrupted"), "{point}: {text}");
+            assert!(world.errors().is_empty() && !world.path("env/.cudnn-doctor-undo").exists(), "{point}: {text}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_undone_while_the_installer_runs() {
+    let world = World::broken();
+    let (mut doctor, _) = world.start();
+    kill(doctor.id().try_into().unwrap(), libc::SIGKILL);
+    doctor.wait().unwrap();
+    let running = world.digest();
+    // An installer that begins now must not wait.
+    world.sh("rm stop-at && mv ended later");
+    let output = world.doctor(&["fix", "--yes"]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(3) && text.contains("is still running"), "{text}");
+    assert!(world.digest() == running, "{text}");
+    world.sh("mv later ended");
+    world.go();
+    world.wait();
+}
+
+#[test]
+fn packages_that_were_installed_since_are_not_removed_without_consent() {
+    let world = World::broken();
+    let before = world.digest();
+    world.kill_at("unpacking", &[]);
+    world.sh(&format!("mkdir '{0}/other-1.0.dist-info'; echo >'{0}/other-1.0.dist-info/RECORD'", world.site.display()));
+    let killed = world.digest();
+    let output = world.doctor(&["fix", "--yes"]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(3) && text.contains("also removes other 1.0"), "{text}");
+    assert!(world.digest() == killed, "{text}");
+    std::fs::write(world.path("fail-first"), "").unwrap();
+    let (_, text) = world.run(&["fix", "--yes", "--remove"]);
+    assert!(world.digest() == before, "{text}");
+}
+
+#[test]
+fn a_snapshot_that_was_not_finished_is_removed() {
+    let world = World::broken();
+    let undo = world.path("env/.cudnn-doctor-undo");
+    std::fs::create_dir_all(undo.join("files")).unwrap();
+    std::fs::write(undo.join("lock"), "").unwrap();
+    let (code, text) = world.run(&["fix", "--yes"]);
+    assert!(code < Some(2) && !text.contains("interrupted") && !undo.exists(), "{text}");
+    // A link in its place leads elsewhere.
+    let world = World::broken();
+    std::fs::create_dir(world.path("elsewhere")).unwrap();
+    symlink(world.path("elsewhere"), world.path("env/.cudnn-doctor-undo")).unwrap();
+    let (code, text) = world.run(&["fix", "--yes"]);
+    assert!(code == Some(3) && text.contains("is not a directory of this user"), "{text}");
+    assert!(std::fs::read_dir(world.path("elsewhere")).unwrap().next().is_none() && world.calls().is_empty());
 }
 
 #[test]
@@ -266,10 +419,11 @@ fn a_successful_step_can_be_undone() {
     let world = World::new(OLD);
     let before = world.digest();
     let (_, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
-    let (_, undo) = text.lines().find_map(|line| line.split_once("to undo it: ")).unwrap_or_else(|| panic!("{text}"));
     assert!(world.errors().is_empty());
-    world.sh(undo);
-    assert!(world.digest() == before, "{undo}");
+    let undo = undo_lines(&text);
+    assert_eq!(undo.len(), 1, "{text}");
+    world.sh(undo[0]);
+    assert!(world.digest() == before, "{undo:?}");
 }
 
 #[test]
@@ -280,7 +434,7 @@ fn a_step_is_finished_when_the_doctor_is_killed() {
     doctor.wait().unwrap();
     world.go();
     world.wait();
-    world.sh("rm begun go ended");
+    world.sh("rm begun go ended stop-at");
     assert!(world.errors().is_empty(), "{:?}", world.errors());
 }
 
@@ -296,7 +450,7 @@ fn ctrl_c_ends_the_doctor_after_the_step() {
     let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
     assert_eq!(signal, Some(libc::SIGINT), "{text}");
     assert!(text.contains("done: install nvidia-cudnn-cu12 again") && !text.contains("Checking again"), "{text}");
-    world.sh("rm begun go ended");
+    world.sh("rm begun go ended stop-at");
     assert!(world.errors().is_empty(), "{:?}", world.errors());
 }
 
@@ -321,12 +475,7 @@ fn after_ctrl_c_no_step_begins() {
 #[test]
 fn what_a_killed_installer_leaves_is_fixed() {
     let world = World::broken();
-    let (mut doctor, installer) = world.start();
-    kill(group(&doctor), libc::SIGKILL);
-    // It leads a process group of its own.
-    kill(-installer, libc::SIGKILL);
-    doctor.wait().unwrap();
-    world.sh("rm begun go ended");
+    world.kill_at("removing", &[]);
     assert!(!world.errors().is_empty());
     let (code, text) = world.run(&["fix", "--yes"]);
     assert!(code < Some(2) && world.errors().is_empty(), "{text}");

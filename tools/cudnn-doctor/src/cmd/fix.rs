@@ -1,18 +1,25 @@
-//! `fix`: prints the plan that removes the errors and warnings of `check`, and with `--yes` executes it.
+//! Provides `fix`, which prints or executes the plan against the errors of `check`.
 
 use std::ffi::OsString;
 use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use cudnn_probe::Origin;
 use serde_json::{Value, json};
 
 use super::prose::Prose;
 use super::{check, findings};
+use crate::check::Diagnosis;
 use crate::context::Context;
 use crate::escape::Printable;
-use crate::fix::{Consent, Done, Fixed, Output, Stopped, Undo, execute, is_of_shell, variables};
-use crate::output::{Format, Outcome, SCHEMA, document, outln, remark};
+use crate::fix::{
+    Consent, Done, Fixed, Output, Stopped, Undo, clear, execute, is_of_shell, removed_by, unfinished, variables,
+};
+use crate::output::{Format, Outcome, SCHEMA, document, fail, outln, remark};
+use crate::packages::user_base;
 use crate::plan::{Plan, Step};
+use crate::remedy::Action;
 use crate::shell::doctor_command;
 use crate::subprocess::{self, Patience};
 
@@ -26,7 +33,7 @@ pub(crate) struct Arguments {
     /// Print the plan, and change nothing. This is the default.
     #[arg(long)]
     dry_run: bool,
-    /// With --yes: also remove files that no installer owns, without asking.
+    /// With --yes: also remove files and packages, without asking.
     #[arg(long, requires = "yes")]
     remove: bool,
     #[command(flatten)]
@@ -34,10 +41,22 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience, format: Format) -> Outcome {
-    let diagnosis = match check::diagnosis(&arguments.check, context, patience, format) {
+    let diagnose = |context: &Context| check::diagnosis(&arguments.check, context, patience, format);
+    let mut diagnosis = match diagnose(context) {
         Ok(diagnosis) => diagnosis,
         Err(outcome) => return outcome,
     };
+    match undo_interrupted_steps(arguments, context, &diagnosis, format) {
+        Ok(0) => {}
+        Ok(_) => {
+            // What the first diagnosis has read is no longer true.
+            diagnosis = match diagnose(&Context::new()) {
+                Ok(diagnosis) => diagnosis,
+                Err(outcome) => return outcome,
+            };
+        }
+        Err(reason) => return fail(format, format_args!("error: {reason}")),
+    }
     let plan = &diagnosis.plan;
     let before = check::outcome(&diagnosis);
     if !arguments.yes || plan.steps.is_empty() {
@@ -59,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
             Format::Json => remark(text),
         }
     };
-    let may_remove = |step: &Step| arguments.remove || is_agreed(step);
+    let may_remove = |step: &Step, removed: &[String]| arguments.remove || is_agreed(&step.title, removed);
     let output = if format == Format::Text { Output::Stdout } else { Output::Stderr };
     let fixed = execute(plan, &Consent { may_remove: &may_remove, begin: &begin, output });
     let paste: Vec<String> =
@@ -89,6 +108,65 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience,
         document(&value(plan, &fixed, &paste, after.ok().and_then(|(_, document)| document).as_ref()));
     }
     if fixed.stopped.is_some() { Outcome::Failed } else { outcome }
+}
+
+/// Undoes the steps of earlier runs that were interrupted in the environments that this command is about. Without `--yes`
+/// it only says so. Returns how many steps it has undone.
+///
+/// # Errors
+/// One cannot be undone, or the user does not allow it.
+fn undo_interrupted_steps(
+    arguments: &Arguments,
+    context: &Context,
+    diagnosis: &Diagnosis,
+    format: Format,
+) -> Result<usize, String> {
+    let roots = roots(context, diagnosis);
+    let mut count = 0;
+    for one in unfinished(roots.clone()) {
+        let root = one.root.printable();
+        let interrupted = format!("an earlier `fix` was interrupted during this step: {}", one.step().printable());
+        if !arguments.yes {
+            note(format, &format!("{interrupted}. `fix --yes` first restores the files of {root}."));
+            continue;
+        }
+        let removed = one.removes();
+        if !removed.is_empty() && !arguments.remove && !is_agreed(&format!("undo the step in {root}"), &removed) {
+            let removed = removed.join(" and ");
+            return Err(format!(
+                "{interrupted}; to restore the files of {root} also removes {removed}, which `fix --yes --remove` does \
+                 without a question"
+            ));
+        }
+        one.restore().map_err(|error| format!("{interrupted}; cannot restore the files of {root}: {error}"))?;
+        note(format, &format!("{interrupted}. The files of {root} are as before it."));
+        count += 1;
+    }
+    if arguments.yes {
+        clear(roots);
+    }
+    Ok(count)
+}
+
+/// The roots of the environments that this command may change, or has changed in an earlier run.
+fn roots(context: &Context, diagnosis: &Diagnosis) -> Vec<PathBuf> {
+    let environments = context.search.environments();
+    let of_environments = environments.iter().filter_map(Origin::root).map(Path::to_owned);
+    let installation = diagnosis.report.iter().flat_map(|report| report.dir.ancestors()).map(Path::to_owned);
+    let of_plan = diagnosis.plan.steps.iter().filter_map(|step| match &step.action {
+        Action::Packages(change) => change.site.dir().map(Path::to_owned),
+        _ => None,
+    });
+    let judged = diagnosis.environment.clone();
+    of_environments.chain(installation).chain(of_plan).chain(judged).chain(user_base()).collect()
+}
+
+/// Prints a line beside the document, if there is one.
+fn note(format: Format, text: &str) {
+    match format {
+        Format::Text => outln!("{text}"),
+        Format::Json => remark(text),
+    }
 }
 
 /// Runs `check` with the options of this command line, in a process of its own, with these variables.
@@ -135,16 +213,23 @@ fn text(plan: &Plan, before: Outcome) {
     let words = std::env::args_os().skip(1).filter(|word| word != "--dry-run");
     let command = doctor_command(words.chain(["--yes".into()]));
     outln!("\nNothing was changed. `{command}` executes these steps.");
+    for (index, step) in plan.steps.iter().enumerate() {
+        let removed = removed_by(&step.action);
+        if !removed.is_empty() {
+            let removed = removed.join(" and ");
+            outln!("Step {} removes {removed}: it needs your consent, or the option --remove.", index + 1);
+        }
+    }
 }
 
-/// Asks on the terminal whether files may be removed.
-fn is_agreed(step: &Step) -> bool {
+/// Asks on the terminal whether these files or packages may be removed.
+fn is_agreed(title: &str, removed: &[String]) -> bool {
     if !std::io::stdin().is_terminal() {
         return false;
     }
     let mut to = std::io::stderr();
-    let lines = step.commands().join("; ");
-    if write!(to, "{}\nRemove this? [y/N] ", lines.printable()).and_then(|()| to.flush()).is_err() {
+    let question = format!("{}\nThis removes {}. Continue? [y/N] ", title.printable(), removed.join(" and "));
+    if write!(to, "{question}").and_then(|()| to.flush()).is_err() {
         return false;
     }
     let mut answer = String::new();

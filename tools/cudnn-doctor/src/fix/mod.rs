@@ -1,7 +1,13 @@
-//! Executes a plan: one step at a time, each only if nothing has changed since the plan was made, up to the first failure.
-//! docs/guide/fix.md says what a user can rely on.
+//! Executes the steps of a plan up to the first failure.
+//!
+//! A step begins only if nothing has changed since the plan was made. docs/guide/fix.md says what a user can rely on.
 
+mod refusal;
+mod removal;
+mod restore;
 mod run;
+mod scope;
+mod snapshot;
 mod state;
 mod undo;
 
@@ -14,9 +20,12 @@ use crate::remedy::{Action, Variable};
 use crate::shell::{self, SEARCH_PATH};
 use cudnn_os::interruption::{Interruption, Signal};
 use cudnn_probe::{DIR_VARIABLE, Requirements, check_dir};
+use snapshot::Snapshot;
 use state::State;
 use undo::Before;
 
+pub(crate) use removal::removed_by;
+pub(crate) use restore::{clear, unfinished, was_interrupted};
 pub(crate) use run::Output;
 pub(crate) use undo::Undo;
 
@@ -46,8 +55,8 @@ pub(crate) struct Fixed {
 
 /// What the user allows, and is told.
 pub(crate) struct Consent<'a> {
-    /// May this step remove what it names?
-    pub(crate) may_remove: &'a dyn Fn(&Step) -> bool,
+    /// May this step remove these files or packages?
+    pub(crate) may_remove: &'a dyn Fn(&Step, &[String]) -> bool,
     /// A step begins.
     pub(crate) begin: &'a dyn Fn(usize, &Step),
     pub(crate) output: Output,
@@ -87,16 +96,19 @@ type StepResult = Result<Undo, (String, Undo)>;
 
 /// Executes one step. Also returns the signal that arrived in the meantime.
 fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_>) -> (StepResult, Option<Signal>) {
-    let objection = state::refusal(&step.action).or_else(|| {
-        let reason = if state::removes_files(step) && !(consent.may_remove)(step) {
-            "it removes files, and that was not allowed: `fix --yes --remove` does so without a question"
-        } else if *planned != State::of(&step.action) {
-            // After the question, whose answer may take long.
-            "something has changed what this step is about since the plan was made: run `fix` again"
-        } else {
-            return None;
-        };
-        Some(reason.to_owned())
+    let objection = refusal::refusal(&step.action).or_else(|| {
+        let removed = removed_by(&step.action);
+        if !removed.is_empty() && !(consent.may_remove)(step, &removed) {
+            let removed = removed.join(" and ");
+            return Some(format!(
+                "it removes {removed}, and that was not allowed: `fix --yes --remove` does so without a question"
+            ));
+        }
+        // After the question, whose answer may take long.
+        let has_changed = *planned != State::of(&step.action);
+        has_changed.then(|| {
+            "something has changed what this step is about since the plan was made: run `fix` again".to_owned()
+        })
     });
     if let Some(reason) = objection {
         return (Err((reason, Undo::Nothing)), None);
@@ -104,14 +116,31 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
     // From here on, nothing ends the doctor before the step's end.
     let interruption = Interruption::catch();
     (consent.begin)(index, step);
-    let before = Before::of(&step.action);
-    let result = step.lines.iter().try_for_each(|line| run::run(line, consent.output));
-    let undo = before.undo(&step.action);
-    let result = match result {
-        Ok(()) => Ok(undo),
-        Err(reason) => Err((reason, undo)),
+    (run_step(step, consent.output), interruption.signal())
+}
+
+/// Runs the commands of a step. If one fails, the files are restored that were saved before the step.
+fn run_step(step: &Step, output: Output) -> StepResult {
+    let saved = match &step.action {
+        Action::Packages(change) => Snapshot::take(change, &step.title),
+        _ => Ok(None),
     };
-    (result, interruption.signal())
+    let snapshot = saved.map_err(|reason| (reason, Undo::Nothing))?;
+    let before = Before::of(&step.action);
+    let result = step.lines.iter().try_for_each(|line| run::run(line, output, snapshot.as_ref()));
+    let undo = before.undo(&step.action);
+    match (result, snapshot) {
+        (Ok(()), None) => Ok(undo),
+        (Ok(()), Some(snapshot)) => match snapshot.discard() {
+            Ok(()) => Ok(undo),
+            Err(error) => Err((format!("cannot remove the files that were saved before it: {error}"), undo)),
+        },
+        (Err(reason), None) => Err((reason, undo)),
+        (Err(reason), Some(snapshot)) => match snapshot.restore() {
+            Ok(()) => Err((format!("{reason}; the environment is as before this step"), Undo::Nothing)),
+            Err(error) => Err((format!("{reason}; cannot restore the environment: {error}"), undo)),
+        },
+    }
 }
 
 /// Is it for the shell that starts the programs?

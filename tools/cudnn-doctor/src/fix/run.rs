@@ -1,4 +1,4 @@
-//! Runs one line of a plan, up to its end.
+//! Runs the programs of one line of a plan.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use cudnn_os::child::keep_from_interruption;
 use tempfile::NamedTempFile;
 
+use super::snapshot::Snapshot;
 use crate::packages;
 use crate::plan::{Line, REMOVE_ITEM};
 
@@ -24,22 +25,26 @@ pub(crate) enum Output {
     Stderr,
 }
 
-/// Runs the programs of a line.
+/// Runs the programs of a line, while the files that they change are saved.
 ///
 /// # Errors
 /// The first one that failed, and how.
-pub(super) fn run(line: &Line, output: Output) -> std::result::Result<(), String> {
+pub(super) fn run(line: &Line, output: Output, snapshot: Option<&Snapshot>) -> std::result::Result<(), String> {
     match line {
-        Line::Run(commands) => commands.iter().try_for_each(|command| program(command, output)),
+        Line::Run(commands) => commands.iter().try_for_each(|command| program(command, output, snapshot)),
         Line::Shell(_) => Ok(()),
     }
 }
 
-fn program(command: &packages::Command, output: Output) -> std::result::Result<(), String> {
+fn program(
+    command: &packages::Command,
+    output: Output,
+    snapshot: Option<&Snapshot>,
+) -> std::result::Result<(), String> {
     if command.program == REMOVE_ITEM {
         let text = format!("$ErrorActionPreference = 'Stop'; {command}");
         let arguments = ["-NoProfile", "-NonInteractive", "-Command", &text];
-        return program(&packages::Command::new("powershell", arguments), output);
+        return program(&packages::Command::new("powershell", arguments), output, snapshot);
     }
     let name = command.program.to_string_lossy();
     let mut child = Command::new(&command.program);
@@ -54,7 +59,11 @@ fn program(command: &packages::Command, output: Output) -> std::result::Result<(
     } else if is_apt(&command.program) {
         child.env("DEBIAN_FRONTEND", "noninteractive");
     }
-    child.args(&command.arguments).stdin(Stdio::null());
+    child.args(&command.arguments).stdin(snapshot.and_then(Snapshot::input).unwrap_or_else(Stdio::null));
+    if command.has("install") && (command.program == "apt-get" || command.has("apt-get")) {
+        // Otherwise apt-get removes packages that conflict with the new one. The plan names all that may be removed.
+        child.arg("--no-remove");
+    }
     keep_from_interruption(&mut child);
     let status = run_to_end(&mut child, output).map_err(|error| match error.kind() {
         ErrorKind::NotFound => format!("{name} was not found"),

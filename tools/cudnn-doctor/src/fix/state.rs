@@ -1,23 +1,22 @@
-//! The files that a step is about: a step is not executed if they have changed since the plan was made, or if another user
-//! than root can change them.
+//! Detects changes by other programs in the files that a step is about.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use cudnn_os::rights::{belongs_to_root, is_root, mode};
+use cudnn_os::files::inode;
 use cudnn_probe::canonicalize;
 
-use crate::escape::Printable;
-use crate::packages::{Command, Site, path_dirs, python_in, records};
-use crate::plan::{Line, Step};
+use super::scope::Scope;
+use crate::packages::{Site, records};
 use crate::remedy::Action;
 
 /// Shows a change of the system's packages.
-const DPKG: &str = "/var/lib/dpkg/status";
+pub(super) const DPKG: &str = "/var/lib/dpkg/status";
 
-/// What shows a change of a file or directory: the length and the time of the last change; `None` if it is not there.
-type Stamp = Option<(u64, Option<SystemTime>)>;
+/// What shows a change of a file or directory: the length, the time of the last change, and the inode, which differs after a
+/// replacement; `None` if it is not there.
+type Stamp = Option<(u64, Option<SystemTime>, Option<u64>)>;
 
 /// Files and directories by their path.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,17 +32,24 @@ impl State {
                     paths.extend(records(&dir).into_iter().map(|record| record.dir));
                     paths.extend([dir.join("nvidia"), dir]);
                 }
+                if let Some(scope) = Scope::of(change) {
+                    paths.extend(scope.files.into_iter().chain(scope.dirs));
+                }
                 if let Site::Conda(root) = &change.site {
                     paths.extend([root.join("conda-meta"), root.join("conda-meta/history")]);
                 }
             }
             Action::Python(root) => paths.extend([root.join("pyvenv.cfg"), root.join("bin")]),
             Action::Remove { paths: dirs, is_dir: true } => dirs.iter().for_each(|dir| paths.extend(below(dir))),
+            Action::Link { dir, .. } | Action::DropIn { dir, .. } => {
+                let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+                paths.extend(entries.map(|entry| entry.path()));
+            }
             _ => {}
         }
         let stamp = |path: &Path| -> Stamp {
             let metadata = path.symlink_metadata().ok()?;
-            Some((metadata.len(), metadata.modified().ok()))
+            Some((metadata.len(), metadata.modified().ok(), inode(path)))
         };
         State(paths.into_iter().map(|path| (path.clone(), stamp(&path))).collect())
     }
@@ -78,7 +84,7 @@ fn below(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// The directories and files in which an action changes something.
-fn places(action: &Action) -> Vec<PathBuf> {
+pub(super) fn places(action: &Action) -> Vec<PathBuf> {
     match action {
         Action::Remove { paths, .. } => paths.clone(),
         Action::Packages(change) if change.site == Site::System => vec![DPKG.into()],
@@ -108,61 +114,4 @@ fn real(path: &Path) -> PathBuf {
         (Some(dir), Some(name)) => dir.join(name),
         _ => path.to_owned(),
     }
-}
-
-/// Does the step remove files that are there, other than by an installer?
-pub(super) fn removes_files(step: &Step) -> bool {
-    let is_removal = |command: &Command| {
-        let mut words = [&command.program].into_iter().chain(&command.arguments).map(Path::new);
-        words.any(|word| word == Path::new("rm"))
-            && words.any(|word| word.is_absolute() && word.symlink_metadata().is_ok())
-    };
-    let mut commands = step.lines.iter().filter_map(|line| match line {
-        Line::Run(commands) => Some(commands),
-        Line::Shell(_) => None,
-    });
-    matches!(step.action, Action::Remove { .. }) || commands.any(|commands| commands.iter().any(is_removal))
-}
-
-/// Why the doctor does not execute an action as this user: root does nothing that the owner of the directory can do.
-pub(super) fn refusal(action: &Action) -> Option<String> {
-    if !is_root() {
-        return None;
-    }
-    let mut paths = places(action);
-    match action {
-        // Whoever owns the directory decides what is in it.
-        Action::Remove { .. } => paths.retain_mut(|path| path.pop()),
-        // Whoever owns the program decides what root would run.
-        Action::Packages(change) if change.site == Site::OnPath => {
-            let mut programs = path_dirs().into_iter().flat_map(|dir| [dir.join("pip"), dir.join("pip3")]);
-            paths.extend(programs.find(|program| program.is_file()));
-        }
-        Action::Packages(change) => {
-            let python = change.site.dir().map(python_in);
-            // It matters even if the Python in it is lost.
-            let bin = python.as_deref().and_then(Path::parent).map(Path::to_owned);
-            let programs = python.into_iter().chain(bin);
-            paths.extend(change.site.package_dirs().into_iter().chain(programs).filter(|path| path.exists()));
-        }
-        _ => {}
-    }
-    // What does not exist yet is made by the owner of the directory above it.
-    let nearest = |path: &PathBuf| path.ancestors().find(|path| path.exists()).map(Path::to_owned);
-    let path = paths.iter().filter_map(nearest).find_map(|path| of_others(&path))?;
-    Some(format!(
-        "another user than root can change {}: run `fix` as that user, who needs no root for it",
-        path.printable()
-    ))
-}
-
-/// The first directory or file on the way to this path, and to what it is a link to, that another user than root can change.
-fn of_others(path: &Path) -> Option<PathBuf> {
-    // In a directory with this bit, such as /tmp, only owners rename and remove files.
-    const STICKY: u32 = 0o1000;
-    const OTHERS: u32 = 0o002;
-    let is_open = |path: &Path| mode(path).is_some_and(|mode| mode & OTHERS != 0 && mode & STICKY == 0);
-    let real = canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let all = path.ancestors().chain(real.ancestors()).filter(|path| !path.as_os_str().is_empty());
-    { all }.find(|path| !belongs_to_root(path) || is_open(path)).map(Path::to_owned)
 }

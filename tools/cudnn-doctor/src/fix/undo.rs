@@ -1,10 +1,11 @@
-//! How a step is undone: what there was before it, compared with what there is after it, also after a failure.
+//! Finds the commands that undo a step, by a comparison of the state before it with the state after it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use cudnn_os::rights::mode;
 
+use super::state::DPKG;
 use crate::drop_in::command::Command as DropInCommand;
 use crate::packages::{Command, PackageChange, Site, records};
 use crate::plan::{line_of, lines_of};
@@ -136,13 +137,64 @@ fn note_closed(path: &Path, closed: &mut Vec<(PathBuf, u32)>) -> bool {
     is_complete
 }
 
-/// The packages that pip has recorded in a place.
+/// The packages that the installer of a place has recorded there.
 fn versions(site: &Site) -> Versions {
-    let mut versions = Versions::new();
-    for record in site.package_dirs().iter().flat_map(|dir| records(dir)) {
-        versions.entry(record.name).or_default().push(record.version);
+    match site {
+        Site::System => of_dpkg(&std::fs::read_to_string(DPKG).unwrap_or_default()),
+        Site::Conda(root) => of_conda(&names(&root.join("conda-meta"))),
+        _ => {
+            let records = site.package_dirs().into_iter().flat_map(|dir| records(&dir));
+            by_name(records.map(|record| (record.name, record.version)))
+        }
     }
+}
+
+fn by_name(packages: impl Iterator<Item = (String, String)>) -> Versions {
+    let mut versions = Versions::new();
+    packages.for_each(|(name, version)| versions.entry(name).or_default().push(version));
     versions
+}
+
+/// The installed packages in the status file of dpkg.
+fn of_dpkg(status: &str) -> Versions {
+    let package = |paragraph: &str| {
+        let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let is_installed = field("Status:").is_some_and(|status| status.ends_with(" installed"));
+        is_installed.then_some(())?;
+        Some((field("Package:")?.to_owned(), field("Version:")?.to_owned()))
+    };
+    by_name(status.split("\n\n").filter_map(package))
+}
+
+/// The packages that conda has recorded in these files: `conda-meta/cudnn-9.10.1.4-h7646684_0.json`.
+fn of_conda(files: &[PathBuf]) -> Versions {
+    let package = |file: &PathBuf| {
+        let mut parts = file.file_name()?.to_str()?.strip_suffix(".json")?.rsplitn(3, '-').skip(1);
+        let version = parts.next()?.to_owned();
+        Some((parts.next()?.to_owned(), version))
+    };
+    by_name(files.iter().filter_map(package))
+}
+
+/// Packages that were removed or changed, each at the version that it had; and the names of those that are new. `None` if
+/// a changed package had several records.
+fn difference(before: &Versions, after: &Versions, separator: &str) -> Option<(Vec<String>, Vec<String>)> {
+    let new = after.iter().filter(|(name, _)| !before.contains_key(*name));
+    let new = new.flat_map(|(name, now)| now.iter().map(move |_| name.clone())).collect();
+    let lost = before.iter().filter(|(name, versions)| after.get(*name) != Some(versions));
+    let lost = lost.map(|(name, versions)| match versions.as_slice() {
+        [version] => Some(format!("{name}{separator}{version}")),
+        _ => None,
+    });
+    Some((lost.collect::<Option<_>>()?, new))
+}
+
+/// The lines that bring back packages of the system, after the removal of those that may conflict with them.
+fn of_system(lost: &[String], new: &[String]) -> Vec<String> {
+    let apt_get = |action: &str| Command::new("apt-get", [action, "-y"]);
+    let removal = (!new.is_empty()).then(|| apt_get("remove").and(new));
+    let installation = (!lost.is_empty()).then(|| apt_get("install").and(["--allow-downgrades"]).and(lost));
+    removal.into_iter().chain(installation).map(line_of).collect()
 }
 
 /// Brings back the versions that were recorded, and removes what was not there, such as dependencies.
@@ -150,22 +202,30 @@ fn of_change(change: &PackageChange, before: &Versions) -> Undo {
     match &change.site {
         Site::Environment(_) | Site::Interpreter { .. } | Site::Directory { .. } => {}
         Site::NewEnvironment { .. } => return Undo::Not("packages were installed into a directory that was there"),
-        Site::Conda(_) => return Undo::Not("`conda install --revision` brings back the revision before it"),
-        Site::System => return Undo::Not("/var/log/apt/history.log has the versions that were there"),
+        Site::Conda(_) => {
+            return match difference(before, &versions(&change.site), "=") {
+                Some((lost, new)) if !lost.is_empty() && new.is_empty() => {
+                    by(lines_of(&Action::Packages(PackageChange::of(change.site.clone()).install(lost))))
+                }
+                Some((lost, new)) if lost.is_empty() && new.is_empty() => Undo::Nothing,
+                _ => Undo::Not("`conda install --revision` brings back the revision before it"),
+            };
+        }
+        Site::System => {
+            return match difference(before, &versions(&change.site), "=") {
+                Some((lost, new)) => by(of_system(&lost, &new)),
+                None => Undo::Not("/var/log/apt/history.log has the versions that were there"),
+            };
+        }
         Site::OnPath => return Undo::Not("the versions that were there are not known"),
     }
-    let after = versions(&change.site);
-    let mut undo = PackageChange::of(change.site.clone());
-    for (name, now) in after.iter().filter(|(name, _)| !before.contains_key(*name)) {
-        undo.remove.extend(now.iter().map(|_| name.clone()));
-    }
-    for (name, versions) in before.iter().filter(|(name, versions)| after.get(*name) != Some(versions)) {
-        let [version] = versions.as_slice() else {
-            return Undo::Not("there were several records of one package, of which only one can be right");
-        };
-        // Without dependencies: what came with this step goes with it.
-        undo.reinstall.push(format!("{name}=={version}"));
-    }
+    let Some((lost, mut new)) = difference(before, &versions(&change.site), "==") else {
+        return Undo::Not("there were several records of one package, of which only one can be right");
+    };
+    // An environment without pip may have got one, which the lines need.
+    new.retain(|name| name != "pip" && name != "setuptools");
+    // Without dependencies: what came with this step goes with it.
+    let mut undo = PackageChange::of(change.site.clone()).reinstall(lost).remove(new);
     if undo.reinstall.is_empty() && undo.remove.is_empty() {
         return Undo::Nothing;
     }
@@ -181,5 +241,32 @@ fn of_change(change: &PackageChange, before: &Versions) -> Undo {
     match lines_of(&Action::Packages(undo)) {
         lines if lines.is_empty() => Undo::Not("no pip of this machine can change that directory back"),
         lines => Undo::By(lines),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATUS: &str = "Package: a\nStatus: install ok installed\nVersion: 1:2.0-1\n\nPackage: b\nStatus: deinstall ok \
+                          config-files\nVersion: 1\n\nPackage: c\nStatus: hold ok installed\nVersion: 3\n";
+
+    #[test]
+    fn packages_of_the_system_come_back_at_their_version() {
+        let before = of_dpkg(STATUS);
+        assert_eq!(before.keys().collect::<Vec<_>>(), ["a", "c"]);
+        let after = of_dpkg("Package: d\nStatus: install ok installed\nVersion: 4\n");
+        let (lost, new) = difference(&before, &after, "=").unwrap_or_default();
+        let lines = of_system(&lost, &new);
+        let expected = ["apt-get remove -y d", "apt-get install -y --allow-downgrades a=1:2.0-1 c=3"];
+        assert!(lines.len() == 2 && lines.iter().zip(expected).all(|(line, end)| line.ends_with(end)), "{lines:?}");
+        assert_eq!(difference(&before, &before, "="), Some((Vec::new(), Vec::new())));
+    }
+
+    #[test]
+    fn records_of_conda_have_names_with_hyphens() {
+        let files = ["/e/conda-meta/cuda-version-12.9-h4f385c5_3.json".into(), "/e/conda-meta/history".into()];
+        let expected = by_name([("cuda-version".to_owned(), "12.9".to_owned())].into_iter());
+        assert_eq!(of_conda(&files), expected);
     }
 }

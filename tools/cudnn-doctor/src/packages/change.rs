@@ -136,7 +136,8 @@ impl PackageChange {
         self.install.iter().chain(&self.reinstall)
     }
 
-    fn installs(&self, name: &str) -> bool {
+    /// Does the change install this package?
+    pub(crate) fn installs(&self, name: &str) -> bool {
         self.installed().any(|one| package_name(one) == name)
     }
 

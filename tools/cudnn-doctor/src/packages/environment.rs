@@ -175,6 +175,6 @@ pub(crate) fn records(dir: &Path) -> Vec<Record> {
 }
 
 /// The name of a package as requirements have it, whatever form of it a record has.
-pub(super) fn normalized(name: &str) -> String {
+pub(crate) fn normalized(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")
 }

@@ -79,6 +79,8 @@ pub(crate) struct MissingPython {
     /// Python is made next to the old one, which it replaces only when it is complete. Empty if no Python of that version
     /// is on `PATH`, since another one does not import the packages.
     pub(crate) commands: Vec<Command>,
+    /// The names of other Pythons that these commands remove.
+    pub(crate) stale: Vec<PathBuf>,
 }
 
 /// How the virtual environment at this root gets back its Python. `None` if nothing is wrong with it.
@@ -91,33 +93,39 @@ pub(crate) fn restore_python(root: &Path) -> Option<MissingPython> {
         _ => python_dirs(root).filter_map(|dir| Some(dir.file_name()?.to_owned())).next(),
     };
     let version = version.and_then(|name| name.into_string().ok());
-    let commands = if uv::serves(root) {
+    let (commands, stale) = if uv::serves(root) {
         // uv finds or downloads that version.
         let number = version.as_ref().map(|name| ["--python".to_owned(), dotted(name)]);
         let venv = Command::new("uv", ["venv", "--allow-existing"]).and(options);
-        vec![venv.and(number.into_iter().flatten()).and([root])]
+        (vec![venv.and(number.into_iter().flatten()).and([root])], Vec::new())
     } else if Os::HOST == Os::Windows {
         // Python's launcher finds that version. The program in the environment is a file, which venv replaces.
         let launcher = version.as_ref().filter(|_| is_on_path("py"));
         let program = if launcher.is_some() { "py" } else { "python" };
         let option = launcher.map(|name| format!("-{}", dotted(name)));
-        vec![Command::new(program, option).and(["-m", "venv"]).and(options).and([root])]
+        (vec![Command::new(program, option).and(["-m", "venv"]).and(options).and([root])], Vec::new())
     } else {
         by_venv(root, &problem, version.as_deref(), options)
     };
     let commands = commands.into_iter().map(|command| command.changing(root)).collect();
-    Some(MissingPython { root: root.to_owned(), problem, version, commands })
+    Some(MissingPython { root: root.to_owned(), problem, version, commands, stale })
 }
 
-/// The commands that make the Python again by the module venv of the Python on `PATH` with this version.
-fn by_venv(root: &Path, problem: &PythonProblem, version: Option<&str>, options: Option<&str>) -> Vec<Command> {
+/// The commands that make the Python again by the module venv of the Python on `PATH` with this version, and the files that
+/// they remove.
+fn by_venv(
+    root: &Path,
+    problem: &PythonProblem,
+    version: Option<&str>,
+    options: Option<&str>,
+) -> (Vec<Command>, Vec<PathBuf>) {
     let bin = root.join("bin");
     let is_version = |program: &PathBuf| {
         version_of_program(program).is_none_or(|found| version.is_none_or(|version| found == version))
     };
     // The environment may be the first on PATH.
     let mut programs = interpreters_on_path(version.unwrap_or("python3")).filter(|one| one.parent() != Some(&bin));
-    let Some(program) = programs.next().filter(is_version) else { return Vec::new() };
+    let Some(program) = programs.next().filter(is_version) else { return Default::default() };
     // venv keeps what is there, and fails at links that lead to no file.
     let is_stale = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -144,10 +152,10 @@ fn by_venv(root: &Path, problem: &PythonProblem, version: Option<&str>, options:
         let programs = names.iter().map(|name| new.join("bin").join(name));
         commands.push(venv(&new));
         commands.push(Command::new("mv", ["-f"]).and(programs).and([&bin]));
-        commands.push(Command::new("rm", ["-rf"]).and([new]).and(stale));
+        commands.push(Command::new("rm", ["-rf"]).and([new]).and(&stale));
     }
     commands.push(venv(root));
-    commands
+    (commands, stale)
 }
 
 /// `3.12` for `python3.12` and for `Python312`.

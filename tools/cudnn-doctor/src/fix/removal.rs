@@ -1,0 +1,63 @@
+//! Lists the files, packages or drop-ins that a step removes, which needs the user's consent.
+
+use std::collections::BTreeSet;
+
+use crate::drop_in::command::Command as DropInCommand;
+use crate::escape::Printable;
+use crate::packages::{Site, records, restore_python};
+use crate::remedy::Action;
+
+/// Lists what an action removes, in words. A package that the same action installs again, in any version, is not removed.
+pub(crate) fn removed_by(action: &Action) -> Vec<String> {
+    let mut removed: Vec<String> = match action {
+        Action::Remove { paths, .. } => paths.iter().map(|path| path.printable()).collect(),
+        Action::Packages(change) => {
+            let packages = change.remove.iter().filter(|name| !change.installs(name)).cloned();
+            // No installer removes the records there.
+            let is_record_removed = |name: &String| change.remove.contains(name);
+            let records = match &change.site {
+                Site::Directory { dir, .. } => records(dir),
+                _ => Vec::new(),
+            };
+            let records = records.into_iter().filter(|record| is_record_removed(&record.name));
+            packages.chain(records.map(|record| record.dir.printable())).collect()
+        }
+        Action::Python(root) => {
+            let stale = restore_python(root).map(|missing| missing.stale).unwrap_or_default();
+            stale.iter().map(|path| path.printable()).collect()
+        }
+        Action::DropIn { command: DropInCommand::Uninstall, dir } => {
+            vec![format!("the drop-in in {}", dir.printable())]
+        }
+        Action::DropIn { .. } | Action::Permit { .. } | Action::NameByLink(_) | Action::Link { .. } => Vec::new(),
+        Action::Ldconfig | Action::CreateDir(_) | Action::Variable(_) | Action::Look(_) => Vec::new(),
+    };
+    let mut seen = BTreeSet::new();
+    removed.retain(|one| seen.insert(one.clone()));
+    removed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packages::PackageChange;
+
+    fn removed(change: impl FnOnce(PackageChange) -> PackageChange, site: Site) -> Vec<String> {
+        removed_by(&Action::Packages(change(PackageChange::of(site))))
+    }
+
+    #[test]
+    fn a_package_is_removed_unless_the_step_installs_it_again() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
+        for site in [Site::System, Site::Environment("/nowhere".into())] {
+            let swap = |change: PackageChange| change.remove(names(&["x-cu12"])).install(names(&["x-cu13"]));
+            assert_eq!(removed(swap, site.clone()), ["x-cu12"]);
+            let alone = |change: PackageChange| change.remove(names(&["x", "y", "x"]));
+            assert_eq!(removed(alone, site.clone()), ["x", "y"]);
+            let again = |change: PackageChange| change.remove(names(&["x", "x"])).install(names(&["x>=2"]));
+            assert_eq!(removed(again, site.clone()), [""; 0]);
+            let files = |change: PackageChange| change.remove(names(&["x"])).reinstall(names(&["x==2"]));
+            assert_eq!(removed(files, site), [""; 0]);
+        }
+    }
+}

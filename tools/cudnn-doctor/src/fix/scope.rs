@@ -1,0 +1,161 @@
+//! Finds the files of a Python environment that a change of its packages can touch.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use cudnn_frameworks::installation::site_packages;
+use cudnn_probe::canonicalize;
+
+use crate::packages::{PackageChange, Record, Site, normalized, package_name, records};
+
+/// The start of the names of the packages that share the directory `nvidia`, and that depend on each other.
+const OF_NVIDIA: &str = "nvidia-";
+
+/// The part of an environment that a change can touch. The paths contain no symbolic links.
+pub(super) struct Scope {
+    /// The root of the environment. All other paths are below it.
+    pub(super) root: PathBuf,
+    /// The directories with the records of packages.
+    pub(super) package_dirs: Vec<PathBuf>,
+    pub(super) packages: Packages,
+    /// The files of these packages.
+    pub(super) files: BTreeSet<PathBuf>,
+    /// The directories in which the installer may add files.
+    pub(super) dirs: BTreeSet<PathBuf>,
+}
+
+/// The packages that a change can touch.
+#[derive(Debug, Default, serde::Deserialize, serde::Serialize)]
+pub(super) struct Packages {
+    pub(super) names: BTreeSet<String>,
+    /// The installer may also change the packages that these depend on.
+    pub(super) with_dependencies: bool,
+}
+
+impl Packages {
+    fn of(change: &PackageChange, records: &[Record]) -> Packages {
+        let requirements = change.remove.iter().chain(&change.reinstall).chain(&change.install);
+        let mut names: BTreeSet<String> = requirements.map(|one| normalized(package_name(one))).collect();
+        let with_dependencies =
+            !change.install.is_empty() || change.with_dependencies || matches!(change.site, Site::Directory { .. });
+        let mut new: Vec<String> = names.iter().filter(|_| with_dependencies).cloned().collect();
+        while let Some(name) = new.pop() {
+            let dependencies = records.iter().filter(|record| record.name == name).flat_map(requirements_of);
+            new.extend(dependencies.filter(|name| names.insert(name.clone())));
+        }
+        Packages { names, with_dependencies }
+    }
+
+    /// Can the change touch the package with this name?
+    pub(super) fn contain(&self, name: &str) -> bool {
+        self.names.contains(name) || self.with_dependencies && name.starts_with(OF_NVIDIA)
+    }
+
+    fn has_any_of_nvidia(&self) -> bool {
+        self.with_dependencies || self.names.iter().any(|name| name.starts_with(OF_NVIDIA))
+    }
+}
+
+impl Scope {
+    /// Finds the files that this change can touch; `None` if it changes no existing Python environment.
+    pub(super) fn of(change: &PackageChange) -> Option<Scope> {
+        let root = match &change.site {
+            Site::Environment(root) | Site::Interpreter { root, .. } => root,
+            Site::Directory { dir, .. } => dir,
+            Site::NewEnvironment { .. } | Site::OnPath | Site::Conda(_) | Site::System => return None,
+        };
+        let root = canonicalize(root).ok().filter(|root| root.is_dir())?;
+        // lib64 is a link to lib.
+        let of_debian = site_packages(&root.join("local"));
+        let package_dirs = change.site.package_dirs().into_iter().chain(of_debian);
+        let package_dirs = package_dirs.filter_map(|dir| canonicalize(dir).ok()).filter(|dir| dir.is_dir());
+        let package_dirs: BTreeSet<PathBuf> = package_dirs.filter(|dir| dir.starts_with(&root)).collect();
+        let records: Vec<Record> = package_dirs.iter().flat_map(|dir| records(dir)).collect();
+        let packages = Packages::of(change, &records);
+        let mut scope =
+            Scope { root, package_dirs: Vec::new(), packages, files: BTreeSet::new(), dirs: BTreeSet::new() };
+        for dir in package_dirs {
+            scope.dirs.insert(dir.clone());
+            if scope.packages.has_any_of_nvidia() {
+                // Also the files that no package has recorded.
+                scope.add(&dir.join("nvidia"));
+            }
+            scope.package_dirs.push(dir);
+        }
+        let (own, others): (Vec<Record>, Vec<Record>) =
+            records.into_iter().partition(|record| scope.packages.contain(&record.name));
+        let of_nvidia = others.iter().filter(|record| record.name.starts_with(OF_NVIDIA));
+        for file in of_nvidia.flat_map(|record| recorded_files(&record.dir)) {
+            scope.files.remove(&file);
+        }
+        for record in &own {
+            scope.add(&record.dir);
+            for file in recorded_files(&record.dir) {
+                let above = file.ancestors().skip(1);
+                let above = above.filter(|above| scope.package_dirs.iter().any(|dir| above.starts_with(dir)));
+                scope.dirs.extend(above.map(Path::to_owned));
+                scope.add(&file);
+            }
+        }
+        let Scope { root, files, dirs, .. } = &mut scope;
+        dirs.retain(|dir| is_dir(dir) && canonicalize(dir).is_ok_and(|real| real == *dir));
+        let is_below = |file: &Path| {
+            let real = file.parent().and_then(|dir| canonicalize(dir).ok());
+            real.as_deref() == file.parent() && file.starts_with(&*root)
+        };
+        files.retain(|file| file.symlink_metadata().is_ok() && is_below(file));
+        Some(scope)
+    }
+
+    /// Adds a file, or a directory with all that is in it.
+    fn add(&mut self, path: &Path) {
+        if !is_dir(path) {
+            self.files.insert(path.to_owned());
+            return;
+        }
+        self.dirs.insert(path.to_owned());
+        for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+            self.add(&entry.path());
+        }
+    }
+}
+
+/// Is there a directory at this path, and no link to one?
+pub(super) fn is_dir(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
+}
+
+/// The most bytes of a record, and of the metadata of a package. torch's record has 1.5 MB.
+const MAX_LEN: u64 = 32 << 20;
+
+fn read(file: &Path) -> String {
+    let bytes = cudnn_probe::read_bounded(file, MAX_LEN).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The files that pip has recorded in this directory, without `..` in their paths.
+pub(super) fn recorded_files(record: &Path) -> Vec<PathBuf> {
+    let path = |line: &str| {
+        let path = match line.strip_prefix('"') {
+            Some(quoted) => quoted.split_once("\",")?.0.replace("\"\"", "\""),
+            None => line.split(',').next().filter(|path| !path.is_empty())?.to_owned(),
+        };
+        let mut normal = PathBuf::new();
+        for component in record.parent()?.join(path).components() {
+            match component {
+                Component::ParentDir => drop(normal.pop()),
+                other => normal.push(other),
+            }
+        }
+        Some(normal)
+    };
+    read(&record.join("RECORD")).lines().filter_map(path).collect()
+}
+
+/// The names of the packages that a package requires, under any condition.
+fn requirements_of(record: &Record) -> Vec<String> {
+    let metadata = read(&record.dir.join("METADATA"));
+    let lines = metadata.lines().take_while(|line| !line.is_empty());
+    let requirements = lines.filter_map(|line| line.strip_prefix("Requires-Dist:"));
+    requirements.map(|one| normalized(package_name(one.trim_start()))).collect()
+}
