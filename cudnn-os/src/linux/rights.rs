@@ -68,6 +68,14 @@ pub fn others_may_write(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.mode() & 0o022 != 0)
 }
 
+/// Creates a directory that only this user can enter.
+///
+/// # Errors
+/// Returns an error if the system call fails.
+pub fn create_private_dir(dir: &Path) -> Result<()> {
+    DirBuilder::new().mode(0o700).create(dir)
+}
+
 /// Creates a directory and missing parents, which only this user can write to.
 ///
 /// # Errors

@@ -255,6 +255,10 @@ pub mod rights {
     use std::io::Result;
     use std::path::Path;
 
+    pub fn create_private_dir(dir: &Path) -> Result<()> {
+        std::fs::create_dir(dir)
+    }
+
     pub fn create_own_dir(dir: &Path) -> Result<()> {
         std::fs::create_dir_all(dir)
     }
