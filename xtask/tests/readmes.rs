@@ -27,11 +27,7 @@ fn every_readme_says_how_to_depend_on_the_crate() {
         let manifest = std::fs::read_to_string(root.join(&dir).join("Cargo.toml")).unwrap();
         let name = manifest.split('"').nth(1).unwrap();
         // Warns readers who would type the usual command.
-        let reason = if name == "cudnn-sys" {
-            "by another author"
-        } else {
-            "is an unrelated, abandoned project"
-        };
+        let reason = if name == "cudnn-sys" { "by another author" } else { "is an unrelated, abandoned project" };
         assert!(text.contains(reason), "{name}: {reason}");
         let is_warned = |line: &str| !line.contains("cargo add") || line.contains("abandoned crate");
         assert!(text.lines().all(is_warned), "{name} advises `cargo add`");

@@ -35,8 +35,8 @@ impl Pipe {
 /// # Errors
 /// Returns an error if the system call fails.
 pub fn pipe() -> Result<(Pipe, Stdio)> {
-    let (ours, childs) = std::io::pipe()?;
-    Ok((Pipe::new(ours.into())?, childs.into()))
+    let (ours, child_end) = std::io::pipe()?;
+    Ok((Pipe::new(ours.into())?, child_end.into()))
 }
 
 /// Creates a bidirectional channel and sends this text to the child. Returns the ends for the parent and the child.
@@ -44,9 +44,9 @@ pub fn pipe() -> Result<(Pipe, Stdio)> {
 /// # Errors
 /// Returns an error if the system call fails.
 pub fn channel(text: &[u8]) -> Result<(Pipe, Stdio)> {
-    let (mut ours, childs) = UnixStream::pair()?;
+    let (mut ours, child_end) = UnixStream::pair()?;
     ours.write_all(text)?;
-    Ok((Pipe::new(ours.into())?, OwnedFd::from(childs).into()))
+    Ok((Pipe::new(ours.into())?, OwnedFd::from(child_end).into()))
 }
 
 /// Called by the child: reads the text that the parent sent through standard input. The call does not wait. Returns

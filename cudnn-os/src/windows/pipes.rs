@@ -41,8 +41,8 @@ fn available(pipe: &impl AsRawHandle) -> Result<usize> {
 }
 
 pub fn pipe() -> Result<(Pipe, Stdio)> {
-    let (ours, childs) = std::io::pipe()?;
-    Ok((Pipe(File::from(OwnedHandle::from(ours))), childs.into()))
+    let (ours, child_end) = std::io::pipe()?;
+    Ok((Pipe(File::from(OwnedHandle::from(ours))), child_end.into()))
 }
 
 pub fn channel(text: &[u8]) -> Result<(Pipe, Stdio)> {
@@ -62,9 +62,9 @@ pub fn channel(text: &[u8]) -> Result<(Pipe, Stdio)> {
     }
     // SAFETY: the call returned an open handle, and this value becomes the only owner.
     let mut ours = File::from(unsafe { OwnedHandle::from_raw_handle(handle) });
-    let childs = File::options().read(true).write(true).open(&name)?;
+    let child_end = File::options().read(true).write(true).open(&name)?;
     ours.write_all(text)?;
-    Ok((Pipe(ours), childs.into()))
+    Ok((Pipe(ours), child_end.into()))
 }
 
 pub fn receive(into: &mut [u8]) -> Option<usize> {

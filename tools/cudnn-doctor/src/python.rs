@@ -109,13 +109,13 @@ pub(crate) fn help_for_shim(tool: &str) -> Remedy {
             let text = format!("let {tool} start the doctor, so that it sees the environment of the program:");
             let doctor = crate::shell::doctor_command(["check"]);
             let words = ["exec".into(), "--".into(), doctor.program].into_iter().chain(doctor.arguments);
-            return Remedy::new(text).action(Action::Look(Command::new(tool, words)));
+            return Remedy::new(text).action(Action::Inspect(Command::new(tool, words)));
         }
     };
     Remedy::new(format!(
         "select a version of Python that {tool} has installed, then run `{doctor} check` again; to see them:"
     ))
-    .action(Action::Look(list))
+    .action(Action::Inspect(list))
 }
 
 /// The script or link of pyenv, asdf or another tool that this file is.

@@ -57,7 +57,7 @@ pub(crate) enum Action {
     /// Changes a variable of the shell that starts the programs.
     Variable(Variable),
     /// Changes nothing, and shows more.
-    Look(Command),
+    Inspect(Command),
 }
 
 /// A change of a variable.
@@ -120,7 +120,7 @@ impl Remedy {
 
     /// Shows more, by the doctor.
     pub(crate) fn look<A: Into<OsString>>(self, arguments: impl IntoIterator<Item = A>) -> Self {
-        self.action(Action::Look(crate::shell::doctor_command(arguments)))
+        self.action(Action::Inspect(crate::shell::doctor_command(arguments)))
     }
 
     pub(crate) fn change(self, change: PackageChange) -> Self {
@@ -154,7 +154,7 @@ impl Action {
             Action::Python(dir) | Action::NameByLink(dir) | Action::CreateDir(dir) => Some(dir),
             Action::Permit { path: dir, .. } | Action::Link { dir, .. } | Action::DropIn { dir, .. } => Some(dir),
             Action::Variable(Variable::Search(dir) | Variable::Use(dir)) => Some(dir),
-            Action::Variable(_) | Action::Remove { .. } | Action::Ldconfig | Action::Look(_) => None,
+            Action::Variable(_) | Action::Remove { .. } | Action::Ldconfig | Action::Inspect(_) => None,
         }
     }
 

@@ -196,7 +196,7 @@ pub(super) fn not_verified(report: &InstallationReport) -> Option<Finding> {
         Some(package @ Package { installer: Installer::Dpkg, .. }) => verification("dpkg", package),
         Some(package @ Package { installer: Installer::Rpm, .. }) => verification("rpm", package),
         _ => Remedy::new("compare these sums with those of the package or archive that the files came from:")
-            .action(Action::Look(sums_of_cudnn(&report.dir))),
+            .action(Action::Inspect(sums_of_cudnn(&report.dir))),
     };
     let finding = Finding::new(NOT_VERIFIED, message).note(format!("not verified: {}", names.join(", ")));
     let finding = match &report.package {
@@ -209,7 +209,7 @@ pub(super) fn not_verified(report: &InstallationReport) -> Option<Finding> {
 /// The installer compares the files with its records.
 fn verification(program: &str, package: &Package) -> Remedy {
     Remedy::new(format!("{} itself can compare the files:", package.installer))
-        .action(Action::Look(Command::new(program, ["--verify", &package.name])))
+        .action(Action::Inspect(Command::new(program, ["--verify", &package.name])))
 }
 
 /// The difference between a file and every record of it. After one wheel was installed over another, the file is as one

@@ -210,7 +210,7 @@ fn not_by_cudnn() -> Remedy {
                 `--timeout 600` if this machine is only slow; to see which files ld.so loads until then:";
     let doctor = doctor_command(["check"]);
     let words = ["LD_DEBUG=files".into(), doctor.program].into_iter().chain(doctor.arguments);
-    Remedy::new(text).action(Action::Look(Command::new("env", words)))
+    Remedy::new(text).action(Action::Inspect(Command::new("env", words)))
 }
 
 /// The last lines of a child's stderr, as notes.

@@ -62,7 +62,7 @@ pub(super) fn finding(requested: &Requested, context: &Context) -> Option<Findin
     let file = if Os::HOST == Os::Linux { format!("libcudnn.so.{major}") } else { format!("cudnn64_{major}.dll") };
     let test = format!("import ctypes; print(ctypes.CDLL(\"{file}\").cudnnGetVersion())");
     let text = "run the program; or have cuDNN itself print its version, or the library that it does not find:";
-    let remedy = Remedy::new(text).action(Action::Look(Command::new("python3", ["-c", &test])));
+    let remedy = Remedy::new(text).action(Action::Inspect(Command::new("python3", ["-c", &test])));
     let finding = Finding::new(FindingKind { severity: Severity::Warning, ..REQUIREMENT }, message);
     Some(finding.note(limit).notes(installed_as).remedy(remedy))
 }

@@ -21,7 +21,7 @@ use crate::packages::user_base;
 use crate::plan::{Plan, Step};
 use crate::remedy::Action;
 use crate::shell::doctor_command;
-use crate::subprocess::{self, Patience};
+use crate::subprocess::{self, Timeouts};
 
 /// The options of `fix`.
 #[derive(clap::Args)]
@@ -40,8 +40,8 @@ pub(crate) struct Arguments {
     check: check::Options,
 }
 
-pub(crate) fn run(arguments: &Arguments, context: &Context, patience: &Patience, format: Format) -> Outcome {
-    let diagnose = |context: &Context| check::diagnosis(&arguments.check, context, patience, format);
+pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts, format: Format) -> Outcome {
+    let diagnose = |context: &Context| check::diagnosis(&arguments.check, context, timeouts, format);
     let mut diagnosis = match diagnose(context) {
         Ok(diagnosis) => diagnosis,
         Err(outcome) => return outcome,

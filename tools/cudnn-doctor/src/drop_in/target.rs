@@ -21,7 +21,7 @@ use crate::shell::doctor;
 
 /// The remedy that shows the command for this directory.
 fn show(command: Command<'_>, text: impl Into<String>, dir: &Path) -> Remedy {
-    Remedy::new(text).action(Action::Look(command.command(dir)))
+    Remedy::new(text).action(Action::Inspect(command.command(dir)))
 }
 
 /// Is this a directory that the command is for, rather than another one that could be meant?
@@ -72,7 +72,7 @@ pub(crate) fn find(named: Named<'_>, command: Command<'_>, context: &Context) ->
         }
         several => {
             let help = Remedy::new("name the directory that you mean; one of:");
-            let help = help.actions(several.iter().map(|dir| Action::Look(command.command(dir))));
+            let help = help.actions(several.iter().map(|dir| Action::Inspect(command.command(dir))));
             let count = several.len();
             Err(Refusal::new(format!("{} has {count} installations of cuDNN", root.printable())).help(help))
         }

@@ -30,7 +30,7 @@ pub(crate) fn removed_by(action: &Action) -> Vec<String> {
             vec![format!("the drop-in in {}", dir.printable())]
         }
         Action::DropIn { .. } | Action::Permit { .. } | Action::NameByLink(_) | Action::Link { .. } => Vec::new(),
-        Action::Ldconfig | Action::CreateDir(_) | Action::Variable(_) | Action::Look(_) => Vec::new(),
+        Action::Ldconfig | Action::CreateDir(_) | Action::Variable(_) | Action::Inspect(_) => Vec::new(),
     };
     let mut seen = BTreeSet::new();
     removed.retain(|one| seen.insert(one.clone()));

@@ -88,7 +88,7 @@ pub(super) fn places(action: &Action) -> Vec<PathBuf> {
     match action {
         Action::Remove { paths, .. } => paths.clone(),
         Action::Packages(change) if change.site == Site::System => vec![DPKG.into()],
-        Action::Variable(_) | Action::Look(_) => Vec::new(),
+        Action::Variable(_) | Action::Inspect(_) => Vec::new(),
         // It may be anywhere if it is not known.
         action => vec![action.place().unwrap_or(Path::new("/")).to_owned()],
     }

@@ -61,7 +61,7 @@ impl Helper<'_> {
                 "install a build of {name} with code for this GPU: its download page lists the GPUs of each build"
             )),
             Kind::NoGpuMemory => Remedy::new("free the GPU's memory; to see which processes use it:")
-                .action(Action::Look(Command::new("nvidia-smi", [""; 0]))),
+                .action(Action::Inspect(Command::new("nvidia-smi", [""; 0]))),
             Kind::OldDriver => {
                 Remedy::new(format!("update NVIDIA's driver, or install a build of {name} for an older CUDA release"))
             }
@@ -190,7 +190,7 @@ impl Helper<'_> {
             None => Remedy::new(format!(
                 "install the package with {library}; to see what the installed packages require and lack:"
             ))
-            .action(Action::Look(Command::new(&python.program, ["-m", "pip", "check"]))),
+            .action(Action::Inspect(Command::new(&python.program, ["-m", "pip", "check"]))),
         })
     }
 

@@ -27,7 +27,7 @@ pub(super) fn render(action: &Action, after: &[Action]) -> Rendered {
         Action::CreateDir(dir) => Rendered::lines([Command::new("mkdir", ["-p"]).and([dir])]),
         Action::DropIn { command, dir } => Rendered::lines([command.command(dir)]),
         Action::Variable(variable) => self::variable(variable),
-        Action::Look(command) => Rendered::lines([command.clone()]),
+        Action::Inspect(command) => Rendered::lines([command.clone()]),
     };
     with_rights(rendered)
 }
@@ -161,7 +161,7 @@ pub(super) fn title(action: &Action) -> String {
         }
         Action::Variable(Variable::Search(dir)) => format!("have programs find the libraries in {}", dir.printable()),
         Action::Variable(Variable::Use(dir)) => format!("have programs use the cuDNN in {}", dir.printable()),
-        Action::Look(_) => String::new(),
+        Action::Inspect(_) => String::new(),
     }
 }
 

@@ -104,6 +104,6 @@ fn rank(action: &Action) -> u32 {
         Action::DropIn { .. } => 7,
         Action::Variable(Variable::Without { .. } | Variable::Set { .. } | Variable::Unset(_)) => 8,
         Action::Variable(Variable::Search(_) | Variable::Use(_)) => 9,
-        Action::Look(_) => 10,
+        Action::Inspect(_) => 10,
     }
 }

@@ -71,13 +71,13 @@ impl Plan {
         let mut steps: Vec<Step> = Vec::new();
         for Merged { action, of, after } in merge::merge(&planned) {
             let lines = lines::render(&action, &after).lines;
-            if matches!(action, Action::Look(_)) || lines.is_empty() {
+            if matches!(action, Action::Inspect(_)) || lines.is_empty() {
                 continue;
             }
             for (index, remedy) in planned.iter().filter(|(index, _)| of.contains(index)) {
                 if let Some(Some(advice)) = advice.get_mut(*index) {
                     advice.steps.push(steps.len() + 1);
-                    let looks = remedy.actions.iter().filter(|action| matches!(action, Action::Look(_)));
+                    let looks = remedy.actions.iter().filter(|action| matches!(action, Action::Inspect(_)));
                     advice.remaining = looks.flat_map(lines_of).collect();
                 }
             }
@@ -118,7 +118,7 @@ impl Step {
 /// Are there lines for all actions? No remedy is executed in part.
 fn is_possible(remedy: &Remedy) -> bool {
     merge::merge(&[(0, remedy)]).iter().all(|merged| {
-        matches!(merged.action, Action::Look(_)) || !lines::render(&merged.action, &merged.after).lines.is_empty()
+        matches!(merged.action, Action::Inspect(_)) || !lines::render(&merged.action, &merged.after).lines.is_empty()
     })
 }
 

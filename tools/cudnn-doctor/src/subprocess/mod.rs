@@ -29,7 +29,6 @@ use streams::Streams;
 pub(crate) use crate::platform::cannot_start;
 pub(crate) use timeouts::Timeouts;
 /// The name that `cmd::fix` still uses.
-pub(crate) use timeouts::Timeouts as Patience;
 
 /// How often the parent looks for progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);

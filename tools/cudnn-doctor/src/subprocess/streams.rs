@@ -42,9 +42,9 @@ impl Reports {
     /// The child's end, from which it can read the token already.
     pub(super) fn open_channel(&mut self) -> std::io::Result<Stdio> {
         self.token = token()?;
-        let (ours, childs) = cudnn_os::pipes::channel(format!("{}\n", self.token).as_bytes())?;
+        let (ours, child_end) = cudnn_os::pipes::channel(format!("{}\n", self.token).as_bytes())?;
         self.stream.pipe = Some(ours);
-        Ok(childs)
+        Ok(child_end)
     }
 
     /// The first message of the child. Lines without the token are not its own.
@@ -81,9 +81,9 @@ pub(super) struct Stream {
 impl Stream {
     /// The child's end.
     pub(super) fn open(&mut self) -> std::io::Result<Stdio> {
-        let (ours, childs) = cudnn_os::pipes::pipe()?;
+        let (ours, child_end) = cudnn_os::pipes::pipe()?;
         self.pipe = Some(ours);
-        Ok(childs)
+        Ok(child_end)
     }
 
     /// Keeps what the child has written. Returns whether there was anything.
