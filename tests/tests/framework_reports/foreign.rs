@@ -59,7 +59,7 @@ const IN_ITS_DIRECTORY: [Case; 8] = [
         |_, dir| put(Library::Cnn, V9_10_2, 9, dir),
         "C015",
         "C072",
-        &["is built for CUDA 13", "beside it for CUDA 12"],
+        &["is built for CUDA 13", "the libraries next to it are for CUDA 12"],
     ),
     (
         "graph for a different CUDA version",
