@@ -229,7 +229,7 @@ fn a_release_for_windows_is_read() {
 }
 
 #[test]
-fn the_compute_capabilities_of_a_librarys_gpu_code_are_listed() {
+fn gpu_code_lists_its_compute_capabilities() {
     let Some(dir) = lib_dir("jit-cu12-9.19.0") else { return };
     let code = gpu_code(&dir.join(Library::EnginesRuntimeCompiled.file_name())).unwrap();
     let reported: Vec<String> = code.iter().map(GpuCode::to_string).collect();
