@@ -281,7 +281,7 @@ fn a_program_continues_if_the_file_cannot_grow() {
     assert!(events_without_end(&file).len() > 1000);
     let Some(bounded) = child(&cudnn) else { return };
     let bounded = bounded.env("CUDNN_TRACE", &file).env("CUDNN_TRACE_LIMIT", "100K");
-    assert_ended(&bounded.run(&["threads:20"]), "its limit of 102400 bytes");
+    assert_ended(&bounded.run(&["threads:20"]), "the limit of 102400 bytes");
     assert!((101_000..=102_400).contains(&std::fs::metadata(&file).unwrap().len()));
     assert!(events(&file).len() > 100);
 }
