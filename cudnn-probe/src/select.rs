@@ -296,8 +296,8 @@ pub fn check_dir(candidate: &Candidate, requirements: &Requirements) -> Result<I
     })?;
     let version = identity.version.ok_or_else(|| ProbeError::Malformed {
         reason: match Os::HOST {
-            Os::Linux => "it contains no version, unlike every other libcudnn_graph.so.9 does",
-            Os::Windows => "it contains no version, unlike every other cudnn_graph64_9.dll does",
+            Os::Linux => "it contains no version, but every genuine libcudnn_graph.so.9 does",
+            Os::Windows => "it contains no version, but every genuine cudnn_graph64_9.dll does",
         }
         .into(),
     })?;

@@ -150,7 +150,7 @@ fn adopt(graph: &LoadedObject, search: &Search, options: &Options) -> Shared<Sel
         );
     }
     let Some(version) = in_memory::version(&graph.handle, Library::Graph) else {
-        let what = "it contains no version, unlike every other libcudnn_graph.so.9 does".into();
+        let what = "it contains no version, but every genuine libcudnn_graph.so.9 does".into();
         return reject(&dir, Origin::Loaded, ProbeError::Malformed { reason: what });
     };
     let cuda_major = in_memory::cuda_major(&graph.handle);
