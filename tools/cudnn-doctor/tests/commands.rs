@@ -389,6 +389,16 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
     for text in ["no cuDNN, 1 process", "0 calls", "The first error: cudnn_loader::search", "Set CUDNN_LOADER_DIR"] {
         assert!(stdout.contains(text), "{text}: {stdout}");
     }
+    // The loader's log is next to cuDNN's. If cuDNN was never loaded, only the loader's exists.
+    let both = logs.path().join("both.log");
+    std::fs::copy(dir.join("none.log"), logs.path().join("both.log.loader")).unwrap();
+    assert_eq!(doctor(&["log", both.to_str().unwrap()], &[]), (code, stdout.clone()));
+    std::fs::copy(dir.join("9.28.0.log"), &both).unwrap();
+    let (code, stdout) = doctor(&["log", both.to_str().unwrap()], &[]);
+    assert_eq!(code, Some(2), "{stdout}");
+    for text in ["cuDNN 9.28.0", "cudnnBackendFinalize", "The first error: cudnn_loader::search"] {
+        assert!(stdout.contains(text), "{text}: {stdout}");
+    }
     // After a crash, the last lines of an entry are missing. Unrelated text may start like an entry.
     let file = logs.path().join("cut.log");
     let first = "E! CuDNN (v91900 56) function cudnnCreate() called:\n";
@@ -402,7 +412,7 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
                 "cuDNN 9.19.0, an unknown process",
                 "1 error",
                 "The first error: cudnnCreate: CUDNN_STATUS_NOT_INITIALIZED: x",
-                "The entry lacks its last lines",
+                "The entry is incomplete",
                 "no driver, no GPU, or a GPU that it cannot use",
             ][..],
         ),
@@ -646,7 +656,7 @@ fn explain_finds_mixes_missing_graph_libraries_and_dangling_links() {
 fn list_shows_how_to_use_an_installation_that_the_search_does_not_find() {
     let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
     let (_, stdout) = doctor(&["list", release.to_str().unwrap()], &[]);
-    assert!(stdout.contains("its search does not look there") && stdout.contains("cudnn-doctor env /"), "{stdout}");
+    assert!(stdout.contains("it does not search these directories") && stdout.contains("cudnn-doctor env /"), "{stdout}");
 }
 
 #[test]

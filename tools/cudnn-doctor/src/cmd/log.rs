@@ -1,5 +1,4 @@
-//! `log`: summarizes a log that cuDNN has written, with an explanation of its first error. The file is read as a
-//! stream, so its length does not matter.
+//! `log`: summarizes a cuDNN log and explains its first error. The file is streamed, so it can have any length.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,35 +13,34 @@ use serde_json::{Value, json};
 use crate::escape::Printable;
 use crate::output::{CommandResult, Format, Outcome, count, outln};
 
-/// Longer lines are split, in bytes.
+/// The maximum line length in bytes. Longer lines are split.
 const MAX_LINE_LEN: u64 = 64 << 10;
 
-/// The part of an entry that is read, in bytes.
+/// The maximum number of bytes read from an entry.
 const MAX_ENTRY_LEN: usize = 1 << 20;
 
-/// The part of the file, in bytes, that shows whether it is text.
+/// The number of bytes examined to determine whether the file is text.
 const MAX_HEAD_LEN: usize = 4 << 20;
 
-/// The number of errors that are kept in full.
+/// The maximum number of errors stored in full.
 const MAX_ERRORS: usize = 1000;
 
-/// The number of functions, processes, releases and threads that are distinguished.
+/// The maximum number of distinct functions, processes, releases and threads.
 const MAX_DISTINCT: usize = 10_000;
 
-/// The number of functions that the text lists.
+/// The maximum number of functions listed in the text.
 const MAX_LISTED: usize = 10;
 
 /// The options of `log`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The file that CUDNN_LOGDEST_DBG named. cuDNN writes it when CUDNN_LOGLEVEL_DBG is 1 (errors), 2 (warnings) or 3
-    /// (all calls).
+    /// The file that CUDNN_LOGDEST_DBG named. cuDNN writes it if CUDNN_LOGLEVEL_DBG is 1 (errors), 2 (warnings) or 3
+    /// (all calls). The loader's log next to it, FILE.loader, is included.
     file: PathBuf,
 }
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
-    let summary = Summary::read(&arguments.file)
-        .map_err(|error| format!("cannot read {}: {error}", arguments.file.printable()))?;
+    let summary = Summary::read(&arguments.file)?;
     format.report(|| summary.value(), || summary.text());
     Ok(match (summary.error_count, summary.warnings) {
         (0, 0) => Outcome::Fine,
@@ -56,31 +54,48 @@ struct Summary {
     entry_count: usize,
     versions: BTreeSet<String>,
     processes: BTreeSet<u64>,
-    /// The number of calls of each function.
+    /// The number of calls by function.
     calls: BTreeMap<String, usize>,
-    /// The number of calls of functions beyond [`MAX_DISTINCT`].
+    /// The number of calls to functions beyond [`MAX_DISTINCT`].
     other_calls: usize,
     warnings: usize,
     error_count: usize,
     /// The first [`MAX_ERRORS`] errors.
     errors: Vec<Entry>,
-    /// The call that the first error belongs to, with its arguments, if the log has calls.
+    /// The call that failed first, with its arguments, if the log contains calls.
     failed_call: Option<Entry>,
-    /// Until the first error: the latest call of each thread and function.
+    /// The latest call by thread and function, recorded until the first error.
     latest_calls: BTreeMap<(Option<u64>, Option<String>), Entry>,
 }
 
 impl Summary {
-    fn read(file: &Path) -> std::io::Result<Summary> {
-        let file = open_without_waiting(file)?;
-        if !file.metadata()?.is_file() {
-            return Err(std::io::Error::other("not a regular file"));
-        }
-        // Whoever rotates logs has cut this one while cuDNN went on writing at its end.
-        skip_hole(&file)?;
+    /// Reads cuDNN's log, and the log that this project's loader writes next to it.
+    fn read(file: &Path) -> Result<Summary, String> {
+        let mut loaders = file.as_os_str().to_owned();
+        loaders.push(".loader");
         let mut summary = Summary::default();
-        for_each_entry(file, |entry| summary.add(entry))?;
+        // The loader's entries come first, because cuDNN's errors can be consequences of a failure to load.
+        let has_loaders = summary.add_file(Path::new(&loaders), true)?;
+        summary.add_file(file, has_loaders)?;
         Ok(summary)
+    }
+
+    /// Adds the entries of a file. Returns `false` if the file is optional and does not exist.
+    fn add_file(&mut self, file: &Path, is_optional: bool) -> Result<bool, String> {
+        let mut read = || {
+            let opened = open_without_waiting(file)?;
+            if !opened.metadata()?.is_file() {
+                return Err(std::io::Error::other("not a regular file"));
+            }
+            // Log rotation truncated the file while cuDNN continued writing at the old position.
+            skip_hole(&opened)?;
+            for_each_entry(opened, |entry| self.add(entry))
+        };
+        match read() {
+            Ok(()) => Ok(true),
+            Err(error) if is_optional && error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(format!("cannot read {}: {error}", file.printable())),
+        }
     }
 
     fn add(&mut self, entry: Entry) {
@@ -129,11 +144,11 @@ impl Summary {
         let versions: Vec<&str> = self.versions.iter().map(String::as_str).collect();
         let cudnn = match (versions.as_slice(), self.processes.len()) {
             ([], 0) => "cuDNN of an unknown release".to_owned(),
-            // The loader's entries: it found no cuDNN.
+            // Entries from the loader, which could not find cuDNN.
             ([], _) => "no cuDNN".to_owned(),
             (versions, _) => format!("cuDNN {}", versions.join(" and ")),
         };
-        // Only a complete entry names its process.
+        // Only complete entries contain a process id.
         match self.processes.len() {
             0 => outln!("{cudnn}, an unknown process"),
             processes => outln!("{cudnn}, {}", count(processes, "process")),
@@ -157,7 +172,7 @@ impl Summary {
     }
 
     fn explain(&self, error: &Entry) {
-        // cuDNN lists the checks that passed, too.
+        // Checks that passed are hidden.
         let mut shown = error.clone();
         shown.traceback.retain(|reason| reason.status != "CUDNN_STATUS_SUCCESS");
         let shown = if shown.traceback.is_empty() { error } else { &shown };
@@ -166,14 +181,14 @@ impl Summary {
             outln!("  at {}, in thread {thread}", time.printable());
         }
         if error.process.is_none() {
-            outln!("  The entry lacks its last lines: the program ended while it wrote them, or the log was cut.");
+            outln!("  The entry is incomplete: the program ended while writing it, or the log was truncated.");
         }
         for argument in self.failed_call.iter().flat_map(|call| &call.arguments) {
             let ty = argument.ty.as_ref().map_or(String::new(), |ty| format!(" ({})", ty.printable()));
             let indent = "  ".repeat(argument.depth.min(8) + 1);
             outln!("{indent}{}{ty}: {}", argument.name.printable(), argument.value.printable());
         }
-        // The rest of the loader's report: its notes and its help.
+        // The remaining notes and help from the loader's report.
         for argument in error.arguments.iter().filter(|argument| argument.name == "Info") {
             outln!("  {}", argument.value.printable());
         }
@@ -209,7 +224,7 @@ impl Summary {
     }
 }
 
-/// Reads a log entry by entry. An entry begins with a capital letter and an exclamation mark: `E! CuDNN ..`.
+/// Reads a log entry by entry. Entries start with a letter and an exclamation mark, such as `E! CuDNN ..`.
 fn for_each_entry(file: File, mut add: impl FnMut(Entry)) -> std::io::Result<()> {
     let mut reader = BufReader::new(file);
     let (mut entry, mut line) = (Vec::new(), Vec::new());
@@ -227,7 +242,7 @@ fn for_each_entry(file: File, mut add: impl FnMut(Entry)) -> std::io::Result<()>
             len += line.len();
             zeros += line.iter().filter(|byte| **byte == 0).count();
             if len >= MAX_HEAD_LEN && zeros > len / 2 {
-                return Err(std::io::Error::other("its first megabytes are zeros, so it is no log of cuDNN"));
+                return Err(std::io::Error::other("the first megabytes are zeros, so this is not a cuDNN log"));
             }
         }
         if line.is_empty() || is_start {
@@ -243,10 +258,10 @@ fn for_each_entry(file: File, mut add: impl FnMut(Entry)) -> std::io::Result<()>
     }
 }
 
-/// Where the mark of cuDNN's line begins (`E! `, `e! `): behind the rank, the pod or the time that torchrun, kubectl and
-/// others write before each line of stderr. Only the first line of an entry (`E! CuDNN (`) shows that they do.
+/// Returns the position of cuDNN's mark (`E! `, `e! `) in a line. torchrun, kubectl and similar tools prepend a rank,
+/// a pod or a time to stderr lines, which is recognized by the first line of an entry (`E! CuDNN (`).
 fn mark(line: &[u8], is_prefixed: bool) -> Option<usize> {
-    /// The longest prefix.
+    /// The maximum length of such a prefix.
     const MAX_PREFIX_LEN: usize = 200;
     const START: &[u8] = b"! CuDNN (";
     let is_letter = |at: usize| line.get(at).is_some_and(|letter| b"IWEFiwef".contains(letter));
@@ -261,19 +276,19 @@ fn mark(line: &[u8], is_prefixed: bool) -> Option<usize> {
     (1..line.len().min(MAX_PREFIX_LEN)).find(is_mark)
 }
 
-/// Is this an entry, maybe without its last lines, and not another program's text that begins like one?
+/// Returns whether cuDNN wrote this entry, even if its last lines are missing. Other programs may print similar text.
 fn is_written_by_cudnn(entry: &Entry) -> bool {
     entry.version.is_some() || entry.function.is_some() || entry.process.is_some()
 }
 
-/// Is this the entry of a call of cuDNN, and not of its result or of the loader's work?
+/// Returns whether the entry records a cuDNN call, rather than a result or an operation of the loader.
 fn is_call(entry: &Entry) -> bool {
     let is_result = entry.arguments.iter().any(|argument| argument.ty.as_deref() == Some("cudnnStatus_t"));
     let is_cudnn = entry.function.as_ref().is_some_and(|function| !function.contains("::"));
     entry.severity == Severity::Info && is_cudnn && !is_result
 }
 
-/// The meanings of statuses, by the beginnings of their names behind `CUDNN_STATUS_`: the exact ones first.
+/// The meanings of statuses by prefix, without `CUDNN_STATUS_`. Exact names come first.
 const MEANINGS: [(&str, &str); 12] = [
     ("NOT_INITIALIZED", "no driver, no GPU, or a GPU that it cannot use. Run `cudnn-doctor check`."),
     ("SUBLIBRARY_VERSION_MISMATCH", "libraries of two releases are mixed. Run `cudnn-doctor check`."),
@@ -289,7 +304,7 @@ const MEANINGS: [(&str, &str); 12] = [
     ("EXECUTION_FAILED", "the GPU reported an error, perhaps of an earlier kernel."),
 ];
 
-/// The meaning of a status.
+/// Returns the meaning of a status.
 pub(crate) fn meaning(status: &str) -> Option<&'static str> {
     let name = status.strip_prefix("CUDNN_STATUS_")?;
     MEANINGS.iter().find(|(start, _)| name.starts_with(start)).map(|(_, meaning)| *meaning)
