@@ -189,9 +189,9 @@ fn wheel_outside_search_paths() -> Option<Report> {
         "C020",
         &[
             wheel.to_str().unwrap(),
-            "on no search path",
+            "is not on a search path",
             "export LD_LIBRARY_PATH=",
-            "this project's loader does find it",
+            "this project's loader finds it",
         ],
     );
     let list = world.doctor(&["list"]).has(0, &["9.19.0", "active virtual environment"]);
@@ -390,7 +390,7 @@ fn cuda_12_among_cuda_13() -> Option<Report> {
         &[
             "libcublasLt.so.12 was not found",
             "built for CUDA 12",
-            "found for another CUDA major: ",
+            "found for a different CUDA major: ",
             "cuda/libcublasLt.so.13",
             "pip install --target /opt/cublas-cuda-12 --no-deps nvidia-cublas-cu12",
         ],

@@ -86,7 +86,11 @@ fn a_framework_that_cannot_be_imported_is_an_error() {
         (
             |site| std::fs::remove_dir_all(site.join("torch")).unwrap(),
             "torch",
-            &["PyTorch 2.8.0 is damaged: ", "torch/__init__.py is missing", "other files, which its record names"],
+            &[
+                "PyTorch 2.8.0 is damaged: ",
+                "torch/__init__.py is missing",
+                "other files, which the package record lists",
+            ],
         ),
         (
             |site| cut(&site.join("torch/lib/libtorch_global_deps.so")),
@@ -149,7 +153,10 @@ fn files_that_the_import_does_not_need_are_a_note() {
     let found = notes(&world);
     assert!(found.len() == 1 && found[0]["severity"] == "note", "{found:#?}");
     assert!(
-        found[0]["message"].as_str().unwrap().ends_with("torch/nn/functional.py, which its record names, is missing")
+        found[0]["message"]
+            .as_str()
+            .unwrap()
+            .ends_with("torch/nn/functional.py, which the package record lists, is missing")
     );
 }
 

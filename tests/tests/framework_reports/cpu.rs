@@ -50,7 +50,7 @@ fn an_environment_for_the_cpu_does_not_report_a_missing_cudnn() {
         (tensorflow_for_cpu, &["TensorFlow 2.19.1"]),
         (onnxruntime_for_cpu, &["ONNX Runtime 1.22.0"]),
         (jax_without_plugin, &["JAX 0.8.3"]),
-        (all, &["need none: PyTorch 2.8.0+cpu, TensorFlow 2.19.1, JAX 0.8.3, ONNX Runtime 1.22.0"]),
+        (all, &["do not need it: PyTorch 2.8.0+cpu, TensorFlow 2.19.1, JAX 0.8.3, ONNX Runtime 1.22.0"]),
     ] {
         let world = World::new();
         install(&world.venv);
@@ -58,7 +58,7 @@ fn an_environment_for_the_cpu_does_not_report_a_missing_cudnn() {
         let severities: Vec<&str> = findings.iter().map(|finding| finding["severity"].as_str().unwrap()).collect();
         assert!(status == 0 && severities.iter().all(|severity| *severity == "note"), "{status} {findings:#?}");
         let found = of_code(&findings, "C010").unwrap();
-        let message = "no usable cuDNN 9 was found; the frameworks here use no GPU of NVIDIA's and need none: ";
+        let message = "no usable cuDNN 9 was found; the frameworks here do not use NVIDIA GPUs and do not need it: ";
         assert!(found["message"].as_str().unwrap().starts_with(message), "{found:#}");
         assert!(names.iter().all(|name| found.to_string().contains(name)), "{found:#}");
         assert_eq!(found["commands"].as_array().unwrap().len(), 0, "{found:#}");
@@ -76,7 +76,7 @@ fn frameworks_that_use_a_gpu_without_cudnn_only_miss_the_driver() {
     new_ctranslate2(&world.venv);
     let (findings, _) = world.check(&[]);
     let found = of_code(&findings, "C010").unwrap();
-    let message = "no usable cuDNN 9 was found; the frameworks here need none: CTranslate2 4.8.5";
+    let message = "no usable cuDNN 9 was found; the frameworks here do not need it: CTranslate2 4.8.5";
     assert_eq!((found["severity"].as_str(), found["message"].as_str()), (Some("note"), Some(message)));
     if let Some(driver) = of_code(&findings, "C001") {
         assert_eq!(driver["severity"], "warning", "{driver:#}");

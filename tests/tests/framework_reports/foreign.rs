@@ -88,7 +88,7 @@ const IN_ITS_DIRECTORY: [Case; 8] = [
         },
         "C024",
         "C072",
-        &["is not the file that its package installed", "libcudnn_engines_precompiled.so.9 has"],
+        &["has changed since its package was installed", "libcudnn_engines_precompiled.so.9 has"],
     ),
 ];
 
@@ -100,7 +100,7 @@ const FROM_ELSEWHERE: [Case; 7] = [
         |world, _| search(world, |dir| put(Library::EnginesPrecompiled, NEWER, 8, dir)),
         "C022",
         "C072",
-        &["libcudnn_engines_precompiled.so.9 would be loaded from", "which does not state its release"],
+        &["libcudnn_engines_precompiled.so.9 would be loaded from", "where the release is unknown"],
     ),
     (
         "cnn for a different CUDA version first on the search path",
@@ -125,7 +125,11 @@ const FROM_ELSEWHERE: [Case; 7] = [
         },
         "C022",
         "C072",
-        &["would mix cuDNN 9.28.0 (libcudnn_graph.so.9) and 9.10.2", "start it without that", "unset LD_PRELOAD"],
+        &[
+            "would mix cuDNN 9.28.0 (libcudnn_graph.so.9) and 9.10.2",
+            "start it without this variable",
+            "unset LD_PRELOAD",
+        ],
     ),
     (
         "a cuDNN for a different CUDA version first on the search path",

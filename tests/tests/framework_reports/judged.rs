@@ -49,7 +49,7 @@ fn the_cudnn_that_the_drop_in_loads_is_checked() {
     };
     has(&torch_with(&|_| {}), &[]);
     let older = torch_with(&|dir| refill(dir, V9_1_0, 8));
-    let texts: &[&str] = &["would load cuDNN 9.1.0", "install --force-reinstall", "put the drop-in in its place again"];
+    let texts: &[&str] = &["would load cuDNN 9.1.0", "install --force-reinstall", "install the drop-in again"];
     has(&older, &[("C071", texts)]);
     let other_cuda = torch_with(&|dir| refill(dir, V9_10_2, 9));
     has(&other_cuda, &[("C071", &["would load a cuDNN for CUDA 13", "selected by the drop-in"])]);

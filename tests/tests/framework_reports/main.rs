@@ -205,7 +205,7 @@ const SITUATIONS: [Situation; 18] = [
             world.gpu("570.86.15", "NVIDIA H100", (9, 0));
             torch_for_cuda_13(&world.venv);
         },
-        findings: &[("C075", &["PyTorch 2.11.0 is built for CUDA 13.0, which driver 570.86.15 does not run"])],
+        findings: &[("C075", &["PyTorch 2.11.0 is built for CUDA 13.0, which driver 570.86.15 does not support"])],
     },
     Situation {
         report: "tensorflow/docs PR 2251",

@@ -145,7 +145,7 @@ fn a_wheel_in_a_virtual_environment_is_found_loaded_and_explained() {
     // NVIDIA's shim opens the others by name, wherever the shim is installed.
     let explained = doctor(&variables, &["explain"]);
     assert_eq!(explained.code, Some(2), "{explained:?}");
-    assert!(explained.stdout.contains("it lies beside"), "{explained:?}");
+    assert!(explained.stdout.contains("it is next to"), "{explained:?}");
     assert_no_words_of_linux(&explained.stdout);
     let explained = doctor(&on_path, &["explain"]);
     assert_eq!(explained.code, Some(0), "{explained:?}");
@@ -172,7 +172,7 @@ fn broken_sets_of_dlls_are_named() {
     // Only cudnn64_9.dll is on PATH, as programs ship it.
     let alone = windows::path(&world.dlls("alone", &[Library::Shim]));
     let found = findings(&[used, ("WINEPATH", &alone)], &["--no-load"]);
-    contains(&found, "C012", &["Windows finds", "but not cudnn_graph64_9.dll, which that opens by its name"]);
+    contains(&found, "C012", &["Windows finds", "but not cudnn_graph64_9.dll, which it opens by name"]);
 
     // Another installation is first on PATH, but ops is missing in it. The shim there opens the second installation's
     // ops.
@@ -359,7 +359,7 @@ fn the_drop_in_is_recognized_next_to_a_program_and_in_a_wheel() {
     assert!(!codes.contains(&&Value::from("C024")), "{report}");
     assert_eq!(report["verified"], Value::Array(Vec::new()), "{report}");
     let listed = doctor(&[], &["list", &root]);
-    assert!(listed.stdout.contains("its search does not look there. To use one:"), "{listed:?}");
+    assert!(listed.stdout.contains("it does not search these directories. To use one:"), "{listed:?}");
 }
 
 #[test]

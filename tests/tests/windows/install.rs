@@ -49,7 +49,7 @@ fn the_drop_in_is_installed_and_uninstalled() {
         assert_eq!(sorted_names(dir.path()), ["cudnn64_9.dll", KEPT, "cudnn_graph64_9.dll", "cudnn_layers.dll"]);
         assert!(shim() == drop_in);
     }
-    for expected in ["is in front of cuDNN VERSION", "nothing is left of it"].map(windows::of_release) {
+    for expected in ["is in front of cuDNN VERSION", "there is nothing to remove"].map(windows::of_release) {
         let output = run(&["uninstall", &place]);
         assert!(output.code == Some(0) && output.stdout.contains(&expected), "{output:?}");
         assert_eq!(sorted_names(dir.path()), before);
@@ -86,5 +86,5 @@ fn the_drop_in_is_installed_and_uninstalled() {
     assert_eq!(sorted_names(dir.path()), before);
 
     let output = run(&["run", "--", "cmd"]);
-    assert!(output.code == Some(3) && output.stderr.contains("no variable puts a library in front"), "{output:?}");
+    assert!(output.code == Some(3) && output.stderr.contains("no variable that preloads a library"), "{output:?}");
 }

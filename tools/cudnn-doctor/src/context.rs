@@ -1,4 +1,4 @@
-//! Provides the context of a command: the host with the search for cuDNN on it. `main` creates it once.
+//! Provides the context of a command, which `main` creates once.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::ffi::OsString;
@@ -15,25 +15,26 @@ use crate::python::{Python, inactive_environment};
 use crate::python_shim::{self, PythonShim, ShimEnvironment};
 use crate::surveys::Surveys;
 
-/// The host and the search. The search does not look beside the doctor's executable, because programs would not.
+/// The host and the search for cuDNN. The directory of the doctor's executable is not searched, because other
+/// programs would not search there.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) host: Host,
     pub(crate) search: Search,
-    /// What the simulations of one command have read.
+    /// Files read by the simulations of this command.
     pub(crate) files: KnownFiles,
-    /// The first `python3` on `PATH`, if a tool has put a script in its place.
+    /// The first `python3` on `PATH`, if it is a script from a version manager.
     pub(crate) python_shim: Option<PythonShim>,
-    /// The Python whose environment this is about, if the command names or runs one.
+    /// The Python that the command names or runs, if any.
     pub(crate) python: Option<Python>,
-    /// The command names that Python.
+    /// Whether the command named that Python explicitly.
     pub(crate) is_python_named: bool,
     surveys: Surveys,
 }
 
 impl Context {
-    /// This process's environment and file system, as a Python program sees them: pyenv and asdf put the directory of
-    /// the Python that they start first on `PATH`.
+    /// Captures this process's environment and file system, as a Python program sees them. pyenv and asdf put the
+    /// directory of the selected Python first on `PATH`.
     pub(crate) fn new() -> Self {
         let environment =
             ShimEnvironment { variable: &|name| facts::variable(name), working_dir: facts::current_dir().ok() };
@@ -46,7 +47,7 @@ impl Context {
         Context { python_shim, ..Context::of_host(host) }
     }
 
-    /// The context of a command on this host, which names no Python.
+    /// Returns a context for this host without a named Python.
     pub(crate) fn of_host(host: Host) -> Self {
         Context {
             search: Search::new(host.clone()),
@@ -59,8 +60,7 @@ impl Context {
         }
     }
 
-    /// This context as the programs of a Python see it, which the command names or runs: as if its environment were the
-    /// active one.
+    /// Returns this context as seen by programs of a Python, as if its environment were active.
     pub(crate) fn of_python(&self, python: Python, is_python_named: bool) -> Context {
         let environments = self.search.environments();
         if environments.iter().find_map(Origin::root) == Some(&python.root) {
@@ -73,19 +73,20 @@ impl Context {
         Context { files: self.files.clone(), python: Some(python), is_python_named, ..Context::of_host(host) }
     }
 
-    /// The virtual environment of the working directory, if no environment is active and the command names none.
+    /// Returns the virtual environment of the working directory, if no environment is active or named.
     pub(crate) fn inactive_environment(&self) -> Option<PathBuf> {
         if self.is_python_named { None } else { inactive_environment(&self.search) }
     }
 
-    /// The tool that starts programs of the Python environment with this directory in it, if `PATH` does not lead there.
+    /// Returns the version manager that starts programs of the environment containing this directory, if `PATH` does
+    /// not lead there.
     pub(crate) fn starter_of(&self, dir: &Path) -> Option<&'static str> {
         let shim = self.python_shim.as_ref()?;
         let root = cudnn_probe::canonicalize(shim.bin.as_deref()?.parent()?).ok()?;
         dir.starts_with(root).then_some(shim.tool)
     }
 
-    /// Simulates the start of a program or library on this host.
+    /// Simulates how the loader starts a program or library on this host.
     ///
     /// # Errors
     /// The file itself cannot be loaded.
@@ -93,34 +94,35 @@ impl Context {
         Simulation::with_files(file, &self.host, &self.files)
     }
 
-    /// The survey of an environment, as a Python that is started on this host sees it.
+    /// Returns the survey of an environment, as its Python on this host sees it.
     pub(crate) fn survey(&self, environment: &Environment, depth: Depth) -> Arc<Survey> {
         self.surveys.of(environment, &self.host, depth)
     }
 
-    /// The installation that meets the requirements, and the candidates before it that do not.
+    /// Returns the installation that meets the requirements, together with the rejected candidates before it.
     pub(crate) fn select(&self, requirements: &Requirements) -> Selection {
         select(&self.search, requirements)
     }
 
-    /// The installation that the loader would use.
+    /// Returns the installation that the loader would use.
     pub(crate) fn selected(&self) -> Option<Installation> {
         self.select(&Requirements::default()).installation
     }
 
-    /// The installation that the drop-in in this file would use: it searches its own directory first. A run path in the
-    /// program may lead it to another one.
+    /// Returns the installation that this drop-in file would use. It searches its own directory first. However, a run
+    /// path in the program may select another installation.
     pub(crate) fn selected_by_drop_in(&self, drop_in: &Path) -> Option<Installation> {
         let search = self.search.clone().add_adjacent(drop_in.parent()?);
         select(&search, &Requirements::default()).installation
     }
 
-    /// Every installation that the search finds.
+    /// Returns all installations found by the search.
     pub(crate) fn inventory(&self) -> Vec<Installed> {
         self.inventory_with(Vec::new())
     }
 
-    /// Every installation that the search finds, and those in these directories. A directory with only the drop-in is none.
+    /// Returns all installations found by the search or in these directories. A directory with only the drop-in does
+    /// not count.
     pub(crate) fn inventory_with(&self, further: Vec<Candidate>) -> Vec<Installed> {
         let mut all = inventory_with(&self.search, &self.host, further);
         all.retain(|installed| {
@@ -131,7 +133,7 @@ impl Context {
     }
 }
 
-/// The host with this directory first on `PATH`, and all other variables of this process.
+/// Puts this directory first on the `PATH` of the host. All other variables stay the same.
 fn with_first_on_path(host: Host, bin: &Path) -> Host {
     let path = facts::variable("PATH").unwrap_or_default();
     let dirs = std::iter::once(bin.to_owned()).chain(std::env::split_paths(&path));

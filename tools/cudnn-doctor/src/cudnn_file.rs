@@ -1,4 +1,4 @@
-//! Identifies the library, or the release, that a file of cuDNN belongs to.
+//! Identifies the library and release of cuDNN files.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use crate::system::cudnn_library;
 
 pub(crate) use cudnn_frameworks::{drop_in_version, drop_in_version_named, is_drop_in, is_drop_in_named};
 
-/// The file's release. NVIDIA's shim states none: it belongs to the release of the graph library beside it, unless its
-/// functions show that it does not.
+/// Returns the file's release. NVIDIA's shim contains no version, so it is assumed to match the graph library next to
+/// it, unless its exported functions contradict this.
 pub(crate) fn version(file: &Path) -> Option<Version> {
     match library(file.file_name()?.to_str()?)? {
         Library::Shim => version(&file.with_file_name(Library::Graph.file_name()))
@@ -22,22 +22,22 @@ pub(crate) fn version(file: &Path) -> Option<Version> {
     }
 }
 
-/// The version of the drop-in that is in front of this installation, if one is.
+/// Returns the version of the drop-in in front of this installation, if any.
 pub(crate) fn drop_in_before(report: &InstallationReport) -> Option<String> {
     drop_in_version(&report.library(Library::Shim)?.path)
 }
 
-/// The identity that the file states.
+/// Returns the identity recorded in the file.
 pub(crate) fn identity(file: &Path) -> Option<Identity> {
     identify_any(file, library(file.file_name()?.to_str()?)?).ok()
 }
 
-/// The library with this file name, which may end in the full version, or with this path.
+/// Returns the library with this path or file name, which may include the full version.
 pub(crate) fn library(name: &str) -> Option<Library> {
     cudnn_library(Path::new(name).file_name()?.to_str()?)
 }
 
-/// The files of cuDNN 9 in a directory: not cuDNN 8, static libraries or other files.
+/// Returns the cuDNN 9 files in a directory. cuDNN 8, static libraries and unrelated files are excluded.
 pub(crate) fn files_of_cudnn(dir: &Path) -> Vec<PathBuf> {
     let is_cudnn_9 = |name: &str| {
         if let Some(stem) = name.strip_suffix("64_9.dll") {
@@ -52,7 +52,7 @@ pub(crate) fn files_of_cudnn(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The command that prints the sha256 of each library of cuDNN in a directory.
+/// Returns the command that prints the sha256 of cuDNN libraries in a directory.
 pub(crate) fn sums_of_cudnn(dir: &Path) -> Command {
     match Os::HOST {
         Os::Windows => Command::new("Get-FileHash", ["-LiteralPath"]).and(files_of_cudnn(dir)),

@@ -1,4 +1,4 @@
-//! The driver's library, opened in a child process alone: does it crash or hang, whatever cuDNN does?
+//! Tests the driver's library separately from cuDNN, by opening it in a child process.
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -10,10 +10,10 @@ use crate::child_report::{Work, begin};
 use crate::subprocess::{self, Ended, Timeouts};
 use crate::system::choose;
 
-/// The subcommand with which the doctor starts itself for this.
+/// The hidden subcommand for the child process.
 pub(crate) const COMMAND: &str = "internal-driver";
 
-/// The driver's library.
+/// The name of the driver's library.
 pub(crate) const LIBRARY: &str = crate::system::DRIVER;
 
 /// The help for a driver that crashes or hangs.
@@ -23,14 +23,14 @@ pub(crate) const HELP: &str = choose(
     "check that `nvidia-smi` ends and works; if it does not, restart Windows, or reinstall NVIDIA's driver",
 );
 
-/// The help for a driver's library that the system cannot load.
+/// The help for a driver library that cannot be loaded.
 pub(crate) const DAMAGED_HELP: &str = choose(
     "cuDNN needs no change. In a container, start it with GPU access, which puts the host's library in place of that file: \
      `docker run --gpus all ...`. Elsewhere, or if the file stays: remove it, and reinstall NVIDIA's driver",
     "cuDNN needs no change: reinstall NVIDIA's driver, and remove copies of nvcuda.dll that are not in Windows' own directory",
 );
 
-/// A driver's version: `580.65.06`. `None` for any other text, which can be compared with no version.
+/// Returns the text if it is a driver version such as `580.65.06`, which can be compared.
 pub(crate) fn version(text: &str) -> Option<&str> {
     const MAX_DIGITS: usize = 5;
     let is_number =
@@ -39,7 +39,7 @@ pub(crate) fn version(text: &str) -> Option<&str> {
     ((2..=4).contains(&count) && text.split('.').all(is_number)).then_some(text)
 }
 
-/// The fault of the driver's library, if that explains how a process ended that loaded it beside others.
+/// Returns a driver fault if it explains why a process ended after loading the driver along with other libraries.
 pub(crate) fn fault(ended: &Ended, timeouts: &Timeouts) -> Option<String> {
     let step = ended.step.as_ref()?;
     if step.is_of_driver() {
@@ -50,14 +50,14 @@ pub(crate) fn fault(ended: &Ended, timeouts: &Timeouts) -> Option<String> {
     Some(format!("a process that only opened {LIBRARY}, the driver's library, {failure}"))
 }
 
-/// The child process: opens the driver's library, and does not start the driver.
+/// Runs in the child process: opens the driver's library without initializing the driver.
 pub(crate) fn run_child() -> ExitCode {
     end_with_parent();
     open();
     ExitCode::SUCCESS
 }
 
-/// Opens the driver's library, as a step of this process. Returns whether the system could load it.
+/// Opens the driver's library as a step of this process. Returns whether it could be loaded.
 pub(crate) fn open() -> bool {
     begin(Work::OpenDriver, format!("opened {LIBRARY}"));
     Gpu::has_driver()

@@ -1,14 +1,14 @@
-//! Makes text from outside (file names, package names, process names, variables, library messages) safe for a terminal:
-//! characters that could move the cursor, recolour, reorder or forge a line become escapes. Only this module does that.
+//! Escapes untrusted text for terminals. File names, package names, process names, variables and library messages may
+//! contain characters that move the cursor, change colors or forge lines. All escaping is done here.
 
 use std::borrow::Cow;
 use std::path::Path;
 
 use cudnn_os::escape::{is_unsafe, one_line};
 
-/// Text that is safe within one line of output.
+/// Text that can be printed safely on one line.
 pub(crate) trait Printable {
-    /// The text itself, with an escape in place of each unsafe character and line break.
+    /// Returns the text with unsafe characters and line breaks escaped.
     fn printable(&self) -> String;
 }
 
@@ -24,15 +24,14 @@ impl Printable for Path {
     }
 }
 
-/// The last barrier before the terminal: keeps the line breaks of a text of several lines, and escapes the rest.
+/// Escapes multi-line text while preserving its line breaks. This is the last safeguard before the terminal.
 pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     replace(text, |c| c != '\n' && is_unsafe(c), |c| c.escape_default().to_string())
 }
 
-/// A JSON document that is safe to print. It can contain such characters only in strings, and JSON has an escape for
-/// them.
+/// Escapes a JSON document for printing. Unsafe characters can only occur in strings, where JSON escapes are valid.
 pub(crate) fn json(document: &str) -> Cow<'_, str> {
-    // JSON writes a character beyond 16 bits as two.
+    // JSON encodes a character beyond 16 bits as a surrogate pair.
     let escape = |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect();
     replace(document, |c| c != '\n' && is_unsafe(c), escape)
 }

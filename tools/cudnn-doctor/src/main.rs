@@ -1,4 +1,4 @@
-//! The command `cudnn-doctor`. This file parses the command line; each subcommand has a module in `cmd`.
+//! The command `cudnn-doctor`. This file parses the command line, and the modules in `cmd` implement the subcommands.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -44,10 +44,11 @@ use context::Context;
 use output::{CommandResult, Format, Outcome};
 use subprocess::{End, Timeouts};
 
-/// Diagnoses cuDNN installations: what is installed, which one programs load, what is wrong, and how to fix it.
+/// Diagnoses cuDNN installations: which ones are installed, which one programs load, what is wrong, and how to fix
+/// it.
 ///
-/// Without a subcommand it runs `check`. Exit status: 0 nothing is wrong, 1 warnings, 2 errors, 3 the doctor could not
-/// do what it was asked to do.
+/// Without a subcommand it runs `check`. Exit status: 0 nothing is wrong, 1 warnings, 2 errors, 3 the doctor could
+/// not do what it was asked to do.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -56,16 +57,16 @@ struct Arguments {
     /// Print one JSON document instead of text (not for `demo` and `run`).
     #[arg(long, global = true)]
     json: bool,
-    /// End a child process that makes no progress for this time. Default: 10 to 30 seconds for the driver, 20 to load
+    /// Stop child processes that make no progress for this time. Default: 10 to 30 seconds for the driver, 20 to load
     /// cuDNN, 120 to compute.
     #[arg(long, global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: Option<u64>,
-    /// This is the child process of `preload` or `demo`, which may crash or hang in cuDNN.
+    /// Marks the child process of `preload` or `demo`, which may crash or hang in cuDNN.
     #[arg(long = IN_CHILD, global = true, hide = true)]
     in_child: bool,
 }
 
-/// The option of a supervised child process, without its dashes.
+/// The option of a supervised child process, without dashes.
 const IN_CHILD: &str = "in-child";
 
 #[derive(Subcommand)]
@@ -78,52 +79,53 @@ Examples:
   cudnn-doctor check --gpu        also run a convolution
   cudnn-doctor check --run torch  also run PyTorch
   cudnn-doctor check --no-load    read files only, load nothing
-  cudnn-doctor check --only C014  look for this finding alone; --list shows all codes
+  cudnn-doctor check --only C014  look only for this finding; --list shows all codes
   cudnn-doctor check --minimum 9.3 --cuda 12 --function cudnnConvolutionForward
                                   for a program with these requirements
   cudnn-doctor check --for ./my-program
-                                  for this program or library, from its file")]
+                                  for this program or library, by analyzing its file")]
     Check(cmd::check::Command),
-    /// Print the steps that remove the errors and warnings of `check`, and with --yes execute them.
+    /// Print the steps that fix the errors and warnings of `check`, or execute them with --yes.
     ///
-    /// Each step runs only if nothing has changed since the plan was made. The doctor stops at the first step that fails,
-    /// says how to undo those before it, and checks again at the end. It never does as root what another user owns.
+    /// A step runs only if its files are unchanged since the plan was made. If a step fails, the doctor stops and
+    /// prints how to undo the previous steps. At the end it checks again. As root, it does not change files that
+    /// other users own.
     #[command(after_help = "\
 Examples:
-  cudnn-doctor fix                              the plan; changes nothing
-  cudnn-doctor fix --yes                        executes it
+  cudnn-doctor fix                              print the plan without changing anything
+  cudnn-doctor fix --yes                        execute the plan
   cudnn-doctor fix --yes --python ~/venvs/train for this environment")]
     Fix(cmd::fix::Arguments),
-    /// List every installed cuDNN and mark the one that the loader would use.
+    /// List all cuDNN installations and mark the one that the loader would use.
     #[command(after_help = "\
 Examples:
   cudnn-doctor list                     every installation that the search finds
-  cudnn-doctor list ~/venvs/* --deep    also those in these environments, with the GPUs that kernels were built for
+  cudnn-doctor list ~/venvs/* --deep    also search these environments, and show the GPUs that kernels were built for
   cudnn-doctor list --json              for programs")]
     List(cmd::list::Arguments),
-    /// Show what the frameworks of Python environments were built for, which cuDNN each would load, and what does not fit.
+    /// Show what the frameworks of Python environments were built for, which cuDNN they would load, and mismatches.
     ///
-    /// Reads files; runs no Python.
+    /// Only reads files, without running Python.
     #[command(after_help = "\
 Examples:
   cudnn-doctor frameworks               the active environments
   cudnn-doctor frameworks ~/venvs/*     these environments
   cudnn-doctor frameworks --json        for programs")]
     Frameworks(cmd::frameworks::Arguments),
-    /// Show which files ld.so would load for a program or library, and by which rule, without loading any.
+    /// Show which files ld.so would load for a program or library, and why, without loading them.
     #[command(after_help = "\
 Examples:
   cudnn-doctor explain                                  NVIDIA's shim of the installation that would be used
-  cudnn-doctor explain ./my-program                     a program that is linked to cuDNN
+  cudnn-doctor explain ./my-program                     a program linked to cuDNN
   cudnn-doctor explain .../torch/lib/libtorch_cuda.so   a framework's library")]
     Explain(cmd::explain::Arguments),
-    /// Show which files of cuDNN and CUDA a running process has loaded, and whether they belong together.
+    /// Show which cuDNN and CUDA files a running process has loaded, and whether they belong together.
     #[command(after_help = "\
 Examples:
   cudnn-doctor pid $(pgrep -n -f train.py)    the newest process whose command line contains train.py
   cudnn-doctor pid $$ --json                  this shell, for programs")]
     Pid(cmd::pid::Arguments),
-    /// Find or fetch a cuDNN and use it: descriptors without a GPU, a convolution with one.
+    /// Find or fetch a cuDNN and use it: create descriptors, and with a GPU also run a convolution.
     #[command(after_help = "\
 Examples:
   cudnn-doctor demo                                  the installed cuDNN, or a fetched one where there is none
@@ -141,62 +143,64 @@ Examples:
 Examples:
   cudnn-doctor fetch                     list the releases
   cudnn-doctor fetch jit-cu12-9.19.0     fetch one of them
-  cudnn-doctor fetch cu13                fetch the newest one for CUDA 13
+  cudnn-doctor fetch cu13                fetch the newest release for CUDA 13
 The cache directory is CUDNN_FETCH_CACHE, or ~/.cache/cudnn-shim.")]
     Fetch(cmd::fetch::Arguments),
-    /// Load cuDNN before its first use, as a program can, and show what each step costs as a timeline.
+    /// Load cuDNN before its first use, as a program can, and show the cost of the steps as a timeline.
     #[command(after_help = "\
 Examples:
   cudnn-doctor preload                  the libraries, the first device's context, and cuDNN's engines
   cudnn-doctor preload --no-context     for a machine without a GPU
   cudnn-doctor preload --all-devices    the contexts of all devices, in parallel")]
     Preload(cmd::preload::Arguments),
-    /// Summarize a log that cuDNN has written, and explain its first error.
+    /// Summarize a log written by cuDNN, and explain its first error.
     #[command(after_help = "\
 Examples:
   CUDNN_LOGLEVEL_DBG=3 CUDNN_LOGDEST_DBG=cudnn.log python train.py
   cudnn-doctor log cudnn.log")]
     Log(cmd::log::Arguments),
-    /// Show, check, pack or remove the compiled plans that the layer `plans` keeps across processes.
+    /// Show, check, pack or remove the compiled plans that the layer `plans` caches across processes.
     #[command(after_help = "\
 Examples:
-  cudnn-doctor plans list                 what the plans compute, for which devices and releases
-  cudnn-doctor plans stats                how many there are, and the time to build them
-  cudnn-doctor plans verify               whether each is as it was written
+  cudnn-doctor plans list                 the operations, devices and releases of the plans
+  cudnn-doctor plans stats                the number of plans, and the time to build them
+  cudnn-doctor plans verify               check that the plans are intact
   cudnn-doctor plans pack app.plans --cudnn 9 --device-name H200
-                                          one file for a container image, named by CUDNN_PLANS_PACK
+                                          one file for a container image, to be named by CUDNN_PLANS_PACK
   cudnn-doctor plans pack app.plans --device h200.json
-                                          the same plans, made by this cuDNN for another GPU, which need not be here
-  cudnn-doctor plans clear                removes the plans of the directory
+                                          the same plans, rebuilt by this cuDNN for a GPU of another machine
+  cudnn-doctor plans clear                remove the plans from the directory
 The directory is CUDNN_PLANS_DIR, or ~/.cache/cudnn-plans.")]
     Plans(cmd::plans::Arguments),
-    /// Put the drop-in in front of the cuDNN of a Python environment: every program that uses it gets a status where
-    /// NVIDIA's shim would end it.
+    /// Put the drop-in in front of the cuDNN of a Python environment, so that programs get an error status where
+    /// NVIDIA's shim would abort them.
     ///
-    /// Replaces NVIDIA's libcudnn.so.9, which is kept beside it. Exit status 3: the message says what is in place.
+    /// Replaces NVIDIA's libcudnn.so.9 and saves it in the same directory. If the exit status is 3, the message says
+    /// which file is in place.
     #[command(after_help = "\
 Examples:
   cudnn-doctor install                         the active environment
   cudnn-doctor install --python ~/venvs/train  this environment
   cudnn-doctor install cudnn/lib               the cuDNN in this directory")]
     Install(cmd::install::InstallArguments),
-    /// Take the drop-in away again, and bring NVIDIA's shim back.
+    /// Remove the drop-in and restore NVIDIA's shim.
     #[command(after_help = "\
 Examples:
   cudnn-doctor uninstall                         the active environment
   cudnn-doctor uninstall --python ~/venvs/train  this environment
   cudnn-doctor uninstall cudnn/lib               the cuDNN in this directory")]
     Uninstall(cmd::install::Place),
-    /// Run one program with the drop-in in front of it, and change no file.
+    /// Run one program with the drop-in in front of cuDNN, without changing files.
     ///
-    /// The doctor becomes the program, so that signals and the exit status are the program's. It ends with 127 if there is
-    /// no such program, 126 if it cannot be started, and 3 if there is no drop-in or it would have no effect.
+    /// The doctor is replaced by the program, which receives all signals and determines the exit status. The exit
+    /// status is 127 if the program does not exist, 126 if it cannot be started, and 3 if the drop-in is missing or
+    /// would have no effect.
     #[command(after_help = "\
 Examples:
   cudnn-doctor run -- python train.py
   cudnn-doctor run --verbose-errors -- python train.py       exceptions say why cuDNN refused
-  cudnn-doctor run --trace trace.%i.json -- python train.py  each call of cuDNN, for https://ui.perfetto.dev
-  cudnn-doctor run --plans -- python train.py                later runs start with the plans of this one")]
+  cudnn-doctor run --trace trace.%i.json -- python train.py  all cuDNN calls, for https://ui.perfetto.dev
+  cudnn-doctor run --plans -- python train.py                later runs reuse the plans of this run")]
     Run(cmd::run::Arguments),
     /// Print the completions for a shell.
     Completions {
@@ -209,12 +213,12 @@ Examples:
   cudnn-doctor man                              the page cudnn-doctor(1)
   cudnn-doctor man check > cudnn-doctor-check.1 the page cudnn-doctor-check(1)")]
     Man {
-        /// The subcommand, also one of another: `plans-list`.
+        /// The subcommand. Nested subcommands are written as `plans-list`.
         subcommand: Option<String>,
     },
-    /// Show which layers CUDNN_LAYERS turns on, from which files, and which others there are.
+    /// Show which layers CUDNN_LAYERS turns on, from which files, and which other layers are available.
     ///
-    /// Reads files; loads none.
+    /// Reads files without loading them.
     #[command(after_help = "\
 Examples:
   CUDNN_LAYERS=trace cudnn-doctor layers --beside /opt/cudnn-shim/lib
@@ -241,7 +245,7 @@ Examples:
         #[arg(long)]
         cuda: Vec<PathBuf>,
     },
-    /// Make plans again, for `plans pack`.
+    /// Rebuild plans, for `plans pack`.
     #[command(name = plan_again::COMMAND, hide = true)]
     InternalPlan(plan_again::Arguments),
 }
@@ -251,7 +255,7 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) if !error.use_stderr() => {
-            // `--help` and `--version`.
+            // Handles `--help` and `--version`.
             output::help(&error.render());
             return Outcome::Fine.into();
         }
@@ -264,15 +268,17 @@ fn main() -> ExitCode {
     run(arguments, format).unwrap_or_else(|error| output::fail(format, error).into())
 }
 
-/// Runs the command, and returns its exit status.
+/// Runs the command and returns the exit status.
 fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>> {
     let timeouts = Timeouts::new(arguments.timeout.map(Duration::from_secs));
     let command = arguments.command.unwrap_or_else(|| Command::Check(cmd::check::Command::default()));
     match command {
         Command::Demo(_) if arguments.json => {
-            return Err("demo has no JSON: it shows what the other commands state".into());
+            return Err("demo does not support --json: use the other commands instead".into());
         }
-        Command::Run(_) if arguments.json => return Err("run has no JSON: the output is that of the program".into()),
+        Command::Run(_) if arguments.json => {
+            return Err("run does not support --json: the output comes from the program".into());
+        }
         Command::Demo(_) | Command::Preload(_) if !platform::CAN_LOAD => {
             return Err(format!("{}\nhelp: {}", platform::STATIC, platform::STATIC_HELP).into());
         }
@@ -281,7 +287,7 @@ fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>>
         _ => {}
     }
     cudnn_os::random::fill(&mut [0; 16])
-        .map_err(|error| format!("error: the system gives no random numbers: {error}"))?;
+        .map_err(|error| format!("error: cannot get random numbers from the system: {error}"))?;
     let context = &Context::new();
     let outcome = match command {
         Command::Check(arguments) => cmd::check::run(&arguments, context, &timeouts, format),
@@ -319,10 +325,10 @@ fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>>
     Ok(outcome.into())
 }
 
-/// Prints the manual page of the doctor, which names those of the subcommands, or of a subcommand: `plans-list`.
+/// Prints the manual page of the doctor, which lists its subcommands, or of a subcommand such as `plans-list`.
 fn manual(subcommand: Option<&str>) -> CommandResult {
     let mut doctor = Arguments::command();
-    // Gives each subcommand its full name.
+    // Assigns full names to the subcommands.
     doctor.build();
     let page = match subcommand {
         None => clap_mangen::Man::new(doctor),
@@ -342,7 +348,7 @@ fn manual(subcommand: Option<&str>) -> CommandResult {
     Ok(Outcome::Fine)
 }
 
-/// Runs the command in a child process: a damaged cuDNN may end the process that loads it.
+/// Runs the command in a child process, because a damaged cuDNN may crash it.
 fn supervise(format: Format, timeouts: &Timeouts) -> Result<ExitCode, Box<dyn Error>> {
     let ended = subprocess::supervise(&format!("--{IN_CHILD}"), timeouts)
         .map_err(|error| format!("cannot start a child process: {error}"))?;

@@ -1,5 +1,5 @@
-//! Writes the output of a command, as text or as JSON. A closed pipe or a full disk ends the command without a panic.
-//! The output has no colours if it does not go to a terminal, or if NO_COLOR is set.
+//! Prints command output as text or JSON. A closed pipe or a full disk ends the command without a panic. Colors are
+//! disabled if the output is not a terminal or NO_COLOR is set.
 
 use std::error::Error;
 use std::fmt::{Arguments, Display};
@@ -12,23 +12,24 @@ use serde_json::{Map, Value, json};
 
 use crate::escape;
 
-/// The version of the JSON documents: see docs/json.md. It changes when a key is removed or changes its meaning.
+/// The schema version of the JSON documents described in docs/json.md. It changes when a key is removed or its
+/// meaning changes.
 pub(crate) const SCHEMA: u32 = 2;
 
-/// The exit status if the reader of the output closed the pipe: as of a program that SIGPIPE ended.
+/// The exit status if the reader closes the pipe, which is the same as after SIGPIPE.
 const BROKEN_PIPE: i32 = 128 + 13;
 
-/// The audience of a command's output.
+/// The output format of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// For people.
+    /// Text for people.
     Text,
-    /// For programs: one JSON document.
+    /// One JSON document for programs.
     Json,
 }
 
 impl Format {
-    /// Prints a report: the document with these keys and the schema, or the text.
+    /// Prints a report, either as a document with these keys and the schema, or as text.
     pub(crate) fn report(self, keys: impl FnOnce() -> Value, text: impl FnOnce()) {
         if self == Format::Text {
             return text();
@@ -41,10 +42,10 @@ impl Format {
     }
 }
 
-/// The end of a command: its outcome, or why the doctor could not do what it was asked to do.
+/// The result of a command, or the reason why the doctor could not do what it was asked to do.
 pub(crate) type CommandResult = Result<Outcome, Box<dyn Error>>;
 
-/// The result of a command, which becomes its exit status.
+/// The outcome of a command, which determines its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
     /// 0: nothing is wrong.
@@ -58,7 +59,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// The result that this exit status of a doctor states.
+    /// Converts the exit status of a doctor process.
     pub(crate) fn of_status(code: Option<i32>) -> Outcome {
         match code {
             Some(0) => Outcome::Fine,
@@ -86,12 +87,12 @@ macro_rules! outln {
 }
 pub(crate) use outln;
 
-/// Prints a line, for [`outln!`].
+/// Implements [`outln!`].
 pub(crate) fn line(text: Arguments<'_>) {
     write(std::io::stdout(), format_args!("{}\n", escape::lines(&text.to_string())));
 }
 
-/// Prints a line that begins with a label in colour.
+/// Prints a line with a colored label.
 pub(crate) fn labelled(label: &'static str, colour: AnsiColor, text: impl Display) {
     let style: Style = colour.on_default().bold();
     let text = text.to_string();
@@ -103,12 +104,12 @@ pub(crate) fn document(value: &Value) {
     write(std::io::stdout(), format_args!("{}\n", escape::json(&format!("{value:#}"))));
 }
 
-/// Prints text that the doctor has generated, without escapes: a manual page, a shell's completions.
+/// Prints generated text without escaping, for a manual page or shell completions.
 pub(crate) fn generated(text: &[u8]) {
     write(std::io::stdout(), format_args!("{}\n", String::from_utf8_lossy(text).trim_end()));
 }
 
-/// Prints the help or the version, in colour.
+/// Prints the help or the version in color.
 pub(crate) fn help(text: &clap::builder::StyledStr) {
     write(anstream::stdout(), format_args!("{}", text.ansi()));
 }
@@ -116,7 +117,7 @@ pub(crate) fn help(text: &clap::builder::StyledStr) {
 /// Prints a remark to stderr.
 pub(crate) fn remark(text: impl Display) {
     let text = text.to_string();
-    // stderr may be closed.
+    // Errors are ignored, because stderr may be closed.
     let _ = writeln!(std::io::stderr(), "{}", escape::lines(&text));
 }
 
@@ -129,7 +130,7 @@ pub(crate) fn fail(format: Format, error: impl Display) -> Outcome {
     Outcome::Failed
 }
 
-/// `1 plan`, `2 plans`.
+/// Formats a count such as `1 plan` or `2 plans`.
 pub(crate) fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
     let plural = match noun.ends_with('s') {
         _ if number == N::from(1) => "",
@@ -142,7 +143,7 @@ pub(crate) fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) ->
 fn write(mut to: impl Write, text: Arguments<'_>) {
     if let Err(error) = to.write_fmt(text).and_then(|()| to.flush()) {
         if is_closed_pipe(&error) {
-            // The reader needs no message.
+            // The reader closed the pipe, so a message is unnecessary.
             std::process::exit(BROKEN_PIPE);
         }
         remark(format_args!("cannot write the output: {error}"));

@@ -1,5 +1,5 @@
-//! Rebuilds cached plans for a described device with the cuDNN of this machine, which needs no GPU. It runs in a child
-//! process, because cuDNN may crash or hang, or compile for seconds.
+//! Rebuilds cached plans for a described device with this machine's cuDNN, without a GPU. It runs in a child process,
+//! because cuDNN may crash, hang, or compile for seconds.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -27,27 +27,28 @@ use crate::subprocess::{self, Ended, Timeouts};
 /// The hidden subcommand of the child.
 pub(crate) const COMMAND: &str = "internal-plan";
 
-/// The arguments of the child. Without any, it describes this machine's GPU.
+/// The arguments of the child. Without arguments it describes this machine's GPU.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The description of the device.
+    /// The file that describes the device.
     device: Option<PathBuf>,
-    /// The directory of the plans to make again.
+    /// The directory of the plans to rebuild.
     from: Option<PathBuf>,
-    /// The directory for the new ones.
+    /// The directory for the new plans.
     to: Option<PathBuf>,
-    /// Plans that have ended the process before, by their places.
+    /// Indices of plans to skip, because they ended an earlier process.
     skip: Vec<usize>,
 }
 
-/// The keys of messages about a plan that failed, and about the place of the plan that is made.
+/// The message keys for a failed plan and for the index of the current plan.
 const FAILED: &str = "failed";
 const PLACE: &str = "place";
 
-/// Plans all of `from` again, into `to`. Goes on in another process if cuDNN ends one. Returns why some plans were not made.
+/// Rebuilds all plans in `from` and writes them to `to`. If cuDNN ends the process, the rest are rebuilt in a new
+/// one. Returns the reasons for failed plans.
 ///
 /// # Errors
-/// When nothing can be planned, and why.
+/// The reason why planning is impossible.
 pub(crate) fn run(device: &Path, from: &Path, to: &Path, timeouts: &Timeouts) -> Result<Vec<String>, String> {
     let (mut failures, mut skip) = (Vec::new(), Vec::<usize>::new());
     loop {
@@ -69,17 +70,17 @@ pub(crate) fn run(device: &Path, from: &Path, to: &Path, timeouts: &Timeouts) ->
     }
 }
 
-/// cuDNN's description of this machine's first GPU.
+/// Returns cuDNN's description of this machine's first GPU.
 ///
 /// # Errors
-/// When there is none, or cuDNN does not describe it.
+/// This machine has no GPU, or cuDNN cannot describe it.
 pub(crate) fn describe(timeouts: &Timeouts) -> Result<String, String> {
     let ended = run_as_child(&[], timeouts)?;
     if let Some(description) = texts(&ended, "device").next() {
         return Ok(description);
     }
     let failure = || failure(&ended).map(|failure| format!("{failure}: {}", ended.stderr.trim()));
-    Err(texts(&ended, "error").next().or_else(failure).unwrap_or_else(|| "there is no description".into()))
+    Err(texts(&ended, "error").next().or_else(failure).unwrap_or_else(|| "cuDNN returned no description".into()))
 }
 
 fn run_as_child(arguments: &[&OsStr], timeouts: &Timeouts) -> Result<Ended, String> {
@@ -98,12 +99,12 @@ fn failure(ended: &Ended) -> Option<String> {
     ended.end.failure().map(|failure| format!("the process {failure}{}", ended.during()))
 }
 
-/// The store in a directory. A limit would remove plans that are to be packed.
+/// Opens the store in a directory without a size limit, because the limit would remove plans before they are packed.
 pub(crate) fn open(dir: &Path) -> (Store, Vec<Problem>) {
     Store::open(&Settings { dir: Some(dir.to_owned()), limit: u64::MAX, packs: Vec::new() })
 }
 
-/// The child process.
+/// Runs the child process.
 pub(crate) fn run_child(arguments: &Arguments) -> ExitCode {
     let done = match (&arguments.device, &arguments.from, &arguments.to) {
         (Some(device), Some(from), Some(to)) => plan_all(device, from, to, &arguments.skip),
@@ -123,15 +124,15 @@ fn describe_first() -> Result<String, String> {
     device::to_json(&handle).map_err(|error| error.to_string())
 }
 
-/// The description of a device in this file.
+/// Reads a device description from this file.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why it cannot be read.
 pub(crate) fn description(device: &Path) -> Result<String, String> {
-    /// cuDNN's have some 5 KB.
+    /// Descriptions written by cuDNN have about 5 KB.
     const MAX_SIZE: u64 = 1 << 20;
     let bytes = read_bounded(device, MAX_SIZE).map_err(|error| format!("{}: {error}", device.printable()))?;
-    let text = String::from_utf8(bytes).map_err(|_| format!("{} is no text", device.printable()))?;
+    let text = String::from_utf8(bytes).map_err(|_| format!("{} is not a text file", device.printable()))?;
     Ok(text.trim_ascii().to_owned())
 }
 
@@ -152,7 +153,7 @@ fn plan_all(device: &Path, from: &Path, to: &Path, skip: &[usize]) -> Result<(),
         send(&json!({ PLACE: place }));
         begin(Work::Compute, format!("planned {}", about.label));
         let Some(recorded) = Recorded::parse(&key) else {
-            send(&json!({ FAILED: format!("{}: another release of this program has kept it", about.label) }));
+            send(&json!({ FAILED: format!("{}: it was written by another release of this program", about.label) }));
             continue;
         };
         let key = recorded.key_for(&environment, text.as_bytes());
@@ -177,10 +178,10 @@ fn plan_all(device: &Path, from: &Path, to: &Path, skip: &[usize]) -> Result<(),
     Ok(())
 }
 
-/// Plans again. Returns the JSON and the workspace.
+/// Builds a plan again. Returns its JSON and the workspace size.
 fn plan(recorded: &Recorded, device: &Descriptor) -> Result<(Vec<u8>, i64), cudnn_loader::Error> {
     let mut made: Vec<Descriptor> = Vec::new();
-    // What lies above the graph is put together below.
+    // The engine levels above the graph are built below.
     for recorded in recorded.descriptors.iter().take(recorded.graph + 1) {
         let descriptor = set(Descriptor::new(recorded.kind)?, recorded, &made, &[])?;
         made.push(if recorded.is_finalized { descriptor.finalize()? } else { descriptor });
@@ -193,7 +194,7 @@ fn plan(recorded: &Recorded, device: &Descriptor) -> Result<(Vec<u8>, i64), cudn
     if let Some(limit) = recorded.multiprocessors {
         engine = engine.set(Name::CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, &[limit])?;
     }
-    // What else the program set in the engine.
+    // Other engine attributes that the program set.
     let mut levels = recorded.levels.iter().filter_map(|place| recorded.descriptors.get(*place));
     if let Some(level) = levels.find(|level| level.kind == Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR) {
         let known = [Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Name::CUDNN_ATTR_ENGINE_SM_COUNT_TARGET];
@@ -224,7 +225,7 @@ fn plan(recorded: &Recorded, device: &Descriptor) -> Result<(Vec<u8>, i64), cudn
     Ok((json, plan.number(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?))
 }
 
-/// Sets what was recorded, but for these attributes.
+/// Sets all recorded attributes except the given ones.
 fn set(
     mut descriptor: Descriptor,
     recorded: &RecordedDescriptor,
@@ -238,11 +239,11 @@ fn set(
                 descriptor.set_descriptors(attribute.name, &children)?
             }
             Elements::Bytes(bytes) => {
-                // The elements may have to lie at multiples of their size.
+                // Elements may need to be aligned to their size.
                 let mut aligned = vec![0_u64; bytes.len().div_ceil(8)];
-                // SAFETY: there are as many bytes.
+                // SAFETY: `aligned` is at least as long as `bytes`, and the two do not overlap.
                 unsafe { aligned.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-                // SAFETY: a key that was read has as many elements of that type.
+                // SAFETY: a validated key contains that many elements of this type.
                 unsafe { descriptor.set_raw(attribute.name, attribute.ty, attribute.count, aligned.as_ptr().cast())? }
             }
             _ => descriptor,

@@ -1,5 +1,4 @@
-//! Provides the parts of the doctor's advice that differ between operating systems. The crate cudnn-os has the system
-//! calls.
+//! Provides advice that differs between operating systems. System calls are in the crate cudnn-os.
 
 use cudnn_probe::facts;
 use std::io::{Error, Result};
@@ -12,10 +11,10 @@ use cudnn_probe::ProbeError;
 
 pub(crate) use crate::packages::python_in;
 
-/// Whether this program can load libraries. On Linux a static one cannot.
+/// Whether this program can load libraries. A static build for Linux cannot.
 pub(crate) const CAN_LOAD: bool = !(IS_LINUX && cfg!(target_feature = "crt-static"));
 
-/// What a static doctor cannot do, and what can.
+/// A message about the static build's limits, with an alternative.
 pub(crate) const STATIC: &str = "this cudnn-doctor is static: it reads files, and loads no libraries";
 pub(crate) const STATIC_HELP: &str =
     "use the cudnn-doctor of the wheel, of the archive for Linux, or of cargo, which need glibc";
@@ -29,21 +28,21 @@ pub(crate) const MEMORY_HELP: &str = if IS_WINDOWS {
      program, by `docker run --memory`, by Kubernetes' limits.memory, or by Slurm's --mem"
 };
 
-/// The help if the system's limits of processes, memory or files keep the doctor from starting a child.
+/// The help if system limits on processes, memory or files prevent the doctor from starting a child.
 pub(crate) const OPEN_LIMITS_HELP: &str = if IS_WINDOWS {
     "end other programs, or enlarge the paging file"
 } else {
     "free memory and processes, or raise the limits of the shell (`ulimit -a` shows them)"
 };
 
-/// Whose processes can be inspected.
+/// Explains which processes the user can inspect.
 pub(crate) const RIGHTS_HINT: &str = if IS_WINDOWS {
     "The process must be running, and you must own it or start the doctor as administrator."
 } else {
     "The process must be running, and you must own it or be root."
 };
 
-/// Why no child process could be started, and what to do about it.
+/// Explains why a child process could not be started, with help.
 pub(crate) fn cannot_start(error: &Error) -> (String, &'static str) {
     let (reason, help) = if IS_WINDOWS && is_lack_of_resources(error) {
         (error.to_string(), OPEN_LIMITS_HELP)
@@ -66,12 +65,13 @@ pub(crate) fn cannot_start(error: &Error) -> (String, &'static str) {
     (format!("the doctor cannot start a child process: {reason}"), help)
 }
 
-/// Could a file not be read because too many files are open? That says nothing about the file.
+/// Returns whether the file could not be read because too many files are open. This does not indicate a problem with
+/// the file.
 pub(crate) fn is_too_many_open_files(error: &ProbeError) -> bool {
     matches!(error, ProbeError::Unreadable { error } if is_lack_of_files(error))
 }
 
-/// The libraries that a process has loaded.
+/// Returns the libraries that a process has loaded.
 pub(crate) fn loaded_libraries(process: u32) -> Result<Vec<MappedLibrary>> {
     if IS_LINUX {
         return mapped_libraries(process);
@@ -80,14 +80,14 @@ pub(crate) fn loaded_libraries(process: u32) -> Result<Vec<MappedLibrary>> {
     Ok(paths.into_iter().enumerate().map(|(index, path)| MappedLibrary::new(path, index)).collect())
 }
 
-/// A working directory in which the system finds no libraries but its own: Windows searches the working directory, and ld.so
-/// does so for an empty or relative element of LD_LIBRARY_PATH.
+/// Returns a working directory that contains only system libraries. Windows searches the working directory, and ld.so
+/// does too for an empty or relative element of LD_LIBRARY_PATH.
 pub(crate) fn safe_working_dir() -> PathBuf {
     libraries::system_dir().unwrap_or_else(|| "/".into())
 }
 
-/// The name or path by which a library of the driver is opened. On Windows it is in the system's own directory: a file of
-/// that name elsewhere is another one.
+/// Returns the name or path for opening a driver library. On Windows it is a path in the system directory, because
+/// files with this name elsewhere are unrelated.
 pub(crate) fn system_library(name: &str) -> PathBuf {
     libraries::system_dir().map_or_else(|| name.into(), |dir| dir.join(name))
 }

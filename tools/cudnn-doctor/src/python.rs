@@ -14,19 +14,19 @@ use crate::refusal::Refusal;
 use crate::remedy::{Action, Remedy};
 use crate::shell::doctor;
 
-/// An interpreter, and the environment whose packages it imports.
+/// An interpreter with the environment that provides its packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Python {
     pub(crate) program: PathBuf,
-    /// The root of its environment.
+    /// The root of the environment.
     pub(crate) root: PathBuf,
-    /// The environment is a virtual one.
+    /// Whether this is a virtual environment.
     pub(crate) is_virtual: bool,
 }
 
 impl Python {
-    /// The interpreter that the user named, or named the environment of; else that of the first environment in which the
-    /// search looks for cuDNN. `None` for a named file that is no Python.
+    /// Returns the interpreter or environment that the user named. By default, returns the interpreter of the first
+    /// environment in the cuDNN search. Returns `None` if the named file is not a Python.
     pub(crate) fn find(named: Option<&Path>, search: &Search) -> Option<Python> {
         let program = if let Some(named) = named {
             let named = facts::absolute(named).unwrap_or_else(|_| named.to_owned());
@@ -46,18 +46,18 @@ impl Python {
         Python::of(program)
     }
 
-    /// The interpreter with this path.
+    /// Returns the interpreter with this path.
     pub(crate) fn of(program: PathBuf) -> Option<Python> {
-        // A program that is not there still has a name.
+        // The path may name a missing program.
         let above_bin = || Some((program.parent()?.parent().unwrap_or(&program).to_owned(), false));
         let (root, is_virtual) = environment_of(&program).or_else(above_bin)?;
         Some(Python { program, root, is_virtual })
     }
 
-    /// The place whose packages it imports.
+    /// Returns the site that provides its packages.
     pub(crate) fn site(&self) -> Site {
         let real = |program: &Path| cudnn_probe::canonicalize(program).ok();
-        // `/usr` can have several Pythons.
+        // `/usr` can contain several Pythons.
         let is_main = real(&python_in(&self.root)) == real(&self.program);
         let site = Site::Environment(self.root.clone());
         if is_main && PackageChange::of(site.clone()).install(["pip".to_owned()]).possible().is_some() {
@@ -67,13 +67,13 @@ impl Python {
     }
 }
 
-/// Is this an environment that the shell has activated, and that is still there?
+/// Returns whether this environment is activated in the shell and still exists.
 pub(crate) fn is_active(origin: &Origin) -> bool {
     matches!(origin, Origin::VirtualEnvironment(root) | Origin::Conda(root) if root.leads_to_dir())
 }
 
-/// The virtual environment `.venv` of the working directory, or of the nearest directory above it that has one, as uv finds
-/// it: if no environment is active, and it is not that of the first Python on `PATH`.
+/// Returns the virtual environment `.venv` in the working directory or its nearest parent, like uv does. Returns
+/// `None` if an environment is active or if this one has the first Python on `PATH`.
 pub(crate) fn inactive_environment(search: &Search) -> Option<PathBuf> {
     let environments = search.environments();
     if environments.iter().any(is_active) {
@@ -86,7 +86,7 @@ pub(crate) fn inactive_environment(search: &Search) -> Option<PathBuf> {
     (!environments.iter().filter_map(Origin::root).any(is_on_path)).then_some(found)
 }
 
-/// Why a file that the user has named is not used.
+/// Explains why a file named by the user cannot be used.
 pub(crate) fn no_python(named: &Path) -> Refusal {
     let name = named.printable();
     let named = facts::absolute(named).unwrap_or_else(|_| named.to_owned());
@@ -99,7 +99,7 @@ pub(crate) fn no_python(named: &Path) -> Refusal {
     }
 }
 
-/// Has the doctor see the Python that the shims of this tool start.
+/// Suggests how to run the doctor with the Python that this tool's shims start.
 pub(crate) fn help_for_shim(tool: &str) -> Remedy {
     let doctor = doctor();
     let list = match tool {
@@ -118,7 +118,7 @@ pub(crate) fn help_for_shim(tool: &str) -> Remedy {
     .action(Action::Inspect(list))
 }
 
-/// The script or link of pyenv, asdf or another tool that this file is.
+/// Returns the shim of pyenv, asdf or another tool that this file represents.
 fn shim_in(program: &Path) -> Option<PythonShim> {
     let path = facts::variable("PATH").unwrap_or_default();
     let dirs = std::iter::once(program.parent()?.to_owned()).chain(std::env::split_paths(&path));

@@ -1,5 +1,5 @@
-//! Recognizes the scripts that pyenv or asdf puts in place of `python3` on `PATH`. Which Python a script starts is read
-//! from files, by the rules of these tools. Nothing is run.
+//! Recognizes pyenv or asdf scripts that replace `python3` on `PATH`. The selected Python is determined from files by
+//! the rules of these tools, without running any program.
 
 use cudnn_probe::facts::PathFacts;
 use std::ffi::OsString;
@@ -9,19 +9,19 @@ use cudnn_probe::{canonicalize, read_bounded};
 
 use crate::packages::entries;
 
-/// The most that is read of a script or of a file that selects a version.
+/// The number of bytes read from a script or version file.
 const MAX_LEN: u64 = 64 << 10;
 
-/// A tool that puts scripts in place of programs.
+/// A version manager that replaces programs by scripts.
 struct Tool {
     name: &'static str,
-    /// The variable with the version.
+    /// The variable that selects a version.
     variable: &'static str,
-    /// The file with the version, in the working directory or above it.
+    /// The file that selects a version, in the working directory or a parent.
     file: &'static str,
-    /// The word before the versions in a line of that file.
+    /// The keyword before the versions on a line of that file.
     keyword: Option<&'static str>,
-    /// The directory of all versions, below the root of the tool.
+    /// The directory of installed versions, relative to the root of the tool.
     versions: &'static str,
 }
 
@@ -36,26 +36,26 @@ const TOOLS: [Tool; 2] = [
     },
 ];
 
-/// Tools whose shims are links to the tool itself. They select a version by rules that are not modelled here.
+/// Tools whose shims are links to the tool itself. Their version selection is not modeled here.
 const OTHER_TOOLS: [&str; 2] = ["mise", "rtx"];
 
-/// A script or link in place of `python3`.
+/// A script or link that replaces `python3`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PythonShim {
     pub(crate) file: PathBuf,
-    /// `pyenv`.
+    /// The name of the tool, such as `pyenv`.
     pub(crate) tool: &'static str,
-    /// The directory with the `python3` that it starts, if that is known.
+    /// The directory of the `python3` that it starts, if known.
     pub(crate) bin: Option<PathBuf>,
 }
 
-/// What the tools read: variables and the working directory.
+/// The variables and working directory that the tools use.
 pub(crate) struct ShimEnvironment<'a> {
     pub(crate) variable: &'a dyn Fn(&str) -> Option<OsString>,
     pub(crate) working_dir: Option<PathBuf>,
 }
 
-/// The shim that is the first `python3` on `PATH`, if it is one.
+/// Returns the first `python3` on `PATH` if it is a shim.
 pub(crate) fn find(environment: &ShimEnvironment<'_>) -> Option<PythonShim> {
     let path = (environment.variable)("PATH")?;
     let mut dirs = std::env::split_paths(&path).filter(|dir| dir.is_absolute() && dir.join("python3").target_exists());
@@ -66,23 +66,23 @@ pub(crate) fn find(environment: &ShimEnvironment<'_>) -> Option<PythonShim> {
         return Some(PythonShim { file, tool, bin: None });
     };
     let root = file.parent()?.parent()?;
-    // One of the selected versions may lack this program.
+    // Some of the selected versions may not include this program.
     let bin = selected(tool, root, environment).iter().find_map(|version| match version.as_str() {
-        // The next python3 on PATH.
+        // Use the next python3 on PATH.
         "system" => dirs.find(|dir| tool_of(&dir.join("python3")).is_none()),
         version => bin_of(version, &root.join(tool.versions)),
     });
     Some(PythonShim { file, tool: tool.name, bin })
 }
 
-/// The tool whose script this is.
+/// Returns the tool that installed this script.
 fn tool_of(file: &Path) -> Option<&'static Tool> {
     file.parent().filter(|dir| dir.ends_with("shims"))?;
     let text = read(file).filter(|text| text.starts_with("#!"))?;
     TOOLS.iter().find(|tool| text.contains(tool.name))
 }
 
-/// The versions that are selected, the first one first.
+/// Returns the selected versions in order of preference.
 fn selected(tool: &Tool, root: &Path, environment: &ShimEnvironment<'_>) -> Vec<String> {
     let words = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
     if let Some(value) = (environment.variable)(tool.variable).filter(|value| !value.is_empty()) {
@@ -105,10 +105,10 @@ fn selected(tool: &Tool, root: &Path, environment: &ShimEnvironment<'_>) -> Vec<
     above.chain(global).find_map(in_file).unwrap_or_else(|| vec!["system".into()])
 }
 
-/// `ROOT/versions/3.11.7/bin`; for `3.11` that of the newest 3.11.
+/// Returns a path such as `ROOT/versions/3.11.7/bin`. For `3.11`, selects the newest 3.11 release.
 fn bin_of(version: &str, versions: &Path) -> Option<PathBuf> {
     let name = version.strip_prefix("python-").unwrap_or(version);
-    // A name with a slash would lead out of the directory.
+    // Reject a slash, because the path could leave the directory.
     if name.is_empty() || name.starts_with('.') || name.contains('/') {
         return None;
     }
@@ -173,7 +173,7 @@ mod tests {
             let found = found.map(|shim| (shim.tool, shim.bin));
             assert_eq!(found, Some((tool, expected.map(path))), "{tool} {version} {dir}");
         }
-        // A script of somebody else, and a Python.
+        // An unrelated script and a real Python.
         for dir in ["shims", "usr/bin"] {
             let variable = |name: &str| (name == "PATH").then(|| path(dir).into());
             assert_eq!(find(&ShimEnvironment { variable: &variable, working_dir: None }), None, "{dir}");

@@ -1,11 +1,11 @@
-//! Why the doctor does not do what it was asked to do.
+//! Describes why the doctor refuses a command.
 
 use std::fmt;
 
 use crate::plan::advice_of;
 use crate::remedy::Remedy;
 
-/// Why the doctor does not do what it was asked to do, and what to do.
+/// The reason for refusing a command, with help.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) message: String,

@@ -1,5 +1,5 @@
-//! Describes what removes a finding, as data. A check states a remedy, and its commands are made only after all
-//! remedies have become one plan.
+//! Describes fixes for findings as data. Checks return remedies, and commands are generated only after all remedies
+//! have been combined into one plan.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -11,56 +11,56 @@ use crate::escape::Printable;
 use crate::packages::{Command, PackageChange};
 use crate::shell::{SEARCH_PATH, split_list};
 
-/// What to do about a finding: a sentence, and the actions that a person or the doctor can take.
+/// A fix for a finding: a sentence, and the actions that a person or the doctor can take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Remedy {
     pub(crate) text: String,
-    /// Empty if no command can do it.
+    /// The actions. Empty if no command can fix the finding.
     pub(crate) actions: Vec<Action>,
     pub(crate) effect: Effect,
-    /// The actions are a part of it alone, and a person has to do the rest.
+    /// Whether the actions are only part of the fix, and a person has to do the rest.
     pub(crate) is_by_hand: bool,
 }
 
-/// What following a remedy changes for the installation that a finding is about.
+/// The effect of a remedy on the installation that a finding is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// No package: the environment of a shell, or something that is not cuDNN.
+    /// Changes the environment of a shell, or something unrelated to cuDNN.
     Other,
-    /// The packages or files in the directory of the installation.
+    /// Changes packages or files in the directory of the installation.
     SameDir,
-    /// Programs use an installation in another directory.
+    /// Makes programs use an installation in a different directory.
     OtherDir,
 }
 
-/// One change, or one look.
+/// A single change, or a command that shows more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Lets everybody read a file, or a directory with all that is in it.
+    /// Makes a file, or a directory with its contents, readable for everyone.
     Permit { path: PathBuf, is_dir: bool },
-    /// Makes the Python of the virtual environment at this root again.
+    /// Recreates the Python of the virtual environment at this root.
     Python(PathBuf),
-    /// Removes files that no installer owns, or one directory with all that is in it.
+    /// Removes files that no installer owns, or one directory with its contents.
     Remove { paths: Vec<PathBuf>, is_dir: bool },
-    /// Gives a directory a second name, which a search path can contain.
+    /// Creates a symbolic link to a directory, under a name that a search path can contain.
     NameByLink(PathBuf),
     /// Changes packages.
     Packages(PackageChange),
-    /// Makes the links of a release in this directory that are missing; the files are there, under their full names.
+    /// Creates the missing links of a release in this directory. The files exist under their full names.
     Link { dir: PathBuf, version: Version },
-    /// Has ldconfig link the system's libraries again.
+    /// Runs ldconfig to update the links to system libraries.
     Ldconfig,
-    /// Makes a directory.
+    /// Creates a directory.
     CreateDir(PathBuf),
-    /// Puts the drop-in in front of the cuDNN in a directory, or takes it away.
+    /// Installs or uninstalls the drop-in in a cuDNN directory.
     DropIn { command: DropInCommand<'static>, dir: PathBuf },
     /// Changes a variable of the shell that starts the programs.
     Variable(Variable),
-    /// Changes nothing, and shows more.
+    /// Shows more information without changing anything.
     Inspect(Command),
 }
 
-/// A change of a variable.
+/// A change to an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Variable {
     Set {
@@ -68,14 +68,14 @@ pub(crate) enum Variable {
         value: OsString,
     },
     Unset(String),
-    /// Takes these entries off a list, such as `LD_LIBRARY_PATH`.
+    /// Removes these entries from a list such as `LD_LIBRARY_PATH`.
     Without {
         name: &'static str,
         entries: Vec<OsString>,
     },
-    /// Has the system's loader search this directory first.
+    /// Makes the system's loader search this directory first.
     Search(PathBuf),
-    /// Has programs use the cuDNN in this directory.
+    /// Makes programs use the cuDNN in this directory.
     Use(PathBuf),
 }
 
@@ -98,12 +98,12 @@ impl Remedy {
         actions.into_iter().fold(self, Remedy::action)
     }
 
-    /// This remedy, of which a person has to do a part.
+    /// Marks the remedy as one that a person has to complete.
     pub(crate) fn by_hand(self) -> Self {
         Remedy { is_by_hand: true, ..self }
     }
 
-    /// Has the system's loader search this directory first.
+    /// Makes the system's loader search this directory first.
     pub(crate) fn search(self, dir: &Path) -> Self {
         self.action(Variable::Search(dir.to_owned()))
     }
@@ -118,7 +118,7 @@ impl Remedy {
         self.action(Variable::Unset(name.to_owned()))
     }
 
-    /// Shows more, by the doctor.
+    /// Adds a command of the doctor that shows more.
     pub(crate) fn look<A: Into<OsString>>(self, arguments: impl IntoIterator<Item = A>) -> Self {
         self.action(Action::Inspect(crate::shell::doctor_command(arguments)))
     }
@@ -127,12 +127,12 @@ impl Remedy {
         self.action(Action::Packages(change))
     }
 
-    /// The same actions under another text.
+    /// Replaces the text and keeps the actions.
     pub(crate) fn with_text(self, text: impl Into<String>) -> Self {
         Remedy { text: text.into(), ..self }
     }
 
-    /// The changes of packages.
+    /// Returns the package changes.
     pub(crate) fn changes(&self) -> impl Iterator<Item = &PackageChange> {
         self.actions.iter().filter_map(|action| match action {
             Action::Packages(change) => Some(change),
@@ -140,14 +140,15 @@ impl Remedy {
         })
     }
 
-    /// Does it install something?
+    /// Returns whether the remedy installs something.
     pub(crate) fn installs(&self) -> bool {
         self.changes().any(|change| !change.install.is_empty() || !change.reinstall.is_empty())
     }
 }
 
 impl Action {
-    /// The directory or file in which it works, or that it has programs use; `None` if there is none, or several.
+    /// Returns the directory or file that the remedy changes or makes programs use, or `None` if there is no single
+    /// one.
     pub(crate) fn place(&self) -> Option<&Path> {
         match self {
             Action::Packages(change) => change.site.dir(),
@@ -158,7 +159,7 @@ impl Action {
         }
     }
 
-    /// Does it have the system's loader search other directories?
+    /// Returns whether the remedy changes the search path of the system's loader.
     pub(crate) fn is_search(&self) -> bool {
         matches!(self, Action::Variable(Variable::Search(_)))
     }
@@ -182,7 +183,8 @@ impl From<&str> for Remedy {
     }
 }
 
-/// The change that takes these canonical directories off the search path; `None` if it contains none of them.
+/// Returns the change that removes these canonical directories from the search path, or `None` if the search path
+/// contains none of them.
 pub(crate) fn off_search_path(dirs: &[PathBuf], search_path: &OsStr) -> Option<Variable> {
     let is_removed = |entry: &OsString| {
         let entry = Path::new(if entry.is_empty() { OsStr::new(".") } else { entry });

@@ -1,5 +1,5 @@
-//! Lines for a shell: quotes all output that is meant to be pasted, by the probe's rules. On Windows, lines are for
-//! PowerShell, unless `env` is asked for another shell.
+//! Formats shell lines for pasting, quoted by the rules of cudnn-probe. On Windows they are for PowerShell, unless
+//! the user selects another shell for `env`.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::ffi::{OsStr, OsString};
@@ -14,7 +14,7 @@ use cudnn_probe::Os;
 
 use crate::packages::{Command, data_dir, path_dirs, powershell_literal, quoted, quoted_for_sh};
 
-/// The shells whose lines are known.
+/// A supported shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 #[allow(clippy::enum_variant_names, reason = "it is the name of that shell")]
 pub(crate) enum Shell {
@@ -27,26 +27,26 @@ pub(crate) enum Shell {
     Cmd,
 }
 
-/// The shell for lines that are pasted.
+/// The default shell for pasted lines.
 const HERE: Shell = match Os::HOST {
     Os::Windows => Shell::PowerShell,
     _ => Shell::Sh,
 };
 
-/// The variable with the directories that the system's loader of libraries searches.
+/// The variable with the directories searched by the system's library loader.
 pub(crate) const SEARCH_PATH: &str = match Os::HOST {
     Os::Windows => "PATH",
     _ => "LD_LIBRARY_PATH",
 };
 
-/// What is between the directories on that variable and on `PATH`, to be written.
+/// The separator for writing that variable and `PATH`.
 pub(crate) const SEPARATOR: char = match Os::HOST {
     Os::Windows => ';',
     _ => ':',
 };
 
 impl Shell {
-    /// The shell that has started this program; the usual one if that is unknown.
+    /// Returns the shell that started this program, or the default shell if it is unknown.
     pub(crate) fn detect() -> Shell {
         let of_name = |name: &String| match name.trim_end_matches(".exe") {
             "cmd" => Some(Shell::Cmd),
@@ -58,7 +58,7 @@ impl Shell {
         names.iter().find_map(of_name).unwrap_or(HERE)
     }
 
-    /// The line that sets a variable; `None` for a value that the shell cannot be given.
+    /// Returns the line that sets a variable, or `None` if the shell cannot represent the value.
     pub(crate) fn set(self, name: &str, value: impl AsRef<OsStr>) -> Option<String> {
         let value = value.as_ref();
         Some(match self {
@@ -68,15 +68,15 @@ impl Shell {
         })
     }
 
-    /// The line that puts a directory first on the variable that the system's loader searches; `None` for a name that it
-    /// cannot contain: ld.so splits it at colons and semicolons, and expands `$`; Windows splits it at semicolons.
+    /// Returns the line that puts a directory first on the loader's search path. Returns `None` if the path cannot
+    /// contain its name: ld.so splits at colons and semicolons and expands `$`, and Windows splits at semicolons.
     pub(crate) fn prepend(self, dir: &Path) -> Option<String> {
         let name = SEARCH_PATH;
         if is_split(dir) {
             return None;
         }
         Some(match (self, Os::HOST) {
-            // The shells of Windows that are like POSIX's have paths of their own.
+            // POSIX-like shells on Windows use their own path format.
             (Shell::Sh, Os::Windows) => {
                 format!("export {name}=\"$(cygpath -u {}):${name}\"", quoted_for_sh(dir))
             }
@@ -85,7 +85,8 @@ impl Shell {
                 let dir = powershell_literal(dir);
                 format!("$env:{name} = {dir} + $(if ($env:{name}) {{ '{SEPARATOR}' + $env:{name} }})")
             }
-            // `call` expands the line once more: `for` does not, and a batch file has done so already. It doubles `^`.
+            // `call` expands the line a second time, which `for` does not do. In a batch file the first expansion has
+            // already happened. `call` also doubles `^`.
             (Shell::Cmd, _) => {
                 let dir = for_cmd(dir.as_os_str()).filter(|dir| !dir.contains('^'))?;
                 format!("call set \"{name}={dir}{SEPARATOR}%{name}%\"")
@@ -94,23 +95,23 @@ impl Shell {
     }
 }
 
-/// A value between the quotes of `set \"NAME=VALUE\"`. No quotes keep cmd from expanding `%`, and it reads one line.
+/// Returns a value that is safe in `set \"NAME=VALUE\"`. cmd expands `%` even in quotes and reads a single line.
 fn for_cmd(value: &OsStr) -> Option<&str> {
     let value = value.to_str()?;
     (!value.contains(['%', '"']) && !value.contains(char::is_control)).then_some(value)
 }
 
-/// A path as one argument.
+/// Quotes a path as one argument.
 pub(crate) fn quoted_path(path: &Path) -> String {
     quoted(path)
 }
 
-/// The doctor itself as a word of a line: its name if `PATH` leads to it, else its path.
+/// Returns the doctor's name if it is on `PATH`, otherwise its full path, as a shell word.
 pub(crate) fn doctor() -> String {
     doctor_command([""; 0]).to_string()
 }
 
-/// The doctor itself as a command, with these arguments.
+/// Returns the doctor as a command with these arguments.
 pub(crate) fn doctor_command<A: Into<OsString>>(arguments: impl IntoIterator<Item = A>) -> Command {
     const NAME: &str = "cudnn-doctor";
     let arguments = arguments.into_iter().map(Into::into);
@@ -127,12 +128,12 @@ pub(crate) fn doctor_command<A: Into<OsString>>(arguments: impl IntoIterator<Ite
     if is_this { Command::new(NAME, arguments) } else { Command::new(program, arguments) }
 }
 
-/// The command that checks the environment at this root.
+/// Returns the command that checks the environment at this root.
 pub(crate) fn command_for_environment(root: &Path) -> String {
     format!("{} check --python {}", doctor(), quoted_path(root))
 }
 
-/// The line that has the shell use the cuDNN in this directory.
+/// Returns the line that makes a shell use the cuDNN in this directory.
 pub(crate) fn use_dir(dir: &Path) -> String {
     let (doctor, dir) = (doctor(), quoted_path(dir));
     match Os::HOST {
@@ -141,12 +142,12 @@ pub(crate) fn use_dir(dir: &Path) -> String {
     }
 }
 
-/// The line that sets a variable.
+/// Returns the line that sets a variable.
 pub(crate) fn set_variable(name: &str, value: impl AsRef<OsStr>) -> String {
     HERE.set(name, value).unwrap_or_default()
 }
 
-/// The line that removes a variable.
+/// Returns the line that removes a variable.
 pub(crate) fn unset_variable(name: &str) -> String {
     match Os::HOST {
         Os::Windows => format!("Remove-Item Env:{name}"),
@@ -154,12 +155,12 @@ pub(crate) fn unset_variable(name: &str) -> String {
     }
 }
 
-/// The line that puts a directory first on [`SEARCH_PATH`]: see [`Shell::prepend`].
+/// Returns the line that puts a directory first on [`SEARCH_PATH`]: see [`Shell::prepend`].
 pub(crate) fn search_first(dir: &Path) -> Option<String> {
     HERE.prepend(dir)
 }
 
-/// The line that takes entries off a variable with a list of them.
+/// Returns the line that removes entries from a list variable.
 pub(crate) fn without_entries(name: &str, entries: &[OsString]) -> String {
     match kept_entries(name, &facts::variable(name).unwrap_or_default(), entries) {
         kept if kept.is_empty() => unset_variable(name),
@@ -167,19 +168,19 @@ pub(crate) fn without_entries(name: &str, entries: &[OsString]) -> String {
     }
 }
 
-/// The value of a variable with a list, without these entries.
+/// Returns the value of a list variable without these entries.
 pub(crate) fn kept_entries(name: &str, value: &OsStr, entries: &[OsString]) -> OsString {
     let kept: Vec<OsString> = split_list(name, value).into_iter().filter(|entry| !entries.contains(entry)).collect();
     kept.join(OsStr::new(SEPARATOR.encode_utf8(&mut [0; 4])))
 }
 
-/// The name of a directory that the search path can contain: its own, or that of a link to it.
+/// Returns a name of the directory that the search path can contain, if necessary a link.
 pub(crate) fn name_for_search(dir: &Path) -> PathBuf {
     let link = || link_name(dir).map(|(_, name)| name);
     if is_split(dir) { link().unwrap_or_else(|| dir.to_owned()) } else { dir.to_owned() }
 }
 
-/// The entries of a variable with a list of them. ld.so splits `LD_LIBRARY_PATH` at semicolons, too, and `LD_PRELOAD` at
+/// Splits a list variable into its entries. ld.so also splits `LD_LIBRARY_PATH` at semicolons, and `LD_PRELOAD` at
 /// spaces.
 pub(crate) fn split_list(name: &str, value: &OsStr) -> Vec<OsString> {
     match name {
@@ -196,20 +197,20 @@ pub(crate) fn split_list(name: &str, value: &OsStr) -> Vec<OsString> {
 /// A symbolic link to a directory.
 pub(crate) struct Link {
     pub(crate) name: PathBuf,
-    /// The commands that make it, or make it again.
+    /// The commands that create or replace the link.
     pub(crate) commands: Vec<Command>,
 }
 
 impl Link {
-    /// The commands in one line.
+    /// Returns the commands as one line.
     pub(crate) fn line(&self) -> String {
         self.commands.iter().map(Command::to_string).collect::<Vec<_>>().join(" && ")
     }
 }
 
-/// A link under a name that a search path can contain, for a directory whose name it cannot contain. `None` on Windows,
-/// and if this user can write to no directory with such a name. The command does not use a directory of links to which
-/// other users may write: they could have other libraries loaded.
+/// Returns a link with a name that the search path can contain, for a directory with an unsuitable name. Returns
+/// `None` on Windows, or if the user cannot write to any suitable directory. The command avoids directories that
+/// other users can write to, because they could redirect the link.
 pub(crate) fn link_to(dir: &Path) -> Option<Link> {
     let (links, name) = link_name(dir).filter(|(links, _)| !others_may_write(links))?;
     let make = Command::new("mkdir", ["-p", "-m", "755"]).and([links]);
@@ -217,13 +218,13 @@ pub(crate) fn link_to(dir: &Path) -> Option<Link> {
     Some(Link { name, commands: vec![make, link] })
 }
 
-/// The directory of such links, and the name of the one for this directory.
+/// Returns the directory for such links, then the name of the link for this directory.
 pub(crate) fn link_name(dir: &Path) -> Option<(PathBuf, PathBuf)> {
     if Os::HOST != Os::Linux {
         return None;
     }
     let links = data_dir().filter(|dir| is_root() || !dir.starts_with("/opt"))?.join("cudnn-doctor-links");
-    // FNV-1a: the same directory gets the same name each time.
+    // FNV-1a yields a stable name for the same directory.
     let bytes = dir.as_os_str().as_encoded_bytes();
     let hash = bytes
         .iter()
@@ -232,7 +233,7 @@ pub(crate) fn link_name(dir: &Path) -> Option<(PathBuf, PathBuf)> {
     (!is_split(&name)).then_some((links, name))
 }
 
-/// The elements of the search path, empty ones too.
+/// Returns the elements of the search path, including empty ones.
 pub(crate) fn split_search_path(value: &OsStr) -> Vec<OsString> {
     if IS_WINDOWS {
         return std::env::split_paths(value).map(OsString::from).collect();
@@ -241,7 +242,7 @@ pub(crate) fn split_search_path(value: &OsStr) -> Vec<OsString> {
     value.split(|byte| b":;".contains(byte)).map(|element| path_from_bytes(element).into()).collect()
 }
 
-/// Would the system's loader split the name of this directory, or replace a part of it?
+/// Returns whether the loader would split or expand the name of this directory.
 fn is_split(dir: &Path) -> bool {
     let separators: &[u8] = if IS_WINDOWS { b";" } else { b":;$" };
     dir.as_os_str().as_encoded_bytes().iter().any(|byte| separators.contains(byte))

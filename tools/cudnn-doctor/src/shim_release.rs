@@ -1,5 +1,5 @@
-//! The releases that NVIDIA's shim, `libcudnn.so.9`, can be of. Its file states no version; the functions that it
-//! exports show between which releases it was built, since each release has the functions of those before it.
+//! Determines the possible releases of NVIDIA's shim, `libcudnn.so.9`. The file contains no version. However, newer
+//! releases only add functions, so the exported functions indicate a range of releases.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use cudnn_frameworks::is_drop_in;
 use cudnn_loader::Function;
 use cudnn_probe::{Version, exports};
 
-/// The reason why this shim is not of the release of graph: `is of cuDNN 9.26.0 or newer`. `None` if it can be of that
-/// release, if it is the drop-in, or if its functions cannot be read.
+/// Explains why this shim cannot belong to the release of graph, for example `is of cuDNN 9.26.0 or newer`. Returns
+/// `None` if it can, if it is the drop-in, or if its functions cannot be read.
 pub(crate) fn conflict(shim: &Path, graph: Version) -> Option<String> {
     if is_drop_in(shim) {
         return None;
@@ -19,7 +19,7 @@ pub(crate) fn conflict(shim: &Path, graph: Version) -> Option<String> {
         let functions = Function::ALL.iter().zip(&exported);
         functions.filter(move |(_, is_there)| **is_there == wanted).map(|(function, _)| function.since())
     };
-    // A library without the functions of the first release is not NVIDIA's shim.
+    // NVIDIA's shim always exports the functions of the first release.
     let (oldest, before) = (with(true).max()?, with(false).min());
     match before {
         Some(before) if before <= Version::new(9, 0, 0) => None,

@@ -1,4 +1,4 @@
-//! The surveys of one command: each environment is read once, however many checks ask for it.
+//! Caches the surveys of one command, so that checks read an environment only once.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,21 +7,21 @@ use std::sync::Arc;
 use cudnn_frameworks::{Depth, Environment, Survey, survey_to};
 use cudnn_probe::Host;
 
-/// What a survey reads of the frameworks alone.
+/// A survey of frameworks without further details.
 pub(crate) const FRAMEWORKS: Depth = Depth { kernels: false, unlisted: false, metadata: false };
 
-/// The surveys so far. A clone is the same value.
+/// The cached surveys, shared by clones.
 #[derive(Clone, Default)]
 pub(crate) struct Surveys(Rc<RefCell<Vec<Made>>>);
 
-/// A survey, and what it has read.
+/// A survey with its depth.
 struct Made {
     read: Depth,
     survey: Arc<Survey>,
 }
 
 impl Surveys {
-    /// The survey of this environment: one that has been made and that has read at least as much, or else a new one.
+    /// Returns a cached survey of at least this depth, or makes a new one.
     pub(crate) fn of(&self, environment: &Environment, host: &Host, depth: Depth) -> Arc<Survey> {
         let is_it = |Made { read, survey }: &&Made| {
             let has_read =

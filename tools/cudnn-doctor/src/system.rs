@@ -1,4 +1,4 @@
-//! Names the system's own terms, such as its loader, for use in messages.
+//! Names system-specific terms, such as the library loader, for use in messages.
 
 use cudnn_probe::{Library, Os};
 
@@ -8,26 +8,26 @@ pub(crate) const fn choose(linux: &'static str, windows: &'static str) -> &'stat
     if IS_WINDOWS { windows } else { linux }
 }
 
-/// What finds and loads libraries.
+/// The library loader.
 pub(crate) const LOADER: &str = choose("ld.so", "Windows");
 
 /// The same in the genitive.
 pub(crate) const LOADERS: &str = choose("ld.so's", "Windows'");
 
-/// The function with which a program opens a library by its name.
+/// The function that opens a library by name.
 pub(crate) const OPEN: &str = choose("dlopen", "LoadLibrary");
 
-/// The driver's library, and NVML's.
+/// The names of the driver's library and NVML.
 pub(crate) const DRIVER: &str = choose("libcuda.so.1", "nvcuda.dll");
 pub(crate) const NVML: &str = choose("libnvidia-ml.so.1", "nvml.dll");
 
-/// Python's program.
+/// The Python executable.
 pub(crate) const PYTHON: &str = choose("python3", "python.exe");
 
-/// The start of the names of cuDNN's libraries.
+/// The prefix of cuDNN's library names.
 pub(crate) const CUDNN_PREFIX: &str = choose("libcudnn", "cudnn");
 
-/// The names of NVIDIA's libraries begin so, and belong to these products.
+/// The prefixes of NVIDIA's library names, with the products they belong to.
 pub(crate) const PRODUCTS: [(&str, &str); 7] = if IS_WINDOWS {
     [
         ("cudnn", "cuDNN"),
@@ -50,13 +50,13 @@ pub(crate) const PRODUCTS: [(&str, &str); 7] = if IS_WINDOWS {
     ]
 };
 
-/// The product that a library belongs to by its name, if that is cuDNN or a part of CUDA.
+/// Returns the product of a library by its name, if that is cuDNN or a part of CUDA.
 pub(crate) fn product(name: &str) -> Option<&'static str> {
     let name = as_compared(name);
     PRODUCTS.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, product)| *product)
 }
 
-/// The library of cuDNN 9 with this file name, which may end in the full version on Linux.
+/// Returns the cuDNN 9 library with this file name, which may include the full version on Linux.
 pub(crate) fn cudnn_library(name: &str) -> Option<Library> {
     if let Some((stem, _)) = name.split_once(".so.9") {
         return Library::from_file_name(&format!("{stem}.so.9"));
@@ -64,7 +64,7 @@ pub(crate) fn cudnn_library(name: &str) -> Option<Library> {
     Library::from_file_name(&name.to_ascii_lowercase())
 }
 
-/// The major of cuDNN in the name of its shim: 8 of `libcudnn.so.8` and of `cudnn64_8.dll`.
+/// Returns the cuDNN major in the name of its shim, for example 8 for `libcudnn.so.8` and `cudnn64_8.dll`.
 pub(crate) fn major_of_cudnn(name: &str) -> Option<u32> {
     let name = as_compared(name);
     let number = if IS_WINDOWS {
@@ -75,7 +75,7 @@ pub(crate) fn major_of_cudnn(name: &str) -> Option<u32> {
     number.parse().ok()
 }
 
-/// The version in a library's name: `12` of `libcublasLt.so.12` and of `cublasLt64_12.dll`.
+/// Returns the version in a library's name, for example `12` for `libcublasLt.so.12` and `cublasLt64_12.dll`.
 pub(crate) fn version_in_name(name: &str) -> Option<String> {
     if IS_WINDOWS {
         let version = name.rsplit_once("64_")?.1.strip_suffix(".dll")?;
@@ -84,13 +84,13 @@ pub(crate) fn version_in_name(name: &str) -> Option<String> {
     name.split_once(".so.").map(|(_, version)| version.to_owned())
 }
 
-/// The CUDA major in the version in a library's name: 12 of `12.8`, but on Windows also of `120.0` and `129`.
+/// Returns the CUDA major of a library's version: 12 for `12.8`, and on Windows also for `120.0` and `129`.
 pub(crate) fn cuda_major_in(version: &str) -> Option<u32> {
     let number = version.split('.').next()?;
     if IS_WINDOWS { number.get(..2)?.parse().ok() } else { number.parse().ok() }
 }
 
-/// A name as names are compared on this system.
+/// Normalizes a name for comparison on this system.
 fn as_compared(name: &str) -> String {
     if IS_WINDOWS { name.to_ascii_lowercase() } else { name.to_owned() }
 }

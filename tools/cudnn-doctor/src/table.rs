@@ -1,8 +1,8 @@
-//! Tables for people, as wide as the terminal.
+//! Formats tables that fit the width of the terminal.
 
 use comfy_table::{ContentArrangement, Table, presets};
 
-/// Returns a table without rows. Its cells wrap if stdout is a terminal that is too narrow for them.
+/// Creates an empty table. Cells wrap if stdout is a terminal that is too narrow.
 pub(crate) fn table<const COLUMNS: usize>(header: [&str; COLUMNS]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_header(header);

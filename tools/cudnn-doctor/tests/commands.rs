@@ -656,7 +656,10 @@ fn explain_finds_mixes_missing_graph_libraries_and_dangling_links() {
 fn list_shows_how_to_use_an_installation_that_the_search_does_not_find() {
     let Some(release) = lib_dir("jit-cu12-9.19.0") else { return };
     let (_, stdout) = doctor(&["list", release.to_str().unwrap()], &[]);
-    assert!(stdout.contains("it does not search these directories") && stdout.contains("cudnn-doctor env /"), "{stdout}");
+    assert!(
+        stdout.contains("it does not search these directories") && stdout.contains("cudnn-doctor env /"),
+        "{stdout}"
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Tests `fix` with an installer that stops in the middle of its work, fails or is killed. The installer is a script in place
-//! of the environment's Python: at a chosen point it writes to a named pipe, then waits until another one is written to.
+//! Tests `fix` with an installer that pauses, fails or is killed in the middle of its work. The installer is a script that
+//! replaces the environment's Python. At a chosen point it writes to a named pipe, then waits for data from a second pipe.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ const OLD: &str = "9.18.0.56";
 const OPS: &str = "nvidia/cudnn/lib/libcudnn_ops.so.9";
 const CNN: &str = "nvidia/cudnn/lib/libcudnn_cnn.so.9";
 
-/// What the script does for `-I -m pip install .. nvidia-cudnn-cu12==VERSION`, with the environment's root in `$root`. As pip
-/// does, it replaces files and never writes into them.
+/// Emulates `-I -m pip install .. nvidia-cudnn-cu12==VERSION`, with the environment's root in `$root`. Like pip, it replaces
+/// files instead of writing to them.
 const INSTALLER: &str = r#"
 echo "$*" >>"$root/../calls"
 site=$root/lib/python3.12/site-packages
@@ -59,7 +59,7 @@ struct World {
 }
 
 impl World {
-    /// An environment with this version of the wheel.
+    /// Creates an environment with this version of the wheel.
     fn new(version: &str) -> World {
         let dir = TempDir::new();
         for (cuda, version, release) in
@@ -75,7 +75,7 @@ impl World {
                 std::fs::copy(library.path(), wheel.import_dir().join(path)).unwrap();
             }
         }
-        // Nothing else is installed.
+        // These pip programs always fail, so that no other installer can be used.
         std::fs::create_dir(dir.path().join("programs")).unwrap();
         ["pip", "pip3"]
             .iter()
@@ -91,14 +91,14 @@ impl World {
         world
     }
 
-    /// One whose library is deleted: to install the package again is one step.
+    /// Creates an environment with a deleted library. The plan has one step, which reinstalls the package.
     fn broken() -> World {
         let world = World::new(NEW);
         std::fs::remove_file(world.site.join(CNN)).unwrap();
         world
     }
 
-    /// One in which a link leads nowhere: to remove it is the first step, to install the package again the second one.
+    /// Creates an environment with a dangling link. The first step removes the link, the second reinstalls the package.
     fn with_dangling_link() -> World {
         let world = World::new(NEW);
         std::fs::remove_file(world.site.join(OPS)).unwrap();
@@ -121,9 +121,9 @@ impl World {
         command.args(arguments).env_clear().env("PATH", format!("{}:/usr/bin:/bin", self.path("programs").display()));
         command.env("HOME", self.dir.path()).env("VIRTUAL_ENV", self.path("env")).current_dir(self.dir.path());
         command.arg("--no-load").stdin(Stdio::null());
-        // A shell without job control has programs in the background ignore Ctrl-C.
+        // Shells without job control start background programs with SIGINT ignored.
         let reset = || {
-            // SAFETY: the call gives the signal its default action.
+            // SAFETY: the call only restores the default action of a signal.
             unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
             Ok(())
         };
@@ -137,7 +137,7 @@ impl World {
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     }
 
-    /// The codes of the errors.
+    /// Returns the codes of the errors.
     fn errors(&self) -> Vec<String> {
         let (_, text) = self.run(&["check", "--json"]);
         let document: Value = serde_json::from_str(&text).unwrap();
@@ -146,50 +146,50 @@ impl World {
         errors.map(|finding| finding["code"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Starts `fix`, in a process group of its own as a terminal does, until the installer is in the middle of its work.
-    /// Returns the doctor and the installer's process.
+    /// Starts `fix` and waits until the installer is in the middle of its work. Like a terminal, uses a separate process
+    /// group. Returns the doctor and the installer's process id.
     fn start(&self) -> (Child, i32) {
         self.start_until("removing", &[])
     }
 
-    /// Starts `fix` with these options until the installer is at this point.
+    /// Starts `fix` with these options and waits until the installer reaches this point.
     fn start_until(&self, point: &str, options: &[&str]) -> (Child, i32) {
         self.sh(&format!("mkfifo begun go ended; echo {point} >stop-at"));
         let mut command = self.doctor(&[&["fix", "--yes"], options].concat());
         let doctor = command.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
-        // Waits until the installer opens it.
+        // This blocks until the installer opens the pipe.
         let process = self.read("begun").trim().parse().unwrap();
         (doctor, process)
     }
 
-    /// Kills `fix` with these options, together with the installer, when the installer is at this point.
+    /// Starts `fix` with these options, and kills it together with the installer at this point.
     fn kill_at(&self, point: &str, options: &[&str]) {
         let (mut doctor, installer) = self.start_until(point, options);
         kill(group(&doctor), libc::SIGKILL);
-        // It leads a process group of its own.
+        // The installer leads a separate process group.
         kill(-installer, libc::SIGKILL);
         doctor.wait().unwrap();
         self.sh("rm begun go ended stop-at");
     }
 
-    /// Lets the installer go on.
+    /// Lets the installer continue.
     fn go(&self) {
         std::fs::write(self.path("go"), "go\n").unwrap();
     }
 
-    /// Waits until the installer has done its work.
+    /// Waits until the installer has finished.
     fn wait(&self) {
         self.read("ended");
     }
 
-    /// Reads from a named pipe, when another process writes to it. One that never does fails the test.
+    /// Reads from a named pipe as soon as a process writes to it. The test fails if this takes too long.
     fn read(&self, pipe: &str) -> String {
         let output = Command::new("timeout").args(["40", "cat"]).arg(self.path(pipe)).output().unwrap();
         assert!(output.status.success(), "nothing is written to {pipe}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The contents of the environment.
+    /// Returns the contents of the environment.
     fn digest(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let (mut all, mut dirs) = (BTreeMap::new(), vec![self.path("env")]);
         while let Some(dir) = dirs.pop() {
@@ -212,7 +212,7 @@ impl World {
 }
 
 fn kill(process: i32, signal: i32) {
-    // SAFETY: the call takes numbers.
+    // SAFETY: the call takes only integers.
     assert_eq!(unsafe { libc::kill(process, signal) }, 0);
 }
 
@@ -270,7 +270,7 @@ fn files_are_not_removed_without_consent() {
 #[test]
 fn a_change_by_another_program_is_noticed() {
     let world = World::with_dangling_link();
-    // While the first step removes the link, something is installed.
+    // Another package is installed while the first step removes the link.
     let script = format!("#!/bin/sh\n/bin/rm \"$@\"\nmkdir '{}/other-1.0.dist-info'\n", world.site.display());
     write_program(world.path("programs/rm"), script);
     let (code, text) = world.run(&["fix", "--yes", "--remove"]);
@@ -288,12 +288,12 @@ fn a_failing_step_is_the_last_one_and_leaves_the_environment_as_it_was() {
         let (code, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
         assert_eq!(code, Some(3), "{text}");
         assert!(text.contains("stopped at step 1") && text.contains("failed with exit status: 1"), "{text}");
-        assert!(text.contains("the environment is as before this step"), "{text}");
+        assert!(text.contains("the environment was restored to its state before this step"), "{text}");
         assert!(world.digest() == before, "{failure}: {text}");
     }
 }
 
-/// The lines that undo the steps.
+/// Returns the lines that undo the steps.
 fn undo_lines(text: &str) -> Vec<&str> {
     text.lines().filter_map(|line| line.split_once("to undo it: ")).map(|(_, line)| line).collect()
 }
@@ -306,7 +306,7 @@ fn a_package_is_not_removed_without_consent() {
     assert!(text.contains("Step 1 removes nvidia-cudnn-cu12"), "{text}");
     let (code, text) = world.run(&["fix", "--yes", "--cuda", "13"]);
     assert_eq!(code, Some(3), "{text}");
-    assert!(text.contains("it removes nvidia-cudnn-cu12, and that was not allowed"), "{text}");
+    assert!(text.contains("it removes nvidia-cudnn-cu12, which was not allowed"), "{text}");
     assert!(world.digest() == before && world.calls().is_empty());
     let (_, text) = world.run(&["fix", "--yes", "--remove", "--cuda", "13"]);
     assert!(text.contains("done: remove nvidia-cudnn-cu12, then install nvidia-cudnn-cu13"), "{text}");
@@ -320,7 +320,7 @@ fn a_package_is_not_removed_without_consent() {
 #[test]
 fn a_replaced_library_is_noticed() {
     let world = World::with_dangling_link();
-    // The first step removes the link. Beside it, a library of the same length and time gets other contents.
+    // The first step removes the link. At the same time, a library is modified without changing the size or time.
     let lib = world.site.join("nvidia/cudnn/lib");
     let script = format!(
         "#!/bin/sh\n/bin/rm \"$@\"\ncd '{}' && sed s/ELF/xyz/ libcudnn_cnn.so.9 >new && touch -r libcudnn_cnn.so.9 new && \
@@ -334,7 +334,7 @@ fn a_replaced_library_is_noticed() {
     assert_eq!(world.calls(), "");
 }
 
-/// Where the installer is killed together with the doctor.
+/// The points where the installer and the doctor are killed.
 const POINTS: [&str; 5] = ["removing", "renamed", "removed", "unpacking", "unpacked"];
 
 #[test]
@@ -350,7 +350,7 @@ fn a_killed_step_is_undone_by_the_next_fix() {
             let (_, text) = world.run(&[&["fix"], options].concat());
             assert!(text.contains("`fix --yes` first restores the files"), "{point}: {text}");
             assert!(world.digest() == killed, "{point}: {text}");
-            // Nothing but the restoring can have changed the environment.
+            // Only the restore can have changed the environment.
             std::fs::write(world.path("fail-first"), "").unwrap();
             let (_, text) = world.run(&[&["fix", "--yes"], options].concat());
             assert!(text.contains("was interrupted during this step: install nvidia-cudnn-cu12"), "{point}: {text}");
@@ -370,7 +370,7 @@ fn nothing_is_undone_while_the_installer_runs() {
     kill(doctor.id().try_into().unwrap(), libc::SIGKILL);
     doctor.wait().unwrap();
     let running = world.digest();
-    // An installer that begins now must not wait.
+    // The next installer must not wait.
     world.sh("rm stop-at && mv ended later");
     let output = world.doctor(&["fix", "--yes"]).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
@@ -405,7 +405,7 @@ fn a_snapshot_that_was_not_finished_is_removed() {
     std::fs::write(undo.join("lock"), "").unwrap();
     let (code, text) = world.run(&["fix", "--yes"]);
     assert!(code < Some(2) && !text.contains("interrupted") && !undo.exists(), "{text}");
-    // A link in its place leads elsewhere.
+    // The snapshot is replaced by a link to another place.
     let world = World::broken();
     std::fs::create_dir(world.path("elsewhere")).unwrap();
     symlink(world.path("elsewhere"), world.path("env/.cudnn-doctor-undo")).unwrap();
@@ -458,7 +458,7 @@ fn ctrl_c_ends_the_doctor_after_the_step() {
 fn after_ctrl_c_no_step_begins() {
     let world = World::with_dangling_link();
     world.sh("mkfifo begun go");
-    // The first step.
+    // Emulates `rm`, which runs in the first step.
     let script = "#!/bin/sh\necho $$ >begun\nread line <go\nexec /bin/rm \"$@\"\n";
     write_program(world.path("programs/rm"), script);
     let mut command = world.doctor(&["fix", "--yes", "--remove"]);
@@ -481,7 +481,7 @@ fn what_a_killed_installer_leaves_is_fixed() {
     assert!(code < Some(2) && world.errors().is_empty(), "{text}");
 }
 
-/// `fix --yes | head -1`: an installer that writes to a closed pipe would fail in the middle of its work.
+/// `fix --yes | head -1` closes the pipe early, and an installer that writes to it would fail halfway.
 #[test]
 fn a_reader_that_goes_away_ends_no_installer() {
     for format in [&[][..], &["--json"]] {
@@ -509,7 +509,7 @@ fn root_does_nothing_that_the_owner_of_the_environment_can_do() {
     let before = world.digest();
     let (code, text) = world.run(&["fix", "--yes"]);
     assert_eq!(code, Some(3), "{text}");
-    assert!(text.contains("another user than root can change"), "{text}");
+    assert!(text.contains("a user other than root can change"), "{text}");
     assert!(world.digest() == before && world.calls().is_empty());
 }
 

@@ -578,7 +578,7 @@ fn a_binary_log_is_rejected_quickly() {
     let dir = TempDir::new();
     let log = dir.path().join("cudnn.log");
     // The first file is a single hole, and the second has zeros before the hole.
-    for (written, expected) in [(0, "it is one hole"), (5 << 20, "it is no log of cuDNN")] {
+    for (written, expected) in [(0, "it is one hole"), (5 << 20, "this is not a cuDNN log")] {
         let mut file = std::fs::File::create(&log).unwrap();
         file.write_all(&vec![0; written]).unwrap();
         file.set_len(20 << 30).unwrap();
@@ -592,7 +592,7 @@ fn an_nvml_that_exits_the_process_is_reported() {
     let code = "#include <stdlib.h>\n__attribute__((constructor)) static void end(void) { exit(0); }\n";
     let machine = Machine::new("libnvidia-ml.so.1", code);
     let (_, text) = within(20, &mut machine.doctor(&["check", "--no-load"]));
-    assert!(text.contains("C001") && text.contains("the library ended the child process, with status 0"), "{text}");
+    assert!(text.contains("C001") && text.contains("the library terminated the child process with status 0"), "{text}");
 }
 
 #[test]

@@ -201,7 +201,7 @@ fn the_drop_in_survives_upgrades_of_a_real_environment() {
         assert_eq!(found(&prefix, &venv, code), None, "{code}");
     }
     assert_eq!(pip(&["show", "--files", "nvidia-cudnn-jit-cu12"]), known_to_pip);
-    paste(printed(&text, "take the drop-in away: "));
+    paste(printed(&text, "remove the drop-in: "));
     assert_eq!((entries(&dir), uses()), (start, "91801 True False".into()));
 
     // pip replaces the drop-in and leaves unknown files in place.
@@ -210,7 +210,7 @@ fn the_drop_in_survives_upgrades_of_a_real_environment() {
     assert_eq!(uses(), "91900 True False");
     assert!(dir.join(KEPT).exists() && dir.join("libcudnn_layers.so").exists());
     let finding = found(&prefix, &venv, "C110").unwrap();
-    assert!(finding["notes"].to_string().contains("another sha256"), "{finding:#}");
+    assert!(finding["notes"].to_string().contains("the sha256 differs"), "{finding:#}");
     finding["commands"].as_array().unwrap().iter().for_each(|command| paste(command.as_str().unwrap()));
     assert_eq!((found(&prefix, &venv, "C110"), uses()), (None, "91900 True True".into()));
     assert_eq!(succeed(&prefix, "uninstall", &venv), succeed_text(&dir));
@@ -230,10 +230,10 @@ fn the_drop_in_survives_upgrades_of_a_real_environment() {
     install();
     std::fs::copy(before.join("nvidia/cudnn_jit/lib/libcudnn.so.9"), dir.join(KEPT)).unwrap();
     let finding = found(&prefix, &venv, "C111").unwrap();
-    assert!(finding["notes"].to_string().contains("has another sha256"), "{finding:#}");
+    assert!(finding["notes"].to_string().contains("the sha256 differs"), "{finding:#}");
     let output = run(&prefix, &["uninstall".as_ref(), dir.as_os_str()]);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(3) && stderr.contains("another sha256"), "{output:?}");
+    assert!(output.status.code() == Some(3) && stderr.contains("the sha256 differs"), "{output:?}");
     for command in finding["commands"].as_array().unwrap().iter().map(|command| command.as_str().unwrap()) {
         paste(&format!("export PIP_NO_INDEX=1 PIP_FIND_LINKS={}; {command}", wheels.path().display()));
     }
@@ -245,7 +245,7 @@ fn the_drop_in_survives_upgrades_of_a_real_environment() {
     let left = entries(&dir);
     let output = run(&prefix, &["install".as_ref(), venv.as_os_str()]);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(3) && stderr.contains("has no cuDNN"), "{output:?}");
+    assert!(output.status.code() == Some(3) && stderr.contains("but no cuDNN"), "{output:?}");
     assert_eq!(entries(&dir), left);
     // A copied environment may also contain the drop-in.
     std::fs::copy(prefix.lib().join("libcudnn.so.9"), dir.join("libcudnn.so.9")).unwrap();
@@ -277,7 +277,7 @@ fn leftovers_are_removed_even_with_another_cudnn() {
     }
     let new = put("cudnn");
     let start = entries(&new);
-    assert!(succeed(&prefix, "uninstall", root.path()).contains("has left in"));
+    assert!(succeed(&prefix, "uninstall", root.path()).contains("leftover files from"));
     assert_eq!((entries(&old).len(), entries(&new)), (0, start.clone()));
     // An incomplete cuDNN also counts, and the one with the drop-in is selected.
     succeed(&prefix, "install", root.path());
@@ -343,7 +343,7 @@ fn a_file_of_a_shared_cache_is_never_written_to() {
     assert_eq!(std::fs::read(&file).unwrap(), std::fs::read(prefix.lib().join("libcudnn.so.9")).unwrap());
     succeed(&prefix, "uninstall", dir.path());
     assert_eq!((entries(cache.path()), entries(dir.path())), (cached, start));
-    assert!(succeed(&prefix, "uninstall", dir.path()).contains("nothing is left"));
+    assert!(succeed(&prefix, "uninstall", dir.path()).contains("nothing to remove"));
 }
 
 /// In conda environments and archives, the shim is a link.
@@ -378,7 +378,7 @@ fn names_that_a_shell_would_interpret_work() {
         let text = succeed(&prefix, "install", &cudnn);
         assert!(is_drop_in(&cudnn), "{name:?}");
         assert_eq!(text.lines().count(), 4, "{text}");
-        paste(printed(&text, "take the drop-in away: "));
+        paste(printed(&text, "remove the drop-in: "));
         assert_eq!(entries(&cudnn), start, "{name:?}");
         paste(printed(&text, "then run "));
         assert!(is_drop_in(&cudnn), "{name:?}");
@@ -550,14 +550,14 @@ fn unrecognized_files_are_rejected_and_kept() {
             },
             "aarch64",
         ),
-        ("the drop-in without NVIDIA's shim", &put_drop_in, "was not kept"),
+        ("the drop-in without NVIDIA's shim", &put_drop_in, "was not saved as"),
         (
             "the drop-in with a damaged shim",
             &|dir| {
                 put_drop_in(dir);
                 std::fs::write(dir.join(KEPT), b"damaged").unwrap();
             },
-            "so that it could not come back",
+            "so it could not be restored",
         ),
         (
             "the drop-in kept in place of NVIDIA's shim",
@@ -626,7 +626,7 @@ fn a_shim_that_differs_from_its_wheel_is_kept() {
     let before = entries(&dir);
     let output = run(&prefix, &["install".as_ref(), "--python".as_ref(), root.path().as_os_str()]);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(3) && stderr.contains("another sha256"), "{stderr}");
+    assert!(output.status.code() == Some(3) && stderr.contains("the sha256 differs"), "{stderr}");
     assert!(stderr.contains("--force-reinstall") || stderr.contains("again"), "{stderr}");
     assert_eq!(entries(&dir), before);
 }
@@ -654,7 +654,7 @@ fn an_ambiguous_target_is_rejected() {
         (&["linking"], "is outside of it"),
         (&["--python", "empty"], "no cuDNN 9"),
         (&["empty"], "no cuDNN 9"),
-        (&["nowhere"], "is no directory"),
+        (&["nowhere"], "is not a directory"),
         (&["--python", "nowhere"], "is neither a Python"),
         (&[], "no Python"),
         (&["two", "--python", "two"], "cannot be used with"),
@@ -739,10 +739,10 @@ fn the_drop_in_of_another_release_is_rejected() {
         assert_eq!(entries(dir.path()), start);
     };
     let named = ["--from".as_ref(), from.path().as_os_str()];
-    refused(&[], "is not beside it");
+    refused(&[], "is not next to it");
     refused(&named, "has no libcudnn.so.9");
     put("libcudnn.so.9", &|bytes| replaced(bytes, &marked(version), &marked(&other)));
-    refused(&named, &format!("has the drop-in {other}, and this doctor is {version}"));
+    refused(&named, &format!("has the drop-in {other}, but this doctor is {version}"));
     put("libcudnn.so.9", &|bytes| bytes[..100_000].to_vec());
     refused(&named, "is truncated");
     put("libcudnn.so.9", &|_| b"no library".to_vec());
@@ -756,7 +756,7 @@ fn the_drop_in_of_another_release_is_rejected() {
     let arguments = [&["install".as_ref(), dir.path().as_os_str()], &named[..]].concat();
     let output = run(&prefix, &arguments);
     assert!(
-        output.status.success() && String::from_utf8_lossy(&output.stdout).contains("Without layers"),
+        output.status.success() && String::from_utf8_lossy(&output.stdout).contains("Layers are unavailable"),
         "{output:?}"
     );
     // Installs the drop-in of the distributable itself.

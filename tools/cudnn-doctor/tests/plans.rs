@@ -115,14 +115,14 @@ fn verify_shows_damaged_plans_without_removing_them() {
     let (_root, dir) = plans();
     let variables: &[(&str, &Path)] = &[("CUDNN_PLANS_DIR", &dir)];
     let (code, text) = doctor(&["plans", "verify"], variables);
-    assert!(code == Some(0) && text.contains("All is well: 3 plans, as written"), "{text}");
+    assert!(code == Some(0) && text.contains("All plans are intact: 3 plans"), "{text}");
     let (cut, swapped) = (file(&dir, "conv_fwd a"), file(&dir, "conv_fwd b"));
     std::fs::write(&cut, &std::fs::read(&cut).unwrap()[..3000]).unwrap();
     std::fs::copy(file_of_c(&dir), &swapped).unwrap();
     for _ in 0..2 {
         let (code, text) = doctor(&["plans", "verify"], variables);
         assert_eq!(code, Some(1), "{text}");
-        assert!(text.contains("1 plan as written. Programs ignore damaged ones, and build them again"));
+        assert!(text.contains("1 plan intact. Programs ignore damaged plans and build them again"));
         for (file, why) in
             [(&cut, "the size does not match the header"), (&swapped, "it contains a plan with a different key")]
         {
@@ -215,7 +215,10 @@ fn an_unusable_directory_is_named() {
     let (root, dir) = plans();
     let home = root.path();
     let (code, text) = doctor(&["plans", "list"], &[("HOME", home)]);
-    assert!(code == Some(0) && text.contains("No plan is kept in ") && text.contains(".cache/cudnn-plans"), "{text}");
+    assert!(
+        code == Some(0) && text.contains("No plans are cached in ") && text.contains(".cache/cudnn-plans"),
+        "{text}"
+    );
     assert!(!home.join(".cache").exists());
     let (code, text) = doctor(&["plans", "list"], &[]);
     assert!(code == Some(0) && text.contains("neither CUDNN_PLANS_DIR nor HOME names a directory"), "{text}");

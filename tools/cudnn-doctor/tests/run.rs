@@ -250,7 +250,7 @@ fn programs_that_cannot_load_the_drop_in_are_recognized() {
         ("musl", 3, "is built for musl"),
         ("round", 126, "cannot start"),
         ("unexecutable", 126, "cannot start"),
-        ("nothing", 127, "there is no program"),
+        ("nothing", 127, "cannot find program"),
         (".", 126, "cannot start"),
     ] {
         // Starts the program by path and through PATH.
@@ -298,8 +298,8 @@ fn a_program_that_cannot_start_is_distinguished_from_a_missing_one() {
     write_program(&script, "#!/nowhere/interpreter\n");
     for (program, status, expected) in [
         (script.to_str().unwrap(), 126, "the interpreter that it names does not exist"),
-        ("/nowhere/program", 127, "there is no program /nowhere/program"),
-        ("no-such-program", 127, "there is no program no-such-program"),
+        ("/nowhere/program", 127, "cannot find program /nowhere/program"),
+        ("no-such-program", 127, "cannot find program no-such-program"),
     ] {
         let output = run(&prefix, &["--", program]);
         assert_eq!(output.status.code(), Some(status), "{program}: {output:?}");
@@ -332,15 +332,15 @@ fn options_without_effect_are_rejected() {
         (&prefix, &["--trace", "/usr/bin", "--", "true"], "cannot be written to /usr/bin: is a directory"),
         (&prefix, &["--trace", "/tmp/%i/", "--", "true"], "cannot be written to /tmp/%i/: is a directory"),
         (&prefix, &["--preload", "everything", "--", "true"], "invalid value"),
-        (&prefix, &["--from", "/nowhere", "--", "true"], "there is no drop-in to use in /nowhere"),
-        (&without, &["--", "true"], "is not beside it"),
+        (&prefix, &["--from", "/nowhere", "--", "true"], "there is no usable drop-in in /nowhere"),
+        (&without, &["--", "true"], "is not next to it"),
     ] {
         let output = run(prefix, arguments);
         let stderr = text(&output.stderr);
         assert!(output.status.code() == Some(3) && stderr.contains(expected), "{arguments:?}: {stderr}");
     }
     let output = prefix.command(&["--json", "run", "true"].map(OsStr::new)).output().unwrap();
-    assert!(text(&output.stdout).contains("run has no JSON"), "{output:?}");
+    assert!(text(&output.stdout).contains("run does not support --json"), "{output:?}");
     let alone = Prefix::without_drop_in();
     let lib = alone.path().join("lib");
     std::fs::create_dir(&lib).unwrap();

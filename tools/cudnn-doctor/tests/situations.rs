@@ -480,7 +480,9 @@ fn a_program_that_opens_cudnn_by_name_gets_the_library_that_ld_so_finds() {
     let findings = check(&[]);
     let found = with_code(&findings, "C089");
     let text = found[0].to_string();
-    for part in ["opens libcudnn.so.9 itself, as its read-only data says", "libcudnn.so or libcudnn.so.8", "no proof"] {
+    for part in
+        ["opens libcudnn.so.9 itself, according to its read-only data", "libcudnn.so or libcudnn.so.8", "no proof"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(of_program(&findings), ["C089"]);
@@ -609,7 +611,7 @@ fn no_command_installs_a_package_where_the_program_does_not_search() {
     let (program, dir) = (root.path().join("program.so"), root.path().join("cudnn"));
     build(&dir, &all(), VERSION);
     support::ExtensionLibrary::new().with_runpath(dir.to_str().unwrap()).needing("libcudnn.so.9").build(&program);
-    let expected = format!("put another release in place of the one in {}, which the program finds", dir.display());
+    let expected = format!("install a different release in {}, where the program finds cuDNN", dir.display());
     for options in [&["--minimum", "9.28"][..], &["--cuda", "13"]] {
         let options = [&["--for", program.to_str().unwrap()], options].concat();
         let findings = check(&options, &[("VIRTUAL_ENV", venv.root())]);
@@ -661,7 +663,7 @@ fn a_program_that_calls_functions_missing_from_its_cudnn_is_reported() {
     let venv = support::PythonEnvironment::venv(&root.path().join("venv")).pip();
     let findings = check(&arguments[2..], &[("VIRTUAL_ENV", venv.root())]);
     let help = with_code(&findings, "C019")[0]["help"].as_str().unwrap();
-    assert!(help.starts_with("put another release in place of the one in "), "{help}");
+    assert!(help.starts_with("install a different release in "), "{help}");
 }
 
 /// Libraries that the package should contain are reported as missing, even if the remaining ones look like a JIT-only
@@ -957,7 +959,7 @@ fn a_driver_without_a_version_is_unknown() {
         .file("torch/version.py", "cuda: Optional[str] = '12.8'\n")
         .library("torch/lib/libtorch_cuda.so", &support::ExtensionLibrary::new());
     for (driver, shown) in [
-        ("garbage", "driver  unknown: NVML states no version, but garbage"),
+        ("garbage", "driver  unknown: NVML reports no version, but garbage"),
         ("\\033[31m1.0", "no version, but \\u{1b}[31m1.0"),
         ("\\377\\376", "no version, but a text that is not UTF-8"),
         ("99999999999999999999.1", "no version, but 99999999999999999999.1"),
@@ -1481,6 +1483,6 @@ fn list_only_refers_to_usable_installations() {
             assert_eq!(String::from_utf8_lossy(&shown.stdout).trim(), other_path, "{line}");
         }
         // The search has already looked in that directory.
-        assert!(is_offered || root.is_some() || !text.contains("does not look"), "{text}");
+        assert!(is_offered || root.is_some() || !text.contains("does not search these"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Provides bounded access to files that may contain anything: small texts, entries of directories, names in large files.
+//! Reads untrusted files with limits: small texts, directory entries, and strings in large files.
 
 use cudnn_probe::facts::{PathFacts, entries_named};
 use std::fs::File;
@@ -9,23 +9,23 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::read_bounded;
 use memchr::memmem;
 
-/// The most files that a pattern yields.
+/// The maximum number of files for a pattern.
 const MAX_FILES: usize = 32;
 /// Blocks of this length stay in the processor's cache.
 const BLOCK_LEN: usize = 64 << 10;
 
-/// The text of a regular file that is no longer than this.
+/// Returns the text of a regular file up to this length.
 pub(crate) fn read_text(file: &Path, max_len: u64) -> Option<String> {
     Some(String::from_utf8_lossy(&read_bounded(file, max_len).ok()?).into_owned())
 }
 
-/// The name of a file, or an empty text if it is not UTF-8.
+/// Returns the name of a file, or an empty string if it is not UTF-8.
 pub(crate) fn file_name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
-/// The files below a directory for a relative pattern, in alphabetical order. `*` stands for any characters in the name
-/// of the file; the directories are names or `..`.
+/// Returns the files that match a relative pattern below a directory, in alphabetical order. `*` matches any characters
+/// in the file name; directories are names or `..`.
 pub(crate) fn matching(dir: &Path, pattern: &str) -> Vec<PathBuf> {
     let (below, name) = pattern.rsplit_once('/').unwrap_or(("", pattern));
     let dir = below.split('/').fold(dir.to_owned(), |dir, part| match part {
@@ -40,12 +40,12 @@ pub(crate) fn matching(dir: &Path, pattern: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The first file for a pattern below a directory.
+/// Returns the first file that matches a pattern below a directory.
 pub(crate) fn first_matching(dir: &Path, pattern: &str) -> Option<PathBuf> {
     matching(dir, pattern).into_iter().next()
 }
 
-/// Whether a file name fits a pattern with `*`.
+/// Returns whether a file name matches a pattern with `*`.
 pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|start| name.strip_prefix(start)) else { return false };
@@ -60,10 +60,12 @@ pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     rest.is_empty()
 }
 
-/// Whether a part of the file contains the text in a place that counts; `counts` gets the bytes around it, and its index.
+/// Returns whether a part of the file contains the text in a position that counts. `counts` receives the surrounding
+/// bytes and the index of the text.
 ///
 /// # Errors
-/// The system's.
+///
+/// Returns the system's error.
 pub(crate) fn contains(
     mut file: &File,
     part: &Range<u64>,
@@ -74,7 +76,7 @@ pub(crate) fn contains(
     let mut rest = file.take(part.end.saturating_sub(part.start));
     let mut block = Vec::with_capacity(BLOCK_LEN + text.len() + 1);
     loop {
-        // A text that begins at the end of a block, and the byte before it.
+        // The text may span two blocks; also keeps the byte before it.
         let kept = block.len().min(text.len() + 1);
         block.drain(..block.len() - kept);
         if (&mut rest).take(BLOCK_LEN as u64).read_to_end(&mut block)? == 0 {

@@ -1,5 +1,5 @@
-//! Recognizes NVIDIA's Jetson machines by files of L4T (Jetson Linux). A container without access to the GPU has these
-//! files, too.
+//! Detects NVIDIA Jetson machines from the files of L4T (Jetson Linux). Containers without GPU access have these files
+//! too.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use cudnn_probe::{Host, Version};
 use crate::files::read_text;
 use crate::installation::Evidence;
 
-/// The largest of these files that is read, in bytes. The real ones have some hundred.
+/// The maximum size of these files in bytes. Real files contain a few hundred.
 const MAX_LEN: u64 = 64 << 10;
 
 const DEVICE_TREE: [&str; 2] = ["/proc/device-tree/compatible", "/sys/firmware/devicetree/base/compatible"];
@@ -20,11 +20,11 @@ const L4T_RELEASE: &str = "/etc/nv_tegra_release";
 /// A machine with a Tegra chip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jetson {
-    /// Its chip, if it is one that CUDA supports and a file names it. A container may hide it.
+    /// The chip, if a file names one that CUDA supports. Containers may hide this file.
     pub chip: Option<&'static TegraChip>,
-    /// The release of L4T: 36.4.3 for `R36 (release), REVISION: 4.3`.
+    /// The L4T release: 36.4.3 for `R36 (release), REVISION: 4.3`.
     pub l4t: Option<Version>,
-    /// What was read, and where.
+    /// The values that were read, and their files.
     pub evidence: Vec<Evidence>,
 }
 
@@ -46,24 +46,24 @@ impl Jetson {
         (!evidence.is_empty()).then_some(Jetson { chip: chip.flatten(), l4t, evidence })
     }
 
-    /// `Jetson Orin`, or `Jetson` if the chip is not known.
+    /// Returns `Jetson Orin`, for example, or `Jetson` if the chip is unknown.
     pub fn name(&self) -> &'static str {
         self.chip.map_or("Jetson", |chip| chip.product)
     }
 
-    /// The compute capability of its GPU, in tenths. That of Thor as CUDA 13 has it.
+    /// Returns the GPU's compute capability in tenths. For Thor, this is the value used by CUDA 13.
     pub fn compute_capability(&self) -> Option<u32> {
         self.chip?.compute_capabilities.first().copied()
     }
 
-    /// The CUDA major of the cuDNN 9 in JetPack's packages for its release of L4T, if they have a cuDNN 9.
+    /// Returns the CUDA major version of JetPack's cuDNN 9 package for this L4T release, if there is one.
     pub fn jetpack_cuda(&self) -> Option<u32> {
         jetpack_cuda(self.l4t?.major)
     }
 }
 
-/// The chip in the list of names that end with a zero byte: `nvidia,p3701-0000`, `nvidia,tegra234`. The outer `None` means
-/// that the file names no Tegra chip.
+/// Reads the chip from a list of names separated by zero bytes: `nvidia,p3701-0000`, `nvidia,tegra234`. The outer
+/// `None` means that the file does not name a Tegra chip.
 fn chip_of_device_tree(file: &str, host: &Host, evidence: &mut Vec<Evidence>) -> Option<Option<&'static TegraChip>> {
     let text = read(host, file)?;
     let mut names = text.split('\0').filter_map(|name| name.strip_prefix("nvidia,"));
@@ -72,7 +72,7 @@ fn chip_of_device_tree(file: &str, host: &Host, evidence: &mut Vec<Evidence>) ->
     Some(TEGRA_CHIPS.iter().find(|chip| chip.name == name))
 }
 
-/// The chip by its number, as Linux's driver for Tegra states it. The outer `None` means that it is no Tegra chip.
+/// Reads the chip's number from Linux's Tegra driver. The outer `None` means that this is not a Tegra chip.
 fn chip_of_soc(host: &Host, evidence: &mut Vec<Evidence>) -> Option<Option<&'static TegraChip>> {
     let family = format!("{SOC}/family");
     let text = read(host, &family).filter(|text| text.to_ascii_lowercase().starts_with("tegra"))?;
@@ -84,7 +84,7 @@ fn chip_of_soc(host: &Host, evidence: &mut Vec<Evidence>) -> Option<Option<&'sta
     Some(chip)
 }
 
-/// The release in a line such as `# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic, EABI: aarch64`.
+/// Parses a line such as `# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic, EABI: aarch64`.
 fn l4t_release(host: &Host, evidence: &mut Vec<Evidence>) -> Option<Version> {
     let text = read(host, L4T_RELEASE)?;
     let line = text.lines().next()?;

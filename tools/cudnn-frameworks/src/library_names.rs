@@ -1,22 +1,22 @@
-//! Recognizes libraries of cuDNN, of CUDA or of NVIDIA's driver by their names.
+//! Recognizes the names of cuDNN, CUDA and NVIDIA driver libraries.
 
 use cudnn_probe::Version;
 
-/// A name of cuDNN's shim: `libcudnn.so.9`, and `libcudnn-74a4c495.so.9.1.0` for a copy that a wheel contains;
-/// `cudnn64_9.dll` on Windows.
+/// The name of a cuDNN shim: `libcudnn.so.9`, or `libcudnn-74a4c495.so.9.1.0` for a copy inside a wheel. On Windows it
+/// is `cudnn64_9.dll`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CudnnName {
-    /// A copy with a hash in its name, which is its SONAME too: no other package's library asks for it.
+    /// The name and the SONAME contain a hash, so libraries of other packages never request this copy.
     pub(crate) is_mangled: bool,
     pub(crate) major: Option<u32>,
-    /// The release, if the name has three numbers.
+    /// The release, if the name contains three numbers.
     pub(crate) version: Option<Version>,
 }
 
 impl CudnnName {
     /// Parses a file name or a SONAME.
     pub(crate) fn parse(name: &str) -> Option<Self> {
-        // On Windows, in any case of letters.
+        // Windows ignores case.
         if let Some(dll) = name.to_ascii_lowercase().strip_prefix("cudnn64_") {
             let major = dll.strip_suffix(".dll")?.parse().ok()?;
             return Some(CudnnName { is_mangled: false, major: Some(major), version: None });
@@ -35,20 +35,20 @@ impl CudnnName {
     }
 }
 
-/// Whether this is the name of one of cuDNN's libraries, on any system: the shim's, or that of another.
+/// Returns whether this is the name of a cuDNN library on any system, including the shim.
 pub fn is_cudnn(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let is_dll = lower.starts_with("cudnn_") && lower.contains("64_") && lower.ends_with(".dll");
     is_dll || name.starts_with("libcudnn_") || CudnnName::parse(name).is_some()
 }
 
-/// Whether this is the name of one of CUDA's libraries for Linux, or of cuDNN's.
+/// Returns whether this is the name of a CUDA or cuDNN library for Linux.
 pub(crate) fn is_of_cuda(name: &str) -> bool {
     ["libcu", "libnv", "libnccl"].iter().any(|start| name.starts_with(start))
 }
 
-/// Whether this is the name of a library of the driver: `libcuda.so.1`, `libnvidia-ml.so.1`,
-/// `nvcuda.dll`. No package of an environment has one: where it is missing, there is no driver.
+/// Returns whether this is the name of a driver library: `libcuda.so.1`, `libnvidia-ml.so.1`, `nvcuda.dll`.
+/// Environments never contain driver libraries; if one is missing, no driver is installed.
 pub fn is_of_driver(name: &str) -> bool {
     const STARTS: [&str; 5] = ["libcuda.so", "libcudadebugger.so", "libnvcuvid.so", "libnvidia-", "libnvoptix.so"];
     const DLLS: [&str; 5] = ["nvcuda.dll", "nvml.dll", "nvapi64.dll", "nvcuvid.dll", "nvencodeapi64.dll"];

@@ -1,4 +1,4 @@
-//! Surveys the frameworks of an environment, with the packages that concern their users.
+//! Surveys the frameworks of an environment and the packages that affect them.
 
 use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::package::requirement::{self, Pin};
 use crate::package::unreadable::{Remedy, Unreadable};
 use crate::package::{conda, metadata, undecodable};
 
-/// What an environment has.
+/// The frameworks and related packages of an environment.
 #[derive(Debug)]
 pub struct Survey {
     /// The environment.
@@ -27,47 +27,48 @@ pub struct Survey {
     pub frameworks: Vec<Framework>,
     /// Other packages with libraries that use cuDNN. Empty if [`Depth::unlisted`] is not set.
     pub unlisted: Vec<Unlisted>,
-    /// Packages whose files could not be read, or that are installed twice.
+    /// Packages that are unreadable or installed twice.
     pub unreadable: Vec<Unreadable>,
-    /// Large libraries of other packages, which were not searched for the name of cuDNN. Empty if [`Depth::unlisted`] is
-    /// not set.
+    /// Large libraries of other packages that were not searched for cuDNN's name. Empty if [`Depth::unlisted`] is not
+    /// set.
     pub unsearched: Vec<PathBuf>,
-    /// The directory is no environment: it has neither a Python nor a package.
+    /// The directory is not an environment: it contains neither a Python nor a package.
     pub is_no_environment: bool,
-    /// The limits of the survey were reached: there is more than it reports.
+    /// The survey reached a limit, so the report is incomplete.
     pub is_truncated: bool,
-    /// What it has read of libraries, for [`pairs`](crate::pairs).
+    /// Data read from libraries, reused by [`pairs`](crate::pairs).
     pub(crate) known: Known,
 }
 
 /// A framework in an environment.
 #[derive(Debug)]
 pub struct Framework {
-    /// Which framework it is.
+    /// The kind of framework.
     pub kind: &'static Kind,
-    /// The package that it was found as.
+    /// The package that provides the framework.
     pub distribution: Distribution,
-    /// Its version, as its package states it: `2.9.1+cu128`.
+    /// The version in the package's metadata: `2.9.1+cu128`.
     pub version: String,
-    /// The system that it is built for.
+    /// The operating system that the framework is built for.
     pub os: Os,
-    /// The directory of its module: `site-packages/torch`. `None` if it is installed elsewhere (editable, zipped).
+    /// The directory of the framework's module: `site-packages/torch`. `None` if it is installed elsewhere (editable,
+    /// zipped).
     pub dir: Option<PathBuf>,
-    /// What it was built for.
+    /// The CUDA, cuDNN and GPU architectures that the framework was built for.
     pub built_for: BuiltFor,
-    /// The `nvidia-*` and other CUDA packages that it requires.
+    /// The required `nvidia-*` and other CUDA packages.
     pub pins: Vec<Pin>,
-    /// The cuDNN that it would load.
+    /// The cuDNN that the framework would load.
     pub opens: Opens,
-    /// The files of its package that its record names and that are not there.
+    /// Files that the package's record lists but that do not exist.
     pub missing_files: MissingFiles,
 }
 
 impl Framework {
-    /// Whether it finds the libraries in this directory of a wheel (`site-packages/nvidia/cudnn/lib`) by itself: by its
-    /// Python code, or by the run path of one of its libraries. The directory need not exist.
+    /// Returns whether the framework searches this wheel directory (`site-packages/nvidia/cudnn/lib`) by itself, in
+    /// Python code or through the run path of a library. The directory need not exist.
     pub fn searches(&self, wheel_dir: &Path, host: &Host) -> bool {
-        // On Windows no module's Python code opens the wheels of cuDNN when it is imported.
+        // On Windows, importing a framework never opens the cuDNN wheels.
         if self.os == Os::Windows {
             return false;
         }
@@ -75,8 +76,8 @@ impl Framework {
             || self.dir.as_deref().is_some_and(|dir| self.kind.has_run_path_to(dir, wheel_dir, host))
     }
 
-    /// What a program can do to have it find the wheels of CUDA and cuDNN, among these frameworks of its environment:
-    /// "call ... before ...". `None` if nothing would work.
+    /// Returns how a program can make the framework find the CUDA and cuDNN wheels, given all frameworks of the
+    /// environment: "call ... before ...". `None` if nothing would work.
     pub fn finds_wheels_by(&self, all: &[Framework]) -> Option<String> {
         let ways = self.kind.finds_wheels.as_ref()?;
         let call = releases::is_since(&self.version, ways.since).then(|| format!("call `{}`", ways.function));
@@ -87,7 +88,7 @@ impl Framework {
         (!ways_here.is_empty()).then(|| format!("{} before {}", ways_here.join(" or "), ways.before))
     }
 
-    /// Does the other one open a cuDNN of the major version that this one is built for, and a CUDA of that?
+    /// Returns whether the other framework loads the cuDNN and CUDA major versions that this one is built for.
     fn shares_libraries_of(&self, other: &Framework) -> bool {
         let cuda = |framework: &Framework| framework.built_for.cuda.as_ref().map(|cuda| cuda.value.0);
         let is_same_cuda = cuda(self).is_none_or(|wanted| cuda(other).is_none_or(|found| found == wanted));
@@ -97,25 +98,25 @@ impl Framework {
     }
 }
 
-/// What a survey reads, beside names and metadata.
+/// Optional parts of a survey, beyond names and metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Depth {
-    /// The compute capabilities of kernels: 10 to 100 ms for a framework whose files are in the page cache, up to half a
-    /// second from a disk.
+    /// Read the compute capabilities of kernels. Takes 10 to 100 ms per framework with files in the page cache, and up
+    /// to half a second from a disk.
     pub kernels: bool,
-    /// The headers of all extension libraries, to find the packages that nobody listed: some 40 microseconds for each
-    /// that is in the page cache, and a second or more for thousands on a disk.
+    /// Read the headers of all extension libraries to find frameworks that [`KINDS`] does not list. Takes about 40
+    /// microseconds per library in the page cache, and a second or more for thousands of libraries on a disk.
     pub unlisted: bool,
-    /// The metadata of all packages, to find what pip cannot decode: some 20 microseconds for each.
+    /// Read the metadata of all packages to find files that pip cannot decode. Takes about 20 microseconds per package.
     pub metadata: bool,
 }
 
-/// Reads an environment.
+/// Surveys an environment completely.
 pub fn survey(environment: &Environment, host: &Host) -> Survey {
     survey_to(environment, host, Depth { kernels: true, unlisted: true, metadata: true })
 }
 
-/// Reads an environment, and leaves out what takes long.
+/// Surveys an environment, skipping slow parts that `depth` does not include.
 pub fn survey_to(environment: &Environment, host: &Host, depth: Depth) -> Survey {
     let known = Known::default();
     let started = opens::start(environment, host, &known);
@@ -164,7 +165,7 @@ pub fn survey_to(environment: &Environment, host: &Host, depth: Depth) -> Survey
         undecodable::report(&mut found);
     }
     let mut others = unlisted::Others::default();
-    // Only libraries for Linux are examined there.
+    // Unlisted packages are supported only for Linux.
     if depth.unlisted && environment.os != Os::Windows {
         let is_listed = |name: &str| frameworks.iter().any(|framework| framework.distribution.name == name);
         let packages = found.distributions.iter();
@@ -184,7 +185,7 @@ pub fn survey_to(environment: &Environment, host: &Host, depth: Depth) -> Survey
     }
 }
 
-/// The requirements of a framework's package by Python's metadata, and those that no metadata states.
+/// Returns a framework's requirements from the package metadata, plus requirements that no metadata contains.
 fn pins(kind: &Kind, of: &Distribution, installed: &[Distribution], environment: &Environment) -> Vec<Pin> {
     let mut pins = requirement::pins(of, installed, environment);
     let twins = kind.same_version.iter().filter(|_| kind.packages.contains(&of.name.as_str()));
@@ -192,7 +193,7 @@ fn pins(kind: &Kind, of: &Distribution, installed: &[Distribution], environment:
     pins
 }
 
-/// A framework's module, if no package's metadata states that it is there.
+/// Finds a framework's module without package metadata.
 fn without_metadata(kind: &Kind, environment: &Environment) -> Option<Distribution> {
     let dirs = environment.import_dirs.iter().map(|import_dir| (import_dir, import_dir.join(kind.module)));
     let (import_dir, dir) = dirs.into_iter().find(|(_, dir)| dir.leads_to_dir())?;

@@ -1,4 +1,4 @@
-//! What to do about a DLL that is missing or of another release.
+//! Gives advice about DLLs that are missing or from a different release.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ impl Advice for Failure {
     }
 }
 
-/// The starts of the names of DLLs that programs for CUDA need, and what contains them.
+/// Name prefixes of DLLs that CUDA programs need, with advice on where to get them.
 const KNOWN: [(&[&str], &str); 6] = [
     (
         &["vcruntime140", "msvcp140", "concrt140", "vcomp140", "vccorlib140", "mfc140"],
@@ -35,21 +35,21 @@ const KNOWN: [(&[&str], &str); 6] = [
     ),
     (
         &["zlibwapi"],
-        "cuDNN 8 needs zlibwapi.dll (zlib, x64), and NVIDIA does not ship it: put it beside cuDNN's DLLs. cuDNN 9 does \
+        "cuDNN 8 needs zlibwapi.dll (zlib, x64), and NVIDIA does not ship it: put it next to cuDNN's DLLs. cuDNN 9 does \
          not need it.",
     ),
     (&["nvcuda", "nvml", "nvapi64"], "Install NVIDIA's display driver; it contains this DLL."),
     (
         &["libgcc_s", "libstdc++", "libwinpthread", "libgomp"],
-        "Put the run-time libraries of MinGW beside the program, or link them statically (-static).",
+        "Put the run-time libraries of MinGW next to the program, or link them statically (-static).",
     ),
     (
         &["cufft64", "curand64", "cusolver64", "cusparse64", "nvjitlink", "nppc64", "cupti64"],
-        "Install the CUDA toolkit, or the wheel of this library, and add its directory of DLLs to PATH.",
+        "Install the CUDA toolkit, or the wheel of this library, and add its DLL directory to PATH.",
     ),
 ];
 
-/// Advice for a DLL that Windows does not find: what contains it. `None` for one that nobody knows.
+/// Returns where to get a DLL that Windows does not find, or `None` if the DLL is unknown.
 pub(crate) fn missing_dll(name: &str) -> Option<String> {
     let lower = name.to_ascii_lowercase();
     let Some((component, cuda_major)) = Component::from_soname(&lower) else {
@@ -59,21 +59,21 @@ pub(crate) fn missing_dll(name: &str) -> Option<String> {
     if component == Component::Cudnn {
         return Some(if ["64_8.dll", "64_7.dll"].iter().any(|end| lower.ends_with(end)) {
             "The program was built for cuDNN 8 or older, and cuDNN 9 has other DLLs: install a version of the program \
-             that was built for cuDNN 9, or cuDNN 8 beside it."
+             that was built for cuDNN 9, or cuDNN 8 next to it."
                 .into()
         } else {
             format!(
-                "All DLLs of cuDNN belong into one directory: reinstall cuDNN if {name:?} is not beside the others, else \
-                 add that directory to PATH."
+                "All cuDNN DLLs belong in one directory: reinstall cuDNN if {name:?} is not next to the others, \
+                 otherwise add that directory to PATH."
             )
         });
     }
     let command = cuda_major.and_then(|major| command_for_wheel(component, major));
     let example = command.map_or(String::new(), |command| format!(", for example with `{command}`, or"));
-    Some(format!("Install {component}{example} with the CUDA toolkit, and add its directory of DLLs to PATH."))
+    Some(format!("Install {component}{example} with the CUDA toolkit, and add its DLL directory to PATH."))
 }
 
-/// Advice for a DLL that lacks a symbol: it is of another release than the one that needs it.
+/// Returns advice about a DLL without a required symbol, which means that it is from a different release.
 fn other_release(name: &str, dll: &Path) -> String {
     match Component::from_soname(&name.to_ascii_lowercase()) {
         Some((Component::Cudnn, _)) => format!(
@@ -85,7 +85,7 @@ fn other_release(name: &str, dll: &Path) -> String {
             format!("Install the release of {component} that the DLL was built with, or a newer one.")
         }
         None => format!(
-            "Windows found another {name:?} than the DLL was built with: remove it, or put the right one beside the DLL."
+            "Windows found another {name:?} than the DLL was built with: remove it, or put the right one next to the DLL."
         ),
     }
 }
@@ -103,7 +103,7 @@ mod tests {
             ("cublasLt64_12.dll", "nvidia-cublas-cu12"),
             ("cudart64_110.dll", "nvidia-cuda-runtime-cu11"),
             ("nvrtc64_120_0.dll", "nvidia-cuda-nvrtc-cu12"),
-            ("cudnn_ops64_9.dll", "belong into one directory"),
+            ("cudnn_ops64_9.dll", "belong in one directory"),
             ("cudnn64_8.dll", "built for cuDNN 8"),
             ("cudnn_ops_infer64_8.dll", "built for cuDNN 8"),
             ("nvcuda.dll", "display driver"),

@@ -1,4 +1,4 @@
-//! What to do about a failure of the loader.
+//! Gives advice about errors of the loader.
 
 use cudnn_loader::{DlErrorKind, LoadError, LoadErrorKind};
 use cudnn_os::{IS_LINUX, IS_WINDOWS};
@@ -41,12 +41,14 @@ fn no_installation(error: &LoadError) -> Option<String> {
     }
 }
 
-/// Advice for a library that the system's loader did not open.
+/// Returns advice about a library that the system's loader did not open.
 fn not_opened(cause: &DlErrorKind) -> String {
     match cause {
         DlErrorKind::MissingDependency { name } => missing_library(name),
         DlErrorKind::UndefinedSymbol { name, .. } => {
-            format!("Reinstall this cuDNN: a library beside this one is from another release and lacks {name}.")
+            format!(
+                "Reinstall this cuDNN: a library next to this one is from a different release and does not define {name}."
+            )
         }
         DlErrorKind::MissingVersion { name } => {
             format!("Install an older cuDNN, or a newer system: this system's libraries do not provide {name}.")
@@ -55,7 +57,7 @@ fn not_opened(cause: &DlErrorKind) -> String {
     }
 }
 
-/// Advice where to get a library that cuDNN needs and does not include.
+/// Returns where to get a library that cuDNN needs but does not include.
 fn missing_library(name: &str) -> String {
     if let Some(advice) = missing_dll(name).filter(|_| Os::HOST == Os::Windows) {
         return advice;
@@ -94,7 +96,7 @@ mod tests {
             ("libother.so.2", "Install the package that contains libother.so.2"),
         ];
         let on_windows: &[(&str, &str)] = &[
-            ("cudnn_engines_precompiled64_9.dll", "All DLLs of cuDNN belong into one directory: reinstall cuDNN"),
+            ("cudnn_engines_precompiled64_9.dll", "All cuDNN DLLs belong in one directory: reinstall cuDNN"),
             ("cublasLt64_12.dll", "Install cuBLAS, for example with `python -m pip install nvidia-cublas-cu12`"),
             ("nvcuda.dll", "Install NVIDIA's display driver"),
             ("zlibwapi.dll", "cuDNN 8 needs zlibwapi.dll"),

@@ -1,5 +1,4 @@
-//! What a person can do about an error of the probe or of the loader. Which error it is, and which files it is about, is for
-//! them to say.
+//! Gives advice about errors of the probe and the loader. The errors themselves already name the problem and the files.
 
 use std::io;
 
@@ -13,12 +12,12 @@ use crate::platform::is_too_many_open_files;
 use crate::shell::SEARCH_PATH;
 pub(crate) use dll::missing_dll;
 
-/// Linux: too many symbolic links.
+/// The Linux error code for too many symbolic links.
 const ELOOP: i32 = 40;
 
-/// An error that a person can do something about.
+/// An error that the user can fix.
 pub(crate) trait Advice {
-    /// What to do, in one or two sentences. `None` if there is nothing to do, as for a directory without cuDNN.
+    /// Returns what to do, in one or two sentences, or `None` if no action is needed, as for a directory without cuDNN.
     fn advice(&self) -> Option<String>;
 }
 
@@ -56,8 +55,8 @@ impl Advice for ProbeError {
                 format!("Uninstall this cuDNN, then install one for CUDA {wanted}{}.", example_of_installing(*wanted))
             }
             ProbeError::MixedVersions { .. } | ProbeError::MixedCuda { .. } | ProbeError::OtherRelease { .. } => {
-                "Remove this cuDNN and install one release: its files are of two, as after one package was installed \
-                 over another."
+                "Remove this cuDNN and install one release: its files come from two releases, as happens when one \
+                 package is installed over another."
                     .into()
             }
             ProbeError::OtherInstallation { .. } => format!(
@@ -65,14 +64,14 @@ impl Advice for ProbeError {
                  place of the JIT-only or partial one."
             ),
             ProbeError::UnusableLibrary { error, .. } => return error.advice(),
-            // Nothing is to be done, or the loader says what.
+            // No action is needed, or the loader gives the advice.
             _ => return None,
         })
     }
 }
 
-/// `, for example with ..`: a command that installs cuDNN for someone whose installer is unknown. It also upgrades a wheel
-/// of cuDNN 8.
+/// Returns `, for example with ...`: a command that installs cuDNN if the installer is unknown. The command also
+/// upgrades a wheel of cuDNN 8.
 fn example_of_installing(cuda_major: u32) -> String {
     let wheel = Component::Cudnn.wheel(cuda_major);
     let pip = if Os::HOST == Os::Windows { "python -m pip" } else { "pip" };

@@ -1,35 +1,36 @@
-//! Provides the checks that the table of findings names.
+//! Provides the checks behind the table of findings.
 
 use cudnn_frameworks::installation::InstallationReport;
 use cudnn_probe::Os;
 
-use super::finding::{DRIVER_CRASHED, FINDINGS, Finding, NO_DRIVER};
+use super::finding::{DRIVER_CRASHED, FINDINGS, Finding, FindingKind, NO_DRIVER};
 use super::observations::Observations;
 use super::{dlls, installation, kernels, ld_so};
 
-/// Runs each check of the requested findings once.
+/// Runs each check of the requested findings once, and returns the findings in the order of the table.
 pub(super) fn findings(observations: &Observations<'_>) -> Vec<Finding> {
-    let mut results: Vec<(&str, Vec<Finding>)> = Vec::new();
+    let is_requested = |kind: &FindingKind| observations.requested.includes(kind);
+    let mut finished = Vec::new();
     let mut findings = Vec::new();
-    for kind in FINDINGS.iter().filter(|kind| observations.requested.includes(kind)) {
-        for check in kind.checks {
-            if !results.iter().any(|(name, _)| *name == check.name) {
-                results.push((check.name, (check.run)(observations)));
-            }
-            let of_check = results.iter().filter(|(name, _)| *name == check.name).flat_map(|(_, found)| found);
-            findings.extend(of_check.filter(|finding| finding.kind.code == kind.code).cloned());
+    for check in FINDINGS.iter().filter(|kind| is_requested(kind)).flat_map(|kind| kind.checks) {
+        if !finished.contains(&check.name) {
+            finished.push(check.name);
+            let found = (check.run)(observations);
+            debug_assert!(found.iter().all(|finding| is_listed(finding, check.name)), "{}: {found:?}", check.name);
+            findings.extend(found);
         }
     }
-    debug_assert!(results.iter().all(|(name, found)| found.iter().all(|finding| is_listed(finding, name))));
+    findings.retain(|finding| is_requested(&finding.kind));
+    findings.sort_by_key(|finding| FINDINGS.iter().position(|kind| kind.code == finding.kind.code));
     findings
 }
 
-/// Whether the table names this check for the kind of the finding.
+/// Returns whether the table lists this check for the kind of the finding.
 fn is_listed(finding: &Finding, name: &str) -> bool {
     finding.kind.checks.iter().any(|check| check.name == name)
 }
 
-/// Checks the installation that is used. The findings name its directory.
+/// Runs a check on the selected installation and adds its directory to the findings.
 fn of_used<F: IntoIterator<Item = Finding>>(
     observations: &Observations<'_>,
     check: impl FnOnce(&InstallationReport) -> F,
@@ -60,7 +61,7 @@ pub(super) fn rejected(observations: &Observations<'_>) -> Vec<Finding> {
 }
 
 pub(super) fn no_cudnn(observations: &Observations<'_>) -> Vec<Finding> {
-    // No cuDNN 9 would help a program for another major.
+    // Installing cuDNN 9 does not help a program built for another major.
     if observations.used.is_some()
         || super::other_major::finding(observations.requested, observations.context).is_some()
     {
@@ -137,7 +138,7 @@ pub(super) fn drop_in(observations: &Observations<'_>) -> Vec<Finding> {
     of_used(observations, |report| super::drop_in::finding(report, observations.context))
 }
 
-/// Does the system find the libraries of this cuDNN, and those that it opens?
+/// Checks whether the system finds this cuDNN, and the libraries it opens at run time.
 pub(super) fn search(observations: &Observations<'_>) -> Vec<Finding> {
     let (context, loaded) = (observations.context, &observations.program.loaded);
     of_used(observations, |report| match (observations.is_of_program(), Os::HOST) {
@@ -151,7 +152,7 @@ pub(super) fn search(observations: &Observations<'_>) -> Vec<Finding> {
     })
 }
 
-/// The cuDNN that programs get which load it by its name, if that is another one.
+/// Checks the cuDNN found by programs that load it by name, if that differs from the selected installation.
 pub(super) fn linked_programs(observations: &Observations<'_>) -> Vec<Finding> {
     let Some(report) = observations.report().filter(|_| !observations.is_of_program()) else { return Vec::new() };
     match Os::HOST {
@@ -169,7 +170,7 @@ pub(super) fn load(observations: &Observations<'_>) -> Vec<Finding> {
     })
 }
 
-/// The driver, unless the load test has asked it, or has failed as the query of the driver did.
+/// Checks the driver, unless the load test already covered it or failed in the same way.
 pub(super) fn driver(observations: &Observations<'_>) -> Vec<Finding> {
     let is_known = |finding: &Finding| {
         finding.is_of_doctor() || [NO_DRIVER.code, DRIVER_CRASHED.code].contains(&finding.kind.code)
@@ -200,7 +201,7 @@ pub(crate) mod tests {
     use crate::context::Context;
     use crate::subprocess::Timeouts;
 
-    /// The questions about the system that each check asks, on these saved facts.
+    /// Returns the system queries that a check makes when run on these saved facts.
     pub(crate) fn questions_of_checks(
         context: &Context,
         requested: &Requested,

@@ -1,7 +1,7 @@
-//! Checks what Windows finds for programs that load cuDNN by its name: C012, C020 to C022, C027, C030, C031.
+//! Checks which DLLs Windows finds for programs that load cuDNN by name: C012, C020 to C022, C027, C030, C031.
 //!
-//! The facts are those of a program that is started in this environment, has no DLL of cuDNN beside it, and adds no directory
-//! itself. `ld_so` does the same for Linux.
+//! The checks assume a program started in this environment that ships no cuDNN DLLs and adds no directories to the
+//! search path. `ld_so` does the same for Linux.
 
 use cudnn_probe::facts::PathFacts;
 use std::ffi::OsStr;
@@ -31,19 +31,19 @@ pub(super) fn findings(report: &InstallationReport, context: &Context) -> Vec<Fi
     findings
 }
 
-/// Windows searches these below the working directory of each program, and the search ignores them. An empty element means
-/// nothing to Windows.
+/// C027: relative directories on PATH. Windows resolves them from the working directory of the program, while this
+/// project's search ignores them. Windows ignores empty elements.
 pub(super) fn relative_path(path: &OsStr) -> Option<Finding> {
     let dirs = std::env::split_paths(path).filter(|dir| !dir.as_os_str().is_empty() && dir.is_relative());
     let mut dirs: Vec<String> = dirs.map(|dir| dir.printable()).collect();
     dirs.dedup();
-    let message = format!("PATH contains what is no full path: {}", dirs.join(", "));
-    let note = "Windows searches it below the working directory of each program; this project's search ignores it";
+    let message = format!("PATH contains entries that are not full paths: {}", dirs.join(", "));
+    let note = "Windows resolves it from the working directory of the program; this project's search ignores it";
     let finding = Finding::new(RELATIVE_PATH, message).note(note).remedy("write the full path of the directory");
     (!dirs.is_empty()).then_some(finding)
 }
 
-/// The file that Windows finds for a base name, and by which rule.
+/// Returns the file that Windows finds for a base name, and the rule that found it.
 fn resolve(name: &str, facts: &Facts) -> Option<(PathBuf, Rule)> {
     let mut simulation = Simulation::new(facts.clone());
     simulation.open(Path::new(name), Mode::Standard);
@@ -53,16 +53,16 @@ fn resolve(name: &str, facts: &Facts) -> Option<(PathBuf, Rule)> {
     }
 }
 
-/// Which cuDNN does a program get if it loads the shim by its name?
+/// Checks which cuDNN a program gets when it loads the shim by name.
 fn by_name(report: &InstallationReport, facts: &Facts, context: &Context) -> Option<Finding> {
     let (shim, dir) = (Library::Shim.windows_name(), report.dir.printable());
     let Some((path, rule)) = resolve(shim, facts) else {
         report.library(Library::Shim).filter(|part| part.identity.is_ok())?;
-        let note = "programs that load cuDNN by its name fail (error 126), unless its DLLs lie beside the program; PyTorch \
-                    opens each of its own by its path";
+        let note = "programs that load cuDNN by name fail (error 126) unless the DLLs are next to the program; PyTorch \
+                    opens its own DLLs by path";
         let finding =
             Finding::new(NOT_ON_PATH, format!("Windows does not find {shim}: {dir} is not on PATH")).note(note);
-        return Some(finding.note("this project's loader does find it").remedy(search_first(&report.dir)));
+        return Some(finding.note("this project's loader finds it").remedy(search_first(&report.dir)));
     };
     let found_dir = path.parent().unwrap_or(&path);
     let mix = mix(&path, rule, facts);
@@ -85,7 +85,8 @@ fn by_name(report: &InstallationReport, facts: &Facts, context: &Context) -> Opt
     }))
 }
 
-/// NVIDIA's shim opens the other DLLs by their names, wherever it is itself: those that Windows finds elsewhere, or nowhere.
+/// C012, C022: NVIDIA's shim opens the other DLLs by name and ignores its own directory. Reports DLLs that Windows
+/// finds in a different directory, or fails to find.
 fn mix(shim: &Path, rule: Rule, facts: &Facts) -> Option<Finding> {
     const OPENED: [Library; 5] = [Library::Graph, Library::Ops, Library::Cnn, Library::Adv, Library::Ext];
     if cudnn_file::is_drop_in(shim) {
@@ -93,7 +94,8 @@ fn mix(shim: &Path, rule: Rule, facts: &Facts) -> Option<Finding> {
     }
     let dir = shim.parent()?;
     let version = cudnn_file::version(shim);
-    // A release does not open a library that is left over from a newer one, and one whose release is unknown opens graph.
+    // cuDNN ignores libraries left over from a newer release. If the release is unknown, only graph is certain to be
+    // opened.
     let is_opened = |library: &&Library| match version {
         Some(version) => has_library(version, **library),
         None => matches!(library, Library::Graph | Library::Ops),
@@ -108,8 +110,7 @@ fn mix(shim: &Path, rule: Rule, facts: &Facts) -> Option<Finding> {
             Some(_) => {}
         }
     }
-    let note =
-        "NVIDIA's shim and graph open the other DLLs by their names alone: that those lie beside them does not count";
+    let note = "NVIDIA's shim and graph open the other DLLs by name only and do not search their own directory";
     if let Some((first, _)) = foreign.first() {
         let there = first.parent().unwrap_or(first).printable();
         let message = format!("Windows would mix two installations: {} would open DLLs in {there}", shim.printable());
@@ -118,23 +119,22 @@ fn mix(shim: &Path, rule: Rule, facts: &Facts) -> Option<Finding> {
         return Some(finding.notes(list).remedy(search_first(dir)));
     }
     let first = missing.first()?;
-    let message = format!("Windows finds {}, but not {first}, which that opens by its name", shim.printable());
-    let finding = Finding::new(INCOMPLETE, message)
-        .note(format!("not found: {}", missing.join(", ")))
-        .note(note)
-        .note(format!("programs then end with `Could not locate {first}` or `Invalid handle. Cannot load symbol ...`"));
+    let message = format!("Windows finds {}, but not {first}, which it opens by name", shim.printable());
+    let finding = Finding::new(INCOMPLETE, message).note(format!("not found: {}", missing.join(", "))).note(note).note(
+        format!("programs then fail with `Could not locate {first}` or `Invalid handle. Cannot load symbol ...`"),
+    );
     Some(finding.remedy(if dir.join(first).leads_to_file() {
         search_first(dir)
     } else {
         Remedy::new(format!(
-            "put all DLLs of one release into {}, or take {} away, so that programs find a complete cuDNN",
+            "put all DLLs of one release into {}, or take {} away so that programs find a complete cuDNN",
             dir.printable(),
             Library::Shim.windows_name()
         ))
     }))
 }
 
-/// What is wrong with the cuDNN that programs get which load the shim by its name, if it is not this installation.
+/// Reports problems of the cuDNN found by programs that load the shim by name, if it differs from this installation.
 pub(super) fn of_linked_programs(report: &InstallationReport, context: &Context) -> Vec<Finding> {
     let facts = Facts::of_host(&context.host);
     let Some((shim, _)) = resolve(Library::Shim.windows_name(), &facts) else { return Vec::new() };
@@ -146,25 +146,25 @@ pub(super) fn of_linked_programs(report: &InstallationReport, context: &Context)
     other.filter(|other| other.major == 9).map(|other| installation::of_other_programs(&other)).unwrap_or_default()
 }
 
-/// Makes Windows search a directory first.
+/// Makes Windows search this directory first.
 fn search_first(dir: &Path) -> Remedy {
     Remedy::new("have Windows search that directory first, in programs that this shell starts:").search(dir)
 }
 
-/// A DLL of CUDA: the kind of finding if it is missing, and its name for each CUDA major.
+/// A CUDA DLL: the kind of finding if it is missing, and the file name for a CUDA major.
 type Companion = (FindingKind, fn(u32) -> String);
 
-/// The DLLs of CUDA that cuDNN opens by name when it needs them.
+/// The CUDA DLLs that cuDNN opens by name on demand.
 const COMPANIONS: [Companion; 2] = [
     (NO_CUBLAS, |cuda| format!("cublasLt64_{cuda}.dll")),
     (NO_NVRTC, |cuda| match cuda {
-        // The name for CUDA 11 has the minor version from which on the interface is the same.
+        // The CUDA 11 name contains the minor version that introduced the stable interface.
         11 => "nvrtc64_112_0.dll".to_owned(),
         cuda => format!("nvrtc64_{cuda}0_0.dll"),
     }),
 ];
 
-/// The DLLs of CUDA that this cuDNN opens, in a program that has loaded DLLs of these names.
+/// Checks the CUDA DLLs that this cuDNN opens, in a program that has already loaded the DLLs named in `loaded`.
 pub(super) fn companions(report: &InstallationReport, context: &Context, loaded: &[String]) -> Vec<Finding> {
     missing_companions(report, &Facts::of_host(&context.host), loaded)
 }
@@ -178,23 +178,21 @@ fn missing_companions(report: &InstallationReport, facts: &Facts, loaded: &[Stri
         if is_loaded || resolve(&name, facts).is_some() {
             return None;
         }
-        // Those of another major cannot be used, and are often the reason.
+        // DLLs for a different CUDA major are unusable, but often explain the problem.
         let others = packages::CUDA_MAJORS.filter(|other| *other != major);
         let others = others.filter_map(|other| resolve(&name_for(other), facts));
         Some(
-            Finding::new(kind, format!("{name} was not found; {opener} opens it by its name when needed"))
+            Finding::new(kind, format!("{name} was not found; {opener} opens it by name when needed"))
                 .note(format!("this cuDNN is built for CUDA {major}"))
-                .notes(others.map(|(path, _)| format!("found for another CUDA major: {}", path.printable())))
-                .note(
-                    "Windows searches PATH for it, and not the directory of cuDNN; PyTorch has it beside its own DLLs",
-                )
+                .notes(others.map(|(path, _)| format!("found for a different CUDA major: {}", path.printable())))
+                .note("Windows searches PATH for it, but not cuDNN's directory; PyTorch ships it next to its own DLLs")
                 .remedy(companion_help(&name, major, report)),
         )
     };
     COMPANIONS.into_iter().filter_map(finding).collect()
 }
 
-/// Has Windows search the directory of a DLL of CUDA, which may be installed.
+/// Adds the directory of a CUDA DLL to the search path, installing the DLL first if necessary.
 fn companion_help(name: &str, cuda_major: u32, report: &InstallationReport) -> Remedy {
     let site = report.dir.ancestors().find(|dir| dir.ends_with("site-packages"));
     let component = Component::from_soname(name).map(|(component, _)| component);

@@ -1,4 +1,4 @@
-//! Checks the drop-in in front of a cuDNN that has changed since `install`: C110, C111, C112.
+//! Checks the drop-in installed over a cuDNN that has changed since `install`: C110, C111, C112.
 
 use cudnn_probe::facts::PathFacts;
 use std::path::Path;
@@ -19,9 +19,9 @@ use crate::escape::Printable;
 use crate::remedy::{Action, Effect, Remedy};
 use crate::shell::SEARCH_PATH;
 
-/// The finding about the drop-in in front of this installation.
+/// Returns the finding about the drop-in installed over this cuDNN.
 pub(super) fn finding(report: &InstallationReport, context: &Context) -> Option<Finding> {
-    // Most directories have no kept file, and need not be read.
+    // Most directories contain no backup, so the rest can be skipped.
     let is_kept = Files::in_dir(&report.dir).kept.path_exists();
     let state = is_kept.then(|| DropInState::read(&report.dir, &context.host));
     let in_dir = state.as_ref().and_then(|state| match (&state.shim, &state.kept) {
@@ -33,15 +33,15 @@ pub(super) fn finding(report: &InstallationReport, context: &Context) -> Option<
     in_dir.or_else(|| old_elsewhere(report, context))
 }
 
-/// C112: the drop-in that `install` has put in front is too old.
+/// C112: the drop-in in this directory is outdated.
 fn old_in_dir(report: &InstallationReport, files: &Files) -> Option<Finding> {
     let finding = old(&files.shim, &files.kept)?;
-    let text = "put the drop-in of this doctor in its place:";
-    let otherwise = "use a newer cudnn-doctor with its drop-in; until then take the drop-in away:";
+    let text = "replace it with this doctor's drop-in:";
+    let otherwise = "use a newer cudnn-doctor with its drop-in; until then, uninstall the drop-in:";
     Some(finding.remedy(install(report, &files.kept, text, otherwise)))
 }
 
-/// C112: a drop-in in another directory, or on LD_PRELOAD, is too old.
+/// C112: a drop-in on the search path or on LD_PRELOAD is outdated.
 fn old_elsewhere(report: &InstallationReport, context: &Context) -> Option<Finding> {
     if Os::HOST != Os::Linux {
         return None;
@@ -53,26 +53,26 @@ fn old_elsewhere(report: &InstallationReport, context: &Context) -> Option<Findi
 
 fn old(drop_in: &Path, nvidia: &Path) -> Option<Finding> {
     let message = format!("the drop-in {} {}", drop_in.printable(), lacking(drop_in, nvidia)?);
-    let note = "with the drop-in, a program ends with \"undefined symbol\" if it calls one of these functions";
+    let note = "programs that call one of these functions fail with \"undefined symbol\"";
     Some(Finding::new(OLD_DROP_IN, message).note(note))
 }
 
-/// C110: an installer has replaced the drop-in by NVIDIA's shim.
+/// C110: an installer replaced the drop-in with NVIDIA's shim.
 fn replaced(report: &InstallationReport, kept: &BackupState, files: &Files) -> Finding {
     let (dir, shim) = (&report.dir, Library::Shim);
-    let message = format!("the drop-in was in front of the cuDNN in {}, and NVIDIA's {shim} is now", dir.printable());
+    let message = format!("the drop-in for the cuDNN in {} was replaced by NVIDIA's {shim}", dir.printable());
     let note = match kept {
-        BackupState::Stale(reason) => format!("{KEPT}, which the drop-in was in front of, {reason}"),
-        _ => format!("{KEPT} is kept beside it: an installation was repeated, or `install` was interrupted"),
+        BackupState::Stale(reason) => format!("the backup {KEPT} {reason}"),
+        _ => format!("the backup {KEPT} still exists: an installation was repeated, or `install` was interrupted"),
     };
     let away = Command::Uninstall.command(dir);
-    let text = format!("put the drop-in in front again (`{away}` removes what is left of it):");
-    let otherwise = "this doctor has no drop-in for this cuDNN, so remove what is left:";
+    let text = format!("reinstall the drop-in (`{away}` removes the leftovers instead):");
+    let otherwise = "this doctor has no drop-in for this cuDNN; remove the leftovers:";
     Finding::new(DROP_IN_REPLACED, message).note(note).remedy(install(report, &files.shim, &text, otherwise))
 }
 
-/// Puts the drop-in of this doctor in front, or takes the one that is there away if this doctor has none for this shim of
-/// NVIDIA.
+/// Installs the doctor's drop-in, or uninstalls the existing one if the doctor has no drop-in for this version of
+/// NVIDIA's shim.
 fn install(report: &InstallationReport, nvidia: &Path, text: &str, otherwise: &str) -> Remedy {
     let is_usable = source::find(None).is_ok_and(|source| lacking(&source.file, nvidia).is_none());
     let (text, command) =
@@ -80,13 +80,14 @@ fn install(report: &InstallationReport, nvidia: &Path, text: &str, otherwise: &s
     Remedy::new(text).action(Action::DropIn { command, dir: report.dir.clone() }).effect(Effect::SameDir)
 }
 
-/// C111: NVIDIA's shim that is kept is of another release, or damaged.
+/// C111: the backup of NVIDIA's shim is damaged or belongs to a different release.
 fn stale(report: &InstallationReport, reason: &str) -> Finding {
     let dir = report.dir.printable();
-    let message = format!("the drop-in is in front of the cuDNN in {dir}, but NVIDIA's shim of that is not kept");
+    let message =
+        format!("the drop-in is installed for the cuDNN in {dir}, but there is no matching backup of NVIDIA's shim");
     let again = || Action::DropIn { command: Command::Install { from: None }, dir: report.dir.clone() };
     Finding::new(STALE_SHIM, message)
         .note(format!("{KEPT} {reason}"))
-        .note("the drop-in works; without that shim it cannot be taken away again")
+        .note("the drop-in works, but cannot be uninstalled without that shim")
         .remedy(bring_back(report).actions(source::find(None).is_ok().then(again)))
 }

@@ -1,4 +1,4 @@
-//! Defines findings. Text from outside is escaped here, once for all findings.
+//! Defines the type of a finding. Untrusted text is escaped here for all findings.
 
 use std::path::PathBuf;
 
@@ -10,9 +10,9 @@ use anstyle::AnsiColor;
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
-    /// Worth knowing.
+    /// For information only.
     Note,
-    /// Some programs fail, or results may be wrong.
+    /// Some programs fail, or may compute wrong results.
     Warning,
     /// Programs fail.
     Error,
@@ -38,20 +38,20 @@ impl Severity {
 
 pub(crate) use super::table::*;
 
-/// A check: a function from the observations to findings.
+/// A named function that derives findings from the observations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Check {
     pub(super) name: &'static str,
     pub(super) run: fn(&Observations<'_>) -> Vec<Finding>,
 }
 
-/// A kind of finding: one section of docs/findings.md.
+/// A kind of finding, which is one section of docs/findings.md.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FindingKind {
-    /// Never given to another kind.
+    /// Codes are never reused.
     pub(crate) code: &'static str,
     pub(crate) severity: Severity,
-    /// A few words for tables.
+    /// The short description shown in tables.
     pub(crate) title: &'static str,
     /// The usual cause.
     pub(crate) cause: &'static str,
@@ -59,7 +59,7 @@ pub(crate) struct FindingKind {
     pub(super) checks: &'static [Check],
 }
 
-/// Something that is wrong, or worth knowing.
+/// A problem or a remark that is reported to the user.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
     pub(crate) kind: FindingKind,
@@ -69,7 +69,7 @@ pub(crate) struct Finding {
     pub(crate) notes: Vec<String>,
     /// What to do about it.
     pub(crate) remedy: Option<Remedy>,
-    /// The directory of the installation that it is about, if that is one which the loader or a framework uses.
+    /// The directory of the affected installation, if the loader or a framework uses it.
     pub(crate) installation: Option<PathBuf>,
 }
 
@@ -92,7 +92,7 @@ impl Finding {
         self
     }
 
-    /// Is it about the doctor, which could not do its work?
+    /// Returns whether the finding reports that the doctor itself failed.
     pub(crate) fn is_of_doctor(&self) -> bool {
         self.kind.code == NOT_TESTED.code
     }

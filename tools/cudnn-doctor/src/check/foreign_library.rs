@@ -1,4 +1,4 @@
-//! Finds foreign libraries that keep cuDNN from being loaded: an old libstdc++ on LD_LIBRARY_PATH, for example.
+//! Finds libraries outside cuDNN that prevent it from loading, for example an old libstdc++ on LD_LIBRARY_PATH.
 //! Reinstalling cuDNN would not help.
 
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use crate::driver;
 use crate::escape::Printable;
 use crate::remedy::Remedy;
 
-/// What is wrong, and what to do about it, if ld.so's message about a library of cuDNN is about libraries on
-/// LD_LIBRARY_PATH.
+/// Explains an error message of ld.so about a cuDNN library, if libraries on LD_LIBRARY_PATH caused it. Returns the
+/// problem and the fix.
 pub(super) fn explain(message: &str, library: &Path) -> Option<(String, String)> {
     let foreign = foreign_dependencies(library);
     // `/opt/old/libstdc++.so.6: version `CXXABI_1.3.13' not found (required by ..)`, `/opt/old/libz.so.1: file too short`.
@@ -40,7 +40,7 @@ pub(super) fn explain(message: &str, library: &Path) -> Option<(String, String)>
     (!culprits.is_empty()).then_some((message, help))
 }
 
-/// The libraries that LD_LIBRARY_PATH leads to, besides those of cuDNN and CUDA.
+/// Returns the dependencies found through LD_LIBRARY_PATH that belong to neither cuDNN nor CUDA.
 fn foreign_dependencies(library: &Path) -> Vec<PathBuf> {
     const OF_NVIDIA: [&str; 2] = ["libcu", "libnv"];
     let Ok(simulation) = Simulation::new(library, &Host::current()) else { return Vec::new() };
@@ -53,7 +53,8 @@ fn foreign_dependencies(library: &Path) -> Vec<PathBuf> {
     on_path.collect()
 }
 
-/// Is ld.so's message about the driver's library? It names the file first, or the one that requires something.
+/// Returns whether an error message of ld.so is about the driver's library. The message starts with the damaged file,
+/// or with the file that needs it.
 pub(super) fn is_driver(message: &str) -> bool {
     let named = message.split_once(": ").map(|(file, _)| file);
     let requiring = message.split_once("(required by ").map(|(_, file)| file.trim_end_matches(')'));
@@ -61,8 +62,8 @@ pub(super) fn is_driver(message: &str) -> bool {
     named.into_iter().chain(requiring).any(|file| is_of_driver(&name(file)))
 }
 
-/// C003 or C051: damaged files that the libraries of this cuDNN are linked to, or open by name, and that are none of
-/// cuDNN's. To load one may crash (a truncated file) or hang (a pipe).
+/// C003 or C051: damaged files outside cuDNN that its libraries link to or open by name. Loading one may crash (a
+/// truncated file) or hang (a pipe).
 pub(super) fn damaged(report: &InstallationReport) -> Option<Finding> {
     let mut opened = vec![driver::LIBRARY.to_owned()];
     opened.extend(
@@ -84,11 +85,11 @@ pub(super) fn damaged(report: &InstallationReport) -> Option<Finding> {
     let (_, path, rule, _) = found.first()?;
     let kind = if found.iter().all(|(name, ..)| is_of_driver(name)) { DRIVER_CRASHED } else { NOT_LOADED };
     let files: Vec<String> = found.iter().map(|(_, path, _, error)| format!("{} {error}", path.printable())).collect();
-    let message = format!("cuDNN cannot be loaded with a damaged library, and ld.so finds one: {}", files.join("; "));
+    let message = format!("cuDNN cannot be loaded because ld.so finds a damaged library: {}", files.join("; "));
     Some(Finding::new(kind, message).remedy(replace(path, rule)))
 }
 
-/// The remedy for a damaged file that ld.so finds by this rule, and that is none of cuDNN's.
+/// Returns the remedy for a damaged file outside cuDNN that ld.so finds by this rule.
 pub(super) fn replace(file: &Path, rule: &Rule) -> Remedy {
     Remedy::new(match file.parent().filter(|_| *rule == Rule::LibraryPath) {
         Some(dir) => format!(

@@ -1,39 +1,40 @@
-//! Reads what a framework demands of the cuDNN in its environment.
+//! Reads which cuDNN a framework requires in its environment.
 
 use cudnn_frameworks::{Comparison, Framework, Pin, allows_from};
 use cudnn_probe::{Component, Version};
 
 use crate::packages::CUDA_MAJORS;
 
-/// The major of cuDNN that this project is about.
+/// The cuDNN major that this project supports.
 pub(in crate::check) const CUDNN_MAJOR: u32 = 9;
 
-/// The start of the names of cuDNN's wheels.
+/// The name prefix of cuDNN's wheels.
 pub(in crate::check) const WHEEL: &str = "nvidia-cudnn-cu";
 
-/// What a framework demands.
+/// The cuDNN that a framework requires.
 #[derive(Clone, Debug)]
 pub(in crate::check) struct FrameworkRequirement {
     /// `PyTorch 2.8.0`.
     pub(super) framework: String,
-    /// The normalised name of its package: `torch`.
+    /// The normalized package name: `torch`.
     pub(super) package: String,
-    /// The only major of cuDNN that it accepts.
+    /// The only cuDNN major that the framework accepts.
     pub(super) cudnn_major: u32,
     pub(super) cuda_major: u32,
     /// `nvidia-cudnn-cu12==9.10.2.21`.
     pub(super) requirement: String,
-    /// Its metadata requires that, not an extra of it, nor this program's facts.
+    /// Whether the requirement comes from the package metadata, and not from an extra or from the doctor's table of
+    /// facts.
     pub(super) is_required: bool,
-    /// It works without cuDNN, but for a part of its functions.
+    /// Whether the framework works without cuDNN, apart from some functions.
     pub(super) is_optional: bool,
-    /// The oldest release that it accepts when it runs.
+    /// The oldest release that the framework accepts at run time.
     pub(super) minimum: Option<Version>,
     pub(super) comparison: Comparison,
 }
 
 impl FrameworkRequirement {
-    /// `None` for a framework that takes no wheel of cuDNN: it needs none, or conda serves it.
+    /// Returns `None` if the framework does not use a cuDNN wheel, because it does without cuDNN or gets it from conda.
     pub(in crate::check) fn of(framework: &Framework) -> Option<FrameworkRequirement> {
         let built = &framework.built_for;
         let is_for_cpu = built.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value);
@@ -65,13 +66,13 @@ impl FrameworkRequirement {
         })
     }
 
-    /// The only version that its metadata allows: `9.10.2.21`.
+    /// Returns the only version that the metadata allows: `9.10.2.21`.
     pub(super) fn exact(&self) -> Option<&str> {
         let (_, version) = self.requirement.split_once("==")?;
         (!version.contains(['*', ',', '='])).then_some(version)
     }
 
-    /// Whether its metadata allows this full version, or without one, a release from this one on.
+    /// Returns whether the metadata allows this full version or, if no version is given, any release from `minimum` on.
     pub(super) fn allows(&self, exact: Option<&str>, minimum: Option<Version>) -> bool {
         let allowed = match exact {
             Some(exact) => allows_from(&format!("{},=={exact}", self.requirement), "0"),
@@ -80,32 +81,33 @@ impl FrameworkRequirement {
         allowed.is_none_or(|(_, is_allowed)| is_allowed)
     }
 
-    /// Whether it accepts this release when it runs.
+    /// Returns whether the framework accepts this release at run time.
     pub(super) fn accepts(&self, release: Version) -> bool {
         self.minimum.is_none_or(|minimum| self.comparison.accepts(minimum, release))
     }
 }
 
-/// Its requirement of a wheel of cuDNN: one without an extra, and for its CUDA, before others.
+/// Returns the framework's requirement of a cuDNN wheel. Requirements that match its CUDA and are not part of an extra
+/// are preferred.
 fn pin(framework: &Framework) -> Option<&Pin> {
     let built_for = framework.built_for.cuda.as_ref().map(|cuda| cuda.value.0);
     let pins = framework.pins.iter().filter(|pin| cuda_of(pin).is_some());
     pins.min_by_key(|pin| (pin.extra.is_some(), built_for.is_some_and(|major| cuda_of(pin) != Some(major))))
 }
 
-/// The CUDA major of the wheel of cuDNN that this requirement names.
+/// Returns the CUDA major of the cuDNN wheel that this requirement names.
 fn cuda_of(pin: &Pin) -> Option<u32> {
     pin.package.strip_prefix(WHEEL)?.parse().ok()
 }
 
-/// Did conda install it?
+/// Returns whether conda installed the framework.
 pub(in crate::check) fn is_of_conda(framework: &Framework) -> bool {
     const MAX_LEN: u64 = 64;
     let installer = cudnn_probe::read_bounded(&framework.distribution.info_dir.join("INSTALLER"), MAX_LEN);
     installer.is_ok_and(|installer| installer.trim_ascii() == b"conda")
 }
 
-/// A demand of a framework that accepts newer minor releases.
+/// Returns the requirement of a framework that accepts newer minor releases.
 #[cfg(test)]
 pub(super) fn requirement_for_test(
     framework: &str,

@@ -1,4 +1,4 @@
-//! Checks the files of an installation against its records, its release, the machine.
+//! Checks the files of an installation against package records, the release, and the machine.
 
 use cudnn_frameworks::installation::{InstallationReport, Installer, LibraryReport, Package, Variant};
 use cudnn_probe::facts;
@@ -21,29 +21,28 @@ use crate::shim_release;
 /// The most missing symbols that a finding lists.
 const MAX_SYMBOLS: usize = 4;
 
-/// The files in its directory that do not belong to it: of another release, for another CUDA, or not those that its
-/// package installed.
+/// Reports foreign files in the directory: from a different release, for a different CUDA, or changed since their
+/// package was installed.
 pub(super) fn foreign(report: &InstallationReport, verify: bool) -> Vec<Finding> {
     let mut findings = mixed(report);
     findings.extend(not_as_installed(report, verify));
     findings
 }
 
-/// The files in its directory that are of another release, or for another CUDA.
+/// Reports files in the directory that are from a different release or for a different CUDA.
 pub(super) fn mixed(report: &InstallationReport) -> Vec<Finding> {
     let mut findings = conflicts(report);
     findings.extend(shim_of_another_release(report));
     findings
 }
 
-/// What is wrong with the files of an installation that the loader does not use, and that other programs load.
+/// Reports damaged or missing files of an installation that the loader ignores but other programs load.
 pub(super) fn of_other_programs(report: &InstallationReport) -> Vec<Finding> {
     let mut findings = unusable(report);
     findings.extend(mixed(report));
-    // A shim alone is no installation.
+    // A shim on its own is not an installation.
     findings.extend(report.library(Library::Graph).and_then(|_| incomplete(report)));
-    let note =
-        |finding: Finding| finding.note(format!("programs that load {} by its name get this cuDNN", Library::Shim));
+    let note = |finding: Finding| finding.note(format!("programs that load {} by name get this cuDNN", Library::Shim));
     findings.into_iter().map(note).collect()
 }
 
@@ -57,14 +56,14 @@ pub(super) fn unusable(report: &InstallationReport) -> Vec<Finding> {
     unusable_parts(report).map(finding).collect()
 }
 
-/// The files that cannot be used, and why.
+/// Returns the unusable files, with the reason for each.
 pub(crate) fn unusable_parts(report: &InstallationReport) -> impl Iterator<Item = (&LibraryReport, &ProbeError)> {
     let files = report.libraries.iter().chain(&report.versioned);
     files.filter_map(|part| Some((part, part.identity.as_ref().err()?)))
 }
 
-/// The help for one file of an installation. No package has installed one whose name contains the version, if there is
-/// another file under the name without it.
+/// Returns the fix for one file of an installation. A file with the version in its name did not come from a package if
+/// the same library also exists without the version.
 pub(crate) fn repair(part: &LibraryReport, error: &ProbeError, report: &InstallationReport) -> Option<Remedy> {
     if let ProbeError::Unreadable { error } = error
         && error.kind() == std::io::ErrorKind::PermissionDenied
@@ -82,7 +81,7 @@ fn is_versioned(part: &LibraryReport) -> bool {
     part.path.file_name().is_none_or(|name| name != part.library.file_name() && name != part.library.windows_name())
 }
 
-/// Why a file whose name contains the version matters.
+/// Explains why a file with the version in its name matters.
 fn opened_first(part: &LibraryReport) -> Option<String> {
     is_versioned(part).then(|| format!("cuDNN itself opens it instead of {}: it tries this name first", part.library))
 }
@@ -102,12 +101,12 @@ fn conflicts(report: &InstallationReport) -> Vec<Finding> {
     report.conflicts().into_iter().filter(|(part, _)| !stands_for_shim(part)).map(finding).collect()
 }
 
-/// Is this the drop-in, which belongs to no release and stands in place of NVIDIA's shim on purpose?
+/// Returns whether this is the drop-in, which belongs to no release and replaces NVIDIA's shim on purpose.
 fn stands_for_shim(part: &LibraryReport) -> bool {
     part.library == Library::Shim && is_drop_in(&part.path)
 }
 
-/// The shim states no version, but its functions are those of some releases.
+/// C014: the shim contains no version number, but its set of functions identifies the possible releases.
 fn shim_of_another_release(report: &InstallationReport) -> Option<Finding> {
     let (shim, graph) = (usable(report, Library::Shim)?, usable(report, Library::Graph)?);
     let version = graph.identity.as_ref().ok()?.version?;
@@ -115,7 +114,7 @@ fn shim_of_another_release(report: &InstallationReport) -> Option<Finding> {
     let message = format!("{} {conflict}, but the {} next to it is {version}", shim.path.printable(), Library::Graph);
     Some(
         Finding::new(MIXED_VERSIONS, message)
-            .note("the functions that it exports are those of other releases; its file states no version")
+            .note("it exports the functions of other releases; the file contains no version number")
             .remedy(remedies::reinstall(report)),
     )
 }
@@ -124,7 +123,7 @@ fn usable(report: &InstallationReport, library: Library) -> Option<&LibraryRepor
     report.library(library).filter(|part| part.identity.is_ok())
 }
 
-/// The symbols that the other libraries lack.
+/// Lists the symbols missing from the other libraries.
 fn symbols(error: &ProbeError) -> Vec<String> {
     let ProbeError::OtherRelease { missing } = error else { return Vec::new() };
     let listed = missing.iter().take(MAX_SYMBOLS).map(|symbol| format!("needs the symbol {symbol}"));
@@ -132,7 +131,7 @@ fn symbols(error: &ProbeError) -> Vec<String> {
     listed.chain((rest > 0).then(|| format!("and {rest} more"))).collect()
 }
 
-/// Libraries that differ from those that a wheel installed, by its record. Unusable ones are reported already.
+/// C024: libraries that differ from the wheel's record. Unusable ones are already reported.
 pub(super) fn not_as_installed(report: &InstallationReport, verify: bool) -> Option<Finding> {
     let usable = report.libraries.iter().filter(|part| part.identity.is_ok());
     let usable = usable.filter(|part| !stands_for_shim(part));
@@ -142,13 +141,13 @@ pub(super) fn not_as_installed(report: &InstallationReport, verify: bool) -> Opt
     }
     let (count, dir) = (differences.len(), report.dir.printable());
     let message = match count {
-        1 => format!("a library in {dir} is not the file that its package installed"),
-        _ => format!("{count} libraries in {dir} are not the files that their package installed"),
+        1 => format!("a library in {dir} has changed since its package was installed"),
+        _ => format!("{count} libraries in {dir} have changed since their package was installed"),
     };
     Some(Finding::new(NOT_AS_INSTALLED, message).notes(differences).remedy(remedies::reinstall(report)))
 }
 
-/// Does each library but the shim have the size that one and the same wheel has recorded for it?
+/// Returns whether all libraries except the shim have the sizes recorded by one wheel.
 pub(super) fn is_one_wheel(report: &InstallationReport) -> bool {
     let package = |part: &LibraryReport| match &part.recorded[..] {
         [recorded] if facts::metadata(&part.path).is_ok_and(|file| file.len() == recorded.len) => {
@@ -161,41 +160,41 @@ pub(super) fn is_one_wheel(report: &InstallationReport) -> bool {
     first.is_some() && packages.all(|package| package == first)
 }
 
-/// The libraries whose sha256 a record states, and those whose sha256 no record states.
+/// Returns the libraries with a recorded sha256, and those without.
 fn verifiable(report: &InstallationReport) -> (Vec<&LibraryReport>, Vec<&LibraryReport>) {
     let usable = report.libraries.iter().chain(&report.versioned).filter(|part| part.identity.is_ok());
     let usable = usable.filter(|part| !stands_for_shim(part));
     usable.partition(|part| part.recorded.iter().any(|recorded| recorded.sha256.is_some()))
 }
 
-/// The names of the libraries whose sha256 was compared with a record.
+/// Returns the names of the libraries that were compared with a recorded sha256.
 pub(super) fn verified(report: &InstallationReport) -> Vec<&'static str> {
     verifiable(report).0.iter().map(|part| part.library.name_on(report.os)).collect()
 }
 
-/// Has each library the sha256 that a package has recorded? Reads all files.
+/// Returns whether every library matches the sha256 recorded by a package. Reads all files.
 pub(super) fn is_as_installed(report: &InstallationReport) -> bool {
     let (with, without) = verifiable(report);
     let is_usable = unusable_parts(report).next().is_none();
     is_usable && without.is_empty() && with.iter().all(|part| difference(part, true).is_none())
 }
 
-/// With `--verify`: the libraries that nothing could be compared with.
+/// C026: with `--verify`, the libraries that have no record to compare with.
 pub(super) fn not_verified(report: &InstallationReport) -> Option<Finding> {
     let (with, without) = verifiable(report);
     let (count, total) = (without.len(), with.len() + without.len());
     let dir = report.dir.printable();
     let message = match (with.len(), count) {
         (_, 0) => return None,
-        (0, _) => format!("no library in {dir} was verified: no record of a wheel states their sha256"),
-        _ => format!("{count} of {total} libraries in {dir} were not verified: no record states their sha256"),
+        (0, _) => format!("no library in {dir} was verified: no wheel record contains their sha256"),
+        _ => format!("{count} of {total} libraries in {dir} were not verified: no record contains their sha256"),
     };
     let name = |part: &&LibraryReport| part.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let names: Vec<String> = without.iter().map(name).collect();
     let help = match &report.package {
         Some(package @ Package { installer: Installer::Dpkg, .. }) => verification("dpkg", package),
         Some(package @ Package { installer: Installer::Rpm, .. }) => verification("rpm", package),
-        _ => Remedy::new("compare these sums with those of the package or archive that the files came from:")
+        _ => Remedy::new("compare these checksums with the package or archive that the files came from:")
             .action(Action::Inspect(sums_of_cudnn(&report.dir))),
     };
     let finding = Finding::new(NOT_VERIFIED, message).note(format!("not verified: {}", names.join(", ")));
@@ -206,14 +205,14 @@ pub(super) fn not_verified(report: &InstallationReport) -> Option<Finding> {
     Some(finding.remedy(help))
 }
 
-/// The installer compares the files with its records.
+/// Suggests the installer's own command for comparing files with its records.
 fn verification(program: &str, package: &Package) -> Remedy {
     Remedy::new(format!("{} itself can compare the files:", package.installer))
         .action(Action::Inspect(Command::new(program, ["--verify", &package.name])))
 }
 
-/// The difference between a file and every record of it. After one wheel was installed over another, the file is as one
-/// of the two records states.
+/// Describes how a file differs from all of its records. If one wheel was installed over another, the file only needs
+/// to match one of them.
 fn difference(part: &LibraryReport, verify: bool) -> Option<String> {
     let name = part.library.file_name();
     let len = facts::metadata(&part.path).ok()?.len();
@@ -228,7 +227,10 @@ fn difference(part: &LibraryReport, verify: bool) -> Option<String> {
     let found: Option<String> = facts::ask("sha256", &part.path, || cudnn_fetch::sha256(&part.path));
     hashes.all(|recorded| *recorded != found).then(|| {
         let found = found.as_deref().unwrap_or("unknown");
-        format!("{name} has the right size, but another sha256 ({found}) than the file that {} installed", last.package)
+        format!(
+            "{name} has the right size, but a different sha256 ({found}) than the file that {} installed",
+            last.package
+        )
     })
 }
 
@@ -241,9 +243,9 @@ pub(super) fn incomplete(report: &InstallationReport) -> Option<Finding> {
     let links = remedies::lost_links(report).len();
     let dir = report.dir.printable();
     let message = match names.as_slice() {
-        [only] if links == 1 => format!("the link {only} is missing in {dir}; its file is there, under its full name"),
+        [only] if links == 1 => format!("the link {only} is missing in {dir}; the file exists under its full name"),
         _ if links == missing => {
-            format!("{missing} of {total} links are missing in {dir}; the files are there, under their full names")
+            format!("{missing} of {total} links are missing in {dir}; the files exist under their full names")
         }
         [only] => format!("{only} is missing in {}", report.dir.printable()),
         _ => format!("{missing} of {total} libraries are missing in {}", report.dir.printable()),
@@ -251,7 +253,7 @@ pub(super) fn incomplete(report: &InstallationReport) -> Option<Finding> {
     let finding = Finding::new(INCOMPLETE, message).note(format!("missing: {}", names.join(", ")));
     let finding = if report.missing.contains(&Library::Shim) {
         finding.note(format!(
-            "programs that are linked to {}, or load it by its name, cannot use this directory",
+            "programs that are linked to {}, or load it by name, cannot use this directory",
             Library::Shim.name_on(report.os)
         ))
     } else {
@@ -260,7 +262,7 @@ pub(super) fn incomplete(report: &InstallationReport) -> Option<Finding> {
     Some(finding.remedy(remedies::reinstall(report)))
 }
 
-/// Several packages own the same files: the last one installed has overwritten those of the others.
+/// C023: several packages own the same files, so the last one installed has overwritten the others.
 pub(super) fn overlapping_packages(report: &InstallationReport, machine: &Machine) -> Option<Finding> {
     let package = report.package.as_ref().filter(|_| !report.other_packages.is_empty())?;
     let packages = || std::iter::once(package).chain(&report.other_packages);
@@ -281,7 +283,7 @@ pub(super) fn known_issues(report: &InstallationReport, gpus: &[Gpu], context: &
     let Some(version) = report.version else { return Vec::new() };
     let upgrade_to_requirement =
         |minimum: Version| remedies::upgrade_to_requirement(report, &wanted(minimum), gpus, context);
-    // One upgrade fixes all that can be fixed here.
+    // Use a single upgrade that fixes as many issues as possible.
     let mut fixes: Vec<Version> = release_facts::known_issues(version).map(|issue| issue.fixed_in).collect();
     fixes.sort_unstable();
     let upgrade = fixes.into_iter().rev().find_map(|fix| Some((fix, upgrade_to_requirement(fix).ok()?)));
@@ -292,7 +294,7 @@ pub(super) fn known_issues(report: &InstallationReport, gpus: &[Gpu], context: &
         let (kind, help) =
             match fixing.map_or_else(|| upgrade_to_requirement(issue.fixed_in), |(_, help)| Ok(help.clone())) {
                 Ok(help) => (KNOWN_ISSUE, help),
-                // Nothing can be done here.
+                // No upgrade is possible on this machine.
                 Err(reason) => (FindingKind { severity: Severity::Note, ..KNOWN_ISSUE }, Remedy::new(reason)),
             };
         Finding::new(kind, message).note(note).remedy(help)
@@ -304,7 +306,8 @@ fn wanted(minimum: Version) -> Wanted {
     Wanted { minimum: Some(minimum), ..Wanted::default() }
 }
 
-/// Is the GPU older than those that the release supports? Jetson has packages of its own, with their own limits.
+/// Returns whether the GPU is older than the release supports. Jetson packages have limits of their own and are not
+/// checked here.
 pub(super) fn is_too_old(report: &InstallationReport, gpu: &Gpu) -> bool {
     let minimum = report.version.map_or(0, release_facts::min_compute_capability);
     gpu.compute_capability < minimum && !gpu.is_tegra()
@@ -331,7 +334,7 @@ pub(super) fn old_gpu(report: &InstallationReport, gpu: &Gpu, context: &Context)
     })
 }
 
-/// The driver, judged by what its library states: after the load test, which starts it.
+/// C002: checks the version of the driver library. Must run after the load test, which starts the driver.
 pub(super) fn old_driver(report: &InstallationReport, machine: &Machine, context: &Context) -> Option<Finding> {
     let major = report.cuda_major?;
     let (driver, minimum) = machine.too_old_for(major)?;
@@ -350,5 +353,5 @@ pub(super) fn old_driver(report: &InstallationReport, machine: &Machine, context
     })
 }
 
-/// The first CUDA major for which all kinds of wheels of cuDNN 9 exist.
+/// The first CUDA major with all kinds of cuDNN 9 wheels.
 const FIRST_CUDA_WITH_WHEELS: u32 = 12;

@@ -1,6 +1,7 @@
-//! Checks whether the installation has kernels for the GPUs of this machine (C041), by the GPU code in its files.
+//! Checks whether the installation contains kernels for the GPUs of this machine (C041), based on the GPU code in the
+//! files.
 //!
-//! The least compute capability that a release supports is checked in `installation`.
+//! The minimum compute capability of a release is checked in `installation`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,10 +18,10 @@ use crate::context::Context;
 use crate::escape::Printable;
 use crate::remedy::Remedy;
 
-/// The GPU code of each library that has some.
+/// The GPU code in the libraries. Libraries without GPU code are left out.
 type Code = [(Library, BTreeSet<GpuCode>)];
 
-/// C041 for each of these GPUs that the installation has no kernels for.
+/// Returns C041 for every GPU that the installation has no kernels for.
 pub(super) fn findings<'a>(
     report: &InstallationReport,
     gpus: impl Iterator<Item = &'a Gpu>,
@@ -32,8 +33,8 @@ pub(super) fn findings<'a>(
     gpus.filter_map(|gpu| finding(report, &code, gpu, machine, context)).collect()
 }
 
-/// The libraries that have GPU code, and none that this GPU runs. One single kernel as PTX, in one library, does not make
-/// up for that.
+/// Returns the libraries with GPU code that this GPU cannot run. A single PTX kernel in one library is not enough to
+/// run cuDNN.
 fn lacking<'a>(code: &'a Code, gpu: &Gpu) -> Vec<&'a (Library, BTreeSet<GpuCode>)> {
     let runs = |code: &BTreeSet<GpuCode>| code.iter().any(|code| code.runs_on(gpu.compute_capability));
     code.iter().filter(|(_, code)| !runs(code)).collect()
@@ -120,7 +121,7 @@ fn help(
     }
 }
 
-/// Another installation for the same CUDA that has kernels for this GPU.
+/// Returns a different installation for the same CUDA that has kernels for this GPU.
 fn other_with_kernels(report: &InstallationReport, gpu: &Gpu, context: &Context) -> Option<PathBuf> {
     let is_usable = |other: &InstallationReport| {
         let majors = other.cuda_major.zip(report.cuda_major);
@@ -148,7 +149,7 @@ mod tests {
 
     const WHEEL: &str = "venv/lib/python3.12/site-packages/nvidia/cudnn/lib";
     const TOOLKIT: &str = "usr/local/cuda-12.6/targets/aarch64-linux/lib";
-    /// What the wheels of 9.28.0 for CUDA 12 and aarch64 have.
+    /// The GPU code in the aarch64 wheels of 9.28.0 for CUDA 12.
     const SERVER: &[&str] = &["7.5", "8.0", "8.6", "9.0", "10.0", "10.3", "12.0", "12.0+PTX", "12.1"];
     const JETSON: &[&str] = &["8.7", "8.7+PTX"];
 
@@ -157,7 +158,7 @@ mod tests {
         std::fs::write(file, contents).unwrap();
     }
 
-    /// A library for aarch64 with this GPU code.
+    /// Writes an aarch64 library with this GPU code.
     fn library(dir: &Path, library: Library, targets: &[&str]) {
         let built = ExtensionLibrary::new().with_soname(library.file_name());
         let mut bytes = if targets.is_empty() { built.bytes() } else { built.with_gpu_code(2, targets).bytes() };
@@ -165,7 +166,7 @@ mod tests {
         write(&dir.join(library.file_name()), bytes);
     }
 
-    /// A cuDNN with this GPU code. One of its libraries has only a kernel that all GPUs run, as a real one has.
+    /// Writes a cuDNN with this GPU code. One library only has a kernel that all GPUs run, as in real releases.
     fn install(dir: &Path, targets: &[&str]) {
         library(dir, Library::Graph, &[]);
         library(dir, Library::Ops, targets);
@@ -176,7 +177,7 @@ mod tests {
     fn record(root: &Path) {
         let dist_info = root.join("venv/lib/python3.12/site-packages/nvidia_cudnn_cu12-9.28.0.42.dist-info");
         write(&dist_info.join("RECORD"), "nvidia/cudnn/lib/libcudnn_graph.so.9,,\n");
-        // pip belongs to a Python.
+        // pip needs a Python interpreter.
         write(&root.join("venv/bin/python3"), "");
         write(&root.join("venv/lib/python3.12/site-packages/pip/x"), "");
     }
@@ -206,8 +207,8 @@ mod tests {
         let orin = "has no kernels for the GPU of Jetson Orin (compute capability 8.7)";
         let thor = "has no kernels for the GPU of Jetson Thor (compute capability 11.0)";
         let gpu = "has no kernels for A GPU (compute capability 9.0)";
-        // The chip and L4T of a Jetson, the GPUs that NVML lists, the directory and the GPU code, and parts of the finding:
-        // message, notes, help and commands.
+        // Each case: the chip and L4T release of a Jetson, the GPUs that NVML lists, the directory, the GPU code, and
+        // expected parts of the finding.
         let of_orin = [
             orin,
             "GPU code in libcudnn_ops.so.9, libcudnn_engines_runtime_compiled.so.9: for 7.5 8.0",
@@ -230,7 +231,7 @@ mod tests {
             // Kernels for Ampere GPUs of another chip.
             ("tegra234", "36.4.3", &[], WHEEL, &["8.0", "8.6"], &[orin]),
             ("tegra234", "36.4.3", &[], WHEEL, &["8.0+PTX"], &[]),
-            // A chip that is not known, and files without GPU code.
+            // An unknown chip, then files without GPU code.
             ("tegra999", "40.1.0", &[], WHEEL, SERVER, &[]),
             ("tegra234", "36.4.3", &[], WHEEL, &[], &[]),
             ("tegra264", "38.2.0", &[], WHEEL, SERVER, &of_thor),

@@ -1,4 +1,4 @@
-//! Checks what ld.so finds when a program, a framework or cuDNN itself opens a library by its name.
+//! Checks which files ld.so finds when a program, a framework or cuDNN itself opens a library by name.
 
 use cudnn_probe::facts::PathFacts;
 use std::ffi::OsString;
@@ -27,11 +27,11 @@ use crate::shell::{split_list, split_search_path};
 /// The CUDA majors that cuDNN 9 has been built for.
 const CUDA_MAJORS: [u32; 3] = [11, 12, 13];
 
-/// `users`: the frameworks that load the installation.
+/// Runs all checks. `users` are the frameworks that load the installation.
 pub(super) fn findings(report: &InstallationReport, context: &Context, users: &Users) -> Vec<Finding> {
     let mut findings: Vec<Finding> = by_name(report, context).into_iter().collect();
     findings.iter_mut().for_each(|finding| users.qualify(finding));
-    // One report of another installation of the same release is enough.
+    // A second finding about another installation of the same release would be redundant.
     let is_other = findings.iter().any(|finding| finding.kind.code == OTHER_ON_PATH.code);
     let mixed = mixed(report, context).filter(|mixed| !is_other || mixed.kind.code != OTHER_ON_PATH.code);
     findings.extend(match (mixed, linked(report, context)) {
@@ -44,22 +44,22 @@ pub(super) fn findings(report: &InstallationReport, context: &Context, users: &U
     findings
 }
 
-/// Which cuDNN does a program get if it loads the shim by its name and has no run path?
+/// Checks which cuDNN a program without a run path gets when it loads the shim by name.
 fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
     let shim = Library::Shim.file_name();
     let found = resolve(&mut plain_program(&context.host, &context.files)?, shim);
     let dir = report.dir.printable();
-    // ld.so skips one that is for another processor, or cannot be read: a search path does not help.
+    // ld.so skips unreadable files and files for other processors, so a search path would not help.
     let own = report.library(Library::Shim).filter(|part| part.identity.is_ok());
     match found {
         None => {
             own?;
             Some(
-                Finding::new(NOT_ON_PATH, format!("ld.so does not find {shim}: {dir} is on no search path"))
-                    .note("programs that load cuDNN by its name, without a run path, fail")
+                Finding::new(NOT_ON_PATH, format!("ld.so does not find {shim}: {dir} is not on a search path"))
+                    .note("programs without a run path that load cuDNN by name fail")
                     .note(match context.starter_of(&report.dir) {
                         Some(tool) => format!("this project's loader finds it in programs that {tool} starts"),
-                        None => "this project's loader does find it".to_owned(),
+                        None => "this project's loader finds it".to_owned(),
                     })
                     .remedy(search_first(&report.dir)),
             )
@@ -71,7 +71,7 @@ fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
             Some(
                 Finding::new(OTHER_ON_PATH, message)
                     .note(format!("ld.so finds the drop-in by: {rule}"))
-                    .note(format!("the drop-in takes {other}: {}", loaded.origin))
+                    .note(format!("the drop-in uses {other}: {}", loaded.origin))
                     .note(format!("this project's loader uses the cuDNN in {dir} in other programs"))
                     .remedy(
                         Remedy::new("to choose one for all of them, set this variable to its directory:")
@@ -90,7 +90,7 @@ fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
                         None => format!("{shim} is missing in {dir}"),
                         Some(_) => format!("{shim} in {dir} is unusable"),
                     })
-                    .note(format!("programs that load it by its name get {} ({rule})", path.printable()))
+                    .note(format!("programs that load it by name get {} ({rule})", path.printable()))
                     .remedy(remedies::with_shim(report)),
             )
         }
@@ -104,7 +104,7 @@ fn by_name(report: &InstallationReport, context: &Context) -> Option<Finding> {
     }
 }
 
-/// The drop-in that programs get which load the shim by its name, if it uses this installation.
+/// Returns the drop-in found by programs that load the shim by name, if it uses this installation.
 pub(super) fn drop_in_before(report: &InstallationReport, context: &Context) -> Option<PathBuf> {
     let (path, _) = resolve(&mut plain_program(&context.host, &context.files)?, Library::Shim.file_name())?;
     if !cudnn_file::is_drop_in(&path) {
@@ -114,7 +114,7 @@ pub(super) fn drop_in_before(report: &InstallationReport, context: &Context) -> 
     is_same(&loaded.dir, &report.dir).then_some(path)
 }
 
-/// Another shim than that of the installation. It may even open libraries of the installation: those of two releases.
+/// Reports a shim outside the installation. It may still open libraries of the installation, which mixes two releases.
 fn other_on_path(shim: &Path, context: &Context) -> Finding {
     let dependencies = context.simulation(shim).ok().map(dependencies);
     let message = format!("ld.so finds another {}: {}", Library::Shim, shim.printable());
@@ -127,7 +127,7 @@ fn other_on_path(shim: &Path, context: &Context) -> Finding {
     }
 }
 
-/// What is wrong with the cuDNN that programs get which load the shim by its name, if it is not this installation.
+/// Reports problems of the cuDNN found by programs that load the shim by name, if it differs from this installation.
 pub(super) fn of_linked_programs(report: &InstallationReport, context: &Context) -> Vec<Finding> {
     let found = plain_program(&context.host, &context.files);
     let found = found.and_then(|mut program| resolve(&mut program, Library::Shim.file_name()));
@@ -141,14 +141,14 @@ pub(super) fn of_linked_programs(report: &InstallationReport, context: &Context)
     let other = dir.filter(|dir| !is_same(dir, &report.dir));
     let other = other.and_then(|dir| InstallationReport::read(&dir, &context.host));
     let Some(other) = other.filter(|other| other.major == 9) else { return Vec::new() };
-    // Replacing the files would remove the drop-in if it is among them.
+    // Replacing the files would also remove a drop-in in the same directory.
     let add_help = |finding: Finding| if is_drop_in { finding.remedy(point_drop_in_to(&report.dir)) } else { finding };
     installation::of_other_programs(&other).into_iter().map(add_help).collect()
 }
 
-/// Has the drop-in load this installation.
+/// Makes the drop-in load this installation.
 fn point_drop_in_to(dir: &Path) -> Remedy {
-    Remedy::new("put the drop-in into a directory without other files of cuDNN, or lead it to the installation:")
+    Remedy::new("move the drop-in to a directory without other cuDNN files, or point it to the installation:")
         .set(DIR_VARIABLE, dir)
 }
 
@@ -157,7 +157,7 @@ fn search_first(dir: &Path) -> Remedy {
     Remedy::new("have ld.so search that directory first:").search(dir)
 }
 
-/// Does NVIDIA's shim open the libraries of its installation, and graph the engines of the same one?
+/// Checks that NVIDIA's shim opens the libraries of the same installation, and that graph opens the engines there.
 fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
     let shim = report.library(Library::Shim)?;
     let dependencies = dependencies(context.simulation(&shim.path).ok()?);
@@ -167,7 +167,7 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
     if problem.is_none() && is_same(graph_dir, &report.dir) {
         return None;
     }
-    // Graph finds the engines beside itself.
+    // Graph finds the engines in its own directory.
     let has_engines = |other: &InstallationReport| {
         let mut engines = Library::OPENED_BY_GRAPH.iter().filter(|library| report.library(**library).is_some());
         engines.all(|library| other.library(*library).is_some_and(|part| part.identity.is_ok()))
@@ -198,9 +198,9 @@ fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
     )
 }
 
-/// Has ld.so search the directory of the installation before others; and no others of cuDNN, if it would still go on to
-/// them: for the libraries that the installation lacks, or although it comes first already. `found`: the files that ld.so
-/// finds now.
+/// Makes ld.so search the directory of the installation first. Removes other cuDNN directories from the search path if
+/// ld.so would still reach them, because the installation is incomplete or already comes first. `found` are the files
+/// that ld.so finds now.
 fn separate(report: &InstallationReport, context: &Context, found: &[PathBuf]) -> Remedy {
     if let Some(help) = without_preload(report, context).or_else(|| without_hwcaps(report, found)) {
         return help;
@@ -215,12 +215,12 @@ fn separate(report: &InstallationReport, context: &Context, found: &[PathBuf]) -
     let dirs = dirs.filter_map(|dir| cudnn_probe::canonicalize(dir).ok());
     let others: Vec<PathBuf> = dirs.filter(|dir| !is_same(dir, &report.dir) && has_cudnn(dir)).collect();
     let Some(variable) = off_search_path(&others, &library_path) else { return search_first(&report.dir) };
-    let remedy = Remedy::new("have ld.so search no other directory of cuDNN:").action(variable);
+    let remedy = Remedy::new("remove other cuDNN directories from the search path of ld.so:").action(variable);
     if is_first { remedy } else { remedy.search(&report.dir) }
 }
 
-/// Removes a file of cuDNN below the installation's directory, which ld.so prefers to the one in that directory:
-/// `glibc-hwcaps/x86-64-v3`. No search path leads past it, and NVIDIA's packages have none.
+/// Removes a cuDNN file from a processor-specific subdirectory such as `glibc-hwcaps/x86-64-v3`, which ld.so prefers to
+/// the directory itself. No search path avoids such a file, and NVIDIA's packages contain none.
 fn without_hwcaps(report: &InstallationReport, found: &[PathBuf]) -> Option<Remedy> {
     let is_below = |file: &&PathBuf| {
         let dir = file.parent().and_then(|dir| cudnn_probe::canonicalize(dir).ok());
@@ -228,12 +228,13 @@ fn without_hwcaps(report: &InstallationReport, found: &[PathBuf]) -> Option<Reme
     };
     let file = found.iter().find(is_below)?;
     Some(remedies::remove(
-        "ld.so takes a file in a directory for this processor before the one in the directory above: remove it:".into(),
+        "remove this file, which ld.so prefers because its directory is specific to this processor:".into(),
         file,
     ))
 }
 
-/// Takes files of another cuDNN off LD_PRELOAD: what is loaded already comes before all search paths.
+/// Removes files of other installations from LD_PRELOAD, because preloaded libraries take precedence over all search
+/// paths.
 fn without_preload(report: &InstallationReport, context: &Context) -> Option<Remedy> {
     const NAME: &str = "LD_PRELOAD";
     let value = context.host.variable(NAME)?;
@@ -244,23 +245,23 @@ fn without_preload(report: &InstallationReport, context: &Context) -> Option<Rem
     };
     let entries: Vec<OsString> = split_list(NAME, &value).into_iter().filter(is_other).collect();
     let first = Path::new(entries.first()?).printable();
-    let text = format!("{NAME} has ld.so load {first} before all others: take it off:");
+    let text = format!("{NAME} has ld.so load {first} before all others: remove it:");
     Some(Remedy::new(text).action(Variable::Without { name: NAME, entries }))
 }
 
-/// Does a sub-library find the libraries of its installation, if a program is linked to it, or opens it, without
-/// NVIDIA's shim? ld.so searches LD_LIBRARY_PATH before its run path.
+/// C025: checks that a sub-library finds the libraries of its own installation if a program links to it or opens it
+/// without NVIDIA's shim. ld.so searches LD_LIBRARY_PATH before the sub-library's run path.
 fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
     const LINKED: [Library; 3] = [Library::Ops, Library::Cnn, Library::Adv];
     let by_name = LINKED.into_iter().find_map(|library| {
-        // One that is alone in a directory of the search path.
+        // A single library in a directory on the search path.
         let (file, rule) = resolve(&mut plain_program(&context.host, &context.files)?, library.file_name())?;
         let dir = file.parent().filter(|dir| !is_same(dir, &report.dir))?;
         let is_alone = !dir.join(Library::Graph.file_name()).target_exists();
         let dependencies = dependencies(context.simulation(&file).ok().filter(|_| is_alone)?);
         Some(
             Finding::new(LINKED_MIX, mix_of_dirs(&dependencies)?)
-                .note(format!("for programs that are linked to {library}, or open it by its name: {rule}"))
+                .note(format!("for programs that are linked to {library}, or open it by name: {rule}"))
                 .note("programs that use this project's loader get one installation")
                 .notes(foreign(&dependencies, report))
                 .remedy(separate(report, context, &[file])),
@@ -277,7 +278,7 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
                     .notes(foreign(&dependencies, report))
                     .remedy(without_preload(report, context).unwrap_or_else(|| {
                         Remedy::new(
-                            "unset LD_LIBRARY_PATH, or make one cuDNN's directory the first on it; to see each file:",
+                            "unset LD_LIBRARY_PATH, or put the directory of one cuDNN first on it; to see every file:",
                         )
                         .look(["explain".into(), file.clone().into_os_string()])
                     })),
@@ -287,22 +288,23 @@ fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
     by_name.or_else(by_path)
 }
 
-/// A mix that a search path can separate: the checks of the installation report one within a directory (C014, C015).
+/// Returns a mix that a different search path can resolve. Mixes within one directory are reported by the checks of the
+/// installation (C014, C015).
 fn mix_of_dirs(dependencies: &[Dependency]) -> Option<String> {
     let mut mixes = mixes(dependencies);
-    // What does not work comes first.
+    // Report mixes that fail before those that work.
     mixes.sort_by_key(|mix| mix.works);
     mixes.into_iter().find(|mix| !mix.is_in_one_dir).map(|mix| mix.message)
 }
 
-/// An error, but a note if all that is mixed is a shim of an older release.
+/// Returns an error, or a note if only a shim of an older release is mixed in.
 fn kind_of_mix(dependencies: &[Dependency]) -> FindingKind {
     let mixes = mixes(dependencies);
     let works = !mixes.is_empty() && mixes.iter().all(|mix| mix.works);
     FindingKind { severity: if works { Severity::Note } else { LD_SO_MIX.severity }, ..LD_SO_MIX }
 }
 
-/// The files of cuDNN that ld.so finds in other directories, each with the rule.
+/// Returns the cuDNN files that ld.so finds in other directories, each with the rule that found it.
 fn foreign(dependencies: &[Dependency], report: &InstallationReport) -> Vec<String> {
     let foreign = dependencies.iter().filter_map(|dependency| {
         let file = dependency.file.as_deref()?;
@@ -312,12 +314,13 @@ fn foreign(dependencies: &[Dependency], report: &InstallationReport) -> Vec<Stri
     foreign.collect()
 }
 
-/// The libraries of CUDA that cuDNN opens by name when it needs them: the library that opens it, the kind of finding, and
-/// the name without the major.
+/// The CUDA libraries that cuDNN opens by name on demand: the library that opens them, the kind of finding, and the
+/// name without the major.
 const COMPANIONS: [(Library, FindingKind, &str); 2] =
     [(Library::EnginesPrecompiled, NO_CUBLAS, "libcublasLt"), (Library::EnginesRuntimeCompiled, NO_NVRTC, "libnvrtc")];
 
-/// Would cuDNN open a damaged library of CUDA, or one without what it needs? That may end the process.
+/// Returns whether cuDNN would open a CUDA library that is damaged or has missing dependencies. Opening one may end the
+/// process.
 pub(super) fn has_damaged_companion(report: &InstallationReport, context: &Context) -> bool {
     COMPANIONS.iter().any(|(opener, _, stem)| {
         let (Some(part), Some(major)) = (report.library(*opener), report.cuda_major) else { return false };
@@ -326,7 +329,7 @@ pub(super) fn has_damaged_companion(report: &InstallationReport, context: &Conte
     })
 }
 
-/// The libraries of CUDA that ld.so finds for this cuDNN, with all that they need.
+/// Returns the complete, undamaged CUDA libraries that ld.so finds for this cuDNN.
 pub(super) fn companion_files(report: &InstallationReport, context: &Context) -> Vec<PathBuf> {
     let find = |(opener, _, stem): &(Library, FindingKind, &str)| {
         let (part, major) = (report.library(*opener)?, report.cuda_major?);
@@ -339,7 +342,7 @@ pub(super) fn companion_files(report: &InstallationReport, context: &Context) ->
     COMPANIONS.iter().filter_map(find).collect()
 }
 
-/// The finding for a library of CUDA that ld.so finds for this cuDNN, and cannot load.
+/// Returns the finding for a CUDA library that ld.so finds for this cuDNN but cannot load.
 pub(super) fn unusable_companion(
     report: &InstallationReport,
     context: &Context,
@@ -359,20 +362,21 @@ pub(super) fn unusable_companion(
     }
     let opener = report.library(opener)?;
     let remedy = Companion { name: &name, cuda_major, opener, incomplete: Some(file) }.help(report, context);
-    let text = format!("replace it (a damaged file that stays must come after the new one): {}", remedy.text);
+    let text = format!("replace it (if the damaged file stays, the new one must come first): {}", remedy.text);
     Some(finding.remedy(remedy.with_text(text)))
 }
 
 /// A damaged file that ld.so would find.
 struct Damage {
-    /// The name that it is found by.
+    /// The name that leads to the file.
     name: String,
     path: PathBuf,
     rule: Rule,
     error: String,
 }
 
-/// The damaged file that ld.so would find for a library that the simulated one opens, or for what that one needs.
+/// Returns the damaged file that ld.so would find for a library that the simulated one opens, or for one of its
+/// dependencies.
 fn damage(simulation: &mut Simulation, name: &str) -> Option<Damage> {
     let before = simulation.lookups().len();
     simulation.dlopen(name, 0);
@@ -384,8 +388,8 @@ fn damage(simulation: &mut Simulation, name: &str) -> Option<Damage> {
     })
 }
 
-/// The file that ld.so would find for a library that the simulated one opens, and what that one needs and ld.so does not
-/// find.
+/// Returns the file that ld.so would find for a library that the simulated one opens, and its first dependency that
+/// ld.so cannot find.
 fn lacking(simulation: &mut Simulation, name: &str) -> Option<(PathBuf, String)> {
     let before = simulation.lookups().len();
     simulation.dlopen(name, 0);
@@ -395,7 +399,8 @@ fn lacking(simulation: &mut Simulation, name: &str) -> Option<(PathBuf, String)>
     Some((path.clone(), missing.name.printable()))
 }
 
-/// The libraries of CUDA that this cuDNN opens, in a program that has loaded libraries of these names.
+/// Checks the CUDA libraries that this cuDNN opens, in a program that has already loaded the libraries named in
+/// `loaded`.
 pub(super) fn companions(report: &InstallationReport, context: &Context, loaded: &[String]) -> Vec<Finding> {
     let Some(major) = report.cuda_major else { return Vec::new() };
     let mut findings = Vec::new();
@@ -420,7 +425,7 @@ pub(super) fn companions(report: &InstallationReport, context: &Context, loaded:
                 continue;
             }
             let help = Companion { incomplete: Some(path), ..companion }.help(report, context);
-            let text = format!("replace it (a damaged file that stays must come after the new one): {}", help.text);
+            let text = format!("replace it (if the damaged file stays, the new one must come first): {}", help.text);
             findings.push(
                 Finding::new(kind, format!("{name} is damaged: {} {error}", path.printable()))
                     .note(format!("{opener} opens it when needed"))
@@ -445,11 +450,11 @@ pub(super) fn companions(report: &InstallationReport, context: &Context, loaded:
             }
             continue;
         }
-        // A library for another major cannot be used, and is often the reason.
+        // Libraries for a different CUDA major are unusable, but often explain the problem.
         let others = CUDA_MAJORS.into_iter().filter(|other| *other != major);
         let others: Vec<String> = others
             .filter_map(|other| resolve(&mut simulation, &format!("{stem}.so.{other}")))
-            .map(|(path, _)| format!("found for another CUDA major: {}", path.printable()))
+            .map(|(path, _)| format!("found for a different CUDA major: {}", path.printable()))
             .collect();
         findings.push(
             Finding::new(kind, format!("{name} was not found; {opener} opens it when needed"))
@@ -461,7 +466,7 @@ pub(super) fn companions(report: &InstallationReport, context: &Context, loaded:
     findings
 }
 
-/// The file that ld.so finds when the simulated program or library opens this name, and the rule.
+/// Returns the file that ld.so finds when the simulated program or library opens this name, and the rule.
 fn resolve(simulation: &mut Simulation, name: &str) -> Option<(PathBuf, String)> {
     let before = simulation.lookups().len();
     simulation.dlopen(name, 0);

@@ -1,6 +1,6 @@
-//! Limits the releases of cuDNN that an environment can have.
+//! Determines which cuDNN releases an environment can use.
 //!
-//! Commands that change the version stay within these limits, so that no finding's command causes another finding.
+//! Commands that change the version respect these limits, so that fixing one finding does not cause another.
 
 use std::path::Path;
 
@@ -12,41 +12,41 @@ use super::machine::Gpu;
 use crate::escape::Printable;
 use crate::surveys::FRAMEWORKS;
 
-/// The last release with kernels for compute capabilities 5.0 to 7.0, and its wheels' full version. It is also the last
-/// one for CUDA 11, and older than the first one for CUDA 13.
+/// The last release with kernels for compute capabilities 5.0 to 7.0, and the full version of the wheels. It is also
+/// the last release for CUDA 11, and predates the first one for CUDA 13.
 pub(super) const LAST_FOR_OLD_GPUS: (Version, &str) = (Version::new(9, 10, 2), "9.10.2.21");
 
-/// The CUDA majors after this one do not support these GPUs.
+/// The last CUDA major that supports these GPUs.
 pub(super) const LAST_CUDA_FOR_OLD_GPUS: u32 = 12;
 
-/// A release after that one.
+/// A later release, without kernels for these GPUs.
 const LATER: Version = Version::new(9, 11, 0);
 
-/// What limits the release.
+/// The constraints on the cuDNN release.
 pub(crate) struct Limits<'a> {
-    /// A GPU that newer releases do not support.
+    /// A GPU that only older releases support.
     old_gpu: Option<&'a Gpu>,
-    /// The frameworks that require a cuDNN, or are built for one.
+    /// The requirements of frameworks that need cuDNN or are built for it.
     demands: Vec<FrameworkRequirement>,
 }
 
-/// The versions that fit.
+/// The versions that satisfy all constraints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::check) struct Choice {
-    /// To append to a requirement that has a minimum: `,<9.11`.
+    /// The suffix for a requirement with a minimum: `,<9.11`.
     pub(super) specifiers: String,
-    /// The only full version that fits.
+    /// The only full version that is allowed.
     pub(super) exact: Option<String>,
 }
 
 impl<'a> Limits<'a> {
-    /// Those of this environment, on a machine with these GPUs.
+    /// Returns the limits of this environment on a machine with these GPUs.
     pub(in crate::check) fn of_survey(survey: Option<&Survey>, gpus: &'a [Gpu]) -> Self {
         let demands = survey.into_iter().flat_map(|survey| &survey.frameworks).filter_map(FrameworkRequirement::of);
         Limits::of(gpus, demands.filter(|demand| demand.is_required || demand.cudnn_major == CUDNN_MAJOR))
     }
 
-    /// Those of these GPUs and frameworks.
+    /// Returns the limits set by these GPUs and frameworks.
     pub(super) fn of(gpus: &'a [Gpu], demands: impl IntoIterator<Item = FrameworkRequirement>) -> Self {
         let oldest = release_facts::min_compute_capability(LAST_FOR_OLD_GPUS.0);
         let old = oldest..release_facts::min_compute_capability(LATER);
@@ -54,7 +54,7 @@ impl<'a> Limits<'a> {
         Limits { old_gpu: gpus.iter().find(is_old), demands: demands.into_iter().collect() }
     }
 
-    /// The versions from this one on that fit, or why there is none.
+    /// Returns the allowed versions from `minimum` on, or explains why there are none.
     pub(in crate::check) fn choose(&self, minimum: Option<Version>, cuda_major: u32) -> Result<Choice, String> {
         let (last, last_wheel) = LAST_FOR_OLD_GPUS;
         let is_later = minimum.is_some_and(|minimum| minimum > last);
@@ -86,22 +86,23 @@ impl<'a> Limits<'a> {
         Ok(choice)
     }
 
-    /// Whether this full version fits the frameworks.
+    /// Checks that this full version suits the frameworks.
     pub(super) fn accept(&self, wheel_version: &str, cuda_major: u32) -> Result<(), String> {
         let exact = format!(",=={wheel_version}");
         self.demands.iter().try_for_each(|demand| specifiers_of(demand, &exact, cuda_major).map(drop))
     }
 }
 
-/// The CUDA major of the cuDNN that a framework of the environment with this root demands, if it is one of these packages.
+/// Returns the CUDA major of the cuDNN that a framework of this environment requires, if that cuDNN is one of these
+/// packages.
 pub(super) fn demanded_cuda(root: &Path, packages: &[String], host: &Host) -> Option<u32> {
     let survey = survey_to(&Environment::at(root, host), host, FRAMEWORKS);
     let majors = survey.frameworks.iter().filter_map(FrameworkRequirement::of).map(|demand| demand.cuda_major);
     { majors }.find(|major| packages.contains(&Component::Cudnn.wheel(*major)))
 }
 
-/// The specifiers of a framework's requirement, which must allow one of these versions for this CUDA. A framework that
-/// requires no cuDNN in its metadata accepts all versions for the CUDA that it is built for.
+/// Returns the specifiers of a framework's requirement, which must allow one of these versions for this CUDA.
+/// Frameworks that do not list cuDNN in their metadata accept all versions for their CUDA.
 fn specifiers_of(demand: &FrameworkRequirement, versions: &str, cuda_major: u32) -> Result<String, String> {
     let FrameworkRequirement { framework, requirement, is_required, .. } = demand;
     let is_other_cuda = demand.cuda_major != cuda_major;
@@ -116,7 +117,7 @@ fn specifiers_of(demand: &FrameworkRequirement, versions: &str, cuda_major: u32)
             "{framework} in this environment requires {requirement}: install a release of it that requires another \
              cuDNN, or give the program an environment of its own",
         )),
-        // A requirement without a version allows all.
+        // A requirement without a version allows all versions.
         true => Ok(allows_from(requirement, "0").map_or(String::new(), |(specifiers, _)| specifiers.replace(' ', ""))),
     }
 }
@@ -135,7 +136,7 @@ mod tests {
         release.parse().unwrap_or(LATER)
     }
 
-    /// The wheel that an installer takes for a choice.
+    /// Returns the wheel that an installer selects for a choice.
     fn newest(choice: &Choice, minimum: Version) -> &'static str {
         let requirement = format!("x>={minimum}{}", choice.specifiers);
         let is_allowed = |wheel: &&&str| {
@@ -144,8 +145,8 @@ mod tests {
         WHEELS.iter().find(is_allowed).copied().unwrap_or("none")
     }
 
-    /// Each command that changes the version, against all other requirements: after it, no other command changes the
-    /// version back, and nothing that was right is wrong.
+    /// Checks every command that changes the version against all other requirements: no later command may revert the
+    /// change, and no correct setup may break.
     #[test]
     fn no_command_undoes_what_another_one_did() {
         let gpu = |compute_capability| vec![Gpu { name: "a GPU".into(), compute_capability }];

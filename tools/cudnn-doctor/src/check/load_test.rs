@@ -1,7 +1,7 @@
-//! Loads cuDNN in a child process, so that a crash there is a finding here: C001, C003, C050 to C055.
+//! Loads cuDNN in a child process and turns failures, including crashes, into findings: C001, C003, C050 to C055.
 //!
-//! The child starts the driver first, so that a crash of the driver is not blamed on cuDNN. It reports each step and each
-//! failure to its parent; its output belongs to the convolution, and to libraries that print.
+//! The child starts the driver first, so that a driver crash is not blamed on cuDNN. It sends every step and failure to
+//! the parent. Standard output is reserved for the convolution and for libraries that print.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::ffi::{OsStr, OsString, c_void};
@@ -35,19 +35,19 @@ use crate::subprocess::{self, Ended, LACK_OF_MEMORY, Timeouts};
 use crate::system::{LOADER, LOADERS};
 use crate::{cudnn_file, demo, driver};
 
-/// The subcommand with which the doctor starts itself for this.
+/// The hidden subcommand that runs this test in a child process.
 pub(crate) const COMMAND: &str = "internal-load";
 
-/// The number of last lines of a crashed child that become notes, and the characters that are kept of the end of each.
+/// How many of the last stderr lines of a crashed child become notes, and how many characters of each line.
 const MAX_STDERR_LINES: usize = 3;
 const MAX_STDERR_CHARS: usize = 400;
 
-const NOT_LOADED_NOTE: &str = "cuDNN was not loaded, and its files were only read";
+const NOT_LOADED_NOTE: &str = "cuDNN was not loaded; only its files were checked";
 
-/// The prefix of the help that the demo prints.
+/// The prefix of help texts printed by the demo.
 const HELP_PREFIX: &str = "help: ";
 
-/// The keys of the child's reports.
+/// The keys of the messages that the child sends.
 const FAILURE: &str = "failure";
 const LOAD: &str = "load";
 const VERSION_CHECK: &str = "version check";
@@ -56,43 +56,43 @@ const CONVOLUTION: &str = "convolution";
 const CUDA: &str = "library of CUDA";
 const DRIVER: &str = "driver";
 const CUDA_VERSION: &str = "CUDA version";
-/// The key of the child's last message. A library may end the child with status 0 before.
+/// The key of the child's last message. Without it, a library that exits with status 0 would look like success.
 const FINISHED: &str = "finished";
 
-/// The result of the test.
+/// The result of the load test.
 #[derive(Default)]
 pub(super) struct LoadTest {
     pub(super) findings: Vec<Finding>,
     /// The output of the convolution, line by line.
     pub(super) convolution: Vec<String>,
-    /// The CUDA release, major and minor, that the driver's library states after its start.
+    /// The CUDA release (major, minor) that the started driver reports.
     pub(super) cuda: Option<(u32, u32)>,
-    /// The libraries of CUDA that could not be loaded.
+    /// The CUDA libraries that failed to load.
     pub(super) unusable_cuda: Vec<Unusable>,
 }
 
-/// A library of CUDA that ld.so finds, and that cannot be loaded.
+/// A CUDA library that ld.so finds but cannot load.
 pub(super) struct Unusable {
     pub(super) file: PathBuf,
-    /// Why, to follow its name.
+    /// The reason, phrased to follow the file name.
     pub(super) reason: String,
 }
 
-/// What the child process does besides loading cuDNN.
+/// The optional parts of the load test.
 #[derive(Clone)]
 pub(crate) struct Parts {
     /// Runs the convolution.
     pub(crate) convolution: bool,
-    /// Starts the driver: its library must be one that ld.so can load.
+    /// Starts the driver. Requires a driver library that ld.so can load.
     pub(crate) driver: bool,
-    /// Makes cuDNN register its engines: what they open must not be damaged.
+    /// Makes cuDNN register the engines. Requires undamaged engine dependencies.
     pub(crate) engines: bool,
-    /// Loads these files, which cuDNN would find when it opens libraries of CUDA by their names.
+    /// Loads these files, which cuDNN would open by name as CUDA libraries.
     pub(crate) cuda: Vec<PathBuf>,
 }
 
 impl LoadTest {
-    /// The test could not be made.
+    /// Returns the result if the test could not run.
     fn not_made(message: &str, help: impl Into<Remedy>) -> LoadTest {
         let finding = Finding::new(NOT_TESTED, message).note(NOT_LOADED_NOTE).remedy(help);
         LoadTest { findings: vec![finding], ..LoadTest::default() }
@@ -102,10 +102,10 @@ impl LoadTest {
 /// Loads the cuDNN in this directory in a child process.
 pub(super) fn load(report: &InstallationReport, parts: &Parts, timeouts: &Timeouts) -> LoadTest {
     if !CAN_LOAD {
-        let help = format!("{STATIC_HELP}; `{} check --no-load` asks for no more than reading", doctor());
+        let help = format!("{STATIC_HELP}; `{} check --no-load` only reads files", doctor());
         return LoadTest::not_made(STATIC, help);
     }
-    // The child has another working directory.
+    // The child runs in a different working directory.
     let absolute = |path: &Path| facts::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut arguments: Vec<OsString> = vec![COMMAND.into()];
     let options = [("--gpu", parts.convolution), ("--driver", parts.driver), ("--engines", parts.engines)];
@@ -133,8 +133,8 @@ fn result(ended: &Ended, installation: &InstallationReport, parts: &Parts) -> Lo
         cuda: ended.messages.iter().find_map(|message| serde_json::from_value(message.get(CUDA_VERSION)?.clone()).ok()),
         unusable_cuda: ended.messages.iter().filter_map(|message| parse_unusable(message, parts)).collect(),
     };
-    // Each library that needs the driver's fails for the same reason. The parent reports a library that it found to be
-    // missing or damaged itself.
+    // Every library linked to the driver fails for the same reason, which is reported only once. A missing or damaged
+    // driver library is already reported by the parent.
     let mut is_driver_reported = !parts.driver;
     let is_of_driver = |finding: &Finding| finding.kind.code == NO_DRIVER.code;
     test.findings.retain(|finding| !is_of_driver(finding) || !std::mem::replace(&mut is_driver_reported, true));
@@ -150,14 +150,14 @@ fn result(ended: &Ended, installation: &InstallationReport, parts: &Parts) -> Lo
     test
 }
 
-/// The library of CUDA that ended the child, or hung in it. A lack of memory has a finding of its own.
+/// Returns the CUDA library that ended the child or hung in it. Running out of memory is reported separately.
 fn crashed_cuda(ended: &Ended, how: &str, parts: &Parts) -> Option<Unusable> {
     let step = ended.step.as_ref().filter(|step| step.work == Work::LoadCuda && ended.lack_of_memory.is_none())?;
     let file = parts.cuda.iter().find(|file| step.text.ends_with(&file.printable()))?;
     Some(Unusable { file: file.clone(), reason: format!("cannot be loaded: a child process {how}{}", ended.during()) })
 }
 
-/// A report from the child about a library of CUDA.
+/// Parses the child's report about a CUDA library.
 fn parse_unusable(report: &Value, parts: &Parts) -> Option<Unusable> {
     if report.get(FAILURE)? != CUDA || report.get(LACK_OF_MEMORY).is_some() {
         return None;
@@ -166,13 +166,12 @@ fn parse_unusable(report: &Value, parts: &Parts) -> Option<Unusable> {
     Some(Unusable { file: file.clone(), reason: report.get("message")?.as_str()?.to_owned() })
 }
 
-/// The finding for a child that did not end as it should. It blames what the child was doing.
+/// Returns the finding for a child that crashed or hung, depending on the child's last step.
 fn crash(ended: &Ended, how: &str, report: &InstallationReport) -> Finding {
     let (during, notes) = (ended.during(), last_lines(&ended.stderr));
     if ended.step.is_none() && ended.end.has_exited() {
-        let message = format!("the doctor cannot start itself again in a child process: that {how}");
-        let help =
-            "check that the doctor's own file can be executed, and that LD_PRELOAD names no library that ends it";
+        let message = format!("the doctor cannot run itself in a child process, which {how}");
+        let help = "check that the doctor's file is executable, and that no library on LD_PRELOAD terminates it";
         return Finding::new(NOT_TESTED, message).note(NOT_LOADED_NOTE).notes(notes).remedy(help);
     }
     let message = format!("a child process that loaded the cuDNN in {} {how}{during}", report.dir.printable());
@@ -180,7 +179,7 @@ fn crash(ended: &Ended, how: &str, report: &InstallationReport) -> Finding {
         return Finding::new(NO_MEMORY, message).note(reason).notes(notes).remedy(MEMORY_HELP);
     }
     if ended.step.as_ref().is_some_and(Step::is_of_driver) {
-        let note = "cuDNN was not loaded, because it opens the driver's library, too";
+        let note = "cuDNN was not loaded, because it also opens the driver's library";
         let finding = Finding::new(DRIVER_CRASHED, format!("a child process {how}{during}")).note(note);
         return finding.notes(notes).remedy(driver::HELP);
     }
@@ -189,17 +188,17 @@ fn crash(ended: &Ended, how: &str, report: &InstallationReport) -> Finding {
     }
     let finding = Finding::new(CRASHED, message).notes(notes);
     if installation::is_as_installed(report) {
-        return finding.note("each file of cuDNN has the sha256 that its package recorded").remedy(not_by_cudnn());
+        return finding.note("all cuDNN files match the sha256 recorded by their package").remedy(not_by_cudnn());
     }
     let remedy = remedies::reinstall(report);
     if !ended.end.is_hang() {
         return finding.remedy(remedy);
     }
-    let text = format!("if this machine is only slow, check with `--timeout 600`; else {}", remedy.text);
+    let text = format!("if this machine is only slow, check with `--timeout 600`; otherwise {}", remedy.text);
     finding.remedy(remedy.with_text(text))
 }
 
-/// The help if cuDNN's files are undamaged: reinstalling them would change nothing.
+/// Returns the help if the cuDNN files are undamaged, so that reinstalling them would not help.
 fn not_by_cudnn() -> Remedy {
     if Os::HOST == Os::Windows {
         return "reinstalling cuDNN would not help; check again in a new console, and with `--timeout 600` if this machine \
@@ -213,7 +212,7 @@ fn not_by_cudnn() -> Remedy {
     Remedy::new(text).action(Action::Inspect(Command::new("env", words)))
 }
 
-/// The last lines of a child's stderr, as notes.
+/// Returns the last lines of a child's stderr as notes.
 fn last_lines(stderr: &str) -> Vec<String> {
     let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = lines.get(lines.len().saturating_sub(MAX_STDERR_LINES)..).unwrap_or_default();
@@ -222,7 +221,7 @@ fn last_lines(stderr: &str) -> Vec<String> {
     last.iter().map(|line| format!("its stderr: {}", end(line))).collect()
 }
 
-/// A report from the child.
+/// Parses a failure reported by the child.
 fn parse_failure(report: &Value, installation: &InstallationReport) -> Option<Finding> {
     let text = |key: &str| report.get(key).and_then(Value::as_str);
     if let Some(reason) = text(LACK_OF_MEMORY) {
@@ -231,7 +230,7 @@ fn parse_failure(report: &Value, installation: &InstallationReport) -> Option<Fi
     let kind = match text(FAILURE)? {
         LOAD => NOT_LOADED,
         VERSION_CHECK => CHECK_FAILED,
-        // A newer cuDNN may refuse the device that this doctor describes, and work.
+        // A cuDNN newer than this doctor may reject the described device and still work.
         ENGINES => FindingKind { severity: Severity::Warning, ..CHECK_FAILED },
         CONVOLUTION => NO_CONVOLUTION,
         DRIVER => NO_DRIVER,
@@ -243,15 +242,15 @@ fn parse_failure(report: &Value, installation: &InstallationReport) -> Option<Fi
     let finding = finding.notes((kind.code != NO_DRIVER.code).then_some(loaded_from));
     let is_of_files = kind.code == CHECK_FAILED.code || kind.code == NOT_LOADED.code;
     let leftovers = || remedies::leftovers(installation).filter(|_| is_of_files);
-    // In the report the notes come first.
+    // Reports print the notes above the help.
     let stated = || Some(text("help")?.replace("message below", "message above")).filter(|help| !help.is_empty());
     let remedy = leftovers().or_else(|| stated().map(Remedy::new));
     let remedy = remedy.or_else(|| is_of_files.then(|| remedies::reinstall(installation)));
     Some(Finding { remedy, ..finding })
 }
 
-/// The child process: loads each sub-library and calls its version check, then computes. With a GPU this creates a CUDA
-/// context.
+/// Runs in the child process: loads all sub-libraries and calls their version checks, then runs the convolution. With a
+/// GPU this creates a CUDA context.
 pub(crate) fn run_child(dir: &Path, parts: &Parts) -> ExitCode {
     end_with_parent();
     if parts.driver {
@@ -264,7 +263,7 @@ pub(crate) fn run_child(dir: &Path, parts: &Parts) -> ExitCode {
 
 fn start_driver() {
     if !driver::open() {
-        // The doctor's reading of the file has found no fault, but ld.so's has.
+        // The doctor accepted the file, but ld.so rejected it.
         if let Err(message) = open(&system_library(driver::LIBRARY)) {
             report_damaged_driver(&message);
         }
@@ -280,7 +279,8 @@ fn start_driver() {
     }
 }
 
-/// Reports that ld.so cannot load the driver's library. cuDNN is not at fault, even if a library of cuDNN needs it.
+/// Reports that ld.so cannot load the driver's library. cuDNN is not at fault, even if one of its libraries needs the
+/// driver.
 fn report_damaged_driver(message: &str) {
     let text = format!("the driver's library cannot be loaded: {message}");
     report_failure(DRIVER, &text, Vec::new(), driver::DAMAGED_HELP);
@@ -291,21 +291,21 @@ fn load_and_check(dir: &Path, parts: &Parts) {
     if let Err(error) = Options::new().path(dir).load() {
         return report_load_error(&error);
     }
-    // Each loads a sub-library and compares its version with graph's.
+    // Each call loads a sub-library and compares its version with graph's.
     for (library, function) in VERSION_CHECKS {
         begin(Work::Load, format!("loaded {}", library.library()));
-        // SAFETY: the loader's table lists functions of this type.
+        // SAFETY: all functions in the loader's table have this type.
         match unsafe { function.get::<VersionCheck>() } {
             Ok(check) => {
                 begin(Work::Load, format!("called {function}"));
-                // SAFETY: the function has no parameters, and the loader's functions are of one cuDNN.
+                // SAFETY: the function takes no parameters, and all of the loader's functions belong to one cuDNN.
                 let checked = unsafe { Error::check(check(), function.name(), cudnnGetLastErrorString) };
                 if let Err(error) = checked {
                     let message = format!("{function} returned {:?}", error.status);
                     report_failure(VERSION_CHECK, &message, messages_of_cudnn(&error.text), "");
                 }
             }
-            // JIT-only installations include graph alone.
+            // JIT-only installations contain graph but no other sub-library.
             Err(error) if matches!(error.kind(), LoadErrorKind::LibraryMissing) => {}
             Err(error) => report_load_error(&error),
         }
@@ -320,7 +320,8 @@ fn load_and_check(dir: &Path, parts: &Parts) {
     }
 }
 
-/// Opens the libraries of CUDA that cuDNN opens later, and looks for a function of each that cuDNN calls. Are all usable?
+/// Opens the CUDA libraries that cuDNN opens later, and looks up one function of each that cuDNN calls. Returns whether
+/// all of them are usable.
 fn open_cuda(files: &[PathBuf]) -> bool {
     let mut are_usable = true;
     for (index, file) in files.iter().enumerate() {
@@ -330,7 +331,7 @@ fn open_cuda(files: &[PathBuf]) -> bool {
         let message = match open(file) {
             Err(message) => format!("cannot be loaded: {message}"),
             Ok(library) if library.symbol(function).is_none() => {
-                format!("is not the library that its name states: it has no {}", function.to_string_lossy())
+                format!("does not match its name: it does not export {}", function.to_string_lossy())
             }
             Ok(_) => continue,
         };
@@ -340,8 +341,8 @@ fn open_cuda(files: &[PathBuf]) -> bool {
     are_usable
 }
 
-/// Makes cuDNN register its engines. At this point cuDNN compares the versions of the libraries that it opens by name,
-/// which their files do not state.
+/// Makes cuDNN register the engines. During registration, cuDNN compares the versions of the libraries it opens by
+/// name, which cannot be read from the files.
 fn register_engines(dir: &Path) {
     begin(Work::Load, "registered cuDNN's engines");
     let preload = Preload::new().options(Options::new().path(dir)).libraries(&[]);
@@ -349,14 +350,17 @@ fn register_engines(dir: &Path) {
     let report = preload.run().unwrap_or_else(|error| error.report);
     let Some(step) = report.steps.into_iter().find(|step| step.step == PreloadStep::Engines) else { return };
     let StepOutcome::Status(status, text) = step.outcome else { return };
-    // A library of the installation could not be opened, which is reported already.
+    // A library failed to open, which is already reported.
     if status == cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED {
         return;
     }
     let message = format!("cuDNN returned {status:?} when it registered its engines");
     let mut notes = messages_of_cudnn(&text);
     if status == cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH {
-        notes.push("a library of engines or heuristics is of another release; their files state no version".to_owned());
+        notes.push(
+            "a library of engines or heuristics is from a different release; their files contain no version number"
+                .to_owned(),
+        );
         return report_failure(VERSION_CHECK, &message, notes, "");
     }
     let help = "update cudnn-doctor; if the newest one reports the same, reinstall this cuDNN";
@@ -367,11 +371,11 @@ fn messages_of_cudnn(text: &str) -> Vec<String> {
     text.lines().map(|line| format!("cuDNN's message: {line}")).collect()
 }
 
-/// Opens the libraries that have no version check, as cuDNN does, and looks for a function of NVIDIA's shim.
+/// Opens the libraries without a version check, as cuDNN does, and calls a function of NVIDIA's shim.
 fn open_others(dir: &Path) {
     let path = |library: Library| dir.join(library.file_name());
     let version = identify(&path(Library::Graph), Library::Graph).ok().and_then(|graph| graph.version);
-    // cuDNN does not open a library that is left over from a newer release. Unusable files are reported without this.
+    // cuDNN ignores libraries left over from a newer release. Unusable files are already reported.
     let is_opened = |library: &Library| {
         let is_checked = VERSION_CHECKS.iter().any(|(checked, _)| checked.library() == *library);
         let is_in_release = version.is_some_and(|version| has_library(version, *library));
@@ -379,7 +383,7 @@ fn open_others(dir: &Path) {
     };
     for library in Library::ALL.iter().copied().filter(is_opened) {
         let file = path(library);
-        // The drop-in is a loader of its own.
+        // The drop-in is itself a loader.
         if cudnn_file::is_drop_in(&file) {
             continue;
         }
@@ -394,23 +398,23 @@ fn open_others(dir: &Path) {
     }
 }
 
-/// Calls a function of NVIDIA's shim, which opens graph by its name: the one that is loaded already.
+/// Calls a function of NVIDIA's shim, which opens graph by name and so reuses the one already loaded.
 fn call_shim(shim: cudnn_os::libraries::Library, file: &Path) {
     begin(Work::Load, format!("called cudnnGetVersion in {}", Library::Shim));
     let Some(function) = shim.symbol(c"cudnnGetVersion") else {
         let message = format!("{} does not export cudnnGetVersion", file.printable());
         return report_failure(LOAD, &message, Vec::new(), "");
     };
-    // SAFETY: cuDNN's headers declare this type. This child process exists to run the code of cuDNN's libraries.
+    // SAFETY: cuDNN's headers declare this type. Running library code is the purpose of this child process.
     let get_version = unsafe { std::mem::transmute::<*mut c_void, signatures::cudnnGetVersion>(function) };
-    // SAFETY: it takes nothing.
+    // SAFETY: the function takes no arguments.
     unsafe { get_version() };
 }
 
-/// Opens a library as cuDNN does; else the system's message.
+/// Opens a library as cuDNN does. Returns the system's error message on failure.
 fn open(file: &Path) -> Result<cudnn_os::libraries::Library, String> {
     let open = if IS_WINDOWS { cudnn_os::libraries::Library::open } else { cudnn_os::libraries::Library::open_lazily };
-    // SAFETY: this child process exists to run the code of cuDNN's libraries.
+    // SAFETY: running library initializers is the purpose of this child process.
     unsafe { open(file) }
 }
 
@@ -438,11 +442,11 @@ fn driver_help(error: &NoGpu) -> &'static str {
             "no GPU is visible: start the container with GPU access, and check CUDA_VISIBLE_DEVICES"
         }
         NoGpu::Start(gpu::COMPAT_NOT_SUPPORTED) => {
-            "this libcuda.so.1 is a library for forward compatibility, which works with GPUs for data centres only: \
+            "this libcuda.so.1 is a library for forward compatibility, which only works with data center GPUs: \
              remove its directory from LD_LIBRARY_PATH, and install a newer driver"
         }
         NoGpu::Start(gpu::DRIVER_MISMATCH) => {
-            "libcuda.so.1 and the kernel's driver are of different versions: reboot if the driver was just updated, or \
+            "libcuda.so.1 and the kernel driver have different versions: reboot if the driver was just updated, or \
              reinstall it"
         }
         _ => "check that `nvidia-smi` works; if it does not, reinstall the driver, or reboot if it was just updated",
@@ -458,9 +462,9 @@ fn report_load_error(error: &LoadError) {
     }
 }
 
-/// Reports that ld.so cannot open a library of cuDNN, and what it blames.
+/// Reports that ld.so cannot open a cuDNN library, and which file ld.so blames.
 fn report_dlopen_error(library: &Path, text: &str, message: &str, help: &str) {
-    // Some libraries are linked to the driver's.
+    // Some cuDNN libraries are linked to the driver.
     if foreign_library::is_driver(message) {
         return report_damaged_driver(message);
     }
@@ -474,10 +478,10 @@ fn report_dlopen_error(library: &Path, text: &str, message: &str, help: &str) {
     }
 }
 
-/// Reports what Windows' error number hides: the DLL or the symbol that is missing.
+/// Reports which DLL or symbol is missing, because Windows only returns an error number.
 fn report_dll(library: &Path, text: &str, notes: Vec<String>, help: &str) {
     let mut facts = Facts::of_host(&Host::current());
-    // Those of cuDNN are loaded in order, by their paths.
+    // cuDNN's DLLs are loaded in order, by path.
     facts.loaded =
         Library::ALL.iter().map(|library| library.windows_name()).map(|name| library.with_file_name(name)).collect();
     facts.loaded.retain(|file| file != library && file.leads_to_file());

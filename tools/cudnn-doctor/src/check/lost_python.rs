@@ -1,4 +1,4 @@
-//! Checks whether the active virtual environment still has the Python of its packages.
+//! Checks whether the Python version of the active virtual environment still matches the installed packages.
 
 use cudnn_probe::facts::PathFacts;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::packages::python_problem;
 use crate::plan::restore_python;
 
-/// The active virtual environment has packages that its Python does not import.
+/// C028: the active virtual environment contains packages that its Python cannot import.
 pub(super) fn finding(context: &Context) -> Option<Finding> {
     let environments = context.search.environments();
     let mut roots = environments.iter().filter_map(|origin| match origin {

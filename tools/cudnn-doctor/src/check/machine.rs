@@ -1,6 +1,7 @@
-//! Detects the NVIDIA driver with its GPUs. NVML answers without creating a CUDA context. A child process queries it,
-//! because any file may be installed under its name. The doctor looks up the driver's library by ld.so's rules, but
-//! does not open it.
+//! Detects the NVIDIA driver and the GPUs.
+//!
+//! NVML answers without creating a CUDA context. The query runs in a child process, because the file could be any
+//! library with NVML's name. The driver's library is looked up by the rules of ld.so, but never opened here.
 
 use cudnn_probe::facts::PathFacts;
 use std::ffi::OsStr;
@@ -26,22 +27,22 @@ use crate::remedy::Remedy;
 use crate::subprocess::{self, Timeouts};
 use crate::system;
 
-/// The subcommand with which the doctor starts itself for this.
+/// The hidden subcommand that runs the query in a child process.
 pub(crate) const COMMAND: &str = "internal-machine";
 
-/// NVML's library.
+/// The file name of NVML.
 const NVML_LIBRARY: &str = system::NVML;
 
 /// The key of the child's answer.
 const ANSWER: &str = "nvml";
 
-/// The most GPUs that are queried.
+/// The maximum number of GPUs to query.
 const MAX_GPUS: u32 = 1024;
 
-/// No driver that CUDA's libraries have run with is older.
+/// A lower bound: CUDA libraries have never run with a driver older than this.
 const OLDEST_DRIVER: &str = "100.0";
 
-/// Directories in which drivers, containers and WSL put the driver's library, and which ld.so may not search.
+/// Directories where drivers, containers and WSL install the driver's library, even though ld.so may not search them.
 const DRIVER_DIRS: [&str; 8] = [
     "/usr/lib/wsl/lib",
     "/usr/local/nvidia/lib64",
@@ -49,7 +50,7 @@ const DRIVER_DIRS: [&str; 8] = [
     "/run/opengl-driver/lib",
     "/usr/local/cuda/compat",
     "/usr/lib64-nvidia",
-    // Jetson: L4T before and from 36 on.
+    // Jetson, for L4T before 36, then from 36 on.
     "/usr/lib/aarch64-linux-gnu/tegra",
     "/usr/lib/aarch64-linux-gnu/nvidia",
 ];
@@ -57,39 +58,39 @@ const DRIVER_DIRS: [&str; 8] = [
 /// The driver and the GPUs.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    /// The driver's version; `None` where NVML does not answer, or states none.
+    /// The driver's version. `None` if NVML is silent or returns no version number.
     pub(crate) driver: Option<String>,
-    /// What NVML states in place of a version.
+    /// The text that NVML returns instead of a version number.
     pub(crate) driver_text: Option<String>,
-    /// The GPUs that NVML lists; on a Jetson where it lists none, the GPU of its chip.
+    /// The GPUs that NVML lists. On a Jetson where NVML lists no GPU, the GPU of the chip.
     pub(crate) gpus: Vec<Gpu>,
-    /// The Jetson that this machine is.
+    /// The Jetson model, if this machine is one.
     pub(crate) jetson: Option<Jetson>,
     library: DriverLibrary,
-    /// The CUDA release that the driver's library states, major and minor, once a child process has started it.
+    /// The CUDA release (major, minor) of the driver's library, known once a child process has started the driver.
     cuda: Option<(u32, u32)>,
-    /// Why the query of NVML failed.
+    /// Why querying NVML failed.
     nvml_error: Option<QueryError>,
 }
 
-/// The files that show how a machine should get the driver's library.
+/// The files that determine how this machine should get the driver's library.
 #[derive(Debug, Default)]
 struct DriverFiles {
     is_wsl: bool,
     has_kernel_driver: bool,
     is_container: bool,
     is_jetson: bool,
-    /// A directory that has the driver's library, and that ld.so may not search.
+    /// A directory with the driver's library that ld.so may not search.
     dir: Option<&'static str>,
 }
 
 impl DriverFiles {
-    /// Looks for these files on the machine with this root directory.
+    /// Looks for these files below a root directory.
     fn read(root: &Path, is_jetson: bool) -> DriverFiles {
         let exists = |path: &str| root.join(path.trim_start_matches('/')).target_exists();
         let has_kernel_driver = exists("dev/nvidiactl") || exists("proc/driver/nvidia/version") || exists("dev/dxg");
         let has_library = |dir: &&str| exists(&format!("{dir}/{}", driver::LIBRARY));
-        // The library for forward compatibility works with a driver in the kernel only.
+        // The forward-compatibility library only works if the kernel driver is loaded.
         let is_usable = |dir: &&str| has_kernel_driver || !dir.ends_with("/compat");
         DriverFiles {
             is_wsl: exists("dev/dxg") || exists("usr/lib/wsl/lib"),
@@ -104,26 +105,26 @@ impl DriverFiles {
 #[derive(Clone, Debug)]
 pub(crate) struct Gpu {
     pub(crate) name: String,
-    /// In tenths: 90 is compute capability 9.0.
+    /// The compute capability in tenths: 90 is 9.0.
     pub(crate) compute_capability: u32,
 }
 
-/// Why the query of NVML failed.
+/// Why querying NVML failed.
 #[derive(Debug)]
 enum QueryError {
     /// The child process failed.
     Failed(String),
-    /// No child process could be started, and what to do about it.
+    /// The child process could not be started: the reason and the fix.
     NotStarted(String, &'static str),
 }
 
-/// `libcuda.so.1`, as ld.so finds it for a program.
+/// The `libcuda.so.1` that ld.so finds for a program.
 #[derive(Debug)]
 enum DriverLibrary {
-    /// The file, without symbolic links.
+    /// The file, with symbolic links resolved.
     Found(PathBuf),
     Missing(DriverFiles),
-    /// The file, and why it cannot be loaded.
+    /// The file, and why ld.so cannot load it.
     Unusable(PathBuf, String),
 }
 
@@ -161,7 +162,7 @@ impl Machine {
         }
     }
 
-    /// A machine with these GPUs, which may be a Jetson.
+    /// Returns a machine with these GPUs, optionally a Jetson.
     #[cfg(all(test, unix))]
     pub(crate) fn for_test(mut gpus: Vec<Gpu>, jetson: Option<Jetson>) -> Machine {
         if gpus.is_empty() {
@@ -189,17 +190,17 @@ impl Machine {
         })
     }
 
-    /// Would ld.so find a driver's library that it can load?
+    /// Returns whether ld.so finds a loadable driver library.
     pub(crate) fn has_driver_library(&self) -> bool {
         matches!(self.library, DriverLibrary::Found(_))
     }
 
-    /// Takes note of the CUDA release that the started driver's library states.
+    /// Records the CUDA release that the started driver reported.
     pub(crate) fn set_cuda(&mut self, cuda: Option<(u32, u32)>) {
         self.cuda = cuda;
     }
 
-    /// The driver's library, if it is newer than the kernel's driver: one for CUDA's forward compatibility.
+    /// Returns the driver's library if it is newer than the kernel driver, as with CUDA's forward compatibility.
     pub(crate) fn compatibility(&self) -> Option<String> {
         let (driver, DriverLibrary::Found(file)) = (self.driver.as_ref()?, &self.library) else { return None };
         let newer = file_version(file).filter(|version| is_older(driver, version));
@@ -209,8 +210,9 @@ impl Machine {
         is_newer.then(|| format!("{}{release}", file.display()))
     }
 
-    /// What is too old for programs that are built for this CUDA major, and the oldest driver for them. The release that
-    /// the driver's library states counts first, then the version in its file's name, then that of the kernel's driver.
+    /// Returns the component that is too old for programs built for this CUDA major, and the minimum driver version.
+    /// Prefers the release reported by the driver's library, then the version in the file name, then the version of the
+    /// kernel driver.
     pub(crate) fn too_old_for(&self, cuda_major: u32) -> Option<(String, &'static str)> {
         let minimum = min_driver(cuda_major)?;
         let old = self.driver.as_ref().filter(|driver| is_older(driver, minimum));
@@ -232,7 +234,7 @@ impl Machine {
         }
     }
 
-    /// A missing or silent driver.
+    /// C001: the driver is missing or does not answer.
     pub(crate) fn findings(&self) -> Option<Finding> {
         let (files, finding) = match &self.library {
             DriverLibrary::Found(_) => {
@@ -261,15 +263,15 @@ impl Machine {
         };
         Some(finding.remedy(match Os::HOST {
             Os::Windows => Remedy::new(
-                "install NVIDIA's driver for this GPU, which has it, and restart Windows; a virtual machine needs the GPU \
-                 passed to it",
+                "install NVIDIA's driver for this GPU, which contains it, and restart Windows; in a virtual machine, pass \
+                 the GPU through",
             ),
             _ => driver_help(files),
         }))
     }
 }
 
-/// How to make the driver's library available on the machine with these files.
+/// Returns instructions for making the driver's library available on a machine with these files.
 fn driver_help(files: &DriverFiles) -> Remedy {
     let DriverFiles { is_wsl, has_kernel_driver, is_container, is_jetson, dir } = *files;
     if let Some(dir) = dir {
@@ -278,8 +280,8 @@ fn driver_help(files: &DriverFiles) -> Remedy {
     Remedy::new(if is_jetson && is_container {
         "the driver's library of a Jetson comes with L4T: start the container with it, `docker run --runtime nvidia ...`"
     } else if is_jetson {
-        "the driver's library of a Jetson comes with L4T, in its package nvidia-l4t-cuda: install that again; no driver for \
-         other GPUs works there"
+        "the driver's library of a Jetson comes with L4T, in the package nvidia-l4t-cuda: reinstall it; drivers for other \
+         GPUs do not work there"
     } else if is_wsl {
         "install NVIDIA's driver in Windows, then restart WSL (`wsl --shutdown`, in Windows): WSL takes libcuda.so.1 from \
          there; install no driver for Linux in WSL"
@@ -303,29 +305,29 @@ impl Gpu {
         Some(Gpu { name: value.get("name")?.as_str()?.to_owned(), compute_capability })
     }
 
-    /// The GPU in the chip of a Jetson, whose files name the chip.
+    /// Returns the GPU of a Jetson, identified by the chip that its files name.
     fn of_jetson(jetson: &Jetson) -> Option<Gpu> {
         let compute_capability = jetson.compute_capability()?;
         Some(Gpu { name: format!("the GPU of {}", jetson.name()), compute_capability })
     }
 
-    /// Is it the GPU of a Jetson's chip?
+    /// Returns whether this is the integrated GPU of a Jetson.
     pub(crate) fn is_tegra(&self) -> bool {
         TegraChip::with_compute_capability(self.compute_capability).is_some()
     }
 
-    /// `9.0`.
+    /// The compute capability as text: `9.0`.
     pub(crate) fn capability(&self) -> String {
         capability(self.compute_capability)
     }
 }
 
-/// A compute capability in tenths as people write it: `9.0` for 90.
+/// Formats a compute capability given in tenths: `9.0` for 90.
 pub(crate) fn capability(tenths: u32) -> String {
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// Is NVML nowhere where this system would find it for a child process? None need be started then.
+/// Returns whether NVML is certainly missing, so that starting a child process would be pointless.
 fn is_nvml_missing(host: &Host) -> bool {
     if Os::HOST == Os::Windows {
         return !system_library(NVML_LIBRARY).leads_to_file();
@@ -338,7 +340,7 @@ fn is_nvml_missing(host: &Host) -> bool {
     })
 }
 
-/// The answer of the child process, or why there is none.
+/// Returns the answer of the child process, or why there is no answer.
 fn query_nvml(timeouts: &Timeouts) -> Result<Value, QueryError> {
     if !CAN_LOAD {
         return Ok(Value::Null);
@@ -351,17 +353,17 @@ fn query_nvml(timeouts: &Timeouts) -> Result<Value, QueryError> {
         // The child always sends an answer.
         None => ended.messages.iter().find_map(|message| message.get(ANSWER).cloned()).ok_or_else(|| {
             QueryError::Failed(
-                "the query of NVML failed: the library ended the child process, with status 0".to_owned(),
+                "querying NVML failed: the library terminated the child process with status 0".to_owned(),
             )
         }),
         Some(failure) => {
             let during = ended.during();
-            Err(QueryError::Failed(format!("the query of NVML failed: the child process {failure}{during}")))
+            Err(QueryError::Failed(format!("querying NVML failed: the child process {failure}{during}")))
         }
     }
 }
 
-/// The child process: queries NVML and sends the answer.
+/// Runs in the child process: queries NVML and sends the answer.
 pub(crate) fn run_child() -> ExitCode {
     end_with_parent();
     begin(Work::QueryNvml, format!("opened {NVML_LIBRARY} and queried it"));
@@ -382,7 +384,7 @@ pub(crate) fn run_child() -> ExitCode {
 fn driver_library(host: &Host, is_jetson: bool) -> DriverLibrary {
     let missing = || DriverLibrary::Missing(DriverFiles::read(Path::new("/"), is_jetson));
     if Os::HOST == Os::Windows {
-        // Its installer puts it there, and CUDA's DLLs take it from there.
+        // The driver's installer puts the DLL there, and CUDA's DLLs load it from there.
         let file = Facts::of_host(host).system_dir.map(|dir| dir.join(driver::LIBRARY));
         return file.filter(|file| file.leads_to_file()).map_or_else(missing, DriverLibrary::Found);
     }
@@ -400,20 +402,21 @@ fn driver_library(host: &Host, is_jetson: bool) -> DriverLibrary {
     }
 }
 
-/// The driver's version in the name of its library: `libcuda.so.580.65.06`. WSL's is `libcuda.so.1.1`, which states none.
+/// Returns the driver version in the name of the library: `libcuda.so.580.65.06`. WSL's `libcuda.so.1.1` contains no
+/// version.
 fn file_version(file: &Path) -> Option<String> {
     let version = driver::version(file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?)?;
     (!is_older(version, OLDEST_DRIVER)).then(|| version.to_owned())
 }
 
-/// The oldest driver for programs that are built for this CUDA major.
+/// Returns the minimum driver version for programs built for this CUDA major.
 fn min_driver(cuda_major: u32) -> Option<&'static str> {
     let table = if Os::HOST == Os::Windows { release_facts::MIN_WINDOWS_DRIVER } else { release_facts::MIN_DRIVER };
     let (_, minimum) = table.iter().find(|(major, _)| *major == cuda_major)?;
     Some(minimum)
 }
 
-/// Is one version, of numbers and dots, older than another?
+/// Returns whether one dotted version is older than another.
 fn is_older(version: &str, than: &str) -> bool {
     let numbers = |text: &str| text.split('.').map(|part| part.parse::<u32>().unwrap_or(0)).collect::<Vec<_>>();
     numbers(version) < numbers(than)

@@ -1,7 +1,7 @@
 //! Diagnoses whether a machine can run programs that use cuDNN.
 //!
-//! [`Observations::read`] collects the facts: first from files, last from a child process that loads cuDNN. The checks in
-//! [`FINDINGS`] are functions of these facts. Nothing is printed here.
+//! [`Observations::read`] collects the facts, starting with files and ending with a child process that loads cuDNN. The
+//! checks in [`FINDINGS`] are pure functions of these facts. This module prints no output.
 
 mod checks;
 mod dlls;
@@ -54,25 +54,25 @@ pub(crate) struct Diagnosis {
     pub(crate) machine: Machine,
     /// The virtual environment of the working directory, if no environment is active.
     pub(crate) inactive: Option<PathBuf>,
-    /// The environment that was judged.
+    /// The environment that was checked.
     pub(crate) environment: Option<PathBuf>,
-    /// The installation that the loader would use, or the requested program.
+    /// The installation that the loader or the requested program would use.
     pub(crate) report: Option<InstallationReport>,
-    /// How the requested program finds it.
+    /// How the requested program finds the installation.
     pub(crate) program: Option<String>,
     /// The output of the convolution, line by line.
     pub(crate) convolution: Vec<String>,
     /// The runs of the requested frameworks.
     pub(crate) runs: Vec<Run>,
-    /// With `verify`: the names of the libraries whose sha256 was compared with a record.
+    /// With `verify`: the names of the libraries that were compared with a recorded sha256.
     pub(crate) verified: Option<Vec<&'static str>>,
-    /// The most severe first.
+    /// The findings, most severe first.
     pub(crate) findings: Vec<Finding>,
-    /// What to do about them.
+    /// The plan that resolves the findings.
     pub(crate) plan: Plan,
 }
 
-/// Checks what was requested.
+/// Runs the requested checks.
 pub(crate) fn diagnose(context: &Context, requested: &Requested, timeouts: &Timeouts) -> Diagnosis {
     let observations = Observations::read(context, requested, timeouts);
     let mut findings = checks::findings(&observations);

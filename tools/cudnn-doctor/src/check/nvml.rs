@@ -1,6 +1,6 @@
-//! Queries NVML for the driver's version, with a list of the GPUs.
+//! Queries NVML for the driver version, along with the GPUs.
 //!
-//! Any file may be installed under its name: a child process calls these functions.
+//! Called only in a child process, because the file could be any library with NVML's name.
 
 use std::ffi::{CStr, OsStr, c_char};
 
@@ -9,23 +9,23 @@ use nvml_wrapper_sys::bindings::{
     nvmlReturn_enum_NVML_SUCCESS as SUCCESS, nvmlReturn_t,
 };
 
-/// NVML, initialized.
+/// An initialized NVML, shut down on drop.
 pub(super) struct Nvml(NvmlLib);
 
 impl Nvml {
-    /// Opens the library in this file and initializes it.
+    /// Opens and initializes the library in this file.
     pub(super) fn open(file: &OsStr) -> Option<Nvml> {
-        // SAFETY: the file is the driver's library. Its functions have the types that its header declares.
+        // SAFETY: the functions of the driver's library have the types declared in its header.
         unsafe {
             let library = NvmlLib::new(file).ok()?;
             (library.nvmlInit_v2.as_ref().ok()?() == SUCCESS).then(|| Nvml(library))
         }
     }
 
-    /// The version of the driver; the error is that it is not UTF-8.
+    /// Returns the driver version, or an error if the text is not UTF-8.
     pub(super) fn driver_version(&self) -> Option<Result<String, std::str::Utf8Error>> {
         let function = self.0.nvmlSystemGetDriverVersion.as_ref().ok()?;
-        // SAFETY: the function writes at most as many bytes as it is told.
+        // SAFETY: the function writes at most the given number of bytes.
         text::<{ NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE as usize }>(|text| unsafe {
             function(text, NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE)
         })
@@ -38,18 +38,18 @@ impl Nvml {
         (status == SUCCESS).then_some(count)
     }
 
-    /// The name of a GPU, and its compute capability, major and minor.
+    /// Returns the name and compute capability (major, minor) of a GPU.
     pub(super) fn device(&self, index: u32) -> Option<(String, (i32, i32))> {
         let (mut device, mut major, mut minor): (nvmlDevice_t, _, _) = (std::ptr::null_mut(), 0, 0);
         // SAFETY: the pointer is valid during the call.
         let status = unsafe { self.0.nvmlDeviceGetHandleByIndex_v2.as_ref().ok()?(index, &mut device) };
         (status == SUCCESS).then_some(())?;
-        // SAFETY: the device is valid while NVML is initialized, and the pointers during the call.
+        // SAFETY: the device is valid while NVML is initialized, and the pointers are valid during the call.
         let status =
             unsafe { self.0.nvmlDeviceGetCudaComputeCapability.as_ref().ok()?(device, &mut major, &mut minor) };
         (status == SUCCESS).then_some(())?;
         let function = self.0.nvmlDeviceGetName.as_ref().ok()?;
-        // SAFETY: the device is valid; the function writes at most as many bytes as it is told.
+        // SAFETY: the device is valid, and the function writes at most the given number of bytes.
         let name = text::<{ NVML_DEVICE_NAME_V2_BUFFER_SIZE as usize }>(|text| unsafe {
             function(device, text, NVML_DEVICE_NAME_V2_BUFFER_SIZE)
         });
@@ -60,13 +60,13 @@ impl Nvml {
 impl Drop for Nvml {
     fn drop(&mut self) {
         if let Ok(shutdown) = &self.0.nvmlShutdown {
-            // SAFETY: NVML is initialized, and nobody uses it any longer.
+            // SAFETY: NVML is initialized and no longer in use.
             unsafe { shutdown() };
         }
     }
 }
 
-/// The text that a function writes into a buffer. `None` if the function fails.
+/// Returns the text that a function writes into a buffer, or `None` if the function fails.
 fn text<const SIZE: usize>(
     write: impl FnOnce(*mut c_char) -> nvmlReturn_t,
 ) -> Option<Result<String, std::str::Utf8Error>> {

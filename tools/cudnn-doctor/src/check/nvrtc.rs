@@ -1,4 +1,4 @@
-//! Checks the library of builtins that NVRTC opens (C032), whose name has the minor release of CUDA.
+//! Checks the builtins library that NVRTC opens (C032). The file name contains the minor release of CUDA.
 
 use cudnn_probe::facts;
 use std::fs::File;
@@ -14,21 +14,21 @@ use super::finding::{Finding, NO_BUILTINS};
 use crate::escape::Printable;
 use crate::platform::is_too_many_open_files;
 
-/// What all names of the library begin with.
+/// The common prefix of all builtins file names.
 const STEM: &str = "libnvrtc-builtins.so.";
 
-/// The most bytes of a file of NVRTC that are read, and how many at a time.
+/// The maximum number of bytes to read from NVRTC, and the block size.
 const MAX_LEN: u64 = 256 << 20;
 const BLOCK_LEN: u64 = 1 << 20;
 
-/// The longest release in a name.
+/// The maximum length of the release in a file name.
 const MAX_RELEASE_LEN: usize = 8;
 
-/// C032: the builtins that NVRTC opens are missing or damaged. `name`: that by which the simulated process opens this file of
-/// NVRTC.
+/// C032: the builtins that NVRTC opens are missing or damaged. `name` is the name by which the simulated process opens
+/// this NVRTC.
 pub(super) fn builtins(name: &str, nvrtc: &Path, cuda_major: u32, mut simulation: Simulation) -> Option<Finding> {
     let wanted = wanted_name(nvrtc);
-    // It may be in another directory that ld.so searches.
+    // ld.so may find the builtins in a different directory.
     let by_ld_so = wanted.as_ref().and_then(|wanted| {
         let index = simulation.dlopen_incomplete(name, 0)?;
         simulation.dlopen(wanted, index);
@@ -39,7 +39,7 @@ pub(super) fn builtins(name: &str, nvrtc: &Path, cuda_major: u32, mut simulation
         }
     });
     let name = wanted.clone().unwrap_or_else(|| format!("{STEM}{}.*", cuda_major));
-    let message = match (by_ld_so, beside(nvrtc, wanted.as_deref(), cuda_major)) {
+    let message = match (by_ld_so, builtins_next_to(nvrtc, wanted.as_deref(), cuda_major)) {
         (Some(Ok(())), _) | (None, Some((_, Ok(())))) => return None,
         (_, Some((_, Err(error)))) if is_too_many_open_files(&error) => return None,
         (Some(Err(error)), _) => format!("{name} is damaged: {error}"),
@@ -47,19 +47,19 @@ pub(super) fn builtins(name: &str, nvrtc: &Path, cuda_major: u32, mut simulation
             let name = Path::new(file.file_name().unwrap_or_default()).printable();
             format!("{name} is damaged: {} {error}", file.printable())
         }
-        (None, None) => format!("{name} is not beside {}, and ld.so does not find it", nvrtc.printable()),
+        (None, None) => format!("{name} is not next to {}, and ld.so does not find it", nvrtc.printable()),
     };
     Some(Finding::new(NO_BUILTINS, message).note("NVRTC opens it to compile a kernel"))
 }
 
-/// Are usable builtins of NVRTC beside this file of NVRTC?
+/// Returns whether usable builtins exist in the directory of NVRTC.
 pub(super) fn has_builtins(nvrtc: &Path, cuda_major: u32) -> bool {
-    beside(nvrtc, wanted_name(nvrtc).as_deref(), cuda_major).is_some_and(|(_, usable)| usable.is_ok())
+    builtins_next_to(nvrtc, wanted_name(nvrtc).as_deref(), cuda_major).is_some_and(|(_, usable)| usable.is_ok())
 }
 
-/// The builtins with this name, or for this CUDA major, beside this file of NVRTC, and whether they can be used: the first
-/// file that can, or else the last one.
-fn beside(nvrtc: &Path, wanted: Option<&str>, cuda_major: u32) -> Option<(PathBuf, Result<(), ProbeError>)> {
+/// Returns the builtins in NVRTC's directory with this name, or for this CUDA major if the name is unknown, and whether
+/// they are usable. Prefers a usable file.
+fn builtins_next_to(nvrtc: &Path, wanted: Option<&str>, cuda_major: u32) -> Option<(PathBuf, Result<(), ProbeError>)> {
     let nvrtc = cudnn_probe::canonicalize(nvrtc).unwrap_or_else(|_| nvrtc.to_owned());
     let start = format!("{STEM}{cuda_major}");
     let is_builtins = |entry: &facts::DirEntry| {
@@ -85,7 +85,8 @@ fn beside(nvrtc: &Path, wanted: Option<&str>, cuda_major: u32) -> Option<(PathBu
     last
 }
 
-/// The name by which this file of NVRTC opens its builtins: its messages contain it, which are data. `None` if they do not.
+/// Returns the name by which NVRTC opens the builtins, found in NVRTC's error messages, or `None` if the messages do
+/// not contain a name.
 fn wanted_name(nvrtc: &Path) -> Option<String> {
     facts::ask("builtins that NVRTC opens", nvrtc, || read_wanted_name(nvrtc))
 }
@@ -96,7 +97,7 @@ fn read_wanted_name(nvrtc: &Path) -> Option<String> {
     for part in loaded_parts(nvrtc).ok()? {
         let mut at = part.start;
         while at < part.end && left > 0 {
-            // A name may begin at the end of a block.
+            // A name may span two blocks.
             let overlap = (STEM.len() + MAX_RELEASE_LEN) as u64;
             let mut block = Vec::new();
             file.seek(SeekFrom::Start(at)).ok()?;
@@ -118,7 +119,7 @@ fn name_in(block: &[u8]) -> Option<String> {
         let is_of_release = |byte: &&u8| byte.is_ascii_digit() || **byte == b'.';
         let release: Vec<u8> = rest.iter().take(MAX_RELEASE_LEN).take_while(is_of_release).copied().collect();
         let release = String::from_utf8(release).ok()?;
-        // `12.9`; a sentence may end behind it.
+        // The release, for example `12.9`. The period at the end of a sentence may follow.
         let (major, minor) = release.trim_end_matches('.').split_once('.')?;
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         (is_number(major) && is_number(minor)).then(|| format!("{STEM}{major}.{minor}"))

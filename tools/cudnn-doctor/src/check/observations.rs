@@ -1,4 +1,4 @@
-//! Gathers what the checks look at.
+//! Gathers the facts that the checks examine.
 
 use std::path::Path;
 
@@ -18,32 +18,32 @@ use crate::context::Context;
 use crate::framework_run::{self, Run};
 use crate::subprocess::Timeouts;
 
-/// The parts of a machine that the checks look at.
+/// The facts about a machine that the checks examine.
 pub(super) struct Observations<'a> {
     pub(super) requested: &'a Requested,
     pub(super) context: &'a Context,
     pub(super) machine: Machine,
     pub(super) search_path: SearchPath,
     pub(super) variables: Variables,
-    /// The requested program. `how` is set only if the cuDNN that it finds can be used.
+    /// The requested program. `how` is set only if the program finds a usable cuDNN.
     pub(super) program: Examined,
-    /// The installation that the program uses or, without one, that the loader would use.
+    /// The installation that the program uses. Without a program, the one that the loader would use.
     pub(super) used: Option<Used>,
-    /// The result of the search; empty for a program that finds a cuDNN.
+    /// The result of the search, or empty if a requested program finds a cuDNN.
     pub(super) selected: Selected,
-    /// The frameworks of the active environment, unless a program was requested that finds a cuDNN.
+    /// The frameworks of the active environment, or `None` if a requested program finds a cuDNN.
     pub(super) frameworks: Option<FrameworkFacts>,
     pub(super) load: LoadTest,
     pub(super) runs: Vec<Run>,
 }
 
 impl<'a> Observations<'a> {
-    /// Reads files, and starts child processes for what only they can tell.
+    /// Reads files, and starts child processes for facts that files cannot show.
     pub(super) fn read(context: &'a Context, requested: &'a Requested, timeouts: &Timeouts) -> Observations<'a> {
         let mut machine = Machine::detect(&context.host, timeouts);
         let mut program =
             requested.program.as_deref().map(|program| Examined::read(program, context)).unwrap_or_default();
-        // The cuDNN that a program finds is the one that it uses, whatever else is here.
+        // If the program finds a cuDNN, check that one and ignore other installations.
         let found = program.dir.as_deref().and_then(|dir| installed_in(dir, context));
         program.how = program.how.filter(|_| found.is_some());
         let mut selected = if found.is_some() { Selected::default() } else { Selected::read(context) };
@@ -72,29 +72,29 @@ impl<'a> Observations<'a> {
         }
     }
 
-    /// The report on the installation that is used.
+    /// Returns the report on the installation in use.
     pub(super) fn report(&self) -> Option<&InstallationReport> {
         self.used.as_ref().map(|(_, report)| report)
     }
 
-    /// Whether a requested program finds the installation that is used.
+    /// Returns whether the installation in use is the one that a requested program finds.
     pub(super) fn is_of_program(&self) -> bool {
         self.program.how.is_some()
     }
 
-    /// The requested program, if it finds the installation that is used, with the functions that it calls.
+    /// Returns the requested program and the functions it calls, if the program finds the installation in use.
     pub(super) fn called(&self) -> Option<(&Path, &[Call])> {
         let program = self.requested.program.as_deref().filter(|_| self.is_of_program())?;
         Some((program, &self.program.called))
     }
 
-    /// The frameworks that load the installation that is used.
+    /// Returns the frameworks that load the installation in use.
     pub(super) fn users(&self) -> Users {
         let (Some(frameworks), Some(report)) = (&self.frameworks, self.report()) else { return Users::default() };
         Users::of(&frameworks.survey, report)
     }
 
-    /// Makes findings about a missing cuDNN or driver notes if no framework of the environment misses it.
+    /// Downgrades findings about a missing cuDNN or driver to notes if no framework of the environment needs it.
     pub(super) fn qualified(&self, mut findings: Vec<Finding>) -> Vec<Finding> {
         let is_about_frameworks = self.used.is_none() && self.requested.is_about_machine();
         if let Some(frameworks) = self.frameworks.as_ref().filter(|_| is_about_frameworks)
@@ -106,9 +106,9 @@ impl<'a> Observations<'a> {
     }
 }
 
-/// The frameworks of the environment whose Python a program would use.
+/// Returns the frameworks of the environment that provides the active Python.
 fn active_frameworks(context: &Context, machine: &Machine) -> Option<FrameworkFacts> {
-    // Kernels matter to a GPU that is here.
+    // Kernels only matter if there is a GPU.
     let depth = Depth { kernels: !machine.gpus.is_empty(), unlisted: false, metadata: true };
     let environment = frameworks::active(context)?;
     Some(FrameworkFacts::read(context.survey(&environment, depth), &context.host))
@@ -122,7 +122,7 @@ fn load(
     machine: &Machine,
     timeouts: &Timeouts,
 ) -> LoadTest {
-    // The registration takes some 400 ms with a full cuDNN, and shows a library of another release.
+    // Registering engines takes about 400 ms with a full cuDNN, and reveals libraries of a different release.
     let may_be_mixed = requested.verify || !installation::is_one_wheel(report);
     let parts = Parts {
         convolution: requested.convolution,

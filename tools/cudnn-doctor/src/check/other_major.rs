@@ -1,4 +1,5 @@
-//! Checks a program for another major of cuDNN (C018), of which this tool reads little more than the version.
+//! Checks a program that needs a different major of cuDNN (C018). For these, the doctor reads little more than the
+//! version.
 
 use cudnn_probe::facts::PathFacts;
 use std::path::Path;
@@ -17,10 +18,10 @@ use crate::packages::Command;
 use crate::remedy::{Action, Effect, Remedy};
 use crate::system::LOADER;
 
-/// The libraries that every cuDNN 8 has, and that its shim opens.
+/// The libraries that are part of every cuDNN 8 and are opened by the shim.
 const PARTS: [&str; 6] = ["ops_infer", "ops_train", "cnn_infer", "cnn_train", "adv_infer", "adv_train"];
 
-/// C018 for a program that is built for another major.
+/// C018: the program is built for a different major.
 pub(super) fn finding(requested: &Requested, context: &Context) -> Option<Finding> {
     let wanted = requested.minimum.filter(|minimum| minimum.major != MAJOR)?;
     let major = wanted.major;
@@ -29,8 +30,8 @@ pub(super) fn finding(requested: &Requested, context: &Context) -> Option<Findin
     installed.retain(|installed| installed.report.major == major);
     installed.sort_by_key(|one| (version(one).is_some_and(|version| version < wanted), !is_searched(one)));
     let limit = format!(
-        "majors are not interchangeable, and this tool examines cuDNN {MAJOR} alone: it does not check whether a cuDNN \
-         {major} fits the machine, or whether all that it opens is there"
+        "majors are not interchangeable, and this tool only examines cuDNN {MAJOR}: it does not check whether a cuDNN \
+         {major} fits the machine or is complete"
     );
     let error = |message: String| Finding::new(REQUIREMENT, message).note(&limit);
     let Some(first) = installed.first() else {
@@ -57,17 +58,17 @@ pub(super) fn finding(requested: &Requested, context: &Context) -> Option<Findin
     let version = version(first).map_or("of unknown version".to_owned(), |version| version.to_string());
     let message = format!(
         "the program needs cuDNN {major} ({wanted} or newer); {LOADER} finds one, {version}, in {shown}, and this doctor \
-         checks cuDNN {MAJOR} alone"
+         only checks cuDNN {MAJOR}"
     );
     let file = if Os::HOST == Os::Linux { format!("libcudnn.so.{major}") } else { format!("cudnn64_{major}.dll") };
     let test = format!("import ctypes; print(ctypes.CDLL(\"{file}\").cudnnGetVersion())");
-    let text = "run the program; or have cuDNN itself print its version, or the library that it does not find:";
+    let text = "run the program, or make cuDNN print its version or the missing library:";
     let remedy = Remedy::new(text).action(Action::Inspect(Command::new("python3", ["-c", &test])));
     let finding = Finding::new(FindingKind { severity: Severity::Warning, ..REQUIREMENT }, message);
     Some(finding.note(limit).notes(installed_as).remedy(remedy))
 }
 
-/// Whether the system's loader finds it.
+/// Returns whether the system's loader finds this installation.
 fn is_searched(installed: &Installed) -> bool {
     installed.found_via.iter().any(|candidate| {
         matches!(
@@ -77,23 +78,24 @@ fn is_searched(installed: &Installed) -> bool {
     })
 }
 
-/// Installs such a cuDNN, for this CUDA or the one that the installed package is for.
+/// Installs a suitable cuDNN for this CUDA, or for the CUDA of the installed package.
 fn install(wanted: Version, cuda_major: Option<u32>, installed: Option<&Installed>) -> Remedy {
     let of_package = || installed?.report.package.as_ref()?.name.rsplit("-cu").next()?.parse().ok();
     let cuda_major = cuda_major.or_else(of_package).unwrap_or(DEFAULT_CUDA_MAJOR);
     remedies::install_older(wanted, cuda_major).map_or_else(
         || {
             let major = wanted.major;
-            let text =
-                format!("install cuDNN {major} by the instructions of its release, or build the program for cuDNN");
+            let text = format!(
+                "install cuDNN {major} following the instructions of its release, or build the program for cuDNN"
+            );
             Remedy::new(format!("{text} {MAJOR}"))
         },
         |remedy| remedy.effect(Effect::OtherDir),
     )
 }
 
-/// Why ld.so cannot load the libraries in this directory: a file that is no library, one that is missing, and what one
-/// needs and ld.so does not find.
+/// Explains why ld.so cannot load the libraries in this directory: files that are not libraries, missing libraries, and
+/// missing dependencies.
 fn problems(dir: &Path, major: u32, context: &Context) -> Vec<String> {
     if Os::HOST != Os::Linux {
         return Vec::new();

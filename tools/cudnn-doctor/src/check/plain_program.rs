@@ -1,4 +1,4 @@
-//! A program without a run path, for which ld.so is simulated where no program is named.
+//! Provides a program without a run path for simulating ld.so when no program is requested.
 
 use cudnn_probe::facts;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use cudnn_probe::Host;
 use cudnn_probe::ld_so::{KnownFiles, Simulation};
 
-/// The start of one: of the doctor itself, unless /proc is missing, or of another that most systems have.
+/// Simulates the start of the doctor itself or, if /proc is missing, of a program that exists on most systems.
 pub(super) fn plain_program(host: &Host, files: &KnownFiles) -> Option<Simulation> {
     let others = ["/bin/sh", "/usr/bin/env"].map(PathBuf::from);
     let mut programs = facts::current_exe().into_iter().chain(others);

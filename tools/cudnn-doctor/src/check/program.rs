@@ -1,4 +1,4 @@
-//! Checks the cuDNN that a program finds, with the functions that it calls: C018, C081 to C084, C089, C100.
+//! Checks the cuDNN that a program finds against the functions that the program calls: C018, C081 to C084, C089, C100.
 
 use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
@@ -21,34 +21,34 @@ use crate::escape::Printable;
 use crate::remedy::Remedy;
 use crate::system;
 
-/// A function of cuDNN, and the file that calls it.
+/// A cuDNN function and the file that calls it.
 pub(super) type Call = (Function, PathBuf);
 
-/// The most calls that a finding lists.
+/// The maximum number of calls listed in a finding.
 pub(super) const MAX_CALLS: usize = 8;
 
-/// What a program finds.
+/// The result of examining a program.
 #[derive(Default)]
 pub(super) struct Examined {
     path: PathBuf,
-    /// Why it cannot be examined.
+    /// The reason why the examination failed.
     error: Option<ProbeError>,
     dependencies: Vec<Dependency>,
-    /// It is linked to cuDNN, or opens one that is found.
+    /// Whether the program links to cuDNN, or opens a cuDNN that ld.so finds.
     has_cudnn: bool,
-    /// The names of cuDNN that it contains, if it is not linked to cuDNN.
+    /// The cuDNN library names in the program's data, unless the program is linked to cuDNN.
     named: Vec<Named>,
-    /// Where it contains the names that it opens first.
+    /// Where the names were found that the program opens first.
     evidence: Vec<String>,
     is_executable: bool,
     missing_interpreter: Option<PathBuf>,
-    /// The directory of the cuDNN that it would load.
+    /// The directory of the cuDNN that the program would load.
     pub(super) dir: Option<PathBuf>,
-    /// How it finds that: a line for the report.
+    /// How the program finds cuDNN, as a line for the report.
     pub(super) how: Option<String>,
-    /// The names of the libraries that it loads at its start: cuDNN finds them by these names later.
+    /// The names of the libraries loaded at startup, which cuDNN later finds by these names.
     pub(super) loaded: Vec<String>,
-    /// What it calls, it and its own libraries.
+    /// The cuDNN functions called by the program and by the libraries that ship with it.
     pub(super) called: Vec<Call>,
 }
 
@@ -64,7 +64,7 @@ impl Examined {
         Examined { path: path.to_owned(), ..examined }
     }
 
-    /// What is wrong with the program. Nothing without one.
+    /// Returns the findings about the program, or an empty list if no program was requested.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let name = self.path.printable();
         if let Some(error) = &self.error {
@@ -83,7 +83,7 @@ impl Examined {
         } else {
             findings.push(if Os::HOST == Os::Windows {
                 let message = format!("{name} imports no DLL of cuDNN, nor does any DLL that it imports");
-                let help = "it may open cuDNN by its name (LoadLibrary); name the DLL of the program that calls cuDNN";
+                let help = "it may open cuDNN by name (LoadLibrary); name the DLL of the program that calls cuDNN";
                 Finding::new(PROGRAM_NO_CUDNN, message).remedy(help)
             } else {
                 unlinked(&name, self.is_executable, &self.called, &self.named)
@@ -95,7 +95,7 @@ impl Examined {
 
 fn for_linux(program: &Path, context: &Context) -> Result<Examined, ProbeError> {
     let mut simulation = context.simulation(program)?;
-    // Its own libraries may call cuDNN for it; cuDNN's and CUDA's have checks of their own.
+    // The program's own libraries may call cuDNN. The libraries of cuDNN and CUDA have separate checks.
     let objects = simulation.objects().iter().filter(|object| !is_cudnn(&object.path));
     let callers: Vec<PathBuf> = objects.map(|object| object.path.clone()).collect();
     let called: Vec<Call> = callers.iter().flat_map(|file| calls(file)).collect();
@@ -103,7 +103,7 @@ fn for_linux(program: &Path, context: &Context) -> Result<Examined, ProbeError> 
     let named = if is_linked { Vec::new() } else { names_in(simulation.objects()) };
     let mut opened: Vec<&Named> = Vec::new();
     for named in &named {
-        // Programs try several names, and take the first that is found.
+        // Programs try several names and use the first that is found.
         let is_first = opened.iter().all(|other| other.object != named.object);
         if is_first && simulation.dlopen(&named.name, named.object) {
             opened.push(named);
@@ -119,7 +119,7 @@ fn for_linux(program: &Path, context: &Context) -> Result<Examined, ProbeError> 
     let is_executable = interpreter.is_some();
     let mut dependencies = dependencies(simulation);
     dependencies.retain(|dependency| is_linked || !is_tried(dependency));
-    // C001 is about the driver.
+    // C001 covers the driver.
     dependencies.retain(|dependency| dependency.error.is_none() || !is_of_driver(&dependency.name));
     let missing_interpreter = interpreter.filter(|file| !file.target_exists());
     Ok(Examined {
@@ -135,7 +135,7 @@ fn for_linux(program: &Path, context: &Context) -> Result<Examined, ProbeError> 
     })
 }
 
-/// The same by Windows' rules. Which DLLs a program opens by name shows only when it runs.
+/// Examines a program by the rules of Windows. DLLs that a program opens by name are only known at run time.
 fn for_windows(program: &Path, context: &Context) -> Result<Examined, ProbeError> {
     let dependencies = dependencies_of(program, &context.host)?;
     let loaded = dependencies.iter().filter(|one| one.file.is_some()).map(|one| one.name.clone()).collect();
@@ -143,7 +143,7 @@ fn for_windows(program: &Path, context: &Context) -> Result<Examined, ProbeError
     Ok(Examined { dependencies, has_cudnn, loaded, ..Examined::default() })
 }
 
-/// C018: the program is linked to the libraries of another CUDA than its cuDNN.
+/// C018: the program links to CUDA libraries of one major and loads a cuDNN for another.
 pub(super) fn other_cuda(loaded: &[String], report: &InstallationReport) -> Option<Finding> {
     let of_cuda =
         loaded.iter().find(|name| ["libcudart.so.", "libcublas.so."].iter().any(|of| name.starts_with(of)))?;
@@ -155,7 +155,7 @@ pub(super) fn other_cuda(loaded: &[String], report: &InstallationReport) -> Opti
     Some(Finding::new(REQUIREMENT, message).remedy(help))
 }
 
-/// The directory of the cuDNN that it would load, and what it finds first of that.
+/// Returns the directory of the cuDNN that the program would load, and the first cuDNN library found there.
 fn installation<'a>(dependencies: &'a [Dependency], context: &Context) -> Option<(PathBuf, &'a Dependency)> {
     let of = |library: Library| {
         let is_it = |one: &&Dependency| one.error.is_none() && cudnn_file::library(&one.name) == Some(library);
@@ -180,7 +180,7 @@ fn calls(file: &Path) -> Vec<Call> {
     symbols.iter().filter_map(|symbol| Some((Function::from_name(symbol)?, file.to_owned()))).collect()
 }
 
-/// C082: the kernel cannot start it.
+/// C082: the kernel cannot start the program.
 fn without_interpreter(name: &str, interpreter: &Path) -> Finding {
     let message = format!("{name} cannot be started: its ELF interpreter {} does not exist", interpreter.printable());
     let help = "run it on a system like the one that it was built for, or install the C library that it was built for";
@@ -188,11 +188,12 @@ fn without_interpreter(name: &str, interpreter: &Path) -> Finding {
     Finding::new(PROGRAM_DEPENDENCY, message).note(note).remedy(help)
 }
 
-/// C084, C089, C100: it is linked to no cuDNN, and opens none that ld.so finds.
+/// C084, C089, C100: the program neither links to cuDNN nor opens a cuDNN that ld.so finds.
 fn unlinked(name: &str, is_executable: bool, called: &[Call], named: &[Named]) -> Finding {
     if let Some(first) = named.first() {
-        let message = format!("{name} opens {} itself, as its read-only data says, and ld.so finds none", first.name);
-        let doubt = "only a run shows whether the program opens that name, and whether it needs it";
+        let message =
+            format!("{name} opens {} itself, according to its read-only data, but ld.so does not find it", first.name);
+        let doubt = "only running the program shows whether it opens that name and needs it";
         let mut names: Vec<&str> = named.iter().map(|named| named.name.as_str()).collect();
         names.sort_unstable();
         names.dedup();
@@ -202,12 +203,12 @@ fn unlinked(name: &str, is_executable: bool, called: &[Call], named: &[Named]) -
     }
     if let Some((function, file)) = called.first() {
         let functions =
-            if called.len() == 1 { function.to_string() } else { format!("{} functions of it", called.len()) };
+            if called.len() == 1 { function.to_string() } else { format!("{} of its functions", called.len()) };
         let (severity, note) = match is_executable {
-            true => (Severity::Error, "it ends with `symbol lookup error` (status 127)"),
+            true => (Severity::Error, "it fails with `symbol lookup error` (status 127)"),
             false => (PROGRAM_UNLINKED.severity, "as a plug-in it works only in a program that is linked to cuDNN"),
         };
-        let message = format!("{name} is linked to no library of cuDNN, and calls {functions}");
+        let message = format!("{name} is not linked to cuDNN, but calls {functions}");
         return Finding::new(FindingKind { severity, ..PROGRAM_UNLINKED }, message)
             .note(format!("{function} is an undefined symbol of {}", file.printable()))
             .note(note)
@@ -218,7 +219,7 @@ fn unlinked(name: &str, is_executable: bool, called: &[Call], named: &[Named]) -
         .remedy("name the library of the program that calls cuDNN, or use check --run for a framework")
 }
 
-/// C082: what it would not find, and what does not belong together; one finding for all.
+/// C082: missing and mismatched libraries, in one finding.
 fn unmet(program: &Path, dependencies: &[Dependency]) -> Option<Finding> {
     let problems = problems(dependencies);
     let name = program.printable();
@@ -232,7 +233,7 @@ fn unmet(program: &Path, dependencies: &[Dependency]) -> Option<Finding> {
     Some(Finding::new(PROGRAM_DEPENDENCY, message).notes(notes).remedy(help))
 }
 
-/// C083: functions that were added after the release that the program would load.
+/// C083: functions added after the release that the program would load.
 fn newer_functions(name: &str, called: &[Call], found: &[Dependency]) -> Option<Finding> {
     let of = |library: Library| found.iter().find(|one| cudnn_file::library(&one.name) == Some(library));
     let graph = of(Library::Graph).or_else(|| of(Library::Shim))?;

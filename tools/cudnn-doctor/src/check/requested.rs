@@ -1,4 +1,4 @@
-//! The options of a check.
+//! Defines the options of a check.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use super::finding::{
 };
 use crate::framework_run::Framework;
 
-/// The checks that were requested, besides those of the machine itself.
+/// The checks to run in addition to those of the machine itself.
 pub(crate) struct Requested {
     /// The oldest cuDNN that the program can use.
     pub(crate) minimum: Option<Version>,
@@ -21,19 +21,19 @@ pub(crate) struct Requested {
     pub(crate) functions: Vec<Function>,
     /// Load cuDNN in a child process.
     pub(crate) load: bool,
-    /// Run a convolution there.
+    /// Run a convolution in the child process.
     pub(crate) convolution: bool,
-    /// Hash the libraries.
+    /// Compare the sha256 of the libraries with package records.
     pub(crate) verify: bool,
-    /// A program that must find what it needs.
+    /// A program to examine.
     pub(crate) program: Option<PathBuf>,
     /// Run these frameworks.
     pub(crate) frameworks: Vec<Framework>,
-    /// Report findings with these codes alone; empty for all.
+    /// Report only findings with these codes. Empty reports all findings.
     pub(crate) only: Vec<&'static str>,
 }
 
-/// The codes of findings that only loading cuDNN and CUDA's libraries can show, or that it may show.
+/// The findings that require, or may require, loading the libraries of cuDNN and CUDA.
 const SHOWN_BY_LOADING: [FindingKind; 12] = [
     NO_DRIVER,
     OLD_DRIVER,
@@ -50,26 +50,26 @@ const SHOWN_BY_LOADING: [FindingKind; 12] = [
 ];
 
 impl Requested {
-    /// Whether nothing states that a program uses cuDNN.
+    /// Returns whether the check is about the machine in general, because no option says that a program uses cuDNN.
     pub(super) fn is_about_machine(&self) -> bool {
         let Requested { minimum, cuda_major, functions, convolution, verify, program, .. } = self;
         let has_requirement = minimum.is_some() || cuda_major.is_some() || !functions.is_empty();
         !has_requirement && !convolution && !verify && program.is_none()
     }
 
-    /// Whether cuDNN has to be loaded for what is reported.
+    /// Returns whether cuDNN has to be loaded for the requested findings.
     pub(super) fn is_load_needed(&self) -> bool {
         let is_selected = SHOWN_BY_LOADING.iter().any(|kind| self.only.contains(&kind.code));
         self.load && (self.only.is_empty() || is_selected || self.convolution)
     }
 
-    /// Whether the checks of this kind of finding are needed.
+    /// Returns whether findings of this kind were requested.
     pub(super) fn includes(&self, kind: &FindingKind) -> bool {
         self.only.is_empty() || kind.code == NOT_TESTED.code || self.only.contains(&kind.code)
     }
 
-    /// Whether this finding is reported. Without the doctor's own failure, a check that it could not do would look like
-    /// one that found nothing.
+    /// Returns whether this finding is reported. Failures of the doctor itself are always reported, because a check
+    /// that could not run would otherwise look like a success.
     pub(super) fn is_reported(&self, finding: &Finding) -> bool {
         let is_own = finding.is_of_doctor() && (self.is_load_needed() || !self.frameworks.is_empty());
         self.only.is_empty() || is_own || self.only.contains(&finding.kind.code)

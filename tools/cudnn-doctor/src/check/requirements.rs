@@ -1,4 +1,4 @@
-//! Checks the installation against the requirements that the command line states: C018, C019.
+//! Checks the installation against the requirements given on the command line: C018, C019.
 
 use std::path::Path;
 
@@ -15,11 +15,11 @@ use crate::context::Context;
 use crate::escape::Printable;
 use crate::remedy::Remedy;
 
-/// The major that this tool examines.
+/// The cuDNN major that the doctor examines.
 pub(super) const MAJOR: u32 = 9;
 
-/// All findings have one remedy, which meets all requirements. `called`: the program that finds this cuDNN, and what it
-/// calls.
+/// Returns the findings, which share one remedy that meets all requirements. `called` is the program that finds this
+/// cuDNN, and the functions it calls.
 pub(super) fn findings(
     requested: &Requested,
     called: Option<(&Path, &[Call])>,
@@ -28,7 +28,7 @@ pub(super) fn findings(
     report: &InstallationReport,
     gpus: &[Gpu],
 ) -> Vec<Finding> {
-    // Each alone, so that the first that is not met does not hide the other one.
+    // Check the requirements separately, so that the first unmet one does not hide the other.
     let each = [requirements(minimum(requested), None), requirements(None, requested.cuda_major)];
     let errors: Vec<ProbeError> = each.iter().filter_map(|requirements| requirements.check(used).err()).collect();
     let lacking = requested.functions.iter().filter_map(|function| lacks(*function, report));
@@ -48,7 +48,7 @@ pub(super) fn findings(
     findings
 }
 
-/// The oldest cuDNN 9 that the program can use.
+/// Returns the minimum cuDNN 9 release that the program can use.
 fn minimum(requested: &Requested) -> Option<Version> {
     requested.minimum.filter(|minimum| minimum.major == MAJOR)
 }
@@ -60,7 +60,7 @@ fn requirements(minimum: Option<Version>, cuda_major: Option<u32>) -> Requiremen
     requirements
 }
 
-/// Another installation that has all that is requested, or the commands that install it.
+/// Suggests another installation that meets all requirements, or the commands that install one.
 fn fix(
     requested: &Requested,
     functions: &[Function],
@@ -87,17 +87,18 @@ fn fix(
     (None, remedies::upgrade_to_requirement(report, &wanted, gpus, context).unwrap_or_else(Remedy::new))
 }
 
-/// C018: another release, or another CUDA.
+/// C018: the installation has the wrong release or CUDA.
 fn unmet(errors: &[ProbeError], report: &InstallationReport) -> Option<Finding> {
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let message = format!("the installation in {} {}", report.dir.printable(), errors.join(", and "));
-    // The last of several packages has overwritten the files of the others, and nothing states which one that was.
+    // If several packages own the files, the last one installed has overwritten the others, and it is unknown which one
+    // that was.
     let packages = report.package.iter().chain(&report.other_packages);
     let notes = packages.map(|package| format!("installed as {package}, in {}", package.root.printable()));
     (!errors.is_empty()).then(|| Finding::new(REQUIREMENT, message).notes(notes))
 }
 
-/// C019: a function that the command line names.
+/// C019: a function given on the command line is missing.
 fn lacks(function: Function, report: &InstallationReport) -> Option<Finding> {
     let (version, since, library) = (report.version?, function.since(), function.library());
     let message = if version < since {
@@ -111,8 +112,8 @@ fn lacks(function: Function, report: &InstallationReport) -> Option<Finding> {
     Some(Finding::new(LACKS_FUNCTION, message).note(note))
 }
 
-/// C019: what a program calls, and is in libraries that this cuDNN does not have. What a later release added is reported
-/// already (C083).
+/// C019: the program calls functions of libraries that are missing from this cuDNN. Functions added in a later release
+/// are already reported (C083).
 fn lacks_called(program: &Path, called: &[Call], report: &InstallationReport) -> Option<Finding> {
     let version = report.version?;
     let is_lacking =

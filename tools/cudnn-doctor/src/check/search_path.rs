@@ -1,4 +1,4 @@
-//! Checks the elements of the variable with the search path.
+//! Checks the entries of the search path variable.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::ffi::{OsStr, OsString};
@@ -11,18 +11,18 @@ use super::finding::{Finding, RELATIVE_PATH};
 use crate::remedy::{Action, Remedy};
 use crate::shell::{SEARCH_PATH, link_to};
 
-/// The variable with the search path.
+/// The search path variable.
 pub(super) struct SearchPath {
     value: Option<OsString>,
     split_dir: Option<SplitDir>,
 }
 
-/// A directory whose name has a separator. ld.so takes its parts for two directories.
+/// A directory with a separator in the name. ld.so splits it into two directories.
 struct SplitDir {
-    /// Where the name starts and ends in the value.
+    /// The start and end of the name within the value.
     start: usize,
     end: usize,
-    /// The symbolic link that can stand for it.
+    /// A symbolic link to use instead.
     link: Option<PathBuf>,
 }
 
@@ -34,7 +34,8 @@ impl SearchPath {
         SearchPath { value, split_dir }
     }
 
-    /// C027. ld.so searches relative directories below the working directory of each program, and the search ignores them.
+    /// C027: relative directories. ld.so resolves them from the working directory of the program, while this project's
+    /// search ignores them.
     pub(super) fn finding(&self) -> Option<Finding> {
         let value = self.value.as_deref()?;
         match &self.split_dir {
@@ -47,7 +48,7 @@ impl SearchPath {
 
 fn relative_dirs(path: &OsStr) -> Option<Finding> {
     let path = path.to_string_lossy().into_owned();
-    // ld.so ignores an empty variable, but not an empty element of one.
+    // ld.so ignores an empty variable, but treats an empty entry as the working directory.
     let is_relative = |dir: &&str| !path.is_empty() && !dir.starts_with(['/', '$']);
     let describe = |dir: &'_ str| if dir.is_empty() { "an empty element".to_owned() } else { dir.to_owned() };
     let mut relative: Vec<String> = path.split([':', ';']).filter(is_relative).map(describe).collect();
@@ -60,7 +61,7 @@ fn relative_dirs(path: &OsStr) -> Option<Finding> {
     };
     Some(
         Finding::new(RELATIVE_PATH, what)
-            .note("ld.so searches it below the working directory of each program; this project's search ignores it")
+            .note("ld.so resolves it from the working directory of the program; this project's search ignores it")
             .remedy("write the full path of the directory, and no colon before the first or after the last one"),
     )
 }
@@ -77,7 +78,7 @@ impl SplitDir {
 
     fn finding(&self, path: &str) -> Option<Finding> {
         let (before, dir, after) = (path.get(..self.start)?, path.get(self.start..self.end)?, path.get(self.end..)?);
-        let message = format!("LD_LIBRARY_PATH contains {dir}, which ld.so takes for two directories");
+        let message = format!("LD_LIBRARY_PATH contains {dir}, which ld.so splits into two directories");
         let finding =
             Finding::new(RELATIVE_PATH, message).note("a colon or a semicolon separates directories there, always");
         Some(match &self.link {

@@ -1,4 +1,4 @@
-//! Checks which installation the loader selects, with the reasons against the others.
+//! Selects the installation that the loader would use, and reports why the others were rejected.
 
 use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::python;
 use crate::python_shim::PythonShim;
 use crate::remedy::{Action, Remedy};
 
-/// An installation that can be used, and the report on it.
+/// A usable installation and the report on it.
 pub(super) type Used = (Installation, InstallationReport);
 
 /// The result of the search.
@@ -29,15 +29,15 @@ pub(super) type Used = (Installation, InstallationReport);
 pub(super) struct Selected {
     /// The installation that the loader would use.
     pub(super) used: Option<Used>,
-    /// The other installations.
+    /// The remaining installations.
     others: Vec<Installed>,
     rejected: Vec<RejectedCandidate>,
-    /// The packages of each installer whose files are deleted.
+    /// Packages whose files are deleted, grouped by installer.
     deleted: Vec<Vec<Package>>,
 }
 
 impl Selected {
-    /// Searches as the loader does.
+    /// Searches in the same way as the loader.
     pub(super) fn read(context: &Context) -> Selected {
         let selection = context.select(&Requirements::default());
         let mut others = Vec::new();
@@ -49,18 +49,18 @@ impl Selected {
         Selected { used, others, rejected: selection.rejected, deleted: deleted(context) }
     }
 
-    /// The findings about directories whose cuDNN cannot be used.
+    /// Returns the findings about directories with an unusable cuDNN.
     pub(super) fn rejections(&self, context: &Context) -> Vec<Finding> {
         let deleted = self.deleted.iter().filter_map(|packages| deleted_finding(packages));
         rejected(context, &self.rejected).into_iter().chain(deleted).collect()
     }
 
-    /// Whether somebody has put a cuDNN here that cannot be used, or names one.
+    /// Returns whether someone installed an unusable cuDNN here, or named a directory for one.
     pub(super) fn is_cudnn_wanted(&self, context: &Context) -> bool {
         context.search.explicit_candidate().is_some() || !self.rejections(context).is_empty()
     }
 
-    /// The finding for a machine without a usable cuDNN. If an installation was rejected, the help repairs that one.
+    /// Returns the finding for a machine without a usable cuDNN. If an installation was rejected, the help repairs it.
     pub(super) fn no_cudnn_finding(&self, context: &Context, machine: &Machine) -> Finding {
         let Selected { rejected, .. } = self;
         let rejections = self.rejections(context);
@@ -98,7 +98,7 @@ impl Selected {
             )
     }
 
-    /// The finding for a machine with further installations.
+    /// Returns the finding for a machine with several installations.
     pub(super) fn find_other_installations(&self, used: &InstallationReport) -> Option<Finding> {
         let others: Vec<String> = self
             .others
@@ -121,14 +121,14 @@ impl Selected {
     }
 }
 
-/// The installation in this directory.
+/// Returns the installation in this directory.
 pub(super) fn installed_in(dir: &Path, context: &Context) -> Option<Used> {
     let installation = check_dir(&Candidate::new(dir, Origin::Explicit), &Requirements::default()).ok()?;
     let report = InstallationReport::read(&installation.dir, &context.host)?;
     Some((installation, report))
 }
 
-/// One finding for each directory with an unusable cuDNN 9. A directory that was found under two names counts once.
+/// Returns one finding per directory with an unusable cuDNN 9. A directory found under two names counts once.
 fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
     let mut seen: Vec<(PathBuf, Finding)> = Vec::new();
     for one in rejected {
@@ -157,10 +157,10 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
         };
         let permit = denied.as_deref().and_then(|dir| remedies::permit(dir, &candidate.origin));
         let Some(help) = links.or(permit).or_else(|| remedies::repair(error, report.as_ref())) else { continue };
-        // `identify_any` also tells a 32-bit library from one for another processor.
+        // `identify_any` can also distinguish a 32-bit library from one for a different processor.
         let is_about_architecture = matches!(error, ProbeError::WrongArchitecture { .. });
         let exact = identify_any(&one.path(), Library::Graph).err().filter(|_| is_about_architecture);
-        // A file that can be seen is the one that cannot be read.
+        // If the file is visible, the file itself is unreadable, and not the directory.
         let path = denied.filter(|_| !one.path().path_exists()).unwrap_or_else(|| one.path());
         let message = format!("{} {}", path.printable(), exact.as_ref().unwrap_or(error));
         let finding = Finding::new(REJECTED, message).note(origin).remedy(help);
@@ -169,8 +169,8 @@ fn rejected(context: &Context, rejected: &[RejectedCandidate]) -> Vec<Finding> {
     seen.into_iter().map(|(_, finding)| finding).collect()
 }
 
-/// The packages of cuDNN in each environment, and in the system, that their installer regards as installed, and whose files
-/// are deleted.
+/// Returns the cuDNN packages, in every environment and in the system, that are installed according to their installer
+/// but have lost their files.
 fn deleted(context: &Context) -> Vec<Vec<Package>> {
     let environments = context.search.environments();
     let mut roots: Vec<&Path> = environments.iter().filter_map(Origin::root).collect();
@@ -183,58 +183,59 @@ fn deleted(context: &Context) -> Vec<Vec<Package>> {
     of_roots.chain([deleted_system_packages(&context.host)]).collect()
 }
 
-/// The finding about packages of one installer whose files are deleted.
+/// Returns the finding about packages whose files are deleted. All packages share one installer.
 fn deleted_finding(packages: &[Package]) -> Option<Finding> {
     let first = packages.first()?;
     let names: Vec<String> = packages.iter().map(ToString::to_string).collect();
     let (graph, names) = (Library::Graph, names.join(" and "));
     let message = format!("{graph}, and maybe other files, of {names} in {} is deleted", first.root.printable());
-    let finding = Finding::new(REJECTED, message).note(format!("{} regards them as installed", first.installer));
+    let finding = Finding::new(REJECTED, message).note(format!("{} still considers them installed", first.installer));
     let remedy = remedies::restore(packages)?;
     let Some(link) = link_to_itself(&first.root) else { return Some(finding.remedy(remedy)) };
     let note =
-        format!("{} is a symbolic link that leads to itself: no program finds a file below it", link.printable());
+        format!("{} is a symbolic link that points to itself: no program can find files below it", link.printable());
     let removal = Action::Remove { paths: vec![link], is_dir: false };
     Some(finding.note(note).remedy(remedy.action(removal)))
 }
 
-/// A link that leads to itself in place of a directory of NVIDIA's wheels. No installer replaces it.
+/// Returns a symbolic link that points to itself in place of a directory of NVIDIA's wheels. Installers never replace
+/// such a link.
 fn link_to_itself(root: &Path) -> Option<PathBuf> {
     const DIRS: [&str; 3] = ["nvidia", "nvidia/cudnn", "nvidia/cudnn/lib"];
     let dirs = site_packages(root).flat_map(|site| DIRS.map(|dir| site.join(dir)));
     { dirs }.find(|dir| is_link_to_itself(dir))
 }
 
-/// What is installed in the environment of a project serves the project.
+/// Suggests checking the project's virtual environment first.
 fn check_environment(root: &Path) -> Remedy {
-    let text = format!("the virtual environment {} is here and not active: check that one first:", root.printable());
+    let text = format!("the virtual environment {} is not active: check it first:", root.printable());
     Remedy::new(text).look(["check".into(), "--python".into(), root.as_os_str().to_owned()])
 }
 
-/// No cuDNN 9 is missing where all frameworks need another major.
+/// Returns the note for environments where all frameworks need a different major.
 fn no_cudnn_finding_for_other_major(major: u32, frameworks: &[String]) -> Finding {
     let kind = FindingKind { severity: Severity::Note, ..NO_CUDNN };
     let (names, ours) = (frameworks.join(", "), framework_requirement::CUDNN_MAJOR);
     Finding::new(kind, format!("no usable cuDNN {ours} was found; the frameworks here need cuDNN {major}: {names}"))
         .note(format!(
-            "this project supports cuDNN {ours} alone: of cuDNN {major} it checks what the frameworks would load"
+            "this project only supports cuDNN {ours}; for cuDNN {major}, it checks which files the frameworks would load"
         ))
         .remedy(format!(
-            "nothing is to be done for them; a program that needs cuDNN {ours} needs an environment of its own"
+            "no action needed; a program that needs cuDNN {ours} needs an environment of its own"
         ))
 }
 
-/// The Python that a program would run in, if a tool has put a script or link in place of it.
+/// Describes the Python that a program would run in, if a tool has put a shim script or link in front of it.
 fn python_shim(context: &Context) -> Option<String> {
     let PythonShim { file, tool, bin } = context.python_shim.as_ref()?;
     let file = file.printable();
     Some(match bin {
         Some(bin) => format!("{file} belongs to {tool}, and starts the Python in {}", bin.printable()),
-        None => format!("{file} belongs to {tool}; which Python it starts is not known, so none was searched"),
+        None => format!("{file} belongs to {tool}; which Python it starts is not known, and no Python was searched"),
     })
 }
 
-/// The help if the search does not know which Python a shim starts, and no environment is active.
+/// Returns the help if the search cannot tell which Python a shim starts, and no environment is active.
 fn environment_of_shim(context: &Context) -> Option<Remedy> {
     let PythonShim { tool, bin: None, .. } = context.python_shim.as_ref()? else { return None };
     if context.search.environments().iter().any(python::is_active) {
@@ -243,7 +244,7 @@ fn environment_of_shim(context: &Context) -> Option<Remedy> {
     Some(python::help_for_shim(tool))
 }
 
-/// [`DIR_VARIABLE`] names a directory without a usable cuDNN.
+/// Adds evidence if [`DIR_VARIABLE`] names a directory without a usable cuDNN.
 fn no_cudnn_finding_in(finding: Finding, dir: &Path, rejected: Option<&RejectedCandidate>) -> Finding {
     let error = rejected.map_or(&ProbeError::NotFound, |one| &one.error);
     let subject = match rejected.map(RejectedCandidate::path).filter(|path| path != dir) {
@@ -269,11 +270,11 @@ fn no_cudnn_finding_in(finding: Finding, dir: &Path, rejected: Option<&RejectedC
     }
 }
 
-/// The report on the installation in this directory, which leaves the list of all.
+/// Removes and returns the report on the installation in this directory.
 fn take_report(all: &mut Vec<Installed>, dir: &Path, context: &Context) -> Option<InstallationReport> {
     match all.iter().position(|installed| installed.report.dir == dir) {
         Some(index) => Some(all.remove(index).report),
-        // It is listed by the other name of a directory that is mounted twice.
+        // The directory is mounted twice and listed under its other name.
         None => InstallationReport::read(dir, &context.host),
     }
 }

@@ -1,6 +1,6 @@
 //! Checks for environment variables that have no effect (C060).
 //!
-//! The loader ignores them, because it must not break a program for them.
+//! The loader ignores such variables, because a typo must not break a program.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::io::ErrorKind;
@@ -10,17 +10,17 @@ use super::finding::{Finding, NO_EFFECT};
 use crate::escape::Printable;
 use crate::remedy::{Action, Remedy};
 
-/// The words of [`PRELOAD`].
+/// The valid words in [`PRELOAD`].
 const PRELOAD_WORDS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
 const PRELOAD: &str = "CUDNN_LOADER_PRELOAD";
 const PAGES: &str = cudnn_loader::preload::pages::FILE_VARIABLE;
 const VERBOSE_ERRORS: &str = "CUDNN_LOADER_VERBOSE_ERRORS";
 const LOG_LEVEL: &str = "CUDNN_LOGLEVEL_DBG";
 const LOG_DESTINATION: &str = "CUDNN_LOGDEST_DBG";
-/// The values of [`LOG_DESTINATION`] that are not files.
+/// The special values of [`LOG_DESTINATION`] that are not file names.
 const NO_FILES: [&str; 3] = ["stdout", "stderr", "NULL"];
 
-/// The names that the loader and cuDNN's log read.
+/// The variables that the loader and cuDNN's log read.
 const KNOWN: [&str; 9] = [
     cudnn_probe::DIR_VARIABLE,
     PRELOAD,
@@ -33,25 +33,25 @@ const KNOWN: [&str; 9] = [
     "CUDNN_LOGINFO_DBG",
 ];
 
-/// The variables by which shells name the active environment.
+/// The variables that name the active environment.
 const ENVIRONMENTS: [&str; 2] = ["VIRTUAL_ENV", "CONDA_PREFIX"];
 
-/// The prefixes of these names.
+/// The prefixes of all variables of cuDNN's log and of the loader.
 const PREFIXES: [&str; 2] = ["CUDNN_LOADER_", "CUDNN_LOG"];
 
-/// The variables of this process that belong to cuDNN or the loader, or name an environment.
+/// The variables of this process that belong to cuDNN or the loader, or that name an environment.
 pub(super) struct Variables {
     /// The known variables that are set.
     known: Vec<(&'static str, String)>,
-    /// The names with these prefixes.
+    /// The names of all variables with these prefixes.
     names: Vec<String>,
-    /// The variables that name an environment which does not exist, for example after its directory was removed.
+    /// The variables that name a missing environment, for example one that was deleted.
     lost_environments: Vec<(&'static str, PathBuf)>,
-    /// The problem with the directory of the log.
+    /// The problem with the log destination.
     log_dir: Option<LogDir>,
 }
 
-/// Why cuDNN writes no log.
+/// Why cuDNN cannot write the log.
 #[derive(Clone, Copy)]
 enum LogDir {
     /// The destination is a directory.
@@ -76,7 +76,7 @@ impl Variables {
         Variables { known, names, lost_environments: ENVIRONMENTS.into_iter().filter_map(lost).collect(), log_dir }
     }
 
-    /// One finding for each variable.
+    /// Returns one finding per variable.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let known = self.known.iter().filter_map(|(name, value)| ignored_value(name, value, self.log_dir));
         let unknown = self.names.iter().filter_map(|name| unknown_name(name));
@@ -86,7 +86,7 @@ impl Variables {
 }
 
 impl LogDir {
-    /// The problem with a destination that is a file.
+    /// Returns the problem with a log file.
     fn of(destination: &str) -> Option<LogDir> {
         let path = Path::new(destination);
         if NO_FILES.iter().any(|name| name.eq_ignore_ascii_case(destination)) {
@@ -100,7 +100,8 @@ impl LogDir {
     }
 }
 
-/// The names of this process's variables that belong to cuDNN or the loader. Saved facts contain no other names.
+/// Returns the names of this process's variables that belong to cuDNN or the loader. Saved facts contain no other
+/// names.
 fn names_with_prefixes() -> Vec<String> {
     let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
     names.filter(|name| PREFIXES.iter().any(|prefix| name.starts_with(prefix))).collect()
@@ -112,15 +113,15 @@ fn lost_environment(name: &'static str, root: &Path) -> Finding {
     Finding::new(NO_EFFECT, message).remedy(remedy)
 }
 
-/// A variable with a name that nothing reads.
+/// Reports a variable that neither cuDNN nor the loader reads.
 fn unknown_name(name: &str) -> Option<Finding> {
     let prefix = PREFIXES.iter().find(|prefix| name.starts_with(**prefix)).filter(|_| !KNOWN.contains(&name))?;
     let known: Vec<&str> = KNOWN.into_iter().filter(|known| known.starts_with(prefix)).collect();
     let help = format!("the known names are {}", known.join(", "));
-    Some(Finding::new(NO_EFFECT, format!("{name} has no effect: nothing reads a variable of this name")).remedy(help))
+    Some(Finding::new(NO_EFFECT, format!("{name} has no effect: it is not a known variable")).remedy(help))
 }
 
-/// A value of a known variable that has no effect, or another one than its writer expects.
+/// Reports a value that has no effect, or a different effect than intended.
 fn ignored_value(name: &str, value: &str, log_dir: Option<LogDir>) -> Option<Finding> {
     let set = |text: &str, value: &str| Remedy::new(text).set(name, value);
     let (what, remedy) = match name {
@@ -131,19 +132,19 @@ fn ignored_value(name: &str, value: &str, log_dir: Option<LogDir>) -> Option<Fin
             let words = Some(unknown.join(", ")).filter(|words| !words.is_empty())?;
             let known = PRELOAD_WORDS.join(", ");
             let text = format!("the known words are {known}; `files` is safe in every program:");
-            (format!("asks for `{words}`, which has no effect"), set(&text, "files"))
+            (format!("contains `{words}`, which has no effect"), set(&text, "files"))
         }
         _ if value.is_empty() => return None,
         VERBOSE_ERRORS if !["0", "1"].contains(&value) => {
             ("has no effect: only the value 1 turns the reasons on".to_owned(), set("turn them on:", "1"))
         }
         PAGES if !Path::new(value).is_absolute() => {
-            let text = "write the full path of the list that `cudnn-doctor preload --keep --to FILE` has written";
-            ("has no effect: it is no absolute path".to_owned(), text.into())
+            let text = "write the full path of a list created by `cudnn-doctor preload --keep --to FILE`";
+            ("has no effect: it is not an absolute path".to_owned(), text.into())
         }
         LOG_LEVEL if !matches!(value.trim().parse(), Ok(0..=3)) => {
             let text = "the levels are 0 (nothing), 1 (errors), 2 (warnings) and 3 (all calls):";
-            ("is no level of the log".to_owned(), set(text, "3"))
+            ("is not a log level".to_owned(), set(text, "3"))
         }
         LOG_DESTINATION => destination(value.trim(), log_dir)?,
         _ => return None,
@@ -151,7 +152,7 @@ fn ignored_value(name: &str, value: &str, log_dir: Option<LogDir>) -> Option<Fin
     Some(Finding::new(NO_EFFECT, format!("{name}={} {what}", value.printable())).remedy(remedy))
 }
 
-/// Why the log is not written to this destination, or not where one would look for it.
+/// Explains why the log is not written to this destination, or is written somewhere unexpected.
 fn destination(value: &str, log_dir: Option<LogDir>) -> Option<(String, Remedy)> {
     let set = |text: &str, to: &Path| Remedy::new(text).set(LOG_DESTINATION, to);
     if NO_FILES.contains(&value) {
@@ -179,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_has_no_effect_is_reported() {
+    fn variables_without_effect_are_reported() {
         for (name, value, expected) in [
             (PRELOAD, "libraries, engines", None),
             (PRELOAD, "", None),

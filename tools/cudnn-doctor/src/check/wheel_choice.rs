@@ -1,6 +1,6 @@
-//! Chooses the wheel of cuDNN that suits an environment on this machine.
+//! Chooses the cuDNN wheel that suits an environment on this machine.
 //!
-//! Every command that installs cuDNN or a framework takes its package from here, so that none undoes another one's.
+//! Every command that installs cuDNN or a framework uses this choice, so that no command reverts another.
 
 use cudnn_frameworks::releases::{self, Fact};
 use cudnn_frameworks::{Framework, allows_from};
@@ -10,14 +10,14 @@ use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement};
 use super::limits::Limits;
 use super::machine::{Gpu, Machine};
 
-/// A wheel of cuDNN.
+/// A cuDNN wheel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WheelChoice {
     pub(crate) cudnn_major: u32,
     pub(crate) cuda_major: u32,
-    /// What pip takes: `nvidia-cudnn-cu12==9.10.2.21`.
+    /// The requirement to pass to pip: `nvidia-cudnn-cu12==9.10.2.21`.
     pub(crate) requirement: String,
-    /// A framework demands it.
+    /// Whether a framework requires this wheel.
     pub(crate) is_demanded: bool,
 }
 
@@ -27,16 +27,16 @@ impl WheelChoice {
         Component::Cudnn.wheel(self.cuda_major)
     }
 
-    /// Whether this version is one of those.
+    /// Returns whether the requirement allows this version.
     pub(crate) fn allows(&self, version: &str) -> bool {
         allows_from(&format!("{},=={version}", self.requirement), "0").is_none_or(|(_, is_allowed)| is_allowed)
     }
 }
 
-/// The wheel that suits all these frameworks, which share an environment.
+/// Returns the wheel that suits all frameworks of an environment.
 ///
 /// # Errors
-/// Why there is none, and what to do.
+/// Explains why no wheel suits them, and how to fix it.
 pub(crate) fn choose_wheel<'a>(
     frameworks: impl IntoIterator<Item = &'a Framework>,
     machine: &Machine,
@@ -49,7 +49,7 @@ pub(crate) fn choose_wheel<'a>(
 }
 
 fn choose(demands: &[FrameworkRequirement], gpus: &[Gpu], default_cuda: u32) -> Result<WheelChoice, String> {
-    // One that can do without cuDNN does without.
+    // Frameworks that require cuDNN take precedence over those that work without it.
     let Some(first) = demands.iter().min_by_key(|demand| demand.is_optional) else {
         let exact = Limits::of(gpus, []).choose(None, default_cuda)?.exact.map(|exact| format!("=={exact}"));
         let requirement = format!("{}{}", Component::Cudnn.wheel(default_cuda), exact.unwrap_or_default());
@@ -70,7 +70,7 @@ fn choose(demands: &[FrameworkRequirement], gpus: &[Gpu], default_cuda: u32) -> 
     }
     let newest = demands().max_by_key(|demand| (demand.minimum, demand.exact().is_some())).unwrap_or(first);
     let (minimum, exact) = (newest.minimum, newest.exact());
-    // What limits the releases of cuDNN 9 does not limit others.
+    // The limits only apply to cuDNN 9 releases.
     let gpus = if cudnn_major == CUDNN_MAJOR { gpus } else { &[] };
     let limit = Limits::of(gpus, []).choose(minimum, cuda_major);
     let limit =
@@ -78,7 +78,7 @@ fn choose(demands: &[FrameworkRequirement], gpus: &[Gpu], default_cuda: u32) -> 
     let mut requirement = newest.requirement.clone();
     for other in demands().filter(|other| !std::ptr::eq(*other, newest)) {
         let is_accepted = minimum.is_none_or(|minimum| other.accepts(minimum));
-        // One that requires another release exactly may accept this one, and pip only warns.
+        // A framework that pins a different release may still accept this one, and pip only warns.
         let is_allowed = !other.is_required || other.exact().is_some() || other.allows(exact, minimum);
         if !is_accepted || !is_allowed {
             return Err(format!(
@@ -96,7 +96,7 @@ fn choose(demands: &[FrameworkRequirement], gpus: &[Gpu], default_cuda: u32) -> 
     Ok(WheelChoice { cudnn_major, cuda_major, requirement, is_demanded: true })
 }
 
-/// Why no cuDNN suits two frameworks that accept one major each, and which releases of them agree.
+/// Explains why no cuDNN suits two frameworks built for different majors, and which of their releases agree.
 fn no_common_major(one: &FrameworkRequirement, other: &FrameworkRequirement) -> String {
     let (older, newer) = if one.cudnn_major < other.cudnn_major { (one, other) } else { (other, one) };
     let (old, new) = (older.cudnn_major, newer.cudnn_major);
@@ -119,7 +119,7 @@ fn no_common_major(one: &FrameworkRequirement, other: &FrameworkRequirement) -> 
     )
 }
 
-/// Adds the bounds that another requirement has besides the next major.
+/// Adds the upper bounds of another requirement, apart from the next major.
 fn add_upper_bounds(requirement: &mut String, other: &str, next: u32) {
     let is_next_major = |bound: &str| [format!("<{next}"), format!("<{next}.0")].iter().any(|known| known == bound);
     let start = other.find(['<', '>', '=', '!', '~']).unwrap_or(other.len());
@@ -161,14 +161,14 @@ mod tests {
             (vec![for_13(), pinned_13()], none, Ok("nvidia-cudnn-cu13==9.13.0.50")),
             (vec![jax(), torch(), tensorflow(), onnxruntime()], none, Ok("nvidia-cudnn-cu12==9.10.2.21")),
             (vec![onnxruntime(), jax()], &old_gpu, Ok("nvidia-cudnn-cu12<10.0,>=9.8,<9.11")),
-            // The older one accepts it, and pip warns.
+            // The older framework accepts it, and pip warns.
             (vec![older(), tensorflow()], none, Ok("nvidia-cudnn-cu12==9.3.0.75")),
             (vec![jax(), older()], none, Ok("nvidia-cudnn-cu12<10.0,>=9.8")),
             (vec![onnxruntime(), bounded()], none, Ok("nvidia-cudnn-cu12>=9.1,<9.5")),
             (vec![bounded(), torch()], none, Err("no cuDNN suits both torch")),
             (vec![torch(), for_13()], none, Err("torch is built for CUDA 12 and ORT for CUDA 13")),
             (vec![for_13(), torch()], none, Err("ORT is built for CUDA 13 and torch for CUDA 12")),
-            // cuDNN 8 for those that need it.
+            // Frameworks for cuDNN 8 get cuDNN 8.
             (vec![old()], none, Ok("nvidia-cudnn-cu12==8.9.2.26")),
             (vec![old(), optional()], &old_gpu, Ok("nvidia-cudnn-cu12==8.9.2.26")),
             (vec![optional(), torch()], none, Ok("nvidia-cudnn-cu12==9.10.2.21")),

@@ -27,33 +27,34 @@ use crate::shell::{command_for_environment, doctor, doctor_command};
 use crate::subprocess::Timeouts;
 use crate::table::table;
 
-/// What the installation's directory is called in the report below its first lines.
+/// The short name of the installation's directory in the body of the report.
 const CUDNN_NAME: &str = "<cudnn>";
 
-/// What the environment's directory is called there.
+/// The short name of the environment's directory.
 const ENVIRONMENT_NAME: &str = "<env>";
 
 /// The command line of `check`.
 #[derive(clap::Args, Default)]
 pub(crate) struct Command {
-    /// List the codes that `check` can report, with severity and title, and check nothing.
+    /// List the codes that `check` can report, with their severities and titles, without checking anything.
     #[arg(long, conflicts_with = "Options")]
     list: bool,
-    /// Also save all facts behind the report to this new file, for a bug report. The names of users and of this host are
+    /// Also save all facts behind the report to this new file, for a bug report. User names and the host name are
     /// replaced.
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     save_facts: Option<PathBuf>,
-    /// With --save-facts: keep the names of users and of this host.
+    /// With --save-facts: keep user names and the host name.
     #[arg(long, requires = "save_facts")]
     with_names: bool,
-    /// Make the report again from a file of --save-facts, with the options that it was saved with. Reads nothing else.
+    /// Recreate the report from a file written by --save-facts, with the options used then. This machine is not
+    /// examined.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "save_facts"])]
     facts: Option<PathBuf>,
     #[command(flatten)]
     options: Options,
 }
 
-/// The options of `check`, as a file of saved facts has them.
+/// The options of `check`, as stored in a file of saved facts.
 #[derive(clap::Parser)]
 #[command(no_binary_name = true)]
 struct SavedOptions {
@@ -61,42 +62,44 @@ struct SavedOptions {
     options: Options,
 }
 
-/// The options of `check`, which `fix` has, too.
+/// The options shared by `check` and `fix`.
 #[derive(clap::Args, Default, PartialEq)]
 pub(crate) struct Options {
-    /// Report only findings with these codes: C014,C030. The plan and the exit status follow from them alone. Can be
-    /// repeated.
+    /// Report only findings with these codes: C014,C030. The plan and the exit status ignore all other findings. Can
+    /// be repeated.
     #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = code)]
     only: Vec<&'static str>,
-    /// Also print the evidence for each finding, and where to read more.
+    /// Also print the evidence for findings, and where to read more.
     #[arg(long, short)]
     verbose: bool,
-    /// Do not load cuDNN: read files only.
+    /// Only read files, without loading cuDNN.
     #[arg(long)]
     no_load: bool,
     /// Also run the convolution of `demo`, if there is a GPU.
     #[arg(long, conflicts_with = "no_load")]
     gpu: bool,
-    /// Also compare the sha256 of each library with the record of the wheel that installed it. Reads all files, which
-    /// takes seconds.
+    /// Also compare the sha256 of libraries with the records of the wheels that installed them. This reads all files
+    /// and takes several seconds.
     #[arg(long)]
     verify: bool,
-    /// Also run this framework: a convolution, an attention and an RNN step, and explain what fails. Can be repeated.
+    /// Also run this framework: a convolution, an attention and an RNN step, with an explanation of failures. Can be
+    /// repeated.
     #[arg(long, value_name = "FRAMEWORK", conflicts_with = "no_load")]
     run: Vec<Framework>,
-    /// The environment to check, or its Python, with which --run runs. Default: the active environment.
+    /// The environment to check, or its Python interpreter, which is also used for --run. Default: the active
+    /// environment.
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
-    /// The oldest cuDNN that the program can use: 9.3.0, or 9 for any cuDNN 9.
+    /// The oldest cuDNN version that the program supports: 9.3.0, or 9 for any cuDNN 9.
     #[arg(long, value_name = "VERSION", value_parser = minimum)]
     minimum: Option<Version>,
-    /// The CUDA major that the program is built for: 12.
+    /// The CUDA major version that the program was built for: 12.
     #[arg(long, value_name = "MAJOR", value_parser = cuda_major)]
     cuda: Option<u32>,
-    /// A function of cuDNN that the program calls. Can be repeated.
+    /// A cuDNN function that the program calls. Can be repeated.
     #[arg(long, value_name = "NAME", value_parser = function)]
     function: Vec<Function>,
-    /// A program or library, in any language: would it find a cuDNN that has what it needs?
+    /// Check whether this program or library, in any language, would find a suitable cuDNN.
     #[arg(long = "for", value_name = "PROGRAM")]
     program: Option<PathBuf>,
 }
@@ -110,7 +113,7 @@ fn function(name: &str) -> Result<Function, String> {
     Function::from_name(name).ok_or_else(|| "cuDNN 9 has no public function with this name".into())
 }
 
-/// A version with one to four numbers: wheels have a fourth, which counts their builds.
+/// Parses a version with one to four numbers. In wheels, a fourth number counts builds.
 fn minimum(text: &str) -> Result<Version, VersionError> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_number(text) {
@@ -138,7 +141,7 @@ pub(crate) fn run(command: &Command, context: &Context, timeouts: &Timeouts, for
         return report(&command.options, &saved_words(), context, timeouts, format);
     };
     let (facts, words) = (Facts::recorder(), saved_words());
-    // A file that cannot be written must not cost the time of a check.
+    // Create the file first, so that a failure does not waste a whole check.
     let output = match saved_facts::create(file) {
         Ok(output) => output,
         Err(error) => return fail(format, format_args!("error: {error}")),
@@ -157,7 +160,7 @@ pub(crate) fn run(command: &Command, context: &Context, timeouts: &Timeouts, for
     }
 }
 
-/// Prints the report about saved facts. Of the options on this command line, those that choose what is printed count.
+/// Prints the report for saved facts. On this command line, only the options that select what to print are allowed.
 fn from_facts(file: &Path, arguments: &Options, timeouts: &Timeouts, format: Format) -> Outcome {
     let only_of_look = Options { only: arguments.only.clone(), verbose: arguments.verbose, ..Options::default() };
     if *arguments != only_of_look {
@@ -181,12 +184,12 @@ fn from_facts(file: &Path, arguments: &Options, timeouts: &Timeouts, format: For
         options.only.clone_from(&arguments.only);
     }
     if let Some(version) = &saved.other_version {
-        remark(format_args!("note: cudnn-doctor {version} saved these facts, and may have asked other questions"));
+        remark(format_args!("note: cudnn-doctor {version} saved these facts and may have collected different ones"));
     }
     saved.facts.within(|| report(&options, &saved.options, &Context::new(), timeouts, format))
 }
 
-/// Checks, and prints the report. `words`: the options that decide what is checked.
+/// Runs the checks and prints the report. `words` contains the options that determine what to check.
 fn report(arguments: &Options, words: &[OsString], context: &Context, timeouts: &Timeouts, format: Format) -> Outcome {
     let diagnosis = match diagnosis(arguments, context, timeouts, format) {
         Ok(diagnosis) => diagnosis,
@@ -199,7 +202,7 @@ fn report(arguments: &Options, words: &[OsString], context: &Context, timeouts: 
     outcome(&diagnosis)
 }
 
-/// The options of `check` on this command line that decide what is checked.
+/// Returns the options of this `check` command that determine what to check.
 fn saved_words() -> Vec<OsString> {
     let mut words = std::env::args_os().skip(1);
     let mut kept = Vec::new();
@@ -229,7 +232,7 @@ fn list(format: Format) {
     outln!("{table}");
 }
 
-/// The exit status that a diagnosis gives.
+/// Returns the exit status for a diagnosis.
 pub(super) fn outcome(diagnosis: &Diagnosis) -> Outcome {
     if diagnosis.findings.iter().any(Finding::is_of_doctor) {
         return Outcome::Failed;
@@ -237,10 +240,10 @@ pub(super) fn outcome(diagnosis: &Diagnosis) -> Outcome {
     findings::outcome(&diagnosis.findings)
 }
 
-/// The diagnosis that these options ask for.
+/// Makes the diagnosis that these options request.
 ///
 /// # Errors
-/// The doctor cannot do that, and has said why.
+/// The doctor cannot make the diagnosis. It has already printed the reason.
 pub(super) fn diagnosis(
     arguments: &Options,
     context: &Context,
@@ -250,7 +253,7 @@ pub(super) fn diagnosis(
     with_request(arguments, context, format, |context, requested| diagnose(context, requested, timeouts))
 }
 
-/// Calls a function with what these options request, and with the context of the Python that they name.
+/// Calls a function with the request described by these options, in the context of the named Python.
 fn with_request<T>(
     arguments: &Options,
     context: &Context,
@@ -268,11 +271,11 @@ fn with_request<T>(
         frameworks: arguments.run.clone(),
         only: arguments.only.clone(),
     };
-    // The environment that is judged is the one whose Python is run.
+    // Check the environment of the Python that will be run.
     let named = arguments.python.as_deref();
     let is_about_python = named.is_some() || !requested.frameworks.is_empty();
     let python = if is_about_python { Python::find(named, &context.search) } else { None };
-    // A run reports an interpreter that is missing.
+    // A missing interpreter is reported by the run itself.
     let is_usable = |python: &Python| {
         !requested.frameworks.is_empty() || python.program.leads_to_file() || python_problem(&python.root).is_some()
     };
@@ -302,7 +305,7 @@ fn value(diagnosis: &Diagnosis) -> Value {
     })
 }
 
-/// The names of directories in a report: the installation's and the environment's, where they repeat.
+/// Returns the short names of the installation's and environment's directories, if they occur repeatedly.
 fn prose(diagnosis: &Diagnosis, is_verbose: bool) -> Prose {
     let Diagnosis { report, environment, findings, plan, .. } = diagnosis;
     let messages = findings.iter().map(|finding| &finding.message);
@@ -320,7 +323,7 @@ fn prose(diagnosis: &Diagnosis, is_verbose: bool) -> Prose {
     }
 }
 
-/// Prints the report for a person. `words`: the options that decided what was checked.
+/// Prints the report for a person. `words` contains the options that determined what was checked.
 fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
     let Diagnosis { machine, inactive, environment, report, program, convolution, runs, verified, findings, plan } =
         diagnosis;
@@ -333,8 +336,8 @@ fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
     match &machine.driver {
         Some(driver) => outln!("driver  {}", driver.printable()),
         None => match &machine.driver_text {
-            Some(text) => outln!("driver  unknown: NVML states no version, but {}", text.printable()),
-            None if !CAN_LOAD => outln!("driver  unknown: a static cudnn-doctor cannot ask NVML"),
+            Some(text) => outln!("driver  unknown: NVML reports no version, but {}", text.printable()),
+            None if !CAN_LOAD => outln!("driver  unknown: a static cudnn-doctor cannot query NVML"),
             None => outln!("driver  unknown: NVML does not answer"),
         },
     }
@@ -391,7 +394,7 @@ fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
         Some(summary) if arguments.verbose => outln!("\n{summary}"),
         Some(summary) => outln!("{summary}"),
         None if only.is_empty() => outln!("\nNothing is wrong."),
-        None => outln!("\nNothing is wrong of what was selected: {}", only.join(", ")),
+        None => outln!("\nNo problems found for the selected codes: {}", only.join(", ")),
     }
 }
 
@@ -407,7 +410,7 @@ mod tests {
     const DOCTOR: &str = "its remedy asks by which name PATH leads to the doctor";
     const FILES: &str = "it reads files that no other check needs";
 
-    /// The checks that still ask about the system, with the reason. The results of `load` and `framework_runs` are
+    /// Checks that still query the system, with the reason. The results of `load` and `framework_runs` are
     /// interpreted when they are collected.
     const ASKING: [(&str, &str); 19] = [
         ("drop_in", FILES),

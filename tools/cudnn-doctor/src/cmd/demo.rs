@@ -1,4 +1,4 @@
-//! `demo`: from nothing to a convolution, with the time that each step takes.
+//! `demo`: installs cuDNN if necessary, then runs it up to a convolution, with the time of every step.
 
 use cudnn_fetch::{FetchError, Network};
 use cudnn_loader::{LoadError, Options};
@@ -14,7 +14,8 @@ use crate::escape::Printable;
 use crate::output::{Outcome, outln, remark};
 use crate::platform::{MEMORY_HELP, safe_working_dir};
 
-/// The release to fetch if no cuDNN is installed: the smallest real one. For Windows there is no JIT-only one.
+/// The release to fetch if cuDNN is not installed, which is the smallest one with real kernels. Windows has no
+/// JIT-only release.
 const FALLBACK_RELEASE: &str = match Os::HOST {
     Os::Windows => "windows-cu13",
     _ => "jit-cu12-9.19.0",
@@ -23,21 +24,21 @@ const FALLBACK_RELEASE: &str = match Os::HOST {
 /// The options of `demo`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Never fetch a cuDNN: fail if none is installed.
+    /// Never fetch a cuDNN. Fail if none is installed.
     #[arg(long)]
     offline: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Outcome {
     let demo = choose(arguments, context).and_then(|options| {
-        // An empty or relative element of a search path must not lead to libraries in the user's directory.
+        // An empty or relative element of a search path must not select libraries in the user's directory.
         std::env::set_current_dir(safe_working_dir())?;
         run_demo(&options)
     });
     match demo {
         Ok(()) => Outcome::Fine,
         Err(error) => {
-            // As `fetch` does: nothing was found out about cuDNN.
+            // As with `fetch`, a failed download says nothing about cuDNN itself.
             let outcome = if error.is::<FetchError>() { Outcome::Failed } else { Outcome::Errors };
             let text = match error.downcast_ref::<LoadError>() {
                 Some(error) => error.report_with(&error.advice().unwrap_or_default()),
@@ -52,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Outcome {
     }
 }
 
-/// Shows the installations, and chooses one: the one that the loader would use, or a fetched one.
+/// Lists the installations and selects the one that the loader would use, or fetches a release.
 fn choose(arguments: &Arguments, context: &Context) -> Result<Options, Failure> {
     let selection = context.select(&Default::default());
     let selected = selection.installation.as_ref();
@@ -81,7 +82,7 @@ fn choose(arguments: &Arguments, context: &Context) -> Result<Options, Failure> 
             outln!("The demo uses the marked one (found: {}).", origin.printable());
             Ok(Options::new().path(&selected.dir))
         }
-        // The user named a directory: the loader reports what is wrong with it.
+        // The user named a directory, so the loader will report its problems.
         None if context.search.explicit_candidate().is_some() => Ok(Options::new()),
         None => {
             outln!("No usable cuDNN is installed.");

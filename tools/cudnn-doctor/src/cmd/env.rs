@@ -15,11 +15,11 @@ use crate::shell::{SEARCH_PATH, Shell, doctor, link_to, quoted_path, set_variabl
 /// The options of `env`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The directory of an installation, or the root of an environment that contains one. Without it: the installation
+    /// The directory of an installation, or the root of an environment that contains one. Default: the installation
     /// that the loader would use.
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// The shell that reads the lines. Default: on Windows the one that started the doctor, elsewhere sh.
+    /// The shell that reads the lines. Default: sh, or on Windows the shell that started the doctor.
     #[arg(long)]
     shell: Option<Shell>,
 }
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
         || json!({ "directory": selected.dir.to_string_lossy(), "lines": lines, "problem": problem }),
         || lines.iter().for_each(|line| outln!("{line}")),
     );
-    // To stderr: a shell evaluates the output.
+    // Remarks go to stderr, because a shell evaluates stdout.
     if shell == Shell::Cmd && lines.iter().any(|line| !line.is_ascii()) {
         remark("note: for these lines, cmd must have read them in UTF-8: `chcp 65001` comes first");
     }
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
     Ok(Outcome::Fine)
 }
 
-/// The first usable installation below a root. Names the others.
+/// Returns the first usable installation below a root and lists the others in a remark.
 fn first_below(root: &Path, context: &Context) -> Option<Installation> {
     let candidates = context.search.under_root(root);
     let mut usable = candidates.iter().filter_map(|candidate| check_dir(candidate, &Requirements::default()).ok());
@@ -74,7 +74,7 @@ fn first_below(root: &Path, context: &Context) -> Option<Installation> {
     Some(first)
 }
 
-/// The name of a directory: as it is, or as the user has named it, by a link, if the search path cannot contain the other.
+/// Returns a usable name for a directory: the canonical name, or the name of a link that the user gave.
 fn name_for(shell: Shell, dir: &Path, named: Option<&Path>) -> PathBuf {
     let named = named.and_then(|named| std::path::absolute(named).ok());
     let fits = |named: &PathBuf| {
@@ -83,7 +83,7 @@ fn name_for(shell: Shell, dir: &Path, named: Option<&Path>) -> PathBuf {
     named.filter(|named| shell.prepend(dir).is_none() && fits(named)).unwrap_or_else(|| dir.to_owned())
 }
 
-/// Why this shell cannot be given the directory.
+/// Explains why this shell cannot represent the directory.
 fn unfit(shell: Shell, dir: &Path) -> String {
     let link = link_to(dir).map(|link| format!(":\n{}\n{}", link.line(), use_dir(&link.name)));
     let (variable, character, help) = match (shell, Os::HOST) {
@@ -101,7 +101,7 @@ fn unfit(shell: Shell, dir: &Path) -> String {
     format!("{variable} cannot contain the name of {dir}, which has {character}: {help}{}", link.unwrap_or_default())
 }
 
-/// Why no program can load what is in this directory.
+/// Explains why programs cannot load libraries from this directory.
 fn unloadable(dir: &Path) -> Option<String> {
     is_noexec(dir).then(|| {
         format!(
@@ -112,7 +112,7 @@ fn unloadable(dir: &Path) -> Option<String> {
     })
 }
 
-/// Why programs cannot use this directory by the system's search. With it on the search path they would fail, or get a mix.
+/// Explains why the search path cannot be used with this directory: programs would fail or load mixed libraries.
 fn unusable_shim(report: &InstallationReport) -> Option<String> {
     let shim = Library::Shim.name_on(report.os);
     let dir = report.dir.printable();

@@ -1,4 +1,4 @@
-//! `explain`: shows which file ld.so would load for each library of cuDNN or CUDA, with the rule that finds it.
+//! `explain`: shows which cuDNN and CUDA libraries ld.so would load, and how it finds them.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use crate::system::{OPEN, major_of_cudnn};
 /// The options of `explain`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A program or a library. Without it: NVIDIA's shim of the installation that the loader would use.
+    /// A program or library. Default: NVIDIA's shim in the installation that the loader would use.
     file: Option<PathBuf>,
 }
 
@@ -48,11 +48,9 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
     Ok(if problems.is_empty() { Outcome::Fine } else { Outcome::Errors })
 }
 
-/// NVIDIA's shim of the installation that the loader would use.
+/// Returns NVIDIA's shim in the installation that the loader would use.
 fn selected_shim(context: &Context) -> Result<PathBuf, String> {
-    let selected = context
-        .selected()
-        .ok_or("No usable cuDNN was found, so there is nothing to explain. Name a program or a library.")?;
+    let selected = context.selected().ok_or("No usable cuDNN was found. Name a program or a library to explain.")?;
     let shim = selected.path(Library::Shim);
     if shim.symlink_metadata().is_ok() {
         return Ok(shim);
@@ -68,7 +66,7 @@ fn selected_shim(context: &Context) -> Result<PathBuf, String> {
     ))
 }
 
-/// Why a file cannot be explained. The advice to reinstall cuDNN is for files of cuDNN alone.
+/// Explains why a file cannot be analyzed. Reinstalling cuDNN is suggested only for cuDNN's own files.
 fn unreadable(file: &Path, error: &ProbeError) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let path = file.printable();
@@ -80,13 +78,13 @@ fn unreadable(file: &Path, error: &ProbeError) -> String {
     match error {
         ProbeError::NotElf { .. } | ProbeError::NotRegularFile { .. } | ProbeError::WrongOs { .. } => {
             let kind = if Os::HOST == Os::Windows { "a DLL for Windows" } else { "a shared library for Linux" };
-            format!("{path} {text}\nhelp: Name a program or {kind}: this is neither.")
+            format!("{path} {text}\nhelp: Name a program or {kind} instead.")
         }
         _ => format!("{path} {text}"),
     }
 }
 
-/// The problem of a program that requires another major of cuDNN: that major, and the installed cuDNN.
+/// Describes a program that requires another cuDNN major, with the installed cuDNN.
 fn other_major(dependencies: &[Dependency], context: &Context) -> Option<String> {
     let major = |dependency: &Dependency| {
         major_of_cudnn(&dependency.name).filter(|major| *major != 9 && dependency.error.is_some())
@@ -101,7 +99,7 @@ fn other_major(dependencies: &[Dependency], context: &Context) -> Option<String>
     ))
 }
 
-/// What the drop-in would load.
+/// Describes the cuDNN that the drop-in would load.
 fn of_drop_in(file: &Path, context: &Context) -> String {
     match context.selected_by_drop_in(file) {
         Some(Installation { version, dir, .. }) => format!(

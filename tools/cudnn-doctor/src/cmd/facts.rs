@@ -14,7 +14,7 @@ use crate::output::{CommandResult, Format, Outcome, outln};
 /// The options of `facts`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The code of a finding, to explain it alone: C014.
+    /// Explain only this finding: C014.
     #[arg(value_name = "CODE")]
     code: Option<String>,
 }
@@ -63,7 +63,7 @@ fn value() -> Value {
     })
 }
 
-/// A kind of finding for programs.
+/// Returns a kind of finding as JSON.
 pub(super) fn finding(kind: &FindingKind) -> Value {
     json!({
         "code": kind.code,
@@ -103,7 +103,7 @@ fn text() {
     for issue in release_facts::KNOWN_ISSUES {
         outln!("  {} through releases before {}: {}", issue.from, issue.fixed_in, issue.description);
     }
-    outln!("\nWhat releases of frameworks were built for, or accept, where their files do not state it:");
+    outln!("\nReleases of cuDNN and CUDA that frameworks were built for or accept, where their files do not say:");
     for fact in releases::all() {
         let cudnn = cudnn(fact).map_or("no cuDNN".to_owned(), |cudnn| format!("cuDNN {cudnn}"));
         let cuda = cuda(fact).map_or(String::new(), |cuda| format!(", CUDA {cuda}"));

@@ -1,4 +1,4 @@
-//! `fetch`: lists the pinned releases, or fetches one through pip. Each fetched file is verified.
+//! `fetch`: lists the pinned releases, or fetches one through pip. Fetched files are always verified.
 
 use std::path::{Path, PathBuf};
 
@@ -12,9 +12,9 @@ use crate::shell::use_dir;
 /// The options of `fetch`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The name of the release, from the list. Without it: print the list.
+    /// The name of the release, from the list. Without a name, the list is printed.
     release: Option<String>,
-    /// Keep the release in a subdirectory of this directory instead of the cache.
+    /// Store the release in a subdirectory of this directory instead of the cache.
     #[arg(long, value_name = "DIR", requires = "release")]
     into: Option<PathBuf>,
 }
@@ -25,12 +25,12 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
         return Ok(Outcome::Fine);
     };
     if let Some(file) = arguments.into.as_deref().filter(|into| into.exists() && !into.is_dir()) {
-        return Err(format!("{} is no directory: --into takes one", file.printable()).into());
+        return Err(format!("{} is not a directory: --into requires one", file.printable()).into());
     }
     let into = arguments.into.as_deref().map(std::path::absolute).transpose()?;
-    // The other pinned wheels are for this project's build and tests.
+    // The remaining pinned wheels are for this project's build and tests.
     if cudnn_fetch::release(id).is_ok_and(|release| !release.is_cudnn()) {
-        return Err(format!("`{id}` is no release of cuDNN: `fetch` without a name lists those").into());
+        return Err(format!("`{id}` is not a cuDNN release: `fetch` without a name lists the releases").into());
     }
     let announce = |Release { package, version, megabytes, .. }: &Release| {
         if format == Format::Text {
@@ -45,8 +45,8 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     Ok(Outcome::Fine)
 }
 
-/// The directory of a pinned release's libraries, in the cache or under `into`; fetched first if it is not there.
-/// `announce` is called before the download.
+/// Returns the library directory of a pinned release, in the cache or under `into`. Fetches the release if necessary,
+/// after calling `announce`.
 pub(super) fn fetch_libraries(
     id: &str,
     into: Option<&Path>,

@@ -10,14 +10,14 @@ use crate::output::{Outcome, labelled, outln};
 use crate::plan::{Advice, Plan};
 use crate::shell::doctor;
 
-/// What is printed of findings, besides messages and help.
+/// Options for printing findings.
 pub(crate) struct ReportOptions<'a> {
-    /// Also the evidence, and where to read more.
+    /// Whether to print evidence, and where to read more.
     pub(crate) is_verbose: bool,
     pub(crate) prose: &'a Prose,
 }
 
-/// Prints each finding with what to do, then the plan.
+/// Prints findings with their help, followed by the plan.
 pub(crate) fn print(findings: &[Finding], plan: &Plan, options: &ReportOptions<'_>) {
     let shorten = |text: &str| options.prose.shorten(text);
     for (index, (finding, advice)) in findings.iter().zip(&plan.advice).enumerate() {
@@ -29,7 +29,7 @@ pub(crate) fn print(findings: &[Finding], plan: &Plan, options: &ReportOptions<'
         for note in finding.notes.iter().filter(|_| options.is_verbose) {
             outln!("  = note: {}", shorten(note));
         }
-        // Findings in a row with one help have it after the last.
+        // Consecutive findings with equal help share it after the last one.
         let next = plan.advice.get(index + 1).filter(|_| !options.is_verbose);
         let is_repeated = next.is_some_and(|next| next == advice);
         if let Some(advice) = advice.as_ref().filter(|_| !is_repeated) {
@@ -43,7 +43,7 @@ pub(crate) fn print(findings: &[Finding], plan: &Plan, options: &ReportOptions<'
     print_plan(plan, options.prose);
 }
 
-/// The text of a help. The commands of a step are in the plan, to which it refers.
+/// Formats a help text. Commands that belong to a step are printed in the plan, which the text refers to.
 fn help(advice: &Advice, prose: &Prose) -> String {
     let text = prose.shorten(&advice.text);
     let Some((last, others)) = advice.steps.split_last() else { return text };
@@ -58,7 +58,7 @@ fn help(advice: &Advice, prose: &Prose) -> String {
     format!("{} ({steps}){colon}", text.trim_end_matches(':'))
 }
 
-/// Where the evidence and the explanation of a code are, if they were not printed.
+/// Prints how to see the evidence and the explanation of a code, unless they were printed already.
 pub(crate) fn print_hint<'a>(findings: impl IntoIterator<Item = &'a Finding>, options: &ReportOptions<'_>) {
     let mut findings = findings.into_iter().peekable();
     let Some(first) = findings.peek().filter(|_| !options.is_verbose) else { return };
@@ -69,7 +69,7 @@ pub(crate) fn print_hint<'a>(findings: impl IntoIterator<Item = &'a Finding>, op
     }
 }
 
-/// How many errors and warnings there are, and what removes them; `fix` is the command that executes the plan.
+/// Counts errors and warnings, and says how to fix them. `fix` is the command that executes the plan.
 pub(crate) fn summary(findings: &[Finding], plan: &Plan, fix: &str) -> Option<String> {
     let count = |severity, name: &str| {
         let count = findings.iter().filter(|finding| finding.kind.severity == severity).count();
@@ -96,19 +96,19 @@ pub(crate) fn summary(findings: &[Finding], plan: &Plan, fix: &str) -> Option<St
     Some(format!("{}: {what}", counts.join(", ")))
 }
 
-/// The findings for programs.
+/// Returns the findings as JSON.
 pub(crate) fn value(findings: &[Finding], plan: &Plan) -> Vec<Value> {
     let advice = plan.advice.iter().map(Option::as_ref);
     findings.iter().zip(advice).map(|(finding, advice)| value_of(finding, advice)).collect()
 }
 
-/// The steps that remove the errors and warnings.
+/// Prints the steps that fix the errors and warnings.
 pub(crate) fn print_plan(plan: &Plan, prose: &Prose) {
     if plan.steps.is_empty() {
         return;
     }
     outln!("\nTo fix this:");
-    // What prepares the installer stands in each step that needs it.
+    // Preparing the installer is part of every step that needs it, so avoid repeating it.
     let mut printed: Vec<String> = Vec::new();
     for (index, step) in plan.steps.iter().enumerate() {
         outln!("  {}. {} ({})", index + 1, prose.shorten(&step.title), step.fixes.join(", "));

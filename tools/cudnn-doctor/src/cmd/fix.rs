@@ -1,4 +1,4 @@
-//! Provides `fix`, which prints or executes the plan against the errors of `check`.
+//! Provides `fix`, which prints or executes the plan for the errors of `check`.
 
 use std::ffi::OsString;
 use std::io::{BufRead, IsTerminal, Write};
@@ -27,10 +27,10 @@ use crate::subprocess::{self, Timeouts};
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// Execute the plan. Without it, nothing is changed.
+    /// Execute the plan. Without this option, the plan is only printed.
     #[arg(long, conflicts_with = "dry_run")]
     yes: bool,
-    /// Print the plan, and change nothing. This is the default.
+    /// Print the plan without changing anything. This is the default.
     #[arg(long)]
     dry_run: bool,
     /// With --yes: also remove files and packages, without asking.
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
     match undo_interrupted_steps(arguments, context, &diagnosis, format) {
         Ok(0) => {}
         Ok(_) => {
-            // What the first diagnosis has read is no longer true.
+            // Restoring files has invalidated the first diagnosis.
             diagnosis = match diagnose(&Context::new()) {
                 Ok(diagnosis) => diagnosis,
                 Err(outcome) => return outcome,
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
     }
     let begin = |index: usize, step: &Step| {
         let text = format!("[{}/{}] {}", index + 1, plan.steps.len(), step.title.printable());
-        // Nobody may read it, which is no reason to end between two steps.
+        // The output may be closed, which must not stop the doctor between two steps.
         match format {
             Format::Text => drop(writeln!(std::io::stdout(), "{text}")),
             Format::Json => remark(text),
@@ -110,11 +110,11 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
     if fixed.stopped.is_some() { Outcome::Failed } else { outcome }
 }
 
-/// Undoes the steps of earlier runs that were interrupted in the environments that this command is about. Without `--yes`
-/// it only says so. Returns how many steps it has undone.
+/// Undoes interrupted steps of earlier runs in the environments that this command may change. Without `--yes`, only
+/// prints a message. Returns the number of undone steps.
 ///
 /// # Errors
-/// One cannot be undone, or the user does not allow it.
+/// A step cannot be undone, or the user does not allow it.
 fn undo_interrupted_steps(
     arguments: &Arguments,
     context: &Context,
@@ -139,7 +139,7 @@ fn undo_interrupted_steps(
             ));
         }
         one.restore().map_err(|error| format!("{interrupted}; cannot restore the files of {root}: {error}"))?;
-        note(format, &format!("{interrupted}. The files of {root} are as before it."));
+        note(format, &format!("{interrupted}. Restored the files of {root}."));
         count += 1;
     }
     if arguments.yes {
@@ -148,7 +148,7 @@ fn undo_interrupted_steps(
     Ok(count)
 }
 
-/// The roots of the environments that this command may change, or has changed in an earlier run.
+/// Returns the roots of the environments that this command may change, now or in an earlier run.
 fn roots(context: &Context, diagnosis: &Diagnosis) -> Vec<PathBuf> {
     let environments = context.search.environments();
     let of_environments = environments.iter().filter_map(Origin::root).map(Path::to_owned);
@@ -161,7 +161,7 @@ fn roots(context: &Context, diagnosis: &Diagnosis) -> Vec<PathBuf> {
     of_environments.chain(installation).chain(of_plan).chain(judged).chain(user_base()).collect()
 }
 
-/// Prints a line beside the document, if there is one.
+/// Prints a line, on stderr if stdout carries the document.
 fn note(format: Format, text: &str) {
     match format {
         Format::Text => outln!("{text}"),
@@ -169,7 +169,7 @@ fn note(format: Format, text: &str) {
     }
 }
 
-/// Runs `check` with the options of this command line, in a process of its own, with these variables.
+/// Runs `check` in a separate process with the options of this command line and these variables.
 fn check_again(variables: &[(String, Option<OsString>)], format: Format) -> std::io::Result<(Outcome, Option<Value>)> {
     let mut command = subprocess::this_program()?;
     let mut has_name = false;
@@ -193,21 +193,21 @@ fn check_again(variables: &[(String, Option<OsString>)], format: Format) -> std:
     Ok((Outcome::of_status(output.status.code()), serde_json::from_slice(&output.stdout).ok()))
 }
 
-/// The plan, for a person.
+/// Prints the plan for a person.
 fn text(plan: &Plan, before: Outcome) {
     if plan.steps.is_empty() {
         outln!(
             "{}",
             match before {
                 Outcome::Fine => "Nothing is wrong.",
-                _ => "No command fixes what is wrong here: `cudnn-doctor check` says what a person can do.",
+                _ => "No command can fix these problems: `cudnn-doctor check` explains how to fix them by hand.",
             }
         );
         return;
     }
     findings::print_plan(plan, &Prose::of_home());
     if plan.steps.iter().all(|step| is_of_shell(&step.action)) {
-        outln!("\nPaste this into the shell that starts your programs: no other program can do it.");
+        outln!("\nPaste this into the shell that starts your programs, because only that shell can do it.");
         return;
     }
     let words = std::env::args_os().skip(1).filter(|word| word != "--dry-run");
@@ -222,7 +222,7 @@ fn text(plan: &Plan, before: Outcome) {
     }
 }
 
-/// Asks on the terminal whether these files or packages may be removed.
+/// Asks on the terminal for permission to remove these files or packages.
 fn is_agreed(title: &str, removed: &[String]) -> bool {
     if !std::io::stdin().is_terminal() {
         return false;
@@ -237,7 +237,7 @@ fn is_agreed(title: &str, removed: &[String]) -> bool {
     matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
-/// The lines that undo a step, and why there are none.
+/// Returns the lines that undo a step, or the reason why there are no such lines.
 fn undo(undo: &Undo) -> (&[String], Option<&'static str>) {
     match undo {
         Undo::By(lines) => (lines, None),

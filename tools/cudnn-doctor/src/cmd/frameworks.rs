@@ -1,4 +1,4 @@
-//! `frameworks`: shows which cuDNN each framework of a Python environment would load.
+//! `frameworks`: shows which cuDNN the frameworks of a Python environment would load.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -29,10 +29,11 @@ const DEPTH: Depth = Depth { kernels: true, unlisted: true, metadata: true };
 /// The options of `frameworks`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The roots of Python environments: virtual, conda, or `/usr`. Default: those that are active.
+    /// The roots of Python environments, such as virtual or conda environments or `/usr`. Default: all active
+    /// environments.
     #[arg(value_name = "DIR")]
     roots: Vec<PathBuf>,
-    /// Also print the evidence for each finding, and where to read more.
+    /// Also print the evidence for findings, and where to read more.
     #[arg(long, short)]
     verbose: bool,
 }
@@ -75,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
     Ok(findings::outcome(reports.iter().flat_map(|report| &report.findings)))
 }
 
-/// The directories among these paths, each once, whatever its names; and why the other paths are none.
+/// Returns the distinct directories among these paths, with an error message for the remaining paths.
 fn roots(paths: &[PathBuf]) -> (Vec<&PathBuf>, Vec<String>) {
     let (mut roots, mut missing, mut known) = (Vec::new(), Vec::new(), HashSet::new());
     for path in paths {
@@ -140,7 +141,7 @@ fn framework_table(frameworks: &[Framework]) -> Table {
                     Comparison::Minor => format!(">= {}.{}", wanted.value.major, wanted.value.minor),
                     _ => format!(">= {}", wanted.value),
                 },
-                None => "not stated by any file".into(),
+                None => "not recorded in any file".into(),
             },
             match (gets, version) {
                 (Some(_), None) if opens.has_drop_in => "the drop-in".into(),
@@ -157,7 +158,7 @@ fn framework_table(frameworks: &[Framework]) -> Table {
                 None if built.rocm.is_some() => "built for AMD's ROCm: does not use cuDNN".into(),
                 None if is_cpu && is_of_windows() => "no build for Windows uses a GPU".into(),
                 None if is_cpu => "built for the CPU: does not use cuDNN".into(),
-                None if opens.is_unexamined => "what it loads on Windows is not known".into(),
+                None if opens.is_unexamined => "the libraries it loads on Windows are unknown".into(),
                 None => String::new(),
             },
         ]);

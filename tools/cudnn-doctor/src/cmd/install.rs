@@ -1,4 +1,4 @@
-//! `install`, `uninstall`: put the drop-in in front of a cuDNN, or take it away again.
+//! `install`, `uninstall`: put the drop-in in front of a cuDNN, or remove it again.
 
 use std::path::{Path, PathBuf};
 
@@ -14,13 +14,13 @@ use crate::drop_in::{KEPT, VERSION, source};
 use crate::escape::Printable;
 use crate::output::{CommandResult, Format, Outcome, outln};
 
-/// The directory of cuDNN that a command is about. These are the options of `uninstall`.
+/// Selects the cuDNN directory of a command. These are the options of `uninstall`.
 #[derive(clap::Args)]
 pub(crate) struct Place {
-    /// A directory of cuDNN, or the root of what has one, such as an environment. Default: the active environment.
+    /// A directory of cuDNN, or the root of an environment that contains one. Default: the active environment.
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// The environment of this Python: its interpreter, or its root.
+    /// The environment of this Python, given as its interpreter or its root.
     #[arg(long, value_name = "PATH", conflicts_with = "dir")]
     python: Option<PathBuf>,
 }
@@ -40,7 +40,7 @@ impl Place {
 pub(crate) struct InstallArguments {
     #[command(flatten)]
     place: Place,
-    /// The directory with the drop-in. Default: what came with this cudnn-doctor.
+    /// The directory with the drop-in. Default: the drop-in shipped with this cudnn-doctor.
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
 }
@@ -59,13 +59,13 @@ pub(crate) fn install(arguments: &InstallArguments, context: &Context, format: F
                 Change::Updated => outln!("The drop-in {VERSION} is in front of {cudnn}, in place of another drop-in."),
                 _ => outln!("The drop-in {VERSION} is in front of {cudnn}."),
             }
-            outln!("NVIDIA's {} is beside it, as {KEPT}.", Library::Shim);
+            outln!("NVIDIA's {} is saved next to it as {KEPT}.", Library::Shim);
             if state.layers != Layers::Ours {
-                outln!("Without layers: the drop-in came without their library.");
+                outln!("Layers are unavailable: the drop-in was shipped without their library.");
             }
-            outln!("To take the drop-in away: {}", Command::Uninstall.command(&dir));
+            outln!("To remove the drop-in: {}", Command::Uninstall.command(&dir));
             let again = command.command(&dir);
-            outln!("When cuDNN is upgraded, its installer takes it away too: then run {again} again.");
+            outln!("If you upgrade cuDNN, which also removes the drop-in, then run {again} again.");
         },
     );
     Ok(Outcome::Fine)
@@ -79,12 +79,12 @@ pub(crate) fn uninstall(place: &Place, context: &Context, format: Format) -> Com
         || {
             let (cudnn, shim) = (state.title(&dir), Library::Shim);
             match change {
-                Change::None => outln!("The drop-in is not in front of {cudnn}; nothing is left of it."),
+                Change::None => outln!("The drop-in is not in front of {cudnn}; there is nothing to remove."),
                 Change::Cleaned if state.shim == Shim::Missing => {
-                    outln!("What the drop-in has left in {} is gone.", dir.printable());
+                    outln!("Removed the drop-in's leftover files from {}.", dir.printable());
                 }
                 Change::Cleaned => {
-                    outln!("NVIDIA's {shim} was in front of {cudnn} already; what the drop-in has left is gone.");
+                    outln!("NVIDIA's {shim} was in front of {cudnn} already; removed the drop-in's leftover files.");
                 }
                 _ => outln!("NVIDIA's {shim} is in front of {cudnn} again."),
             }

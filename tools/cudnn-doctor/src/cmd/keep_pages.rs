@@ -1,5 +1,5 @@
-//! `preload --keep`: keeps a list of the pages that a start has mapped, which later preloads ask for first. This must not
-//! know how a preload runs.
+//! `preload --keep`: saves a list of the pages that were mapped during startup, so that later preloads can request
+//! them first.
 
 use std::path::{Path, PathBuf};
 
@@ -11,19 +11,19 @@ use crate::escape::Printable;
 use crate::output::outln;
 use crate::shell::set_variable;
 
-/// A list that was kept.
+/// A saved list.
 pub(crate) struct KeptPages {
     list: PageList,
     file: PathBuf,
-    /// Programs find the file without a variable.
+    /// Whether programs find the file without a variable.
     is_found: bool,
 }
 
-/// Keeps the list of this process for all programs, or that of another one for the programs in its directory. In `to`, if
-/// it is given; else beside the plans.
+/// Saves the page list of this process for all programs, or of another process for the programs in its directory. The
+/// list is written to `to`, or by default next to the plans.
 ///
 /// # Errors
-/// What could not be read or written.
+/// The reason why reading or writing failed.
 pub(crate) fn keep(process: Option<u32>, to: Option<&Path>) -> Result<KeptPages, String> {
     let list = PageList::of_process(process.unwrap_or_else(std::process::id)).map_err(|error| error.to_string())?;
     let list = if process.is_some() && to.is_none() { list } else { list.for_all_programs() };
@@ -39,7 +39,7 @@ pub(crate) fn keep(process: Option<u32>, to: Option<&Path>) -> Result<KeptPages,
         Ok(None) => {}
         Err(problem) => problems.push(problem),
     }
-    // The store names the problem of the directory last.
+    // The last problem from the store is the one about its directory.
     let reason = problems.last().map(|problem| problem.what().to_string().printable());
     Err(reason.unwrap_or_else(|| "there is no directory of plans".into()))
 }
@@ -51,7 +51,7 @@ impl KeptPages {
         let files = self.list.files().len();
         outln!("\nkept: {megabytes:.1} MiB in {ranges} ranges of {files} files, in {}", self.file.printable());
         if self.is_found {
-            outln!("Each preload of cuDNN in {} asks for them first.", self.list.installation().printable());
+            outln!("Preloads of cuDNN in {} will request these pages first.", self.list.installation().printable());
         } else {
             outln!("To use it: {}", set_variable(FILE_VARIABLE, &self.file));
         }

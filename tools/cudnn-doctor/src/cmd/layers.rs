@@ -1,4 +1,4 @@
-//! `layers`: shows which layers the environment turns on. It reads files, but loads none.
+//! `layers`: shows which layers the environment turns on. It reads files without loading them.
 
 use std::path::{Path, PathBuf};
 
@@ -13,16 +13,16 @@ use crate::output::{CommandResult, Format, Outcome, outln};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The directory of the drop-in, or of the program that contains cudnn-loader: layers are looked up there too.
-    /// Default: that of the drop-in which `run` takes, or else beside cudnn-doctor.
+    /// Also look for layers in this directory, which contains the drop-in or a program that includes cudnn-loader.
+    /// Default: the directory of the drop-in that `run` uses, or else of cudnn-doctor.
     #[arg(long, value_name = "DIRECTORY")]
     beside: Option<PathBuf>,
 }
 
-/// What would become of a requested layer.
+/// The lookup result for a requested layer.
 pub(super) struct Answer {
     pub(super) name: String,
-    /// The file that would be taken, or the reasons why there is none.
+    /// The file that would be loaded, or the reasons why the layer was not found.
     pub(super) file: Result<PathBuf, String>,
 }
 
@@ -53,13 +53,13 @@ pub(super) fn check_layer(RequestedLayer { name, files, .. }: RequestedLayer) ->
     Answer { name, file }
 }
 
-/// Why the loader would not take the layer from this file.
+/// Explains why the loader would reject this file for the layer.
 fn refusal(name: &str, file: &Path) -> Option<String> {
     let marker = marker(name, file);
     let wanted: Vec<&str> = ["cudnnLayerBegin"].into_iter().chain(marker.as_deref()).collect();
     match exports(file, &wanted) {
         Err(error) => Some(error.to_string()),
-        Ok(found) if found.first() == Some(&false) => Some("is no layer: it does not export cudnnLayerBegin".into()),
+        Ok(found) if found.first() == Some(&false) => Some("is not a layer: it does not export cudnnLayerBegin".into()),
         Ok(found) if found.contains(&false) => Some(format!("has no layer {name}")),
         Ok(_) => None,
     }
@@ -82,9 +82,9 @@ fn value(answers: &[Answer], dirs: &[PathBuf], available: &[(String, PathBuf)]) 
 
 fn text(answers: &[Answer], dirs: &[PathBuf], available: &[(String, PathBuf)]) {
     if answers.is_empty() {
-        outln!("No layer is on: {LAYERS_VARIABLE} is not set.");
+        outln!("No layers are on: {LAYERS_VARIABLE} is not set.");
     } else {
-        outln!("On, the outermost first ({LAYERS_VARIABLE}):");
+        outln!("On, outermost first ({LAYERS_VARIABLE}):");
     }
     for Answer { name, file } in answers {
         match file {
@@ -100,6 +100,6 @@ fn text(answers: &[Answer], dirs: &[PathBuf], available: &[(String, PathBuf)]) {
         }
     }
     if available.is_empty() {
-        outln!("  none. The drop-in's directory has libcudnn_layers: name it with --beside or CUDNN_LAYER_PATH.");
+        outln!("  none. To add libcudnn_layers, name the drop-in's directory with --beside or CUDNN_LAYER_PATH.");
     }
 }

@@ -1,4 +1,4 @@
-//! `list`: every installation that the search finds, with the selected one marked.
+//! `list`: prints all installations that the search finds, with the selected one marked.
 
 use std::path::{Path, PathBuf};
 
@@ -27,21 +27,21 @@ use crate::table::table;
 /// The options of `list`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Also look in these roots: virtual environments, conda environments, CUDA toolkits, unpacked archives.
+    /// Additional roots to search: virtual environments, conda environments, CUDA toolkits, unpacked archives.
     #[arg(value_name = "DIR")]
     roots: Vec<PathBuf>,
-    /// Also read which GPUs the kernels were compiled for. Takes a second or more if the files are not in the page
+    /// Also show which GPUs the kernels were compiled for. Takes a second or more if the files are not in the page
     /// cache.
     #[arg(long)]
     deep: bool,
 }
 
-/// An installation and its place in the list.
+/// An installation as an entry of the list.
 struct Row {
     installed: Installed,
     is_used: bool,
     problems: Vec<Problem>,
-    /// With `--deep`: for each library, the compute capabilities that its kernels were compiled for.
+    /// With `--deep`: the compute capabilities of the kernels in every library.
     gpu_targets: Option<Vec<Vec<String>>>,
 }
 
@@ -53,7 +53,7 @@ struct Problem {
     help: Option<Remedy>,
 }
 
-/// The most directories in the JSON document that were not searched.
+/// The maximum number of unsearched directories in the JSON document.
 const MAX_UNSEARCHED: usize = 100;
 
 pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> CommandResult {
@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
         remark(error);
         return Ok(Outcome::Failed);
     }
-    // Problems of the other installations do not concern programs that load this one.
+    // Problems in other installations do not affect programs that load this one.
     let is_fine = rows.iter().any(|row| row.is_used && row.problems.is_empty());
     Ok(if is_fine { Outcome::Fine } else { Outcome::Errors })
 }
@@ -177,16 +177,16 @@ fn text(rows: &[Row], selected: Option<&Installation>, rejected: &[RejectedCandi
         (None, Some(usable)) => {
             let reason = match context.search.explicit_candidate() {
                 Some(_) => format!("{DIR_VARIABLE} names another directory"),
-                None => "its search does not look there".to_owned(),
+                None => "it does not search these directories".to_owned(),
             };
-            outln!("\nThe loader uses none of them, because {reason}. To use one:");
+            outln!("\nThe loader does not use any of them, because {reason}. To use one:");
             outln!("  {}", use_dir(&usable.installed.report.dir));
         }
-        (None, None) => outln!("\nThe loader can use none of them: `{doctor} check` shows how to fix that."),
+        (None, None) => outln!("\nThe loader cannot use any of them: `{doctor} check` shows how to fix that."),
     }
 }
 
-/// `Linux x86-64`, `Linux aarch64, server (SBSA)`.
+/// Formats the platform, such as `Linux x86-64` or `Linux aarch64, server (SBSA)`.
 fn platform(report: &InstallationReport) -> String {
     let Some(architecture) = report.architecture else { return String::new() };
     let arm = report.arm_variant.map_or(String::new(), |variant| format!(", {variant}"));
@@ -224,7 +224,7 @@ fn details(Row { installed, problems, gpu_targets, .. }: &Row) {
     }
 }
 
-/// All packages that own the files.
+/// Returns all packages that own the files.
 fn names_of_packages(report: &InstallationReport) -> String {
     let packages = report.package.iter().chain(&report.other_packages);
     packages.map(|package| package.to_string().printable()).collect::<Vec<_>>().join(", ")

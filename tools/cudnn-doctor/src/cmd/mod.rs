@@ -1,4 +1,4 @@
-//! Provides the subcommands. Each reads its options, prints its result, then returns the exit status.
+//! Provides the subcommands. They read their options, print their results, then return the exit status.
 
 pub(crate) mod check;
 pub(crate) mod demo;

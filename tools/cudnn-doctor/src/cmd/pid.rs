@@ -1,4 +1,4 @@
-//! `pid`: shows the files of cuDNN or CUDA that a running process has loaded, with those that do not belong together.
+//! `pid`: shows the cuDNN and CUDA files loaded by a running process, along with mismatches between them.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -19,13 +19,13 @@ use crate::platform::{RIGHTS_HINT, loaded_libraries};
 use crate::shell::SEARCH_PATH;
 use crate::system;
 
-/// The number of files of cuDNN and CUDA that are read. A process has some dozens.
+/// The maximum number of cuDNN and CUDA files to read. A typical process has a few dozen.
 const MAX_ROWS: usize = 256;
 
 /// The options of `pid`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The id of the process.
+    /// The process id.
     #[arg(value_parser = clap::value_parser!(u32).range(1..=MAX_ID))]
     pid: u32,
 }
@@ -34,11 +34,11 @@ pub(crate) struct Arguments {
 struct Row {
     mapped: MappedLibrary,
     product: &'static str,
-    /// From the file, or else from its name.
+    /// The version from the file, or by default from its name.
     version: Option<String>,
     /// The CUDA major that it belongs to.
     cuda_major: Option<u32>,
-    /// The process's files that link to it; empty if the process opened it with dlopen.
+    /// The process's files that link to it. Empty if it was opened with dlopen.
     needed_by: Vec<PathBuf>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     let mapped =
         loaded_libraries(pid).map_err(|error| format!("cannot inspect process {pid}: {error}. {RIGHTS_HINT}"))?;
     let dependents = Dependents::new(&mapped);
-    // In the order of loading, so that a limit drops what ld.so did not load.
+    // Keep the load order, so that the limit drops files that were not loaded by ld.so.
     let mut files: Vec<(&MappedLibrary, &'static str)> =
         mapped.iter().filter_map(|mapped| Some((mapped, product(mapped)?))).collect();
     files.sort_by_key(|(mapped, _)| mapped.load_index.unwrap_or(usize::MAX));
@@ -85,12 +85,12 @@ fn text(pid: u32, rows: &[Row], problems: &[String]) {
     }
 }
 
-/// The product that a file belongs to by its name, if that is cuDNN or a part of CUDA.
+/// Returns the product of a file by its name, if that is cuDNN or a part of CUDA.
 fn product(mapped: &MappedLibrary) -> Option<&'static str> {
     system::product(&mapped.path.file_name()?.to_string_lossy())
 }
 
-/// The row of a file of this product.
+/// Creates the row for a file of this product.
 fn row(mapped: &MappedLibrary, product: &'static str, dependents: &Dependents<'_>) -> Row {
     let name = mapped.path.file_name().unwrap_or_default().to_string_lossy();
     let in_name = system::version_in_name(&name);
@@ -99,11 +99,11 @@ fn row(mapped: &MappedLibrary, product: &'static str, dependents: &Dependents<'_
     let product = if is_drop_in { "drop-in" } else { product };
     let (version, cuda_major) = match product {
         "cuDNN" => {
-            // By its path if that is still the same file, because the wheel's metadata is beside it.
+            // Prefer the path if it is still the same file, because the wheel's metadata is next to it.
             let file = if is_as_on_disk(mapped) { Some(&mapped.path) } else { mapped.file.as_ref() };
             let identity = file.and_then(|file| identify_any(file, cudnn_file::library(&name)?).ok());
             let stated = identity.as_ref().and_then(|identity| identity.version).map(|version| version.to_string());
-            // `libcudnn.so.9` and `cudnn64_9.dll` name the major alone, and the shim states no version.
+            // `libcudnn.so.9` and `cudnn64_9.dll` contain only the major version, and the shim itself has none.
             let in_name = in_name.filter(|version| version != "9");
             let beside =
                 || cudnn_file::version(&mapped.path).filter(|_| is_as_on_disk(mapped)).map(|found| found.to_string());
@@ -122,7 +122,7 @@ fn row(mapped: &MappedLibrary, product: &'static str, dependents: &Dependents<'_
     Row { mapped: mapped.clone(), product, version, cuda_major, needed_by }
 }
 
-/// Is the file at the path the mapped one, as the doctor itself sees it?
+/// Returns whether the doctor sees the mapped file at this path.
 fn is_as_on_disk(mapped: &MappedLibrary) -> bool {
     let same = |file: &PathBuf| {
         let identity = FileIdentity::of(file);
@@ -131,7 +131,8 @@ fn is_as_on_disk(mapped: &MappedLibrary) -> bool {
     mapped.file.as_ref().is_some_and(same)
 }
 
-/// NVIDIA's shim, alone in a process: its first call opens graph by ld.so's rules, and aborts if there is none.
+/// Reports a shim loaded without the graph library if it cannot find that library. NVIDIA's shim would abort on the
+/// first call.
 fn shim_without_graph(pid: u32, rows: &[Row]) -> Option<String> {
     let library = |row: &Row| cudnn_file::library(row.mapped.path.file_name()?.to_str()?);
     let cudnn = || rows.iter().filter(|row| row.product == "cuDNN");
@@ -144,7 +145,7 @@ fn shim_without_graph(pid: u32, rows: &[Row]) -> Option<String> {
     if Os::HOST == Os::Windows {
         return shim_without_dlls(path, &program);
     }
-    // The machine as this process sees it.
+    // Use the search path of the process.
     let host = Host::current().env(SEARCH_PATH, variable_of(pid, SEARCH_PATH)?);
     let mut simulation = Simulation::new(&program, &host).ok()?;
     simulation.dlopen(path.to_str()?, 0);
@@ -157,7 +158,7 @@ fn shim_without_graph(pid: u32, rows: &[Row]) -> Option<String> {
     Some(format!("{path} will not find {}: NVIDIA's shim aborts the process on the first call", Library::Graph))
 }
 
-/// The same on Windows, which takes the DLL from the directory of the program, its own or `PATH`.
+/// The same check on Windows, which searches the directories of the program and the system, then `PATH`.
 fn shim_without_dlls(shim: &Path, program: &Path) -> Option<String> {
     let mut facts = Facts::of_host(&Host::current());
     facts.application_dir = program.parent().map(Path::to_owned);
@@ -175,7 +176,7 @@ fn shim_without_dlls(shim: &Path, program: &Path) -> Option<String> {
 fn problems(rows: &[Row]) -> Vec<String> {
     let mut problems = Vec::new();
     let cudnn = || rows.iter().filter(|row| row.product == "cuDNN");
-    // The first library of each directory and of each release.
+    // Find the first library for every directory and release.
     let dirs = first_of_each(cudnn(), |row| row.mapped.path.parent());
     let versions = first_of_each(cudnn(), |row| row.version.as_deref());
     let list = |rows: Vec<&Row>| rows.into_iter().map(summary).collect::<Vec<_>>().join("; then ");
@@ -199,7 +200,7 @@ fn problems(rows: &[Row]) -> Vec<String> {
     problems
 }
 
-/// The first row with each value of a key, in load order.
+/// Returns the first row for every value of a key, in load order.
 fn first_of_each<'a, K: Eq + Hash>(
     rows: impl Iterator<Item = &'a Row>,
     key: impl Fn(&'a Row) -> Option<K>,

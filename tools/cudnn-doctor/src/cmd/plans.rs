@@ -1,4 +1,5 @@
-//! `plans`: the compiled plans that the layer `plans` keeps across processes. Reads and writes files; loads nothing.
+//! `plans`: manages the compiled plans that the layer `plans` caches across processes. It works on files without
+//! loading cuDNN.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,47 +22,48 @@ use crate::table::table;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Action,
-    /// The plans in this directory, and no packs. Default: what the variables `CUDNN_PLANS_DIR` and `CUDNN_PLANS_PACK`
-    /// name, as for a program.
+    /// Use the plans in this directory, without packs. Default: the directories and packs in `CUDNN_PLANS_DIR` and
+    /// `CUDNN_PLANS_PACK`, as for a program.
     #[arg(long, visible_alias = "from", global = true, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
 enum Action {
-    /// List the plans: what each computes, on which device, with which cuDNN, its size, and when it was last used.
+    /// List the plans: the operation, device, cuDNN version, size and last use.
     List,
-    /// Count the plans by cuDNN's release and device, with their size and the time to build them that they spare.
+    /// Count the plans by cuDNN release and device, with their size and the build time that they save.
     Stats,
-    /// Check each plan, and show those that are damaged. Programs ignore these, and build them again.
+    /// Check all plans and show the damaged ones. Programs ignore damaged plans and build them again.
     Verify,
-    /// Write plans into one file, for a container image: a pack.
+    /// Write plans into one file (a pack), for a container image.
     Pack {
-        /// The file.
+        /// The output file.
         file: PathBuf,
-        /// Only plans for devices with this text in their names.
+        /// Include only plans for devices with this text in their names.
         #[arg(long, value_name = "TEXT")]
         device_name: Option<String>,
-        /// Only plans of this release, or of these releases: `9.19.0`, `9.19`, `9`.
+        /// Include only plans of this release or series: `9.19.0`, `9.19`, `9`.
         #[arg(long, value_name = "RELEASE")]
         cudnn: Option<String>,
-        /// Make the plans again with this machine's cuDNN, for the device that this file describes. It need not be here, but
-        /// the driver's library and NVRTC have to. `plans device` prints it where the GPU is.
+        /// Rebuild the plans with this machine's cuDNN for the device described in this file. That device is not
+        /// needed here, but the driver's library and NVRTC are. To create the file, run `plans device` on a machine
+        /// with the GPU.
         #[arg(long, value_name = "FILE")]
         device: Option<PathBuf>,
     },
     /// Print cuDNN's description of this machine's first GPU, for `pack --device` on another machine.
     Device,
-    /// Remove the plans and the lists of pages of the directory, and nothing else in it.
+    /// Remove the plans and page lists from the directory, and leave other files alone.
     Clear,
 }
 
-/// A version as `cudnnGetVersion` returns it, as text.
+/// Formats a version returned by `cudnnGetVersion`.
 fn shown_version(version: u32) -> String {
     format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
 }
 
-/// The plans that a command is about.
+/// The plans that a command works on.
 struct Plans {
     store: Store,
     problems: Vec<Problem>,
@@ -73,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     if let Some(dir) = &arguments.dir {
         let dir = std::path::absolute(dir)?;
         std::fs::read_dir(&dir).map_err(|error| format!("{}: {error}", dir.printable()))?;
-        // The limit is the variable's in any case.
+        // The size limit from the environment applies to this directory too.
         settings = Settings { dir: Some(dir), packs: Vec::new(), ..settings };
         problems.clear();
     }
@@ -86,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         Action::Verify => Ok(plans.verify()),
         Action::Pack { file, device_name, cudnn, device } => {
             let is_wanted = |about: &About| {
-                // `9.1` is not the start of 9.10.0.
+                // `9.1` must not match 9.10.0.
                 let is_of = |release: &String| {
                     format!("{}.", shown_version(about.cudnn_version)).starts_with(&format!("{release}."))
                 };
@@ -102,14 +104,14 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         Action::Clear => plans.clear(),
         Action::Device => {
             let description = plan_again::describe(timeouts).map_err(|reason| reason.printable())?;
-            // As it is: another program reads it.
+            // Printed unchanged, because another program reads it.
             format.report(|| json!({ "device": description }), || outln!("{}", description.printable()));
             Ok(Outcome::Fine)
         }
     }
 }
 
-/// The plans of one release for one device, or of one place.
+/// Totals for the plans of one release and device, or of one location.
 #[derive(Default)]
 struct Group {
     plans: u64,
@@ -130,7 +132,7 @@ impl Group {
 }
 
 impl Plans {
-    /// Reads the plans without their keys and contents, which are not shown and may have a gigabyte.
+    /// Reads the plans without their keys and contents, which are not shown and can be a gigabyte in size.
     fn read(&mut self) -> Vec<Stored> {
         let mut plans = Vec::new();
         for stored in self.store.entries() {
@@ -146,7 +148,7 @@ impl Plans {
         plans
     }
 
-    /// Prints a report, with the directory and the problems.
+    /// Prints a report together with the directory and problems.
     fn report(&self, mut keys: Value, text: impl FnOnce()) -> Outcome {
         if let Some(keys) = keys.as_object_mut() {
             keys.insert("directory".to_owned(), json!(self.store.dir().map(|dir| dir.to_string_lossy())));
@@ -159,14 +161,14 @@ impl Plans {
                 print_problems(&self.problems);
             },
         );
-        // Without HOME, nothing is kept. Programs work without the plans, only slower.
+        // Without HOME, plans are not cached. Programs still work, but more slowly.
         let is_warning = |problem: &Problem| !matches!(problem.kind(), ProblemKind::NoDirectory);
         if self.problems.iter().any(is_warning) { Outcome::Warnings } else { Outcome::Fine }
     }
 
     fn list(mut self) -> Outcome {
         let mut plans = self.read();
-        // Those that were used last come first; of those in packs nobody knows.
+        // Most recently used plans come first. The last use is unknown for packs.
         plans.sort_by(|one, other| other.last_use.cmp(&one.last_use).then_with(|| one.name.cmp(&other.name)));
         let keys = json!({ "plans": plans.iter().map(|stored| self.value(stored)).collect::<Vec<Value>>() });
         self.report(keys, || {
@@ -237,9 +239,9 @@ impl Plans {
         let good = self.read().len();
         self.report(json!({ "good": good }), || match self.problems.len() {
             0 if good == 0 => self.print_none(),
-            0 => outln!("All is well: {}, as written.", count(good, "plan")),
+            0 => outln!("All plans are intact: {}.", count(good, "plan")),
             _ => {
-                outln!("{} as written. Programs ignore damaged ones, and build them again.", count(good, "plan"));
+                outln!("{} intact. Programs ignore damaged plans and build them again.", count(good, "plan"));
             }
         })
     }
@@ -266,7 +268,7 @@ impl Plans {
         }))
     }
 
-    /// Makes the plans again for a device, and packs those.
+    /// Rebuilds the plans for a device and packs the result.
     fn pack_again(
         mut self,
         file: &Path,
@@ -275,7 +277,7 @@ impl Plans {
         timeouts: &Timeouts,
     ) -> CommandResult {
         let (from, to, device) = (tempfile::tempdir()?, tempfile::tempdir()?, std::path::absolute(device)?);
-        // Here already: a child that waits for a pipe says nothing.
+        // Read the file here, because a child that waits on a pipe cannot report it.
         plan_again::description(&device)?;
         let (wanted, _) = plan_again::open(from.path());
         let put = |Stored { entry, .. }| if is_wanted(&entry.about) { wanted.put(&entry) } else { Ok(()) };
@@ -293,7 +295,7 @@ impl Plans {
 
     fn clear(self) -> CommandResult {
         if self.store.dir().is_none() {
-            // The store names the problem of the directory last.
+            // The last problem from the store is the one about its directory.
             let reason = self.problems.into_iter().next_back().map(text_of);
             return Err(reason.unwrap_or_else(|| "there is no directory of plans".into()).into());
         }
@@ -338,14 +340,16 @@ impl Plans {
         })
     }
 
-    /// Where the plans are, at the end of a sentence.
+    /// Formats the location of the plans for the end of a sentence.
     fn place(&self) -> String {
         self.store.dir().map(|dir| format!(" in {}", dir.printable())).unwrap_or_default()
     }
 
     fn print_none(&self) {
         let place = self.place();
-        outln!("No plan is kept{place}. The layer `plans` (CUDNN_LAYERS=plans) keeps those that a program builds.");
+        outln!(
+            "No plans are cached{place}. The layer `plans` (CUDNN_LAYERS=plans) caches the plans that a program builds."
+        );
     }
 }
 
@@ -357,7 +361,7 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// How many problems are printed.
+/// The maximum number of problems to print.
 const MAX_PROBLEMS: usize = 20;
 
 fn print_problems(problems: &[Problem]) {
@@ -370,7 +374,7 @@ fn print_problems(problems: &[Problem]) {
     }
 }
 
-/// A number of bytes for people: `12.3 MiB`.
+/// Formats a size such as `12.3 MiB`.
 fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let (mut value, mut unit) = (bytes as f64, "bytes");
@@ -383,7 +387,7 @@ fn size(bytes: u64) -> String {
     if unit == "bytes" { format!("{bytes} bytes") } else { format!("{value:.1} {unit}") }
 }
 
-/// How long ago that was, to the hour.
+/// Formats the elapsed time in hours or larger units.
 fn age(time: SystemTime, now: SystemTime) -> String {
     let hours = now.duration_since(time).unwrap_or_default().as_secs() / 3600;
     match hours {

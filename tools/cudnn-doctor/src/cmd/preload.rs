@@ -1,4 +1,4 @@
-//! `preload`: loads cuDNN before its first use, with a timeline of the steps.
+//! `preload`: loads cuDNN before its first use and prints a timeline of the steps.
 
 use std::path::PathBuf;
 use std::ptr::null_mut;
@@ -22,10 +22,10 @@ use crate::platform::safe_working_dir;
 /// The options of `preload`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The directory of an installation. Without it: the installation that the loader would use.
+    /// The directory of an installation. Default: the installation that the loader would use.
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Create no CUDA context: for a machine without a GPU.
+    /// Do not create a CUDA context, for a machine without a GPU.
     #[arg(long)]
     no_context: bool,
     /// Create the contexts of all devices.
@@ -34,30 +34,31 @@ pub(crate) struct Arguments {
     /// Do not register cuDNN's engines.
     #[arg(long)]
     no_engines: bool,
-    /// Register the engines for the device that this file describes, instead of for a generic one. cuDNN must have
-    /// written the description: it crashes on others.
+    /// Register the engines for the device described in this file, instead of a generic device. The description must
+    /// have been written by cuDNN, which crashes on other input.
     #[arg(long, value_name = "FILE", conflicts_with = "no_engines")]
     description: Option<PathBuf>,
-    /// Then create a handle and query the workspace of a convolution, as a first use does.
+    /// Afterwards create a handle and query the workspace of a convolution, like a first use.
     #[arg(long)]
     query: bool,
-    /// Then keep a list of the pages that were mapped, which later preloads of this installation ask for first. With
-    /// `--query`. Linux only.
+    /// Afterwards save a list of the mapped pages, so that later preloads of this installation request them first.
+    /// Implies `--query`. Linux only.
     #[arg(long)]
     keep: bool,
-    /// Preload nothing: keep the list of this running process, for programs in the directory of its program.
+    /// Save the list of this running process instead of preloading, for programs in the same directory as its
+    /// program.
     #[arg(long, value_name = "PID", requires = "keep")]
     of: Option<u32>,
-    /// Write the list to this file, and not beside the plans: for a container image.
+    /// Write the list to this file instead of the plans' directory, for a container image.
     #[arg(long, value_name = "FILE", requires = "keep")]
     to: Option<PathBuf>,
 }
 
-/// The width of the timeline, in characters.
+/// The width of the timeline in characters.
 const TIMELINE_WIDTH: f64 = 40.0;
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
-    // The working directory is going to be another one.
+    // Resolve the path before the working directory changes.
     let to = arguments.to.as_ref().map(std::path::absolute).transpose()?;
     if arguments.of.is_some() {
         let kept = keep_pages::keep(arguments.of, to.as_deref())?;
@@ -74,10 +75,10 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     let mut preload = Preload::new().options(options).devices(devices).engines(!arguments.no_engines);
     if let Some(file) = &arguments.description {
         let description = plan_again::description(file)?;
-        // SAFETY: the user names the file of a description that cuDNN wrote, as the option's help asks for.
+        // SAFETY: the option requires a description that was written by cuDNN, and the user provides it.
         preload = unsafe { preload.device_description(description) };
     }
-    // An empty or relative element of a search path must not lead to libraries in the user's directory.
+    // An empty or relative element of a search path must not select libraries in the user's directory.
     std::env::set_current_dir(safe_working_dir())?;
     begin(Work::Load, "preloaded cuDNN");
     let progress = |step: &StepReport| {
@@ -107,11 +108,11 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
 struct FirstUse {
     handle_ms: f64,
     query_ms: f64,
-    /// The status of the first call that failed, or success.
+    /// The status of the first failed call, or success.
     status: cudnnStatus_t,
 }
 
-/// Creates a handle and queries the workspace of a convolution. Nothing is freed: the program ends.
+/// Creates a handle and queries the workspace of a convolution. Resources are freed when the process exits.
 fn first_use() -> FirstUse {
     let (mut handle, mut x, mut w, mut y) = (null_mut(), null_mut(), null_mut(), null_mut());
     let mut convolution = null_mut();
@@ -126,7 +127,7 @@ fn first_use() -> FirstUse {
         }
     };
     let mode = cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION;
-    // SAFETY: each descriptor is created, into a variable of its type, before it is set.
+    // SAFETY: all descriptors are created in variables of their types before they are set.
     unsafe {
         check(cudnn::cudnnCreateTensorDescriptor(&mut x));
         check(cudnn::cudnnSetTensor4dDescriptor(x, format, float, 16, 64, 56, 56));

@@ -1,5 +1,5 @@
-//! Shortens paths that repeat in a report's prose. Commands are to be pasted, and are never shortened: also those within a
-//! sentence, between backticks.
+//! Shortens paths that repeat in a report's prose. Commands stay complete for pasting, including those between
+//! backticks in a sentence.
 
 use std::path::Path;
 
@@ -7,24 +7,24 @@ use cudnn_probe::facts;
 
 use crate::escape::Printable;
 
-/// A name for a shorter directory would save nothing.
+/// The minimum length of a directory to be shortened.
 const MIN_LEN: usize = 12;
 
-/// Short names for directories, the longest directory first. The names are in angle brackets: a shell that got one by
-/// mistake would take it for no directory.
+/// Short names for directories, longest directory first. The names contain angle brackets, so that a shell does not
+/// mistake them for directories.
 #[derive(Default)]
 pub(super) struct Prose(Vec<(String, &'static str)>);
 
 impl Prose {
-    /// The home directory as `~`, and no other names.
+    /// Shortens only the home directory, to `~`.
     pub(super) fn of_home() -> Prose {
         let home = facts::variable("HOME").map(|home| Path::new(&home).printable());
-        // The home of a service may be `/`.
+        // The home directory of a service may be `/`.
         let home = home.filter(|home| home.starts_with('/') && home.len() > 1);
         Prose(home.map(|home| (home, "~")).into_iter().collect())
     }
 
-    /// Also this name for this directory, if it stands in these texts twice or more.
+    /// Adds this name for a directory that occurs at least twice in these texts.
     pub(super) fn with(mut self, dir: &Path, name: &'static str, texts: &[&str]) -> Prose {
         let dir = dir.printable();
         let at = self.0.iter().position(|(known, _)| known.len() < dir.len()).unwrap_or(self.0.len());
@@ -37,12 +37,12 @@ impl Prose {
         self
     }
 
-    /// Does a directory have this name?
+    /// Returns whether this name is used for a directory.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(_, known)| *known == name)
     }
 
-    /// A text with the short names.
+    /// Applies the short names to a text.
     pub(super) fn shorten(&self, text: &str) -> String {
         let shorten = |part: &str| self.0.iter().fold(part.to_owned(), |part, (dir, name)| replace(&part, dir, name));
         let parts = text.split('`').enumerate();
@@ -51,7 +51,7 @@ impl Prose {
     }
 }
 
-/// Replaces a directory where it is a whole path, or begins one.
+/// Replaces a directory that is a whole path or its leading part.
 fn replace(text: &str, dir: &str, name: &str) -> String {
     let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
     let (mut shortened, mut rest) = (String::new(), text);

@@ -1,4 +1,4 @@
-//! `run`: replaces the doctor by a program that has the drop-in in front of it.
+//! `run`: replaces the doctor with a program that has the drop-in preloaded.
 
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
@@ -21,51 +21,51 @@ use crate::output::remark;
 use crate::refusal::Refusal;
 use crate::shell::doctor;
 
-/// The exit status if there is no such program, as of a shell and of `env`.
+/// The exit status if the program does not exist, as used by shells and `env`.
 const NOT_FOUND: u8 = 127;
 /// The exit status if the program cannot be started.
 const NOT_STARTED: u8 = 126;
 
-/// The file of the layer `trace`.
+/// The variable for the output file of the layer `trace`.
 const TRACE_VARIABLE: &str = "CUDNN_TRACE";
-/// Why a program that has ended may have written no trace.
+/// Explains why a trace may be missing after the program exits.
 const NO_TRACE: &str = "the program has not called cuDNN through the drop-in or cudnn-loader. A program that is linked to \
                         cuDNN's sub-libraries, or that opens NVIDIA's shim by its path, calls NVIDIA's library";
 
-/// What can be loaded ahead.
+/// The parts that can be preloaded.
 const PARTS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
 
 /// The options of `run`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Turn these layers on, the outermost first: `trace`, `plans`, or the path of a layer. Replaces CUDNN_LAYERS.
+    /// Turn on these layers, outermost first: `trace`, `plans`, or the path of a layer. Replaces CUDNN_LAYERS.
     #[arg(long, value_name = "LAYERS", value_delimiter = ',')]
     layers: Vec<OsString>,
-    /// Write each call of cuDNN to this file, with the layer `trace`. The first `%i` in the name becomes the process id.
+    /// Write all cuDNN calls to this file, with the layer `trace`. The first `%i` in the name becomes the process id.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Keep compiled plans for later runs, with the layer `plans`.
+    /// Cache compiled plans for later runs, with the layer `plans`.
     #[arg(long)]
     plans: bool,
-    /// Have cuDNN's error texts say why.
+    /// Include the reason in cuDNN's error texts.
     #[arg(long)]
     verbose_errors: bool,
-    /// Load these parts ahead, in a program that is linked to cuDNN. Only `files` is safe in every program.
+    /// Load these parts at startup, in a program that is linked to cuDNN. Only `files` is safe for all programs.
     #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = PARTS)]
     preload: Vec<String>,
-    /// The directory with the drop-in. Default: what came with this cudnn-doctor.
+    /// The directory with the drop-in. Default: the drop-in shipped with this cudnn-doctor.
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
-    /// The program, and its arguments.
+    /// The program with its arguments.
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
 }
 
-/// Does not return where the program starts.
+/// Does not return if the program starts.
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode, Box<dyn Error>> {
     let (program, rest) = arguments.command.split_first().ok_or("error: no program is named")?;
     let variables = variables(arguments, program, context)?;
-    // Each process has its own file if the name has `%i` in it.
+    // If the name contains `%i`, every process writes its own file.
     let trace = variables.iter().find(|(name, _)| *name == TRACE_VARIABLE).map(|(_, file)| PathBuf::from(file));
     let trace = trace.filter(|file| !has_process(file)).map(|file| (state(&file), file));
     let check_trace = trace.map(|(before, file)| {
@@ -85,20 +85,20 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode, 
     } else if find(program).is_some_and(|file| file.exists()) {
         (NOT_STARTED, format!("cannot start {name}: the interpreter that it names does not exist"))
     } else {
-        (NOT_FOUND, format!("there is no program {name}: {error}"))
+        (NOT_FOUND, format!("cannot find program {name}: {error}"))
     };
     remark(format_args!("error: {text}"));
     Ok(ExitCode::from(status))
 }
 
-/// The variables for the program.
+/// Returns the variables for the program.
 fn variables(
     arguments: &Arguments,
     program: &OsStr,
     context: &Context,
 ) -> Result<Vec<(&'static str, OsString)>, Refusal> {
     if Os::HOST != Os::Linux {
-        return Err(Refusal::new("on Windows no variable puts a library in front of a program").help(format!(
+        return Err(Refusal::new("Windows has no variable that preloads a library into a program").help(format!(
             "put the drop-in in front of the programs of an environment: `{} install`; or copy {} into the program's \
              directory, where Windows looks first",
             doctor(),
@@ -132,8 +132,8 @@ fn variables(
     Ok(variables)
 }
 
-/// NVIDIA's shim that the drop-in takes the place of: the one that the program would load at its start, or else that of the
-/// cuDNN which the search selects.
+/// Returns the NVIDIA shim that the drop-in replaces. This is the one that the program would load at startup, or else
+/// the shim of the selected cuDNN.
 fn nvidia_shim(program: &OsStr, context: &Context) -> Option<PathBuf> {
     let simulation = find(program).and_then(program_of).and_then(|file| context.simulation(&file).ok());
     let linked = simulation.and_then(|simulation| {
@@ -143,14 +143,14 @@ fn nvidia_shim(program: &OsStr, context: &Context) -> Option<PathBuf> {
     linked.or_else(|| nvidia_shim_in(&context.selected()?.dir))
 }
 
-/// The trace's file, wherever the program goes from here.
+/// Returns the absolute path of the trace file, so that the program may change its working directory.
 fn trace_file(file: &Path) -> Result<OsString, Refusal> {
     let refused = |reason: std::io::Error| {
         let message = format!("the trace cannot be written to {}: {reason}", file.printable());
         Refusal::new(message).help("name a file in a directory that exists")
     };
     let absolute = std::path::absolute(file).map_err(refused)?;
-    // A process may have a directory of its own.
+    // With `%i`, every process may use its own directory.
     if !file.parent().is_some_and(has_process)
         && let Some(dir) = absolute.parent()
         && !std::fs::metadata(dir).map_err(refused)?.is_dir()
@@ -162,17 +162,17 @@ fn trace_file(file: &Path) -> Result<OsString, Refusal> {
     if ends_in_separator || absolute.is_dir() {
         return Err(refused(ErrorKind::IsADirectory.into()));
     }
-    // The first `%i` would be one in the name of the working directory.
+    // If the working directory contained `%i`, an absolute path would expand the wrong one.
     let is_of_file = file.is_absolute() || !std::env::current_dir().is_ok_and(|dir| has_process(&dir));
     Ok(if is_of_file { absolute } else { file.to_owned() }.into_os_string())
 }
 
-/// Does the name contain the place of a process id?
+/// Returns whether the name contains the placeholder for a process id.
 fn has_process(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().windows(2).any(|part| part == b"%i")
 }
 
-/// The name that a trace gets if another process writes to the file: `trace.PROCESS.json`.
+/// Returns the file name used if another process already writes to the file: `trace.PROCESS.json`.
 fn with_process(file: &Path, process: u32) -> PathBuf {
     let mut extension = OsString::from(process.to_string());
     if let Some(last) = file.extension() {
@@ -182,14 +182,14 @@ fn with_process(file: &Path, process: u32) -> PathBuf {
     file.with_extension(extension)
 }
 
-/// What is different after a trace was written: the file is another one, or was changed.
+/// Returns values that change when the trace file is replaced or modified.
 fn state(file: &Path) -> Option<(Option<FileIdentity>, SystemTime, u64)> {
     let metadata = std::fs::metadata(file).ok()?;
     Some((FileIdentity::of(file), metadata.modified().ok()?, metadata.len()))
 }
 
-/// The value of CUDNN_LAYER_PATH with the drop-in's directory, unless it is there: a program that contains cudnn-loader looks
-/// for layers there and beside itself, and not beside the drop-in.
+/// Returns a CUDNN_LAYER_PATH that includes the drop-in's directory, or `None` if it does already. Programs that
+/// contain cudnn-loader search there and in their own directory, but not next to the drop-in.
 fn layer_path(library: &Path) -> Option<OsString> {
     let dir = library.parent()?.to_owned();
     let before = std::env::var_os(LAYER_PATH_VARIABLE).unwrap_or_default();
@@ -201,7 +201,7 @@ fn layer_path(library: &Path) -> Option<OsString> {
     std::env::join_paths(dirs).ok()
 }
 
-/// The value of CUDNN_LAYERS, if an option changes it.
+/// Returns the new value of CUDNN_LAYERS if an option changes it.
 fn layers(arguments: &Arguments) -> Option<OsString> {
     let Arguments { layers, trace, plans, .. } = arguments;
     if layers.is_empty() && trace.is_none() && !plans {
@@ -211,7 +211,7 @@ fn layers(arguments: &Arguments) -> Option<OsString> {
     let mut list = if layers.is_empty() { Vec::from_iter(before()) } else { layers.clone() };
     let names = list.join(OsStr::new(","));
     let has = |layer: &str| names.as_encoded_bytes().split(|byte| *byte == b',').any(|name| name == layer.as_bytes());
-    // The trace shows what the program calls, before another layer answers.
+    // Put the trace first, so that it records the program's own calls.
     if trace.is_some() && !has("trace") {
         list.insert(0, "trace".into());
     }
@@ -221,12 +221,12 @@ fn layers(arguments: &Arguments) -> Option<OsString> {
     Some(list.join(OsStr::new(",")))
 }
 
-/// A layer that the program would do without is an error: somebody has asked for it now.
+/// Reports unusable layers as errors. Programs normally ignore them, but here the user requested them explicitly.
 fn check_layers(layers: &OsStr, drop_in: &Path, context: &Context) -> Result<(), Refusal> {
     let host = context.host.clone().env(LAYERS_VARIABLE, layers);
     let answers = requested_layers(&host, drop_in.parent()).into_iter().map(check_layer);
     let missing = { answers }.find_map(|answer| Some((answer.name, answer.file.err()?)));
     let Some((name, reason)) = missing else { return Ok(()) };
-    let help = "`trace` and `plans` are in the library beside the drop-in; others need CUDNN_LAYER_PATH or their path";
+    let help = "`trace` and `plans` are in the library next to the drop-in; for other layers, set CUDNN_LAYER_PATH or give the path";
     Err(Refusal::new(format!("the layer {} cannot be used: {reason}", name.printable())).help(help))
 }

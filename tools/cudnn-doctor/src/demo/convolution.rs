@@ -1,5 +1,5 @@
-//! The demo's convolution: half precision, accumulated in float, through the backend API, which JIT-only releases
-//! have too.
+//! Runs the demo's half-precision convolution with float accumulation. It uses the backend API, which JIT-only
+//! releases support too.
 
 use std::time::Instant;
 
@@ -22,17 +22,17 @@ const HALF: DataType = DataType::CUDNN_DATA_HALF;
 const X_DIMS: [i64; 4] = [32, 64, 56, 56];
 const W_DIMS: [i64; 4] = [64, 64, 3, 3];
 const Y_DIMS: [i64; 4] = [32, 64, 56, 56];
-/// The largest relative error. Rounding the result to half precision alone gives about 3e-4.
+/// The maximum relative error. Rounding the result to half precision contributes about 3e-4.
 const TOLERANCE: f64 = 1e-3;
 /// The number of timed runs.
 const RUNS: u32 = 100;
 
-/// The convolution's input, half precision, channels innermost.
+/// Returns the input tensor in half precision with channels innermost.
 pub(super) fn input() -> Tensor {
     Tensor::channels_last(1, HALF, &X_DIMS)
 }
 
-/// Runs the convolution on this GPU, prints each step's time, and compares the result with the CPU's.
+/// Runs the convolution on this GPU, prints the timing of its steps, and compares the result with a CPU reference.
 pub(super) fn run(gpu: &Gpu, progress: &mut Progress) -> Result<(), Failure> {
     let (major, minor) = gpu.compute_capability;
     let ([n, c, h, w], [_, k, p, q]) = (X_DIMS, Y_DIMS);
@@ -52,7 +52,7 @@ pub(super) fn run(gpu: &Gpu, progress: &mut Progress) -> Result<(), Failure> {
     let graph = graph(Some(&handle), &[&operation]).map_err(with_help)?;
     let first = Plan::first(&graph, Target::Handle(&handle));
     let planned = milliseconds(start);
-    // Also after a failure, because the libraries that cuDNN opened may explain it.
+    // Print this even after a failure, because the libraries that cuDNN opened may explain it.
     progress.opened();
     let first = first.map_err(|error| no_engine(&error))?;
     let plan = first.plan;
@@ -67,12 +67,12 @@ pub(super) fn run(gpu: &Gpu, progress: &mut Progress) -> Result<(), Failure> {
     let (x_values, w_values) = (reference::noise(&x), reference::noise(&w));
     let x_memory = gpu.upload(&reference::encode(&x, &x_values)).map_err(driver_failure)?;
     let w_memory = gpu.upload(&reference::encode(&w, &w_values)).map_err(driver_failure)?;
-    // NaN, so that an element that is never written shows.
+    // Fill with NaN to detect elements that are never written.
     let y_memory = gpu.upload(&reference::encode(&y, &vec![f32::NAN; y.element_count()])).map_err(driver_failure)?;
     let workspace = gpu.zeroed(plan.workspace_size).map_err(driver_failure)?;
     let memory = [(x.uid, &x_memory), (w.uid, &w_memory), (y.uid, &y_memory)];
     let pack = VariantPack::new(&memory, &workspace).map_err(with_help)?;
-    // SAFETY: each buffer has the size of its tensor; the workspace and the handle are the plan's.
+    // SAFETY: the buffers have the sizes of their tensors; the workspace and the handle belong to the plan.
     let execute = || unsafe { plan.execute(&handle, &pack) }.map_err(with_help);
     let start = Instant::now();
     execute()?;
@@ -103,7 +103,7 @@ fn with_help(error: cudnn::Error) -> Failure {
     format!("{error}\nhelp: {HELP}").into()
 }
 
-/// The message if no engine can run the convolution, with help.
+/// Returns an error with help if no engine can run the convolution.
 fn no_engine(error: &NoPlan) -> String {
     let help = match cudnn::installation() {
         Some(found) if !found.has(Library::EnginesPrecompiled) => {
@@ -114,7 +114,7 @@ fn no_engine(error: &NoPlan) -> String {
             )
         }
         _ if error.skipped_engines => {
-            "install cuBLAS: not every engine was tried, because cuDNN aborts if an engine cannot load cuBLASLt".into()
+            "install cuBLAS: some engines were skipped, because cuDNN aborts if an engine cannot load cuBLASLt".into()
         }
         _ => "install a full cuDNN release that supports this GPU".into(),
     };

@@ -1,5 +1,5 @@
-//! Demonstrates cuDNN step by step, with the time of each step. `demo` uses it, as does the load test of `check`. It
-//! must not know how an installation is chosen.
+//! Demonstrates cuDNN step by step with timings, for `demo` and for the load test of `check`. The caller chooses the
+//! installation.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ use crate::output::outln;
 
 mod convolution;
 
-/// A failure: what happened, and what to do.
+/// An error message that includes help.
 pub(crate) type Failure = Box<dyn std::error::Error>;
 
 /// The help for a failure inside cuDNN.
 pub(crate) const HELP: &str = "to see cuDNN's own log, set CUDNN_LOGLEVEL_DBG=2 and CUDNN_LOGDEST_DBG=stderr; to try another \
                     installation, set CUDNN_LOADER_DIR to its directory";
 
-/// Loads cuDNN with these options, calls into each sub-library, and runs the convolution.
+/// Loads cuDNN with these options, calls into all sub-libraries, and runs the convolution.
 pub(crate) fn run_demo(options: &Options) -> Result<(), Failure> {
-    outln!("\nFirst calls, each of which loads the libraries it needs:");
+    outln!("\nFirst calls, which load the libraries they need:");
     let mut progress = Progress::default();
     let installation = first_calls(options, &mut progress)?;
     outln!("\ncuDNN {} in {}", installation.version, installation.dir.printable());
@@ -41,7 +41,7 @@ pub(crate) fn run_demo(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs the convolution alone, with the loaded cuDNN; reports if there is no GPU.
+/// Runs only the convolution, with the loaded cuDNN. Prints a message if no GPU is available.
 pub(crate) fn run_convolution() -> Result<(), Failure> {
     match first_gpu()? {
         Ok(gpu) => convolution::run(&gpu, &mut Progress::default())?,
@@ -50,7 +50,7 @@ pub(crate) fn run_convolution() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The first GPU; or why there is none, which is no failure of the demo.
+/// Returns the first GPU, or the reason why none is available. A missing GPU does not fail the demo.
 fn first_gpu() -> Result<Result<Gpu, NoGpu>, Failure> {
     match Gpu::first() {
         Err(NoGpu::Driver(error)) => Err(driver_failure(error)),
@@ -59,7 +59,7 @@ fn first_gpu() -> Result<Result<Gpu, NoGpu>, Failure> {
     }
 }
 
-/// An error of the driver, with help.
+/// Adds help to a driver error.
 fn driver_failure(error: impl Display) -> Failure {
     format!(
         "the GPU cannot be used: {error}\nhelp: check that `nvidia-smi` works and lists the GPU as free; if it does not, \
@@ -68,7 +68,7 @@ fn driver_failure(error: impl Display) -> Failure {
     .into()
 }
 
-/// Makes one first call into each sub-library.
+/// Makes the first call into every sub-library.
 fn first_calls(options: &Options, progress: &mut Progress) -> Result<&'static Installation, Failure> {
     begin(Work::Load, "loaded cuDNN");
     let start = Instant::now();
@@ -106,23 +106,23 @@ fn first_calls(options: &Options, progress: &mut Progress) -> Result<&'static In
             cudnn::check!(cudnn::cudnnDestroyRNNDescriptor(rnn))
         }
     })?;
-    // Resolved but not called: it needs a GPU.
+    // The function is resolved but not called, because it needs a GPU.
     progress.first_call(Function::CudnnCausalConv1dForward, || Ok(()))?;
     progress.first_call(Function::CudnnBackendCreateDescriptor, || convolution::input().descriptor().map(drop))?;
     Ok(installation)
 }
 
-/// The output so far.
+/// Prints the progress of the demo.
 #[derive(Default)]
 struct Progress {
     libraries: Vec<PathBuf>,
-    /// Something failed only because the driver is missing.
+    /// Whether a step failed only because the driver is missing.
     lacks_driver: bool,
 }
 
 impl Progress {
-    /// Makes the first call into a sub-library, and prints what it loaded and how long it took. A sub-library that the
-    /// installation does not include is not a failure.
+    /// Makes the first call into a sub-library, then prints the loaded libraries and the elapsed time. A sub-library
+    /// that the installation does not include is not treated as a failure.
     fn first_call(
         &mut self,
         function: Function,
@@ -134,7 +134,7 @@ impl Progress {
         self.call(function.name(), start);
         match result {
             Ok(Ok(())) => {}
-            // cuDNN itself failed: its engines open the driver's library.
+            // This is an error of cuDNN itself, whose engines open the driver's library.
             Ok(Err(error))
                 if error.status == cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED
                     && function == Function::CudnnBackendCreateDescriptor
@@ -156,15 +156,15 @@ impl Progress {
         Ok(())
     }
 
-    /// Prints what a call loaded, and how long it took.
+    /// Prints the libraries that a call loaded, with the elapsed time.
     fn call(&mut self, name: &str, start: Instant) {
         let time = milliseconds(start);
         self.opened();
         outln!("  {name}: {time:.2} ms");
     }
 
-    /// Prints the libraries that were loaded since the last time: first those that the loader opened, with the time
-    /// that it took, then those that cuDNN opened itself.
+    /// Prints newly loaded libraries. Libraries opened by the loader come first, with their load times, followed by
+    /// libraries that cuDNN opened.
     fn opened(&mut self) {
         for opened in SubLibrary::ALL.iter().filter_map(|library| library.loaded()) {
             if self.is_new(&opened.path) {

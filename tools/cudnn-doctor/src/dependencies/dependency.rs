@@ -1,4 +1,4 @@
-//! Describes a library that a program needs. How the system finds it is not described here.
+//! Describes a library that a program needs, independent of the system that resolves it.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use cudnn_probe::{Library, Version};
 
 use crate::cudnn_file;
 
-/// The libraries that NVIDIA's shim opens by their names.
+/// The libraries that NVIDIA's shim opens by name.
 pub(crate) const BY_SHIM: [Library; 5] = [Library::Graph, Library::Ops, Library::Cnn, Library::Adv, Library::Ext];
 
-/// A name that is looked up, and the file that the system finds.
+/// A name that is looked up, and the file found for it.
 pub(crate) struct Dependency {
     /// The library that opens it with dlopen; `None` for names that are linked.
     pub(crate) dlopened_by: Option<Library>,
@@ -21,13 +21,13 @@ pub(crate) struct Dependency {
 }
 
 impl Dependency {
-    /// A linked name, with the version that its file states.
+    /// Creates a linked dependency, with the version read from the file.
     pub(crate) fn new(name: String, file: Option<PathBuf>, rule: String, error: Option<String>) -> Dependency {
         let version = file.as_deref().and_then(cudnn_file::version);
         Dependency { dlopened_by: None, name, file, rule, version, error }
     }
 
-    /// The program or library itself, if it belongs to cuDNN.
+    /// Describes the program or library itself, if it belongs to cuDNN.
     pub(crate) fn itself(file: &Path, rule: String) -> Option<Dependency> {
         let name = file.file_name()?.to_str()?.to_owned();
         cudnn_file::library(&name)?;
@@ -35,7 +35,7 @@ impl Dependency {
     }
 }
 
-/// The file, with `lib/../../nvidia` resolved in its directory.
+/// Returns the file with a canonical directory, so that `lib/../../nvidia` is resolved.
 pub(crate) fn with_canonical_dir(file: &Path) -> PathBuf {
     let dir = file.parent().and_then(|dir| cudnn_probe::canonicalize(dir).ok());
     dir.zip(file.file_name()).map_or(file.to_owned(), |(dir, name)| dir.join(name))

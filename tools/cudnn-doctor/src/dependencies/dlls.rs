@@ -1,5 +1,5 @@
-//! Lists the files that Windows would load for a program, including those that NVIDIA's shim opens by name. `ld_so.rs`
-//! does so for Linux.
+//! Lists the files that Windows would load for a program, including DLLs that NVIDIA's shim opens by name. `ld_so.rs`
+//! does the same for Linux.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::collections::HashSet;
@@ -14,10 +14,10 @@ use crate::cudnn_file;
 use crate::escape::Printable;
 use crate::system::product;
 
-/// Each DLL of cuDNN and CUDA, and each name that cannot be resolved, once: imports first, then those that are opened.
+/// Lists every DLL of cuDNN and CUDA, and every unresolved name, once. Imports come before DLLs opened by name.
 ///
 /// # Errors
-/// The file cannot be loaded into a program for this processor.
+/// Fails if the file cannot be loaded into a program for this processor.
 pub(crate) fn dependencies(file: &Path, host: &Host) -> Result<Vec<Dependency>, ProbeError> {
     let file = facts::absolute(file).unwrap_or_else(|_| file.to_owned());
     let mut simulation = started(&file, Facts::of_host(host))?;
@@ -35,27 +35,27 @@ pub(crate) fn dependencies(file: &Path, host: &Host) -> Result<Vec<Dependency>, 
     Ok(dependencies)
 }
 
-/// A process with this program, or one that has opened this DLL by its path: then the DLLs that it imports may lie beside
-/// it, and those that it opens by their names may not.
+/// Simulates a process with this program, or a process that opened this DLL by path. Windows then searches the file's
+/// directory for imports, but not for DLLs opened by name.
 fn started(file: &Path, facts: Facts) -> Result<Simulation, ProbeError> {
     if file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("exe")) {
         return Simulation::start(file, facts);
     }
     let mut simulation = Simulation::new(facts.clone());
     simulation.open(file, Mode::AlteredSearchPath);
-    // A file that cannot be loaded at all has its reason in an error.
+    // If the file cannot be loaded at all, starting it as a program returns the reason as an error.
     if simulation.modules().is_empty() { Simulation::start(file, facts) } else { Ok(simulation) }
 }
 
-/// What a library of cuDNN opens by name, if it is loaded.
+/// Simulates which DLLs a cuDNN library opens by name, if it is loaded.
 fn open(simulation: &mut Simulation, opener: Library, opened: &[Library], dependencies: &mut Vec<Dependency>) {
     let Some(file) = simulation.loaded(opener.windows_name()).map(Path::to_owned) else { return };
-    // The drop-in opens nothing by name: it loads the installation that the loader selects.
+    // The drop-in opens no DLLs by name. It loads the installation that the loader selects.
     if cudnn_file::is_drop_in(&file) {
         return;
     }
     let version = cudnn_file::version(&file);
-    // Older releases lack some.
+    // Older releases do not include all libraries.
     let is_opened = |library: &&Library| version.is_none_or(|version| has_library(version, **library));
     for library in opened.iter().filter(is_opened) {
         let before = simulation.lookups().len();
@@ -67,10 +67,10 @@ fn open(simulation: &mut Simulation, opener: Library, opened: &[Library], depend
                 let is_there = file.with_file_name(library.windows_name()).leads_to_file();
                 dependency.error = Some(match is_there {
                     true => format!(
-                        "was not found: it lies beside {}, which opens it by its name alone; put that directory on PATH",
+                        "was not found: it is next to {}, which opens it by name only; put that directory on PATH",
                         file.printable()
                     ),
-                    false => format!("was not found; {} opens it by its name", opener.windows_name()),
+                    false => format!("was not found; {} opens it by name", opener.windows_name()),
                 });
             }
             dependencies.push(dependency);
@@ -84,7 +84,7 @@ fn is_relevant(lookup: &Lookup) -> bool {
 
 fn dependency(dlopened_by: Option<Library>, lookup: &Lookup) -> Option<Dependency> {
     let (file, rule, error) = match &lookup.resolution {
-        // The failure of an unusable file has the reason.
+        // For an unusable file, the failure contains the reason.
         Resolution::Found { path, rule } | Resolution::Unusable { path, rule } => {
             (Some(path.clone()), rule.to_string(), None)
         }
@@ -99,7 +99,7 @@ fn dependency(dlopened_by: Option<Library>, lookup: &Lookup) -> Option<Dependenc
     Some(Dependency { dlopened_by, ..Dependency::new(name, file, rule, error) })
 }
 
-/// Adds the reason why a file cannot be loaded to what is known of it.
+/// Adds the reason for a loading failure to the dependency that it concerns.
 fn add_failure(failure: &Failure, dependencies: &mut [Dependency]) {
     let (path, text) = match failure {
         Failure::MissingSymbol { symbol, dll, needed_by } => {

@@ -1,4 +1,4 @@
-//! Lists the files that ld.so would load for a program, including those that NVIDIA's shim opens with dlopen.
+//! Lists the files that ld.so would load for a program, including files that NVIDIA's shim opens with dlopen.
 
 use cudnn_probe::facts::PathFacts;
 use std::collections::HashSet;
@@ -12,8 +12,8 @@ use super::dependency::{BY_SHIM, Dependency, with_canonical_dir};
 use crate::cudnn_file;
 use crate::escape::Printable;
 
-/// Each library of cuDNN and CUDA, and each name that cannot be resolved, once: linked names first, then those opened
-/// with dlopen. A library that another file would be loaded for, depending on a program's first call, is there twice.
+/// Lists every library of cuDNN and CUDA, and every unresolved name, once. Linked names come before names opened with
+/// dlopen. A library is listed twice if its file depends on which function the program calls first.
 pub(crate) fn dependencies(mut simulation: Simulation) -> Vec<Dependency> {
     let file = simulation.objects().first().map(|object| &object.path);
     let mut dependencies = Vec::from_iter(file.and_then(|file| Dependency::itself(file, "by its path".into())));
@@ -30,7 +30,7 @@ pub(crate) fn dependencies(mut simulation: Simulation) -> Vec<Dependency> {
     dependencies
 }
 
-/// Adds what was looked up and is not there yet. Many libraries need the same ones.
+/// Adds new lookups. Many libraries need the same files, which are listed once.
 fn add_new<'a>(all: &mut Vec<Dependency>, opener: Option<Library>, steps: impl IntoIterator<Item = &'a Lookup>) {
     for step in steps.into_iter().filter(|step| is_relevant(step)) {
         if !all.iter().any(|known| known.name == step.name) {
@@ -39,8 +39,8 @@ fn add_new<'a>(all: &mut Vec<Dependency>, opener: Option<Library>, steps: impl I
     }
 }
 
-/// The other files of cuDNN that are loaded if a program's first call is into a library that is linked to graph: then
-/// ld.so searches graph for that library, and not for the shim. An RPATH of the shim does not apply, if the library has
+/// Lists the files that are loaded instead if a program's first call is into a library linked to graph. ld.so then
+/// resolves graph for that library instead of for the shim, and an RPATH of the shim does not apply if the library has
 /// a RUNPATH.
 fn other_orders(start: &Simulation, known: &[Dependency]) -> Vec<Dependency> {
     let Some(shim) = start.loaded(Library::Shim.file_name()) else { return Vec::new() };
@@ -67,7 +67,7 @@ fn other_orders(start: &Simulation, known: &[Dependency]) -> Vec<Dependency> {
 
 fn is_relevant(step: &Lookup) -> bool {
     const PREFIXES: [&str; 6] = ["libcudnn", "libcublas", "libcudart", "libnvrtc", "libcuda.so", "libnvJitLink"];
-    // A program may open a library by its path.
+    // A program may open a library by path.
     let name = step.name.rsplit('/').next().unwrap_or_default();
     PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || !matches!(step.resolution, Resolution::Found { .. })
 }
@@ -81,7 +81,7 @@ fn dependency(dlopened_by: Option<Library>, step: &Lookup) -> Dependency {
     Dependency { dlopened_by, ..Dependency::new(step.name.clone(), file_of(step), rule, error) }
 }
 
-/// The file that ld.so finds, whether it can load it or not.
+/// Returns the file that ld.so finds, even if ld.so cannot load it.
 fn file_of(step: &Lookup) -> Option<PathBuf> {
     match &step.resolution {
         Resolution::Found { path, .. } | Resolution::Unusable { path, .. } => Some(with_canonical_dir(path)),
@@ -89,7 +89,7 @@ fn file_of(step: &Lookup) -> Option<PathBuf> {
     }
 }
 
-/// The rule; a file that it names is listed above with its full path.
+/// Describes the rule. Files in rules are shortened, because their full paths are already listed.
 fn rule_text(rule: &Rule) -> String {
     match rule {
         Rule::Rpath(file) => format!("RPATH of {}", name_of(file)),
@@ -102,19 +102,19 @@ fn name_of(file: &Path) -> String {
     Path::new(file.file_name().unwrap_or_default()).printable()
 }
 
-/// Simulates what NVIDIA's shim opens on first calls, then what graph opens when it first plans something.
+/// Simulates the files that NVIDIA's shim opens on first calls, then those that graph opens for the first plan.
 fn simulate_dlopens(simulation: &mut Simulation, dependencies: &mut Vec<Dependency>) {
     for (opener, opened) in [(Library::Shim, &BY_SHIM[..]), (Library::Graph, Library::OPENED_BY_GRAPH)] {
         let Some(from) = simulation.loaded(opener.file_name()) else { continue };
         let Some(file) = simulation.objects().get(from).map(|object| object.path.clone()) else { continue };
-        // The drop-in opens nothing by ld.so's rules: it loads the installation that the loader selects.
+        // The drop-in does not use ld.so's search. It loads the installation that the loader selects.
         if cudnn_file::is_drop_in(&file) {
             continue;
         }
         let known = cudnn_file::version(&file);
-        // For an unknown version, the names with a full version are simply not found.
+        // If the version is unknown, lookups of names with a full version simply fail.
         let version = known.unwrap_or(Version::new(9, 0, 0));
-        // A release does not open a library that is left over from a newer one.
+        // cuDNN ignores libraries left over from a newer release.
         let is_opened = |library: &&Library| known.is_none_or(|version| has_library(version, **library));
         for library in opened.iter().filter(is_opened) {
             let mut tried = Vec::new();
@@ -122,13 +122,13 @@ fn simulate_dlopens(simulation: &mut Simulation, dependencies: &mut Vec<Dependen
                 let before = simulation.lookups().len();
                 let is_loaded = simulation.dlopen(&name, from);
                 tried = simulation.lookups().get(before..).unwrap_or_default().iter().collect();
-                // A file that exists but cannot be loaded ends the attempts, as a loaded one does.
+                // A file that exists but fails to load ends the attempts, just like a loaded one.
                 if is_loaded || !is_missing(&tried) {
                     break;
                 }
             }
             match tried.first().filter(|_| is_missing(&tried)) {
-                // JIT-only sets lack most libraries, and older releases lack some.
+                // JIT-only sets omit most libraries, and older releases omit some.
                 Some(step) => dependencies.push(Dependency {
                     name: library.file_name().into(),
                     rule: "not installed".into(),
@@ -145,8 +145,8 @@ fn is_missing(tried: &[&Lookup]) -> bool {
     matches!(tried.first().map(|step| &step.resolution), Some(Resolution::Missing))
 }
 
-/// Why it is an error that ld.so does not find this library: it silently skips unreadable files and broken links, and
-/// NVIDIA's shim aborts the process at its first call without graph.
+/// Explains why it is an error that ld.so does not find this library. ld.so silently skips unreadable files and broken
+/// links, and NVIDIA's shim aborts the process on the first call if graph is missing.
 fn not_installed(file: &Path, library: Library) -> Option<String> {
     let error = file.path_exists().then(|| identify(file, library).err()).flatten();
     let passed_over =

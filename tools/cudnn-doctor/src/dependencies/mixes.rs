@@ -1,4 +1,4 @@
-//! Reports files of cuDNN that do not belong together among the dependencies of a program or library.
+//! Reports mismatched cuDNN files among the dependencies of a program or library.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use crate::cudnn_file;
 use crate::escape::Printable;
 use crate::shim_release;
 
-/// What a user should know although it works, in sentences.
+/// Describes mixes that work but that a user should know about.
 pub(crate) fn notes(dependencies: &[Dependency]) -> Vec<String> {
     let working = mixes(dependencies).into_iter().filter(|mix| mix.works);
     working.map(|mix| format!("{}; {OLDER_SHIM}", mix.message)).collect()
 }
 
-/// The problems, in sentences.
+/// Describes the mixes that cause problems.
 pub(crate) fn problems(dependencies: &[Dependency]) -> Vec<String> {
     let sentence =
         |dependency: &Dependency| Some(format!("{} {}", dependency.name.printable(), dependency.error.as_ref()?));
@@ -35,7 +35,7 @@ pub(crate) fn problems(dependencies: &[Dependency]) -> Vec<String> {
     dependencies.iter().filter_map(sentence).chain(mix).collect()
 }
 
-/// A library that states no version, and needs symbols that the libraries which it would be loaded with lack.
+/// Reports a library without a version number that needs symbols missing from the libraries it would be loaded with.
 fn symbol_mix(dependencies: &[Dependency]) -> Option<String> {
     let file_of = |library: Library| {
         let is_it = |dependency: &&Dependency| cudnn_file::library(&dependency.name) == Some(library);
@@ -46,14 +46,14 @@ fn symbol_mix(dependencies: &[Dependency]) -> Option<String> {
         let files: Option<Vec<PathBuf>> = library.dependencies().iter().map(|other| file_of(*other)).collect();
         let files = files?;
         let missing = missing_symbols(file, &files).ok()?;
-        // Symbols that cannot be found in a damaged table say nothing about releases.
+        // Symbols missing from a damaged table say little about releases.
         let damage = || files.iter().chain([&file.to_owned()]).find_map(|file| damage_of(file));
         if let Some(damage) = (!missing.is_empty()).then(damage).flatten() {
             return Some(damage);
         }
         let (first, count) = (missing.first()?.printable(), missing.len());
         Some(format!(
-            "{} is of another release than the libraries that it would be loaded with: they lack {count} of the symbols \
+            "{} is from a different release than the libraries it would be loaded with: they lack {count} of the symbols \
              that it needs, such as {first}; install all libraries of one release together",
             file.printable()
         ))
@@ -65,23 +65,23 @@ fn damage_of(file: &Path) -> Option<String> {
     Some(format!("{} {error}; reinstall this cuDNN", file.printable()))
 }
 
-/// Why a mix of a shim and newer libraries is no error.
+/// The reason why a shim mixed with newer libraries is not an error.
 pub(crate) const OLDER_SHIM: &str = "a shim of an older release works with newer libraries";
 
-/// Files of cuDNN that do not belong together.
+/// A mismatch between cuDNN files.
 pub(crate) struct Mix {
     /// `two releases would be mixed: ..`
     pub(crate) message: String,
-    /// The name of the library that does not belong to graph.
+    /// The library that does not match graph.
     pub(crate) name: String,
-    /// They are in one directory, so that no search path separates them.
+    /// Whether the files share a directory, so that no search path can separate them.
     pub(crate) is_in_one_dir: bool,
-    /// It is the shim of an older release, from another directory.
+    /// Whether the only problem is a shim of an older release from a different directory.
     pub(crate) works: bool,
 }
 
-/// Libraries of two releases or two CUDA majors, or from two directories of which one does not state its release: each
-/// that does not fit graph.
+/// Finds libraries that do not fit graph: from a different release, for a different CUDA major, or from a different
+/// directory if the release is unknown.
 pub(crate) fn mixes(dependencies: &[Dependency]) -> Vec<Mix> {
     let is_graph = |dependency: &Dependency| cudnn_file::library(&dependency.name) == Some(Library::Graph);
     if !dependencies.iter().any(|dependency| is_graph(dependency) && dependency.file.is_some()) {
@@ -89,19 +89,20 @@ pub(crate) fn mixes(dependencies: &[Dependency]) -> Vec<Mix> {
     }
     let parts: Vec<Part<'_>> = dependencies.iter().filter_map(Part::of).collect();
     let Some(graph) = parts.iter().find(|part| part.library == Library::Graph) else { return Vec::new() };
-    // Most libraries beside graph show a foreign one among them, which can be graph itself.
+    // Most libraries in graph's directory show which one is foreign, and that may be graph itself.
     let cuda = majority(parts.iter().filter(|part| part.dir == graph.dir).filter_map(|part| part.cuda_major));
     parts.iter().filter_map(|part| part.mix_with(graph, cuda)).collect()
 }
 
-/// A file of cuDNN among the dependencies.
+/// A cuDNN file among the dependencies.
 struct Part<'a> {
     name: &'a str,
     library: Library,
     file: &'a Path,
-    /// Its directory, by its real path.
+    /// The canonical directory of the file.
     dir: PathBuf,
-    /// The release that it states, or else that of the graph library beside it.
+    /// The release read from the file or, if it has no version number, the release of the graph library in the same
+    /// directory.
     release: Option<Version>,
     cuda_major: Option<u32>,
     cuda_at_most: Option<u32>,
@@ -124,12 +125,12 @@ impl Part<'_> {
         })
     }
 
-    /// Why this file does not belong to graph, and to the libraries beside that, which are for this CUDA major.
+    /// Explains why this file does not match graph and the libraries next to it, which are for this CUDA major.
     fn mix_with(&self, graph: &Part<'_>, cuda: Option<u32>) -> Option<Mix> {
         let is_in_one_dir = self.dir == graph.dir;
         let mix = |message, works| Some(Mix { message, name: self.name.to_owned(), is_in_one_dir, works });
         let (name, here, there) = (self.name.printable(), graph.dir.printable(), self.dir.printable());
-        // Beside another graph, a shim belongs to the release of that one.
+        // If a shim is next to a different graph, it belongs to that release.
         if self.library == Library::Shim
             && (is_in_one_dir || self.release.is_none())
             && let Some(expected) = graph.release
@@ -152,12 +153,13 @@ impl Part<'_> {
             ),
             (None, Some(expected)) if !is_in_one_dir => mix(
                 format!(
-                    "{name} would be loaded from {there}, which does not state its release, beside {expected} in {here}"
+                    "{name} would be loaded from {there}, where the release is unknown, next to {expected} in {here}"
                 ),
                 false,
             ),
             _ => {
-                // A limit alone is no CUDA major: it contradicts a newer one.
+                // The file may only give an upper limit, which contradicts a newer CUDA major but does not identify
+                // one.
                 let expected = cuda?;
                 let found = self.cuda_major.or(self.cuda_at_most.filter(|most| *most < expected))?;
                 let mixed = match is_in_one_dir {
@@ -170,7 +172,7 @@ impl Part<'_> {
     }
 }
 
-/// The value that occurs most often; of several the first.
+/// Returns the most frequent value, and the first one in case of a tie.
 fn majority(values: impl Iterator<Item = u32>) -> Option<u32> {
     let values: Vec<u32> = values.collect();
     let count = |value: &u32| values.iter().filter(|other| *other == value).count();

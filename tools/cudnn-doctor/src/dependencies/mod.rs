@@ -16,10 +16,10 @@ pub(crate) use ld_so::dependencies;
 pub(crate) use mixes::{OLDER_SHIM, mixes, notes, problems};
 pub(crate) use named::{Named, names_in};
 
-/// What this system would load for a program or library.
+/// Returns the files that this system would load for a program or library.
 ///
 /// # Errors
-/// The file cannot be loaded on this system.
+/// Fails if the file cannot be loaded on this system.
 pub(crate) fn dependencies_of(file: &Path, host: &Host) -> Result<Vec<Dependency>, ProbeError> {
     match Os::HOST {
         Os::Windows => dlls::dependencies(file, host),

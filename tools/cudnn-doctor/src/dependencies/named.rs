@@ -1,5 +1,5 @@
-//! The names of cuDNN's shim that programs contain as text: those that open it with dlopen must, unless they put the name
-//! together. A text is a hint, and no proof that the program opens the library.
+//! Finds names of cuDNN's shim in the data of programs. A program that opens the shim with dlopen contains the name,
+//! unless it assembles the name at run time. A match is a hint, and no proof that the program opens the library.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::collections::HashSet;
@@ -13,18 +13,18 @@ use cudnn_probe::parts_without_gpu_code;
 
 use crate::escape::Printable;
 
-/// The most bytes that are read of all files, and names that are returned.
+/// The maximum number of bytes to read from all files, and of names to return.
 const MAX_LEN: u64 = 512 << 20;
 const MAX_NAMES: usize = 64;
 const BLOCK_LEN: usize = 1 << 20;
 
 const STEM: &[u8] = b"libcudnn.so";
-/// The longest name with a version: `libcudnn.so.9.28.0` and a margin.
+/// The maximum length of a name with a version: `libcudnn.so.9.28.0` and a margin.
 const MAX_NAME_LEN: usize = 32;
-/// The longest path before a name.
+/// The maximum length of a path before a name.
 const MAX_PATH_LEN: usize = 4096;
 
-/// A name of cuDNN's shim in a file.
+/// A name of cuDNN's shim that was found in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     /// The name: `libcudnn.so.9`, or the path of an existing file.
@@ -36,15 +36,15 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// What is known of it, in a sentence.
+    /// Describes where the name was found.
     pub(crate) fn evidence(&self) -> String {
         let file = self.file.printable();
-        format!("{file} opens {} itself, as its read-only data says: a text, which is no proof", self.name)
+        format!("{file} opens {} itself, according to its read-only data, which is a hint and no proof", self.name)
     }
 }
 
-/// The names in these objects, each once for an object: those with a version first. Names that the object is linked to do
-/// not count, nor those in cuDNN's own libraries.
+/// Returns the names in these objects, once per object, with versioned names first. Skips names that the object links
+/// to, and cuDNN's own libraries.
 pub(crate) fn names_in(objects: &[Object]) -> Vec<Named> {
     let mut left = MAX_LEN;
     let is_cudnn = |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"libcudnn"));
@@ -67,13 +67,13 @@ fn names(file: &Path, left: &mut u64) -> Vec<String> {
         let mut names = HashSet::new();
         if let Ok(file) = File::open(file) {
             for part in parts {
-                // What was read before an error counts.
+                // Names found before a read error are kept.
                 let _ = read(&file, part, &mut names);
             }
         }
         names.into_iter().collect()
     });
-    // The name with the most numbers is the most specific.
+    // The most specific name contains the most numbers.
     names.sort_by(|a, b| b.len().cmp(&a.len()).then(a.cmp(b)));
     names
 }
@@ -83,7 +83,7 @@ fn read(mut file: &File, part: Range<u64>, names: &mut HashSet<String>) -> std::
     let mut rest = file.take(part.end.saturating_sub(part.start));
     let mut block = Vec::with_capacity(BLOCK_LEN + MAX_NAME_LEN + MAX_PATH_LEN);
     loop {
-        // A name may begin at the end of the last block.
+        // A name may span two blocks.
         let kept = block.len().min(MAX_NAME_LEN + MAX_PATH_LEN);
         block.drain(..block.len() - kept);
         let is_last = (&mut rest).take(BLOCK_LEN as u64).read_to_end(&mut block)? < BLOCK_LEN;
@@ -94,8 +94,8 @@ fn read(mut file: &File, part: Range<u64>, names: &mut HashSet<String>) -> std::
     }
 }
 
-/// The names in a block. Languages differ in what follows a text: a zero, or the next text. Before the last block, a name
-/// near the end is left to the next one.
+/// Returns the names in a block. Depending on the language, strings end with a zero byte or are followed by the next
+/// string. Unless this is the last block, names near the end are left to the next block.
 fn in_block(block: &[u8], is_last: bool) -> impl Iterator<Item = String> + '_ {
     let end = if is_last { block.len() } else { block.len().saturating_sub(MAX_NAME_LEN) };
     memchr::memmem::find_iter(block, STEM).take_while(move |at| *at < end).filter_map(|at| {
@@ -104,8 +104,8 @@ fn in_block(block: &[u8], is_last: bool) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// The path of an existing file with this name, if the text before the name ends with its directory. One text may follow
-/// another without a zero: the longest path counts.
+/// Returns the path of an existing file with this name, if the preceding text ends with a directory. Strings may follow
+/// one another without a zero byte, so the longest existing path counts.
 fn path(before: &[u8], name: &str) -> Option<String> {
     let text = before.rsplit(|byte| *byte == 0).next().filter(|text| text.ends_with(b"/"))?;
     let starts = memchr::memchr_iter(b'/', text);
@@ -113,12 +113,12 @@ fn path(before: &[u8], name: &str) -> Option<String> {
     paths.find(|path| Path::new(path).leads_to_file())
 }
 
-/// The name at the start of this text. `libcudnn.so.%d` is none: the program puts the rest together.
+/// Returns the name at the start of this text. `libcudnn.so.%d` does not count, because the program fills in the rest.
 fn name(text: &[u8]) -> Option<String> {
     let mut len = STEM.len();
     while let Some(after) = text.get(len..MAX_NAME_LEN.min(text.len())).and_then(|rest| rest.strip_prefix(b".")) {
         match after.iter().take_while(|byte| byte.is_ascii_digit()).count() {
-            // `libcudnn.so.`, but a sentence may end after a version.
+            // A bare `libcudnn.so.` does not count, but a version may be followed by the period of a sentence.
             0 if len == STEM.len() => return None,
             0 => break,
             digits => len += 1 + digits,
@@ -132,13 +132,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_end_where_no_version_follows() {
+    fn a_name_ends_after_its_version() {
         for (text, expected) in [
             ("libcudnn.so.9", Some("libcudnn.so.9")),
             ("libcudnn.so", Some("libcudnn.so")),
             ("libcudnn.so\0", Some("libcudnn.so")),
             ("libcudnn.so.9.1.0\0x", Some("libcudnn.so.9.1.0")),
-            // Rust and Go put one text behind the other.
+            // Rust and Go store strings without separators.
             ("libcudnn.so.9libcudnn.so", Some("libcudnn.so.9")),
             ("libcudnn.so.9.", Some("libcudnn.so.9")),
             ("libcudnn.so.%d", None),

@@ -1,5 +1,5 @@
-//! Puts the drop-in in front of a cuDNN, or takes it away. Only renames change the directory, so that it is in one
-//! state or the other at any moment. Prints nothing.
+//! Installs the drop-in in front of a cuDNN, or removes it. The directory is changed by renames only, so that it is
+//! in a valid state at any moment. This module prints no output.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -25,53 +25,53 @@ use crate::refusal::Refusal;
 use crate::remedy::{Action, Remedy};
 use crate::shell::doctor;
 
-/// The start of the names of files that are not finished.
+/// The prefix of temporary file names.
 const UNFINISHED: &str = ".cudnn-doctor-";
 
-/// How long another doctor may take.
+/// How long to wait for another doctor.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a command has done.
+/// The effect of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Everything was as it should be.
+    /// No change was needed.
     None,
-    /// The drop-in was put in place of NVIDIA's shim.
+    /// The drop-in replaced NVIDIA's shim.
     Installed,
-    /// It was put in place of a drop-in.
+    /// The drop-in replaced another drop-in.
     Updated,
-    /// NVIDIA's shim is back.
+    /// NVIDIA's shim was restored.
     Restored,
-    /// NVIDIA's shim was in place, or cuDNN was uninstalled; what was left over is gone.
+    /// Leftover files were removed. NVIDIA's shim was already in place, or cuDNN had been uninstalled.
     Cleaned,
 }
 
-/// What was done, and what stands there now.
+/// The effect of a command, with the resulting state.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) change: Change,
     pub(crate) state: DropInState,
 }
 
-/// Puts the drop-in in front.
+/// Installs the drop-in in front of the cuDNN in this directory.
 pub(crate) fn install(dir: &Path, source: &Source, host: &Host) -> Result<Done, Refusal> {
     let lock = lock(dir)?;
     let state = DropInState::read(dir, host);
     let (place, name) = (dir.printable(), Library::Shim);
     let change = match (&state.shim, &state.kept) {
         (Shim::Other(reason), _) => return Err(unknown(&state, reason)),
-        // Without the libraries behind it, no shim can be replaced by another.
+        // Without cuDNN's other libraries, no shim can be replaced.
         (Shim::Nvidia, _) if !state.has_cudnn() => {
             let message = format!("{place} has NVIDIA's {name}, but none of cuDNN's other libraries");
             return Err(reinstall(message, &state));
         }
         // cuDNN was uninstalled.
         _ if !state.has_cudnn() => {
-            let message = format!("{place} has no cuDNN, but what the drop-in has left there");
-            return Err(Refusal::new(message).help(Remedy::new("to remove that:").action(removal(dir))));
+            let message = format!("{place} has leftover files of the drop-in, but no cuDNN");
+            return Err(Refusal::new(message).help(Remedy::new("to remove them:").action(removal(dir))));
         }
         (Shim::Missing, BackupState::Missing) => {
-            return Err(reinstall(format!("{place} has no {name} for the drop-in to stand in front of"), &state));
+            return Err(reinstall(format!("{place} has no {name} that the drop-in could replace"), &state));
         }
         (Shim::Nvidia, _) | (Shim::Missing, BackupState::OfThisRelease) => Change::Installed,
         (Shim::DropIn, BackupState::OfThisRelease) if is_current(&state, source) => Change::None,
@@ -82,7 +82,7 @@ pub(crate) fn install(dir: &Path, source: &Source, host: &Host) -> Result<Done, 
     let Files { shim, kept, layers } = &state.files;
     refuse_older(&source.file, if state.shim == Shim::Nvidia { shim } else { kept })?;
     if state.layers == Layers::Other {
-        let message = format!("{} is not this project's {LAYERS}; it stays as it is", layers.printable());
+        let message = format!("{} is not this project's {LAYERS}; it was left unchanged", layers.printable());
         return Err(Refusal::new(message).help("rename it"));
     }
     if change != Change::None {
@@ -93,7 +93,7 @@ pub(crate) fn install(dir: &Path, source: &Source, host: &Host) -> Result<Done, 
     Ok(Done { change, state: DropInState::read(dir, host) })
 }
 
-/// Takes the drop-in away.
+/// Removes the drop-in from this directory.
 pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<Done, Refusal> {
     let lock = lock(dir)?;
     let state = DropInState::read(dir, host);
@@ -102,7 +102,7 @@ pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<Done, Refusal> {
     let change = match (&state.shim, &state.kept) {
         (Shim::Other(reason), _) => return Err(unknown(&state, reason)),
         (Shim::DropIn, BackupState::Missing) => return Err(stale(dir, &state)),
-        // An installer still counts on a file of this name.
+        // The installer's records still list a file with this name.
         (Shim::DropIn, _) if !has_cudnn && !state.has_recorded_shim() => Change::Cleaned,
         (Shim::DropIn, BackupState::Stale(_)) => return Err(stale(dir, &state)),
         (Shim::DropIn, BackupState::OfThisRelease) => Change::Restored,
@@ -119,7 +119,7 @@ pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<Done, Refusal> {
     Ok(Done { change, state: DropInState::read(dir, host) })
 }
 
-/// The steps of `uninstall`.
+/// Performs the steps of `uninstall`.
 fn take_away(change: Change, state: &DropInState) -> Result<(), Failure> {
     let Files { shim, kept, layers } = &state.files;
     let remove = |file: &Path| std::fs::remove_file(file).map_err(at(file));
@@ -131,11 +131,11 @@ fn take_away(change: Change, state: &DropInState) -> Result<(), Failure> {
     if state.layers == Layers::Ours {
         remove(layers)?;
     }
-    // Last: it is what shows that something is left.
+    // Removed last, because this file shows that leftovers exist.
     if change == Change::Cleaned && state.kept != BackupState::Missing { remove(kept) } else { Ok(()) }
 }
 
-/// What could not be changed, and the error of the system.
+/// The failed operation, with the error of the operating system.
 type Failure = (String, std::io::Error);
 
 fn at(file: &Path) -> impl FnOnce(std::io::Error) -> Failure {
@@ -143,12 +143,12 @@ fn at(file: &Path) -> impl FnOnce(std::io::Error) -> Failure {
     move |error| (what, error)
 }
 
-/// The steps of `install`. A step that fails is undone with those before it, except that newer layers stay in place of
-/// older ones.
+/// Performs the steps of `install`. If a step fails, all completed steps are undone, except that newer layers stay in
+/// place.
 fn put(dir: &Path, source: &Source, state: &DropInState) -> Result<(), Failure> {
     let Files { shim, kept, layers } = &state.files;
     let like = if state.shim == Shim::Missing { kept } else { shim };
-    // The complete copies first: a full disk shows here.
+    // Write complete copies first, so that a full disk is detected before any change.
     let copied = |from: &Path, to: &Path| {
         let content = std::fs::read(from).map_err(at(from))?;
         copy(&content, dir, like).map_err(at(to))
@@ -165,7 +165,7 @@ fn put(dir: &Path, source: &Source, state: &DropInState) -> Result<(), Failure> 
     };
     let in_place = in_place.and_then(|()| std::fs::rename(&new_shim, shim).map_err(at(shim)));
     if in_place.is_err() && is_new {
-        // NVIDIA's shim is under its own name, too.
+        // NVIDIA's shim is still available under its original name.
         let _ = std::fs::remove_file(kept);
     }
     if in_place.is_err() && state.layers == Layers::Missing {
@@ -175,7 +175,7 @@ fn put(dir: &Path, source: &Source, state: &DropInState) -> Result<(), Failure> 
     in_place
 }
 
-/// A library's content under a temporary name, with the rights of another file.
+/// Writes a library's contents to a temporary file, with the permissions of another file.
 fn copy(content: &[u8], dir: &Path, like: &Path) -> IoResult<TempPath> {
     let mut new = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(dir)?;
     new.write_all(content)?;
@@ -184,16 +184,16 @@ fn copy(content: &[u8], dir: &Path, like: &Path) -> IoResult<TempPath> {
     Ok(new.into_temp_path())
 }
 
-/// Gives NVIDIA's shim a second name: the same file, link for link, where the file system can.
+/// Gives NVIDIA's shim a second name. Hard and symbolic links are preserved if the file system supports them.
 fn keep(shim: &Path, kept: &Path, dir: &Path) -> IoResult<()> {
     let is_link = shim.symlink_metadata()?.is_symlink();
-    // Linking needs a name that is free: `make` tries names until one is.
+    // A link needs an unused name, and `make` tries names until one is free.
     let second = tempfile::Builder::new().prefix(UNFINISHED).make_in(dir, |name| {
         if is_link { symlink(&std::fs::read_link(shim)?, name) } else { std::fs::hard_link(shim, name) }
     });
     let second = match second {
         Ok(second) => second.into_temp_path(),
-        // A file system without links, or a file of somebody else.
+        // The file system has no links, or the file belongs to another user.
         Err(_) => {
             let second = copy(&std::fs::read(shim)?, dir, shim)?;
             let times = std::fs::metadata(shim)?;
@@ -202,13 +202,13 @@ fn keep(shim: &Path, kept: &Path, dir: &Path) -> IoResult<()> {
             second
         }
     };
-    // If the kept file is that file already, the rename does nothing, and the temporary name is removed after it.
+    // If the kept name is already a link to this file, the rename has no effect. The temporary name is removed later.
     std::fs::rename(&second, kept)?;
     sync_dir(dir);
     Ok(())
 }
 
-/// Are the files those of the source?
+/// Returns whether the installed files match the source.
 fn is_current(state: &DropInState, source: &Source) -> bool {
     let is_same = |one: &Path, other: &Path| {
         let hash = cudnn_fetch::sha256(one);
@@ -218,7 +218,7 @@ fn is_current(state: &DropInState, source: &Source) -> bool {
     is_same(&state.files.shim, &source.file) && layers.is_none_or(|layers| is_same(layers, &state.files.layers))
 }
 
-/// Takes the lock on a directory, and removes what a doctor that was killed has left.
+/// Locks a directory and removes temporary files left by a killed doctor.
 fn lock(dir: &Path) -> Result<Option<File>, Refusal> {
     let start = Instant::now();
     let file = loop {
@@ -242,13 +242,13 @@ fn lock(dir: &Path) -> Result<Option<File>, Refusal> {
     Ok(file)
 }
 
-/// Is it a name that `tempfile` makes, and no file of somebody else's?
+/// Returns whether `tempfile` generates names like this one.
 fn is_unfinished(name: &OsStr) -> bool {
     let random = name.as_encoded_bytes().strip_prefix(UNFINISHED.as_bytes());
     random.is_some_and(|random| random.len() == 6 && random.iter().all(u8::is_ascii_alphanumeric))
 }
 
-/// The package manager of the system owns the directory, and all users share it.
+/// Refuses a directory of a system package, because all users share it.
 fn refuse_shared(state: &DropInState) -> Result<(), Refusal> {
     let Some(package) = state.report.as_ref().and_then(shared_package) else { return Ok(()) };
     let file = state.files.shim.printable();
@@ -257,7 +257,7 @@ fn refuse_shared(state: &DropInState) -> Result<(), Refusal> {
         .help(format!("put the drop-in in front of one program instead: `{} run -- PROGRAM`", doctor())))
 }
 
-/// Windows replaces no file that a program has loaded.
+/// Refuses files in use on Windows, which cannot replace a loaded file.
 fn refuse_used(dir: &Path, state: &DropInState) -> Result<(), Refusal> {
     let Files { shim, kept, layers } = &state.files;
     let used = [shim, kept, layers].into_iter().find_map(|file| Some((file, users_of(file)?)));
@@ -268,26 +268,26 @@ fn refuse_used(dir: &Path, state: &DropInState) -> Result<(), Refusal> {
 }
 
 fn unknown(state: &DropInState, reason: &str) -> Refusal {
-    reinstall(format!("{} {reason}; it stays as it is", state.files.shim.printable()), state)
+    reinstall(format!("{} {reason}; it was left unchanged", state.files.shim.printable()), state)
 }
 
-/// A refusal that cuDNN's installer mends, if it is known.
+/// Returns a refusal that recommends reinstalling cuDNN, if its installer is known.
 fn reinstall(message: String, state: &DropInState) -> Refusal {
     let help = state.report.as_ref().map(remedies::reinstall);
     Refusal { help, ..Refusal::new(message) }
 }
 
-/// NVIDIA's shim of the release that is there is nowhere.
+/// Refuses because NVIDIA's shim of the installed release was not found.
 fn stale(dir: &Path, state: &DropInState) -> Refusal {
     let what = match &state.kept {
         BackupState::Stale(reason) => format!("{} {reason}", state.files.kept.printable()),
-        _ => format!("NVIDIA's {} was not kept in {KEPT}", Library::Shim),
+        _ => format!("NVIDIA's {} was not saved as {KEPT}", Library::Shim),
     };
-    let message = format!("{}: {what}, so that it could not come back", dir.printable());
+    let message = format!("{}: {what}, so it could not be restored", dir.printable());
     Refusal { help: state.report.as_ref().map(bring_back), ..Refusal::new(message) }
 }
 
-/// The installer's command that puts NVIDIA's shim in place of the drop-in.
+/// Returns the installer's command that replaces the drop-in with NVIDIA's shim.
 pub(crate) fn bring_back(report: &InstallationReport) -> Remedy {
     let remedy = remedies::reinstall(report);
     let text = remedy.text.replace(remedies::PUT_DROP_IN_AGAIN, "");
@@ -295,16 +295,16 @@ pub(crate) fn bring_back(report: &InstallationReport) -> Remedy {
     remedy.with_text(text).action(removal(&report.dir))
 }
 
-/// Takes the drop-in away.
+/// The action that removes the drop-in.
 fn removal(dir: &Path) -> Action {
     Action::DropIn { command: Command::Uninstall, dir: dir.to_owned() }
 }
 
-/// The system did not let the doctor change the directory.
+/// Reports that the directory cannot be changed.
 fn not_writable(dir: &Path, what: &str, error: &std::io::Error) -> Refusal {
     let refusal = Refusal::new(format!("cannot change {}: {what}: {error}", dir.printable()));
     if !matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) {
-        return refusal.help("nothing was changed in what programs load; try again when that is solved");
+        return refusal.help("programs still load the same files as before; fix the cause, then try again");
     }
     let rights = match belongs_to_user(dir) {
         true => "make the directory writable",

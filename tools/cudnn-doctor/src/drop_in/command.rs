@@ -5,10 +5,10 @@ use std::path::Path;
 use crate::packages;
 use crate::shell::doctor_command;
 
-/// The command that is asked for a directory.
+/// The command to format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command<'a> {
-    /// `install`, with the directory of its option `--from`.
+    /// `install`, with the argument of `--from`.
     Install {
         from: Option<&'a Path>,
     },
@@ -23,7 +23,7 @@ impl Command<'_> {
         }
     }
 
-    /// The command for this directory.
+    /// Returns the command for this directory.
     pub(crate) fn command(self, dir: &Path) -> packages::Command {
         let from = match self {
             Command::Install { from } => from.and_then(|from| std::path::absolute(from).ok()),

@@ -1,5 +1,5 @@
-//! Compares the functions of a drop-in with those of NVIDIA's shim. A drop-in that is older than cuDNN lacks functions, and
-//! ld.so ends a program that calls one of them, although the program starts with NVIDIA's shim.
+//! Compares the exports of a drop-in with NVIDIA's shim. A drop-in older than cuDNN can be missing functions. ld.so
+//! then terminates programs that call them, although they work with NVIDIA's shim.
 
 use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use crate::escape::Printable;
 use crate::output::count;
 use crate::refusal::Refusal;
 
-/// Returns what the drop-in lacks, to follow its name: `lacks cudnnNew and 2 more functions that SHIM exports`. `None` if it
-/// lacks nothing, or if a file cannot be read.
+/// Describes the missing functions, for use after the drop-in's name: `lacks cudnnNew and 2 more functions that SHIM
+/// exports`. Returns `None` if the drop-in is complete or a file cannot be read.
 pub(crate) fn lacking(drop_in: &Path, nvidia: &Path) -> Option<String> {
     let missing = missing_exports(drop_in, nvidia).ok()?;
     let (first, others) = missing.split_first()?;
@@ -25,14 +25,14 @@ pub(crate) fn lacking(drop_in: &Path, nvidia: &Path) -> Option<String> {
     Some(format!("lacks {}{others} that {} exports", first.printable(), nvidia.printable()))
 }
 
-/// Refuses to put the drop-in in front of this shim if it lacks functions of it.
+/// Refuses a drop-in that is missing functions of this shim.
 pub(crate) fn refuse_older(drop_in: &Path, nvidia: &Path) -> Result<(), Refusal> {
     let Some(lacking) = lacking(drop_in, nvidia) else { return Ok(()) };
     let message = format!("the drop-in {} {lacking}: programs that call it would not start", drop_in.printable());
-    Err(Refusal::new(message).help("use a newer cudnn-doctor with its drop-in, which supports this cuDNN"))
+    Err(Refusal::new(message).help("use a newer cudnn-doctor, which includes a drop-in for this cuDNN"))
 }
 
-/// NVIDIA's shim in this directory: under its own name, or under the one by which `install` keeps it.
+/// Returns the path of NVIDIA's shim in this directory, under its original name or the name given by `install`.
 pub(crate) fn nvidia_shim_in(dir: &Path) -> Option<PathBuf> {
     let files = [Library::Shim.file_name(), KEPT].map(|name| dir.join(name));
     files.into_iter().find(|file| file.leads_to_file() && !is_drop_in(file))

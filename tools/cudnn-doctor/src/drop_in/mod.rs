@@ -1,5 +1,5 @@
-//! Manages the drop-in in front of programs, in the directory of a cuDNN or by LD_PRELOAD. Prints nothing.
-//! docs/design/0021-install.md has the rules.
+//! Manages the drop-in in front of programs, either in a directory of cuDNN or by LD_PRELOAD.
+//! docs/design/0021-install.md has the rules. This module prints no output.
 
 pub(crate) mod change;
 pub(crate) mod command;
@@ -11,18 +11,19 @@ pub(crate) mod target;
 
 use cudnn_probe::Os;
 
-/// NVIDIA's shim, kept beside the drop-in. Programs open what matches `libcudnn.so*` (Transformer Engine takes the last
-/// one), `libcudnn*.so*` or `*.dll`: this matches none.
+/// The name under which NVIDIA's shim is kept next to the drop-in. It must not match `libcudnn.so*`, `libcudnn*.so*`
+/// or `*.dll`, because programs open all matches. For example, Transformer Engine takes the last match of the first
+/// pattern.
 pub(crate) const KEPT: &str = match Os::HOST {
     Os::Windows => "cudnn64_9.kept-by-cudnn-doctor",
     _ => "libcudnn.9.kept-by-cudnn-doctor",
 };
 
-/// The library with this project's layers.
+/// The library that contains this project's layers.
 pub(crate) const LAYERS: &str = match Os::HOST {
     Os::Windows => "cudnn_layers.dll",
     _ => "libcudnn_layers.so",
 };
 
-/// The version of the doctor, which is that of its drop-in.
+/// The version of the doctor, which equals the version of its drop-in.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");

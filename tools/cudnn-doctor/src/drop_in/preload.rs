@@ -1,4 +1,4 @@
-//! Puts the drop-in in front of one program by LD_PRELOAD. Changes no installation.
+//! Preloads the drop-in into one program by LD_PRELOAD, without changing any installation.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -14,26 +14,28 @@ use crate::refusal::Refusal;
 use crate::remedy::Remedy;
 use crate::shell::{doctor, link_name, split_list};
 
-/// The variable with the libraries that ld.so loads before all others.
+/// The variable with libraries that ld.so loads before all others.
 pub(crate) const PRELOAD: &str = "LD_PRELOAD";
 
-/// The bytes of an ELF header up to the machine.
+/// The length of an ELF header up to the machine field, in bytes.
 const HEADER: usize = 20;
-/// The most interpreters of scripts that follow each other.
+/// The maximum depth of scripts that use another script as interpreter.
 const MAX_SCRIPTS: usize = 4;
-/// The most that is read of a script.
+/// The number of bytes read from a script.
 const MAX_LINE: usize = 4096;
 
-/// The name of this library that the variable can contain: its own, or one through a link to its directory.
+/// Returns a name of this library that the variable can contain, if necessary through a link to its directory.
 pub(crate) fn name(library: &Path) -> Result<PathBuf, Refusal> {
     if is_noexec(library) {
         let message = format!("{} is on a file system that is mounted noexec", library.printable());
-        return Err(Refusal::new(message).help("copy its directory to another file system, and name that by --from"));
+        return Err(
+            Refusal::new(message).help("copy its directory to another file system, then name the copy with --from")
+        );
     }
     if is_whole(library) { Ok(library.to_owned()) } else { through_link(library) }
 }
 
-/// The value with this name first, and what was in it before after that.
+/// Prepends this name to the previous value.
 pub(crate) fn value(name: &Path, before: Option<OsString>) -> OsString {
     let before = before.unwrap_or_default();
     match split_list(PRELOAD, &before).first() {
@@ -43,20 +45,21 @@ pub(crate) fn value(name: &Path, before: Option<OsString>) -> OsString {
     }
 }
 
-/// Does ld.so take this for one name, as it is? It splits the value at spaces and colons, and replaces what `$` begins.
+/// Returns whether ld.so reads this name unchanged. It splits the value at spaces and colons, and expands `$`.
 fn is_whole(name: &Path) -> bool {
     !name.as_os_str().as_encoded_bytes().iter().any(|byte| b" :$".contains(byte))
 }
 
-/// The library's name through a link to its directory.
+/// Returns the library's path through a link to its directory.
 fn through_link(library: &Path) -> Result<PathBuf, Refusal> {
     let refusal = |reason: &str| {
-        Refusal::new(format!("{PRELOAD} cannot contain the name {}: {reason}", library.printable())).help(
-            "copy its directory to one without a space, a colon or a dollar sign in its name, and name that by --from",
-        )
+        Refusal::new(format!("{PRELOAD} cannot contain the name {}: {reason}", library.printable()))
+            .help("copy its directory to a path without spaces, colons or dollar signs, then name the copy with --from")
     };
-    let (Some(dir), Some(file)) = (library.parent(), library.file_name()) else { return Err(refusal("it is no file")) };
-    let (links, link) = link_name(dir).ok_or_else(|| refusal("no directory of this user could have a link to it"))?;
+    let (Some(dir), Some(file)) = (library.parent(), library.file_name()) else {
+        return Err(refusal("it is not a file"));
+    };
+    let (links, link) = link_name(dir).ok_or_else(|| refusal("this user has no directory for a link to it"))?;
     if !is_whole(&link) {
         return Err(refusal("and a link to it would be in a directory with such a name, too"));
     }
@@ -65,10 +68,10 @@ fn through_link(library: &Path) -> Result<PathBuf, Refusal> {
     Ok(link.join(file))
 }
 
-/// Makes a link, unless it is there. Other programs may be using it.
+/// Creates a link unless it exists, in which case other programs may be using it.
 fn make_link(dir: &Path, links: &Path, link: &Path) -> std::io::Result<()> {
     create_own_dir(links)?;
-    // Who can change links could have other libraries loaded.
+    // Anyone who can change the link could redirect it to another library.
     if !belongs_to_user(links) || others_may_write(links) {
         return Err(std::io::Error::other("other users may write to the directory of the link"));
     }
@@ -80,7 +83,7 @@ fn make_link(dir: &Path, links: &Path, link: &Path) -> std::io::Result<()> {
     if leads_there() { Ok(()) } else { Err(std::io::Error::other("another process has changed it")) }
 }
 
-/// What ld.so makes of the variable for this command: nothing to say, a remark, or why it would have no effect.
+/// Checks whether LD_PRELOAD works for this command. Returns a remark if the program itself ignores it.
 pub(crate) fn check_program(command: &OsStr) -> Result<Option<String>, Refusal> {
     let Some(program) = find(command).and_then(program_of) else { return Ok(None) };
     let name = program.printable();
@@ -89,29 +92,29 @@ pub(crate) fn check_program(command: &OsStr) -> Result<Option<String>, Refusal> 
             "{name} runs with other rights than yours (it is set-user-ID, set-group-ID or has capabilities): ld.so ignores \
              {PRELOAD} for it, and takes it away from the programs that it starts"
         );
-        let help = format!("let it start the doctor, which starts the program: `{} run -- PROGRAM`", doctor());
+        let help = format!("have it start the program through the doctor: `{} run -- PROGRAM`", doctor());
         return Err(Refusal::new(message).help(Remedy::new(help)));
     }
-    // The C library would also start a shell with what the kernel refuses, as with a script without a first line.
+    // If the kernel rejects a file, the C library runs it as a shell script.
     if !is_for_this_machine(&program) {
         let message = format!("{name} is not built for this processor: ld.so cannot put the drop-in in front of it");
-        return Err(Refusal::new(message).help("run it where its processor is, with the drop-in for that"));
+        return Err(Refusal::new(message).help("run it on a machine with that processor, with the drop-in for it"));
     }
     let is_musl =
         |loader: &Path| loader.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"ld-musl"));
     match elf_interpreter(&program) {
         None => Ok(Some(format!(
-            "note: {name} is statically linked: the drop-in is not in front of it, but in front of programs that it starts"
+            "note: {name} is statically linked: the drop-in has no effect on it, only on programs that it starts"
         ))),
         Some(loader) if is_musl(&loader) => Err(Refusal::new(format!(
-            "{name} is built for musl, and the drop-in for glibc: {} would end the program",
+            "{name} is built for musl, but the drop-in for glibc: {} would abort the program",
             loader.printable()
         ))),
         Some(_) => Ok(None),
     }
 }
 
-/// The file of a command, as the system would find it.
+/// Finds the file of a command as the operating system would.
 pub(crate) fn find(command: &OsStr) -> Option<PathBuf> {
     let path = Path::new(command);
     if path.components().count() != 1 || command.as_encoded_bytes().contains(&b'/') {
@@ -121,7 +124,7 @@ pub(crate) fn find(command: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(&dirs).map(|dir| dir.join(path)).find(|file| is_executable(file))
 }
 
-/// The program in this file, or the one that the kernel starts for this script.
+/// Returns the program itself, or the interpreter that the kernel starts for a script.
 pub(crate) fn program_of(mut file: PathBuf) -> Option<PathBuf> {
     for _ in 0..MAX_SCRIPTS {
         let start = start_of(&file, MAX_LINE)?;
@@ -134,7 +137,7 @@ pub(crate) fn program_of(mut file: PathBuf) -> Option<PathBuf> {
     None
 }
 
-/// Has this program the class, byte order and machine of the doctor?
+/// Returns whether the program has the same ELF class, byte order and machine as the doctor.
 fn is_for_this_machine(program: &Path) -> bool {
     let kind = |file: &Path| {
         let header = start_of(file, HEADER)?;
@@ -144,7 +147,7 @@ fn is_for_this_machine(program: &Path) -> bool {
     own.is_none() || kind(program) == own
 }
 
-/// The first bytes of a regular file. A pipe would wait.
+/// Reads the first bytes of a regular file. Other files are skipped, because reading from a pipe could block.
 fn start_of(file: &Path, len: usize) -> Option<Vec<u8>> {
     let file = open_without_waiting(file).ok().filter(|file| file.metadata().is_ok_and(|file| file.is_file()))?;
     let mut start = Vec::new();

@@ -1,5 +1,4 @@
-//! Finds the drop-in that came with this doctor in a short list of places beside the executable. It does not know where
-//! the drop-in goes.
+//! Finds the drop-in that was shipped with this doctor, in a short list of places relative to the executable.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
@@ -14,27 +13,27 @@ use crate::escape::Printable;
 use crate::refusal::Refusal;
 use crate::remedy::Remedy;
 
-/// The directory of the libraries in the Python package `cudnn_shim`, below a directory of packages.
+/// The directory of the libraries in the Python package `cudnn_shim`, relative to site-packages.
 const IN_PACKAGE: &str = match Os::HOST {
     Os::Windows => r"cudnn_shim\bin",
     _ => "cudnn_shim/lib",
 };
 
-/// The directory of the libraries in the distributable.
+/// The directory of the libraries in the release archive.
 const IN_DISTRIBUTABLE: &str = match Os::HOST {
     Os::Windows => "bin",
     _ => "lib",
 };
 
-/// A drop-in that can be used.
+/// A usable drop-in.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) file: PathBuf,
-    /// The library with the layers beside it.
+    /// The layers' library next to it.
     pub(crate) layers: Option<PathBuf>,
 }
 
-/// The drop-in in this directory, or the one that came with this doctor.
+/// Returns the drop-in in this directory, or else the one shipped with this doctor.
 pub(crate) fn find(from: Option<&Path>) -> Result<Source, Refusal> {
     let dirs = match from {
         Some(dir) => vec![dir.to_owned(), dir.join(IN_DISTRIBUTABLE)],
@@ -48,8 +47,8 @@ pub(crate) fn find(from: Option<&Path>) -> Result<Source, Refusal> {
         }
     }
     let message = match from {
-        Some(dir) => format!("there is no drop-in to use in {}", dir.printable()),
-        None => format!("the drop-in of this doctor ({VERSION}) is not beside it"),
+        Some(dir) => format!("there is no usable drop-in in {}", dir.printable()),
+        None => format!("the drop-in of this doctor ({VERSION}) is not next to it"),
     };
     Err(Refusal::new(format!("{message}: {}", reasons.join("; "))).help(Remedy::new(format!(
         "name the directory with the drop-in by --from; the wheel of cudnn-doctor has both, and in a checkout of the \
@@ -58,7 +57,7 @@ pub(crate) fn find(from: Option<&Path>) -> Result<Source, Refusal> {
     ))))
 }
 
-/// The places of the drop-in relative to the executable, the most particular first.
+/// Returns the candidate directories relative to the executable, most specific first.
 fn dirs_beside_doctor() -> Vec<PathBuf> {
     let program = executable().ok().and_then(|program| cudnn_probe::canonicalize(program).ok());
     let Some(bin) = program.as_deref().and_then(Path::parent) else { return Vec::new() };
@@ -67,7 +66,7 @@ fn dirs_beside_doctor() -> Vec<PathBuf> {
         Os::Windows => vec![prefix.join("Lib").join("site-packages").join(IN_PACKAGE)],
         _ => ["lib", "lib64"].iter().flat_map(|lib| packages_in(&prefix.join(lib))).collect(),
     };
-    // `pip install --target`.
+    // For `pip install --target`.
     dirs.push(prefix.join(IN_PACKAGE));
     dirs.push(prefix.join(IN_DISTRIBUTABLE));
     dirs.push(bin.to_owned());
@@ -75,7 +74,8 @@ fn dirs_beside_doctor() -> Vec<PathBuf> {
     dirs
 }
 
-/// The package's libraries in the directories of packages of each Python: `lib/python3.12/site-packages`.
+/// Returns the package's library directories for all Python versions, for example below
+/// `lib/python3.12/site-packages`.
 fn packages_in(lib: &Path) -> Vec<PathBuf> {
     let entries = facts::read_dir(lib).into_iter().flatten().flatten();
     let is_python =
@@ -86,12 +86,12 @@ fn packages_in(lib: &Path) -> Vec<PathBuf> {
     sites.map(|site| site.join(IN_PACKAGE)).filter(|dir| dir.leads_to_dir()).collect()
 }
 
-/// The drop-in in a directory, or why it cannot be used, to follow the name of the directory.
+/// Reads the drop-in in a directory. The error is a clause that follows the directory's name.
 fn read(dir: &Path) -> Result<Source, String> {
     let dir = facts::absolute(dir).map_err(|error| error.to_string())?;
     let name = Library::Shim.file_name();
     let file = dir.join(name);
-    // The loader finds layers beside the file that a link leads to, and a link may change.
+    // The loader searches for layers next to the resolved file, and the link may change later.
     let file = cudnn_probe::canonicalize(&file).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => format!("has no {name}"),
         _ => format!("has a {name} that cannot be read: {error}"),
@@ -102,8 +102,8 @@ fn read(dir: &Path) -> Result<Source, String> {
     }
     match drop_in_version(&file) {
         Some(version) if version == VERSION => {}
-        Some(version) => return Err(format!("has the drop-in {version}, and this doctor is {VERSION}")),
-        None => return Err("has a drop-in that states no version: it is older than this doctor".into()),
+        Some(version) => return Err(format!("has the drop-in {version}, but this doctor is {VERSION}")),
+        None => return Err("has a drop-in without a version: it is older than this doctor".into()),
     }
     let layers = file.with_file_name(LAYERS);
     match facts::symlink_metadata(&layers) {
@@ -113,7 +113,7 @@ fn read(dir: &Path) -> Result<Source, String> {
     }
 }
 
-/// Is this file the library with this project's layers?
+/// Returns whether this file is the library with this project's layers.
 pub(super) fn has_layers(file: &Path) -> bool {
     let of_trace = marker("trace", file);
     let wanted: Vec<&str> = ["cudnnLayerBegin"].into_iter().chain(of_trace.as_deref()).collect();

@@ -1,4 +1,4 @@
-//! Reads the state of the drop-in in a directory of cuDNN from the files. Changes nothing.
+//! Determines from the files whether the drop-in is installed in a directory of cuDNN.
 
 use cudnn_probe::facts;
 use std::path::{Path, PathBuf};
@@ -13,21 +13,20 @@ use crate::cudnn_file::{is_drop_in, is_drop_in_named};
 use crate::escape::Printable;
 use crate::shim_release;
 
-/// The release whose functions each later one has, too.
+/// The baseline release. Later releases have all of its functions.
 const FIRST: Version = Version::new(9, 0, 0);
 
-/// A directory of cuDNN, as far as the drop-in is concerned.
+/// The drop-in's view of a cuDNN directory.
 #[derive(Debug)]
 pub(crate) struct DropInState {
     pub(crate) shim: Shim,
     pub(crate) kept: BackupState,
     pub(crate) layers: Layers,
-    /// The cuDNN in the directory, if one is there.
+    /// The cuDNN in the directory, if present.
     pub(crate) report: Option<InstallationReport>,
     pub(crate) files: Files,
 }
 
-/// The names of the files.
 #[derive(Debug)]
 pub(crate) struct Files {
     /// `libcudnn.so.9`.
@@ -42,24 +41,24 @@ impl Files {
     }
 }
 
-/// The `libcudnn.so.9` that programs get.
+/// The `libcudnn.so.9` that programs load.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Shim {
     Missing,
-    /// NVIDIA's, of the release that is there.
+    /// NVIDIA's shim of the installed release.
     Nvidia,
     DropIn,
-    /// Anything else; why it is none of the two, to follow its name.
+    /// Any other file, with the reason as a clause after its name.
     Other(String),
 }
 
-/// The file under the name by which NVIDIA's shim is kept.
+/// The backup of NVIDIA's shim.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BackupState {
     Missing,
-    /// NVIDIA's shim of the release that is there.
+    /// NVIDIA's shim of the installed release.
     OfThisRelease,
-    /// Anything else; why it is not that, to follow its name.
+    /// Any other file, with the reason as a clause after its name.
     Stale(String),
 }
 
@@ -72,9 +71,8 @@ pub(crate) enum Layers {
 }
 
 impl DropInState {
-    /// Reads a directory.
     pub(crate) fn read(dir: &Path, host: &Host) -> DropInState {
-        // A directory of cuDNN 8 has none that the drop-in could use.
+        // The drop-in does not support cuDNN 8.
         let report = InstallationReport::read(dir, host).filter(|report| report.major == 9);
         let files = Files::in_dir(dir);
         let shim = match facts::symlink_metadata(&files.shim) {
@@ -97,36 +95,36 @@ impl DropInState {
         DropInState { shim, kept, layers, report, files }
     }
 
-    /// Is a cuDNN there, be it incomplete, whatever is in front of it?
+    /// Returns whether a cuDNN is present, even if it is incomplete.
     pub(crate) fn has_cudnn(&self) -> bool {
         let libraries = self.report.iter().flat_map(|report| &report.libraries);
         libraries.into_iter().any(|part| part.library != Library::Shim)
     }
 
-    /// Has the installer of a package a `libcudnn.so.9` in its records?
+    /// Returns whether a package's records list a `libcudnn.so.9`.
     pub(crate) fn has_recorded_shim(&self) -> bool {
         let shim = self.report.as_ref().and_then(|report| report.library(Library::Shim));
         shim.is_some_and(|shim| !shim.recorded.is_empty())
     }
 
-    /// The release of cuDNN: that of its graph library.
+    /// Returns the release of cuDNN, which is read from its graph library.
     pub(crate) fn version(&self) -> Option<Version> {
         self.report.as_ref()?.library(Library::Graph)?.identity.as_ref().ok()?.version
     }
 
-    /// `cuDNN 9.19.0 in DIR`.
+    /// Formats a title such as `cuDNN 9.19.0 in DIR`.
     pub(crate) fn title(&self, dir: &Path) -> String {
         let version = self.version().map_or(String::new(), |version| format!(" {version}"));
         format!("cuDNN{version} in {}", dir.printable())
     }
 }
 
-/// The package of the system that owns an installation: all users share it.
+/// Returns the system package that owns an installation, which is shared by all users.
 pub(crate) fn shared_package(report: &InstallationReport) -> Option<&Package> {
     report.package.as_ref().filter(|package| matches!(package.installer, Installer::Dpkg | Installer::Rpm))
 }
 
-/// Why this file is not NVIDIA's shim of the release that is there, to follow its name.
+/// Explains as a clause after the name why this file is not NVIDIA's shim of the installed release.
 fn fault(file: &Path, report: Option<&InstallationReport>) -> Option<String> {
     let identity = match identify_any(file, Library::Shim) {
         Ok(identity) => identity,
@@ -155,5 +153,5 @@ fn fault(file: &Path, report: Option<&InstallationReport>) -> Option<String> {
     let found = cudnn_fetch::sha256(file);
     let is_recorded = hashes.into_iter().any(|recorded| Some(recorded) == found.as_ref());
     let package = package.to_string().printable();
-    (!is_recorded).then(|| format!("is not the file that {package} installed: it has another sha256"))
+    (!is_recorded).then(|| format!("is not the file that {package} installed: the sha256 differs"))
 }

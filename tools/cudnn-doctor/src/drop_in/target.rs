@@ -1,5 +1,4 @@
-//! Which directory of cuDNN a command is about: the one of a Python environment, or one that is named. Does not know what
-//! stands in it, but for the files that make it one.
+//! Determines the cuDNN directory that a command operates on, from a Python environment or a given path.
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -19,12 +18,12 @@ use crate::refusal::Refusal;
 use crate::remedy::{Action, Remedy};
 use crate::shell::doctor;
 
-/// The remedy that shows the command for this directory.
+/// Returns a remedy that shows the command for this directory.
 fn show(command: Command<'_>, text: impl Into<String>, dir: &Path) -> Remedy {
     Remedy::new(text).action(Action::Inspect(command.command(dir)))
 }
 
-/// Is this a directory that the command is for, rather than another one that could be meant?
+/// Returns whether the command can be used on this directory.
 fn is_for(command: Command<'_>, dir: &Path) -> bool {
     match command {
         Command::Install { .. } => has_cudnn(dir),
@@ -32,18 +31,18 @@ fn is_for(command: Command<'_>, dir: &Path) -> bool {
     }
 }
 
-/// What the user has named.
+/// The target that the user named.
 #[derive(Clone, Copy)]
 pub(crate) enum Named<'a> {
-    /// A directory of cuDNN, or the root of what has one.
+    /// A cuDNN directory, or the root of an environment that contains one.
     Dir(&'a Path),
-    /// A Python, or the root of its environment.
+    /// A Python interpreter, or the root of its environment.
     Python(&'a Path),
     /// The active environment.
     Nothing,
 }
 
-/// The canonical directory.
+/// Returns the canonical path of the directory.
 pub(crate) fn find(named: Named<'_>, command: Command<'_>, context: &Context) -> Result<PathBuf, Refusal> {
     let root = root(named, command, context)?;
     let real_root = canonical(&root)?;
@@ -68,10 +67,14 @@ pub(crate) fn find(named: Named<'_>, command: Command<'_>, context: &Context) ->
             let (root, place) = (root.printable(), dir.printable());
             let message =
                 format!("the cuDNN of {root} is outside of it, in {place}: other environments may use it, too");
-            Err(Refusal::new(message).help(show(command, "to mean it for all of them, name the directory:", dir)))
+            Err(Refusal::new(message).help(show(
+                command,
+                "to apply the command to all of them, name the directory:",
+                dir,
+            )))
         }
         several => {
-            let help = Remedy::new("name the directory that you mean; one of:");
+            let help = Remedy::new("name one of these directories:");
             let help = help.actions(several.iter().map(|dir| Action::Inspect(command.command(dir))));
             let count = several.len();
             Err(Refusal::new(format!("{} has {count} installations of cuDNN", root.printable())).help(help))
@@ -79,12 +82,12 @@ pub(crate) fn find(named: Named<'_>, command: Command<'_>, context: &Context) ->
     }
 }
 
-/// The root to look below.
+/// Returns the root directory below which to search.
 fn root(named: Named<'_>, command: Command<'_>, context: &Context) -> Result<PathBuf, Refusal> {
     let (python, refusal) = match named {
         Named::Dir(dir) if dir.is_dir() => return Ok(dir.to_owned()),
         Named::Dir(dir) if is_denied(dir) => return Err(unreadable(dir)),
-        Named::Dir(dir) => return Err(Refusal::new(format!("{} is no directory", dir.printable()))),
+        Named::Dir(dir) => return Err(Refusal::new(format!("{} is not a directory", dir.printable()))),
         Named::Python(python) if is_denied(python) || is_denied(&python_in(python)) => (None, unreadable(python)),
         Named::Python(python) => (Python::find(Some(python), &context.search), no_python(python)),
         Named::Nothing => {
@@ -105,7 +108,7 @@ fn unreadable(path: &Path) -> Refusal {
     Refusal::new(format!("this user may not read {}", path.printable()))
 }
 
-/// Refuses an active environment that has no Python: `PATH` would lead to another one.
+/// Refuses an active environment without a Python, because `PATH` would select a different one.
 fn refuse_inconsistent(command: Command<'_>) -> Result<(), Refusal> {
     let value = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().find_map(|name| Some((name, value(name)?)));
@@ -117,21 +120,21 @@ fn refuse_inconsistent(command: Command<'_>) -> Result<(), Refusal> {
     Err(if is_denied(&python_in(&root)) {
         refusal("this user may not read").help("run the command as a user who may")
     } else if root.is_absolute() && root.is_dir() {
-        refusal("has no Python").help(show(command, "if it is meant all the same:", &root))
+        refusal("has no Python").help(show(command, "to use it anyway:", &root))
     } else {
         refusal("is not the absolute path of an environment")
             .help("activate an environment that has a Python, or unset the variable")
     })
 }
 
-/// The virtual environment of the working directory, which may be meant.
+/// Suggests the inactive virtual environment of the working directory.
 fn inactive(named: Named<'_>, command: Command<'_>, context: &Context) -> Option<Remedy> {
     let root = context.inactive_environment().filter(|_| matches!(named, Named::Nothing))?;
-    let text = format!("the virtual environment {} is here and not active; to mean that one:", root.printable());
+    let text = format!("the virtual environment {} exists here but is not active; to use it:", root.printable());
     Some(show(command, text, &root))
 }
 
-/// Is this path where this user may not enter?
+/// Returns whether a directory on this path is inaccessible to the user.
 fn is_denied(path: &Path) -> bool {
     std::fs::metadata(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
@@ -141,20 +144,20 @@ fn canonical(path: &Path) -> Result<PathBuf, Refusal> {
         .map_err(|error| Refusal::new(format!("{} cannot be entered: {error}", path.printable())))
 }
 
-/// Is a cuDNN here, be it incomplete?
+/// Returns whether the directory contains a cuDNN, even an incomplete one.
 fn has_cudnn(dir: &Path) -> bool {
     let mut parts = Library::ALL.iter().filter(|library| **library != Library::Shim);
     parts.any(|library| dir.join(library.name_on(Os::HOST)).symlink_metadata().is_ok())
 }
 
-/// Has `install` kept NVIDIA's shim here, be cuDNN there or not?
+/// Returns whether the directory contains NVIDIA's shim saved by `install`, even without a cuDNN.
 fn has_left_over(dir: &Path) -> bool {
     Files::in_dir(dir).kept.symlink_metadata().is_ok()
 }
 
 fn nothing(root: &Path, command: Command<'_>, context: &Context) -> Refusal {
     let refusal = Refusal::new(format!("there is no cuDNN 9 in {}", root.printable()));
-    // `uninstall` after the kept file is gone, too.
+    // Also for `uninstall`, when the saved file is missing.
     let Some(other) = context.selected().filter(|other| !other.dir.starts_with(root)) else {
         return refusal.help(format!(
             "install cuDNN into it first (`{} check` shows how), or name the directory with {} or {KEPT}",
@@ -169,7 +172,7 @@ fn nothing(root: &Path, command: Command<'_>, context: &Context) -> Refusal {
             "{uses}, which all users share; put the drop-in in front of one program instead: `{} run -- PROGRAM`",
             doctor()
         )),
-        None => refusal.help(show(command, format!("{uses}; to mean that:"), &other.dir)),
+        None => refusal.help(show(command, format!("{uses}; to use that directory:"), &other.dir)),
     }
 }
 
@@ -180,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    /// `install` refuses a directory that the package manager of the system owns.
+    /// `install` refuses a directory owned by the system's package manager.
     #[test]
     fn a_directory_of_the_system_is_not_recommended() {
         let (root, environment) = (TempDir::new(), TempDir::new());

@@ -1,6 +1,7 @@
-//! Executes the steps of a plan up to the first failure.
+//! Executes the steps of a plan until one of them fails.
 //!
-//! A step begins only if nothing has changed since the plan was made. docs/guide/fix.md says what a user can rely on.
+//! A step runs only if the files it depends on are unchanged since the plan was made. docs/guide/fix.md describes
+//! these guarantees for users.
 
 mod refusal;
 mod removal;
@@ -29,41 +30,41 @@ pub(crate) use restore::{clear, unfinished, was_interrupted};
 pub(crate) use run::Output;
 pub(crate) use undo::Undo;
 
-/// A step that was executed, and how it is undone.
+/// An executed step, with the way to undo it.
 pub(crate) struct Done {
     pub(crate) title: String,
     pub(crate) undo: Undo,
 }
 
-/// Why not all steps were executed.
+/// Describes why execution stopped before the last step.
 pub(crate) struct Stopped {
-    /// The number of the step, from 0 on.
+    /// Zero-based index of the step.
     pub(crate) step: usize,
     pub(crate) reason: String,
-    /// How to undo what the step did before it failed.
+    /// How to undo the changes that the step made before it failed.
     pub(crate) undo: Undo,
 }
 
-/// What was done.
+/// The result of executing a plan.
 #[derive(Default)]
 pub(crate) struct Fixed {
     pub(crate) done: Vec<Done>,
     pub(crate) stopped: Option<Stopped>,
-    /// The signal that would have ended the doctor.
+    /// The signal that interrupted the doctor, if any.
     pub(crate) interrupted: Option<Signal>,
 }
 
-/// What the user allows, and is told.
+/// Callbacks that ask the user for permission and report progress.
 pub(crate) struct Consent<'a> {
-    /// May this step remove these files or packages?
+    /// Returns whether this step may remove these files or packages.
     pub(crate) may_remove: &'a dyn Fn(&Step, &[String]) -> bool,
-    /// A step begins.
+    /// Called when a step starts.
     pub(crate) begin: &'a dyn Fn(usize, &Step),
     pub(crate) output: Output,
 }
 
-/// Executes the steps of a plan, but those that only a shell can do. A step that has begun is finished, whatever signal
-/// ends the doctor.
+/// Executes all steps of a plan except the lines that only the user's shell can run. If a signal arrives, the current
+/// step is finished before the doctor exits.
 pub(crate) fn execute(plan: &Plan, consent: &Consent<'_>) -> Fixed {
     let mut fixed = Fixed::default();
     let steps = plan.steps.iter().enumerate().filter(|(_, step)| !is_of_shell(&step.action));
@@ -91,35 +92,35 @@ pub(crate) fn execute(plan: &Plan, consent: &Consent<'_>) -> Fixed {
     fixed
 }
 
-/// How a step is undone; or why it was not finished, and how what it did is undone.
+/// How to undo the step. On failure, the reason and how to undo its partial changes.
 type StepResult = Result<Undo, (String, Undo)>;
 
-/// Executes one step. Also returns the signal that arrived in the meantime.
+/// Executes one step. Also returns the signal that arrived while it was running.
 fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_>) -> (StepResult, Option<Signal>) {
     let objection = refusal::refusal(&step.action).or_else(|| {
         let removed = removed_by(&step.action);
         if !removed.is_empty() && !(consent.may_remove)(step, &removed) {
             let removed = removed.join(" and ");
             return Some(format!(
-                "it removes {removed}, and that was not allowed: `fix --yes --remove` does so without a question"
+                "it removes {removed}, which was not allowed: `fix --yes --remove` does so without asking"
             ));
         }
-        // After the question, whose answer may take long.
+        // Checked after asking the user, because the answer may take a long time.
         let has_changed = *planned != State::of(&step.action);
         has_changed.then(|| {
-            "something has changed what this step is about since the plan was made: run `fix` again".to_owned()
+            "something that this step depends on has changed since the plan was made: run `fix` again".to_owned()
         })
     });
     if let Some(reason) = objection {
         return (Err((reason, Undo::Nothing)), None);
     }
-    // From here on, nothing ends the doctor before the step's end.
+    // From here on, signals are held back until the step has finished.
     let interruption = Interruption::catch();
     (consent.begin)(index, step);
     (run_step(step, consent.output), interruption.signal())
 }
 
-/// Runs the commands of a step. If one fails, the files are restored that were saved before the step.
+/// Runs the commands of a step. If a command fails, the files saved before the step are restored.
 fn run_step(step: &Step, output: Output) -> StepResult {
     let saved = match &step.action {
         Action::Packages(change) => Snapshot::take(change, &step.title),
@@ -137,18 +138,21 @@ fn run_step(step: &Step, output: Output) -> StepResult {
         },
         (Err(reason), None) => Err((reason, undo)),
         (Err(reason), Some(snapshot)) => match snapshot.restore() {
-            Ok(()) => Err((format!("{reason}; the environment is as before this step"), Undo::Nothing)),
+            Ok(()) => {
+                Err((format!("{reason}; the environment was restored to its state before this step"), Undo::Nothing))
+            }
             Err(error) => Err((format!("{reason}; cannot restore the environment: {error}"), undo)),
         },
     }
 }
 
-/// Is it for the shell that starts the programs?
+/// Returns whether the action must be pasted into the shell that starts the user's programs.
 pub(crate) fn is_of_shell(action: &Action) -> bool {
     matches!(action, Action::Variable(_))
 }
 
-/// The variables as the plan's lines for a shell leave them, for the check after the steps; `None` unsets one.
+/// Returns the variables as they will be after the user pastes the plan's shell lines, for the check that follows the
+/// steps. `None` means unset.
 pub(crate) fn variables(plan: &Plan, context: &Context) -> Vec<(String, Option<OsString>)> {
     let mut variables: Vec<(String, Option<OsString>)> = Vec::new();
     for step in &plan.steps {

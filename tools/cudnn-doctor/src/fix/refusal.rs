@@ -1,4 +1,4 @@
-//! Refuses steps that root would execute although another user can.
+//! Refuses steps that root would execute although another user can perform them.
 
 use std::path::{Path, PathBuf};
 
@@ -10,41 +10,40 @@ use crate::escape::Printable;
 use crate::packages::{Site, path_dirs, python_in};
 use crate::remedy::Action;
 
-/// Why the doctor does not execute an action as this user: root does nothing that the owner of the directory can do.
+/// Returns why the doctor refuses to execute an action as the current user. Root must not do work that the owner of
+/// the directory can do.
 pub(super) fn refusal(action: &Action) -> Option<String> {
     if !is_root() {
         return None;
     }
     let mut paths = places(action);
     match action {
-        // Whoever owns the directory decides what is in it.
+        // The owner of the directory controls its contents.
         Action::Remove { .. } => paths.retain_mut(|path| path.pop()),
-        // Whoever owns the program decides what root would run.
+        // The owner of the program controls the code that root would run.
         Action::Packages(change) if change.site == Site::OnPath => {
             let mut programs = path_dirs().into_iter().flat_map(|dir| [dir.join("pip"), dir.join("pip3")]);
             paths.extend(programs.find(|program| program.is_file()));
         }
         Action::Packages(change) => {
             let python = change.site.dir().map(python_in);
-            // It matters even if the Python in it is lost.
+            // Check the directory even if its Python is broken.
             let bin = python.as_deref().and_then(Path::parent).map(Path::to_owned);
             let programs = python.into_iter().chain(bin);
             paths.extend(change.site.package_dirs().into_iter().chain(programs).filter(|path| path.exists()));
         }
         _ => {}
     }
-    // What does not exist yet is made by the owner of the directory above it.
+    // A missing path will be created by the owner of its nearest existing parent.
     let nearest = |path: &PathBuf| path.ancestors().find(|path| path.exists()).map(Path::to_owned);
     let path = paths.iter().filter_map(nearest).find_map(|path| of_others(&path))?;
-    Some(format!(
-        "another user than root can change {}: run `fix` as that user, who needs no root for it",
-        path.printable()
-    ))
+    Some(format!("a user other than root can change {}: run `fix` as that user, without root", path.printable()))
 }
 
-/// The first directory or file on the way to this path, and to what it is a link to, that another user than root can change.
+/// Returns the first directory or file on the path, with symbolic links resolved, that a user other than root can
+/// change.
 pub(super) fn of_others(path: &Path) -> Option<PathBuf> {
-    // In a directory with this bit, such as /tmp, only owners rename and remove files.
+    // In a sticky directory such as /tmp, only owners can rename and remove files.
     const STICKY: u32 = 0o1000;
     const OTHERS: u32 = 0o002;
     let is_open = |path: &Path| mode(path).is_some_and(|mode| mode & OTHERS != 0 && mode & STICKY == 0);

@@ -1,4 +1,4 @@
-//! Lists the files, packages or drop-ins that a step removes, which needs the user's consent.
+//! Lists the files, packages or drop-ins that a step removes, so that the user can be asked for consent.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use crate::escape::Printable;
 use crate::packages::{Site, records, restore_python};
 use crate::remedy::Action;
 
-/// Lists what an action removes, in words. A package that the same action installs again, in any version, is not removed.
+/// Describes the items that an action removes. A package is left out if the same action reinstalls it in any version.
 pub(crate) fn removed_by(action: &Action) -> Vec<String> {
     let mut removed: Vec<String> = match action {
         Action::Remove { paths, .. } => paths.iter().map(|path| path.printable()).collect(),
         Action::Packages(change) => {
             let packages = change.remove.iter().filter(|name| !change.installs(name)).cloned();
-            // No installer removes the records there.
+            // No installer removes the records in such a directory, so the doctor does it.
             let is_record_removed = |name: &String| change.remove.contains(name);
             let records = match &change.site {
                 Site::Directory { dir, .. } => records(dir),

@@ -1,4 +1,4 @@
-//! Undoes a step that was interrupted, by the files that were saved before it.
+//! Restores the saved files of a step that was interrupted.
 
 use std::collections::BTreeSet;
 use std::io::{Error, Result};
@@ -15,26 +15,26 @@ use super::snapshot::{self, FILES, JOURNAL, Journal, NAME, link_or_copy};
 use crate::escape::Printable;
 use crate::packages::records;
 
-/// A step that was interrupted. Its environment can be as before it.
+/// An interrupted step that can be undone.
 pub(crate) struct Unfinished {
     pub(crate) root: PathBuf,
     journal: Journal,
 }
 
-/// Was a step interrupted in the environment at this root? Asks for nothing but the file that says so.
+/// Returns whether a step was interrupted in the environment at this root. Reads only the journal file.
 pub(crate) fn was_interrupted(root: &Path) -> bool {
     root.join(NAME).join(JOURNAL).leads_to_file()
 }
 
-/// Finds the steps that were interrupted in the environments at these roots.
+/// Finds interrupted steps in the environments at these roots.
 pub(crate) fn unfinished(roots: impl IntoIterator<Item = PathBuf>) -> Vec<Unfinished> {
     let roots: BTreeSet<PathBuf> = roots.into_iter().filter_map(|root| canonicalize(root).ok()).collect();
     roots.into_iter().filter_map(Unfinished::at).collect()
 }
 
-/// Removes the snapshots in these environments that a killed doctor has left, and that are not needed.
+/// Removes unneeded snapshots that a killed doctor left in these environments.
 pub(crate) fn clear(roots: impl IntoIterator<Item = PathBuf>) {
-    // A step that cannot begin because of one says why.
+    // Errors are ignored here. If a snapshot blocks a later step, that step reports the reason.
     roots.into_iter().for_each(|root| drop(snapshot::clear_incomplete(&root)));
 }
 
@@ -42,7 +42,7 @@ impl Unfinished {
     fn at(root: PathBuf) -> Option<Unfinished> {
         const MAX_LEN: u64 = 64 << 20;
         let dir = root.join(NAME);
-        // Root never changes the environment of another user, so that journal is not root's.
+        // Root never changes another user's environment, so such a journal was not written by root.
         if !snapshot::is_own(&dir) || is_root() && of_others(&dir).is_some() {
             return None;
         }
@@ -50,12 +50,12 @@ impl Unfinished {
         Some(Unfinished { root, journal })
     }
 
-    /// Returns what the step does, in a few words.
+    /// Returns a short description of the step.
     pub(crate) fn step(&self) -> &str {
         &self.journal.step
     }
 
-    /// Lists the packages that were installed after the interruption: to undo the step would remove them.
+    /// Lists packages installed after the interruption, which undoing the step would remove.
     pub(crate) fn removes(&self) -> Vec<String> {
         let Journal { packages, package_dirs, dirs, .. } = &self.journal;
         let new = |dir: &String| {
@@ -70,10 +70,10 @@ impl Unfinished {
         package_dirs.iter().flat_map(new).map(|record| format!("{} {}", record.name, record.version)).collect()
     }
 
-    /// Makes the environment as it was before the step.
+    /// Restores the environment to its state before the step.
     ///
     /// # Errors
-    /// The installer of the step still runs, or the system's.
+    /// The installer of the step is still running, or the operating system reports an error.
     pub(crate) fn restore(&self) -> Result<()> {
         let dir = self.root.join(NAME);
         let _lock = snapshot::lock(&dir)?;
@@ -82,10 +82,10 @@ impl Unfinished {
     }
 }
 
-/// Brings back all saved files and removes the files that were added. An interrupted call is repeated.
+/// Restores all saved files and removes added files. After an interruption it can be called again.
 pub(super) fn restore(root: &Path, journal: &Journal) -> Result<()> {
     let saved = root.join(NAME).join(FILES);
-    // A directory comes before those in it.
+    // Parent directories are listed before their subdirectories.
     for (name, names) in &journal.dirs {
         let dir = below(root, Path::new(name))?;
         if !is_dir(&dir) {
@@ -104,7 +104,7 @@ pub(super) fn restore(root: &Path, journal: &Journal) -> Result<()> {
     restore_dir(root, &saved, Path::new(""))
 }
 
-/// Brings back the files in a directory of the snapshot.
+/// Restores the files in one directory of the snapshot.
 fn restore_dir(root: &Path, saved: &Path, name: &Path) -> Result<()> {
     for entry in std::fs::read_dir(saved.join(name))? {
         let entry = entry?;
@@ -127,7 +127,7 @@ fn restore_dir(root: &Path, saved: &Path, name: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes the files of a new package that are not in a directory of packages, such as programs.
+/// Removes files of a newly installed package that are outside site-packages, such as scripts in `bin`.
 fn remove_programs(root: &Path, record: &Path, journal: &Journal) -> Result<()> {
     if record.extension().is_none_or(|extension| extension != "dist-info") {
         return Ok(());
@@ -143,10 +143,10 @@ fn remove_programs(root: &Path, record: &Path, journal: &Journal) -> Result<()> 
     Ok(())
 }
 
-/// The path with this name below the root.
+/// Returns the path of this name below the root.
 ///
 /// # Errors
-/// A symbolic link on the way leads elsewhere, or the name has other parts than names.
+/// A symbolic link on the path leads elsewhere, or the name contains components such as `..`.
 fn below(root: &Path, name: &Path) -> Result<PathBuf> {
     let path = root.join(name);
     let is_plain = name.components().all(|component| matches!(component, Component::Normal(_)));
@@ -155,7 +155,7 @@ fn below(root: &Path, name: &Path) -> Result<PathBuf> {
     if is_plain && is_real {
         return Ok(if name.as_os_str().is_empty() { root.to_owned() } else { path });
     }
-    Err(Error::other(format!("{} is not a path without links in the environment", path.printable())))
+    Err(Error::other(format!("{} is not a path inside the environment without symbolic links", path.printable())))
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
@@ -167,7 +167,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// Removes what is at this path, if anything is there.
+/// Removes the file or directory at this path, if it exists.
 fn remove(path: &Path) -> Result<()> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),

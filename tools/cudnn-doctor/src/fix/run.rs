@@ -13,22 +13,21 @@ use super::snapshot::Snapshot;
 use crate::packages;
 use crate::plan::{Line, REMOVE_ITEM};
 
-/// The time between two looks at a program that runs.
+/// The polling interval for a running program.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Where the output of installers goes.
+/// The destination of the installers' output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// To stdout.
     Stdout,
-    /// To stderr: stdout is for a document.
+    /// Used when stdout carries a JSON document.
     Stderr,
 }
 
-/// Runs the programs of a line, while the files that they change are saved.
+/// Runs the programs of a line while their files are protected by the snapshot.
 ///
 /// # Errors
-/// The first one that failed, and how.
+/// The first program that failed, with the reason.
 pub(super) fn run(line: &Line, output: Output, snapshot: Option<&Snapshot>) -> std::result::Result<(), String> {
     match line {
         Line::Run(commands) => commands.iter().try_for_each(|command| program(command, output, snapshot)),
@@ -48,7 +47,7 @@ fn program(
     }
     let name = command.program.to_string_lossy();
     let mut child = Command::new(&command.program);
-    // apt-get may ask on the terminal, which it does not have. sudo passes on no variables of this process.
+    // apt-get has no terminal here to ask questions on. sudo does not pass on this process's variables.
     let is_apt = |program: &OsStr| program == "apt-get" || program == "apt-mark";
     if command.program == "sudo" {
         ask_for_password()?;
@@ -61,7 +60,8 @@ fn program(
     }
     child.args(&command.arguments).stdin(snapshot.and_then(Snapshot::input).unwrap_or_else(Stdio::null));
     if command.has("install") && (command.program == "apt-get" || command.has("apt-get")) {
-        // Otherwise apt-get removes packages that conflict with the new one. The plan names all that may be removed.
+        // Otherwise apt-get may remove packages that conflict with the new one. The plan lists all packages that may
+        // be removed.
         child.arg("--no-remove");
     }
     keep_from_interruption(&mut child);
@@ -72,7 +72,7 @@ fn program(
     if status.success() { Ok(()) } else { Err(format!("{name} {}", cudnn_os::child::failure(status))) }
 }
 
-/// Has sudo ask for the password, if it needs one: later it is in a process group in the background, which may not read the
+/// Lets sudo ask for the password now. Later it runs in a background process group, which cannot read from the
 /// terminal.
 fn ask_for_password() -> std::result::Result<(), String> {
     let is_ready = Command::new("sudo").args(["-n", "true"]).stdin(Stdio::null()).stderr(Stdio::null()).status();
@@ -81,20 +81,20 @@ fn ask_for_password() -> std::result::Result<(), String> {
     }
     match Command::new("sudo").arg("-v").status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(_) => Err("sudo gives this user no rights".to_owned()),
+        Ok(_) => Err("sudo denied access to this user".to_owned()),
         Err(error) => Err(format!("sudo could not be started: {error}")),
     }
 }
 
-/// Runs a program whose output is a file, which is copied while it runs. An installer whose output is a pipe or a terminal
-/// fails in the middle of its work when the reader goes away, or when the doctor is killed.
+/// Runs a program with its output redirected to a file, and copies that file to the output while the program runs.
+/// With a pipe or a terminal, an installer would fail halfway when the reader exits or the doctor is killed.
 fn run_to_end(command: &mut Command, output: Output) -> Result<ExitStatus> {
     let file = NamedTempFile::new()?;
     let written = file.reopen()?;
     let mut child = command.stdout(written.try_clone()?).stderr(written).spawn()?;
     let mut file = file.into_file();
     loop {
-        // An error would leave it running.
+        // Returning an error would leave the program running.
         let ended = child.try_wait().or_else(|_| child.wait().map(Some))?;
         copy(&mut file, output);
         match ended {
@@ -104,7 +104,7 @@ fn run_to_end(command: &mut Command, output: Output) -> Result<ExitStatus> {
     }
 }
 
-/// Copies what is new in the file. Nobody may read it.
+/// Copies new data from the file. Write errors are ignored, because the reader may have exited.
 fn copy(file: &mut File, output: Output) {
     let mut new = Vec::new();
     let _ = file.read_to_end(&mut new);

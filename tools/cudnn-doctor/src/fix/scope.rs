@@ -1,4 +1,4 @@
-//! Finds the files of a Python environment that a change of its packages can touch.
+//! Determines which files of a Python environment can change when packages are installed or removed.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -8,27 +8,27 @@ use cudnn_probe::canonicalize;
 
 use crate::packages::{PackageChange, Record, Site, normalized, package_name, records};
 
-/// The start of the names of the packages that share the directory `nvidia`, and that depend on each other.
+/// Packages with this prefix share the directory `nvidia` and depend on one another.
 const OF_NVIDIA: &str = "nvidia-";
 
-/// The part of an environment that a change can touch. The paths contain no symbolic links.
+/// The part of an environment that a package change can affect. The paths contain no symbolic links.
 pub(super) struct Scope {
-    /// The root of the environment. All other paths are below it.
+    /// The root directory, which contains all other paths.
     pub(super) root: PathBuf,
-    /// The directories with the records of packages.
+    /// The directories that contain package metadata.
     pub(super) package_dirs: Vec<PathBuf>,
     pub(super) packages: Packages,
-    /// The files of these packages.
+    /// The files of the affected packages.
     pub(super) files: BTreeSet<PathBuf>,
-    /// The directories in which the installer may add files.
+    /// The directories to which the installer may add files.
     pub(super) dirs: BTreeSet<PathBuf>,
 }
 
-/// The packages that a change can touch.
+/// The packages that a change can affect.
 #[derive(Debug, Default, serde::Deserialize, serde::Serialize)]
 pub(super) struct Packages {
     pub(super) names: BTreeSet<String>,
-    /// The installer may also change the packages that these depend on.
+    /// Whether the installer may also change dependencies of these packages.
     pub(super) with_dependencies: bool,
 }
 
@@ -46,7 +46,7 @@ impl Packages {
         Packages { names, with_dependencies }
     }
 
-    /// Can the change touch the package with this name?
+    /// Returns whether the change can affect the package with this name.
     pub(super) fn contain(&self, name: &str) -> bool {
         self.names.contains(name) || self.with_dependencies && name.starts_with(OF_NVIDIA)
     }
@@ -57,7 +57,7 @@ impl Packages {
 }
 
 impl Scope {
-    /// Finds the files that this change can touch; `None` if it changes no existing Python environment.
+    /// Returns the scope of this change, or `None` if it does not affect an existing Python environment.
     pub(super) fn of(change: &PackageChange) -> Option<Scope> {
         let root = match &change.site {
             Site::Environment(root) | Site::Interpreter { root, .. } => root,
@@ -65,7 +65,7 @@ impl Scope {
             Site::NewEnvironment { .. } | Site::OnPath | Site::Conda(_) | Site::System => return None,
         };
         let root = canonicalize(root).ok().filter(|root| root.is_dir())?;
-        // lib64 is a link to lib.
+        // Canonical paths avoid duplicates, because lib64 is a link to lib.
         let of_debian = site_packages(&root.join("local"));
         let package_dirs = change.site.package_dirs().into_iter().chain(of_debian);
         let package_dirs = package_dirs.filter_map(|dir| canonicalize(dir).ok()).filter(|dir| dir.is_dir());
@@ -77,7 +77,7 @@ impl Scope {
         for dir in package_dirs {
             scope.dirs.insert(dir.clone());
             if scope.packages.has_any_of_nvidia() {
-                // Also the files that no package has recorded.
+                // This includes files that are not recorded by any package.
                 scope.add(&dir.join("nvidia"));
             }
             scope.package_dirs.push(dir);
@@ -107,7 +107,7 @@ impl Scope {
         Some(scope)
     }
 
-    /// Adds a file, or a directory with all that is in it.
+    /// Adds a file, or a directory with all of its contents.
     fn add(&mut self, path: &Path) {
         if !is_dir(path) {
             self.files.insert(path.to_owned());
@@ -120,12 +120,12 @@ impl Scope {
     }
 }
 
-/// Is there a directory at this path, and no link to one?
+/// Returns whether the path is a real directory rather than a link to one.
 pub(super) fn is_dir(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
 }
 
-/// The most bytes of a record, and of the metadata of a package. torch's record has 1.5 MB.
+/// The maximum size in bytes of a package's metadata or file list. The list of torch has 1.5 MB.
 const MAX_LEN: u64 = 32 << 20;
 
 fn read(file: &Path) -> String {
@@ -133,7 +133,7 @@ fn read(file: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The files that pip has recorded in this directory, without `..` in their paths.
+/// Returns the files that pip recorded in this directory, with `..` removed from the paths.
 pub(super) fn recorded_files(record: &Path) -> Vec<PathBuf> {
     let path = |line: &str| {
         let path = match line.strip_prefix('"') {
@@ -152,7 +152,7 @@ pub(super) fn recorded_files(record: &Path) -> Vec<PathBuf> {
     read(&record.join("RECORD")).lines().filter_map(path).collect()
 }
 
-/// The names of the packages that a package requires, under any condition.
+/// Returns the names of all requirements of a package, ignoring environment markers.
 fn requirements_of(record: &Record) -> Vec<String> {
     let metadata = read(&record.dir.join("METADATA"));
     let lines = metadata.lines().take_while(|line| !line.is_empty());

@@ -1,7 +1,7 @@
-//! Saves the files that a step can touch, so that an interrupted step is undone by the next `fix`.
+//! Saves the files that a step can change, so that the next `fix` can undo an interrupted step.
 //!
-//! The snapshot is a directory in the environment. It counts only while it contains the journal, which is written after all
-//! files were saved. It is removed after the step, the journal first.
+//! The snapshot is a directory in the environment. It is valid only while it contains the journal, which is written
+//! after all files have been saved. After the step the journal is removed first, then the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -20,9 +20,9 @@ use super::scope::{Packages, Scope, is_dir};
 use crate::escape::Printable;
 use crate::packages::PackageChange;
 
-/// The directory of the snapshot, in the root of the environment.
+/// The name of the snapshot directory in the root of the environment.
 pub(super) const NAME: &str = ".cudnn-doctor-undo";
-/// What a directory of a snapshot contains.
+/// The entries of a snapshot directory.
 pub(super) const JOURNAL: &str = "journal.json";
 pub(super) const FILES: &str = "files";
 const LOCK: &str = "lock";
@@ -30,28 +30,28 @@ const LOCK: &str = "lock";
 /// The step for which files were saved. All paths are relative to the root of the environment.
 #[derive(Deserialize, Serialize)]
 pub(super) struct Journal {
-    /// What the step does, in a few words.
+    /// A short description of the step.
     pub(super) step: String,
     pub(super) packages: Packages,
     pub(super) package_dirs: Vec<String>,
-    /// The names in each directory in which the installer may add files.
+    /// For each directory to which the installer may add files, the names it contained before the step.
     pub(super) dirs: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// The saved files of a step that has begun.
+/// The saved files of a step that is being executed.
 pub(super) struct Snapshot {
     root: PathBuf,
     journal: Journal,
-    /// The lock on the snapshot. The installer has it, too.
+    /// The lock on the snapshot, which is also inherited by the installer.
     lock: Option<File>,
 }
 
 impl Snapshot {
-    /// Saves the files that this change can touch. Returns `None` if there is nothing to save: the change is not one of an
-    /// existing Python environment, or only root can make it.
+    /// Saves the files that this change can affect. Returns `None` if no snapshot is needed, because the change does
+    /// not affect an existing Python environment or requires root.
     ///
     /// # Errors
-    /// They cannot be saved, and why.
+    /// The reason why the files cannot be saved.
     pub(super) fn take(change: &PackageChange, step: &str) -> std::result::Result<Option<Snapshot>, String> {
         let Some(scope) = Scope::of(change).filter(|scope| can_write(&scope.root)) else { return Ok(None) };
         let root = scope.root.clone();
@@ -67,15 +67,16 @@ impl Snapshot {
         save_into(&dir, scope, step).inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))
     }
 
-    /// Returns the input for an installer: an empty file whose lock lasts until the installer has ended, too.
+    /// Returns an empty file as the installer's stdin. Because the file carries the lock, the snapshot stays locked
+    /// until the installer exits.
     pub(super) fn input(&self) -> Option<Stdio> {
         self.lock.as_ref()?.try_clone().ok().map(Stdio::from)
     }
 
-    /// Removes the snapshot after a step that succeeded.
+    /// Removes the snapshot after a successful step.
     ///
     /// # Errors
-    /// The system's. The next `fix` would undo the step.
+    /// An error of the operating system. The next `fix` would then undo the step.
     pub(super) fn discard(self) -> Result<()> {
         remove(&self.root.join(NAME))
     }
@@ -83,7 +84,7 @@ impl Snapshot {
     /// Undoes the step.
     ///
     /// # Errors
-    /// The system's. The next `fix` tries it again.
+    /// An error of the operating system. The next `fix` tries again.
     pub(super) fn restore(self) -> Result<()> {
         restore::restore(&self.root, &self.journal)?;
         self.discard()
@@ -117,10 +118,10 @@ fn save_into(dir: &Path, scope: Scope, step: &str) -> Result<Snapshot> {
     Ok(Snapshot { root, journal, lock })
 }
 
-/// Saves a file under another name.
+/// Saves a file under a second name.
 ///
-/// A link shares the contents with the file: whoever writes into the file also changes the snapshot. pip and uv never do. They
-/// remove or rename a file and create a new one, so that the link keeps the old contents.
+/// A hard link shares its contents with the original, so a program that writes to the original in place would also
+/// change the snapshot. pip and uv never do this: they remove or rename a file and create a new one.
 pub(super) fn link_or_copy(from: &Path, to: &Path) -> Result<()> {
     if std::fs::hard_link(from, to).is_ok() {
         return Ok(());
@@ -133,18 +134,18 @@ pub(super) fn link_or_copy(from: &Path, to: &Path) -> Result<()> {
         return Err(Error::other(format!("{} is not a regular file", from.printable())));
     }
     std::fs::copy(from, to)?;
-    // A file that cannot be written has a new time.
+    // Setting the time of a read-only file fails, which is harmless.
     let _ = File::options().write(true).open(to).and_then(|file| file.set_modified(metadata.modified()?));
     Ok(())
 }
 
-/// The path below the root, as the journal has it.
+/// Returns the path relative to the root, in the form used by the journal.
 fn relative(root: &Path, path: &Path) -> Result<String> {
     let below = path.strip_prefix(root).map_err(Error::other)?.to_str();
     below.map(str::to_owned).ok_or_else(|| Error::other(format!("the name {} is not UTF-8", path.printable())))
 }
 
-/// The name of a file, as the journal has it.
+/// Returns a file name in the form used by the journal.
 pub(super) fn name(file: &OsStr) -> String {
     file.to_string_lossy().into_owned()
 }
@@ -153,10 +154,10 @@ fn names_in(dir: &Path) -> Result<BTreeSet<String>> {
     std::fs::read_dir(dir)?.map(|entry| Ok(name(&entry?.file_name()))).collect()
 }
 
-/// Locks a snapshot; `None` if the file system, or the system, has no locks.
+/// Locks a snapshot. Returns `None` if locks are not supported here.
 ///
 /// # Errors
-/// Another process has locked it, or the system's.
+/// Another process holds the lock, or the operating system reports an error.
 pub(super) fn lock(dir: &Path) -> Result<Option<File>> {
     lock_dir(&dir.join(LOCK)).map_err(|error| match error.kind() {
         ErrorKind::WouldBlock => Error::other("another `fix`, or the installer that it has started, is still running"),
@@ -164,15 +165,15 @@ pub(super) fn lock(dir: &Path) -> Result<Option<File>> {
     })
 }
 
-/// Does this directory belong to a doctor of this user?
+/// Returns whether this directory was created by a doctor of the current user.
 pub(super) fn is_own(dir: &Path) -> bool {
     is_dir(dir) && belongs_to_user(dir)
 }
 
-/// Removes a snapshot in the environment at this root that counts no more, or not yet: its doctor was killed.
+/// Removes an incomplete or obsolete snapshot that a killed doctor left in the environment at this root.
 ///
 /// # Errors
-/// The snapshot counts, belongs to another user, or is locked.
+/// The snapshot is still valid, belongs to another user, or is locked.
 pub(super) fn clear_incomplete(root: &Path) -> Result<()> {
     let dir = root.join(NAME);
     if dir.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
@@ -191,10 +192,10 @@ pub(super) fn clear_incomplete(root: &Path) -> Result<()> {
     }
 }
 
-/// Removes a snapshot. Without its journal it does not count.
+/// Removes a snapshot. Deleting the journal first makes it invalid.
 pub(super) fn remove(dir: &Path) -> Result<()> {
     std::fs::remove_file(dir.join(JOURNAL))?;
-    // The next `fix` removes the rest.
+    // If this fails, the next `fix` removes the remaining files.
     let _ = std::fs::remove_dir_all(dir);
     Ok(())
 }

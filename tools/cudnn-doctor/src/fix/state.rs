@@ -1,4 +1,4 @@
-//! Detects changes by other programs in the files that a step is about.
+//! Detects changes that other programs made to the files of a step.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use super::scope::Scope;
 use crate::packages::{Site, records};
 use crate::remedy::Action;
 
-/// Shows a change of the system's packages.
+/// This file changes whenever a system package is installed or removed.
 pub(super) const DPKG: &str = "/var/lib/dpkg/status";
 
-/// What shows a change of a file or directory: the length, the time of the last change, and the inode, which differs after a
-/// replacement; `None` if it is not there.
+/// Identifies the version of a file or directory by its length, modification time and inode. The inode changes when
+/// the file is replaced. `None` means that the path does not exist.
 type Stamp = Option<(u64, Option<SystemTime>, Option<u64>)>;
 
-/// Files and directories by their path.
+/// The recorded files and directories by path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct State(BTreeMap<PathBuf, Stamp>);
 
 impl State {
-    /// The state of what this action changes.
+    /// Records the state of the files that this action changes.
     pub(super) fn of(action: &Action) -> State {
         let mut paths = places(action);
         match action {
@@ -54,12 +54,12 @@ impl State {
         State(paths.into_iter().map(|path| (path.clone(), stamp(&path))).collect())
     }
 
-    /// Takes over what a step with this action has changed itself; everything else that has changed is a surprise.
+    /// Updates the state with the changes that a step itself made, so that any other difference counts as unexpected.
     pub(super) fn after(&mut self, done: &Action, own: &Action) {
         let changed: Vec<PathBuf> = changed_by(done).iter().map(|path| real(path)).collect();
         let is_expected = |path: &PathBuf| {
             let path = real(path);
-            // A change in a directory is a change of the directory, too.
+            // Changing an entry also changes the directory that contains it.
             changed.iter().any(|place| path.starts_with(place) || place.parent() == Some(&path))
         };
         self.0.retain(|path, _| !is_expected(path));
@@ -67,7 +67,7 @@ impl State {
     }
 }
 
-/// The files below a directory, up to a limit.
+/// Returns up to a limited number of files below a directory.
 fn below(dir: &Path) -> Vec<PathBuf> {
     const MAX: usize = 10_000;
     let mut all: Vec<PathBuf> = Vec::new();
@@ -83,31 +83,31 @@ fn below(dir: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// The directories and files in which an action changes something.
+/// Returns the directories and files that an action changes.
 pub(super) fn places(action: &Action) -> Vec<PathBuf> {
     match action {
         Action::Remove { paths, .. } => paths.clone(),
         Action::Packages(change) if change.site == Site::System => vec![DPKG.into()],
         Action::Variable(_) | Action::Inspect(_) => Vec::new(),
-        // It may be anywhere if it is not known.
+        // If the place is unknown, assume that it can be anywhere.
         action => vec![action.place().unwrap_or(Path::new("/")).to_owned()],
     }
 }
 
-/// The directories and files below which an action may have changed something.
+/// Returns the directories and files below which an action may have made changes.
 fn changed_by(action: &Action) -> Vec<PathBuf> {
     match action {
-        // A package of the system, and a link for a directory, may be anywhere.
+        // System packages and directory links can be anywhere.
         Action::Packages(change) if change.site == Site::System => vec!["/".into()],
         Action::NameByLink(_) | Action::Ldconfig => vec!["/".into()],
-        // Such a step may install a package of the system first.
+        // Such a step may first install a system package.
         Action::Packages(_) | Action::Python(_) => places(action).into_iter().chain([DPKG.into()]).collect(),
         Action::CreateDir(dir) => dir.ancestors().filter(|dir| dir.parent().is_some()).map(Path::to_owned).collect(),
         _ => places(action),
     }
 }
 
-/// The path without symbolic links, but for one at its end: a place may be named in two ways.
+/// Resolves symbolic links except in the last component, because one place can be named in two ways.
 fn real(path: &Path) -> PathBuf {
     let dir = path.parent().and_then(|dir| canonicalize(dir).ok());
     match (dir, path.file_name()) {

@@ -1,4 +1,4 @@
-//! Finds the commands that undo a step, by a comparison of the state before it with the state after it.
+//! Derives the commands that undo a step by comparing the state before and after it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,28 +11,29 @@ use crate::packages::{Command, PackageChange, Site, records};
 use crate::plan::{line_of, lines_of};
 use crate::remedy::Action;
 
-/// How a step is undone.
+/// How to undo a step.
 #[derive(Debug)]
 pub(crate) enum Undo {
-    /// By these lines.
+    /// Run these lines.
     By(Vec<String>),
-    /// It cannot be undone by a command; why.
+    /// No command can undo it, for this reason.
     Not(&'static str),
-    /// Nothing has changed.
+    /// The step made no changes.
     Nothing,
 }
 
-/// The versions of each package, by its name. An interrupted upgrade leaves several.
+/// Maps package names to installed versions. An interrupted upgrade can leave more than one.
 type Versions = BTreeMap<String, Vec<String>>;
 
-/// What an action can change, as it was before.
+/// The relevant state before an action.
 pub(super) enum Before {
     Packages(Versions),
-    /// The directory that it fills did not exist.
+    /// The directory to be filled did not exist.
     NoDir(PathBuf),
-    /// The permissions of files that not everybody can read, the deepest first; `None` if this user cannot see all of them.
+    /// Permissions of files that some users cannot read, deepest first. `None` if the current user cannot see all of
+    /// them.
     Modes(Option<Vec<(PathBuf, u32)>>),
-    /// The directories that did not exist, the deepest first.
+    /// The missing directories, deepest first.
     Missing(Vec<PathBuf>),
     /// The names in a directory.
     Names(PathBuf, Vec<PathBuf>),
@@ -40,7 +41,7 @@ pub(super) enum Before {
 }
 
 impl Before {
-    /// What is there before this action.
+    /// Records the state before this action.
     pub(super) fn of(action: &Action) -> Before {
         match action {
             Action::Packages(change) => match &change.site {
@@ -63,14 +64,14 @@ impl Before {
         }
     }
 
-    /// How to undo the action, or what it did before it failed.
+    /// Returns how to undo the action, including one that failed halfway.
     pub(super) fn undo(self, action: &Action) -> Undo {
         match (self, action) {
             (Before::Packages(before), Action::Packages(change)) => of_change(change, &before),
             (Before::NoDir(dir), _) if dir.exists() => {
                 Undo::By(vec![line_of(Command::new("rm", ["-r"]).and([&dir]).changing(&dir))])
             }
-            (Before::Modes(None), _) => Undo::Not("not all permissions that were there could be read"),
+            (Before::Modes(None), _) => Undo::Not("some of the previous permissions could not be read"),
             (Before::Modes(Some(modes)), _) => {
                 let changed = modes.into_iter().filter(|(path, before)| mode(path).is_some_and(|now| now != *before));
                 let line = |(path, mode): (PathBuf, u32)| {
@@ -93,9 +94,9 @@ impl Before {
                 };
                 Undo::By(vec![command.command(dir).to_string()])
             }
-            (_, Action::Python(_)) => Undo::Not("the Python that was there could not be used"),
+            (_, Action::Python(_)) => Undo::Not("the previous Python could not be used"),
             (_, Action::Remove { paths, .. }) if paths.iter().any(|path| path.symlink_metadata().is_err()) => {
-                Undo::Not("the files are gone; no installer had them")
+                Undo::Not("the deleted files did not belong to an installer")
             }
             (_, Action::NameByLink(_) | Action::Ldconfig) => Undo::Not("only links were made"),
             _ => Undo::Nothing,
@@ -114,7 +115,7 @@ fn names(dir: &Path) -> Vec<PathBuf> {
     names
 }
 
-/// Notes the permissions of files at this path that not everybody can read. Returns whether this user can see all of them.
+/// Records the permissions of files that some users cannot read. Returns whether the current user can see them all.
 fn note_closed(path: &Path, closed: &mut Vec<(PathBuf, u32)>) -> bool {
     const READABLE: u32 = 0o444;
     const SEARCHABLE: u32 = 0o111;
@@ -129,7 +130,7 @@ fn note_closed(path: &Path, closed: &mut Vec<(PathBuf, u32)>) -> bool {
             });
         }
     }
-    // A file that one may execute, all may execute afterwards.
+    // The step extends execute permission to everyone if any user has it.
     let needed = if metadata.is_dir() || mode & SEARCHABLE != 0 { READABLE | SEARCHABLE } else { READABLE };
     if mode & needed != needed {
         closed.push((path.to_owned(), mode));
@@ -137,7 +138,7 @@ fn note_closed(path: &Path, closed: &mut Vec<(PathBuf, u32)>) -> bool {
     is_complete
 }
 
-/// The packages that the installer of a place has recorded there.
+/// Returns the package versions that the installer recorded at this place.
 fn versions(site: &Site) -> Versions {
     match site {
         Site::System => of_dpkg(&std::fs::read_to_string(DPKG).unwrap_or_default()),
@@ -155,7 +156,7 @@ fn by_name(packages: impl Iterator<Item = (String, String)>) -> Versions {
     versions
 }
 
-/// The installed packages in the status file of dpkg.
+/// Parses the installed packages from dpkg's status file.
 fn of_dpkg(status: &str) -> Versions {
     let package = |paragraph: &str| {
         let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
@@ -166,7 +167,7 @@ fn of_dpkg(status: &str) -> Versions {
     by_name(status.split("\n\n").filter_map(package))
 }
 
-/// The packages that conda has recorded in these files: `conda-meta/cudnn-9.10.1.4-h7646684_0.json`.
+/// Parses the packages that conda recorded in file names such as `conda-meta/cudnn-9.10.1.4-h7646684_0.json`.
 fn of_conda(files: &[PathBuf]) -> Versions {
     let package = |file: &PathBuf| {
         let mut parts = file.file_name()?.to_str()?.strip_suffix(".json")?.rsplitn(3, '-').skip(1);
@@ -176,8 +177,8 @@ fn of_conda(files: &[PathBuf]) -> Versions {
     by_name(files.iter().filter_map(package))
 }
 
-/// Packages that were removed or changed, each at the version that it had; and the names of those that are new. `None` if
-/// a changed package had several records.
+/// Returns removed or changed packages with their previous versions, then the names of new packages. Returns `None`
+/// if a changed package had several records.
 fn difference(before: &Versions, after: &Versions, separator: &str) -> Option<(Vec<String>, Vec<String>)> {
     let new = after.iter().filter(|(name, _)| !before.contains_key(*name));
     let new = new.flat_map(|(name, now)| now.iter().map(move |_| name.clone())).collect();
@@ -189,7 +190,7 @@ fn difference(before: &Versions, after: &Versions, separator: &str) -> Option<(V
     Some((lost.collect::<Option<_>>()?, new))
 }
 
-/// The lines that bring back packages of the system, after the removal of those that may conflict with them.
+/// Returns the lines that restore system packages, after removing packages that may conflict with them.
 fn of_system(lost: &[String], new: &[String]) -> Vec<String> {
     let apt_get = |action: &str| Command::new("apt-get", [action, "-y"]);
     let removal = (!new.is_empty()).then(|| apt_get("remove").and(new));
@@ -197,49 +198,49 @@ fn of_system(lost: &[String], new: &[String]) -> Vec<String> {
     removal.into_iter().chain(installation).map(line_of).collect()
 }
 
-/// Brings back the versions that were recorded, and removes what was not there, such as dependencies.
+/// Restores the recorded versions and removes packages that were added, such as dependencies.
 fn of_change(change: &PackageChange, before: &Versions) -> Undo {
     match &change.site {
         Site::Environment(_) | Site::Interpreter { .. } | Site::Directory { .. } => {}
-        Site::NewEnvironment { .. } => return Undo::Not("packages were installed into a directory that was there"),
+        Site::NewEnvironment { .. } => return Undo::Not("packages were installed into an existing directory"),
         Site::Conda(_) => {
             return match difference(before, &versions(&change.site), "=") {
                 Some((lost, new)) if !lost.is_empty() && new.is_empty() => {
                     by(lines_of(&Action::Packages(PackageChange::of(change.site.clone()).install(lost))))
                 }
                 Some((lost, new)) if lost.is_empty() && new.is_empty() => Undo::Nothing,
-                _ => Undo::Not("`conda install --revision` brings back the revision before it"),
+                _ => Undo::Not("`conda install --revision` restores the previous revision"),
             };
         }
         Site::System => {
             return match difference(before, &versions(&change.site), "=") {
                 Some((lost, new)) => by(of_system(&lost, &new)),
-                None => Undo::Not("/var/log/apt/history.log has the versions that were there"),
+                None => Undo::Not("/var/log/apt/history.log lists the previous versions"),
             };
         }
-        Site::OnPath => return Undo::Not("the versions that were there are not known"),
+        Site::OnPath => return Undo::Not("the previous versions are unknown"),
     }
     let Some((lost, mut new)) = difference(before, &versions(&change.site), "==") else {
-        return Undo::Not("there were several records of one package, of which only one can be right");
+        return Undo::Not("one package had several contradictory records");
     };
-    // An environment without pip may have got one, which the lines need.
+    // The step may have added pip itself, which the undo lines need.
     new.retain(|name| name != "pip" && name != "setuptools");
-    // Without dependencies: what came with this step goes with it.
+    // Dependencies are skipped here, because those added by this step are removed explicitly.
     let mut undo = PackageChange::of(change.site.clone()).reinstall(lost).remove(new);
     if undo.reinstall.is_empty() && undo.remove.is_empty() {
         return Undo::Nothing;
     }
     if let Site::Directory { options, .. } = &mut undo.site {
         if !undo.remove.is_empty() {
-            return Undo::Not("pip removes no packages from such a directory");
+            return Undo::Not("pip cannot remove packages from such a directory");
         }
-        // Else pip leaves the files that are there.
+        // Without this option pip leaves existing files in place.
         if !options.contains(&"--upgrade") {
             options.push("--upgrade");
         }
     }
     match lines_of(&Action::Packages(undo)) {
-        lines if lines.is_empty() => Undo::Not("no pip of this machine can change that directory back"),
+        lines if lines.is_empty() => Undo::Not("no pip on this machine can restore that directory"),
         lines => Undo::By(lines),
     }
 }

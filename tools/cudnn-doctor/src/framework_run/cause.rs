@@ -1,4 +1,4 @@
-//! Finds the first cause of a failed step in the text that frameworks, cuDNN or ld.so wrote during it.
+//! Finds the first cause of a failed step in text written by frameworks, cuDNN or ld.so.
 
 use cudnn_loader::logging::{Entry, Severity, parse};
 use cudnn_probe::Version;
@@ -7,26 +7,26 @@ use super::child::Log;
 use super::step::{Outcome, Step, shortened};
 use crate::subprocess::Ended;
 
-/// The number of last lines of a crashed child that become notes.
+/// The number of final stderr lines of a crashed child to show as notes.
 const MAX_LAST_LINES: usize = 3;
 
-/// The number of lines of stderr that are examined.
+/// The maximum number of stderr lines to examine.
 const MAX_LINES: usize = 100_000;
 
-/// The character that a line of the child's stderr begins with if a step begins there.
+/// This character marks the start of a step in the child's stderr.
 const STEP_MARK: char = '\x1e';
 
-/// The evidence of one step.
+/// The collected evidence for one step.
 pub(super) struct Evidence {
-    /// The errors of the step, the innermost first; each is one text of maybe several lines.
+    /// The errors of the step, innermost first. A text can have several lines.
     pub(super) errors: Vec<String>,
-    /// The lines of stderr that it wrote.
+    /// The stderr lines of the step.
     pub(super) stderr: Vec<String>,
-    /// The errors in its part of cuDNN's log.
+    /// The errors logged by cuDNN during the step.
     log: Vec<Entry>,
-    /// The process ended during the step.
+    /// Whether the process ended during the step.
     pub(super) is_crash: bool,
-    /// The lack of memory that explains its end.
+    /// A description of the memory shortage that ended the process, if any.
     pub(super) memory: Option<String>,
 }
 
@@ -37,14 +37,14 @@ impl Evidence {
         // The user may have sent the log to stderr.
         let entries = parse(&text).into_iter().chain(parse(&ended.stderr));
         let log = entries.filter(|entry| entry.severity >= Severity::Error && !entry.traceback.is_empty()).collect();
-        // That there is no GPU is often printed before the first question for it.
+        // Frameworks often report a missing GPU before the step that queries it.
         let is_on_cpu = step.outcome == Some(Outcome::Cpu);
         let stderr = if is_on_cpu { lines(&ended.stderr) } else { stderr_of_step(&ended.stderr, &step.name) };
         Evidence { errors, stderr, log, is_crash, memory: ended.lack_of_memory.clone() }
     }
 
-    /// The first error in the log. That an engine does not support something is normal: such an entry counts only if
-    /// there is no other.
+    /// Returns the first error in the log. Errors that only say that an engine is not supported are normal, so they
+    /// are used as a last resort.
     pub(super) fn log_entry(&self) -> Option<String> {
         let is_serious = |entry: &&Entry| {
             entry.traceback.iter().any(|reason| !reason.status.starts_with("CUDNN_STATUS_NOT_SUPPORTED"))
@@ -52,28 +52,28 @@ impl Evidence {
         self.log.iter().find(is_serious).or(self.log.first()).map(ToString::to_string)
     }
 
-    /// The last lines of stderr.
+    /// Returns the last lines of stderr.
     pub(super) fn last_lines(&self) -> Vec<String> {
         let start = self.stderr.len().saturating_sub(MAX_LAST_LINES);
         self.stderr.iter().skip(start).map(|line| shortened(line)).collect()
     }
 }
 
-/// The lines of a step. If its beginning is lost in a flood of text: all lines that are left.
+/// Returns the stderr lines of a step. If the start of the step was truncated, returns all remaining lines.
 fn stderr_of_step(stderr: &str, name: &str) -> Vec<String> {
     let mark = format!("\n{STEP_MARK}{name}\n");
     let part = stderr.rsplit_once(&mark).map_or(stderr, |(_, part)| part);
-    // The next step begins here.
+    // Stop where the next step starts.
     lines(part.split(STEP_MARK).next().unwrap_or_default())
 }
 
-/// The lines with text. ld.so goes on without what LD_PRELOAD names and it cannot load.
+/// Splits text into nonempty lines, without ld.so's warnings about LD_PRELOAD entries that it ignores.
 fn lines(text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| !line.starts_with(STEP_MARK) && !line.contains("cannot be preloaded"));
     lines.map(without_colours).filter(|line| !line.trim().is_empty()).take(MAX_LINES).collect()
 }
 
-/// The line without the sequences that colour it: `ESC [ 1 ; 31 m`.
+/// Strips color sequences such as `ESC [ 1 ; 31 m` from a line.
 fn without_colours(line: &str) -> String {
     let mut parts = line.split("\x1b[");
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -86,40 +86,40 @@ fn without_colours(line: &str) -> String {
     plain
 }
 
-/// The name of the first status of cuDNN in a text.
+/// Returns the first cuDNN status name in a text.
 pub(super) fn status_in(text: &str) -> Option<&str> {
     let (_, rest) = text.split_at_checked(text.find("CUDNN_STATUS_")?)?;
     rest.split(|c: char| !(c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')).next()
 }
 
-/// The kind of a cause, which decides the help.
+/// The kind of a cause, which determines the help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// ld.so does not find this library. Empty if the message names none.
+    /// ld.so cannot find this library. The name is empty if the message does not contain it.
     MissingLibrary(String),
-    /// cuDNN's shim does not find a sub-library, or one has the wrong symbols.
+    /// cuDNN's shim cannot find a sub-library, or the sub-library has the wrong symbols.
     MissingSubLibrary,
-    /// A library lacks a symbol.
+    /// A library is missing a symbol.
     MissingSymbol,
-    /// The framework was built for a newer cuDNN than the loaded one.
+    /// The framework was built for a newer cuDNN than the one loaded.
     OldCudnn(Option<Version>),
-    /// Libraries of two releases are loaded.
+    /// Libraries from two releases are loaded.
     Mixed,
-    /// The framework has no code for the GPU.
+    /// The framework has no kernels for the GPU.
     NoKernel,
-    /// The GPU's memory is full.
+    /// The GPU is out of memory.
     NoGpuMemory,
     /// The driver is too old for the framework's CUDA.
     OldDriver,
     /// The GPU or the driver is missing.
     NoGpu,
-    /// Python does not find this module.
+    /// Python cannot find this module.
     NoModule(String),
     /// This variable hides the GPUs.
     Hidden(String),
     /// The framework was built without CUDA, or its CUDA plugin is missing.
     NoCuda,
-    /// Anything else.
+    /// Any other cause.
     Other,
 }
 
@@ -127,11 +127,11 @@ pub(super) enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cause {
     pub(super) kind: Kind,
-    /// A line of somebody's text.
+    /// The line that describes the cause.
     pub(super) text: String,
 }
 
-/// What a line must contain, in small letters, and the kind of its cause. The first match counts.
+/// Substrings that a lowercase line must contain, with the kind of cause they indicate. The first match wins.
 const SIGNS: &[(&[&str], Kind)] = &[
     (&["hides the gpus"], Kind::Hidden(String::new())),
     (&["no module named"], Kind::NoModule(String::new())),
@@ -162,7 +162,7 @@ const SIGNS: &[(&[&str], Kind)] = &[
     (&["torch not compiled with cuda enabled"], Kind::NoCuda),
 ];
 
-/// The same, for lines that name a consequence: cuDNN's log knows more.
+/// Signs of mere consequences. Errors in cuDNN's log are more specific and take precedence over them.
 const WEAK_SIGNS: &[(&[&str], Kind)] = &[
     (&["found no nvidia driver"], Kind::NoGpu),
     (&["no cuda-capable device is detected"], Kind::NoGpu),
@@ -179,8 +179,8 @@ const WEAK_SIGNS: &[(&[&str], Kind)] = &[
     (&["dnn library is not found"], Kind::Other),
 ];
 
-/// The first cause: a line that names one, first in the errors, then in what was printed; then the first error in cuDNN's
-/// log; then what names a consequence; at last the error itself.
+/// Returns the first cause. The sources are searched in this order: signs in the errors, signs in the output, cuDNN's
+/// log, weak signs, then the error itself.
 pub(super) fn first_cause(evidence: &Evidence) -> Cause {
     let printed = || evidence.stderr.iter().map(String::as_str);
     let raised = || evidence.errors.iter().flat_map(|error| error.lines());
@@ -207,12 +207,12 @@ pub(super) fn first_cause(evidence: &Evidence) -> Cause {
         .unwrap_or_else(|| other(last()))
 }
 
-/// The first line with a sign.
+/// Returns the first line that matches a sign.
 fn find<'a>(mut lines: impl Iterator<Item = &'a str>, signs: &[(&[&str], Kind)]) -> Option<Cause> {
     lines.find_map(|line| Some(Cause { kind: kind_of(line, signs)?, text: shortened(line.trim()) }))
 }
 
-/// The kind of cause that a line names.
+/// Returns the kind of cause that a line indicates.
 fn kind_of(line: &str, signs: &[(&[&str], Kind)]) -> Option<Kind> {
     let small = line.to_ascii_lowercase();
     let (_, kind) = signs.iter().find(|(parts, _)| parts.iter().all(|part| small.contains(part)))?;
@@ -222,7 +222,7 @@ fn kind_of(line: &str, signs: &[(&[&str], Kind)]) -> Option<Kind> {
             let unnamed = if small.contains("cudnn") { "libcudnn.so.9" } else { "" };
             Kind::MissingLibrary(missing_library(line).unwrap_or(unnamed).to_owned())
         }
-        // `No module named 'torch'`.
+        // For example: `No module named 'torch'`.
         Kind::NoModule(_) => Kind::NoModule(line.split('\'').nth(1).unwrap_or_default().to_owned()),
         Kind::OldCudnn(_) => Kind::OldCudnn(built_for(line)),
         Kind::Hidden(_) => Kind::Hidden(line.split(['=', ' ']).next().unwrap_or_default().to_owned()),
@@ -230,7 +230,8 @@ fn kind_of(line: &str, signs: &[(&[&str], Kind)]) -> Option<Kind> {
     })
 }
 
-/// Is a cause of computing on the CPU explained by a fault of the driver? CUDA calls a missing one insufficient.
+/// Returns whether a driver problem explains why the framework uses the CPU. CUDA describes a missing driver as
+/// insufficient.
 pub(super) fn is_about_gpu(cause: &Cause, has_driver_library: bool) -> bool {
     match cause.kind {
         Kind::NoGpu | Kind::Other => true,
@@ -239,14 +240,14 @@ pub(super) fn is_about_gpu(cause: &Cause, has_driver_library: bool) -> bool {
     }
 }
 
-/// The library in ld.so's message: `libcudnn.so.9: cannot open shared object file`.
+/// Extracts the library from ld.so's message: `libcudnn.so.9: cannot open shared object file`.
 fn missing_library(line: &str) -> Option<&str> {
     let (before, _) = line.split_once(": cannot open shared object file")?;
     let name = before.rsplit([' ', '\'', '"', '(', '/']).next()?;
     (name.starts_with("lib") && name.contains(".so")).then_some(name)
 }
 
-/// The release that the framework was built for: the one after `against` or `compiled with`.
+/// Returns the release the framework was built for, which follows `against` or `compiled with`.
 fn built_for(line: &str) -> Option<Version> {
     let sentence = ["against version ", "against (", "compiled with: "];
     let (_, rest) = sentence.iter().find_map(|before| line.split_once(before))?;

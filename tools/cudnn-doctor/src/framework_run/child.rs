@@ -1,5 +1,5 @@
-//! Starts the script of a framework in its interpreter. The child has the user's variables, but not the modules of the
-//! working directory.
+//! Starts a framework's script in its Python interpreter. The child inherits the user's environment variables, but
+//! does not import modules from the working directory.
 
 use cudnn_probe::facts;
 use std::ffi::OsString;
@@ -13,31 +13,31 @@ use tempfile::TempDir;
 
 use super::framework::Framework;
 
-/// The part that all scripts share.
+/// The code shared by all scripts.
 const COMMON: &str = include_str!("common.py");
 
-/// cuDNN's variables for its log.
+/// cuDNN's logging variables.
 const LOG_LEVEL: &str = "CUDNN_LOGLEVEL_DBG";
 const LOG_DESTINATION: &str = "CUDNN_LOGDEST_DBG";
 
-/// The part of the log that is read, in bytes.
+/// The maximum number of log bytes to read.
 const MAX_LOG_LEN: u64 = 4 << 20;
 
-/// Variables that the user's own go before. The log is of errors and warnings.
+/// Default settings that the user's own variables override. The log includes errors and warnings.
 const SETTINGS: [(&str, &str); 4] = [
     (LOG_LEVEL, "2"),
-    // Otherwise the frameworks take all of the GPU's memory.
+    // By default, the frameworks would reserve all GPU memory.
     ("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),
     ("TF_FORCE_GPU_ALLOW_GROWTH", "true"),
-    // TensorFlow names the library that it cannot open only at this level.
+    // At this level, TensorFlow names the library that it cannot open.
     ("TF_CPP_VMODULE", "dso_loader=1"),
 ];
 
-/// The command that runs the script of a framework by this interpreter.
+/// Returns the command that runs a framework's script with this interpreter.
 pub(super) fn command(python: &Path, framework: Framework, log: &Log) -> Command {
     let mut command = Command::new(python);
-    // Isolated mode (-I) would hide packages that PYTHONPATH and the user's site directory add, and with them the
-    // fault. The working directory is empty; from Python 3.11 on it is not searched either.
+    // Isolated mode (-I) would hide packages from PYTHONPATH and the user's site directory, where the fault may be.
+    // The working directory is empty instead. From Python 3.11 on it is not searched at all.
     command.args(["-u", "-c"]).arg(format!("{COMMON}\n{}", framework.script()));
     command.current_dir(log.dir.as_ref().map_or(Path::new("/"), TempDir::path));
     command.env("PYTHONSAFEPATH", "1").env("PYTHONDONTWRITEBYTECODE", "1").env("TF_CPP_MIN_LOG_LEVEL", "0");
@@ -47,12 +47,12 @@ pub(super) fn command(python: &Path, framework: Framework, log: &Log) -> Command
     command
 }
 
-/// The child's working directory, with cuDNN's log in it unless the user sends that elsewhere.
+/// The working directory of the child. It contains cuDNN's log unless the user redirected the log.
 pub(super) struct Log {
-    /// `None` with saved facts, which need no child.
+    /// `None` if saved facts are used, because no child runs then.
     dir: Option<TempDir>,
     destination: OsString,
-    /// The framework that is run.
+    /// Identifies the run by its framework.
     run: String,
 }
 
@@ -70,14 +70,14 @@ impl Log {
         created?;
         let destination = match facts::variable(LOG_DESTINATION).filter(|destination| !destination.is_empty()) {
             Some(destination) if ["stdout", "stderr", "NULL"].iter().any(|name| destination == *name) => destination,
-            // The child has another working directory.
+            // The path must be absolute, because the child has a different working directory.
             Some(file) => std::path::absolute(&file).map_or(file, OsString::from),
             None => dir.iter().map(|dir| dir.path().join("cudnn.log").into_os_string()).collect(),
         };
         Ok(Log { dir, destination, run: run.to_owned() })
     }
 
-    /// The text from this position on; empty if the log is no file.
+    /// Returns the log from this position on, or an empty text if the log is not a file.
     pub(super) fn text_from(&self, start: u64) -> String {
         let read = || {
             let mut file = open_without_waiting(Path::new(&self.destination))?;

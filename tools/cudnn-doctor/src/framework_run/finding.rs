@@ -1,4 +1,4 @@
-//! Explains the first failure of a run.
+//! Turns the first failure of a run into a finding.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,12 +21,12 @@ use crate::python::Python;
 use crate::remedy::Remedy;
 use crate::subprocess::Ended;
 
-/// The number of directories whose files a finding lists, and of files of each.
+/// The maximum number of directories listed in a finding, and of files in a directory.
 const MAX_LISTED_DIRS: usize = 4;
 const MAX_LISTED_FILES: usize = 12;
 
 impl Run {
-    /// What is wrong, if anything is.
+    /// Returns a finding if the run failed or used the CPU.
     pub(super) fn finding(
         &mut self,
         ended: &Ended,
@@ -57,11 +57,11 @@ impl Run {
         if step.name == START {
             let message = format!("{}: Python did not start: {}", self.framework.name(), shortened(&step.text));
             let help = outside_module::help_to_start(&evidence.stderr).unwrap_or_else(|| {
-                Remedy::new("start this Python by hand to see why, or name another one by --python")
+                Remedy::new("start this Python by hand to see why, or name another one with --python")
             });
             return Some(Finding::new(kind, message).notes(evidence.last_lines()).note(run_by).remedy(help));
         }
-        // A driver that is missing explains whatever a framework writes about it.
+        // A missing driver takes precedence over the framework's own messages.
         let driver = machine.findings().filter(|_| step.outcome == Some(Outcome::Cpu));
         let mut cause = cause::first_cause(&evidence);
         let driver = driver.filter(|_| cause::is_about_gpu(&cause, machine.has_driver_library()));
@@ -81,7 +81,7 @@ impl Run {
             .notes(files)
             .note(run_by)
             .notes(outside_module.as_ref().map(|outside_module| outside_module.what.clone()));
-        // Modules of another environment fail for reasons of their own.
+        // Imports from another environment fail for their own reasons.
         let is_of_import = step.name == IMPORT && step.outcome == Some(Outcome::Failed);
         let is_of_module = matches!(cause.kind, Kind::Other | Kind::NoModule(_));
         let outside_module = outside_module
@@ -92,7 +92,7 @@ impl Run {
         Some(finding.remedy(help.unwrap_or_else(|| self.help(&cause, ended, python, context, machine))))
     }
 
-    /// `PyTorch 2.9.1+cu128`.
+    /// Returns a title such as `PyTorch 2.9.1+cu128`.
     pub(super) fn title(&self) -> String {
         let version = self.version.as_ref().map_or(String::new(), |version| format!(" {}", version.printable()));
         format!("{}{version}", self.framework.name())
@@ -107,7 +107,7 @@ impl Run {
         format!("{}{what}: {}", self.title(), shortened(&cause.text))
     }
 
-    /// Marks the step that the child was in as failed, with how the child ended.
+    /// Marks the child's current step as failed, with the way the child ended.
     fn fail_current_step(&mut self, end: &str) {
         if self.steps.last().is_none_or(|step| step.outcome.is_some()) {
             let name = if self.steps.is_empty() { START } else { END };
@@ -118,7 +118,7 @@ impl Run {
         }
     }
 
-    /// The evidence that the message does not contain.
+    /// Returns evidence that is not part of the message.
     fn notes(&self, step: &Step, cause: &Cause, evidence: &Evidence) -> Vec<String> {
         let mut notes = Vec::new();
         let entry = evidence.log_entry().filter(|entry| *entry != cause.text);
@@ -136,7 +136,7 @@ impl Run {
         notes
     }
 
-    /// The files of cuDNN that the process had mapped, as a note for each directory.
+    /// Lists the cuDNN files mapped by the process, as one note for every directory.
     fn files(&self, context: &Context) -> Vec<String> {
         if self.libraries.is_empty() {
             return vec!["no library of cuDNN was loaded".into()];
@@ -176,7 +176,7 @@ impl Run {
         match owner {
             Ok(python) => Helper { run: self, python: &python, context, machine }.help(cause),
             Err((module, import_origin)) => Remedy::new(format!(
-                "{} is in {}, outside of this environment: {import_origin}; mend the installation there, or start without it",
+                "{} is in {}, outside of this environment: {import_origin}; fix the installation there, or start without it",
                 self.framework.name(),
                 module.parent().unwrap_or(module).printable()
             )),

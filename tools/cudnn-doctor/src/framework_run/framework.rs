@@ -1,6 +1,6 @@
-//! Lists the frameworks that can be run.
+//! Lists the supported frameworks.
 
-/// A framework that can be run.
+/// A framework that the doctor can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Framework {
     /// PyTorch.
@@ -17,8 +17,8 @@ pub(crate) enum Framework {
 }
 
 impl Framework {
-    /// The name, the module, which is also the name on the command line, the package with CUDA, and the program that makes
-    /// its steps, without the part that all share.
+    /// Returns the display name, the module name (also used on the command line), the package with CUDA support, and
+    /// the script without its shared part.
     fn facts(self) -> [&'static str; 4] {
         match self {
             Framework::Torch => ["PyTorch", "torch", "torch", include_str!("torch.py")],
@@ -41,7 +41,7 @@ impl Framework {
         module
     }
 
-    /// The name of the package with CUDA.
+    /// Returns the name of the package with CUDA support.
     pub(super) fn wheel(self) -> &'static str {
         let [_, _, wheel, _] = self.facts();
         wheel
@@ -52,7 +52,7 @@ impl Framework {
         script
     }
 
-    /// The package with the framework and this CUDA, as pip takes it.
+    /// Returns a pip requirement for the framework with this CUDA major.
     pub(super) fn package(self, cuda_major: u32) -> String {
         match self {
             Framework::Jax => format!("jax[cuda{cuda_major}]"),
@@ -61,7 +61,7 @@ impl Framework {
         }
     }
 
-    /// The package without CUDA that owns the same files as the one with CUDA.
+    /// Returns the CPU-only package that installs the same files as the CUDA package.
     pub(super) fn cpu_package(self) -> Option<&'static str> {
         match self {
             Framework::Tensorflow => Some("tensorflow-cpu"),

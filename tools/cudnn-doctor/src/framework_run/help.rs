@@ -1,4 +1,4 @@
-//! The help for a cause: which package has to change, or which variable.
+//! Derives the help for a cause of failure.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
@@ -21,11 +21,11 @@ use crate::python::Python;
 use crate::remedy::{Action, Remedy};
 use crate::shell::doctor;
 
-/// The variables that lead to another cuDNN than the one of the framework's environment, and where it is below their
+/// Variables that can select a cuDNN outside the framework's environment, with the location of cuDNN below their
 /// directories.
 const VARIABLES: [(&str, &str); 2] = [("LD_LIBRARY_PATH", ""), ("PYTHONPATH", "nvidia/cudnn/lib")];
 
-/// A run, and where its framework is installed.
+/// A run, with details about the framework's installation.
 pub(super) struct Helper<'a> {
     pub(super) run: &'a Run,
     pub(super) python: &'a Python,
@@ -40,11 +40,11 @@ impl Helper<'_> {
         match &cause.kind {
             Kind::MissingLibrary(library) => self.missing_library(library),
             Kind::MissingSubLibrary if framework == Framework::Ctranslate2 => Remedy::new(
-                "CTranslate2 4.5 and 4.6 contain cuDNN's shim without its libraries; 4.6.3 and later do without cuDNN:",
+                "CTranslate2 4.5 and 4.6 contain cuDNN's shim without its libraries; 4.6.3 and later do not need cuDNN:",
             )
             .change(self.change().install(["ctranslate2>=4.6.3".to_owned()])),
             Kind::MissingSymbol if !cause.text.contains("cudnn") => Remedy::new(format!(
-                "a library is not of the release that {name} was built for: reinstall {name} with all that it requires"
+                "a library does not match the release that {name} was built for: reinstall {name} with its dependencies"
             )),
             Kind::MissingSubLibrary | Kind::MissingSymbol | Kind::Mixed => {
                 let reinstalled = || self.loaded_installation().map(|loaded| remedies::reinstall(&loaded));
@@ -69,7 +69,7 @@ impl Helper<'_> {
                 "check that `nvidia-smi` works, that the container was started with GPU access, and CUDA_VISIBLE_DEVICES",
             ),
             Kind::NoModule(module) if module == framework.module() => {
-                let text = "is not installed for this Python: install it, or name another by --python:";
+                let text = "is not installed for this Python: install it, or name another Python with --python:";
                 self.install_framework(format!("{name} {text}"), false)
             }
             Kind::NoModule(module) => {
@@ -81,12 +81,12 @@ impl Helper<'_> {
         }
     }
 
-    /// A change of the packages of this Python.
+    /// Starts a change of this Python's packages.
     fn change(&self) -> PackageChange {
         PackageChange::of(self.python.site())
     }
 
-    /// Installs the framework with CUDA, so that it suits the others of the environment.
+    /// Installs the framework with CUDA support, in a version that fits the other frameworks in the environment.
     fn install_framework(&self, text: String, again: bool) -> Remedy {
         match self.requirements() {
             Ok(requirements) if again => {
@@ -98,10 +98,10 @@ impl Helper<'_> {
         }
     }
 
-    /// The requirements that pip takes: the framework's, and that of the cuDNN which the others demand.
+    /// Returns pip requirements for the framework and for the cuDNN that other frameworks need.
     ///
     /// # Errors
-    /// Why no build of the framework suits the others, and what to do.
+    /// The reason why no build of the framework fits the others, with advice.
     fn requirements(&self) -> Result<Vec<String>, String> {
         let Helper { run: Run { framework, .. }, python, context, machine } = self;
         let depth = Depth { kernels: false, unlisted: false, metadata: false };
@@ -129,13 +129,14 @@ impl Helper<'_> {
         Environment::of_python(&self.python.program, &self.python.root, &self.context.host)
     }
 
-    /// Installs the build with CUDA. Builds in packages of two names overwrite each other.
+    /// Installs the CUDA build. Packages with different names but equal files overwrite each other, so the old one is
+    /// removed first.
     fn with_cuda(&self) -> Remedy {
         let framework = self.run.framework;
         let (name, package, cpu) = (framework.name(), framework.package(12), framework.cpu_package());
         let is_of_two = |installed: &&str| Some(*installed) == cpu || *installed == package;
         let Some(installed) = self.run.package.as_deref().filter(is_of_two) else {
-            // The same release may be installed without CUDA. JAX's part with CUDA is in packages of their own.
+            // A CPU-only build of the same release may be installed. JAX ships its CUDA support in separate packages.
             let text = format!("to use a GPU, install a build of {name} with CUDA:");
             return self.install_framework(text, framework != Framework::Jax);
         };
@@ -151,7 +152,7 @@ impl Helper<'_> {
         remedy
     }
 
-    /// The help for a library that ld.so does not find.
+    /// Returns the help for a library that ld.so cannot find.
     fn missing_library(&self, library: &str) -> Remedy {
         let Helper { run, python, context, machine } = self;
         let name = run.framework.name();
@@ -174,7 +175,7 @@ impl Helper<'_> {
         if library.is_empty() {
             return self.install_framework(format!("install {name} with the libraries of CUDA:"), false);
         }
-        // The libraries that it needs after this one, too.
+        // Include the libraries that would be missing next.
         let all = help_for_libraries(run.framework.module(), &self.environment(), machine, &context.host);
         all.unwrap_or_else(|| match packages::cuda_wheel(library, None) {
             Some(wheel) => {
@@ -194,14 +195,14 @@ impl Helper<'_> {
         })
     }
 
-    /// The help if a variable leads to a cuDNN that was loaded, outside the framework's environment.
+    /// Returns the help if a variable made the process load a cuDNN outside the framework's environment.
     fn by_variable(&self) -> Option<Remedy> {
         let real = |file: &Path| cudnn_probe::canonicalize(file).ok();
         let environment = real(&self.python.root);
         let is_outside = |file: &PathBuf| environment.as_ref().is_none_or(|root| !file.starts_with(root));
         let files = self.run.libraries.iter().filter_map(|file| real(Path::new(file)));
         let loaded: Vec<PathBuf> = files.filter(is_outside).collect();
-        // The directory may contain links.
+        // The directory may contain symbolic links.
         let has_loaded = |dir: &Path| {
             let files = facts::read_dir(dir).into_iter().flatten().flatten();
             let mut files = files.filter(|file| file.file_name().to_string_lossy().starts_with("libcudnn"));
@@ -215,7 +216,8 @@ impl Helper<'_> {
         })
     }
 
-    /// The installation whose shim or graph library was loaded; the one of the framework's environment if there are several.
+    /// Returns the installation that provided the loaded shim or graph library. The framework's own environment is
+    /// preferred.
     fn loaded_installation(&self) -> Option<InstallationReport> {
         let is_main = |file: &&Path| {
             let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -226,14 +228,15 @@ impl Helper<'_> {
         InstallationReport::read(in_environment.or(files.first())?.parent()?, &self.context.host)
     }
 
-    /// Installs a cuDNN: what the frameworks of the active environment demand, or else the full one.
+    /// Installs the cuDNN required by the active environment's frameworks, or a full release by default.
     fn install_cudnn(&self) -> Remedy {
         let of_active = install_for_active(self.context, self.machine);
         of_active.unwrap_or_else(|| remedies::install(self.context, self.machine))
     }
 }
 
-/// The requirement of a build for this CUDA major: the package, or its releases before those for another CUDA.
+/// Returns the requirement for a build with this CUDA major. It names a package, or limits the version to releases
+/// before the switch to a newer CUDA.
 fn build_for(framework: Framework, cuda_major: u32) -> Option<String> {
     let package = framework.package(cuda_major);
     if framework == Framework::Jax {
@@ -249,7 +252,7 @@ fn build_for(framework: Framework, cuda_major: u32) -> Option<String> {
 
 fn other() -> Remedy {
     Remedy::new(format!(
-        "mend the other findings first; to see all calls of cuDNN, start the program with CUDNN_LOGLEVEL_DBG=3 and \
+        "fix the other findings first; to see all calls of cuDNN, start the program with CUDNN_LOGLEVEL_DBG=3 and \
          CUDNN_LOGDEST_DBG=cudnn.log in its environment, then run `{} log cudnn.log`",
         doctor()
     ))

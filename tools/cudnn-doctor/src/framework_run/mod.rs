@@ -1,5 +1,5 @@
-//! Runs a framework in a child process, with the Python of its environment. A failure is explained by its first cause.
-//! What a framework's files state is not for this module.
+//! Runs a framework in a child process with the Python of its environment, then reports the first cause of a failure.
+//! Static checks of a framework's files are in other modules.
 
 mod cause;
 mod child;
@@ -28,28 +28,28 @@ use step::{Outcome, Step, first_line};
 
 pub(crate) use framework::Framework;
 
-/// The number of messages of the child that are read: a script sends about 20.
+/// The maximum number of messages read from the child. A script sends about 20.
 const MAX_MESSAGES: usize = 1000;
 
 /// The run of one framework.
 pub(crate) struct Run {
     framework: Framework,
-    /// The interpreter; `None` if there is none.
+    /// The interpreter, if one was found.
     python: Option<PathBuf>,
-    /// The framework's version, and the package that states it.
+    /// The framework's version, with the package that provides it.
     version: Option<String>,
     package: Option<String>,
-    /// Python's `sys.prefix`: the environment that it took its packages from.
+    /// Python's `sys.prefix`, which identifies the environment of its packages.
     prefix: Option<PathBuf>,
-    /// The file of the framework that Python imports.
+    /// The framework's file that Python imported.
     module: Option<PathBuf>,
     steps: Vec<Step>,
-    /// The files of cuDNN that the process had mapped, as it last reported them.
+    /// The process's mapped cuDNN files, from its last report.
     libraries: Vec<String>,
     pub(crate) finding: Option<Finding>,
 }
 
-/// Runs a framework by the Python of this context.
+/// Runs a framework with the Python of this context.
 pub(crate) fn run(framework: Framework, context: &Context, machine: &Machine, timeouts: &Timeouts) -> Run {
     let mut run = Run {
         framework,
@@ -66,18 +66,18 @@ pub(crate) fn run(framework: Framework, context: &Context, machine: &Machine, ti
     run
 }
 
-/// Names the virtual environment of the working directory before anything is installed for another Python.
+/// Suggests the virtual environment of the working directory before packages are installed for a different Python.
 fn in_project(finding: Finding, framework: Framework, context: &Context) -> Finding {
     let is_wanted = finding.remedy.as_ref().is_some_and(Remedy::installs);
     let Some(root) = context.inactive_environment().filter(|_| is_wanted) else { return finding };
     let (name, place) = (framework.name(), root.printable());
-    let text = format!("the virtual environment {place} is here and not active: run {name} in that one first:");
+    let text = format!("the virtual environment {place} exists here but is not active: run {name} in it first:");
     let [check, python, run] = ["check", "--python", "--run"].map(Into::into);
     finding.remedy(Remedy::new(text).look([check, python, root.into_os_string(), run, framework.module().into()]))
 }
 
 impl Run {
-    /// Runs the framework. Returns what is wrong with it, or why it could not be started.
+    /// Runs the framework. Returns a finding if it failed or could not be started.
     fn start(&mut self, context: &Context, machine: &Machine, timeouts: &Timeouts) -> Option<Finding> {
         let (framework, name) = (self.framework, self.framework.name());
         let cannot = |error: String| Finding::new(FRAMEWORK_FAILED, format!("{name} cannot be run: {error}"));
@@ -94,7 +94,7 @@ impl Run {
         let log = match Log::create(&run) {
             Ok(log) => log,
             Err(error) => {
-                let help = "have TMPDIR name a directory that exists and that you can write to, or unset it";
+                let help = "set TMPDIR to an existing directory that you can write to, or unset it";
                 return Some(untested(&error).remedy(help));
             }
         };
@@ -104,7 +104,7 @@ impl Run {
             Ok(ended) => ended,
             Err(error) if is_lack_of_resources(&error) => return Some(untested(&error).remedy(OPEN_LIMITS_HELP)),
             Err(error) => {
-                let help = "name another interpreter or environment by --python";
+                let help = "name another interpreter or environment with --python";
                 return Some(cannot(format!("{}: {error}", python.program.printable())).remedy(help));
             }
         };
@@ -113,7 +113,7 @@ impl Run {
         Some(in_project(finding, framework, context))
     }
 
-    /// Reads the child's messages.
+    /// Processes the child's messages.
     fn read(&mut self, ended: &Ended) {
         for message in ended.messages.iter().take(MAX_MESSAGES) {
             let value = |key: &str| message.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -142,10 +142,10 @@ impl Run {
         }
     }
 
-    /// For `--json`.
+    /// Returns the run for `--json`.
     pub(crate) fn value(&self) -> Value {
         let step = |Step { name, outcome, text, .. }: &Step| json!({ "step": name, "outcome": outcome.map(Outcome::as_str), "text": text });
-        // That the framework is elsewhere is no fault of it.
+        // Importing the framework from another location is not a failure.
         let is_fault = |finding: &Finding| finding.kind.code != FRAMEWORK_ELSEWHERE.code;
         json!({
             "framework": self.framework.module(),
@@ -157,7 +157,7 @@ impl Run {
         })
     }
 
-    /// The run as lines of text.
+    /// Formats the run as lines of text.
     pub(crate) fn lines(&self) -> Vec<String> {
         let python = self.python.as_ref().map_or(String::new(), |python| format!(", by {}", python.printable()));
         let step = |Step { name, outcome, text, .. }: &Step| {

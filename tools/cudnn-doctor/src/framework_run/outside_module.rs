@@ -1,4 +1,4 @@
-//! Recognizes modules from outside of a Python's environment, which PYTHONHOME or PYTHONPATH leads to.
+//! Detects modules that PYTHONHOME or PYTHONPATH imports from outside a Python environment.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
@@ -14,29 +14,29 @@ use crate::remedy::{Remedy, Variable};
 const HOME: &str = "PYTHONHOME";
 const PATH: &str = "PYTHONPATH";
 
-/// The directories of packages, in an environment and in Debian's Python.
+/// Names of package directories in environments and in Debian's Python.
 const SITES: [&str; 2] = ["site-packages", "dist-packages"];
 
-/// Files that Python imports when it starts: others in their place keep it from starting.
+/// Standard modules that Python imports at startup. Replacing them prevents it from starting.
 const AT_START: [&str; 7] =
     ["encodings", "os.py", "site.py", "codecs.py", "io.py", "sitecustomize.py", "usercustomize.py"];
 
-/// That Python took modules from outside of its environment.
+/// Describes modules that Python imported from outside its environment.
 pub(super) struct OutsideModule {
-    /// As a clause.
+    /// The description, as a clause.
     pub(super) what: String,
     pub(super) help: Remedy,
 }
 
 impl OutsideModule {
-    /// What the child's `sys.prefix` and the file of its framework show.
+    /// Compares the child's `sys.prefix` and framework file with its environment.
     pub(super) fn of(prefix: Option<&Path>, module: Option<&Path>, python: &Python) -> Option<OutsideModule> {
         OutsideModule::of_prefix(prefix?, python)
             .or_else(|| OutsideModule::of_home(python))
             .or_else(|| OutsideModule::of_file(module?, python))
     }
 
-    /// Python used another environment than that of its program.
+    /// Detects a Python that used a different environment than its executable belongs to.
     fn of_prefix(prefix: &Path, python: &Python) -> Option<OutsideModule> {
         if real(prefix) == real(&python.root) {
             return None;
@@ -49,10 +49,10 @@ impl OutsideModule {
         })
     }
 
-    /// A virtual environment's Python took the standard library of another Python.
+    /// Detects a virtual environment that used another Python's standard library.
     fn of_home(python: &Python) -> Option<OutsideModule> {
         let home = home().filter(|_| python.is_virtual)?;
-        // It may have two parts.
+        // PYTHONHOME may have two parts, separated by a colon.
         let used = PathBuf::from(home.to_str()?.split(':').next()?);
         let program = cudnn_probe::canonicalize(&python.program).ok()?;
         let expected = program.parent()?.parent()?;
@@ -64,7 +64,7 @@ impl OutsideModule {
         Some(OutsideModule { what, help: without_home(&home) })
     }
 
-    /// This file is from a directory of PYTHONPATH outside of the environment.
+    /// Detects a file in a PYTHONPATH directory outside the environment.
     pub(super) fn of_file(file: &Path, python: &Python) -> Option<OutsideModule> {
         let (file, root) = (real(file), real(&python.root));
         let (dir, change) = without(PATH, |dir| !file.starts_with(&root) && file.starts_with(real(dir)))?;
@@ -73,7 +73,8 @@ impl OutsideModule {
         Some(OutsideModule { what, help })
     }
 
-    /// A directory of PYTHONPATH is itself a package, so that its modules replace others: `typing` of `jax/typing.py`.
+    /// Detects a PYTHONPATH entry that is itself a package, so that its modules shadow others. For example,
+    /// `jax/typing.py` shadows `typing`.
     pub(super) fn of_package() -> Option<OutsideModule> {
         let (dir, change) = without(PATH, is_package)?;
         let what = format!("{PATH} leads into a package: {}", dir.printable());
@@ -81,7 +82,7 @@ impl OutsideModule {
     }
 }
 
-/// The help for a Python that does not start, if a variable keeps it from that.
+/// Returns the help if a variable prevents Python from starting.
 pub(super) fn help_to_start(stderr: &[String]) -> Option<Remedy> {
     if let Some(home) = home() {
         return Some(without_home(&home));
@@ -97,28 +98,28 @@ fn replaced(dir: &Path, change: Variable) -> Remedy {
     Remedy::new(text).action(change)
 }
 
-/// Is it the directory of a package, and none of packages?
+/// Returns whether this is the directory of a package rather than a directory of packages.
 fn is_package(dir: &Path) -> bool {
     dir.join("__init__.py").leads_to_file()
 }
 
-/// Whose pip changes the package that this module belongs to: that of this Python, or of another one.
+/// Returns the Python that manages the package of this module, which may differ from the current Python.
 ///
 /// # Errors
-/// What brings in a module that is in no environment, as a clause.
+/// The origin of a module outside any environment, as a clause.
 pub(super) fn owner(module: &Path, python: &Python) -> Result<Python, String> {
     let is_in = |dir: &Path| real(module).starts_with(real(dir)) || module.starts_with(dir);
     if is_in(&python.root) || packages::user_base().is_some_and(|base| is_in(&base)) {
         return Ok(python.clone());
     }
     let site = module.ancestors().find(|dir| SITES.iter().any(|site| dir.ends_with(site)));
-    // `lib/python3.12/site-packages` is below the root.
+    // `lib/python3.12/site-packages` has three components below the root.
     let root = site.and_then(|site| site.ancestors().nth(3));
     let program = root.map(python_in).filter(|program| program.leads_to_file());
     program.and_then(Python::of).ok_or_else(|| import_origin(module, python))
 }
 
-/// What has Python import a module from outside of its environment.
+/// Explains why Python imports a module from outside its environment.
 fn import_origin(module: &Path, python: &Python) -> String {
     const MAX_LEN: u64 = 1 << 16;
     let dirs: Vec<&Path> = module.ancestors().skip(1).filter(|dir| dir.parent().is_some()).collect();
@@ -139,18 +140,18 @@ fn import_origin(module: &Path, python: &Python) -> String {
     }
 }
 
-/// The value of PYTHONHOME.
+/// Returns the value of PYTHONHOME.
 fn home() -> Option<PathBuf> {
     facts::variable(HOME).filter(|home| !home.is_empty()).map(PathBuf::from)
 }
 
 fn without_home(home: &Path) -> Remedy {
     let home = home.printable();
-    Remedy::new(format!("{HOME} has this Python take its modules from {home}: unset it:")).unset(HOME)
+    Remedy::new(format!("{HOME} makes this Python import modules from {home}: unset it:")).unset(HOME)
 }
 
-/// The first directory in a variable with a list of them that leads astray, and the change that takes each such directory
-/// off it.
+/// Finds the directories in a list variable that satisfy the predicate. Returns the first one, with a change that
+/// removes all of them.
 pub(super) fn without(variable: &'static str, leads: impl Fn(&Path) -> bool) -> Option<(PathBuf, Variable)> {
     let path = facts::variable(variable)?;
     let leads = |dir: &PathBuf| dir.is_absolute() && leads(dir);

@@ -1,25 +1,25 @@
-//! The steps of a run, as the child reports them.
+//! Defines the steps of a run, as reported by the child.
 
 use std::path::PathBuf;
 
-/// The step of a Python that has sent nothing.
+/// Used when Python exits before it sends a message.
 pub(super) const START: &str = "start of Python";
 
-/// The step of a Python that fails after the last one.
+/// Used when Python fails after the last step.
 pub(super) const END: &str = "end of the process";
 
-/// The first step of each script.
+/// The first step of every script.
 pub(super) const IMPORT: &str = "import";
 
-/// The characters that are kept of the beginning and of the end of a line.
+/// The number of characters to show from the beginning and the end of a long line.
 const MAX_LINE_PART: usize = 300;
 
-/// How a step ended.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,
     Skipped,
-    /// The framework computes on the CPU.
+    /// The framework falls back to the CPU.
     Cpu,
     Failed,
 }
@@ -44,20 +44,20 @@ impl Outcome {
 #[derive(Debug, Default)]
 pub(super) struct Step {
     pub(super) name: String,
-    /// `None` if the child ended before the step did.
+    /// `None` if the child ended during the step.
     pub(super) outcome: Option<Outcome>,
-    /// The result, or the error.
+    /// The result or the error.
     pub(super) text: String,
-    /// The errors that caused this one, the nearest first.
+    /// Earlier errors in the chain of exceptions, nearest first.
     pub(super) causes: Vec<String>,
-    /// The length of cuDNN's log when it began.
+    /// The length of cuDNN's log at the start of the step.
     pub(super) log_start: u64,
     /// The file with the code that raised the error.
     pub(super) file: Option<PathBuf>,
 }
 
 impl Step {
-    /// The name, to follow "the".
+    /// Returns a noun phrase that fits after "the".
     pub(super) fn noun(&self) -> &str {
         match self.name.as_str() {
             "cudnn" => "check of cuDNN's version",
@@ -68,12 +68,12 @@ impl Step {
     }
 }
 
-/// The first line with text.
+/// Returns the first nonempty line.
 pub(super) fn first_line(text: &str) -> String {
     shortened(text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default())
 }
 
-/// The beginning and the end of a long line.
+/// Shortens a long line by omitting its middle.
 pub(super) fn shortened(line: &str) -> String {
     let count = line.chars().count();
     let Some(omitted @ 1..) = count.checked_sub(2 * MAX_LINE_PART) else { return line.to_owned() };

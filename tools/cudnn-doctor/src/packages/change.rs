@@ -1,4 +1,4 @@
-//! A change of the packages in one place, as data. Several changes of one place can become one.
+//! Describes a change to the packages in one place, and merges several changes to the same place.
 
 use std::path::{Path, PathBuf};
 
@@ -8,39 +8,38 @@ use super::command::Command;
 use super::pip::recorded_version;
 use super::requirement::{package_name, stricter};
 
-/// A place that has packages.
+/// A place where packages are installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Site {
-    /// A Python environment, by its root.
+    /// A Python environment, given by its root.
     Environment(PathBuf),
-    /// The environment at `root`, which has several Pythons, by this one.
+    /// The environment at `root`, which contains several Pythons, changed with this one.
     Interpreter { program: PathBuf, root: PathBuf },
     /// The environment of the `pip` on `PATH`.
     OnPath,
-    /// A directory that `pip install --target` fills, with these options.
+    /// A directory filled with `pip install --target` and these options.
     Directory { dir: PathBuf, pip: Pip, options: Vec<&'static str> },
-    /// A virtual environment that does not exist yet, by the Python that makes it, for which the system has to install
-    /// something first.
+    /// A new virtual environment, created with `program` after `needed` has installed missing system packages.
     NewEnvironment { dir: PathBuf, program: PathBuf, needed: Option<Command> },
-    /// A conda environment, by its root.
+    /// A conda environment, given by its root.
     Conda(PathBuf),
-    /// The system, by apt.
+    /// System packages, managed by apt.
     System,
 }
 
 /// The pip that fills a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pip {
-    /// Any, since the Python of the directory is not known: for NVIDIA's wheels, which are for all Pythons.
+    /// Any pip. Only for NVIDIA's wheels, which work with every Python, because the directory's Python is unknown.
     Any,
-    /// That of the environment at this root.
+    /// The pip of the environment at this root.
     Environment(PathBuf),
-    /// That of this Python.
+    /// The pip of this Python.
     Interpreter(PathBuf),
 }
 
 impl Site {
-    /// The directory that belongs to whoever may change the packages; `None` if it is not known, or the system's.
+    /// Returns the directory whose owner may change the packages. `None` if it is unknown or the system's.
     pub(crate) fn dir(&self) -> Option<&Path> {
         match self {
             Site::Environment(root) | Site::Interpreter { root, .. } | Site::Conda(root) => Some(root),
@@ -49,7 +48,7 @@ impl Site {
         }
     }
 
-    /// The root of the environment whose Python changes the packages.
+    /// Returns the root of the environment whose Python changes the packages.
     pub(crate) fn python_root(&self) -> Option<&Path> {
         match self {
             Site::Environment(root) | Site::Directory { pip: Pip::Environment(root), .. } => Some(root),
@@ -57,7 +56,7 @@ impl Site {
         }
     }
 
-    /// The directories in which pip records the packages.
+    /// Returns the directories that contain pip's records of the packages.
     pub(crate) fn package_dirs(&self) -> Vec<PathBuf> {
         match self {
             Site::Environment(root) | Site::Interpreter { root, .. } => site_packages(root).collect(),
@@ -66,8 +65,8 @@ impl Site {
         }
     }
 
-    /// The place that stands for both of these, if they are one place: the same directory by the same installer. Options add
-    /// up.
+    /// Combines two sites with the same directory and the same installer; their options are merged. `None` if they
+    /// differ.
     pub(crate) fn merged_with(&self, other: &Site) -> Option<Site> {
         match (self, other) {
             _ if self == other => Some(self.clone()),
@@ -82,27 +81,28 @@ impl Site {
         }
     }
 
-    /// The version of a wheel that pip has a record of there.
+    /// Returns the version of a wheel in pip's records for this site.
     pub(crate) fn recorded_version(&self, wheel: &str) -> Option<String> {
         recorded_version(self.package_dirs(), wheel)
     }
 }
 
-/// What one place gets and loses.
+/// The packages to remove and to install in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PackageChange {
     pub(crate) site: Site,
-    /// The names of packages to remove, once for each record.
+    /// Packages to remove. A package with two records is listed twice.
     pub(crate) remove: Vec<String>,
-    /// Requirements whose files are installed again, and those of no other package.
+    /// Requirements to reinstall, without their dependencies.
     pub(crate) reinstall: Vec<String>,
     /// Requirements to install.
     pub(crate) install: Vec<String>,
-    /// What is removed has no file in common with what is installed: it goes last, so that a failure leaves it.
+    /// Installs first and removes afterwards, so that a failed installation leaves the old files. Possible only if the
+    /// removed and the installed packages have no files in common.
     pub(crate) removes_last: bool,
-    /// What is installed again has its dependencies installed again, too: a build for another device needs others.
+    /// Reinstalls dependencies too, because a build for another device needs different ones.
     pub(crate) with_dependencies: bool,
-    /// Packages among these that apt holds (`apt-mark hold`).
+    /// Affected packages that are on hold (`apt-mark hold`).
     pub(crate) held: Vec<String>,
 }
 
@@ -127,7 +127,7 @@ impl PackageChange {
         self
     }
 
-    /// Does the change replace packages by others?
+    /// Returns whether the change removes packages in favor of others.
     pub(crate) fn is_replacement(&self) -> bool {
         !self.remove.is_empty()
     }
@@ -136,13 +136,13 @@ impl PackageChange {
         self.install.iter().chain(&self.reinstall)
     }
 
-    /// Does the change install this package?
+    /// Returns whether the change installs this package.
     pub(crate) fn installs(&self, name: &str) -> bool {
         self.installed().any(|one| package_name(one) == name)
     }
 
-    /// Can this change and the other one become one that does what both are for? They cannot if they are of two places, if
-    /// one removes what the other installs, or if no version satisfies both.
+    /// Returns whether one change can do the work of both. This fails if they affect different places, if one removes a
+    /// package that the other installs, or if no version satisfies both.
     pub(crate) fn is_compatible_with(&self, other: &PackageChange) -> bool {
         let keeps = |one: &PackageChange, other: &PackageChange| {
             one.remove.iter().all(|name| one.installs(name) || !other.installs(name))
@@ -158,8 +158,8 @@ impl PackageChange {
             && agree(&self.reinstall, &other.reinstall)
     }
 
-    /// Adds another change of the same place, which agrees with this one. Of two requirements of one package, the stricter one
-    /// stays. A package is installed again if the version that is there satisfies what is to be installed.
+    /// Adds a compatible change of the same place. If both require a package, the stricter requirement wins. A package
+    /// is reinstalled if the present version satisfies the new requirement.
     pub(crate) fn merge(&mut self, other: &PackageChange) {
         let count = |names: &[String], name: &String| names.iter().filter(|other| *other == name).count();
         let allows_last = |change: &PackageChange| change.removes_last || change.remove.is_empty();
@@ -181,14 +181,14 @@ impl PackageChange {
                 }
             }
         }
-        // apt has no ranges: a name alone asks for the newest version.
+        // apt does not support ranges: a bare name requests the newest version.
         let is_newest = |wanted: &String| self.site == Site::System && package_name(wanted) == wanted;
         let is_satisfied = |again: &String, wanted: &String| {
             !is_newest(wanted) && package_name(again) == package_name(wanted) && stricter(again, wanted) == Some(again)
         };
         self.install.retain(|wanted| !self.reinstall.iter().any(|again| is_satisfied(again, wanted)));
         self.reinstall.retain(|again| !self.install.iter().any(|wanted| package_name(wanted) == package_name(again)));
-        // What is removed last must not be what was installed first.
+        // A package that was just installed must not be removed last.
         self.removes_last = may_remove_last && !self.remove.iter().any(|name| self.installs(name));
         let held = other.held.iter().filter(|name| !self.held.contains(name)).cloned().collect::<Vec<_>>();
         self.held.extend(held);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn two_changes_of_one_place_become_one() {
+    fn changes_of_the_same_place_are_merged() {
         let mut all = change().reinstall(names(&["a==1", "b==1"])).remove(names(&["x", "x"]));
         all.merge(&change().install(names(&["a>=2", "b", "c"])).remove(names(&["x", "y"])));
         all.merge(&change().install(names(&["c==3"])).reinstall(names(&["d"])));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_that_contradict_each_other_do_not_agree() {
+    fn contradicting_changes_are_incompatible() {
         let replacement = change().remove(names(&["x", "y"])).install(names(&["x==2"]));
         for (one, other, expected) in [
             (change().remove(names(&["x"])), change().install(names(&["x"])), false),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_installed_is_not_removed_last() {
+    fn an_installed_package_is_not_removed_last() {
         let mut all = PackageChange { removes_last: true, ..change().remove(names(&["x"])).install(names(&["y"])) };
         let other = change().remove(names(&["y"])).install(names(&["y"]));
         all.merge(&PackageChange { removes_last: true, ..other });
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn one_directory_is_one_place_whatever_the_options() {
+    fn options_of_the_same_directory_are_merged() {
         let site =
             |options: &[&'static str]| Site::Directory { dir: "/d".into(), pip: Pip::Any, options: options.to_vec() };
         let merged_with = site(&["--upgrade"]).merged_with(&site(&["--upgrade", "--no-deps"]));

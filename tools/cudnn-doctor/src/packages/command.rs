@@ -1,4 +1,4 @@
-//! A command for a person to run, quoted for the shell of this system. Nothing here runs.
+//! Represents a command for the user to run, quoted for the shell of this system.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -9,14 +9,13 @@ use cudnn_probe::Os;
 
 use super::quoting::quoted;
 
-/// A command for a person to run. `Display` renders it for a POSIX shell, or for PowerShell on Windows, with each argument
-/// quoted where necessary.
+/// A command for the user to run. `Display` quotes the arguments for a POSIX shell, or for PowerShell on Windows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Command {
-    /// The program: a name to find on `PATH`, or a path.
+    /// The program: a path, or a name that is looked up on `PATH`.
     pub(crate) program: OsString,
     pub(crate) arguments: Vec<OsString>,
-    /// It changes what only root can change.
+    /// The command changes files that only root can change.
     needs_root: bool,
 }
 
@@ -30,23 +29,23 @@ impl Command {
         self
     }
 
-    /// Names the directory that the command changes, which need not exist yet.
+    /// Sets the directory that the command changes. It may not exist yet.
     pub(crate) fn changing(self, dir: impl AsRef<Path>) -> Self {
         Command { needs_root: is_of_root(dir.as_ref()), ..self }
     }
 
-    /// Names the file whose owner has to start the command.
+    /// Sets a file whose owner must run the command.
     pub(crate) fn by_owner_of(self, file: &Path) -> Self {
         Command { needs_root: !belongs_to_user(file), ..self }
     }
 
-    /// The same command, started by this program, such as `sudo`.
+    /// Wraps the command in another program, such as `sudo`.
     pub(crate) fn started_by(self, program: &str, options: impl IntoIterator<Item = OsString>) -> Self {
         let arguments = options.into_iter().chain([self.program]).chain(self.arguments).collect();
         Command { program: program.into(), arguments, needs_root: self.needs_root }
     }
 
-    /// Does it need the rights of root, if another user starts it?
+    /// Returns whether another user would need root privileges to run the command.
     pub(crate) fn needs_root(&self) -> bool {
         self.needs_root || ["apt-get", "apt-mark", "ldconfig"].iter().any(|program| self.program == *program)
     }
@@ -59,15 +58,15 @@ impl Command {
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let program = quoted(&self.program);
-        // To PowerShell, a string alone is a value.
+        // PowerShell evaluates a quoted string as a value instead of running it.
         let call = if Os::HOST == Os::Windows && program.starts_with(['"', '\'']) { "& " } else { "" };
         write!(f, "{call}{program}")?;
         self.arguments.iter().try_for_each(|argument| write!(f, " {}", quoted(argument)))
     }
 }
 
-/// Commands as one line for a POSIX shell: each runs only if the one before it succeeded. Windows PowerShell has no `&&`, so
-/// on Windows each runs after the one before it.
+/// Joins commands into one line for a POSIX shell, where each command runs only if the previous one succeeded. Windows
+/// PowerShell does not support `&&`, so on Windows all commands run in order.
 #[cfg(test)]
 pub(crate) fn command_line(commands: &[Command]) -> String {
     commands.iter().map(Command::to_string).collect::<Vec<_>>().join(match Os::HOST {
@@ -81,12 +80,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_that_changes_what_belongs_to_root_needs_its_rights() {
+    fn commands_that_change_root_owned_directories_need_root() {
         for (program, dir, expected) in [
             ("apt-get", "/nowhere", true),
             ("apt-mark", "/nowhere", true),
             ("pip", "/usr", Os::HOST == Os::Linux),
-            // Neither exists: root made the directory above the first one, and all may write to that above the second one.
+            // Neither directory exists. The nearest existing parent of the first belongs to root, the other is writable
+            // for all.
             ("pip", "/opt/x/y", Os::HOST == Os::Linux),
             ("pip", "/tmp/cudnn-doctor-nowhere/y", false),
         ] {

@@ -1,4 +1,4 @@
-//! The commands of the installers that make a change of packages.
+//! Translates a package change into installer commands.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,22 +10,22 @@ use super::environment::{python_in, records};
 use super::requirement::package_name;
 use super::{conda, pip};
 
-/// The start of the names of the packages that share the directory `nvidia`.
-const OF_NVIDIA: &str = "nvidia-";
+/// The prefix of the packages that share the `nvidia` directory.
+const NVIDIA_PREFIX: &str = "nvidia-";
 
-/// pip's options that install the files of packages again, although its records list them, and of no other packages.
-const AGAIN: [&str; 2] = ["--force-reinstall", "--no-deps"];
+/// pip options that reinstall packages without their dependencies.
+const REINSTALL_OPTIONS: [&str; 2] = ["--force-reinstall", "--no-deps"];
 
 impl PackageChange {
-    /// This change, if there are commands that make it.
+    /// Returns this change if an installer can make it.
     pub(crate) fn possible(self) -> Option<Self> {
         self.commands().is_some_and(|commands| !commands.is_empty()).then_some(self)
     }
 
-    /// The commands, in order. `None` if no installer can do it: the Python of the environment is not found, or the place
-    /// belongs to none.
+    /// Returns the commands in order. `None` if no installer can make the change, for example because the environment's
+    /// Python was not found.
     pub(crate) fn commands(&self) -> Option<Vec<Command>> {
-        // The same version again needs no other.
+        // Reinstalling the same version works without removing the hold.
         let is_change = !self.remove.is_empty() || !self.install.is_empty();
         let held = self.held.iter().filter(|_| is_change).map(|name| Command::new("apt-mark", ["unhold", name]));
         let removal = if self.remove.is_empty() { Vec::new() } else { self.removal()? };
@@ -35,7 +35,7 @@ impl PackageChange {
         }
         let mut commands: Vec<Command> = Vec::new();
         for command in held.chain(changes.into_iter().flatten()) {
-            // Removals may repeat: an interrupted upgrade leaves two records.
+            // Removals may repeat because an interrupted upgrade leaves two records.
             if !commands.contains(&command) || command.has("uninstall") {
                 commands.push(command);
             }
@@ -64,7 +64,7 @@ impl PackageChange {
                 Some(again.into_iter().chain(new).collect())
             }
             Site::Environment(_) | Site::Interpreter { .. } | Site::OnPath => {
-                let options = if self.with_dependencies { &AGAIN[..1] } else { &AGAIN[..] };
+                let options = if self.with_dependencies { &REINSTALL_OPTIONS[..1] } else { &REINSTALL_OPTIONS[..] };
                 let again = options.iter().map(OsString::from).chain(again.iter().map(OsString::from)).collect();
                 let mut commands = if self.reinstall.is_empty() { Vec::new() } else { self.pip("install", again)? };
                 if !new.is_empty() {
@@ -83,18 +83,19 @@ impl PackageChange {
 
     fn removal(&self) -> Option<Vec<Command>> {
         match &self.site {
-            // pip removes no package there. What it installs replaces the files, but not the records.
+            // pip cannot uninstall from a `--target` directory. Installing replaces the files there but leaves the old
+            // records.
             Site::Directory { dir, .. } => {
                 let records = records(dir).into_iter().filter(|record| self.remove.contains(&record.name));
                 let dirs: Vec<PathBuf> = records.map(|record| record.dir).collect();
                 let removal = || Command::new("rm", ["-r"]).and(&dirs).changing(dir);
                 Some((!dirs.is_empty()).then(removal).into_iter().collect())
             }
-            // conda solves for the environment and removes what does not fit.
+            // conda's solver removes conflicting packages by itself.
             Site::Conda(_) | Site::NewEnvironment { .. } => Some(Vec::new()),
             Site::System => Some(vec![apt_get("remove").and(&self.remove)]),
             _ => {
-                // An interrupted upgrade leaves two records of one package, of which pip removes one at a time.
+                // An interrupted upgrade leaves two records of a package, and pip removes only one at a time.
                 let mut commands = Vec::new();
                 let mut names = self.remove.clone();
                 while !names.is_empty() {
@@ -110,21 +111,21 @@ impl PackageChange {
         }
     }
 
-    /// The commands of pip, or of uv, in an environment.
+    /// Returns the pip or uv commands for an environment.
     fn pip(&self, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
         match &self.site {
             Site::Environment(root) => pip::pip(root, action, arguments),
             Site::Interpreter { program, root } => {
                 let python = pip::Python { program: program.clone(), root: root.clone() };
-                Some(pip::by(&python, action, arguments))
+                Some(pip::with_python(&python, action, arguments))
             }
             _ => Some(vec![pip::on_path().and([action]).and(arguments)]),
         }
     }
 
-    /// The commands by which pip fills a directory.
+    /// Returns the commands that fill a directory with pip.
     fn fill_dir(&self, dir: &Path, by: &Pip, options: &[&str], mut all: Vec<OsString>) -> Option<Vec<Command>> {
-        if *by == Pip::Any && !self.reinstall.iter().chain(&self.install).all(|one| one.starts_with(OF_NVIDIA)) {
+        if *by == Pip::Any && !self.reinstall.iter().chain(&self.install).all(|one| one.starts_with(NVIDIA_PREFIX)) {
             return None;
         }
         if ["--upgrade", "--no-deps"].iter().all(|option| options.contains(option)) {
@@ -142,17 +143,18 @@ impl PackageChange {
         Some(commands)
     }
 
-    /// The packages in this directory that pip would remove: it replaces `nvidia` as one directory there, so that the command
-    /// names all packages in it.
+    /// Returns the packages that must be named in the command to survive it. pip replaces the `nvidia` directory as a
+    /// whole, so the command has to list all packages in it.
     fn kept(&self, dir: &Path) -> Vec<String> {
         let named: Vec<&str> = self.reinstall.iter().chain(&self.install).map(|one| package_name(one)).collect();
-        if !named.iter().any(|name| name.starts_with(OF_NVIDIA)) {
+        if !named.iter().any(|name| name.starts_with(NVIDIA_PREFIX)) {
             return Vec::new();
         }
         let is_cudnn = |name: &str| name.starts_with("nvidia-cudnn-cu");
         let is_replaced =
             |name: &str| named.contains(&name) || is_cudnn(name) && named.iter().any(|name| is_cudnn(name));
-        let kept = records(dir).into_iter().filter(|one| one.name.starts_with(OF_NVIDIA) && !is_replaced(&one.name));
+        let kept =
+            records(dir).into_iter().filter(|one| one.name.starts_with(NVIDIA_PREFIX) && !is_replaced(&one.name));
         kept.map(|one| format!("{}=={}", one.name, one.version)).collect()
     }
 }

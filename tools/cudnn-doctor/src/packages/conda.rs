@@ -1,4 +1,4 @@
-//! The commands of conda, mamba, micromamba or pixi for packages of an environment. Reads files; runs nothing.
+//! Builds the conda, mamba, micromamba and pixi commands that change packages of an environment.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,29 +9,30 @@ use cudnn_probe::{Os, read_bounded};
 use super::command::Command;
 use super::dirs::{is_on_path, program_in};
 
-/// Installs packages into the environment at this root. `None` if it is one of several environments of a manifest of pixi: a
-/// feature may belong to more than one.
+/// Installs packages into the environment at this root. `None` for pixi environments other than the default one,
+/// because a feature of the manifest may belong to several environments.
 pub(super) fn install(root: &Path, specs: Vec<String>) -> Option<Command> {
     match Pixi::of(root) {
         Some(pixi) if pixi.environment == "default" => Some(pixi.command("add").and(specs).changing(root)),
         Some(_) => None,
-        None => Some(by(&program(root), root).and(specs)),
+        None => Some(install_command(&program(root), root).and(specs)),
     }
 }
 
-/// Installs a package again, which the records list. conda links files from its package cache, where damage in place has
-/// damaged them, too: with a cache of this environment, and copies.
+/// Reinstalls a recorded package. conda hard-links files from the package cache, so a file damaged in place is damaged
+/// in the cache too. The command therefore uses a fresh cache below the environment, and copies files instead of
+/// linking them.
 pub(super) fn reinstall(root: &Path, spec: &str) -> Command {
     if let Some(pixi) = Pixi::of(root) {
         let name = spec.split(['=', '<', '>', '!']).next().unwrap_or(spec);
         return pixi.command("reinstall").and(["--environment", &pixi.environment, name]).changing(root);
     }
     let program = program(root);
-    // mamba has no such option; nothing else uses this cache.
+    // mamba does not support `--copy`, but no other environment uses this cache.
     let copy = program.ends_with("conda").then_some("--copy");
-    let command = by(&program, root).and(["--force-reinstall"]).and(copy).and([spec]);
+    let command = install_command(&program, root).and(["--force-reinstall"]).and(copy).and([spec]);
     if Os::HOST == Os::Windows {
-        // Neither of Windows' shells can set a variable for one command.
+        // The Windows shells cannot set a variable for a single command.
         return command;
     }
     let mut cache = OsString::from("CONDA_PKGS_DIRS=");
@@ -39,12 +40,12 @@ pub(super) fn reinstall(root: &Path, spec: &str) -> Command {
     command.started_by("env", [cache])
 }
 
-fn by(program: &Path, root: &Path) -> Command {
+fn install_command(program: &Path, root: &Path) -> Command {
     let command = Command::new(program, ["install", "--yes", "--prefix"]).and([root]);
     command.and(["--channel", "conda-forge"]).changing(root)
 }
 
-/// conda if it is here, also where no shell finds it; else mamba or micromamba, which take the same arguments.
+/// Returns conda, even if it is not on `PATH`, or else mamba or micromamba, which take the same arguments.
 fn program(root: &Path) -> PathBuf {
     let on_path = |name: &str| is_on_path(name).then(|| PathBuf::from(name));
     // `/opt/conda`, or `/opt/conda/envs/NAME`.
@@ -58,15 +59,15 @@ fn program(root: &Path) -> PathBuf {
         .unwrap_or_else(|| "conda".into())
 }
 
-/// An environment of pixi, which a manifest describes: other programs' changes do not last.
+/// A pixi environment. Its manifest defines the packages, so pixi would undo changes by other programs.
 struct Pixi {
-    /// The directory of the manifest, or the manifest.
+    /// The manifest, or the directory that contains it.
     manifest: PathBuf,
     environment: String,
 }
 
 impl Pixi {
-    /// `WORKSPACE/.pixi/envs/NAME`, with pixi's record in it.
+    /// Reads pixi's record in an environment such as `WORKSPACE/.pixi/envs/NAME`.
     fn of(root: &Path) -> Option<Pixi> {
         const MAX_LEN: u64 = 1 << 20;
         let record = read_bounded(&root.join("conda-meta/pixi"), MAX_LEN).ok()?;
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "it writes files")]
-    fn pixis_environments_are_changed_by_pixi() {
+    fn pixi_changes_its_own_environments() {
         let workspace = tempfile::tempdir().unwrap();
         for (name, expected) in [("default", Some("pixi add --manifest-path $ 'cudnn>=9.3'")), ("gpu", None)] {
             let root = workspace.path().join(".pixi/envs").join(name);

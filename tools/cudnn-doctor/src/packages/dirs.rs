@@ -1,4 +1,4 @@
-//! The directories that variables of the shell name, with what they contain.
+//! Finds directories and programs from environment variables such as `PATH` and `HOME`.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
@@ -7,37 +7,37 @@ use crate::rights::{can_write, is_root};
 use cudnn_probe::Os;
 use cudnn_probe::facts::is_executable;
 
-/// The most entries of a directory that are read.
+/// The maximum number of directory entries to read.
 const MAX_ENTRIES: usize = 20_000;
 
-/// An absolute path in a variable.
+/// Returns an environment variable if it contains an absolute path.
 fn variable(name: &str) -> Option<PathBuf> {
     facts::variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// The entries of a directory; none if it cannot be read.
+/// Returns the entries of a directory, or an empty iterator if it is not readable.
 pub(crate) fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     facts::read_dir(dir).into_iter().flatten().take(MAX_ENTRIES).flatten().map(|entry| entry.path())
 }
 
-/// The directories on `PATH`, without relative ones.
+/// Returns the absolute directories on `PATH`.
 pub(crate) fn path_dirs() -> Vec<PathBuf> {
     let path = facts::variable("PATH").unwrap_or_default();
     std::env::split_paths(&path).filter(|dir| dir.is_absolute()).collect()
 }
 
-/// Would a shell find a program with this name?
+/// Returns whether a shell would find a program with this name.
 pub(crate) fn is_on_path(program: &str) -> bool {
     let program = format!("{program}{}", std::env::consts::EXE_SUFFIX);
     path_dirs().iter().any(|dir| is_executable(&dir.join(&program)))
 }
 
-/// The program that a variable names, if it can be started.
+/// Returns the executable program that an environment variable points to.
 pub(super) fn program_in(name: &str) -> Option<PathBuf> {
     variable(name).filter(|program| is_executable(program))
 }
 
-/// The directory of the user's packages for all Pythons: `~/.local`, or `%APPDATA%\Python`.
+/// Returns the base directory of `pip install --user`: `~/.local`, or `%APPDATA%\Python`.
 pub(crate) fn user_base() -> Option<PathBuf> {
     variable("PYTHONUSERBASE").or_else(|| match Os::HOST {
         Os::Windows => Some(variable("APPDATA")?.join("Python")),
@@ -45,7 +45,8 @@ pub(crate) fn user_base() -> Option<PathBuf> {
     })
 }
 
-/// The directory for what the doctor advises to install apart; `None` if this user can write to none.
+/// Returns the directory for separate installations that the doctor recommends. `None` if this user has no writable
+/// directory.
 pub(crate) fn data_dir() -> Option<PathBuf> {
     if Os::HOST == Os::Windows {
         return Some(variable("LOCALAPPDATA").unwrap_or_else(|| PathBuf::from(r"C:\ProgramData")));

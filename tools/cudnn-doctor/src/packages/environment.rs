@@ -1,4 +1,4 @@
-//! Where a Python environment has its parts: its Python, its packages, its settings. Linux and Windows differ in each.
+//! Locates the Python, the packages and the settings of a Python environment on Linux and Windows.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::ffi::{OsStr, OsString};
@@ -11,8 +11,8 @@ use cudnn_probe::{Os, canonicalize};
 
 use super::dirs::{entries, user_base};
 
-/// The Python of the environment at this root, whether it is there or not: `bin/python3`; on Windows `Scripts\python.exe` of
-/// a virtual environment, `python.exe` of any other.
+/// Returns the path of the environment's Python, even if the file is missing: `bin/python3` on Linux. On Windows,
+/// `Scripts\python.exe` in a virtual environment and `python.exe` in all others.
 pub(crate) fn python_in(root: &Path) -> PathBuf {
     let scripts = below(root, "Scripts/python.exe");
     match Os::HOST {
@@ -22,17 +22,17 @@ pub(crate) fn python_in(root: &Path) -> PathBuf {
     }
 }
 
-/// Is this file, or what it is a link to, where this user may not enter? It is not missing.
+/// Returns whether permissions hide this file, or the target of this link. Such a file is not missing.
 pub(super) fn is_closed(file: &Path) -> bool {
     facts::metadata(file).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
 
-/// Does the environment at this root have a Python that this user may not read?
+/// Returns whether this user may not read the environment's Python.
 pub(crate) fn has_closed_python(root: &Path) -> bool {
     is_closed(&python_in(root))
 }
 
-/// The root of the environment that this Python belongs to, by its path.
+/// Returns the environment root for this Python's path.
 pub(super) fn root_of(python: &Path) -> Option<&Path> {
     let dir = python.parent()?;
     match Os::HOST {
@@ -41,20 +41,20 @@ pub(super) fn root_of(python: &Path) -> Option<&Path> {
     }
 }
 
-/// The name by which a Python's directories are called: `python3.12`; on Windows, where only those of the user's packages
-/// have one, `Python312`.
+/// Returns the version as directory names contain it, such as `python3.12`. On Windows, where only the user's packages
+/// are in a versioned directory, `Python312`.
 pub(super) fn version_name(python: &Path, root: &Path) -> Option<OsString> {
     if Os::HOST == Os::Windows {
         return version_name_on_windows(root);
     }
     version_of_program(python).or_else(|| {
         let mut names = python_dirs(root).filter_map(|dir| Some(dir.file_name()?.to_owned())).filter(is_version);
-        // Which of several it is shows only when it runs.
+        // With several versions, only running the Python would tell them apart.
         names.next().filter(|_| names.next().is_none())
     })
 }
 
-/// The version that the name of this Python's file states: `python3.12`.
+/// Returns the version in the file name of this Python, such as `python3.12`.
 pub(super) fn version_of_program(python: &Path) -> Option<OsString> {
     Some(canonicalize(python).ok()?.file_name()?.to_owned()).filter(is_version)
 }
@@ -64,34 +64,34 @@ fn is_version(name: &OsString) -> bool {
     minor.is_some_and(|minor| !minor.is_empty() && minor.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// By the version that `pyvenv.cfg` states, or by the name of the Python's DLL: `python312.dll`.
+/// Reads the version from `pyvenv.cfg` or from the DLL's name (`python312.dll`).
 fn version_name_on_windows(root: &Path) -> Option<OsString> {
     let stated = setting(root, "version").or_else(|| setting(root, "version_info"));
     let of_settings = stated.map(|version| version.split('.').take(2).collect::<String>());
     let of_dll = || {
         let names = entries(root).filter_map(|file| Some(file.file_name()?.to_str()?.to_ascii_lowercase()));
-        // `python3.dll` is for all versions.
+        // `python3.dll` exists for every version.
         let minor = |name: String| Some(name.strip_prefix("python3")?.strip_suffix(".dll")?.to_owned());
         names.filter_map(minor).find(|minor| !minor.is_empty()).map(|minor| format!("3{minor}"))
     };
     Some(format!("Python{}", of_settings.or_else(of_dll)?).into())
 }
 
-/// The directory of the user's packages (`pip install --user`) for the Python with this name of its version.
+/// Returns the directory of `pip install --user` for this Python version.
 pub(super) fn user_site(version_name: &OsStr) -> Option<PathBuf> {
     let lib = if Os::HOST == Os::Windows { user_base()? } else { user_base()?.join("lib") };
     Some(lib.join(version_name).join("site-packages"))
 }
 
-/// Is this the root of a virtual environment?
+/// Returns whether this is the root of a virtual environment.
 pub(super) fn is_virtual(root: &Path) -> bool {
     root.join("pyvenv.cfg").leads_to_file()
 }
 
-/// The longest `pyvenv.cfg` that is read.
+/// The maximum size of `pyvenv.cfg` in bytes.
 const MAX_SETTINGS_LEN: u64 = 64 << 10;
 
-/// A setting in the `pyvenv.cfg` of a virtual environment.
+/// Returns a setting from the `pyvenv.cfg` of a virtual environment.
 pub(super) fn setting(root: &Path, name: &str) -> Option<String> {
     let settings =
         String::from_utf8(cudnn_probe::read_bounded(&root.join("pyvenv.cfg"), MAX_SETTINGS_LEN).ok()?).ok()?;
@@ -99,12 +99,13 @@ pub(super) fn setting(root: &Path, name: &str) -> Option<String> {
     pairs.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
 }
 
-/// Is pip among the packages of the environment at this root?
+/// Returns whether pip is installed in the environment at this root.
 pub(super) fn has_pip(root: &Path) -> bool {
     site_packages(root).any(|dir| dir.join("pip").leads_to_dir())
 }
 
-/// Can the Python of this environment install its pip? Debian's does so in virtual environments alone.
+/// Returns whether this environment's Python includes ensurepip, which can install pip. On Debian, ensurepip works only
+/// in virtual environments.
 pub(super) fn has_ensurepip(root: &Path) -> bool {
     let base = match setting(root, "home").map(PathBuf::from) {
         Some(home) if Os::HOST == Os::Windows => Some(home),
@@ -118,7 +119,7 @@ pub(super) fn has_ensurepip(root: &Path) -> bool {
     base.is_some_and(|base| python_dirs(root).filter_map(|dir| of_base(&base, dir)).any(|dir| dir.leads_to_dir()))
 }
 
-/// Does the distribution forbid pip to change the Python with this root?
+/// Returns whether the distribution forbids pip to change this Python (`EXTERNALLY-MANAGED`).
 pub(super) fn is_managed(root: &Path) -> bool {
     let marks = |dir: PathBuf| match Os::HOST {
         Os::Windows => Some(dir.join("EXTERNALLY-MANAGED")),
@@ -127,24 +128,24 @@ pub(super) fn is_managed(root: &Path) -> bool {
     !is_virtual(root) && python_dirs(root).filter_map(marks).any(|mark| mark.target_exists())
 }
 
-/// What a Python that is no virtual environment lets pip do.
+/// The installation methods that a base Python (outside virtual environments) supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BasePython {
-    /// Its pip may install packages for it.
+    /// pip may install packages into this Python.
     pub(crate) takes_packages: bool,
-    /// It has a pip, which can at least fill other directories.
+    /// pip is installed, so it can at least fill other directories.
     pub(crate) has_pip: bool,
-    /// It can make virtual environments with a pip.
+    /// ensurepip is available for new virtual environments.
     pub(crate) has_ensurepip: bool,
 }
 
-/// What the Python with this root lets pip do.
+/// Returns the installation methods that the Python at this root supports.
 pub(crate) fn base_python(root: &Path) -> BasePython {
     let (has_pip, has_ensurepip) = (has_pip(root), python_dirs(root).any(|dir| dir.join("ensurepip").leads_to_dir()));
     BasePython { takes_packages: has_pip && !is_managed(root), has_pip, has_ensurepip }
 }
 
-/// Is this Debian's Python without the package for its virtual environments?
+/// Returns whether this is Debian's Python without the python3-venv package.
 pub(super) fn lacks_venv(python: &Path) -> bool {
     let root = root_of(python).filter(|root| root.join("lib/python3/dist-packages").leads_to_dir());
     root.is_some_and(|root| {
@@ -153,15 +154,15 @@ pub(super) fn lacks_venv(python: &Path) -> bool {
     })
 }
 
-/// pip's record of a package.
+/// pip's record of an installed package.
 pub(crate) struct Record {
-    /// Normalized: `nvidia-cudnn-cu12`.
+    /// The normalized name: `nvidia-cudnn-cu12`.
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) dir: PathBuf,
 }
 
-/// pip's records in a directory of packages, by name.
+/// Returns pip's records in a directory of packages, sorted by name.
 pub(crate) fn records(dir: &Path) -> Vec<Record> {
     let record = |dir: PathBuf| {
         let (name, version) = dir.file_name()?.to_str()?.strip_suffix(".dist-info")?.rsplit_once('-')?;
@@ -174,7 +175,7 @@ pub(crate) fn records(dir: &Path) -> Vec<Record> {
     records
 }
 
-/// The name of a package as requirements have it, whatever form of it a record has.
+/// Normalizes a package name for comparison with requirements.
 pub(crate) fn normalized(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")
 }

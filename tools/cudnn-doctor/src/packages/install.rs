@@ -1,4 +1,4 @@
-//! The changes of packages that remedies need, for each installer.
+//! Chooses the package changes that remedies need, for each installer.
 
 use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
@@ -13,21 +13,21 @@ use super::pip::recorded_version;
 use super::requirement::is_plain_name;
 use super::wheels::PackageNames;
 
-/// The change that installs a component for the system, by apt. `None` for a component whose package name needs more than
-/// the CUDA major version: see [`PackageNames::system_package`].
+/// Installs a component system-wide with apt. `None` if its package name needs the CUDA minor version too: see
+/// [`PackageNames::system_package`].
 pub(crate) fn install_for_system(component: Component, cuda_major: u32) -> Option<PackageChange> {
     install_into(component, (cuda_major, None), Site::System, None)
 }
 
-/// The command that installs a wheel into the environment of the `pip` on `PATH`, as an example in a sentence.
+/// Returns the command that installs a wheel with the `pip` on `PATH`, as an example in a sentence.
 pub(crate) fn command_for_wheel(component: Component, cuda_major: u32) -> Option<Command> {
     install_into(component, (cuda_major, None), Site::OnPath, None)?.commands()?.pop()
 }
 
-/// The change that installs a component next to this package: with the same installer, into the same environment. The
-/// minor version of CUDA is needed for system packages of CUDA itself.
+/// Installs a component into the environment of an existing package, using the same installer. Only system packages of
+/// CUDA itself need the minor version of CUDA.
 ///
-/// If pip has a record of the component, its files are installed again: a plain `install` would do nothing.
+/// If pip has a record of the component, its files are reinstalled, because a plain `install` would do nothing.
 pub(crate) fn install_beside(
     package: &Package,
     component: Component,
@@ -45,23 +45,22 @@ pub(crate) fn install_beside(
         }
     }
     let change = install_into(component, (cuda_major, cuda_minor), site_of(package)?, None)?;
-    // apt installs again what it has recorded, and else installs it.
+    // With `--reinstall`, apt installs missing packages and reinstalls present ones.
     Some(match change.site {
         Site::System => PackageChange { reinstall: change.install, install: Vec::new(), ..change },
         _ => change,
     })
 }
 
-/// The change that installs a component into a directory that pip has not written to yet, and the directory's
-/// subdirectory that then contains the libraries. For a cuDNN that no package manager owns. `None` if NVIDIA publishes no
-/// such wheel.
+/// Installs a component into a new directory, for a cuDNN without a package manager. Returns the change and the
+/// subdirectory that will contain the libraries. `None` if NVIDIA does not publish such a wheel.
 pub(crate) fn install_apart(component: Component, cuda_major: u32, target: &Path) -> Option<(PackageChange, PathBuf)> {
     let site = Site::Directory { dir: target.to_owned(), pip: Pip::Any, options: vec!["--no-deps"] };
     let change = PackageChange::of(site).install([component.requirement(cuda_major)]);
     component.is_published(cuda_major).then(|| (change, target.join(component.wheel_dir(cuda_major))))
 }
 
-/// The place that the installer of this package changes; `None` for an installer that this program gives no commands for.
+/// Returns the place that the package's installer changes. `None` for installers without supported commands.
 fn site_of(package: &Package) -> Option<Site> {
     match package.installer {
         Installer::Pip => Some(Site::Environment(package.root.clone())),
@@ -71,13 +70,13 @@ fn site_of(package: &Package) -> Option<Site> {
     }
 }
 
-/// A requirement of exactly this version, or of any.
+/// Returns a requirement for this exact version, or for any version.
 fn pinned(name: &str, version: Option<&str>, site: &Site) -> String {
     let separator = if matches!(site, Site::Conda(_) | Site::System) { "=" } else { "==" };
     version.map_or_else(|| name.to_owned(), |version| format!("{name}{separator}{version}"))
 }
 
-/// The change that installs a component for this release of CUDA, in this version.
+/// Installs a component for this CUDA release, optionally in a given version.
 fn install_into(
     component: Component,
     (cuda_major, cuda_minor): (u32, Option<u32>),
@@ -98,12 +97,17 @@ fn install_into(
     PackageChange::of(site).install(requirements).possible()
 }
 
-/// The change that replaces the files of a package by those of the same version: for damaged or deleted files. A plain
-/// `install` would not touch them, since the installer's records list them as present.
+/// Reinstalls a package in the same version to restore damaged or deleted files. A plain `install` would not touch
+/// them, because the installer's records list them as present.
 ///
-/// `None` if no command can do it: for an archive or an application, for a package from a private index (a local
-/// version such as `2.2.0+cu121`), for one that shares its directory outside of an environment (`pip install --target`),
-/// and for a record with a name or version that the installer would not write. If several packages own the files, see [`replace`].
+/// Returns `None` for the following packages, because no command can reinstall them:
+///
+/// - an archive or an application
+/// - a package from a private index, with a local version such as `2.2.0+cu121`
+/// - a package that shares a directory outside of an environment (`pip install --target`)
+/// - a package with a name or version that the installer would not write
+///
+/// If several packages own the files, see [`replace`].
 pub(crate) fn reinstall(package: &Package) -> Option<PackageChange> {
     let version = package.version.as_deref();
     let is_local = package.installer == Installer::Pip && version.is_some_and(|version| version.contains('+'));
@@ -117,7 +121,8 @@ pub(crate) fn reinstall(package: &Package) -> Option<PackageChange> {
     again.or_else(|| reinstall_into_target(package, requirement))
 }
 
-/// `pip install --target` again. With `--upgrade`, pip removes the directory `nvidia`, which the wheel must have alone.
+/// Reinstalls into a `pip install --target` directory. With `--upgrade`, pip removes the whole `nvidia` directory, so
+/// this is safe only if the wheel is the only one there.
 fn reinstall_into_target(package: &Package, requirement: String) -> Option<PackageChange> {
     let dir = package.component().filter(|_| package.installer == Installer::Pip)?.wheel_dir(DEFAULT_CUDA_MAJOR);
     let own = dir.parent()?.file_name()?;
@@ -129,16 +134,16 @@ fn reinstall_into_target(package: &Package, requirement: String) -> Option<Packa
     is_alone.then(|| PackageChange::of(site).reinstall([requirement]))
 }
 
-/// The change that brings a package to this cuDNN version or a newer one: `9.10.2`. `None` if the package is not
-/// NVIDIA's: a framework's package decides which cuDNN it ships.
+/// Upgrades a package to at least this cuDNN version, such as `9.10.2`. `None` if the package is not from NVIDIA,
+/// because frameworks decide which cuDNN they ship.
 pub(crate) fn upgrade(package: &Package, minimum: &str) -> Option<PackageChange> {
     let site = site_of(package).filter(|_| package.is_cudnn() && is_plain_name(&package.name))?;
-    // apt takes one version or the newest one, and no range.
+    // apt accepts one exact version or the newest, but not a range.
     let requirement = if site == Site::System { package.name.clone() } else { format!("{}>={minimum}", package.name) };
     PackageChange::of(site).install([requirement]).possible()
 }
 
-/// This change of packages, some of which the user may have forbidden to change (`apt-mark hold`).
+/// Marks the affected packages that are on hold (`apt-mark hold`).
 pub(crate) fn with_holds<'a>(change: PackageChange, packages: impl IntoIterator<Item = &'a Package>) -> PackageChange {
     let is_held =
         |package: &&Package| package.is_held && package.installer == Installer::Dpkg && is_plain_name(&package.name);
@@ -146,11 +151,11 @@ pub(crate) fn with_holds<'a>(change: PackageChange, packages: impl IntoIterator<
     PackageChange { held, ..change }
 }
 
-/// The change that replaces these packages, which own the same directory, by one. It repairs a mix of two releases or
-/// two CUDA versions, and changes the CUDA version. pip silently overwrites the files of other packages, so the change
-/// removes all packages first. If the one to install is among them, it keeps its version, which a framework may require.
+/// Replaces packages that own the same directory with a single package. This repairs mixed releases or CUDA versions,
+/// and switches the CUDA version. pip silently overwrites the files of other packages, so the change removes all
+/// packages first. If the package to install is among them, the version is kept, because a framework may require it.
 ///
-/// `None` if no command can do it.
+/// Returns `None` if no command can do this.
 pub(crate) fn replace(packages: &[Package], component: Component, cuda_major: u32) -> Option<PackageChange> {
     let wheel = component.wheel(cuda_major);
     let same = packages.iter().filter(|package| package.installer == Installer::Pip && package.name == wheel);
@@ -158,7 +163,7 @@ pub(crate) fn replace(packages: &[Package], component: Component, cuda_major: u3
     replace_by(packages, component, cuda_major, version)
 }
 
-/// Like [`replace`], with the version to install: `9.10.2.21`.
+/// Like [`replace`], but installs the given version, such as `9.10.2.21`.
 pub(crate) fn replace_by(
     packages: &[Package],
     component: Component,
@@ -167,11 +172,12 @@ pub(crate) fn replace_by(
 ) -> Option<PackageChange> {
     let is_plain = |package: &Package| package.is_cudnn() && is_plain_name(&package.name);
     let first = packages.first().filter(|_| packages.iter().all(is_plain))?;
-    // NVIDIA's packages for Debian have the version of the wheel, and a release number.
+    // NVIDIA's Debian packages use the wheel's version plus a package revision.
     let of_system = version.filter(|_| first.installer == Installer::Dpkg).map(|version| format!("{version}-1"));
     let version = of_system.as_deref().or(version);
     let change = install_into(component, (cuda_major, None), site_of(first)?, version)?;
-    // The full wheel and the JIT-only one have no file in common: if the installation fails, the old one is left.
+    // The full wheel and the JIT-only wheel have no files in common. If the installation fails, the old package
+    // remains.
     let dir = |component: Component| component.wheel_dir(cuda_major);
     let mut components = packages.iter().filter_map(Package::component);
     let removes_last = first.installer == Installer::Pip && components.all(|other| dir(other) != dir(component));
@@ -185,8 +191,8 @@ mod tests {
     use crate::packages::command_line;
 
     #[test]
-    #[cfg_attr(not(windows), ignore = "the commands are those of Windows")]
-    fn commands_on_windows_are_those_of_its_shells() {
+    #[cfg_attr(not(windows), ignore = "tests commands for Windows")]
+    fn windows_commands_use_windows_quoting() {
         let wheel = Package::new(Installer::Pip, "nvidia-cudnn-cu12", Some("9.28.0.42"), "/env");
         let conda = Package::new(Installer::Conda, "libcudnn", Some("9.28.0.42"), "/env");
         let apart = install_apart(Component::Cudnn, 13, Path::new(r"C:\a b")).map(|(change, _)| change);

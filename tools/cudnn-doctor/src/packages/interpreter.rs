@@ -1,4 +1,4 @@
-//! Recognizes Python interpreters by their names, with a look at their first bytes. Runs nothing.
+//! Recognizes Python interpreters by their file names and first bytes, without running them.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::io::Read;
@@ -11,26 +11,26 @@ use cudnn_probe::{Os, canonicalize};
 use super::dirs::{entries, path_dirs};
 use super::environment::{is_virtual, root_of};
 
-/// What interpreters are called, before their version: `python3.12`, `pypy3`.
+/// Interpreter names without a version, as in `python3.12` and `pypy3`.
 const NAMES: [&str; 2] = ["python", "pypy"];
 
-/// The first bytes of programs: ELF, and Windows' PE.
+/// The first bytes of native programs: ELF, and PE on Windows.
 const MAGICS: [&[u8]; 2] = [b"\x7fELF", b"MZ"];
 
-/// The directories in which pyenv and asdf install Pythons, next to the directory of their scripts.
+/// The directories where pyenv and asdf install Pythons, next to the directory with their scripts.
 const VERSIONS: [&str; 2] = ["versions", "installs/python"];
 
-/// Returns whether this file starts a Python: a native program with the name of an interpreter, or a script of that name
-/// in an environment. Reads the file, and does not run it.
+/// Returns whether this file starts Python: a native program with an interpreter's name, or a script with such a name
+/// in an environment.
 pub(crate) fn is_python(file: &Path) -> bool {
     let is_environment =
         |root: &Path| is_virtual(root) || root.join("conda-meta").target_exists() || python_dirs(root).next().is_some();
     is_interpreter(file) || file.leads_to_file() && is_named(file) && root_of(file).is_some_and(is_environment)
 }
 
-/// Returns whether this file, or the file that it links to, is a native program with the name of an interpreter. The
-/// scripts that pyenv, asdf and others put on `PATH` are not, because which Python they start, if any, depends on the
-/// directory and the variables of the caller.
+/// Returns whether this file, or the target of this link, is a native program with an interpreter's name. The scripts
+/// that pyenv, asdf and others put on `PATH` do not count. They choose a Python based on the working directory and the
+/// caller's environment variables, and may not find one.
 fn is_interpreter(file: &Path) -> bool {
     let real = || canonicalize(file).is_ok_and(|real| is_named(&real));
     is_executable(file) && (is_named(file) || real()) && is_native(file)
@@ -39,9 +39,9 @@ fn is_interpreter(file: &Path) -> bool {
 fn is_named(file: &Path) -> bool {
     let name = file.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let name = name.strip_suffix(".exe").unwrap_or(&name);
-    // Debian's interpreters for debugging: `python3.11-dbg`.
+    // Debian's debug interpreters are called `python3.11-dbg`.
     let name = name.strip_suffix("-dbg").unwrap_or(name);
-    // `python3.14t`, `python3.7m`, `pythonw`
+    // `python3.14t`, `python3.7m`, `pythonw`.
     let is_of_version = |c: char| c.is_ascii_digit() || ".tdmuw".contains(c);
     NAMES.iter().any(|start| name.strip_prefix(start).is_some_and(|rest| rest.chars().all(is_of_version)))
 }
@@ -54,8 +54,8 @@ fn is_native(file: &Path) -> bool {
     })
 }
 
-/// The interpreters with this name on `PATH`, the first one first. A script of pyenv or asdf stands for the newest Python of
-/// that name that the tool has installed, and a Python of a virtual environment for the one that it was made with.
+/// Returns the interpreters with this name in `PATH` order. A pyenv or asdf script is replaced with the newest Python
+/// of that name that the tool has installed. A virtual environment's Python is replaced with the base Python.
 pub(super) fn interpreters_on_path(name: &str) -> impl Iterator<Item = PathBuf> + use<> {
     let name = format!("{name}{}", std::env::consts::EXE_SUFFIX);
     path_dirs().into_iter().filter_map(move |dir| {
@@ -68,7 +68,7 @@ pub(super) fn interpreters_on_path(name: &str) -> impl Iterator<Item = PathBuf> 
     })
 }
 
-/// The newest interpreter with this name below the root of pyenv or asdf.
+/// Returns the newest interpreter with this name below the root of pyenv or asdf.
 fn installed_by_tool(root: &Path, name: &str) -> Option<PathBuf> {
     let numbers = |version: &Path| -> Vec<u32> {
         let version = version.file_name().unwrap_or_default().to_string_lossy();
@@ -79,8 +79,8 @@ fn installed_by_tool(root: &Path, name: &str) -> Option<PathBuf> {
     programs.filter(|(_, program)| is_interpreter(program)).max().map(|(_, program)| program)
 }
 
-/// Returns whether the Python of this environment is a link to a file of the container image that the environment is part
-/// of, which is unpacked below a directory of this system: it works in a container, and must not be replaced here.
+/// Returns whether this Python links to a file inside an unpacked container image. Such a link works in the container
+/// and must not be replaced here.
 pub(super) fn is_in_unpacked_image(python: &Path) -> bool {
     const MAX_LINKS: usize = 40;
     if Os::HOST == Os::Windows {
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "it writes files")]
-    fn an_interpreter_is_a_native_program_with_a_pythons_name() {
+    fn interpreters_are_native_programs_with_known_names() {
         let dir = TempDir::new();
         for (name, text, mode, expected) in [
             ("python3.12", "\x7fELF..", 0o755, true),
@@ -118,7 +118,7 @@ mod tests {
             ("pypy3", "\x7fELF..", 0o755, true),
             ("python3.11-dbg", "\x7fELF..", 0o755, true),
             ("python", "MZ..", 0o755, true),
-            // Not executable, empty, a script, another program.
+            // A regular file without execute permission, an empty file, a script, and an unrelated program.
             ("python3.11", "\x7fELF..", 0o644, false),
             ("python3.10", "", 0o755, false),
             ("python3.9", "#!/usr/bin/env bash\n", 0o755, false),
@@ -133,7 +133,7 @@ mod tests {
         symlink(dir.path().join("python3.12"), dir.path().join("my-interpreter")).unwrap();
         assert!(is_interpreter(&dir.path().join("my-interpreter")));
         assert!(!is_interpreter(dir.path()) && !is_interpreter(&dir.path().join("nothing")));
-        // A script is one in an environment, under a Python's name.
+        // A script in an environment counts if it has a Python's name.
         let bin = dir.path().join("env/bin");
         ["python3", "python3-config"].iter().for_each(|name| write_program(bin.join(name), "#!/bin/sh\n"));
         assert!(!is_python(&bin.join("python3")));
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "it writes files")]
-    fn a_python_of_an_unpacked_image_is_not_that_of_this_system() {
+    fn a_link_into_an_unpacked_image_is_recognized() {
         let world = TempDir::new();
         let bin = world.path().join("image/opt/env/bin");
         std::fs::create_dir_all(&bin).unwrap();

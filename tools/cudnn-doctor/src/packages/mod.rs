@@ -1,7 +1,7 @@
-//! Changes of packages, with the commands that make them. Reads which installers there are; runs nothing.
+//! Selects package changes and the commands that make them, without running them.
 //!
 //! NVIDIA distributes cuDNN, and the CUDA libraries that cuDNN needs, as wheels, conda packages, Debian packages and
-//! RPMs, under different names. A command that helps must be the one of the installer that owns the files.
+//! RPMs, under different names. A suggested command must use the installer that owns the files.
 
 use std::ops::RangeInclusive;
 
@@ -38,5 +38,5 @@ pub(crate) use requirement::package_name;
 pub(crate) use restore::{MissingPython, PythonProblem, python_problem, restore_python};
 pub(crate) use wheels::{CudaWheel, PackageNames, cuda_wheel};
 
-/// The CUDA majors that releases of cuDNN 9 were built for.
+/// The CUDA major versions that cuDNN 9 releases support.
 pub(crate) const CUDA_MAJORS: RangeInclusive<u32> = 11..=13;

@@ -1,4 +1,4 @@
-//! The commands of the pip that can change the packages of a Python environment. Reads files; runs nothing.
+//! Builds the pip commands that change the packages of a Python environment.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::ffi::OsString;
@@ -20,15 +20,14 @@ use super::requirement::package_name;
 use super::restore::python_problem;
 use super::{apt, uv};
 
-/// How pip is started with a Python that does not import the user's packages: without the modules of the working directory.
+/// Starts pip with a Python that ignores the user's packages. `-I` also excludes modules in the working directory.
 const PIP: [&str; 3] = ["-I", "-m", "pip"];
 
-/// Packages beside which others are installed: the records of the user's packages that begin like this say that a program
-/// uses those.
+/// Name prefixes of frameworks. If a user has one of them, related packages belong to the user's packages too.
 const FRAMEWORKS: [&str; 7] =
     ["torch", "jax", "tensorflow", "onnxruntime", "ctranslate2", "nvidia-cudnn", "nvidia-cublas"];
 
-/// A Python, and the root of the environment whose packages it imports.
+/// A Python and the root of the environment that it imports packages from.
 pub(super) struct Python {
     pub(super) program: PathBuf,
     pub(super) root: PathBuf,
@@ -39,17 +38,17 @@ impl Python {
         Some(Python { root: root_of(&program)?.to_owned(), program })
     }
 
-    /// Does it import the user's packages? Virtual environments seldom do.
+    /// Returns whether this Python imports the user's packages. Virtual environments rarely do.
     fn imports_user_packages(&self) -> bool {
         !is_virtual(&self.root) || setting(&self.root, "include-system-site-packages").as_deref() == Some("true")
     }
 
-    /// The directory of the user's packages, if this Python imports them.
+    /// Returns the directory of the user's packages, if this Python imports them.
     fn user_site(&self) -> Option<PathBuf> {
         user_site(&version_name(&self.program, &self.root).filter(|_| self.imports_user_packages())?)
     }
 
-    /// The directories of packages that it imports, besides the user's. Debian's Python has some below /usr/local.
+    /// Returns this Python's package directories without the user's. Debian's Python also uses some below /usr/local.
     fn package_dirs(&self) -> impl Iterator<Item = PathBuf> + use<> {
         let version = version_name(&self.program, &self.root);
         let is_of_python = move |dir: &PathBuf| {
@@ -59,7 +58,7 @@ impl Python {
         site_packages(&self.root).chain(site_packages(&self.root.join("local"))).filter(is_of_python)
     }
 
-    /// The directory of its pip; the one that ensurepip would make if there is none.
+    /// Returns the directory of pip, or the directory where ensurepip would install pip.
     fn pip_dir(&self) -> Option<PathBuf> {
         let dirs = self.package_dirs().chain(self.user_site()).map(|dir| dir.join("pip"));
         let of_ensurepip = || match Os::HOST {
@@ -69,8 +68,8 @@ impl Python {
         { dirs }.find(|dir| dir.leads_to_dir()).or_else(|| of_ensurepip().filter(|_| has_ensurepip(&self.root)))
     }
 
-    /// Are packages with these names to be changed among the user's packages? So it is if the user has one of them, or a
-    /// package beside which they are installed, and the Python itself does not.
+    /// Returns whether these packages should be changed among the user's packages. This is the case if the user has one
+    /// of them, or if the user has a framework and the Python itself does not have the packages.
     fn is_for_user(&self, names: &[String]) -> bool {
         let Some(site) = self.user_site() else { return false };
         let is_framework = |record: &str| FRAMEWORKS.iter().any(|framework| record.starts_with(framework));
@@ -80,24 +79,25 @@ impl Python {
     }
 }
 
-/// Does this directory of packages have a record of one of these packages?
+/// Returns whether this directory contains a record of one of these packages.
 fn has_any(site: &Path, names: &[String]) -> bool {
     records(site).iter().any(|record| names.contains(&record.name))
 }
 
-/// The names of packages among pip's arguments.
+/// Extracts the package names from pip's arguments.
 fn names(arguments: &[OsString]) -> Vec<String> {
     let words = arguments.iter().filter_map(|argument| argument.to_str());
     words.filter(|word| !word.starts_with('-')).map(|word| normalized(package_name(word))).collect()
 }
 
-/// The commands by which pip does this for the environment at this root: by its Python, since programs in `bin` do not
-/// survive every path. An environment without pip is served by uv if uv made it, by pip after ensurepip, or by the pip on
-/// `PATH`. Packages that lie apart from their Python (those of a user, those of Debian's Python below `/usr/local`, those of
-/// `pip install --prefix`) are served by that Python.
+/// Returns the commands that run pip for the environment at this root. They use the environment's Python, because the
+/// scripts in `bin` break with some paths. If the environment was created without pip, they use uv (if uv created it),
+/// ensurepip, or the pip on `PATH`. Some packages are installed outside the Python's own directories: the user's
+/// packages, the packages of Debian's Python below `/usr/local`, and `pip install --prefix`. For these, the commands
+/// use the Python that imports them.
 ///
-/// `None` if no pip can do it: for a directory that is no environment, as `pip install --target` writes, and for packages
-/// whose Python is not found. The pip of another Python would change that one's packages.
+/// Returns `None` if the directory is not an environment (`pip install --target`), or if the Python was not found. A
+/// different Python's pip would change the wrong packages.
 pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
     if !root.leads_to_dir() {
         return Some(vec![on_path().and([action]).and(arguments)]);
@@ -112,12 +112,12 @@ pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Option
     }
     if !python.leads_to_file() || is_of_image {
         return match python_of_user(root, &names(&arguments)).or_else(|| python_of_debian(root)) {
-            Some(python) => Some(by(&python, action, arguments)),
+            Some(python) => Some(with_python(&python, action, arguments)),
             None => for_prefix(root, action, arguments),
         };
     }
     if has_pip(root) || has_ensurepip(root) {
-        return Some(by(&Python { program: python, root: root.to_owned() }, action, arguments));
+        return Some(with_python(&Python { program: python, root: root.to_owned() }, action, arguments));
     }
     if !["pip", "pip3"].iter().any(|pip| is_on_path(pip)) && Os::HOST != Os::Windows {
         let ensure = Command::new(&python, ["-I", "-m", "ensurepip"]).changing(root);
@@ -128,8 +128,8 @@ pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Option
     Some(vec![without_variables(on_path().and(python).and([action]).and(arguments)).changing(root)])
 }
 
-/// The pip that a person starts who knows no path. Debian's package has `pip3`, too. On Windows many have a Python on
-/// `PATH`, but not its `Scripts`.
+/// Returns the pip command to suggest without a known path. Debian's package also provides `pip3`. On Windows,
+/// `Scripts` is often missing from `PATH` even if Python is there.
 pub(super) fn on_path() -> Command {
     match Os::HOST {
         Os::Linux if !is_on_path("pip") && is_on_path("pip3") => Command::new("pip3", [""; 0]),
@@ -138,7 +138,8 @@ pub(super) fn on_path() -> Command {
     }
 }
 
-/// The commands by which any pip fills a directory: that on `PATH`, that of the Python on `PATH`, or a new one.
+/// Returns the commands that fill a directory with any pip: the pip on `PATH`, the pip of the Python on `PATH`, or a
+/// new one.
 pub(super) fn into_dir(arguments: Vec<OsString>) -> Vec<Command> {
     let on_path = on_path();
     if Os::HOST == Os::Windows || on_path.program.to_str().is_some_and(is_on_path) {
@@ -158,9 +159,9 @@ pub(super) fn into_dir(arguments: Vec<OsString>) -> Vec<Command> {
     }
 }
 
-/// The commands by which the pip of this Python does this. `-I` would hide the user's packages, so a Python that imports them
-/// starts pip by its path: then the working directory is not searched either.
-pub(super) fn by(python: &Python, action: &str, arguments: Vec<OsString>) -> Vec<Command> {
+/// Returns the commands that run pip with this Python. `-I` would hide the user's packages. A Python that imports them
+/// therefore runs pip by path, which also avoids searching the working directory.
+pub(super) fn with_python(python: &Python, action: &str, arguments: Vec<OsString>) -> Vec<Command> {
     let Python { program, root } = python;
     let own_pip = if python.imports_user_packages() { python.pip_dir() } else { None };
     let has_place = arguments.iter().any(|argument| argument == "--target" || argument == "--prefix");
@@ -177,12 +178,12 @@ pub(super) fn by(python: &Python, action: &str, arguments: Vec<OsString>) -> Vec
     ensure.into_iter().map(|ensure| ensure.changing(root)).chain([pip.changing(changed)]).collect()
 }
 
-/// Distributions forbid pip to change their Python, unless asked like this.
+/// Returns the option that lets pip change a Python managed by the distribution.
 fn managed_option(root: &Path) -> Option<OsString> {
     is_managed(root).then(|| "--break-system-packages".into())
 }
 
-/// The command of a Python that starts pip by these words.
+/// Returns a command that starts pip with this Python and these options.
 fn start<W: Into<OsString>>(
     python: &Path,
     pip: impl IntoIterator<Item = W>,
@@ -192,7 +193,7 @@ fn start<W: Into<OsString>>(
     without_variables(Command::new(python, pip).and([action]).and(arguments))
 }
 
-/// The command without the variables that would have pip install elsewhere.
+/// Unsets environment variables that would make pip install elsewhere.
 fn without_variables(command: Command) -> Command {
     const NAMES: [&str; 6] = ["PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_PYTHON", "PIP_DRY_RUN"];
     let is_set = |name: &&str| facts::variable(name).is_some_and(|value| !value.is_empty());
@@ -201,7 +202,7 @@ fn without_variables(command: Command) -> Command {
     if is_needed { command.started_by("env", options) } else { command }
 }
 
-/// The Pythons of this version (`python3.12`) on `PATH` that have a pip.
+/// Returns the Pythons on `PATH` that match this version (`python3.12`) and include pip.
 fn pythons_with_pip(version: OsString) -> impl Iterator<Item = Python> {
     let named = if Os::HOST == Os::Windows { "python" } else { "python3" };
     let of_version = version.to_str().map(interpreters_on_path).into_iter().flatten();
@@ -217,16 +218,16 @@ fn pythons_with_pip(version: OsString) -> impl Iterator<Item = Python> {
     of_version.filter_map(Python::of).chain(others).filter(has_pip)
 }
 
-/// The first directory of packages below this root, if possible one that has these packages.
+/// Returns a package directory below this root, preferably one that contains these packages.
 fn package_dir(root: &Path, names: &[String]) -> Option<PathBuf> {
     let mut dirs: Vec<PathBuf> = site_packages(root).filter(|dir| dir.leads_to_dir()).collect();
     dirs.sort_by_key(|dir| !has_any(dir, names));
     dirs.into_iter().next()
 }
 
-/// The Python on `PATH` that imports the user's packages in this directory.
+/// Returns the Python on `PATH` that imports the user's packages in this directory.
 fn python_of_user(base: &Path, names: &[String]) -> Option<Python> {
-    // `%APPDATA%\Python\Python312` is for one version of Python.
+    // `%APPDATA%\Python\Python312` belongs to one Python version.
     let (of_all, version) = match Os::HOST {
         Os::Windows => (base.parent()?, base.file_name()?.to_owned()),
         _ => (base, package_dir(base, names)?.parent()?.file_name()?.to_owned()),
@@ -235,7 +236,7 @@ fn python_of_user(base: &Path, names: &[String]) -> Option<Python> {
     if is_user_base { pythons_with_pip(version).find(Python::imports_user_packages) } else { None }
 }
 
-/// Debian's Python, for the packages that its pip installs below `/usr/local`.
+/// Returns Debian's Python if the root contains packages that its pip installed below `/usr/local`.
 fn python_of_debian(root: &Path) -> Option<Python> {
     let base = root.parent().filter(|_| root.ends_with("local"))?;
     let dir = site_packages(root).find(|dir| dir.ends_with("dist-packages") && dir.leads_to_dir())?;
@@ -245,8 +246,8 @@ fn python_of_debian(root: &Path) -> Option<Python> {
     is_executable(&program).then(|| Python { program, root: base.to_owned() })
 }
 
-/// pip for what `pip install --prefix` has written: by a Python of the same version, which finds the packages there by
-/// PYTHONPATH and so replaces them. Debian's Python writes to `PREFIX/local`.
+/// Returns pip commands for a `pip install --prefix` directory. They use a Python of the same version, which finds the
+/// packages through PYTHONPATH and can therefore replace them. Debian's Python writes to `PREFIX/local`.
 fn for_prefix(root: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
     let site = package_dir(root, &names(&arguments)).filter(|_| Os::HOST != Os::Windows)?;
     let is_of_debian = site.ends_with("dist-packages");
@@ -265,7 +266,7 @@ fn for_prefix(root: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec
     Some(vec![pip.started_by("env", [path]).changing(prefix)])
 }
 
-/// The version of a wheel that pip has a record of in one of these directories.
+/// Returns the version of a wheel in pip's records in these directories.
 pub(super) fn recorded_version(dirs: impl IntoIterator<Item = PathBuf>, wheel: &str) -> Option<String> {
     dirs.into_iter().flat_map(|dir| records(&dir)).find(|record| record.name == wheel).map(|record| record.version)
 }
@@ -277,14 +278,14 @@ mod tests {
     use crate::packages::command_line;
 
     #[test]
-    #[cfg_attr(not(windows), ignore = "the layout is that of Windows")]
-    fn pip_on_windows_is_that_of_the_environment() {
+    #[cfg_attr(not(windows), ignore = "needs the file layout of Windows")]
+    fn windows_environments_use_their_own_pip() {
         for (files, expected) in [
             (
                 &["Scripts/python.exe", "pyvenv.cfg", "Lib/site-packages/pip/x"][..],
                 r"$\Scripts\python.exe -I -m pip install x",
             ),
-            // pip comes from the Python that the environment was made with.
+            // ensurepip comes from the base Python.
             (
                 &["Scripts/python.exe", "pyvenv.cfg=home = $\\base", "Lib/site-packages/x", "base/Lib/ensurepip/x"],
                 r"$\Scripts\python.exe -I -m ensurepip; $\Scripts\python.exe -I -m pip install x",
@@ -297,7 +298,7 @@ mod tests {
                 &["python.exe", "python312.dll", "Lib/site-packages/pip/x"],
                 r"$\python.exe -E $\Lib\site-packages\pip install x",
             ),
-            // Without its Python.
+            // The environment's Python is missing.
             (&["pyvenv.cfg=version = 3.12.4", "Lib/site-packages/x"], r"$\Scripts\python.exe -I -m pip install x"),
             (&["nvidia/cudnn/bin/x"], ""),
         ] {

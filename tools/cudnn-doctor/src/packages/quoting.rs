@@ -1,4 +1,4 @@
-//! Text as one word of a shell's line. A POSIX shell and PowerShell have other rules; both can be written on any system.
+//! Quotes text as a single shell word, for POSIX shells and for PowerShell.
 
 use std::ffi::OsStr;
 
@@ -6,8 +6,8 @@ use cudnn_os::escape::is_unsafe;
 use cudnn_os::files::bytes_of;
 use cudnn_probe::Os;
 
-/// Text or a path as one word of the shell in which commands are pasted on this system: a POSIX shell, or PowerShell on
-/// Windows. The word is on one line and harmless on a terminal.
+/// Quotes text or a path for the shell that commands are pasted into: a POSIX shell, or PowerShell on Windows. The
+/// result is a single line without control characters.
 pub(crate) fn quoted(text: impl AsRef<OsStr>) -> String {
     match Os::HOST {
         Os::Windows => quoted_for_powershell(text),
@@ -15,18 +15,19 @@ pub(crate) fn quoted(text: impl AsRef<OsStr>) -> String {
     }
 }
 
-/// Text or a path as one word of a POSIX shell. `printf` makes control characters, characters that change the direction of
-/// writing, and bytes that are not UTF-8.
+/// Quotes text or a path for a POSIX shell. Control characters, bidirectional controls and invalid UTF-8 are written
+/// with `printf`.
 ///
-/// `$(..)` drops line breaks at the end, and no other word of a POSIX shell is on one line. A trailing `/` keeps
-/// them, so the word for such a name means a directory.
+/// `$(..)` strips trailing line breaks, and no other quoting fits on one line. A trailing `/` preserves them, so such a
+/// name is quoted as a directory.
 pub(crate) fn quoted_for_sh(text: impl AsRef<OsStr>) -> String {
     let text = text.as_ref();
     let Some(text) = text.to_str().filter(|text| !text.chars().any(is_unsafe)) else {
         let bytes = bytes_of(text);
         let end: &[u8] = if bytes.ends_with(b"\n") { b"/" } else { b"" };
         let escaped = |(index, byte): (usize, &u8)| match byte {
-            // `%` and `\` are special to printf, `-` may begin an option, and `!` may recall a command.
+            // `%` and `\` are special to printf, a leading `-` could start an option, and `!` could trigger history
+            // expansion.
             b'\'' | b'\\' | b'%' | b'!' => format!("\\{byte:03o}"),
             b' '..=b'~' if (index, byte) != (0, &b'-') => char::from(*byte).to_string(),
             other => format!("\\{other:03o}"),
@@ -34,41 +35,41 @@ pub(crate) fn quoted_for_sh(text: impl AsRef<OsStr>) -> String {
         return format!("\"$(printf '{}')\"", bytes.iter().chain(end).enumerate().map(escaped).collect::<String>());
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
-    // A `=` in the first word of a command would be an assignment.
+    // A `=` in the first word of a command would be parsed as an assignment.
     let is_word = !text.is_empty() && !text.starts_with('=') && text.chars().all(is_plain);
     if is_word { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
-/// Text or a path as one argument of a program in PowerShell. Most of these words mean the same in `cmd`. What is not
-/// Unicode becomes a replacement character.
+/// Quotes text or a path as an argument for PowerShell. Most quoted words mean the same in `cmd`. Invalid Unicode
+/// becomes a replacement character.
 pub(crate) fn quoted_for_powershell(text: impl AsRef<OsStr>) -> String {
     let text = text.as_ref().to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || r"\/._-+=:".contains(c);
-    // PowerShell splits an option at a dot or a colon.
+    // PowerShell splits options at a dot or a colon.
     let is_option = text.starts_with('-') && text.contains(['.', ':']);
     if !text.is_empty() && !is_option && !text.starts_with('=') && text.chars().all(is_plain) {
         return text.into_owned();
     }
-    // A backslash before the closing quote would be an escape for the program.
+    // The called program would treat a backslash before the closing quote as an escape.
     let backslashes = text.len() - text.trim_end_matches('\\').len();
     powershell_string(&format!("{text}{}", "\\".repeat(backslashes)), is_special)
 }
 
-/// Text as a string of PowerShell in ASCII, for a line that PowerShell reads from the output of a program: it takes that
-/// to be in an older encoding.
+/// Quotes text as an ASCII PowerShell string. PowerShell decodes program output in a legacy encoding, so other
+/// characters would be lost.
 pub(crate) fn powershell_literal(text: impl AsRef<OsStr>) -> String {
     powershell_string(&text.as_ref().to_string_lossy(), |c| is_special(c) || !c.is_ascii())
 }
 
-/// Is this a character that PowerShell, or a terminal, does not take for itself within quotes? The typographic quotes are
-/// quotes to PowerShell.
+/// Returns whether PowerShell or a terminal interprets this character even within quotes. PowerShell also treats
+/// typographic quotes as quotes.
 fn is_special(c: char) -> bool {
     is_unsafe(c) || matches!(c, '\u{2018}'..='\u{201e}')
 }
 
 fn powershell_string(text: &str, is_special: impl Fn(char) -> bool) -> String {
     if !text.contains(&is_special) {
-        // `cmd` knows double quotes alone.
+        // `cmd` supports only double quotes.
         let has_meaning = text.contains(['$', '`', '"', '%']);
         return if has_meaning { format!("'{}'", text.replace('\'', "''")) } else { format!("\"{text}\"") };
     }

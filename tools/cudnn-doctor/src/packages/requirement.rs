@@ -1,16 +1,16 @@
-//! Requirements of packages: the package that one names, whether a version satisfies two of them.
+//! Compares package requirements by name and version.
 
-/// What a requirement demands of the version.
+/// The version constraint in a requirement.
 enum VersionConstraint<'a> {
-    /// Nothing: `x`.
+    /// Any version: `x`.
     Any,
-    /// `x==9.19.0.56`; apt and conda write one equals sign.
+    /// `x==9.19.0.56`; apt and conda use a single `=`.
     Exact(&'a str),
-    /// `x==13.*`, by the part before the asterisk.
+    /// `x==13.*`, without the asterisk.
     Series(&'a str),
     /// `x>=9.18`.
     Minimum(&'a str),
-    /// Anything else, which only an equal requirement satisfies.
+    /// Another constraint, which only an identical requirement satisfies.
     Other,
 }
 
@@ -32,7 +32,7 @@ fn constraint(requirement: &str) -> VersionConstraint<'_> {
     }
 }
 
-/// The numbers of a version; `None` if it consists of more than numbers.
+/// Parses a version that consists of numbers only.
 fn numbers(version: &str) -> Option<Vec<u64>> {
     let mut numbers = version.split('.').map(|number| number.parse().ok()).collect::<Option<Vec<u64>>>()?;
     while numbers.last() == Some(&0) {
@@ -41,7 +41,7 @@ fn numbers(version: &str) -> Option<Vec<u64>> {
     Some(numbers)
 }
 
-/// The requirement that satisfies both of these of one package; `None` if none does.
+/// Returns the requirement that satisfies both requirements of a package, or `None` if they conflict.
 pub(super) fn stricter<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
     use VersionConstraint::{Any, Exact, Minimum, Series};
     let is_at_least = |version: &str, minimum: &str| matches!((numbers(version), numbers(minimum)), (Some(version), Some(minimum)) if version >= minimum);
@@ -56,15 +56,15 @@ pub(super) fn stricter<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
     }
 }
 
-/// The name of the package in a requirement: `nvidia-cudnn-cu12` for `nvidia-cudnn-cu12>=9.1`.
+/// Returns the package name in a requirement: `nvidia-cudnn-cu12` for `nvidia-cudnn-cu12>=9.1`.
 pub(crate) fn package_name(requirement: &str) -> &str {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let after_channel = requirement.rsplit("::").next().unwrap_or_default();
     after_channel.split(|c| !is_of_name(c)).next().unwrap_or_default()
 }
 
-/// Is this a name or a version as package indexes have them? Names come from files, and one that begins with `-` would
-/// be an option of the installer.
+/// Returns whether this is a valid name or version for a package index. Names are read from files, and a leading `-`
+/// would be passed to the installer as an option.
 pub(super) fn is_plain_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+~:!".contains(c);
     name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_plain)

@@ -1,4 +1,4 @@
-//! How virtual environments get back a Python that can use their packages. Reads files; runs nothing.
+//! Restores the Python of a virtual environment so that it can use the installed packages.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
@@ -16,32 +16,32 @@ use super::environment::{
 use super::interpreter::{interpreters_on_path, is_in_unpacked_image};
 use super::uv;
 
-/// The directory in an environment in which its new Python is made.
+/// The directory for the new Python, created inside the environment.
 const NEW_PYTHON: &str = ".cudnn-doctor-new-python";
 
-/// Why the Python of a virtual environment cannot be used for its packages.
+/// Why a virtual environment's Python cannot use the installed packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PythonProblem {
-    /// It is missing or damaged, or lies where this user may not enter or start it.
+    /// The Python is missing, damaged, or not accessible to this user.
     Missing,
-    /// It is of another version than the one that the packages are for, as after an upgrade of the system: `python3.12`.
+    /// The Python has a different version than the packages need, for example `python3.12` after a system upgrade.
     OtherVersion(String),
-    /// `pyvenv.cfg` is missing: it takes itself for the Python that the environment was made with.
+    /// `pyvenv.cfg` is missing, so the Python behaves like the base Python.
     NoSettings,
 }
 
-/// Can this file be started, as a Python can that is not damaged?
+/// Returns whether this Python is executable and not empty.
 fn is_usable(python: &Path) -> bool {
     is_executable(python) && facts::metadata(python).is_ok_and(|file| file.len() > 0)
 }
 
-/// What is wrong with the Python of the virtual environment at this root.
+/// Returns the problem with the Python of the virtual environment at this root.
 pub(crate) fn python_problem(root: &Path) -> Option<PythonProblem> {
     let python = python_in(root);
     if Os::HOST == Os::Windows {
         return (is_virtual(root) && !python.leads_to_file()).then_some(PythonProblem::Missing);
     }
-    // It is not missing.
+    // An unreadable Python is not missing.
     if is_closed(&python) || is_in_unpacked_image(&python) {
         return None;
     }
@@ -66,24 +66,24 @@ pub(crate) fn python_problem(root: &Path) -> Option<PythonProblem> {
     }
 }
 
-/// How a virtual environment gets back the Python that its packages are for.
+/// Describes how to restore the Python that an environment's packages need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MissingPython {
     /// The root of the environment.
     pub(crate) root: PathBuf,
-    /// What is wrong with the Python that it has.
+    /// The problem with the current Python.
     pub(crate) problem: PythonProblem,
-    /// The name of the Python that its packages are for: `python3.11`.
+    /// The Python version that the packages need: `python3.11`.
     pub(crate) version: Option<String>,
-    /// The commands that make the environment's Python again, each to be run only if the one before it succeeded: the new
-    /// Python is made next to the old one, which it replaces only when it is complete. Empty if no Python of that version
-    /// is on `PATH`, since another one does not import the packages.
+    /// The commands that recreate the Python; run each only if the previous one succeeded. They build the new Python
+    /// next to the old one and replace it only when complete. Empty if this Python version is not on `PATH`, because
+    /// other versions do not import the packages.
     pub(crate) commands: Vec<Command>,
-    /// The names of other Pythons that these commands remove.
+    /// The files of other Python versions that the commands remove.
     pub(crate) stale: Vec<PathBuf>,
 }
 
-/// How the virtual environment at this root gets back its Python. `None` if nothing is wrong with it.
+/// Returns the repair for the virtual environment at this root, or `None` if the Python works.
 pub(crate) fn restore_python(root: &Path) -> Option<MissingPython> {
     let problem = python_problem(root)?;
     let has_system = setting(root, "include-system-site-packages").as_deref() == Some("true");
@@ -94,12 +94,12 @@ pub(crate) fn restore_python(root: &Path) -> Option<MissingPython> {
     };
     let version = version.and_then(|name| name.into_string().ok());
     let (commands, stale) = if uv::serves(root) {
-        // uv finds or downloads that version.
+        // uv finds or downloads this version.
         let number = version.as_ref().map(|name| ["--python".to_owned(), dotted(name)]);
         let venv = Command::new("uv", ["venv", "--allow-existing"]).and(options);
         (vec![venv.and(number.into_iter().flatten()).and([root])], Vec::new())
     } else if Os::HOST == Os::Windows {
-        // Python's launcher finds that version. The program in the environment is a file, which venv replaces.
+        // The Python launcher finds this version. In the environment, python.exe is a file that venv replaces.
         let launcher = version.as_ref().filter(|_| is_on_path("py"));
         let program = if launcher.is_some() { "py" } else { "python" };
         let option = launcher.map(|name| format!("-{}", dotted(name)));
@@ -111,8 +111,8 @@ pub(crate) fn restore_python(root: &Path) -> Option<MissingPython> {
     Some(MissingPython { root: root.to_owned(), problem, version, commands, stale })
 }
 
-/// The commands that make the Python again by the module venv of the Python on `PATH` with this version, and the files that
-/// they remove.
+/// Returns the commands that recreate the Python with the venv module of a matching Python on `PATH`, and the files to
+/// remove.
 fn by_venv(
     root: &Path,
     problem: &PythonProblem,
@@ -123,10 +123,10 @@ fn by_venv(
     let is_version = |program: &PathBuf| {
         version_of_program(program).is_none_or(|found| version.is_none_or(|version| found == version))
     };
-    // The environment may be the first on PATH.
+    // The environment itself may be first on PATH.
     let mut programs = interpreters_on_path(version.unwrap_or("python3")).filter(|one| one.parent() != Some(&bin));
     let Some(program) = programs.next().filter(is_version) else { return Default::default() };
-    // venv keeps what is there, and fails at links that lead to no file.
+    // venv does not overwrite existing files, and fails on dangling links.
     let is_stale = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let is_python = ["python", "python3"].contains(&name) || name.starts_with("python3.");
@@ -139,7 +139,7 @@ fn by_venv(
     };
     let mut stale: Vec<PathBuf> = entries(&bin).filter(is_stale).collect();
     stale.sort();
-    // What ensurepip would install is there, and Debian's Python may lack it.
+    // pip is already installed, and Debian's Python may not include ensurepip.
     let without_pip = (version.is_some() && has_pip(root)).then_some("--without-pip");
     let venv = |dir: &Path| Command::new(&program, ["-m", "venv"]).and(options).and(without_pip).and([dir]);
     let needed = python_tools().filter(|_| without_pip.is_none() && lacks_venv(&program));
@@ -158,7 +158,7 @@ fn by_venv(
     (commands, stale)
 }
 
-/// `3.12` for `python3.12` and for `Python312`.
+/// Converts `python3.12` and `Python312` to `3.12`.
 fn dotted(version_name: &str) -> String {
     let version = version_name.trim_start_matches(|c: char| !c.is_ascii_digit());
     match version.split_at_checked(1).filter(|_| !version.contains('.')) {

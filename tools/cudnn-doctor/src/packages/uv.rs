@@ -1,4 +1,4 @@
-//! The commands by which uv changes the environments that it has made.
+//! Builds the uv commands that change uv's own environments.
 
 use cudnn_probe::facts;
 use std::ffi::OsString;
@@ -11,13 +11,13 @@ use super::dirs::{entries, is_on_path};
 use super::environment::{has_pip, python_in, setting};
 use super::requirement::package_name;
 
-/// Does uv change the packages of the environment at this root? It made the environment, without a pip.
+/// Returns whether uv should change the packages: uv created the environment, and pip is not installed.
 pub(crate) fn serves(root: &Path) -> bool {
     setting(root, "uv").is_some() && !has_pip(root) && is_on_path("uv")
 }
 
-/// The commands of uv for what pip would be asked to do. uv asks nothing. The new files are copies, since its links to the
-/// cache share damage with the cache.
+/// Returns the uv commands for a pip action. uv does not prompt. Files are copied instead of linked, because damage to
+/// a linked file also damages the cache.
 pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Vec<Command> {
     let is_install = action == "install";
     let has_links = is_install && has_links_to_cache(root);
@@ -30,17 +30,17 @@ pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Vec<Co
     clean.into_iter().chain([command.changing(root)]).collect()
 }
 
-/// Removes from the cache what the command installs again. By default the files of an environment are hard links to those of
-/// the cache, so that a file that was damaged in place would be installed again, also in the next environment.
+/// Removes the packages to reinstall from the cache. By default, uv installs files as hard links to the cache. A file
+/// damaged in place is therefore damaged in the cache too, and would be reinstalled in every environment.
 fn clean_cache(command: &Command) -> Command {
-    // After `pip install --python PYTHON --link-mode copy`.
+    // Skips `pip install --python PYTHON --link-mode copy`.
     let requirements = command.arguments.iter().skip(6).filter_map(|argument| argument.to_str());
     let names = requirements.filter(|requirement| !requirement.starts_with('-')).map(package_name);
     Command::new("uv", ["cache", "clean"]).and(names)
 }
 
-/// Does uv install symbolic links to its cache? To clean that would break every environment. A file of settings can ask for
-/// links, too, so the files that uv has installed in the environment at this root decide.
+/// Returns whether uv installs symbolic links to the cache. Cleaning the cache would then break every environment. A
+/// settings file can enable links too, so the files that uv installed in this environment are checked.
 fn has_links_to_cache(root: &Path) -> bool {
     let is_record_or_nvidia = |dir: &PathBuf| {
         let name = dir.file_name().unwrap_or_default();
@@ -50,7 +50,7 @@ fn has_links_to_cache(root: &Path) -> bool {
         || site_packages(root).flat_map(|dir| entries(&dir)).filter(is_record_or_nvidia).any(|dir| has_links(&dir))
 }
 
-/// Does this directory, or one below it, contain a symbolic link to an absolute path, as uv's links to its cache are?
+/// Returns whether this directory tree contains a symbolic link to an absolute path, like uv's links to the cache.
 fn has_links(dir: &Path) -> bool {
     entries(dir).any(|path| match facts::symlink_metadata(&path) {
         Ok(metadata) if metadata.is_dir() => has_links(&path),

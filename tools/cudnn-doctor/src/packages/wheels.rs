@@ -1,25 +1,26 @@
-//! The names of NVIDIA's packages in each index, with the directories of their libraries. The list is fixed, because anybody
-//! could publish a name that NVIDIA does not use.
+//! Maps components to NVIDIA's package names and library directories. The list is fixed because anybody could publish a
+//! package under an unused name.
 
 use std::path::{Path, PathBuf};
 
 use cudnn_os::files::below;
 use cudnn_probe::{Component, Os};
 
-/// The names of a component's packages, and where they put its libraries.
+/// The names of a component's packages, and their library directories.
 pub(crate) trait PackageNames {
-    /// The wheel as pip's requirement. A version selects the CUDA release of a wheel whose name does not.
+    /// Returns pip's requirement for the wheel. It includes a version if the wheel's name does not select the CUDA
+    /// release.
     fn requirement(self, cuda_major: u32) -> String;
 
-    /// The directory of the wheel's libraries on this system, relative to the directory of packages.
+    /// Returns the directory of the wheel's libraries on this system, relative to the package directory.
     fn wheel_dir(self, cuda_major: u32) -> PathBuf;
 
-    /// The conda package on conda-forge, or on the channel before `::`. The package `cuda-version` selects the CUDA
-    /// release that it is for.
+    /// Returns the conda-forge package, or the package of the channel before `::`. The `cuda-version` package selects
+    /// the CUDA release.
     fn conda_package(self) -> &'static str;
 
-    /// The package in NVIDIA's repositories for Debian, Ubuntu, Fedora, RHEL and SUSE. Packages of CUDA itself have
-    /// a full CUDA release in their names, 12.9 for example; the result is `None` without the minor version.
+    /// Returns the package in NVIDIA's repositories for Debian, Ubuntu, Fedora, RHEL and SUSE. Packages of CUDA itself
+    /// contain a full CUDA release such as 12.9 in the name, so the result is `None` without the minor version.
     fn system_package(self, cuda_major: u32, cuda_minor: Option<u32>) -> Option<String>;
 }
 
@@ -54,38 +55,39 @@ impl PackageNames for Component {
         match self {
             Component::Cudnn => Some(format!("libcudnn9-cuda-{cuda_major}")),
             Component::CudnnJit => Some(format!("libcudnn9-jit-cuda-{cuda_major}")),
-            // The names of CUDA's packages are those of conda.
+            // CUDA's system packages have the same names as the conda packages.
             _ => Some(format!("{}-{cuda_major}-{}", self.conda_package(), cuda_minor?)),
         }
     }
 }
 
-/// The directory of a wheel that shares it with no other.
+/// Returns the directory of a wheel that does not share it with other wheels.
 fn own_dir(name: &str) -> PathBuf {
     let lib = if Os::HOST == Os::Windows { "bin" } else { "lib" };
     below(Path::new(""), &format!("nvidia/{name}/{lib}"))
 }
 
-/// The directory of the wheels of CUDA, from CUDA 13 on.
+/// Returns the shared directory of the CUDA wheels since CUDA 13.
 fn shared_dir(cuda_major: u32) -> PathBuf {
     let lib = if Os::HOST == Os::Windows { "bin/x86_64" } else { "lib" };
     below(Path::new(""), &format!("nvidia/cu{cuda_major}/{lib}"))
 }
 
-/// A wheel of NVIDIA's.
+/// A CUDA wheel from NVIDIA.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CudaWheel {
-    /// Its name on the Python package index: `nvidia-cufft-cu12`.
+    /// The name on the Python package index: `nvidia-cufft-cu12`.
     pub(crate) name: String,
-    /// pip's requirement, which selects the CUDA major where the name does not: `nvidia-cufft==12.*`.
+    /// pip's requirement. It selects the CUDA major version if the name does not: `nvidia-cufft==12.*`.
     pub(crate) requirement: String,
-    /// The directory of its libraries, relative to the directory of packages.
+    /// The directory of the wheel's libraries, relative to the package directory.
     pub(crate) dir: PathBuf,
 }
 
-/// A library whose version is not that of CUDA, or that cuDNN does not open: the stem of the file name, the name of the wheel
-/// between `nvidia-` and `-cu12`, the directory for CUDA 12, the version in the file name for CUDA 12 and 13, and the major
-/// version of the wheel for CUDA 13; `None` if its name states the CUDA major.
+/// A library with a version that differs from CUDA's, or one that cuDNN does not open. The fields are the stem of the
+/// file name, the wheel name between `nvidia-` and `-cu12`, the directory for CUDA 12, the versions in the file name
+/// for CUDA 12 and 13, and the wheel's major version for CUDA 13. The last is `None` if the wheel's name contains the
+/// CUDA major version.
 type Other = (&'static str, &'static str, &'static str, [u32; 2], Option<u32>);
 
 const OTHERS: [Other; 7] = [
@@ -98,9 +100,9 @@ const OTHERS: [Other; 7] = [
     ("libnccl", "nccl", "nccl", [2, 2], None),
 ];
 
-/// The wheel that contains a library of CUDA: `nvidia-cufft-cu12` for `libcufft.so.11`. Some names are the same for two
-/// CUDA majors (`libcurand.so.10`): `cuda_major` is that of the program, if it is known. `None` for a library that is not
-/// in the list.
+/// Returns the wheel that contains a CUDA library, such as `nvidia-cufft-cu12` for `libcufft.so.11`. Some names are the
+/// same for two CUDA major versions (`libcurand.so.10`), so `cuda_major` selects the program's version if known. `None`
+/// for libraries that are not in the list.
 pub(crate) fn cuda_wheel(soname: &str, cuda_major: Option<u32>) -> Option<CudaWheel> {
     if let Some((component, Some(major))) = Component::from_soname(soname) {
         return component.is_published(major).then(|| CudaWheel {
@@ -138,7 +140,7 @@ pub(crate) fn cuda_wheel(soname: &str, cuda_major: Option<u32>) -> Option<CudaWh
 mod tests {
     use super::*;
 
-    /// This directory on Linux, as it is on this system.
+    /// Converts a Linux directory to the equivalent on this system.
     fn dir(on_linux: &str) -> PathBuf {
         match (Os::HOST, on_linux.contains("/cu1")) {
             (Os::Windows, true) => on_linux.replace("lib", "bin/x86_64").into(),
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn each_component_has_its_requirement_and_its_directory() {
+    fn components_map_to_requirements_and_directories() {
         for (component, cuda_major, requirement, on_linux) in [
             (Component::Cudnn, 13, "nvidia-cudnn-cu13", "nvidia/cudnn/lib"),
             (Component::CudnnJit, 12, "nvidia-cudnn-jit-cu12", "nvidia/cudnn_jit/lib"),
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn each_library_of_cuda_is_in_a_wheel_that_nvidia_publishes() {
+    fn cuda_libraries_map_to_wheels_that_nvidia_publishes() {
         for (soname, cuda_major, requirement, on_linux) in [
             ("libcublasLt.so.13", None, "nvidia-cublas==13.*", "nvidia/cu13/lib"),
             ("libcudart.so.12", Some(13), "nvidia-cuda-runtime-cu12", "nvidia/cuda_runtime/lib"),

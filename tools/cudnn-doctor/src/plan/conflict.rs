@@ -1,4 +1,4 @@
-//! Whether two actions contradict each other: docs/design/0023-plan.md has the rules.
+//! Decides whether two actions contradict each other, by the rules in docs/design/0023-plan.md.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::packages::PackageChange;
 use crate::remedy::{Action, Remedy, Variable};
 use crate::shell::SEARCH_PATH;
 
-/// Do two remedies contradict each other, so that only one of them can be followed?
+/// Returns whether two remedies are mutually exclusive.
 pub(super) fn is_between(one: &Remedy, other: &Remedy) -> bool {
     one.actions.iter().any(|one| other.actions.iter().any(|other| contradict(one, other)))
 }
@@ -27,18 +27,18 @@ fn contradict(one: &Action, other: &Action) -> bool {
     }
 }
 
-/// Two installers, or two ways to start one, can work in one directory.
+/// Returns whether both changes work in one directory, even if their installers differ.
 fn is_same_place(one: &PackageChange, other: &PackageChange) -> bool {
     one.site.merged_with(&other.site).is_some() || one.site.dir().is_some_and(|dir| other.site.dir() == Some(dir))
 }
 
-/// Does the first action remove the directory in which the second one works?
+/// Returns whether the first action removes the directory that the second one uses.
 fn removes_place(removal: &Action, other: &Action) -> bool {
     let Action::Remove { paths, is_dir: true } = removal else { return false };
     other.place().is_some_and(|place| paths.iter().any(|path| place.starts_with(path)))
 }
 
-/// A variable has one value, and a directory is either on the search path or not.
+/// Returns whether the two changes set different values for a variable, or add and remove one directory.
 fn variables(one: &Variable, other: &Variable) -> bool {
     if let (Some((name, value)), Some((other, after))) = (assignment(one), assignment(other)) {
         return name == other && value != after;
@@ -52,7 +52,7 @@ fn variables(one: &Variable, other: &Variable) -> bool {
     }
 }
 
-/// The variable that gets a value, and the value; `None` is that of a variable that is removed.
+/// Returns the name of the assigned variable with its value, where `None` means that it is removed.
 fn assignment(variable: &Variable) -> Option<(&str, Option<&OsStr>)> {
     match variable {
         Variable::Set { name, value } => Some((name, Some(value))),

@@ -1,18 +1,17 @@
-//! A line of a plan, with what the text of a finding says of it.
+//! Represents one line of a plan, with remarks for the text of a finding.
 
 use std::fmt;
 
 use crate::packages::Command;
 
-/// The command of PowerShell that removes a file; it is no program.
+/// The PowerShell cmdlet that removes a file. It cannot be started as a program.
 pub(crate) const REMOVE_ITEM: &str = "Remove-Item";
 
-/// One line of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// Programs, each of which runs only if the one before it succeeded.
+    /// Programs that run in sequence until one fails.
     Run(Vec<Command>),
-    /// What only the shell can do that starts the programs.
+    /// A line that must run in the shell that starts the user's programs.
     Shell(String),
 }
 
@@ -34,13 +33,13 @@ impl fmt::Display for Line {
     }
 }
 
-/// What the text of a finding says of lines besides.
+/// An addition to the text of a finding.
 pub(super) enum Remark {
-    /// Before the text.
+    /// Placed before the text.
     Before(String),
-    /// At the end of the text, in parentheses.
+    /// Appended to the text in parentheses.
     Aside(String),
-    /// In place of the text: there are no lines.
+    /// Replaces the text, because the action cannot be expressed as lines.
     Instead(String),
 }
 
@@ -59,7 +58,7 @@ impl Remark {
     }
 }
 
-/// An action as lines, with what the text of a finding says of them.
+/// An action rendered as lines, with remarks for the text of a finding.
 #[derive(Default)]
 pub(super) struct Rendered {
     pub(super) lines: Vec<Line>,
@@ -77,7 +76,7 @@ impl Rendered {
     }
 }
 
-/// The remark for lines that use a symbolic link for this reason.
+/// Explains why the lines use a symbolic link.
 pub(super) fn by_link(reason: &str) -> Remark {
-    Remark::Aside(format!("by a symbolic link, since {reason}"))
+    Remark::Aside(format!("through a symbolic link, because {reason}"))
 }

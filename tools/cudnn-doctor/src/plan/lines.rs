@@ -1,4 +1,4 @@
-//! The lines of one action, for a person to paste or for the doctor to run.
+//! Renders one action as lines that the user can paste or the doctor can run.
 
 use cudnn_probe::facts;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::packages::{self, Command, PackageChange, Site, is_on_path, package_na
 use crate::remedy::{Action, Variable};
 use crate::shell::{self, SEARCH_PATH};
 
-/// The lines of an action, after these others.
+/// Renders an action that follows these other actions.
 pub(super) fn render(action: &Action, after: &[Action]) -> Rendered {
     let rendered = match action {
         Action::Permit { path, is_dir } => Rendered::lines([permit(path, *is_dir)]),
@@ -32,31 +32,31 @@ pub(super) fn render(action: &Action, after: &[Action]) -> Rendered {
     with_rights(rendered)
 }
 
-/// Gives the commands the rights that they need. A container whose user is another often has neither sudo nor the user's
-/// password.
+/// Adds sudo to commands that need root. Containers that run as an ordinary user often have neither sudo nor a
+/// password for the user.
 fn with_rights(mut rendered: Rendered) -> Rendered {
     let commands = rendered.lines.iter_mut().filter_map(|line| match line {
         Line::Run(commands) => Some(commands),
         Line::Shell(_) => None,
     });
     let for_root: Vec<&mut Command> = commands.flatten().filter(|one| one.needs_root() && !is_root()).collect();
-    // Without PATH, that is not known.
+    // Without PATH, the presence of sudo is unknown.
     if facts::variable("PATH").is_none() || is_on_path("sudo") {
         for_root.into_iter().for_each(|command| *command = command.clone().started_by("sudo", []));
     } else if !for_root.is_empty() {
-        return rendered.remark(Remark::Aside("as root, since there is no sudo here".to_owned()));
+        return rendered.remark(Remark::Aside("as root, because sudo is not installed".to_owned()));
     }
     rendered
 }
 
-/// The line of a command, with the rights that it needs.
+/// Returns the line for a command, with sudo if needed.
 pub(crate) fn line_of(command: Command) -> String {
     with_rights(Rendered::lines([command])).lines.iter().map(Line::to_string).collect()
 }
 
 fn permit(path: &Path, is_dir: bool) -> Command {
     if Os::HOST == Os::Windows {
-        // The users, in any language.
+        // This SID is the Users group in every language of Windows.
         return Command::new("icacls", [path]).and(["/grant", "*S-1-5-32-545:(OI)(CI)RX", "/T"]);
     }
     let options: &[&str] = if is_dir { &["-R", "a+rX"] } else { &["a+r"] };
@@ -78,7 +78,7 @@ fn remove(paths: &[PathBuf], is_dir: bool) -> Vec<Command> {
     vec![Command::new("rm", option).and(paths).changing(dir)]
 }
 
-/// Makes the links to all files of this release that have none.
+/// Creates the missing links to files of this release.
 fn link(dir: &Path, version: Version) -> Command {
     let suffix = format!(".{}.{}", version.minor, version.patch);
     let link = format!("\"${{file%{suffix}}}\"");
@@ -89,7 +89,7 @@ fn link(dir: &Path, version: Version) -> Command {
     Command::new("sh", ["-c", &script]).changing(dir)
 }
 
-/// A change of packages, with what its installer needs first.
+/// Renders a package change, preceded by the commands that prepare its installer.
 fn packages(change: &PackageChange, after: &[Action]) -> Rendered {
     let Some(commands) = change.commands() else { return Rendered::default() };
     let lines = Rendered::lines(packages::with_lists(commands));
@@ -114,7 +114,7 @@ fn variable(variable: &Variable) -> Rendered {
     })])
 }
 
-/// Has the system's loader search a directory first. A name that the variable cannot contain gets a link.
+/// Puts a directory first on the loader's search path. If the variable cannot contain its name, a link is used.
 fn search(dir: &Path) -> Rendered {
     if let Some(line) = shell::search_first(dir) {
         return Rendered::lines([Line::Shell(line)]);
@@ -133,31 +133,31 @@ fn search(dir: &Path) -> Rendered {
     }
 }
 
-/// What an action does, in a few words.
+/// Returns a short description of an action.
 pub(super) fn title(action: &Action) -> String {
     match action {
         Action::Permit { path, .. } => format!("let this user read {}", path.printable()),
-        Action::Python(root) => format!("make the Python of {} again", root.printable()),
+        Action::Python(root) => format!("recreate the Python of {}", root.printable()),
         Action::Remove { paths, .. } => match paths.as_slice() {
             [path] => format!("remove {}", path.printable()),
             _ => format!("remove {} files", paths.len()),
         },
         Action::Packages(change) => title_of_change(change),
-        Action::Link { dir, .. } => format!("make the missing links in {}", dir.printable()),
-        Action::NameByLink(dir) => format!("make a symbolic link to {}", dir.printable()),
+        Action::Link { dir, .. } => format!("create the missing links in {}", dir.printable()),
+        Action::NameByLink(dir) => format!("create a symbolic link to {}", dir.printable()),
         Action::Ldconfig => "link the system's libraries again".to_owned(),
         Action::CreateDir(dir) => format!("create {}", dir.printable()),
         Action::DropIn { command: DropInCommand::Install { .. }, dir } => {
             format!("put the drop-in in front of {}", dir.printable())
         }
         Action::DropIn { command: DropInCommand::Uninstall, dir } => {
-            format!("take the drop-in away from {}", dir.printable())
+            format!("remove the drop-in from {}", dir.printable())
         }
         Action::Variable(Variable::Set { name, .. }) => format!("set {name}"),
         Action::Variable(Variable::Unset(name)) => format!("unset {name}"),
         Action::Variable(Variable::Without { name, entries }) => {
             let entries: Vec<String> = entries.iter().map(|entry| Path::new(entry).printable()).collect();
-            format!("take {} off {name}", entries.join(" and "))
+            format!("remove {} from {name}", entries.join(" and "))
         }
         Action::Variable(Variable::Search(dir)) => format!("have programs find the libraries in {}", dir.printable()),
         Action::Variable(Variable::Use(dir)) => format!("have programs use the cuDNN in {}", dir.printable()),

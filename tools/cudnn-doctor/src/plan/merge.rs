@@ -1,5 +1,5 @@
-//! The actions of several remedies as steps: equal ones once, the changes of one place as one, in the order in which they
-//! work.
+//! Merges the actions of several remedies into an ordered list of steps. Equal actions become one step, and so do all
+//! package changes in one place.
 
 use cudnn_probe::DIR_VARIABLE;
 
@@ -8,17 +8,17 @@ use crate::packages::PackageChange;
 use crate::remedy::{Action, Remedy, Variable};
 use crate::shell;
 
-/// An action of one or more remedies.
+/// An action shared by one or more remedies.
 #[derive(Debug)]
 pub(super) struct Merged {
     pub(super) action: Action,
-    /// The indices of the remedies.
+    /// The indices of these remedies.
     pub(super) of: Vec<usize>,
-    /// What is made before it: it may rely on that.
+    /// Actions that run earlier and that this one may rely on.
     pub(super) after: Vec<Action>,
 }
 
-/// The steps of these remedies, each with its index.
+/// Merges these remedies, which are given with their indices.
 pub(super) fn merge(remedies: &[(usize, &Remedy)]) -> Vec<Merged> {
     let mut all: Vec<Merged> = Vec::new();
     for (index, remedy) in remedies {
@@ -47,8 +47,8 @@ fn add(all: &mut Vec<Merged>, mut action: Action, index: usize) {
     }
 }
 
-/// Makes two actions one, if they are equal or change the same place. Returns whether it did. Else nothing of the first is
-/// left in the other. The remedies do not contradict each other.
+/// Merges the first action into the second if they are equal or change the same place. Returns whether they were
+/// merged. Otherwise both are left unchanged. The remedies must not contradict each other.
 fn merge_actions(one: &mut Action, other: &mut Action) -> bool {
     if one == other {
         return true;
@@ -62,7 +62,7 @@ fn merge_actions(one: &mut Action, other: &mut Action) -> bool {
             let merge_variables = merge_variables(one, other).or_else(|| merge_variables(other, one));
             merge_variables.map(|merge_variables| *one = merge_variables).is_some()
         }
-        // Each file is removed once.
+        // Avoid removing a file twice.
         (Action::Remove { paths, .. }, Action::Remove { paths: others, is_dir: false }) => {
             others.retain(|other| !paths.iter().any(|path| other.starts_with(path)));
             others.is_empty()
@@ -71,19 +71,19 @@ fn merge_actions(one: &mut Action, other: &mut Action) -> bool {
     }
 }
 
-/// The one change of a variable that does what both of these do.
+/// Returns a single change of a variable that has the effect of both, if possible.
 fn merge_variables(one: &Variable, other: &Variable) -> Option<Variable> {
     Some(match (one, other) {
         (Variable::Without { name, entries }, Variable::Without { name: other, entries: more }) if name == other => {
             let more = more.iter().filter(|other| !entries.contains(other));
             Variable::Without { name, entries: entries.iter().chain(more).cloned().collect() }
         }
-        // The line of the one would bring back what the other one takes away.
+        // Pasting the line of one would restore the entries that the other removes.
         (Variable::Set { name, value }, Variable::Without { name: other, entries }) if name == other => {
             Variable::Set { name: name.clone(), value: shell::kept_entries(name, value, entries) }
         }
         (Variable::Unset(name), Variable::Without { name: other, .. }) if name == other => one.clone(),
-        // It sets the variable, too.
+        // `Use` also sets this variable.
         (Variable::Use(dir), Variable::Set { name, value }) if name == DIR_VARIABLE && value == dir.as_os_str() => {
             one.clone()
         }
@@ -91,7 +91,8 @@ fn merge_variables(one: &Variable, other: &Variable) -> Option<Variable> {
     })
 }
 
-/// Rights first, since the installer needs them; the shell last, since it may need what is installed.
+/// Returns the position in the plan. Permissions come first because installers need them. Shell lines come last
+/// because they may need installed packages.
 fn rank(action: &Action) -> u32 {
     match action {
         Action::Permit { .. } => 0,

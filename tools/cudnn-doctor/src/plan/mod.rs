@@ -1,6 +1,7 @@
-//! Makes one plan from the remedies of all findings. A remedy that contradicts another one waits, changes of one place
-//! become one change, and the steps are in the order in which they work. docs/design/0023-plan.md has the rules. Runs
-//! nothing.
+//! Combines the remedies of all findings into one consistent plan.
+//!
+//! Contradicting remedies are deferred, package changes in one place are merged, and steps are ordered so that they
+//! work. docs/design/0023-plan.md has the rules. This module runs no commands.
 
 mod conflict;
 mod line;
@@ -26,40 +27,39 @@ use crate::remedy::{Action, Remedy};
 use line::Rendered;
 use merge::Merged;
 
-/// What to do about all findings.
+/// The recommended actions for all findings.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// What removes errors and warnings, in order.
+    /// The steps that remove errors and warnings, in order.
     pub(crate) steps: Vec<Step>,
-    /// For each finding, what it says to do.
+    /// The advice for each finding.
     pub(crate) advice: Vec<Option<Advice>>,
 }
 
-/// One step.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) action: Action,
-    /// What it does, in a few words.
+    /// A short description of the step.
     pub(crate) title: String,
     pub(crate) lines: Vec<Line>,
-    /// The codes of the findings that it removes, or helps to remove.
+    /// The codes of the findings that the step fixes or helps to fix.
     pub(crate) fixes: Vec<&'static str>,
 }
 
-/// What a finding says to do.
+/// The advice of a finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Advice {
     pub(crate) text: String,
     /// The lines to paste.
     pub(crate) commands: Vec<String>,
-    /// The numbers of the plan's steps that do it, from 1 on.
+    /// One-based numbers of the corresponding plan steps.
     pub(crate) steps: Vec<usize>,
-    /// Those of its lines that are in no step.
+    /// The lines that are not part of any step.
     pub(crate) remaining: Vec<String>,
 }
 
 impl Plan {
-    /// The plan for these findings.
+    /// Makes a plan for these findings.
     pub(crate) fn of(findings: &[Finding], context: &PlanContext<'_>) -> Plan {
         let remedies = resolve::resolve(findings, context);
         let mut advice: Vec<Option<Advice>> = remedies.iter().map(|remedy| remedy.as_ref().map(advice_of)).collect();
@@ -94,12 +94,12 @@ impl Plan {
 }
 
 impl Step {
-    /// The lines to paste.
+    /// Returns the lines to paste.
     pub(crate) fn commands(&self) -> Vec<String> {
         self.lines.iter().map(ToString::to_string).collect()
     }
 
-    /// Where it works: `packages`, `files`, `python`, `drop_in` or `shell`.
+    /// Returns the kind of place that the step changes: `packages`, `files`, `python`, `drop_in` or `shell`.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.action {
             Action::Packages(_) => "packages",
@@ -115,19 +115,19 @@ impl Step {
     }
 }
 
-/// Are there lines for all actions? No remedy is executed in part.
+/// Returns whether every action can be rendered as lines. A remedy is never executed in part.
 fn is_possible(remedy: &Remedy) -> bool {
     merge::merge(&[(0, remedy)]).iter().all(|merged| {
         matches!(merged.action, Action::Inspect(_)) || !lines::render(&merged.action, &merged.after).lines.is_empty()
     })
 }
 
-/// The lines of one action.
+/// Renders one action as lines.
 pub(crate) fn lines_of(action: &Action) -> Vec<String> {
     lines::render(action, &[]).lines.iter().map(ToString::to_string).collect()
 }
 
-/// What to do by one remedy alone.
+/// Returns the advice for a single remedy.
 pub(crate) fn advice_of(remedy: &Remedy) -> Advice {
     let mut advice = Advice { text: remedy.text.clone(), ..Advice::default() };
     for merged in merge::merge(&[(0, remedy)]) {

@@ -1,5 +1,5 @@
-//! Tests plans for random findings in a model of an environment: no plan contradicts itself, each removes the findings
-//! that it is for, and the findings that wait are gone after at most three plans.
+//! Tests plans for random findings in a simulated environment. A plan must be free of contradictions and fix its
+//! findings, and deferred findings must be fixed after at most three plans.
 #![allow(clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,10 +19,10 @@ const PACKAGES: [&str; 3] = ["x", "y", "z"];
 const NEWEST: u32 = 3;
 const ROUNDS: usize = 3;
 
-/// The codes of findings whose remedy replaces the installation that they are about.
+/// Codes of findings whose remedy replaces the affected installation.
 const REPLACING: [&str; 5] = ["C018", "C019", "C023", "C040", "C041"];
 
-/// Xorshift: the same numbers for the same seed.
+/// A xorshift generator, which yields the same numbers for the same seed.
 struct Random(u64);
 
 impl Random {
@@ -42,7 +42,7 @@ impl Random {
     }
 }
 
-/// What a package has to be.
+/// The required state of a package.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Requirement {
     MissingFiles,
@@ -73,9 +73,9 @@ type Key = (&'static str, &'static str);
 
 #[derive(Clone, Debug, Default)]
 struct Environment {
-    /// The version, and whether the files are damaged.
+    /// Maps packages to their version and whether their files are damaged.
     packages: BTreeMap<(String, String), (u32, bool)>,
-    /// Directories and files; whether they are as they should be.
+    /// Maps directories and files to whether they are intact.
     files: BTreeMap<PathBuf, bool>,
     variables: BTreeMap<String, String>,
     search: Vec<String>,
@@ -118,7 +118,7 @@ impl Environment {
             let is_exact = requirement.contains("==");
             let wanted = if is_exact { Requirement::Exact(number) } else { Requirement::Minimum(number) };
             let version = self.packages.get(&key(name)).map(|(version, _)| *version);
-            // As pip does: what is there already stays.
+            // Like pip, keep an installed version that meets the requirement.
             if change.reinstall.contains(requirement) || !wanted.is_met(version) {
                 self.packages.insert(key(name), (if is_exact { number } else { NEWEST }, false));
             }
@@ -139,14 +139,14 @@ impl Environment {
     }
 }
 
-/// What is wrong: a predicate over the environment, and the remedy that makes it false.
+/// A problem in the environment, with the remedy that fixes it.
 struct Fault {
     is_there: Box<dyn Fn(&Environment) -> bool>,
     remedy: Box<dyn Fn(&Environment) -> Remedy>,
 }
 
 impl Fault {
-    /// A fault that one change of packages removes.
+    /// Creates a fault that one package change fixes.
     fn of_package(
         is_there: impl Fn(&Environment) -> bool + 'static,
         change: impl Fn(&Environment) -> PackageChange + 'static,
@@ -155,13 +155,13 @@ impl Fault {
         Fault { is_there: Box::new(is_there), remedy: Box::new(remedy) }
     }
 
-    /// A fault that one other action removes.
+    /// Creates a fault that a single other action fixes.
     fn of(is_there: impl Fn(&Environment) -> bool + 'static, action: impl Into<Action>) -> Fault {
         let remedy = Remedy::new("x").action(action);
         Fault { is_there: Box::new(is_there), remedy: Box::new(move |_| remedy.clone()) }
     }
 
-    /// The package is not what it has to be.
+    /// The package does not have the required state.
     fn unmet(key: Key, requirement: Requirement) -> Fault {
         Fault::of_package(move |one| !requirement.is_met(one.version(key)), move |_| requirement.change(key))
     }
@@ -177,7 +177,7 @@ impl Fault {
         )
     }
 
-    /// Both packages are there, which have the same files: the first one has to stay, with this version.
+    /// Two packages with the same files are installed. The first has to stay, with this version.
     fn mixed(key @ (site, package): Key, other: &'static str, version: u32) -> Fault {
         Fault::of_package(
             move |one| one.version((site, other)).is_some() || one.version(key) != Some(version),
@@ -185,7 +185,7 @@ impl Fault {
         )
     }
 
-    /// The variable has to have this value.
+    /// The variable must have this value.
     fn value(name: &'static str, value: Option<&'static str>) -> Fault {
         let variable = match value {
             Some(value) => Variable::Set { name: name.to_owned(), value: value.into() },
@@ -194,15 +194,15 @@ impl Fault {
         Fault::of(move |one| one.variables.get(name).map(String::as_str) != value, variable)
     }
 
-    /// The search path must not contain these.
+    /// The search path must not contain these entries.
     fn entries(entries: &'static [&'static str]) -> Fault {
         let without = Variable::Without { name: SEARCH_PATH, entries: entries.iter().map(OsString::from).collect() };
         Fault::of(move |one| one.search.iter().any(|entry| entries.contains(&&**entry)), without)
     }
 }
 
-/// A random environment, and what may be wrong in it. The faults can all be removed: each package, variable and directory has
-/// something that it has to be, which no fault denies for ever.
+/// Creates a random environment with possible faults. All faults can be fixed together, because the requirements of
+/// packages, variables and directories are consistent.
 fn world(random: &mut Random) -> (Environment, Vec<Fault>) {
     let mut environment = Environment::default();
     let mut faults = Vec::new();
@@ -243,7 +243,7 @@ fn world(random: &mut Random) -> (Environment, Vec<Fault>) {
         |one| one.variables.get(DIR_VARIABLE).is_none_or(|value| value != "/u"),
         Variable::Use("/u".into()),
     ));
-    // The order of findings of one severity is any.
+    // Findings of equal severity can come in any order.
     faults.retain(|_| random.below(3) > 0);
     for index in (1..faults.len()).rev() {
         faults.swap(index, random.below(index + 1));
@@ -280,7 +280,7 @@ fn package_faults(random: &mut Random, environment: &mut Environment, faults: &m
     faults.push(Fault::broken(key));
 }
 
-/// No place has two steps, and no package two requirements.
+/// Asserts that places and packages appear in one step only.
 fn assert_consistent(plan: &Plan) {
     let mut places = BTreeSet::new();
     for step in &plan.steps {
@@ -300,7 +300,7 @@ fn random_plans_do_not_contradict_themselves_and_remove_all_findings() {
     for seed in 0..2000_u64 {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let (mut environment, faults) = world(&mut random);
-        // Each has the kind of a finding, and may be about the installation; there is one way to replace that.
+        // Assign a kind of finding to the faults. At most one remedy may replace the installation.
         let mut has_replacement = false;
         let faults = faults.into_iter().map(|fault| {
             let (kind, is_of_installation) = (random.of(&kinds), random.below(4) == 0);
@@ -327,12 +327,12 @@ fn random_plans_do_not_contradict_themselves_and_remove_all_findings() {
             shared += plan.steps.iter().filter(|step| step.fixes.len() > 1).count();
             plan.steps.iter().for_each(|step| environment.execute(&step.action));
             for ((fault, ..), advice) in found.iter().zip(&plan.advice) {
-                let waits = advice.as_ref().is_some_and(|advice| advice.text.starts_with("follow the help of"));
+                let waits = advice.as_ref().is_some_and(|advice| advice.text.starts_with("fix C"));
                 waited += usize::from(waits);
                 assert!(waits || !(fault.is_there)(&environment), "seed {seed}: a fault is left by {plan:#?}");
             }
         }
     }
-    // Else the test shows little.
+    // Ensure that the test exercised enough deferred remedies and shared steps.
     assert!(waited > 1000 && shared > 1000, "{waited} remedies waited, {shared} steps had several");
 }

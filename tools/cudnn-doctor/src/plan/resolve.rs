@@ -1,4 +1,4 @@
-//! Which remedies give way, so that no two contradict each other. docs/design/0023-plan.md states these rules.
+//! Selects the remedies to follow when some contradict each other, by the rules in docs/design/0023-plan.md.
 
 use std::path::Path;
 
@@ -17,12 +17,12 @@ use crate::shell::doctor;
 
 use super::conflict;
 
-/// What the rules have to know besides the findings.
+/// Information that the rules need in addition to the findings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PlanContext<'a> {
-    /// The directory of the installation that a named program finds, and whether a package of cuDNN owns it.
+    /// The directory of the installation that the requested program finds, and whether it belongs to a cuDNN package.
     pub(crate) program: Option<(&'a Path, bool)>,
-    /// The loader's variable names a directory.
+    /// Whether the loader's variable names a directory.
     pub(crate) is_dir_named: bool,
 }
 
@@ -30,17 +30,17 @@ pub(crate) struct PlanContext<'a> {
 const REPLACING: [FindingKind; 5] = [REQUIREMENT, LACKS_FUNCTION, OLD_GPU, NO_KERNELS, OVERLAPPING_PACKAGES];
 /// Findings whose remedy may repair files of the installation.
 const REPAIRING: [FindingKind; 5] = [INCOMPLETE, UNUSABLE_LIBRARY, MIXED_VERSIONS, MIXED_CUDA, FRAMEWORK_DAMAGED_CUDNN];
-/// A mix of two may be gone once the files are repaired, because ld.so goes on to another cuDNN for what is missing or
-/// damaged.
+/// Mixes of two installations. Repairing files may fix these too, because ld.so continues its search with another
+/// cuDNN if a file is missing or damaged.
 const MIXES: [FindingKind; 3] = [LD_SO_MIX, LINKED_MIX, FRAMEWORK_MIX];
-/// About the libraries of CUDA that cuDNN needs.
+/// Findings about CUDA libraries that cuDNN needs.
 const ABOUT_CUDA: [FindingKind; 3] = [NO_CUBLAS, NO_NVRTC, NO_BUILTINS];
 
 fn is_one_of(finding: &Finding, kinds: &[FindingKind]) -> bool {
     kinds.iter().any(|kind| kind.code == finding.kind.code)
 }
 
-/// For each finding, its remedy, or what it waits for.
+/// Returns the remedy to follow for each finding, or a remedy that tells the user to wait.
 pub(super) fn resolve(findings: &[Finding], context: &PlanContext<'_>) -> Vec<Option<Remedy>> {
     let replacing = findings.iter().find(|finding| replaces_installation(finding));
     let replacing_framework = findings.iter().find(|finding| replaces_cudnn_of_framework(finding));
@@ -66,13 +66,12 @@ pub(super) fn resolve(findings: &[Finding], context: &PlanContext<'_>) -> Vec<Op
     without_contradictions(findings, resolved.collect())
 }
 
-/// Is it a part of the plan? Notes are advice, and a person has to begin what is done by hand.
+/// Returns whether a remedy belongs in the plan. Notes are only advice, and manual work must be started by the user.
 pub(super) fn is_planned(finding: &Finding, remedy: &Remedy) -> bool {
     finding.kind.severity > Severity::Note && !remedy.is_by_hand
 }
 
-/// Of two remedies of the plan that contradict each other, the later one waits. The findings are in the order of their
-/// severity.
+/// Defers the later of two contradicting remedies. Findings are sorted by severity.
 fn without_contradictions(findings: &[Finding], mut remedies: Vec<Option<Remedy>>) -> Vec<Option<Remedy>> {
     let mut kept: Vec<(&Finding, Remedy)> = Vec::new();
     for (finding, slot) in findings.iter().zip(&mut remedies) {
@@ -87,11 +86,11 @@ fn without_contradictions(findings: &[Finding], mut remedies: Vec<Option<Remedy>
 
 fn wait_for(first: &Finding, effect: &str) -> Remedy {
     let (code, doctor) = (first.kind.code, doctor());
-    Remedy::new(format!("follow the help of {code} first, which {effect}; then run `{doctor} check` again"))
+    Remedy::new(format!("fix {code} first, which {effect}; then run `{doctor} check` again"))
 }
 
-/// One remedy at most replaces the installation. All others that would change it, or what is beside it, give way: they
-/// could name another package or another CUDA major.
+/// Returns whether a finding must wait for the remedy that replaces the installation. Only one such remedy is
+/// allowed, because others could require a different package or CUDA major.
 fn gives_way(finding: &Finding, first: &Finding) -> bool {
     let (Some(remedy), Some(first)) = (&finding.remedy, &first.remedy) else { return false };
     let is_elsewhere = first.effect == Effect::OtherDir && !remedy.actions.is_empty();
@@ -103,27 +102,27 @@ fn replaces_installation(finding: &Finding) -> bool {
         && finding.remedy.as_ref().is_some_and(|remedy| match remedy.effect {
             Effect::Other => false,
             Effect::SameDir => is_one_of(finding, &REPLACING),
-            // An upgrade in place is no replacement.
+            // An upgrade in place does not count as a replacement.
             Effect::OtherDir => is_one_of(finding, &REPLACING) || is_one_of(finding, &[KNOWN_ISSUE]),
         })
 }
 
-/// The cuDNN of a framework is replaced by one for another CUDA before the libraries of CUDA are installed which the one
-/// that is there needs.
+/// Returns whether the cuDNN of a framework is replaced by a build for another CUDA. This comes before installing
+/// CUDA libraries, which only the old build may need.
 fn replaces_cudnn_of_framework(finding: &Finding) -> bool {
     let replaces = |remedy: &Remedy| remedy.changes().any(PackageChange::is_replacement);
     is_one_of(finding, &[FRAMEWORK_OLD_CUDNN]) && finding.remedy.as_ref().is_some_and(replaces)
 }
 
-/// Does the finding have the files of its installation repaired?
+/// Returns whether the finding is fixed by repairing files of the installation.
 fn repairs_files(finding: &Finding) -> bool {
     let repairs =
         |remedy: &Remedy| remedy.effect == Effect::SameDir && !remedy.actions.is_empty() && !remedy.is_by_hand;
     is_one_of(finding, &REPAIRING) && finding.remedy.as_ref().is_some_and(repairs)
 }
 
-/// A cuDNN that no command changes is not served by another one in the active environment: the program does not look
-/// there.
+/// Asks the user to replace an installation that no command can change. Installing another cuDNN into the active
+/// environment would not help, because the program does not search there.
 fn require_manual_replacement(remedy: Remedy, dir: &Path, is_of_package: bool) -> Remedy {
     let uses_other = |action: &Action| matches!(action, Action::Variable(Variable::Use(_)));
     let is_beside = remedy.effect == Effect::OtherDir && remedy.installs();
@@ -131,11 +130,11 @@ fn require_manual_replacement(remedy: Remedy, dir: &Path, is_of_package: bool) -
         return remedy;
     }
     let dir = dir.printable();
-    Remedy::new(format!("put another release in place of the one in {dir}, which the program finds"))
+    Remedy::new(format!("install a different release in {dir}, where the program finds cuDNN"))
 }
 
-/// While [`DIR_VARIABLE`] is set, the loader searches no other directory: each remedy that has programs use another one
-/// ends with an action on the variable.
+/// Makes remedies that select another cuDNN also change [`DIR_VARIABLE`]. While it is set, the loader searches no
+/// other directory.
 fn unset_loader_dir(remedy: Remedy) -> Remedy {
     let is_about_variable = |action: &Action| match action {
         Action::Variable(Variable::Use(_)) => true,

@@ -1,4 +1,4 @@
-//! Saves the facts behind a report to a file, from which `check --facts` makes the report again on any machine.
+//! Saves the facts behind a report to a file, so that `check --facts` can reproduce the report on any machine.
 
 mod names;
 
@@ -14,13 +14,13 @@ use serde_json::Value;
 
 use crate::escape::Printable;
 
-/// The number of the format. It changes when files of the format before it cannot be read any more.
+/// The format version. It changes when older files become unreadable.
 const FORMAT: u32 = 1;
 
-/// The longest file that is read.
+/// The maximum file size in bytes.
 const MAX_LEN: u64 = 256 << 20;
 
-/// A doctor makes reports about the system that it was built for.
+/// The operating system of this build. Reports can only be reproduced by a doctor for the same system.
 const SYSTEM: &str = std::env::consts::OS;
 const PROCESSOR: &str = std::env::consts::ARCH;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -32,9 +32,9 @@ struct Document {
     saved_facts: u32,
     /// The version of the doctor that saved the facts.
     doctor: String,
-    /// `linux`, `windows`.
+    /// `linux` or `windows`.
     system: String,
-    /// `x86_64`, `aarch64`.
+    /// `x86_64` or `aarch64`.
     processor: String,
     /// The options of `check`.
     #[serde(with = "cudnn_probe::portable")]
@@ -42,16 +42,16 @@ struct Document {
     facts: Value,
 }
 
-/// Facts that were read from a file.
+/// Facts read from a file.
 pub(crate) struct SavedFacts {
     pub(crate) facts: Facts,
-    /// The options of the `check` that saved them.
+    /// The options of the `check` command that saved them.
     pub(crate) options: Vec<OsString>,
-    /// The version of the doctor that saved them, if it is another one.
+    /// The version of the doctor that saved them, if it differs from this one.
     pub(crate) other_version: Option<String>,
 }
 
-/// Creates a file for facts, which only this user can read.
+/// Creates a file for facts, readable only by the current user.
 ///
 /// # Errors
 /// The reason, as a sentence about the file.
@@ -63,10 +63,11 @@ pub(crate) fn create(file: &Path) -> Result<File, String> {
     })
 }
 
-/// Writes facts. The names of users and of this host are replaced unless they are wanted; passwords in URLs always are.
+/// Writes facts. User names and the host name are replaced unless `with_names` is set. Passwords in URLs are always
+/// removed.
 ///
 /// # Errors
-/// The system's.
+/// An error of the operating system.
 pub(crate) fn save(mut output: File, facts: &Facts, options: &[OsString], with_names: bool) -> std::io::Result<()> {
     let document = Document {
         saved_facts: FORMAT,
@@ -84,7 +85,7 @@ pub(crate) fn save(mut output: File, facts: &Facts, options: &[OsString], with_n
     output.write_all(with_line_for_each_answer(&value).as_bytes())
 }
 
-/// The document as JSON with one answer in each line, so that people can read and compare files.
+/// Formats the document as JSON with one answer on a line, so that people can read and compare files.
 fn with_line_for_each_answer(document: &Value) -> String {
     let object = |value: &Value, indent: &str, line: &dyn Fn(&str, &Value) -> String| {
         let lines = value.as_object().into_iter().flatten().map(|(key, value)| line(key, value));
@@ -103,7 +104,7 @@ fn with_line_for_each_answer(document: &Value) -> String {
 /// Reads a file of saved facts.
 ///
 /// # Errors
-/// The reason why this doctor cannot use it, as a sentence about the file.
+/// The reason why this doctor cannot use the file, as a sentence about the file.
 pub(crate) fn read(file: &Path) -> Result<SavedFacts, String> {
     let name = file.printable();
     let bytes = cudnn_probe::read_bounded(file, MAX_LEN).map_err(|error| format!("cannot read {name}: {error}"))?;
@@ -113,7 +114,7 @@ pub(crate) fn read(file: &Path) -> Result<SavedFacts, String> {
         return Err(format!("{name} does not contain saved facts: `check --save-facts` writes such files"));
     };
     if *format != FORMAT {
-        return Err(format!("{name} has format {format} of saved facts, and this cudnn-doctor reads format {FORMAT}"));
+        return Err(format!("{name} has format {format} of saved facts, but this cudnn-doctor reads format {FORMAT}"));
     }
     let invalid = |error: serde_json::Error| format!("{name} does not contain saved facts: {error}");
     let document: Document = serde_json::from_value(value).map_err(invalid)?;
@@ -121,7 +122,7 @@ pub(crate) fn read(file: &Path) -> Result<SavedFacts, String> {
     if (system.as_str(), processor.as_str()) != (SYSTEM, PROCESSOR) {
         let (system, processor) = (system.printable(), processor.printable());
         return Err(format!(
-            "{name} has facts about {system} on {processor}: only a cudnn-doctor that is built for that can use them"
+            "{name} has facts about {system} on {processor}: only a cudnn-doctor built for that system can use them"
         ));
     }
     let facts = Facts::from_value(document.facts).map_err(invalid)?;

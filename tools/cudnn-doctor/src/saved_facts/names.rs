@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// The directories that contain the home directories of users, in lower case.
+/// Parent directories of home directories, in lower case.
 const HOMES: [&str; 4] = ["/home/", "/users/", "\\users\\", "/var/home/"];
 
-/// The variables with the names of users.
+/// Variables that contain user names.
 const USERS: [&str; 4] = ["USER", "LOGNAME", "USERNAME", "SUDO_USER"];
 
-/// Words that are parts of paths for other reasons, or say nothing about a person. They are replaced only as the name of a
-/// home directory.
+/// Words that commonly occur in paths or do not identify a person. They are replaced only as the name of a home
+/// directory.
 const PUBLIC: [&str; 64] = [
     "root",
     "user",
@@ -80,7 +80,7 @@ const PUBLIC: [&str; 64] = [
     "Other",
 ];
 
-/// Removes user names, passwords and queries from URLs, and the tokens that conda puts into their paths.
+/// Removes user names, passwords and queries from URLs, and conda's tokens from their paths.
 pub(super) fn remove_passwords(document: &mut Value) {
     change_texts(document, &|text| {
         let mut parts = text.split("://");
@@ -96,7 +96,7 @@ pub(super) fn remove_passwords(document: &mut Value) {
     });
 }
 
-/// A URL without its scheme, and without the parts that may be secret.
+/// Strips the scheme and potentially secret parts from a URL.
 fn without_password(url: &str) -> String {
     let url = url.split('?').next().unwrap_or_default();
     let authority = url.split('/').next().unwrap_or_default();
@@ -112,7 +112,7 @@ fn without_password(url: &str) -> String {
     parts.join("/")
 }
 
-/// Replaces the names of users and of this host: the first user becomes `user`, the second `user2`.
+/// Replaces user names and the host name. The first user becomes `user`, the second `user2`.
 pub(super) fn replace(document: &mut Value) {
     let (mut of_homes, mut texts) = (Vec::new(), BTreeSet::new());
     each_text(document, &mut |text| {
@@ -126,7 +126,7 @@ pub(super) fn replace(document: &mut Value) {
     let of_variables = USERS.iter().flat_map(of_variable).flatten();
     let mut seen = BTreeSet::from(["root", "user", "users"].map(str::to_owned));
     let users = of_variables.chain(of_homes).filter(|name| name.len() > 1 && seen.insert(name.clone()));
-    // A name that is here already stands for somebody else.
+    // Do not reuse a name that already occurs in the text.
     let is_free = |name: &String| !texts.iter().any(|text| contains_word(text, name));
     let numbered = |number| if number == 1 { "user".to_owned() } else { format!("user{number}") };
     let mut free = (1..).map(numbered).filter(is_free);
@@ -140,19 +140,19 @@ pub(super) fn replace(document: &mut Value) {
         let home = home.filter(|home| names_below_homes(home).is_empty());
         names.extend(home.zip(free.next()).map(|(home, new)| (home, format!("/home/{new}"))));
     }
-    // The longest first: a name may be a part of another one.
+    // Replace longer names first, because they may contain shorter ones.
     names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
     change_texts(document, &|text| {
         names.iter().fold(text.to_owned(), |text, (name, new)| replace_name(&text, name, new))
     });
 }
 
-/// The names in a text that stand where the name of a home directory does.
+/// Returns the names of home directories in a text.
 fn names_below_homes(text: &str) -> Vec<&str> {
     let lower = text.to_ascii_lowercase();
     let mut names = Vec::new();
     for homes in HOMES {
-        // A name of Windows may contain a space.
+        // User names on Windows may contain spaces.
         let ends = if homes.starts_with('\\') { "/\\:;\"'\n" } else { "/\\:;\"' \n" };
         for (at, _) in lower.match_indices(homes) {
             let rest = text.get(at + homes.len()..).unwrap_or_default();
@@ -162,7 +162,7 @@ fn names_below_homes(text: &str) -> Vec<&str> {
     names
 }
 
-/// Replaces a name where it stands as a word; a public one only as the name of a home directory.
+/// Replaces whole-word occurrences of a name. A common word is replaced only as the name of a home directory.
 fn replace_name(text: &str, name: &str, new: &str) -> String {
     let is_public = PUBLIC.contains(&name);
     let mut result = String::new();
@@ -190,7 +190,7 @@ fn is_of_word(c: Option<char>) -> bool {
     c.is_some_and(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// Changes the texts that come from the machine: the options, the subjects of questions, the texts in answers.
+/// Transforms texts that come from the machine: options, question subjects and answers.
 fn change_texts(document: &mut Value, change: &impl Fn(&str) -> String) {
     if let Some(options) = document.get_mut("options") {
         change_answer(options, change);
@@ -205,7 +205,7 @@ fn change_texts(document: &mut Value, change: &impl Fn(&str) -> String) {
     }
 }
 
-/// Changes the texts in an answer. The keys of its objects are names in this program.
+/// Transforms the texts in an answer. Object keys are defined by this program and stay unchanged.
 fn change_answer(answer: &mut Value, change: &impl Fn(&str) -> String) {
     match answer {
         Value::String(text) => *text = change(text),
@@ -215,7 +215,7 @@ fn change_answer(answer: &mut Value, change: &impl Fn(&str) -> String) {
     }
 }
 
-/// Looks at the texts that [`change_texts`] changes.
+/// Visits the texts that [`change_texts`] transforms.
 fn each_text(document: &Value, look: &mut impl FnMut(&str)) {
     let look = RefCell::new(look);
     change_texts(&mut document.clone(), &|text| {
@@ -245,7 +245,7 @@ mod tests {
         for kept in ["annabert", "/env/nvidia", "\"linux\"", "\"File\"", "\"link\"", "/x/user2"] {
             assert!(text.contains(kept), "{kept}: {text}");
         }
-        // Paths still agree with each other.
+        // Related paths remain consistent.
         let home = text.split("--python\",\"").nth(1).and_then(|rest| rest.split("/env").next()).unwrap_or_default();
         assert!(home.starts_with("/home/user") && text.contains(&format!("\"{home}/env/python\"")), "{text}");
     }

@@ -1,8 +1,8 @@
-//! Runs the doctor or a framework's Python as a child process: libraries may crash or hang when they are loaded. The child
-//! reports the steps that it begins; the parent ends it if it makes no progress, and knows what it was doing.
+//! Runs the doctor or a framework's Python as a child process, because libraries may crash or hang while loading.
 //!
-//! Progress is a new step, or reading from a disk: a first start from a slow disk takes minutes, and is no hang. Using
-//! the CPU is no progress, because a library may do that forever.
+//! The child reports its steps. If it makes no progress, the parent ends it and reports the current step. Both a new
+//! step and disk reads count as progress, because a first start from a slow disk can take minutes. CPU time does not
+//! count, because a hanging library may use the CPU forever.
 
 mod spinner;
 mod streams;
@@ -28,27 +28,26 @@ use streams::Streams;
 
 pub(crate) use crate::platform::cannot_start;
 pub(crate) use timeouts::Timeouts;
-/// The name that `cmd::fix` still uses.
 
-/// How often the parent looks for progress.
+/// How often the parent checks for progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The number of messages that are kept.
+/// The maximum number of stored messages.
 const MAX_MESSAGES: usize = 10_000;
 
 /// How a child process ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum End {
-    /// By itself, or by a signal: the status, and a description of a failure to follow the name of the process.
+    /// It exited or was ended by a signal. `failure` is a clause that follows the name of the process.
     Exited { code: Option<i32>, failure: Option<String> },
-    /// It was killed: it made no progress for this time.
+    /// It was killed after making no progress for this time.
     Hung(Duration),
-    /// It was killed: a step, or all steps together, took longer than this.
+    /// It was killed because a step, or all steps together, exceeded this time.
     TooSlow(Duration),
 }
 
 impl End {
-    /// How the process ended, to follow its name; `None` for success.
+    /// Describes a failure as a clause after the name of the process. Returns `None` for success.
     pub(crate) fn failure(&self) -> Option<String> {
         Some(match self {
             End::Exited { failure, .. } => return failure.clone(),
@@ -57,12 +56,12 @@ impl End {
         })
     }
 
-    /// Did the process end by itself, and by no signal?
+    /// Returns whether the process exited without a signal.
     pub(crate) fn has_exited(&self) -> bool {
         matches!(self, End::Exited { code: Some(_), .. })
     }
 
-    /// Did the parent end it?
+    /// Returns whether the parent ended the process.
     pub(crate) fn is_hang(&self) -> bool {
         !matches!(self, End::Exited { .. })
     }
@@ -72,35 +71,35 @@ impl End {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Ended {
     pub(crate) end: End,
-    /// The step that it began last.
+    /// The last step that it started.
     pub(crate) step: Option<Step>,
-    /// Its other messages. One that a lack of memory explains says so: see [`LACK_OF_MEMORY`].
+    /// The remaining messages. If a memory shortage explains a failure, the message contains [`LACK_OF_MEMORY`].
     pub(crate) messages: Vec<Value>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// The lack of memory that explains its end, if one does.
+    /// A description of the memory shortage that ended the process, if any.
     pub(crate) lack_of_memory: Option<String>,
 }
 
-/// The key of a message whose failure a lack of memory explains.
+/// The message key that describes a memory shortage.
 pub(crate) const LACK_OF_MEMORY: &str = "lack_of_memory";
 
 cudnn_probe::portable!(Ended);
 
 impl Ended {
-    /// `, while it loaded libcudnn_ops.so.9`.
+    /// Formats a clause such as `, while it loaded libcudnn_ops.so.9`.
     pub(crate) fn during(&self) -> String {
         self.step.as_ref().map_or(String::new(), |step| format!(" while it {}", step.text))
     }
 }
 
-/// Runs the doctor with these arguments. In another directory: an empty or relative element of a search path must not lead
-/// to libraries in the caller's working directory.
+/// Runs the doctor with these arguments in a safe working directory. Otherwise an empty or relative element of a
+/// search path could select libraries in the caller's directory.
 pub(crate) fn run(arguments: &[&OsStr], timeouts: &Timeouts) -> std::io::Result<Ended> {
     facts::ask("child process", words(arguments), || run_here(arguments, timeouts))
 }
 
-/// The arguments as a text that no other arguments have.
+/// Encodes the arguments as an unambiguous text.
 fn words(arguments: &[&OsStr]) -> String {
     let words: Vec<String> = arguments.iter().map(quoted).collect();
     words.join(" ")
@@ -118,7 +117,7 @@ fn run_here(arguments: &[&OsStr], timeouts: &Timeouts) -> std::io::Result<Ended>
     run_command(command, timeouts)
 }
 
-/// The command that starts this program as it was started.
+/// Returns a command that starts this program again in the same way.
 pub(crate) fn this_program() -> std::io::Result<Command> {
     let program = executable()?;
     let mut words = cudnn_os::program::launcher().into_iter();
@@ -128,21 +127,21 @@ pub(crate) fn this_program() -> std::io::Result<Command> {
     Ok(command)
 }
 
-/// Runs another program, which sends the same messages.
+/// Runs a program other than the doctor that sends the same kind of messages.
 pub(crate) fn run_command(mut command: Command, timeouts: &Timeouts) -> std::io::Result<Ended> {
     let mut streams = Streams::default();
     command.stdout(streams.stdout.open()?).stderr(streams.stderr.open()?);
-    // Its children must not outlive it, and a terminal is not for it.
+    // A session of its own ends all descendants with the child and detaches them from the terminal.
     watch(command, streams, timeouts, true)
 }
 
-/// Runs this command line again in a child process, with this argument before the others, on the same terminal. It may fetch
-/// a release.
+/// Runs this command line again in a child process on the same terminal, with one argument added in front. The time
+/// limit allows for fetching a release.
 pub(crate) fn supervise(first: &str, timeouts: &Timeouts) -> std::io::Result<Ended> {
     const LOG: &str = "CUDNN_LOGDEST_DBG";
     let mut command = this_program()?;
     command.arg(first).args(std::env::args_os().skip(1));
-    // The child changes its working directory.
+    // The path must be absolute, because the child changes its working directory.
     let is_file = |value: &OsString| !["", "stdout", "stderr", "NULL"].iter().any(|name| value == name);
     if let Some(Ok(log)) = std::env::var_os(LOG).filter(is_file).map(std::path::absolute) {
         command.env(LOG, log);
@@ -150,22 +149,22 @@ pub(crate) fn supervise(first: &str, timeouts: &Timeouts) -> std::io::Result<End
     watch(command, Streams::default(), &timeouts.for_many_steps(), false)
 }
 
-/// Starts the child, and waits for its end. One with a session of its own leaves no process behind, whether it ends by
-/// itself, at a limit, or because a signal ends the doctor.
+/// Starts the child and waits until it ends. If the child has its own session, all of its descendants are ended too,
+/// even after a timeout or if a signal ends the doctor.
 fn watch(mut command: Command, mut streams: Streams, timeouts: &Timeouts, has_session: bool) -> std::io::Result<Ended> {
     let limits = MemoryLimits::read();
     command.stdin(streams.reports.open_channel()?);
     let interruption = has_session.then(Interruption::catch);
     let mut child = Child::start(&mut command, has_session)?;
-    // Closes this process's copies of the child's ends.
+    // Dropping the command closes the parent's copies of the child's file descriptors.
     drop(command);
-    // A child without a session of its own has the terminal.
+    // Without its own session, the child uses the terminal.
     let mut spinner = Spinner::new(has_session);
     let start = Instant::now();
     let (mut step, mut messages) = (None, Vec::new());
     let (mut step_start, mut progress, mut looked) = (start, start, start);
     let mut activity = None;
-    // `None` if the child has ended by itself.
+    // `None` if the child exited on its own.
     let limit = loop {
         let has_ended = child.has_ended();
         let has_read = streams.read();
@@ -199,7 +198,7 @@ fn watch(mut command: Command, mut streams: Streams, timeouts: &Timeouts, has_se
         if let Some((_, limit)) = times.into_iter().find(|(start, limit)| start.elapsed() > *limit) {
             break Some(End::TooSlow(limit));
         }
-        // A child that writes waits for nothing.
+        // If the child is producing output, read again without waiting.
         if !has_read {
             std::thread::sleep(Duration::from_millis(if start.elapsed() < Duration::from_secs(2) { 2 } else { 10 }));
         }
@@ -221,7 +220,7 @@ fn watch(mut command: Command, mut streams: Streams, timeouts: &Timeouts, has_se
     Ok(Ended { end, step, messages, stdout, stderr, lack_of_memory })
 }
 
-/// The message, with the lack of memory that explains it, if one does.
+/// Adds a description of the memory shortage to a message, if one explains its failure.
 fn with_lack_of_memory(mut message: Value, limits: &MemoryLimits) -> Value {
     if let Some(reason) = limits.explains_message(&message.to_string())
         && let Some(message) = message.as_object_mut()

@@ -1,17 +1,18 @@
-//! A spinner on stderr while a child process takes its time. Only on a terminal, and it leaves no characters behind.
+//! Shows a spinner on stderr while a child process is working. It appears only on a terminal, and its line is cleared
+//! at the end.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use crate::child_report::{Step, Work};
 
-/// Faster work needs no spinner.
+/// Work that finishes sooner does not need a spinner.
 const DELAY: Duration = Duration::from_millis(300);
 
-/// How often the spinner turns.
+/// The time between frames.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Its line has this many columns at most, so that no terminal wraps it.
+/// The maximum width of the line in columns, so that terminals do not wrap it.
 const WIDTH: usize = 24;
 
 pub(super) struct Spinner {
@@ -26,7 +27,7 @@ impl Spinner {
         Spinner { next: is_visible.then(|| Instant::now() + DELAY), turns: 0 }
     }
 
-    /// Turns it, if it is time.
+    /// Draws the next frame when it is due.
     pub(super) fn turn(&mut self, step: Option<&Step>) {
         let Some(next) = self.next.filter(|next| *next <= Instant::now()) else { return };
         self.next = Some(next + INTERVAL);
@@ -55,7 +56,7 @@ fn text(step: Option<&Step>) -> &'static str {
     }
 }
 
-/// Writes a line over the one before it. stderr may be closed.
+/// Overwrites the previous line. Errors are ignored, because stderr may be closed.
 fn show(line: std::fmt::Arguments<'_>) {
     let mut to = std::io::stderr();
     let _ = write!(to, "\r{line}").and_then(|()| to.flush());

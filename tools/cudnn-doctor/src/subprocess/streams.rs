@@ -1,4 +1,4 @@
-//! Collects what a child process writes. Of its output, the beginning and the end are kept.
+//! Collects the output of a child process. Long output is reduced to its beginning and end.
 
 use std::io::ErrorKind;
 use std::process::Stdio;
@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use crate::child_report::TOKEN_LEN;
 
-/// The parts of a child's output that are kept, in bytes: its beginning and its end.
+/// The number of bytes to keep from the beginning and from the end.
 const MAX_HEAD_LEN: usize = 1 << 20;
 const MAX_TAIL_LEN: usize = 64 << 10;
 
-/// The bytes that are read from a stream at once, so that a child that writes without end cannot keep its parent busy.
+/// The maximum number of bytes read at once, so that a child with endless output cannot block the parent.
 const MAX_READ_LEN: usize = 1 << 20;
 
-/// The child's streams, as the parent reads them.
+/// The parent's ends of the child's streams.
 #[derive(Default)]
 pub(super) struct Streams {
     pub(super) reports: Reports,
@@ -24,14 +24,14 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Keeps what the child has written. Returns whether there was anything.
+    /// Reads the available output. Returns whether there was any.
     pub(super) fn read(&mut self) -> bool {
         self.reports.stream.read() | self.stdout.read() | self.stderr.read()
     }
 }
 
-/// The channel of the child's messages. Each line begins with a token that the parent has sent through it, so that a
-/// library which prints the doctor's messages cannot pass for the child.
+/// The channel for the child's messages. Every line starts with a secret token that the parent sent through the
+/// channel, so that a library's output cannot be mistaken for a message.
 #[derive(Default)]
 pub(super) struct Reports {
     stream: Stream,
@@ -39,7 +39,7 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    /// The child's end, from which it can read the token already.
+    /// Returns the child's end of the channel, from which it can already read the token.
     pub(super) fn open_channel(&mut self) -> std::io::Result<Stdio> {
         self.token = token()?;
         let (ours, child_end) = cudnn_os::pipes::channel(format!("{}\n", self.token).as_bytes())?;
@@ -47,11 +47,11 @@ impl Reports {
         Ok(child_end)
     }
 
-    /// The first message of the child. Lines without the token are not its own.
+    /// Removes the child's next message. Lines without the token are ignored.
     pub(super) fn take_message(&mut self) -> Option<Value> {
         while let Some(line) = self.stream.take_line() {
             let line = String::from_utf8_lossy(&line);
-            // Another writer may have begun the line.
+            // Another writer may have written the beginning of the line.
             if let Some((_, message)) = line.rsplit_once(&self.token)
                 && let Ok(message) = serde_json::from_str(message)
             {
@@ -62,7 +62,7 @@ impl Reports {
     }
 }
 
-/// A text that nobody can guess, of [`TOKEN_LEN`] bytes.
+/// Generates an unguessable token of [`TOKEN_LEN`] bytes.
 fn token() -> std::io::Result<String> {
     let mut bytes = [0u8; TOKEN_LEN / 2];
     cudnn_os::random::fill(&mut bytes)?;
@@ -79,14 +79,14 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// The child's end.
+    /// Creates the stream and returns the child's end.
     pub(super) fn open(&mut self) -> std::io::Result<Stdio> {
         let (ours, child_end) = cudnn_os::pipes::pipe()?;
         self.pipe = Some(ours);
         Ok(child_end)
     }
 
-    /// Keeps what the child has written. Returns whether there was anything.
+    /// Reads the available output. Returns whether there was any.
     fn read(&mut self) -> bool {
         let Some(pipe) = &mut self.pipe else { return false };
         let (mut block, mut total) = ([0u8; 1 << 14], 0);
@@ -109,7 +109,7 @@ impl Stream {
         total > 0
     }
 
-    /// The first complete line, which leaves the stream.
+    /// Removes the first complete line from the stream.
     fn take_line(&mut self) -> Option<Vec<u8>> {
         let end = self.head.iter().position(|byte| *byte == b'\n')?;
         Some(self.head.drain(..=end).collect())

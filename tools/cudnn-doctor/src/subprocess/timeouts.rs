@@ -4,45 +4,45 @@ use std::time::Duration;
 
 use crate::child_report::{Step, Work};
 
-/// The longest time of any child, whatever it reports.
+/// The overall limit for any child, regardless of its progress.
 const TOTAL_LIMIT: Duration = Duration::from_secs(3 * 60 * 60);
 
-/// The same for one that fetches nothing: neither steps nor reading extend it.
+/// The overall limit for a child that does not fetch a release. Progress does not extend it.
 const RUN_LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// A user's limit for each step extends it to this many times that limit: the longest run has six steps.
+/// A user-defined step limit raises the overall limit to this multiple, because the longest run has six steps.
 const MAX_LIMITS_OF_RUN: u32 = 6;
 
-/// The time for which a command waits for each of its child processes while that makes no progress. What one child wastes
-/// takes nothing from the next: a driver that hangs must not make cuDNN look as if it did.
+/// The time limits for every child process of a command. They apply to children separately, so that a hanging driver
+/// does not use up the time for cuDNN.
 pub(crate) struct Timeouts {
-    /// The user's limit for each step.
+    /// The user's limit for a step.
     timeout: Option<Duration>,
-    /// The longest time of a child in all.
+    /// The overall limit for a child.
     pub(super) total: Duration,
 }
 
 impl Timeouts {
-    /// Returns the timeouts of one command. A limit of the user applies to each step.
+    /// Returns the timeouts of one command. A user-defined limit applies to every step.
     pub(crate) fn new(timeout: Option<Duration>) -> Timeouts {
         let total = RUN_LIMIT.max(timeout.unwrap_or_default() * MAX_LIMITS_OF_RUN);
         Timeouts { timeout, total }
     }
 
-    /// The same for a child that has any number of steps.
+    /// Returns the timeouts for a child with any number of steps.
     pub(crate) fn for_many_steps(&self) -> Timeouts {
         Timeouts { timeout: self.timeout, total: TOTAL_LIMIT }
     }
 
-    /// How long a step may make no progress, and how long it may take, even if it reads all the time.
+    /// Returns the maximum time without progress, then the maximum duration of a step.
     pub(super) fn limits(&self, step: Option<&Step>) -> (Duration, Duration) {
         let (idle, all) = match step.map_or(Work::Load, |step| step.work) {
             Work::OpenDriver | Work::QueryNvml => (10, 60),
             Work::StartDriver => (30, 60),
             Work::Load | Work::LoadCuda => (20, 600),
-            // Compiling a kernel reads nothing.
+            // Compiling a kernel does not read from the disk.
             Work::Compute => (120, 600),
-            // pip has limits of its own.
+            // pip enforces its own limits.
             Work::Fetch => return (TOTAL_LIMIT, TOTAL_LIMIT),
         };
         let all = Duration::from_secs(all).max(self.timeout.unwrap_or_default());

@@ -151,7 +151,7 @@ fn commands_keep_the_wheel_that_the_driver_can_run() {
     // The driver is too old only for the wheel that those commands remove.
     let old_driver = Case::new("a driver that is too old for one of two", "C002", &both, |_| {}).with_old_driver();
     let found = old_driver.found(&world);
-    assert!(found[0]["help"].as_str().unwrap().starts_with("follow the help of C023 first"), "{found:?}");
+    assert!(found[0]["help"].as_str().unwrap().starts_with("fix C023 first"), "{found:?}");
     let commands = Case::new("two wheels, an old driver", "C023", &both, |_| {}).with_old_driver().run(&world);
     assert!(commands.last().unwrap().ends_with("install nvidia-cudnn-cu12==9.19.0.56"), "{commands:?}");
 }
@@ -305,7 +305,7 @@ fn commands_restore_the_missing_python_of_an_environment() {
     }
     for code in ["C012", "C028"] {
         let found = Case::new("an upgrade", code, &["nvidia-cudnn-cu12"], upgraded).found(&World::new("a:b", true));
-        assert!(found[0]["help"].as_str().unwrap().contains("venv refuses a name with a colon"), "{found:#?}");
+        assert!(found[0]["help"].as_str().unwrap().contains("venv rejects a path with a colon"), "{found:#?}");
         assert_eq!(found[0]["commands"].as_array().unwrap().len(), 0, "{found:#?}");
     }
     // Without `pyvenv.cfg`, the Python behaves like the system's Python.
@@ -482,7 +482,7 @@ fn the_drop_in_in_a_wheel_is_not_reported_as_damage() {
         remove(&world, Library::Ops);
         let findings = world.findings(&[]);
         let help = findings.iter().find(|finding| finding["code"] == "C012").unwrap()["help"].as_str().unwrap();
-        let again = help.contains("put the drop-in in its place again after that");
+        let again = help.contains("then install the drop-in again");
         assert_eq!(again, library == Library::Shim, "{library}: {help}");
     }
 }

@@ -114,7 +114,7 @@ fn commands_link_a_directory_that_the_search_path_cannot_contain() {
     let path = format!("/usr/lib:{}:/usr/local/lib", dir.display());
     let world = world.variable("LD_LIBRARY_PATH", path).variable("CUDNN_LOADER_DIR", &dir);
     let found = world.findings(&[]).into_iter().find(|finding| finding["code"] == "C027").unwrap();
-    assert!(found["message"].as_str().unwrap().ends_with("a:b, which ld.so takes for two directories"), "{found:#?}");
+    assert!(found["message"].as_str().unwrap().ends_with("a:b, which ld.so splits into two directories"), "{found:#?}");
     execute(&world, "C027", &[], true);
 }
 

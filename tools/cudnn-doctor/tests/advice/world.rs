@@ -446,7 +446,7 @@ impl<'a> Case<'a> {
 /// Returns the commands of a finding, or the commands of the finding that the help says to fix first.
 fn commands_of(finding: &Value, findings: &[Value]) -> Vec<String> {
     let help = finding["help"].as_str().unwrap_or_default();
-    let first = help.strip_prefix("follow the help of ").and_then(|rest| rest.split(' ').next());
+    let first = help.strip_prefix("fix ").and_then(|rest| rest.split(' ').next());
     let first = first.and_then(|code| findings.iter().find(|finding| finding["code"] == code));
     let commands = first.unwrap_or(finding)["commands"].as_array().unwrap();
     commands.iter().map(|command| command.as_str().unwrap().to_owned()).collect()

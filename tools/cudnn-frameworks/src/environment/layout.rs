@@ -1,5 +1,5 @@
-//! Knows where an environment keeps its packages on each system. On Windows a Python's program, its DLL and `Lib` lie in its
-//! root; a virtual environment has its program in `Scripts`.
+//! Locates the packages of an environment on each system. On Windows, the Python program, its DLL and `Lib` are in the
+//! root, except that virtual environments have their program in `Scripts`.
 
 use cudnn_probe::facts::{PathFacts, entries_named};
 use std::path::{Path, PathBuf};
@@ -8,35 +8,35 @@ use cudnn_probe::{Host, Os};
 
 use crate::files::{file_name, read_text};
 
-/// The most bytes of `pyvenv.cfg`.
+/// The maximum size of `pyvenv.cfg` in bytes.
 const MAX_SETTINGS_LEN: u64 = 64 << 10;
 
 /// The Python of an environment.
 pub(super) struct Python {
     pub(super) minor: u32,
-    /// The name of its directory: `python3.12`, or `python3.13t` without a global lock; `Python312` on Windows.
+    /// The directory name: `python3.12`, `python3.13t` for a free-threaded build, or `Python312` on Windows.
     dir_name: String,
 }
 
 impl Python {
-    /// The Python of the environment at this root: the one that its settings or its program state, or else the newest that
-    /// has a directory there.
+    /// Finds the Python of the environment at this root. The version comes from the settings or the program, or else
+    /// from the newest Python directory.
     pub(super) fn at(root: &Path, os: Os) -> Option<Self> {
         let stated = stated_minor(root);
         if os == Os::Windows {
-            // The root of the user's packages is named after the Python: `%APPDATA%\Python\Python312`.
+            // The root of the user's packages contains the version: `%APPDATA%\Python\Python312`.
             let of_name = || file_name(root).strip_prefix("Python3")?.parse().ok();
             return Some(Self::on_windows(stated.or_else(|| minor_of_dll(root)).or_else(of_name)?));
         }
         let dirs = ["lib", "lib64", "local/lib"].map(|lib| root.join(lib));
         let pythons = dirs.iter().flat_map(|dir| entries_named(dir, "Python", |name| Self::named(name).is_some()));
         let stated = stated.or_else(|| Some(Self::of_program(&root.join("bin/python3"), os)?.minor));
-        // A system may have directories of several; the settings or the link decide.
+        // A system can contain directories of several Pythons, so the settings or the link decide.
         let pythons = pythons.filter_map(|dir| Self::named(file_name(&dir)));
         pythons.max_by_key(|python| (Some(python.minor) == stated, python.minor))
     }
 
-    /// The Python that this program is: by its name, or on Windows by the DLL beside it.
+    /// Returns the version of a Python program from its name, or on Windows from the DLL next to it.
     pub(super) fn of_program(program: &Path, os: Os) -> Option<Self> {
         let program = cudnn_probe::canonicalize(program).ok()?;
         if os == Os::Windows {
@@ -50,14 +50,14 @@ impl Python {
         Python { minor, dir_name: format!("Python3{minor}") }
     }
 
-    /// The Python with this name of a directory or program on Linux.
+    /// Parses the name of a Python directory or program on Linux.
     fn named(dir_name: &str) -> Option<Self> {
         let minor = dir_name.strip_prefix("python3.")?.trim_end_matches('t').parse().ok()?;
         Some(Python { minor, dir_name: dir_name.to_owned() })
     }
 }
 
-/// The minor version of an environment's Python, from its settings.
+/// Returns the minor version of Python from the environment's settings.
 fn stated_minor(root: &Path) -> Option<u32> {
     let minor = |line: &str| {
         let (key, value) = line.split_once('=')?;
@@ -67,7 +67,8 @@ fn stated_minor(root: &Path) -> Option<u32> {
     read_text(&root.join("pyvenv.cfg"), MAX_SETTINGS_LEN)?.lines().find_map(minor)
 }
 
-/// The minor version of the newest Python whose DLL lies in this directory: `python312.dll`, but `python3.dll` is for all.
+/// Returns the minor version of the newest Python DLL in this directory, such as `python312.dll`. Ignores
+/// `python3.dll`, which exists for all versions.
 fn minor_of_dll(dir: &Path) -> Option<u32> {
     let minor = |name: &str| {
         let name = name.to_ascii_lowercase();
@@ -79,30 +80,30 @@ fn minor_of_dll(dir: &Path) -> Option<u32> {
         .max()
 }
 
-/// The system of the environment at this root. On Linux, one of Windows can lie on a disk of that (WSL: `/mnt/c`).
+/// Returns the operating system of the environment at this root. Under WSL, a Windows environment can be on a mounted
+/// disk (`/mnt/c`).
 pub(super) fn os_of(root: &Path) -> Os {
     let has_program = || ["Scripts", "python.exe"].iter().any(|part| root.join(part).target_exists());
     if root.join("Lib").join("site-packages").leads_to_dir() && has_program() { Os::Windows } else { Os::HOST }
 }
 
-/// Whether this directory has a part of an environment.
+/// Returns whether this directory contains a part of an environment.
 pub(super) fn has_part(root: &Path, os: Os) -> bool {
     let programs = if os == Os::Windows { ["python.exe", "Scripts"] } else { ["bin/python3", "bin/python"] };
     programs.iter().chain(&["pyvenv.cfg", "conda-meta"]).any(|part| root.join(part).target_exists())
 }
 
-/// The directories for packages below the root of a Python or of an environment, in Python's order, whether they exist or
-/// not.
+/// Returns the package directories below this root in Python's order, including missing directories.
 pub(super) fn site_dirs(root: &Path, python: Option<&Python>, os: Os) -> Vec<PathBuf> {
     if os == Os::Windows {
         return vec![root.join("Lib").join("site-packages"), root.join("site-packages")];
     }
-    // Debian's packages for all versions. Its Python has no `site-packages`.
+    // Debian's shared directory for all Python versions. Debian's Python does not use `site-packages`.
     let common = root.join("lib/python3/dist-packages");
     let Some(python) = python else { return vec![common] };
     let dir = |lib: &str, name: &str| root.join(lib).join(&python.dir_name).join(name);
     vec![
-        // Fedora's. In most environments it is a link to the next.
+        // Used by Fedora. In most environments lib64 is a link to lib.
         dir("lib64", "site-packages"),
         dir("lib", "site-packages"),
         dir("local/lib", "dist-packages"),
@@ -111,7 +112,7 @@ pub(super) fn site_dirs(root: &Path, python: Option<&Python>, os: Os) -> Vec<Pat
     ]
 }
 
-/// The directory for the user's packages (`pip install --user`).
+/// Returns the directory for the user's packages (`pip install --user`).
 pub(super) fn user_dir(python: &Python, host: &Host, os: Os) -> Option<PathBuf> {
     let is_windows = os == Os::Windows;
     let (variable, below) = if is_windows { ("APPDATA", "Python") } else { ("HOME", ".local") };
@@ -121,7 +122,7 @@ pub(super) fn user_dir(python: &Python, host: &Host, os: Os) -> Option<PathBuf> 
     base.is_absolute().then(|| lib.join(&python.dir_name).join("site-packages"))
 }
 
-/// The directories of modules below the root of an environment, for each Python: `lib/python3.12`, or `Lib`.
+/// Returns the module directories below the root of an environment for all Pythons: `lib/python3.12`, or `Lib`.
 pub fn python_dirs(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let (dirs, is_python): (&[&str], fn(&str) -> bool) = match Os::HOST {
         Os::Windows => (&[""], |name| name.eq_ignore_ascii_case("Lib")),
@@ -132,7 +133,7 @@ pub fn python_dirs(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     dirs.flat_map(|dir| entries_named(&dir, "Python", is_python)).collect::<Vec<_>>().into_iter()
 }
 
-/// The directories of packages below the root of an environment, or of the user's packages for one Python.
+/// Returns the package directories below an environment's root, or below the root of a user's packages for one Python.
 pub fn site_packages(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let names: &[&str] = match Os::HOST {
         Os::Windows => &["site-packages"],
@@ -146,7 +147,7 @@ pub fn site_packages(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 mod tests {
     use super::*;
 
-    /// The rules are those of Windows on any system; the names of these directories have no separators.
+    /// Tests the Windows rules on every system. The directory names contain no separators.
     #[test]
     fn the_python_of_an_environment_is_in_its_settings_or_beside_its_program() {
         let world = std::env::temp_dir().join(format!("cudnn frameworks größe {}", std::process::id()));

@@ -1,4 +1,4 @@
-//! Finds the directories from which the Python of an environment imports packages, as Python's `site` does at its start.
+//! Finds the directories from which an environment's Python imports packages, like Python's `site` module.
 
 pub(crate) mod layout;
 
@@ -11,30 +11,31 @@ use cudnn_probe::{Host, Origin, Os, Search, read_bounded};
 use crate::package::unreadable::Unreadable;
 use layout::{Python, os_of, site_dirs, user_dir};
 
-/// The most bytes of a `.pth` file, and lines with paths in all of an environment.
+/// The maximum size of a `.pth` file in bytes, and the maximum number of paths in all of them.
 const MAX_PATH_FILE_LEN: u64 = 1 << 20;
 const MAX_PATH_LINES: usize = 1_000;
 
 /// A Python environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
-    /// Its root: of a virtual environment, a conda environment, or of a Python (`/usr`).
+    /// The root of a virtual environment, a conda environment, or a Python (`/usr`).
     pub root: PathBuf,
-    /// The directories that Python imports packages from, in its order (`sys.path`, without the standard library): those
-    /// of `PYTHONPATH`, of the environment, of the user, then of the base Python if the environment includes it, with the
-    /// directories that `.pth` files add behind each.
+    /// The directories from which Python imports packages, in the order of `sys.path` but without the standard library.
+    /// The order is `PYTHONPATH`, the environment, the user's packages, and the base Python if the environment includes
+    /// it. Directories from `.pth` files follow the directory that contains the file.
     pub import_dirs: Vec<PathBuf>,
-    /// Its Python: `3.12`. `None` if no directory states it.
+    /// The Python version: `3.12`. `None` if no directory name contains it.
     pub python: Option<(u32, u32)>,
-    /// The system that its Python runs on: that of this program, or Windows for an environment on one of its disks.
+    /// The operating system of the environment's Python: the current one, or Windows for an environment on a Windows
+    /// disk.
     pub os: Os,
-    /// Files that name import directories and cannot be read.
+    /// Unreadable files with import directories.
     pub(crate) unreadable: Vec<Unreadable>,
 }
 
 impl Environment {
-    /// The environment with this root, or the directory of packages at this path (`pip install --target`), as its Python
-    /// sees it when it is started on this host.
+    /// Reads the environment at this root, or the package directory at this path (`pip install --target`), as a Python
+    /// started on this host would see it.
     pub fn at(root: &Path, host: &Host) -> Self {
         let root = facts::absolute(root).unwrap_or_else(|_| root.to_owned());
         let os = os_of(&root);
@@ -42,7 +43,7 @@ impl Environment {
         Environment::with_python(root, python, os, host)
     }
 
-    /// The environment of this Python, with this root: a root such as `/usr` can have several.
+    /// Reads the environment of this Python. A root such as `/usr` can contain several Pythons.
     pub fn of_python(program: &Path, root: &Path, host: &Host) -> Self {
         let os = os_of(root);
         let python = Python::of_program(program, os).or_else(|| Python::at(root, os));
@@ -50,7 +51,7 @@ impl Environment {
     }
 
     fn with_python(root: PathBuf, python: Option<Python>, os: Os, host: &Host) -> Self {
-        // The variables of this system mean nothing to a Python of another.
+        // This system's variables do not apply to a Python for another system.
         let variable = |name: &str| host.variable(name).filter(|_| os == Os::HOST);
         let mut dirs = ImportDirs::default();
         if let Some(path) = variable("PYTHONPATH") {
@@ -74,21 +75,22 @@ impl Environment {
         Environment { root, import_dirs: dirs.dirs, python, os, unreadable: dirs.unreadable }
     }
 
-    /// Whether it has a Python, or what states one.
+    /// Returns whether the environment contains a Python or settings that name one.
     pub(crate) fn has_python(&self) -> bool {
         self.python.is_some() || layout::has_part(&self.root, self.os)
     }
 
-    /// The environments that a `python3` may belong to which a person starts on the host of this search, the most
-    /// specific first: the active virtual environment, the active conda environment, the one of the `python3` on `PATH`,
-    /// the system's. The first has what `PYTHONPATH` leads to, the others have not: it is for the Python that is started.
+    /// Returns the environments that `python3` could belong to on the host of this search, from most to least specific:
+    /// the active virtual environment, the active conda environment, the one of `python3` on `PATH`, and the system's.
+    /// `PYTHONPATH` applies only to the first environment, because that Python is started.
     pub fn active(search: &Search) -> Vec<Self> {
         let mut roots: Vec<PathBuf> = Vec::new();
         let mut has_python = false;
         for origin in search.environments() {
             match origin {
                 Origin::VirtualEnvironment(root) | Origin::Conda(root) => roots.push(root),
-                // The first is the Python's; those after it are where pip installs, and its Python imports them.
+                // The first root belongs to the Python. The following ones are the places where pip installs packages
+                // for it.
                 Origin::Python(root) if !has_python => {
                     has_python = true;
                     roots.push(root);
@@ -115,7 +117,7 @@ impl Environment {
     }
 }
 
-/// Import directories, each once.
+/// Import directories without duplicates.
 #[derive(Default)]
 struct ImportDirs {
     dirs: Vec<PathBuf>,
@@ -125,7 +127,7 @@ struct ImportDirs {
 }
 
 impl ImportDirs {
-    /// Adds an existing directory, unless it is one of them. Python ignores its `.pth` files.
+    /// Adds an existing directory without processing `.pth` files, as Python does. Returns whether it is new.
     fn add(&mut self, dir: PathBuf) -> bool {
         let Ok(real) = cudnn_probe::canonicalize(&dir) else { return false };
         let is_new = real.leads_to_dir() && !self.known.contains(&real);
@@ -136,8 +138,8 @@ impl ImportDirs {
         is_new
     }
 
-    /// Adds an existing directory, and those that its `.pth` files name, one a line. Lines of code (`import ...`) are not
-    /// run, and what they would add is not seen.
+    /// Adds an existing directory and the directories listed in its `.pth` files. Code in these files (`import ...`) is
+    /// not executed, so directories that it would add are missing.
     fn add_site(&mut self, dir: PathBuf) {
         if !self.add(dir.clone()) {
             return;

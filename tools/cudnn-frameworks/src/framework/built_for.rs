@@ -1,4 +1,5 @@
-//! Reads what a framework was built for: CUDA, cuDNN, compute capabilities. The [`releases`](crate::releases) complete its files.
+//! Determines the CUDA, cuDNN and compute capabilities that a framework was built for. The files of the framework come
+//! first, then [`releases`](crate::releases).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,50 +16,51 @@ use crate::package::conda::Record;
 use crate::package::distribution::Distribution;
 use crate::package::requirement::{Pin, lower_bound};
 
-/// Where a statement comes from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Source {
-    /// This file of the package, and what it says there.
+    /// A file of the package.
     File(PathBuf),
-    /// A requirement of the package's metadata.
+    /// A requirement in the package's metadata.
     Requirement(String),
-    /// No file of the package: one of the [`releases`].
+    /// An entry in [`releases`], if no file of the package contains the value.
     Fact {
-        /// Where that was read, and when.
+        /// The source and date of the entry.
         citation: releases::Citation,
-        /// The newest release of the framework that was known then; the package is a newer one.
+        /// The package is newer than all releases that were known at that date.
         is_older_than_package: bool,
     },
 }
 
-/// A value, and where it comes from.
+/// A value with a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stated<T> {
     /// The value.
     pub value: T,
-    /// Its source.
+    /// The source of the value.
     pub source: Source,
 }
 
-/// What a framework was built for.
+/// The build targets of a framework.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BuiltFor {
-    /// Whether it can use a GPU of NVIDIA's: `false` for a build for the CPU alone, or for ROCm.
+    /// Whether the framework supports NVIDIA GPUs. `false` for CPU-only and ROCm builds.
     pub uses_gpu: Option<Stated<bool>>,
-    /// The release of AMD's ROCm that it was built for, empty if that is not stated. `None` if it was not.
+    /// The AMD ROCm release that the framework was built for, or `None` for other builds. Empty if the release is
+    /// unknown.
     pub rocm: Option<Stated<String>>,
-    /// The CUDA release: major, and minor if that is known.
+    /// The CUDA release: the major version, and the minor version if known.
     pub cuda: Option<Stated<(u32, Option<u32>)>>,
-    /// The oldest cuDNN that it accepts. Its major is the only major that it accepts.
+    /// The oldest cuDNN that the framework accepts. Newer releases must have the same major version.
     pub cudnn: Option<Stated<Version>>,
-    /// The compute capabilities of most of its kernels, and the file that contains them.
+    /// The compute capabilities of most kernels, and the file that contains them.
     pub gpu_code: Option<Stated<BTreeSet<GpuCode>>>,
-    /// It compiles kernels for the GPU that it finds (XLA, Triton): no kernel that it contains has to fit.
+    /// The framework compiles kernels for the present GPU (XLA, Triton), so prebuilt kernels do not have to match it.
     pub compiles_at_run_time: bool,
 }
 
-/// A CUDA release: major, and minor if that is known.
+/// A CUDA release: the major version, and the minor version if known.
 type Cuda = (u32, Option<u32>);
 
 impl<T> Stated<T> {
@@ -71,7 +73,7 @@ impl<T> Stated<T> {
     }
 }
 
-/// Reads what a framework was built for.
+/// Determines the build targets of a framework.
 pub(crate) fn read(
     kind: &Kind,
     of: &Distribution,
@@ -106,12 +108,12 @@ pub(crate) fn read(
     }
 }
 
-/// What the first of conda's records that states it states.
+/// Returns the value from the first conda record that contains it.
 fn of_conda<T>(records: &[&Record], read: impl Fn(&Record) -> Option<T>) -> Option<Stated<T>> {
     records.iter().find_map(|record| Stated::by_file(read(record)?, &record.file))
 }
 
-/// The libraries of CUDA and cuDNN that its libraries are linked to, and which library is.
+/// Returns the CUDA and cuDNN dependencies of the framework's libraries, with the library that has the dependency.
 fn linked(kind: &Kind, dir: &Path, os: Os) -> Vec<(String, PathBuf)> {
     let patterns = kind.on(os).into_iter().flat_map(|binaries| binaries.libraries.iter().chain(&binaries.kernels));
     let start = if os == Os::Windows { "cu" } else { "libcu" };
@@ -122,7 +124,7 @@ fn linked(kind: &Kind, dir: &Path, os: Os) -> Vec<(String, PathBuf)> {
     patterns.flat_map(|pattern| matching(dir, pattern)).flat_map(names).collect()
 }
 
-/// The files of a framework that state what it was built for.
+/// The files of a framework that describe its build.
 struct Files<'a> {
     kind: &'a Kind,
     of: &'a Distribution,
@@ -134,19 +136,19 @@ struct Files<'a> {
 }
 
 impl Files<'_> {
-    /// The part of the version behind `+`: `cu128`, `rocm6.2`, or nothing.
+    /// Returns the local part of the version after `+`: `cu128`, `rocm6.2`, or an empty string.
     fn local(&self) -> &str {
         self.of.version.split_once('+').map_or("", |(_, local)| local)
     }
 
-    /// What its version file states, which this part of the statements has.
+    /// Attributes a value to the version file.
     fn stated<T>(&self, value: Option<T>) -> Option<Stated<T>> {
         Stated::by_file(value?, self.statements.file.as_ref()?)
     }
 
-    /// The release of ROCm, or an empty text where none is stated, if it was built for that in place of CUDA.
+    /// Returns the ROCm release if this is a ROCm build. Empty if the release is unknown.
     fn rocm(&self) -> Option<Stated<String>> {
-        // `6` of `rocm6`, and `2` as it is, but not what may follow (`.git1a2b3c4`).
+        // Accepts `6` from `rocm6` and a plain `2`, but not a suffix such as `.git1a2b3c4`.
         let parts = self.local().split('.').map(|part| part.strip_prefix("rocm").unwrap_or(part));
         let numbers = parts.take_while(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
         let release = numbers.collect::<Vec<_>>().join(".");
@@ -156,7 +158,7 @@ impl Files<'_> {
         self.stated(self.statements.rocm.clone()).or(release).or_else(library)
     }
 
-    /// Whether it uses a GPU: its version file states it, or the name of its package, or its libraries show it.
+    /// Returns whether the framework uses a GPU, based on the version file, the package name or the libraries.
     fn uses_gpu(&self) -> Option<Stated<bool>> {
         if self.os == Os::Windows
             && let Some(citation) = self.kind.without_gpu_on_windows(&self.of.version)
@@ -165,7 +167,7 @@ impl Files<'_> {
             return Some(Stated { value: false, source });
         }
         let metadata = || match self.local() {
-            // The first CUDA wheels of JAX were such a jaxlib: `0.4.26+cuda12.cudnn89`.
+            // The first CUDA wheels of JAX were jaxlib builds with versions such as `0.4.26+cuda12.cudnn89`.
             local if local.starts_with("cu") => Stated::by_file(true, &self.metadata),
             local if local.starts_with("cpu") => Stated::by_file(false, &self.metadata),
             _ if self.kind.is_cpu_package(&self.of.name) => Stated::by_file(false, &self.metadata),
@@ -189,7 +191,7 @@ impl Files<'_> {
         let linked = |(name, file): &(String, PathBuf)| {
             const STARTS: [&str; 4] = ["libcudart.so.", "libcublas.so.", "cudart64_", "cublas64_"];
             let version = digits(STARTS.iter().find_map(|start| name.strip_prefix(start))?);
-            // `cudart64_110.dll` is of CUDA 11.0.
+            // `cudart64_110.dll` belongs to CUDA 11.0.
             Stated::by_file((version.get(..2).unwrap_or(version).parse().ok()?, None), file)
         };
         let fact = || {
@@ -203,8 +205,8 @@ impl Files<'_> {
             .or_else(fact)
     }
 
-    /// The cuDNN: the requirement states what it was built with, then the copy that it contains, its version file, and the
-    /// facts. If its libraries are linked to another major version, that counts.
+    /// Returns the cuDNN version from the first of these sources: the requirement, the bundled copy, the version file,
+    /// the facts. A dependency on another major version overrides them.
     fn cudnn(&self, pins: &[Pin], cuda: Option<&Stated<Cuda>>) -> Option<Stated<Version>> {
         let pinned = |pin: &Pin| {
             let source = Source::Requirement(pin.requirement.clone());
@@ -214,11 +216,11 @@ impl Files<'_> {
         let bundled = || names().filter(|(name, _)| name.is_mangled);
         let fact = || {
             let (fact, is_newer) = releases::about(&self.of.name, &self.of.version)?;
-            // A build for another CUDA may have another cuDNN.
+            // A build for another CUDA release may use a different cuDNN.
             let is_other_build = fact.cuda.zip(cuda).is_some_and(|(known, cuda)| !is_same_cuda(known, cuda.value));
             Stated::by_fact(fact.cudnn.filter(|_| !is_other_build)?, fact, is_newer)
         };
-        // TensorFlow states the major version only.
+        // TensorFlow records only the major version.
         let parse = |text: &str| text.parse().ok().or_else(|| Some(Version::new(text.parse().ok()?, 0, 0)));
         let file = self.stated(self.statements.cudnn.as_deref().and_then(parse));
         let best = pins.iter().find_map(pinned);
@@ -232,8 +234,8 @@ impl Files<'_> {
     }
 }
 
-/// The oldest cuDNN that a requirement of pip or conda accepts, if it is one of cuDNN's: a framework requires at least the
-/// one that it was built with.
+/// Returns the oldest cuDNN that a pip or conda requirement accepts. Frameworks require at least the version that they
+/// were built with.
 fn oldest_cudnn(pin: &Pin) -> Option<Version> {
     let of_wheel = pin.package.strip_prefix("nvidia-cudnn-cu").is_some_and(|cuda| cuda.parse::<u32>().is_ok());
     let is_cudnn = of_wheel || matches!(pin.package.as_str(), "cudnn" | "libcudnn");
@@ -242,12 +244,12 @@ fn oldest_cudnn(pin: &Pin) -> Option<Version> {
     Some(Version::new(number(0), number(1), number(2)))
 }
 
-/// The digits at the start of a text.
+/// Returns the leading digits of a text.
 fn digits(text: &str) -> &str {
     text.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default()
 }
 
-/// 12.5 of `12.5.1`, and 12 of `12.x`.
+/// Parses 12.5 from `12.5.1`, and 12 from `12.x`.
 fn cuda_release(text: &str) -> Option<Cuda> {
     let mut numbers = text.split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next().and_then(|minor| minor.parse().ok())))

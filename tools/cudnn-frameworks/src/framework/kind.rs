@@ -1,5 +1,5 @@
-//! Provides the table of known frameworks: how each is found, where its files are, which libraries its Python code opens.
-//! The rows are in `data/kinds.json`; each was read from the wheels of the releases that it names.
+//! Provides the table of known frameworks from `data/kinds.json`: how to find them, their files, and the libraries that
+//! their Python code opens. Each row was derived from the wheels of the releases that it names.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::collections::BTreeMap;
@@ -15,57 +15,57 @@ use crate::environment::Environment;
 use crate::files::matching;
 use crate::package::distribution::Distribution;
 
-/// All known frameworks. A test checks that the file can be parsed; without it, none would be known.
+/// All known frameworks. A test checks that the file is valid; if parsing failed, the table would be empty.
 pub static KINDS: LazyLock<Vec<Kind>> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../data/kinds.json")).unwrap_or_default());
 
-/// A framework.
+/// A known framework.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Kind {
-    /// Its name: `PyTorch`.
+    /// The display name: `PyTorch`.
     pub name: &'static str,
-    /// The name for the command line and for programs: `torch`.
+    /// The identifier for the command line and for programs: `torch`.
     pub id: &'static str,
     #[serde(rename = "note")]
     _note: IgnoredAny,
-    /// The normalized names of the packages that contain it.
+    /// The normalized names of the packages that contain the framework.
     pub packages: Vec<&'static str>,
-    /// Packages that contain a part of it, or all of it without GPU code: they stand for it if no other is installed.
+    /// Packages with only a part of the framework, or without GPU code. They are used if no other package is installed.
     pub(crate) fallback_packages: Vec<&'static str>,
-    /// The starts of the names of packages that contain it for AMD's ROCm: `cupy-rocm` of `cupy-rocm-5-0`.
+    /// Name prefixes of packages for AMD's ROCm: `cupy-rocm` for `cupy-rocm-5-0`.
     rocm_packages: Vec<&'static str>,
-    /// A library that only a build for ROCm has.
+    /// A library that exists only in ROCm builds.
     pub(crate) rocm_library: Option<&'static str>,
-    /// The packages of conda that contain it.
+    /// The conda packages that contain the framework.
     pub(crate) conda_packages: Vec<&'static str>,
-    /// The packages among all of these that never use a GPU of NVIDIA's.
+    /// The packages from all of these lists that never use an NVIDIA GPU.
     cpu_packages: Vec<&'static str>,
-    /// The directory of its module below the import directory: `torch`. `{}` is the CUDA major version in the name of the
-    /// package.
+    /// The module's directory below the import directory: `torch`. `{}` stands for the CUDA major version in the
+    /// package name.
     pub module: &'static str,
-    /// The file that states what it was built for.
+    /// The file with the framework's build settings.
     pub(crate) version_file: Option<VersionFile>,
-    /// It compiles kernels for the GPU that it finds (XLA, NVRTC).
+    /// The framework compiles kernels for the present GPU (XLA, NVRTC).
     pub compiles_at_run_time: bool,
-    /// The libraries that its Python code opens before its own.
+    /// The libraries that the Python code opens before the framework's own libraries.
     pub(crate) opens_first: PythonCode,
     pub(crate) linux: Binaries,
-    /// `None` if nobody has examined a build for Windows that uses a GPU.
+    /// The files on Windows. `None` if no Windows build with GPU support has been examined.
     pub(crate) windows: Option<Binaries>,
-    /// The first release without a build for Windows that uses a GPU.
+    /// The first release without GPU support on Windows.
     pub(crate) without_gpu_on_windows: Option<WithoutGpu>,
-    /// How a program can have it find the wheels of CUDA and cuDNN, if it does not find them by itself.
+    /// How a program can make the framework find the CUDA and cuDNN wheels, if it does not find them by itself.
     pub(crate) finds_wheels: Option<FindsWheels>,
-    /// Packages that must have its version, which their metadata does not state.
+    /// Packages that must have the same version as the framework, although the metadata does not require it.
     pub(crate) same_version: Vec<&'static str>,
-    /// Only a part of it uses cuDNN, and it works without.
+    /// Only a part of the framework uses cuDNN; the rest works without it.
     pub is_cudnn_optional: bool,
-    /// How it compares the release of cuDNN that it finds with the one that it was built with.
+    /// How the framework compares the cuDNN that it finds with the one that it was built with.
     pub comparison: Comparison,
 }
 
-/// A release, and where it was read that this one and later ones have no build that uses a GPU.
+/// The first release without GPU support, and the source of this fact.
 #[derive(Debug, Deserialize)]
 pub(crate) struct WithoutGpu {
     pub(crate) since: &'static str,
@@ -73,16 +73,16 @@ pub(crate) struct WithoutGpu {
     pub(crate) source: Citation,
 }
 
-/// How a program can have a framework find the wheels of CUDA and cuDNN.
+/// Ways to make a framework find the CUDA and cuDNN wheels.
 #[derive(Debug, Deserialize)]
 pub(crate) struct FindsWheels {
-    /// Its own function for that.
+    /// The framework's own function for this purpose.
     pub(crate) function: &'static str,
     /// The first release with the function.
     pub(crate) since: &'static str,
-    /// The module, and the [`Kind::id`], of a framework that opens the same libraries when it is imported.
+    /// The module of another framework that opens the same libraries on import, and the [`Kind::id`] of that framework.
     pub(crate) module: &'static str,
-    /// When the program must do it.
+    /// When the program has to do this.
     pub(crate) before: &'static str,
 }
 
@@ -90,38 +90,39 @@ pub(crate) struct FindsWheels {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Binaries {
-    /// The libraries that its Python code loads, in this order.
+    /// The libraries that the Python code loads, in this order.
     pub(crate) libraries: Vec<&'static str>,
-    /// Further libraries that its Python code or these open, in the same way. They do not change which cuDNN it gets.
+    /// Other libraries that are opened in the same way. They do not affect the choice of cuDNN.
     pub(crate) also_opens: Vec<&'static str>,
-    /// The libraries of which every build has one, if those are not `libraries`.
+    /// The libraries that exist in every build, if these are not `libraries`. At least one must exist.
     always_there: Vec<&'static str>,
-    /// The library with the kernels that it was built with. `None` if it has none that decide.
+    /// The library with the prebuilt kernels. `None` if no such kernels matter.
     pub(crate) kernels: Option<&'static str>,
-    /// The library that opens cuDNN by name, if it does and if no library is linked to cuDNN.
+    /// The library that opens cuDNN by name, if no library is linked to cuDNN.
     pub(crate) opens_by_name: Option<ByName>,
-    /// The libraries of CUDA that it opens by name and cannot do without, by CUDA major version.
+    /// The CUDA libraries that the framework opens by name and requires, by CUDA major version.
     pub(crate) opens_cuda: BTreeMap<u32, Vec<&'static str>>,
-    /// On Windows: the DLLs that its Python code opens by their paths before these, in alphabetical order. It first adds
-    /// their directory to those that Windows searches.
+    /// Windows: the DLLs that the Python code opens by path before the others, in alphabetical order. It first adds
+    /// their directory to the DLL search path.
     pub(crate) opens_first: Option<&'static str>,
-    /// On Windows: its Python code also adds `Library\bin` of the environment, conda's directory of DLLs.
+    /// Windows: the Python code also adds conda's DLL directory, `Library\bin` in the environment.
     pub(crate) adds_library_bin: bool,
-    /// On Windows: the one of `libraries` that its code opens by its path when it uses a GPU.
+    /// Windows: the one of `libraries` that the Python code opens by path when it uses a GPU.
     pub(crate) provider: Option<&'static str>,
-    /// On Windows: the variable whose directory `bin` is searched in place of the working directory, for CUDA.
+    /// Windows: the variable with a directory whose `bin` is searched for CUDA instead of the working directory.
     pub(crate) searches_bin_of: Option<&'static str>,
-    /// Its package contains cuDNN.
+    /// The package contains cuDNN.
     contains_cudnn: bool,
 }
 
 impl Binaries {
-    /// The libraries of which every build has one.
+    /// Returns the libraries of which every build contains at least one.
     pub(crate) fn always_there(&self) -> &[&'static str] {
         if self.always_there.is_empty() { &self.libraries } else { &self.always_there }
     }
 
-    /// Whether its libraries are there and can be read: only then do they show that none needs cuDNN.
+    /// Returns whether the framework's libraries exist and are readable. Only then do they prove that no library needs
+    /// cuDNN.
     pub(crate) fn are_complete(&self, dir: &Path, os: Os) -> bool {
         let is_readable = |file: &PathBuf| needed(file, os).is_ok();
         let has_one = |pattern: &str| matching(dir, pattern).iter().any(is_readable);
@@ -132,26 +133,26 @@ impl Binaries {
     }
 }
 
-/// The names of the libraries that a library for this system is linked to.
+/// Returns the names of the libraries that a library for this system is linked to.
 pub(crate) fn needed(file: &Path, os: Os) -> Result<Vec<String>, ProbeError> {
     if os == Os::Windows { dll_search::imports(file) } else { ld_so::needed(file) }
 }
 
-/// How a framework compares, when it runs, the cuDNN that it finds with the one that it was built with.
+/// How a framework compares the cuDNN at run time with the cuDNN that it was built with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub enum Comparison {
-    /// The same major version, and at least the minor version. The patch level is ignored.
+    /// Requires the same major version and at least the same minor version. Ignores the patch level.
     Minor,
-    /// The same major version, and at least this version.
+    /// Requires the same major version and at least the same version.
     Patch,
-    /// Not at all: the name of the library contains the major version, and that is all.
+    /// Checks only the major version, through the name of the library.
     #[default]
     Major,
 }
 
 impl Comparison {
-    /// Whether a framework that was built for `wanted` accepts `found`.
+    /// Returns whether a framework that was built for `wanted` accepts `found`.
     pub fn accepts(self, wanted: Version, found: Version) -> bool {
         wanted.major == found.major
             && match self {
@@ -162,7 +163,7 @@ impl Comparison {
     }
 }
 
-/// The file of a framework that states what it was built for, and the names by which it does.
+/// The file with a framework's build settings, and their names in it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct VersionFile {
@@ -175,30 +176,31 @@ pub(crate) struct VersionFile {
     pub(crate) is_gpu: &'static str,
 }
 
-/// How a version file is written.
+/// The format of a version file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Format {
-    /// Python assignments, one a line: `cuda: Optional[str] = '12.8'`.
+    /// Python assignments, one per line: `cuda: Optional[str] = '12.8'`.
     Assignments,
     /// Python tuples: `('cuda_version', '12.5.1')`.
     Tuples,
-    /// Members of JSON: `"cuda": "12.x"`, and `"cudnn": {"version": "8.8.1"`.
+    /// JSON members: `"cuda": "12.x"`, and `"cudnn": {"version": "8.8.1"`.
     Json,
 }
 
-/// The libraries that a framework's Python code opens before its own.
+/// The libraries that a framework's Python code opens before the framework's own libraries.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub(crate) struct PythonCode {
     pub(crate) dependencies: Option<Dependencies>,
-    /// It opens `nvidia/DIR/lib/NAME` for each of these pairs, from the first import directory that has `nvidia/DIR`.
+    /// For each pair, opens `nvidia/DIR/lib/NAME` from the first import directory that contains `nvidia/DIR`.
     pub(crate) nvidia_modules: Vec<Wheel>,
     pub(crate) toolkit_or_wheel: Option<ToolkitOrWheel>,
 }
 
-/// PyTorch's way: it opens this file of the module. If that fails, it opens the wheels' libraries, then the file again.
-/// If the CUDA runtime was loaded with the file, some releases open the wheels' libraries too, others the compilers alone.
+/// PyTorch's method. It opens this file of the module. If that fails, it opens the libraries from the wheels and then
+/// the file again. If the CUDA runtime was loaded with the file, some releases also open all libraries from the wheels,
+/// while others open only the compilers.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Dependencies {
     pub(crate) file: &'static str,
@@ -208,9 +210,9 @@ pub(crate) struct Dependencies {
     pub(crate) compilers_since: Release,
 }
 
-/// Transformer Engine's way: it opens the last of the files `libcudnn.so*` below the directory in the first of these
-/// variables that has one, or below the toolkit; else `libcudnn.so` by ld.so's rules; else all libraries in these
-/// directories of the import directory.
+/// Transformer Engine's method. It searches the directories in these variables and then the toolkit, and opens the last
+/// file called `libcudnn.so*` in the first directory that contains one. If that fails, it opens `libcudnn.so` with
+/// ld.so's search, and finally all libraries in these subdirectories of the import directory.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ToolkitOrWheel {
     pub(crate) variables: Vec<&'static str>,
@@ -221,60 +223,60 @@ pub(crate) struct ToolkitOrWheel {
 /// The major and minor version of a framework.
 pub(crate) type Release = (u32, u32);
 
-/// The directory of a wheel below `nvidia`, and the name of a library in it or its start: `libcudnn.so.`.
+/// A wheel's directory below `nvidia`, and the name or the prefix of a library there: `libcudnn.so.`.
 pub(crate) type Wheel = (&'static str, &'static str);
 
 /// The library that opens cuDNN by name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ByName {
-    /// Its pattern below the module's directory.
+    /// The library's pattern below the module's directory.
     pub(crate) from: &'static str,
-    /// Some releases do so and others do not: its bytes have to show it.
+    /// Only some releases open cuDNN by name, so the library's bytes have to be searched.
     #[serde(default)]
     pub(crate) depends_on_release: bool,
 }
 
 impl Kind {
-    /// The packages of this framework among those that are installed.
+    /// Returns the installed packages of this framework.
     pub(crate) fn distributions_in<'a>(&self, installed: &'a [Distribution]) -> Vec<&'a Distribution> {
         let found: Vec<&Distribution> = installed.iter().filter(|package| self.is_package(&package.name)).collect();
         let is_fallback = |package: &&Distribution| self.fallback_packages.contains(&package.name.as_str());
         if found.is_empty() { installed.iter().filter(is_fallback).collect() } else { found }
     }
 
-    /// Whether the package with this normalized name contains it, for whatever GPU.
+    /// Returns whether the package with this normalized name contains the framework, for any GPU.
     pub fn is_package(&self, name: &str) -> bool {
         self.packages.contains(&name) || self.is_rocm_package(name)
     }
 
-    /// Whether the package with this normalized name contains it for AMD's ROCm.
+    /// Returns whether the package with this normalized name contains the framework for AMD's ROCm.
     pub(crate) fn is_rocm_package(&self, name: &str) -> bool {
         self.rocm_packages.iter().any(|start| name.starts_with(start))
     }
 
-    /// Whether the package with this normalized name never uses a GPU of NVIDIA's.
+    /// Returns whether the package with this normalized name never uses an NVIDIA GPU.
     pub fn is_cpu_package(&self, name: &str) -> bool {
         self.cpu_packages.contains(&name)
     }
 
-    /// Returns where it was read that no build of this release for Windows uses a GPU.
+    /// Returns the source that says that this release has no Windows build with GPU support.
     pub fn without_gpu_on_windows(&self, version: &str) -> Option<Citation> {
         let row = self.without_gpu_on_windows.as_ref()?;
         release_of(version).is_none_or(|of| Some(of) >= release_of(row.since)).then_some(row.source)
     }
 
-    /// Whether its package for this system contains cuDNN, so that no other package of cuDNN is used.
+    /// Returns whether the package for this system contains cuDNN. If so, other cuDNN packages are not used.
     pub fn contains_cudnn(&self, os: Os) -> bool {
         self.on(os).is_some_and(|binaries| binaries.contains_cudnn)
     }
 
-    /// Its files for this system, if anybody has examined a build for that.
+    /// Returns the framework's files for this system, if a build for it has been examined.
     pub(crate) fn on(&self, os: Os) -> Option<&Binaries> {
         if os == Os::Windows { self.windows.as_ref() } else { Some(&self.linux) }
     }
 
-    /// The first directory or file among its libraries that this user may not read, and the system's reason.
+    /// Returns the first unreadable directory or file among the framework's libraries, with the system's error.
     pub(crate) fn closed(&self, dir: &Path, os: Os) -> Option<(PathBuf, String)> {
         let explain = |path: PathBuf, error: std::io::Error| {
             let is_denied = error.kind() == std::io::ErrorKind::PermissionDenied;
@@ -288,7 +290,7 @@ impl Kind {
             .or_else(|| files.find_map(|path| explain(path.clone(), facts::open(&path).err()?)))
     }
 
-    /// The path of its module below the import directory.
+    /// Returns the module's path below the import directory.
     pub(crate) fn module_in(&self, distribution: &Distribution) -> Option<String> {
         if !self.module.contains("{}") {
             return Some(self.module.to_owned());
@@ -296,7 +298,7 @@ impl Kind {
         Some(self.module.replace("{}", &cuda_in_name(&distribution.name)?.to_string()))
     }
 
-    /// The directory of its module. An editable package has it in another import directory.
+    /// Returns the module's directory. An editable package may have it in a different import directory.
     pub(crate) fn dir(&self, environment: &Environment, distribution: &Distribution) -> Option<PathBuf> {
         let module = self.module_in(distribution)?;
         let in_environment =
@@ -304,7 +306,7 @@ impl Kind {
         distribution.module_dir(&module).or_else(in_environment)
     }
 
-    /// Whether its Python code opens libraries in this directory of a wheel.
+    /// Returns whether the Python code opens libraries in this wheel directory.
     pub(crate) fn opens_below(&self, wheel_dir: &Path) -> bool {
         let code = &self.opens_first;
         let module = wheel_dir.parent().and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
@@ -315,7 +317,7 @@ impl Kind {
             || code.toolkit_or_wheel.iter().flat_map(|opens| &opens.wheels).any(|dir| wheel_dir.ends_with(dir))
     }
 
-    /// Whether the run path of one of its libraries leads to this directory, which need not exist.
+    /// Returns whether the run path of a framework library contains this directory, which need not exist.
     pub(crate) fn has_run_path_to(&self, dir: &Path, wheel_dir: &Path, host: &Host) -> bool {
         let openers = self.linux.opens_by_name.iter().map(|by_name| by_name.from);
         let files = self.linux.libraries.iter().copied().chain(self.linux.kernels).chain(openers);
@@ -324,7 +326,7 @@ impl Kind {
     }
 }
 
-/// The path without `..`, by its text alone.
+/// Resolves `..` in a path without looking at the file system.
 fn normalized(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut normal, part| {
         if part == Component::ParentDir {
@@ -336,17 +338,17 @@ fn normalized(path: &Path) -> PathBuf {
     })
 }
 
-/// The CUDA major version in the name of a package: 12 for `jax-cuda12-plugin`, `cupy-cuda12x` and `tensorrt-cu12`.
+/// Returns the CUDA major version in a package name: 12 for `jax-cuda12-plugin`, `cupy-cuda12x` and `tensorrt-cu12`.
 pub(crate) fn cuda_in_name(package: &str) -> Option<u32> {
     package.split('-').find_map(|part| {
         let digits = part.strip_prefix("cuda").or_else(|| part.strip_prefix("cu"))?;
         let digits = digits.strip_suffix('x').unwrap_or(digits);
-        // Older packages have the minor version in their names, too: `cupy-cuda112`.
+        // Names of older packages also contain the minor version: `cupy-cuda112`.
         digits.get(..2).filter(|_| digits.len() <= 3 && digits.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
     })
 }
 
-/// The major and minor version at the start of a version: 2.9 of `2.9.1+cu128`.
+/// Returns the major and minor version at the start of a version: 2.9 for `2.9.1+cu128`.
 pub(crate) fn release_of(version: &str) -> Option<Release> {
     let mut numbers = version.split(|byte: char| !byte.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next().and_then(|minor| minor.parse().ok()).unwrap_or(0)))

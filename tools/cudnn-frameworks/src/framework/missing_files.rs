@@ -1,4 +1,4 @@
-//! Finds the files that a framework's package lacks, although its record names them.
+//! Finds files that a framework's package record lists but that do not exist.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
@@ -11,21 +11,22 @@ use crate::package::distribution::Distribution;
 use crate::package::record;
 use crate::parallel::in_parallel;
 
-/// The most files that are reported.
+/// The maximum number of files to report.
 const MAX_REPORTED: usize = 64;
 
-/// Files of a package that are not there.
+/// Missing files of a package.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MissingFiles {
-    /// Those that the import of the framework fails without: its module, and the libraries that its Python code opens.
+    /// Files that the import needs: the framework's module, and libraries that its Python code opens.
     pub necessary: Vec<PathBuf>,
-    /// The first of the others.
+    /// The first of the remaining missing files.
     pub others: Vec<PathBuf>,
-    /// The number of all.
+    /// The total number of missing files.
     pub count: usize,
 }
 
-/// Compares a package's directory with its record. One without a record, or from a source directory, has no such files.
+/// Compares a package's directory with its record. Packages without a record and editable packages never have missing
+/// files.
 pub(crate) fn read(kind: &Kind, distribution: &Distribution, os: Os) -> MissingFiles {
     let mut missing_files = MissingFiles::default();
     let Some(module) = kind.module_in(distribution).filter(|_| !distribution.is_editable) else { return missing_files };
@@ -46,18 +47,18 @@ pub(crate) fn read(kind: &Kind, distribution: &Distribution, os: Os) -> MissingF
     missing_files
 }
 
-/// The modules and libraries in a package's record that are not there.
+/// Returns the modules and libraries that the record lists but that do not exist.
 fn missing(distribution: &Distribution) -> Vec<PathBuf> {
     let modules = record::modules(distribution);
     let is_there = in_parallel(&modules, |path| {
         let file = distribution.import_dir.join(path);
-        // A module may be there in its compiled form alone.
+        // Some packages contain only the compiled form of a module.
         file.path_exists() || path.extension().is_some_and(|_| file.with_extension("pyc").leads_to_file())
     });
     modules.into_iter().zip(is_there).filter(|(_, is_there)| !is_there).map(|(path, _)| path).collect()
 }
 
-/// A pattern below the module's directory, which may begin with `..`.
+/// Joins a pattern, which may start with `..`, to the module's directory.
 fn below(module: &Path, pattern: &str) -> PathBuf {
     match pattern.strip_prefix("../") {
         Some(beside) => below(module.parent().unwrap_or(Path::new("")), beside),

@@ -1,4 +1,4 @@
-//! Describes the known frameworks: how they are found, what a release was built for, which files a package lacks.
+//! Describes known frameworks: how to find them, their build targets and their missing files.
 
 pub(crate) mod built_for;
 pub(crate) mod kind;

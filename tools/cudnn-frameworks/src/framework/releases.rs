@@ -1,5 +1,5 @@
-//! States which cuDNN each release of a framework was built for, where no file of it does. The rows, each with a source and
-//! a date, are in `data/frameworks.json`, which `cargo xtask frameworks` updates.
+//! Provides the cuDNN and CUDA versions of framework releases for packages that do not record them. Each row in
+//! `data/frameworks.json` has a source and a date; `cargo xtask frameworks` updates the file.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use cudnn_probe::Version;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The rows of the file. A test checks that it can be parsed; without it, nothing would be known.
+/// The parsed file. A test checks that it is valid; if parsing failed, there would be no facts.
 static DATA: LazyLock<Data> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../data/frameworks.json")).unwrap_or_default());
 
@@ -20,69 +20,70 @@ struct Data {
     facts: Vec<Fact>,
 }
 
-/// The newest release of a package that the facts describe.
+/// The newest release of a package that the facts cover.
 #[derive(Deserialize)]
 struct Newest {
     package: &'static str,
     version: &'static str,
 }
 
-/// The releases of a package from one on, up to the next fact of the same package.
+/// The build targets of a package's releases, from one release up to the next fact about that package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Fact {
     /// The normalized name of the package.
     pub package: &'static str,
-    /// The first release of which it is true.
+    /// The first release that the fact applies to.
     pub since: &'static str,
-    /// The cuDNN that it was built for, or the oldest that it accepts. `None` if it needs none.
+    /// The cuDNN version that the package was built for, or the oldest that it accepts. `None` if it does not need
+    /// cuDNN.
     #[serde(deserialize_with = "cudnn")]
     pub cudnn: Option<Version>,
-    /// The CUDA release: major, and minor if it matters.
+    /// The CUDA release: the major version, and the minor version if it matters.
     #[serde(deserialize_with = "cuda")]
     pub cuda: Option<(u32, Option<u32>)>,
-    /// Where it was read.
+    /// The source of the fact.
     #[serde(flatten)]
     pub source: Citation,
 }
 
-/// What was read, where, and when. Rows that are read again later get a reading of their own.
+/// The source and the date of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Citation {
-    /// What states it.
+    /// The type of evidence.
     pub evidence: Evidence,
-    /// The document, or the page of the package.
+    /// The URL of the document or of the package's page.
     pub url: &'static str,
-    /// The day: `2026-11-22`.
+    /// The date: `2026-11-22`.
     pub date: &'static str,
 }
 
-/// What states a fact.
+/// The type of evidence for a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Evidence {
     /// The metadata of releases in the package index (`Requires-Dist`).
     Metadata,
-    /// The files in wheels of releases: a library that they contain, what theirs are linked to.
+    /// Files in the wheels of releases: a library that they contain, or the dependencies of their libraries.
     Wheel,
-    /// A document of the project or of NVIDIA.
+    /// A document from the project or from NVIDIA.
     Document,
 }
 
-/// In a word: `metadata`.
+/// Prints a single word, such as `metadata`.
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
 }
 
-/// `"9.10.2"`, or `null`.
+/// Parses `"9.10.2"` or `null`.
 fn cudnn<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Version>, D::Error> {
     let text: Option<&str> = Deserialize::deserialize(from)?;
     text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
 }
 
-/// `"12.8"`, `"12"`, or `null`.
+/// Parses `"12.8"`, `"12"` or `null`.
 fn cuda<'de, D: Deserializer<'de>>(from: D) -> Result<Option<(u32, Option<u32>)>, D::Error> {
     let number = |text: &str| text.parse().map_err(D::Error::custom);
     match Option::<&str>::deserialize(from)?.map(|text| text.split_once('.').ok_or(text)) {
@@ -92,12 +93,12 @@ fn cuda<'de, D: Deserializer<'de>>(from: D) -> Result<Option<(u32, Option<u32>)>
     }
 }
 
-/// Returns all facts, by package, oldest release first.
+/// Returns all facts, grouped by package and starting with the oldest release.
 pub fn all() -> &'static [Fact] {
     &DATA.facts
 }
 
-/// The fact about a release of a package, and whether the release is newer than the newest that was known.
+/// Returns the fact about a release, and whether the release is newer than all known releases.
 pub(crate) fn about(package: &str, version: &str) -> Option<(&'static Fact, bool)> {
     let version = without_local(version)?;
     let is_since = |fact: &&Fact| fact.package == package && parse(fact.since).is_some_and(|since| since <= version);
@@ -110,12 +111,12 @@ fn parse(version: &str) -> Option<pep440_rs::Version> {
     pep440_rs::Version::from_str(version).ok()
 }
 
-/// Whether this version of a package is that one, or a newer one.
+/// Returns whether a package version is at least `since`.
 pub fn is_since(version: &str, since: &str) -> bool {
     without_local(version).is_some_and(|version| parse(since).is_some_and(|since| version >= since))
 }
 
-/// The version without `+cu128`.
+/// Parses a version without the local part, such as `+cu128`.
 fn without_local(version: &str) -> Option<pep440_rs::Version> {
     parse(version.split('+').next()?)
 }
@@ -142,7 +143,7 @@ mod tests {
             let newest = data.newest.iter().find(|newest| newest.package == fact.package);
             assert!(newest.is_some_and(|newest| parse(newest.version) >= parse(fact.since)), "{fact:?}");
             assert!(is_source(&fact.source), "{fact:?}");
-            // Metadata and wheels are those of this package.
+            // Metadata and wheels must come from the same package.
             let is_of_index = fact.source.url.starts_with(&format!("https://pypi.org/project/{}/", fact.package));
             assert_eq!(is_of_index, fact.source.evidence != Evidence::Document, "{fact:?}");
         }
@@ -150,7 +151,7 @@ mod tests {
         assert!(data.newest.iter().all(has_fact));
     }
 
-    /// `2026-11-22`.
+    /// Returns whether the text has the form `2026-11-22`.
     fn is_day(text: &str) -> bool {
         let numbers: Vec<u32> = text.split('-').filter_map(|number| number.parse().ok()).collect();
         text.len() == 10 && matches!(numbers[..], [year, 1..=12, 1..=31] if year >= 2026)

@@ -1,4 +1,4 @@
-//! Reads what a framework's version file states. The files are Python or JSON; none of them is run.
+//! Parses the version files of frameworks, which are Python or JSON, without running any code.
 
 use std::path::{Path, PathBuf};
 
@@ -7,24 +7,24 @@ use serde_json::Value;
 use super::kind::{Format, Kind, VersionFile};
 use crate::files::read_text;
 
-/// The longest file that is read, in bytes. Those of the known frameworks are below 2 KB.
+/// The maximum file size in bytes. Version files of known frameworks are smaller than 2 KB.
 const MAX_LEN: u64 = 256 << 10;
 
-/// The statements of a version file, as text.
+/// Values from a version file, as text.
 #[derive(Debug, Default)]
 pub(crate) struct Statements {
-    /// The file, if it can be read.
+    /// The file, if it is readable.
     pub(crate) file: Option<PathBuf>,
-    /// The version of the framework: `__version__ = '2.8.0+cu128'`.
+    /// The framework version: `__version__ = '2.8.0+cu128'`.
     pub(crate) version: Option<String>,
     pub(crate) cuda: Option<String>,
     pub(crate) cudnn: Option<String>,
     pub(crate) uses_gpu: Option<bool>,
-    /// The release of ROCm, or an empty text where only a build for ROCm is stated.
+    /// The ROCm release. Empty if the file only says that this is a ROCm build.
     pub(crate) rocm: Option<String>,
 }
 
-/// Reads the version file of a framework, whose module is in this directory.
+/// Reads the version file of a framework with a module in this directory.
 pub(crate) fn read(kind: &Kind, dir: &Path) -> Statements {
     let Some(file) = &kind.version_file else { return Statements::default() };
     let path = dir.join(file.path);
@@ -40,7 +40,7 @@ fn parse(file: &VersionFile, text: &str) -> Statements {
     }
 }
 
-/// `cuda: Optional[str] = '12.8'`. `None` and `'False'` stand for a build without CUDA.
+/// Parses `cuda: Optional[str] = '12.8'`. `None` and `'False'` stand for a build without CUDA.
 fn assignments(file: &VersionFile, text: &str) -> Statements {
     let value = |name: &str| text.lines().rev().find_map(|line| assigned(line, name));
     let quoted = |name: &str| value(name).and_then(unquoted);
@@ -58,20 +58,20 @@ fn assignments(file: &VersionFile, text: &str) -> Statements {
     }
 }
 
-/// The right side of an assignment to this name at the start of a line.
+/// Returns the right-hand side if the line starts with an assignment to this name.
 fn assigned<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let (left, right) = line.split_once('=')?;
     let target = left.split(':').next()?.trim_end();
     (target == name && !name.is_empty()).then_some(right.trim())
 }
 
-/// The text between the quotes.
+/// Returns the text between the quotes.
 fn unquoted(value: &str) -> Option<&str> {
     let quote = value.chars().next().filter(|first| matches!(first, '\'' | '"'))?;
     Some(value.get(1..)?.split_once(quote)?.0)
 }
 
-/// `('cuda_version', '12.5.1')`, `('is_cuda_build', True)`.
+/// Parses `('cuda_version', '12.5.1')` and `('is_cuda_build', True)`.
 fn tuples(file: &VersionFile, text: &str) -> Statements {
     let value = |name: &str| {
         let (_, after) = text.split_once(&format!("('{name}', "))?;
@@ -83,7 +83,7 @@ fn tuples(file: &VersionFile, text: &str) -> Statements {
     Statements { cuda: quoted(file.cuda), cudnn: quoted(file.cudnn), uses_gpu, rocm, ..Statements::default() }
 }
 
-/// `"cuda": "12.x"`, `"cudnn": {"version": "8.8.1"}`.
+/// Parses `"cuda": "12.x"` and `"cudnn": {"version": "8.8.1"}`.
 fn json(file: &VersionFile, text: &str) -> Statements {
     let members: Value = serde_json::from_str(text).unwrap_or_default();
     let text = |value: Option<&Value>| Some(value?.as_str()?.to_owned());

@@ -1,5 +1,5 @@
-//! Detects the kind of aarch64 Linux that an installation is built for: Jetson or servers. No library states it; paths and
-//! the installers' records do.
+//! Detects whether an aarch64 installation was built for Jetson or for servers. Libraries do not contain this, so paths
+//! and installers' records are used.
 
 use cudnn_probe::facts::entries_named;
 use std::fmt;
@@ -12,20 +12,20 @@ use super::package::{Installer, Package};
 use crate::files::{file_name, read_text};
 use crate::package::conda;
 
-/// The most bytes of apt's copy of the index of a repository.
+/// The maximum size of apt's copy of a repository index in bytes.
 const MAX_INDEX_LEN: u64 = 32 << 20;
 
-/// The kind of aarch64 Linux that NVIDIA has built a library for. They share file names and the processor's
-/// architecture; they differ in the GPUs that they have kernels for.
+/// The kind of aarch64 Linux that NVIDIA built a library for. The libraries have the same file names and processor
+/// architecture, but contain kernels for different GPUs.
 ///
-/// From CUDA 13 on, Jetson Thor runs builds for servers; JetPack still has packages of its own, with kernels for Jetson
+/// Since CUDA 13, Jetson Thor runs builds for servers. JetPack still has separate packages with kernels for Jetson
 /// Orin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ArmVariant {
-    /// L4T, the Linux of Jetson: NVIDIA's `linux-aarch64`, `aarch64-jetson` or `tegra`.
+    /// L4T, the Linux of Jetson. NVIDIA's names are `linux-aarch64`, `aarch64-jetson` and `tegra`.
     L4t,
-    /// Servers by Arm's Server Base System Architecture, such as Grace: NVIDIA's `linux-sbsa`.
+    /// Servers such as Grace that follow Arm's Server Base System Architecture. NVIDIA's name is `linux-sbsa`.
     Sbsa,
 }
 
@@ -38,7 +38,8 @@ impl fmt::Display for ArmVariant {
     }
 }
 
-/// What states the kind of this aarch64 installation, if anything does and nothing contradicts it.
+/// Returns the kind of this aarch64 installation and the evidence. `None` if the kind is unknown or the evidence is
+/// contradictory.
 pub(super) fn detect(dir: &Path, package: Option<&Package>, host: &Host) -> Option<(ArmVariant, Evidence)> {
     let of_path = || of_path(dir).map(|variant| (variant, dir.display().to_string()));
     let of_package = || package.and_then(|package| of_package(package, host));
@@ -46,7 +47,7 @@ pub(super) fn detect(dir: &Path, package: Option<&Package>, host: &Host) -> Opti
     Some((variant, Evidence { value: format!("{variant} build"), source }))
 }
 
-/// `/usr/local/cuda-12.6/targets/aarch64-linux/lib`.
+/// Recognizes paths such as `/usr/local/cuda-12.6/targets/aarch64-linux/lib`.
 fn of_path(dir: &Path) -> Option<ArmVariant> {
     let target = dir.ancestors().find(|above| above.parent().is_some_and(|parent| parent.ends_with("targets")))?;
     match target.file_name()?.to_str()? {
@@ -67,7 +68,7 @@ fn of_package(package: &Package, host: &Host) -> Option<(ArmVariant, String)> {
             };
             Some((variant, format!("the name of the directory {name}")))
         }
-        // The package index has no others: see docs/measurements/aarch64-gpu-code.md.
+        // The package index contains only server builds: see docs/measurements/aarch64-gpu-code.md.
         Installer::Pip => {
             package.is_cudnn().then(|| (ArmVariant::Sbsa, format!("{package}: NVIDIA's wheels for aarch64 are that")))
         }
@@ -77,7 +78,7 @@ fn of_package(package: &Package, host: &Host) -> Option<(ArmVariant, String)> {
     }
 }
 
-/// The record of a conda package that depends on `arm-variant * tegra` or `arm-variant * sbsa`.
+/// Returns the kind from a conda package that depends on `arm-variant * tegra` or `arm-variant * sbsa`.
 fn of_conda(package: &Package) -> Option<(ArmVariant, String)> {
     let records = conda::records(&package.root, &package.name, |name| name == package.name);
     let record = records.into_iter().find(|record| Some(&record.version) == package.version.as_ref())?;
@@ -91,8 +92,8 @@ fn of_conda(package: &Package) -> Option<(ArmVariant, String)> {
     Some((variant, record.file.display().to_string()))
 }
 
-/// The repository whose index, as apt has stored it, lists this version of the package. `None` if repositories of both
-/// kinds do: some releases have the same number in both.
+/// Returns the kind of the repository with this version of the package, based on apt's copies of the indexes. `None` if
+/// repositories of both kinds contain it, because some releases have the same number in both.
 fn of_apt(package: &Package, host: &Host) -> Option<(ArmVariant, String)> {
     let (name, version) = (format!("Package: {}", package.name), format!("Version: {}", package.version.as_ref()?));
     let has_package = |list: &Path| {
@@ -108,7 +109,7 @@ fn of_apt(package: &Package, host: &Host) -> Option<(ArmVariant, String)> {
     is_only.then(|| (*variant, list.display().to_string()))
 }
 
-/// The kind of packages in a repository of NVIDIA's, by the name of apt's copy of its index.
+/// Returns the kind of packages in an NVIDIA repository, based on the name of apt's copy of the index.
 fn of_repository(file: &str) -> Option<ArmVariant> {
     let of_cuda = |end: &str| file.contains("_compute_cuda_repos_") && file.contains(end);
     let is_local = |repository: &str| file.contains(repository);
@@ -159,7 +160,7 @@ mod tests {
             (lib, dpkg, vec![(lists(JETSON), index)], l4t),
             (lib, dpkg, vec![(lists(ON_JETSON), index), (lists(LOCAL), index)], l4t),
             (lib, dpkg, vec![(lists(SERVER), index)], server),
-            // Both have this version; neither does; no repository of NVIDIA's.
+            // The version is in both repositories, in neither, or the repository does not belong to NVIDIA.
             (lib, dpkg, vec![(lists(SERVER), index), (lists(JETSON), index)], None),
             (lib, dpkg, vec![(lists(JETSON), &other.to_owned())], None),
             (lib, dpkg, vec![(lists("ports.ubuntu.com_dists_jammy_main_binary-arm64_Packages"), index)], None),

@@ -1,4 +1,4 @@
-//! Collects the evidence for the version of an installation, its CUDA release included.
+//! Collects evidence for the version and the CUDA release of an installation.
 
 use std::path::Path;
 
@@ -8,19 +8,19 @@ use super::libraries::LibraryReport;
 use super::package::{Installer, Package};
 use crate::files::{file_name, read_text};
 
-/// The most bytes of `cudnn_version.h`.
+/// The maximum size of `cudnn_version.h` in bytes.
 const MAX_HEADER_LEN: u64 = 1 << 20;
 
-/// A piece of evidence for the version, the CUDA release or the kind of aarch64, and its source.
+/// Evidence for the version, the CUDA release or the kind of aarch64.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// The version, the CUDA release or the kind of aarch64: `cuDNN 9.28.0`, `CUDA 12.9`, `server (SBSA) build`.
+    /// The value: `cuDNN 9.28.0`, `CUDA 12.9`, `server (SBSA) build`.
     pub value: String,
-    /// The file that it was read from.
+    /// The file that contains the value.
     pub source: String,
 }
 
-/// The evidence in the files of an installation and the records of its package.
+/// Collects the evidence in an installation's files and package records.
 pub(super) fn evidence(libraries: &[LibraryReport], dir: &Path, package: Option<&Package>) -> Vec<Evidence> {
     let mut found = Vec::new();
     let mut add = |value: String, source: String| found.push(Evidence { value, source });
@@ -33,7 +33,7 @@ pub(super) fn evidence(libraries: &[LibraryReport], dir: &Path, package: Option<
         if let (Some(major), Some(minor)) = (identity.cuda_major, identity.cuda_minor) {
             add(format!("CUDA {major}.{minor}"), format!("GPU code in {name}"));
         }
-        // A symbolic link to the file under its full name.
+        // The symbolic link leads to the file with the full name.
         if let Some(version) = canonicalize(&report.path).ok().and_then(|file| version_in_name(&file)) {
             add(format!("cuDNN {version}"), format!("the name of the file that {name} links to"));
         }
@@ -51,12 +51,12 @@ pub(super) fn evidence(libraries: &[LibraryReport], dir: &Path, package: Option<
     found
 }
 
-/// The version in `libcudnn_graph.so.9.28.0`.
+/// Returns the version in a name such as `libcudnn_graph.so.9.28.0`.
 pub(super) fn version_in_name(file: &Path) -> Option<Version> {
     file_name(file).split(".so.").nth(1)?.parse().ok()
 }
 
-/// The version that `cudnn_version.h` defines.
+/// Returns the version that `cudnn_version.h` defines.
 pub(super) fn version_in_header(header: &Path) -> Option<Version> {
     let text = read_text(header, MAX_HEADER_LEN)?;
     let number = |name: &str| {

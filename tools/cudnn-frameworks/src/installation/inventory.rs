@@ -1,4 +1,4 @@
-//! Lists all installations on a machine, each once, with every way in which it was found.
+//! Lists the installations on a machine without duplicates, and every way in which each was found.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -8,17 +8,17 @@ use cudnn_probe::{Candidate, FileIdentity, Host, Origin, Search};
 use super::report::InstallationReport;
 use crate::parallel::in_parallel;
 
-/// An installation, and how it was found.
+/// An installation and how it was found.
 #[derive(Debug)]
 pub struct Installed {
-    /// The report on its files.
+    /// The report on the installation's files.
     pub report: InstallationReport,
-    /// Every way in which it was found, each with the path that led to it.
+    /// Every way in which the installation was found, with the path that led to it.
     pub found_via: Vec<Candidate>,
 }
 
 impl Installed {
-    /// The first way in which it was found.
+    /// Returns the first way in which the installation was found.
     pub fn origin(&self) -> Option<&Origin> {
         self.found_via.first().map(|candidate| &candidate.origin)
     }
@@ -39,12 +39,12 @@ pub fn inventory(search: &Search, host: &Host, roots: &[PathBuf]) -> Vec<Install
     inventory_with(search, host, roots.iter().flat_map(|root| search.under_root(root)))
 }
 
-/// All installations: in the directories of the search, and in these.
+/// Returns all installations in the directories of the search and in `further`.
 pub fn inventory_with(search: &Search, host: &Host, further: impl IntoIterator<Item = Candidate>) -> Vec<Installed> {
     let mut found: Vec<Vec<Candidate>> = Vec::new();
     let mut known: HashMap<FileIdentity, usize> = HashMap::new();
     for candidate in search.explicit_candidate().into_iter().chain(search.default_candidates()).chain(further) {
-        // Links, bind mounts and other spellings lead to the same directory.
+        // Links, bind mounts and spelling variants can lead to the same directory.
         let Some(id) = FileIdentity::of(&candidate.dir) else { continue };
         match known.get(&id).and_then(|index| found.get_mut(*index)) {
             Some(found_via) if found_via.contains(&candidate) => {}

@@ -1,4 +1,4 @@
-//! Compares the libraries of an installation with each other.
+//! Compares the libraries of an installation with one another.
 
 use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
@@ -10,34 +10,34 @@ use cudnn_probe::{Architecture, Identity, Library, Os, ProbeError, Version, cano
 use super::package::Package;
 use crate::parallel::in_parallel;
 
-/// One library of an installation.
+/// A library of an installation.
 #[derive(Debug)]
 pub struct LibraryReport {
     /// The library.
     pub library: Library,
-    /// Its file.
+    /// The file.
     pub path: PathBuf,
-    /// The identity that the file states, or why it cannot be used on the system that it is for.
+    /// The identity in the file, or the reason why the file is unusable on the target system.
     pub identity: Result<Identity, ProbeError>,
-    /// The symbols of cuDNN that it needs and that the libraries it depends on lack: it is of another release. Known
-    /// only if these libraries exist and are of the installation's release.
+    /// Required cuDNN symbols that the library's dependencies do not define, which means that the library is from a
+    /// different release. Known only if the dependencies exist and match the installation's release.
     pub missing_symbols: Vec<String>,
-    /// The file as wheels installed it, by the record of each wheel that lists it.
+    /// The installed file according to all wheels that list it.
     pub recorded: Vec<RecordedFile>,
 }
 
-/// A file as a wheel installed it, by the wheel's record.
+/// A file according to the record of a wheel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedFile {
     /// The wheel.
     pub package: Package,
-    /// The length of the file, in bytes.
+    /// The length of the file in bytes.
     pub len: u64,
-    /// Its sha256 in URL-safe base64 without padding, if the record states it.
+    /// The sha256 hash in URL-safe base64 without padding, if the record contains it.
     pub sha256: Option<String>,
 }
 
-/// The libraries of cuDNN 9 for this system in a directory.
+/// Reads the cuDNN 9 libraries for this system in a directory.
 pub(super) fn read(dir: &Path, os: Os) -> Vec<LibraryReport> {
     let files = Library::ALL.iter().map(|library| (*library, dir.join(library.name_on(os))));
     let files = files.filter(|(_, path)| path.path_exists());
@@ -49,8 +49,8 @@ fn read_library(library: Library, path: PathBuf) -> LibraryReport {
     LibraryReport { library, path, identity, missing_symbols: Vec::new(), recorded: Vec::new() }
 }
 
-/// The files that cuDNN opens under names with the version, if they are not those under the names without it. ld.so
-/// takes the first name under which it finds a file for this processor.
+/// Reads the files that cuDNN opens under versioned names, if these differ from the files under unversioned names.
+/// ld.so uses the first name with a file for this processor.
 pub(super) fn read_versioned(dir: &Path, version: Version, libraries: &[LibraryReport]) -> Vec<LibraryReport> {
     let is_opened = |library: &Library| *library != Library::Shim && has_library(version, *library);
     let read = |library: Library| {
@@ -72,7 +72,7 @@ pub(super) fn read_versioned(dir: &Path, version: Version, libraries: &[LibraryR
     Library::ALL.iter().copied().filter(is_opened).filter_map(read).collect()
 }
 
-/// ld.so skips a library that is for another processor than the rest: to it, the library is missing.
+/// Rejects libraries for a different processor than the rest, because ld.so skips them as if they were missing.
 pub(super) fn reject_other_architectures(libraries: &mut [LibraryReport]) {
     let identities = || libraries.iter().filter_map(|report| report.identity.as_ref().ok());
     let count = |wanted: Architecture| identities().filter(|identity| identity.architecture == wanted).count();
@@ -90,8 +90,8 @@ pub(super) fn reject_other_architectures(libraries: &mut [LibraryReport]) {
     }
 }
 
-/// Compares the symbols of each library with those of the libraries that it depends on, if these can be read and are of
-/// one release. Otherwise the symbols show only what the versions show already.
+/// Compares the symbols of each library with the symbols of its dependencies. Skips dependencies that are unreadable or
+/// from a different release, because their symbols would only repeat the result of the version check.
 pub(super) fn add_missing_symbols(libraries: &mut [LibraryReport]) {
     let missing = in_parallel(libraries, |report| missing_of(report, libraries));
     let is_suspect = missing.iter().any(|missing| !missing.is_empty());
@@ -99,7 +99,7 @@ pub(super) fn add_missing_symbols(libraries: &mut [LibraryReport]) {
         libraries.iter().map(|report| is_suspect.then(|| damaged_symbol_table(&report.path)).flatten()).collect();
     let is_damaged = damage.iter().any(Option::is_some);
     for ((report, missing), damage) in libraries.iter_mut().zip(missing).zip(damage) {
-        // Symbols that cannot be found in a damaged table say nothing about releases.
+        // If a symbol table is damaged, missing symbols do not indicate a different release.
         report.missing_symbols = if is_damaged { Vec::new() } else { missing };
         if let (Some(error), Ok(_)) = (damage, &report.identity) {
             report.identity = Err(error);
@@ -107,7 +107,7 @@ pub(super) fn add_missing_symbols(libraries: &mut [LibraryReport]) {
     }
 }
 
-/// The symbols that a library needs, and that those of these libraries which it depends on lack.
+/// Returns the symbols that a library needs and that its dependencies do not define.
 fn missing_of(report: &LibraryReport, libraries: &[LibraryReport]) -> Vec<String> {
     let version_of = |library: Library| {
         let report = libraries.iter().find(|report| report.library == library)?;

@@ -1,4 +1,4 @@
-//! Reports on the installations of cuDNN of a machine: their libraries, their packages, their conflicts.
+//! Reports the cuDNN installations of a machine: libraries, packages and conflicts.
 
 mod arm;
 mod evidence;

@@ -1,4 +1,4 @@
-//! Finds the package that owns a cuDNN in the installers' records. Runs nothing.
+//! Finds the package that owns a cuDNN in the installers' records, without running anything.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use crate::environment::layout::site_packages;
 use crate::files::{file_name, read_text};
 use crate::package::{conda, record};
 
-/// The largest record that is read, in bytes. Debian's list of all packages has a few megabytes.
+/// The maximum size of a record in bytes. Debian's list of all packages has a few megabytes.
 const MAX_RECORD_LEN: u64 = 32 << 20;
-/// The largest RPM database that is read: it has the files and change logs of all packages.
+/// The maximum size of an RPM database in bytes. It includes the files and change logs of all packages.
 const MAX_RPM_DB_LEN: u64 = 512 << 20;
-/// The most files that are checked for being a program.
+/// The maximum number of files to check for being a program.
 const MAX_PROGRAMS: usize = 1000;
 
-/// The records of installers that concern a directory.
+/// The installers' records about a directory.
 pub(super) struct Records<'a> {
     dir: &'a Path,
     os: Os,
@@ -31,15 +31,15 @@ pub(super) struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Reads the records of wheels. The others are read when they are asked for.
+    /// Reads the records of wheels. Other records are read on demand.
     pub(super) fn read(dir: &'a Path, os: Os, host: &'a Host) -> Self {
         Records { dir, os, host, wheels: wheels(dir, os).unwrap_or_default() }
     }
 
-    /// The packages that the directory's libraries belong to, by the first installer with a record of this file in it.
-    /// More than one: they were installed over each other.
+    /// Returns the packages that contain this file, from the first installer with a record of it. Several packages were
+    /// installed over one another.
     ///
-    /// The version is the one that the libraries state. It distinguishes several packages in RPM's database.
+    /// `version` is the version of the libraries, which selects one of several packages in RPM's database.
     pub(super) fn packages(&self, file: &str, version: Option<Version>) -> Vec<Package> {
         let (dir, host) = (self.dir, self.host);
         let wheels = self.wheels.iter().filter(|wheel| wheel.files.contains_key(file));
@@ -60,7 +60,7 @@ impl<'a> Records<'a> {
         package.into_iter().collect()
     }
 
-    /// The sizes and hashes of a file, by the records of the wheels that list it.
+    /// Returns the sizes and hashes of a file in the records of all wheels that list it.
     pub(super) fn recorded(&self, file: &Path) -> Vec<RecordedFile> {
         let listed = |wheel: &WheelRecord| {
             let (len, sha256) = wheel.files.get(file_name(file))?.clone();
@@ -69,19 +69,19 @@ impl<'a> Records<'a> {
         self.wheels.iter().filter_map(listed).collect()
     }
 
-    /// Does the owner of this directory's libraries list a file with this name there, whether it exists or not?
+    /// Returns whether the owner of this directory lists a file with this name, even if the file is missing.
     pub(super) fn has(&self, file: &str, package: Option<&Package>) -> bool {
         match package.map(|package| package.installer) {
             Some(Installer::Pip) => self.wheels.iter().any(|wheel| wheel.files.contains_key(file)),
             Some(Installer::Conda) => of_conda(self.dir, file).is_some(),
             Some(Installer::Dpkg) => dpkg(self.dir, file, self.host).is_some(),
-            // Its lists of files are not read: the package for the full cuDNN has all libraries.
+            // RPM's file lists are not read, because the full cuDNN package contains all libraries.
             Some(Installer::Rpm) => true,
             _ => false,
         }
     }
 
-    /// What these files lead to, where it belongs to no Debian package although the files beside it do.
+    /// Returns the link targets of these files that do not belong to a Debian package, if their neighbors do.
     pub(super) fn unowned<'f>(&self, package: Option<&Package>, files: impl Iterator<Item = &'f Path>) -> Vec<PathBuf> {
         if package.is_none_or(|package| package.installer != Installer::Dpkg) {
             return Vec::new();
@@ -97,25 +97,25 @@ impl<'a> Records<'a> {
     }
 }
 
-/// A wheel, and the files that it has installed into one directory, with their lengths and sha256.
+/// A wheel and its files in one directory, with lengths and sha256 hashes.
 struct WheelRecord {
     package: Package,
     files: HashMap<String, (Option<u64>, Option<String>)>,
 }
 
-/// The wheels with files in this directory: `ROOT/lib/python3.12/site-packages/nvidia/cudnn/lib`, or a framework's
-/// directory there, such as `torch/lib`.
+/// Returns the wheels with files in this directory, such as `ROOT/lib/python3.12/site-packages/nvidia/cudnn/lib` or a
+/// framework's `torch/lib` in `site-packages`.
 fn wheels(dir: &Path, os: Os) -> Option<Vec<WheelRecord>> {
     let is_site_packages = |path: &&Path| {
         let name = file_name(path);
         name.eq_ignore_ascii_case("site-packages") || name == "dist-packages"
     };
     let environment = dir.ancestors().skip(1).take(4).find(is_site_packages);
-    // The directory of `pip install --target` has any name.
+    // A `pip install --target` directory can have any name.
     let site_packages = environment.or(dir.ancestors().nth(3))?;
     let prefix = format!("{}/", dir.strip_prefix(site_packages).ok()?.to_str()?.replace('\\', "/"));
-    // ROOT/lib/python3.12/site-packages on Linux, ROOT/Lib/site-packages on Windows, and ROOT/site-packages for the
-    // user's packages there.
+    // ROOT/lib/python3.12/site-packages on Linux, ROOT/Lib/site-packages on Windows. For the user's packages on
+    // Windows, ROOT/site-packages.
     let is_below_lib = site_packages.parent().is_some_and(|dir| file_name(dir).eq_ignore_ascii_case("Lib"));
     let above = match os {
         Os::Windows if is_below_lib => 2,
@@ -124,9 +124,9 @@ fn wheels(dir: &Path, os: Os) -> Option<Vec<WheelRecord>> {
     };
     let root = environment.and_then(|environment| environment.ancestors().nth(above)).unwrap_or(site_packages);
     let read = |(package, info_dir): (Package, PathBuf)| {
-        // Some tools write the separators of Windows.
+        // Some tools write Windows separators.
         let with_slashes = |line: &str| if os == Os::Windows { line.replace('\\', "/") } else { line.to_owned() };
-        // Records have megabytes, and few packages have files in this directory.
+        // Records have megabytes, but only a few packages have files in this directory.
         let lines = record::lines(&info_dir, &prefix, |line| with_slashes(line).contains(&prefix));
         let file = |line: &String| {
             let line = with_slashes(line);
@@ -140,9 +140,9 @@ fn wheels(dir: &Path, os: Os) -> Option<Vec<WheelRecord>> {
     Some(installed_wheels(site_packages, root).filter_map(read).collect())
 }
 
-/// The wheels in a directory of packages, each with its metadata directory.
+/// Returns the wheels in a package directory with their metadata directories.
 fn installed_wheels(site_packages: &Path, root: &Path) -> impl Iterator<Item = (Package, PathBuf)> {
-    // pip renames what it is about to remove, and ignores what it has renamed.
+    // pip renames packages that it is about to remove, and then ignores them.
     let is_record = |name: &str| name.ends_with(".dist-info") && !name.starts_with('~');
     entries_named(site_packages, "*.dist-info", is_record).into_iter().filter_map(move |path| {
         let (name, version) = file_name(&path).strip_suffix(".dist-info")?.rsplit_once('-')?;
@@ -150,8 +150,8 @@ fn installed_wheels(site_packages: &Path, root: &Path) -> impl Iterator<Item = (
     })
 }
 
-/// The packages of cuDNN that are recorded in the environment at this root, by pip or by conda, and whose main library is
-/// deleted. Their installer regards them as installed, and a search does not find them.
+/// Returns the cuDNN packages that pip or conda recorded in the environment at this root, but with a deleted main
+/// library. The installer considers them installed, but searches do not find them.
 pub fn deleted_packages(root: &Path) -> Vec<Package> {
     let mut found = Vec::new();
     for site_packages in site_packages(root) {
@@ -170,14 +170,14 @@ pub fn deleted_packages(root: &Path) -> Vec<Package> {
     found
 }
 
-/// The same for Debian's packages of the system.
+/// Like [`deleted_packages`], for the system's Debian packages.
 pub fn deleted_system_packages(host: &Host) -> Vec<Package> {
     let is_deleted = |file: &str| is_main(file) && is_deleted(&host.system(file));
     let lists = dpkg_lists(host).into_iter().filter(|(_, list)| list.lines().any(is_deleted));
     lists.map(|(name, _)| dpkg_package(&name, host)).collect()
 }
 
-/// Is this path, as a record has it, that of cuDNN's main library?
+/// Returns whether this path in a record is cuDNN's main library.
 fn is_main(file: &str) -> bool {
     let name = file.rsplit(['/', '\\']).next().unwrap_or_default();
     let is_path = name.len() < file.len();
@@ -185,27 +185,28 @@ fn is_main(file: &str) -> bool {
     is_path && (name == Library::Graph.file_name() || older.contains(&name))
 }
 
-/// One that cannot be looked at may exist: the directory may be readable to its owner alone. Nothing is behind a link that
-/// leads to itself.
+/// Returns whether a file is deleted. An inaccessible file may exist, because the directory may be readable only to the
+/// owner. A link that leads to itself counts as deleted.
 fn is_deleted(file: &Path) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     let is_loop = || file.ancestors().skip(1).any(is_link_to_itself);
     facts::symlink_metadata(file).is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory) || is_loop())
 }
 
-/// Is this a symbolic link that leads to itself, maybe through others? No program can follow it.
+/// Returns whether this is a symbolic link that leads to itself, directly or through other links. No program can follow
+/// it.
 pub fn is_link_to_itself(path: &Path) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     let kind = || facts::metadata(path).err().map(|error| error.kind());
     path.is_link() && kind().is_some_and(|kind| ![NotFound, NotADirectory, PermissionDenied].contains(&kind))
 }
 
-/// conda's records of cuDNN in the environment at this root.
+/// Returns conda's records of cuDNN in the environment at this root.
 fn records_of_conda(root: &Path) -> Vec<conda::Record> {
     conda::records(root, "cudnn", |name| name.contains("cudnn"))
 }
 
-/// The package of conda with this file: in `ROOT/lib`, or in `ROOT/Library/bin` on Windows.
+/// Returns the conda package that contains this file, in `ROOT/lib`, or in `ROOT/Library/bin` on Windows.
 fn of_conda(dir: &Path, file: &str) -> Option<Package> {
     let above = dir.parent()?;
     let (root, listed) = match above.parent().filter(|_| file_name(above).eq_ignore_ascii_case("Library")) {
@@ -216,25 +217,25 @@ fn of_conda(dir: &Path, file: &str) -> Option<Package> {
     Some(Package::new(Installer::Conda, &record.name, Some(&record.version), root))
 }
 
-/// The names of Debian's packages of cuDNN, and the lists of their files.
+/// Returns the names of Debian's cuDNN packages and the lists of their files.
 fn dpkg_lists(host: &Host) -> Vec<(String, String)> {
     let is_list = |name: &str| name.contains("cudnn") && name.ends_with(".list");
     let list = |path: PathBuf| {
-        // With packages for two architectures: `libcudnn9-cuda-13:amd64`.
+        // Packages for two architectures have names such as `libcudnn9-cuda-13:amd64`.
         let name = file_name(&path).strip_suffix(".list")?.split(':').next()?.to_owned();
         Some((name, read_text(&path, MAX_RECORD_LEN)?))
     };
     entries_named(&host.system("/var/lib/dpkg/info"), "lists of cuDNN", is_list).into_iter().filter_map(list).collect()
 }
 
-/// The Debian package whose list of files has this one.
+/// Returns the Debian package that lists this file.
 fn dpkg(dir: &Path, file: &str, host: &Host) -> Option<Package> {
     let file = host.strip_root(dir)?.join(file);
     let (name, _) = dpkg_lists(host).into_iter().find(|(_, list)| is_listed(list, &file))?;
     Some(dpkg_package(&name, host))
 }
 
-/// The Debian package with this name, with what the list of all packages states of it.
+/// Returns the Debian package with this name, completed from the list of all packages.
 fn dpkg_package(name: &str, host: &Host) -> Package {
     let paragraph: String = facts::ask("Debian package", name, || {
         let status = read_text(&host.system("/var/lib/dpkg/status"), MAX_RECORD_LEN).unwrap_or_default();
@@ -249,16 +250,16 @@ fn dpkg_package(name: &str, host: &Host) -> Package {
     package
 }
 
-/// Does this list of a Debian package have this file? /lib is a link to /usr/lib on most systems, and the list may have
-/// either.
+/// Returns whether a Debian package's file list contains this file. /lib is a link to /usr/lib on most systems, and the
+/// list may contain either path.
 fn is_listed(list: &str, file: &Path) -> bool {
     let other = Path::new("/").join(file.strip_prefix("/usr").unwrap_or(file));
     list.lines().any(|line| Path::new(line) == file || Path::new(line) == other)
 }
 
-/// The RPM package of a system directory. The database is SQLite, Berkeley DB or ndb, and is searched without parsing
-/// it: in each of them a package's name, version and release follow each other, each with a zero byte at its end,
-/// because that is how a package's header begins (`rpm-4.x/lib/header`, tags 1000 to 1002).
+/// Returns the RPM package of a system directory. The database is SQLite, Berkeley DB or ndb, and is searched without
+/// parsing. In all three formats, a package's name, version and release are consecutive NUL-terminated strings, because
+/// package headers begin like this (`rpm-4.x/lib/header`, tags 1000 to 1002).
 fn rpm(dir: &Path, version: Version, host: &Host) -> Option<Package> {
     let below = host.strip_root(dir)?;
     if !["/usr/lib64", "/usr/lib", "/lib64"].iter().any(|system| below.starts_with(system)) {
@@ -277,12 +278,12 @@ fn rpm(dir: &Path, version: Version, host: &Host) -> Option<Package> {
     };
     let mut packages: Vec<(String, String)> = memmem::find_iter(&database, b"libcudnn9-").filter_map(header).collect();
     packages.dedup();
-    // One release may be installed for two CUDA major versions, and nothing shows which one this is.
+    // A release may be installed for two CUDA major versions, and it is then unknown which one this is.
     let [(name, version)] = packages.try_into().ok()?;
     Some(Package::new(Installer::Rpm, &name, Some(&version), host.system("/")))
 }
 
-/// `C:\Program Files\NVIDIA\CUDNN\v9.28\bin\12.9\x64`, with or without the directories below `bin`.
+/// Recognizes `C:\Program Files\NVIDIA\CUDNN\v9.28\bin\12.9\x64`, with or without the directories below `bin`.
 fn windows_installer(dir: &Path) -> Option<Package> {
     let is_root = |root: &&Path| {
         let mut above = root.ancestors().skip(1).map(file_name);
@@ -293,8 +294,8 @@ fn windows_installer(dir: &Path) -> Option<Package> {
     Some(Package::new(Installer::WindowsInstaller, "cuDNN", version, root))
 }
 
-/// A directory with a program beside the DLLs, to which an application's installer has copied them: Windows has no run
-/// paths. Below the system's directory there are programs of others.
+/// Recognizes a directory with a program next to the DLLs. Application installers copy DLLs there, because Windows does
+/// not have run paths. The system directory is excluded, because its programs are unrelated.
 fn windows_application(dir: &Path, host: &Host) -> Option<Package> {
     let system = host.variable("SystemRoot").and_then(|root| canonicalize(root).ok());
     if system.is_some_and(|system| dir.starts_with(system)) {
@@ -304,7 +305,8 @@ fn windows_application(dir: &Path, host: &Host) -> Option<Package> {
     Some(Package::new(Installer::Application, &program.file_stem()?.to_string_lossy(), None, dir))
 }
 
-/// `cudnn-linux-x86_64-9.28.0.42_cuda12-archive/lib`, `cudnn-windows-x86_64-9.28.0.42_cuda13-archive/bin/x64`.
+/// Recognizes `cudnn-linux-x86_64-9.28.0.42_cuda12-archive/lib` and
+/// `cudnn-windows-x86_64-9.28.0.42_cuda13-archive/bin/x64`.
 fn archive(dir: &Path) -> Option<Package> {
     dir.ancestors().skip(1).take(2).find_map(|root| {
         let inner = file_name(root).strip_prefix("cudnn-")?.strip_suffix("-archive")?;
@@ -313,7 +315,7 @@ fn archive(dir: &Path) -> Option<Package> {
     })
 }
 
-/// A directory of a CUDA toolkit: `version.json` above it, and the CUDA runtime next to cuDNN.
+/// Recognizes a CUDA toolkit: `version.json` is in a parent directory, and the CUDA runtime is next to cuDNN.
 fn toolkit(dir: &Path) -> Option<Package> {
     let root = dir.ancestors().skip(1).take(3).find(|root| root.join("version.json").leads_to_file())?;
     let is_runtime =
@@ -322,9 +324,10 @@ fn toolkit(dir: &Path) -> Option<Package> {
     is_toolkit.then(|| Package::new(Installer::Toolkit, file_name(root), None, root))
 }
 
-/// A directory outside of the system's, with a program in it, above it or in `bin` next to it whose run path leads to the
-/// directory: an application that ships a cuDNN. Its run path is relative to the program, as the application can be
-/// installed anywhere; that of a program which somebody has built for this machine is not.
+/// Recognizes an application that ships cuDNN. It is outside the system directories, and a program in this directory,
+/// in the parent or in the neighboring `bin` has a run path that leads here. The run path must be relative to the
+/// program, because applications can be installed anywhere. Programs that were built on this machine have absolute run
+/// paths.
 fn application(dir: &Path, host: &Host) -> Option<Package> {
     let below = host.strip_root(dir)?;
     let above = dir.parent()?;
@@ -332,7 +335,7 @@ fn application(dir: &Path, host: &Host) -> Option<Package> {
         return None;
     }
     let is_program = |path: &PathBuf| is_executable(path) && searches(path, dir, host);
-    // The names of a user's other files are nobody's business.
+    // Skip user directories, because other files there are private.
     let program = |searched: &Path| -> Option<PathBuf> {
         facts::ask("application", format!("{} in {}", dir.display(), searched.display()), || {
             let files = entries_named(searched, "no library", |name| !name.contains(".so"));
@@ -344,7 +347,7 @@ fn application(dir: &Path, host: &Host) -> Option<Package> {
     Some(Package::new(Installer::Application, &name, None, program.parent()?))
 }
 
-/// Does the run path of this program lead to this directory, whatever directory the program is in?
+/// Returns whether this program's run path leads to this directory, relative to the program.
 fn searches(program: &Path, dir: &Path, host: &Host) -> bool {
     let Ok(links) = links(program) else { return false };
     let Some(run_path) = links.runpath.or(links.rpath) else { return false };

@@ -1,28 +1,28 @@
-//! Describes a package that owns a cuDNN, with the installer that manages it.
+//! Describes packages that contain cuDNN, and the installers that manage them.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use cudnn_probe::Component;
 
-/// The tool, or the way, by which a cuDNN was installed.
+/// The tool or method that installed a cuDNN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Installer {
-    /// A wheel: pip, uv and others.
+    /// A wheel, installed by pip, uv or another tool.
     Pip,
     /// conda, mamba or pixi.
     Conda,
-    /// Debian's and Ubuntu's packages.
+    /// A Debian or Ubuntu package.
     Dpkg,
-    /// RPM packages: Fedora, RHEL, SUSE.
+    /// An RPM package on Fedora, RHEL or SUSE.
     Rpm,
     /// NVIDIA's archive, unpacked by hand.
     Archive,
     /// NVIDIA's installer for Windows.
     WindowsInstaller,
-    /// An application that ships its own cuDNN.
+    /// An application that ships cuDNN.
     Application,
-    /// Files copied into a CUDA toolkit, which comes without cuDNN.
+    /// Files copied into a CUDA toolkit, which does not include cuDNN.
     Toolkit,
 }
 
@@ -41,29 +41,30 @@ impl fmt::Display for Installer {
     }
 }
 
-/// The package that a cuDNN belongs to, by its installer's records. Displayed as `pip nvidia-cudnn-cu12 9.28.0.42`.
+/// The package that a cuDNN belongs to, according to the installer's records. Displayed as `pip nvidia-cudnn-cu12
+/// 9.28.0.42`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
-    /// The tool that installed it.
+    /// The tool that installed the package.
     pub installer: Installer,
-    /// The package's name: `nvidia-cudnn-cu12`.
+    /// The package name: `nvidia-cudnn-cu12`.
     pub name: String,
-    /// The package's full version: `9.28.0.42`. Some records have none.
+    /// The full version: `9.28.0.42`. Some records do not contain a version.
     pub version: Option<String>,
-    /// The environment that it is installed in, or the root of the system or application.
+    /// The environment where the package is installed, or the root of the system or application.
     pub root: PathBuf,
-    /// Did the user forbid other versions (`apt-mark hold`)?
+    /// Whether the user put the package on hold (`apt-mark hold`).
     pub is_held: bool,
 }
 
 impl Package {
-    /// A package, by its installer's records.
+    /// Creates a package from an installer's records.
     pub fn new(installer: Installer, name: &str, version: Option<&str>, root: impl Into<PathBuf>) -> Self {
         let (name, version) = (name.to_owned(), version.map(str::to_owned));
         Package { installer, name, version, root: root.into(), is_held: false }
     }
 
-    /// Is this NVIDIA's package of cuDNN, and not a framework or an application that ships it?
+    /// Returns whether this is NVIDIA's cuDNN package, rather than a framework or an application that ships cuDNN.
     pub fn is_cudnn(&self) -> bool {
         match self.installer {
             Installer::Pip => self.name.starts_with("nvidia-cudnn"),
@@ -72,7 +73,7 @@ impl Package {
         }
     }
 
-    /// The part of cuDNN that this package contains, if it is NVIDIA's package of cuDNN.
+    /// Returns the cuDNN component in this package, if this is NVIDIA's cuDNN package.
     pub fn component(&self) -> Option<Component> {
         let component = if self.name.contains("-jit") { Component::CudnnJit } else { Component::Cudnn };
         self.is_cudnn().then_some(component)

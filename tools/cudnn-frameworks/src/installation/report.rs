@@ -16,15 +16,15 @@ use super::libraries::{self, LibraryReport};
 use super::owner::Records;
 use super::package::Package;
 
-/// The abilities of an installation, by the libraries that it has.
+/// The completeness of an installation, based on the libraries that exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Variant {
-    /// It has every library of its release.
+    /// All libraries of the release.
     Full,
-    /// It has graph and the engines that compile their kernels at run time: NVIDIA's JIT-only packages.
+    /// The graph library and the engines that compile kernels at run time, as in NVIDIA's JIT-only packages.
     JitOnly,
-    /// It lacks libraries, as after a copy of some files.
+    /// An incomplete set of libraries, for example because only some files were copied.
     Partial,
 }
 
@@ -51,42 +51,42 @@ impl fmt::Display for Variant {
 pub struct InstallationReport {
     /// The directory, without symbolic links.
     pub dir: PathBuf,
-    /// The operating system that it is for.
+    /// The operating system that the installation is for.
     pub os: Os,
-    /// The processor architecture that it is for, if one library can be read.
+    /// The processor architecture, if at least one library is readable.
     pub architecture: Option<Architecture>,
-    /// The kind of aarch64 Linux that it is for, if its path or a record of its package states it.
+    /// The kind of aarch64 Linux, if the path or a package record shows it.
     pub arm_variant: Option<ArmVariant>,
-    /// The major version: 9, or an older one, of which only file names are read.
+    /// The major version. For versions before 9, only file names are read.
     pub major: u32,
-    /// The version: that of graph, else that of another library, else that in a file name.
+    /// The version of the graph library, or else of another library, or else of a file name.
     pub version: Option<Version>,
-    /// The CUDA major version that it is built with: that of most libraries.
+    /// The CUDA major version that most libraries were built with.
     pub cuda_major: Option<u32>,
-    /// The CUDA minor version that it is built with: 9 for CUDA 12.9.
+    /// The CUDA minor version: 9 for CUDA 12.9.
     pub cuda_minor: Option<u32>,
-    /// Its abilities.
+    /// The completeness of the installation.
     pub variant: Variant,
-    /// The libraries that exist, in the order of [`Library::ALL`].
+    /// The existing libraries, in the order of [`Library::ALL`].
     pub libraries: Vec<LibraryReport>,
-    /// The files that cuDNN opens instead of some of [`InstallationReport::libraries`], because their names contain the
-    /// version: see [`Library::dlopen_names`]. Only those that are other files. Known only for Linux.
+    /// Files that cuDNN opens instead of some of [`InstallationReport::libraries`], because their names contain the
+    /// version: see [`Library::dlopen_names`]. Contains only different files. Linux only.
     pub versioned: Vec<LibraryReport>,
-    /// The libraries that its release, or the JIT-only set of it, has and the directory lacks.
+    /// Libraries that the release, or the release's JIT-only package, contains but that are missing from the directory.
     pub missing: Vec<Library>,
-    /// The package that it belongs to.
+    /// The package that the installation belongs to.
     pub package: Option<Package>,
-    /// Other packages with the same files: they were installed over each other, so the files are a mixture.
+    /// Other packages with the same files. The packages were installed over one another, so the files are a mixture.
     pub other_packages: Vec<Package>,
-    /// Files of its libraries that its package does not own, if that is one of Debian: left over from a copy, and newer, so
-    /// that ldconfig leads the links of the package's libraries to them.
+    /// Library files that do not belong to the Debian package. They are left over from a copy of a newer release, so
+    /// ldconfig points the links of the package's libraries to them.
     pub unowned: Vec<PathBuf>,
-    /// The evidence for its version, its CUDA release and its kind of aarch64.
+    /// The evidence for the version, the CUDA release and the kind of aarch64.
     pub evidence: Vec<Evidence>,
 }
 
 impl InstallationReport {
-    /// Reads a directory. `None` if it contains no cuDNN of any version.
+    /// Reads a directory. Returns `None` if it does not contain any version of cuDNN.
     pub fn read(dir: &Path, host: &Host) -> Option<InstallationReport> {
         let dir = canonicalize(dir).ok()?;
         let mut found = [Os::Linux, Os::Windows].into_iter().map(|os| (os, libraries::read(&dir, os)));
@@ -103,14 +103,14 @@ impl InstallationReport {
         let graph = identities().find(|identity| identity.library == Library::Graph);
         let version = graph.and_then(|graph| graph.version);
         let version = version.or_else(|| identities().find_map(|identity| identity.version));
-        // A graph of another CUDA major would be the only one, and is to be reported, not the others.
+        // If only the graph library was built for a different CUDA version, report that library rather than all others.
         let cuda_major = majority(identities().filter_map(|identity| identity.cuda_major));
         let of_this_cuda = |identity: &&Identity| identity.cuda_major == cuda_major;
         let mut packages = records.packages(Library::Graph.name_on(os), version).into_iter();
         let package = packages.next();
         let is_jit = match package.as_ref().and_then(Package::component) {
             Some(Component::CudnnJit) => true,
-            // Libraries of the full cuDNN that its owner has installed are missing, and not left out.
+            // If the owner installed the full cuDNN, libraries are missing instead of intentionally omitted.
             _ => {
                 is_jit_set(&libraries)
                     && version.is_none_or(|version| version >= JIT_ONLY_SINCE)
@@ -153,12 +153,12 @@ impl InstallationReport {
         })
     }
 
-    /// The report of one library, if its file exists.
+    /// Returns the report on a library, if the file exists.
     pub fn library(&self, library: Library) -> Option<&LibraryReport> {
         self.libraries.iter().find(|report| report.library == library)
     }
 
-    /// The libraries that do not fit the rest: of another version, or built for another CUDA major version.
+    /// Returns the libraries with a different version or CUDA major version than the rest.
     pub fn conflicts(&self) -> Vec<(&LibraryReport, ProbeError)> {
         let conflict = |report| Some((report, self.conflict(report)?));
         self.libraries.iter().chain(&self.versioned).filter_map(conflict).collect()
@@ -166,7 +166,7 @@ impl InstallationReport {
 
     fn conflict(&self, report: &LibraryReport) -> Option<ProbeError> {
         let identity = report.identity.as_ref().ok()?;
-        // cuDNN does not open a library that is left over from a newer release.
+        // cuDNN does not open libraries that are left over from a newer release.
         if self.version.is_some_and(|version| !has_library(version, report.library)) {
             return None;
         }
@@ -176,29 +176,29 @@ impl InstallationReport {
             .or_else(|| (!report.missing_symbols.is_empty()).then(|| ProbeError::OtherRelease { missing: missing() }))
     }
 
-    /// The GPU code of its libraries, of those that have some. Reads thousands of small pieces: see [`gpu_code`].
+    /// Returns the GPU code of all libraries that contain some. Reads thousands of small pieces: see [`gpu_code`].
     ///
-    /// cuDNN supports a GPU if each of these libraries has code that runs on it. That is so in 9.0.0, 9.10.2, 9.19.0, 9.27.0
-    /// and 9.28.0 for all GPUs that NVIDIA lists for them, and not for those that a release dropped.
+    /// cuDNN supports a GPU if all of these libraries contain code that runs on it. In 9.0.0, 9.10.2, 9.19.0, 9.27.0
+    /// and 9.28.0, this is true for all GPUs that NVIDIA lists, and false for GPUs that a release dropped.
     pub fn gpu_code(&self) -> Vec<(Library, BTreeSet<GpuCode>)> {
         let usable = self.libraries.iter().filter(|report| report.identity.is_ok());
         let code = usable.filter_map(|report| Some((report.library, gpu_code(&report.path).ok()?)));
         code.filter(|(_, code)| !code.is_empty()).collect()
     }
 
-    /// The CUDA release that it is built with: `12.9`, or `12` if the minor version is unknown.
+    /// Returns the CUDA release that the installation was built with: `12.9`, or `12` if the minor version is unknown.
     pub fn cuda(&self) -> Option<String> {
         let major = self.cuda_major?;
         Some(self.cuda_minor.map_or(major.to_string(), |minor| format!("{major}.{minor}")))
     }
 }
 
-/// The value that occurs most often; of several the first.
+/// Returns the most frequent value, or the first of several.
 fn majority(values: impl DoubleEndedIterator<Item = u32> + Clone) -> Option<u32> {
     values.clone().rev().max_by_key(|value| values.clone().filter(|other| other == value).count())
 }
 
-/// The libraries that the release has and the directory lacks.
+/// Returns the libraries of the release that the directory does not contain.
 fn missing(libraries: &[LibraryReport], version: Option<Version>, is_jit: bool) -> Vec<Library> {
     const OF_JIT: [Library; 3] = [Library::Shim, Library::Graph, Library::EnginesRuntimeCompiled];
     let is_there = |library: &Library| libraries.iter().any(|report| report.library == *library);
@@ -209,17 +209,18 @@ fn missing(libraries: &[LibraryReport], version: Option<Version>, is_jit: bool) 
     Library::ALL.iter().copied().filter(|library| is_expected(library) && !is_there(library)).collect()
 }
 
-/// The libraries that the full cuDNN has, and a JIT-only set of any release has not.
+/// Libraries of the full cuDNN that are not in the JIT-only package of any release.
 const COMPILED: [Library; 5] =
     [Library::Ops, Library::Cnn, Library::Adv, Library::EnginesPrecompiled, Library::Heuristic];
 
-/// Are these the libraries of a JIT-only set, perhaps without the shim? No package says so if they were copied.
+/// Returns whether these are the libraries of a JIT-only package, possibly without the shim. Copied files do not belong
+/// to a package, so the libraries decide.
 fn is_jit_set(libraries: &[LibraryReport]) -> bool {
     let has = |library: Library| libraries.iter().any(|report| report.library == library);
     has(Library::Graph) && has(Library::EnginesRuntimeCompiled) && !COMPILED.into_iter().any(has)
 }
 
-/// A directory with cuDNN 8 or 7, by its file names.
+/// Reads a directory with cuDNN 8 or 7 based on the file names.
 fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
     let older = |os| Some((os, older_shim(&dir, os)?));
     let (os, (major, shim)) = older(Os::Linux).or_else(|| older(Os::Windows))?;
@@ -230,7 +231,7 @@ fn read_older(dir: PathBuf, host: &Host) -> Option<InstallationReport> {
     };
     let mut packages = Records::read(&dir, os, host).packages(&name, version).into_iter();
     let package = packages.next();
-    // Wheels and conda install the library under its short name.
+    // Wheels and conda packages install the library under the short name.
     let version = version.or_else(|| {
         let numbers = package.as_ref()?.version.as_ref()?.split(['.', '-']).take(3).collect::<Vec<_>>();
         numbers.join(".").parse().ok().filter(|version: &Version| version.major == major)
@@ -277,7 +278,7 @@ mod tests {
     #[test]
     fn a_jit_only_set_is_recognised_by_what_it_has_and_lacks() {
         use Library::{EnginesRuntimeCompiled as Jit, Ext, Graph, Heuristic, Ops, Shim};
-        // The libraries, whether they are such a set, and which of a JIT-only set are missing.
+        // The libraries, whether they are a JIT-only set, and the missing ones of such a set.
         for (libraries, expected, lacks) in [
             (&[Shim, Graph, Jit][..], true, &[][..]),
             (&[Graph, Jit], true, &[Shim]),

@@ -1,17 +1,17 @@
-//! Reads ld.so's list of what a process has loaded, in the order of loading, from the memory of the process.
+//! Reads ld.so's list of loaded libraries, in load order, from the memory of a process.
 
 use std::fs::File;
 use std::path::PathBuf;
 
 use cudnn_os::files::{path_from_bytes, read_at};
 
-/// More objects, and longer paths, than any process has.
+/// Limits that no real process exceeds, for the number of objects and the length of paths.
 const MAX_OBJECTS: usize = 4096;
 const MAX_NAME_LEN: usize = 4096;
 
-/// The files, first loaded first, without the program itself, which has no name in the list. The auxiliary vector has the
-/// address of the program headers, these lead to `r_debug`, and that to the list (`<link.h>`). `None` if the kernel denies
-/// access, or the process's libc has no such list.
+/// Returns the loaded files, first loaded first. Omits the program itself, because its entry has an empty name. The
+/// auxiliary vector leads to the program headers, these to `r_debug`, and that to the list (`<link.h>`). `None` if the
+/// kernel denies access, or if the process's libc does not have such a list.
 pub(super) fn names(pid: u32) -> Option<Vec<PathBuf>> {
     let auxiliary = words(&std::fs::read(format!("/proc/{pid}/auxv")).ok()?);
     let memory = Memory(File::open(format!("/proc/{pid}/mem")).ok()?);
@@ -33,12 +33,12 @@ pub(super) fn names(pid: u32) -> Option<Vec<PathBuf>> {
     Some(found)
 }
 
-/// The complete 64-bit words.
+/// Returns the complete 64-bit words.
 fn words(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
 
-/// The value of this tag in pairs of both.
+/// Returns the value for this tag in a list of tag-value pairs.
 fn value_of(pairs: &[u64], wanted: u64) -> Option<u64> {
     pairs.as_chunks().0.iter().find_map(|[tag, value]| (*tag == wanted).then_some(*value))
 }
@@ -46,13 +46,13 @@ fn value_of(pairs: &[u64], wanted: u64) -> Option<u64> {
 struct Memory(File);
 
 impl Memory {
-    /// The first entry of the list.
+    /// Returns the first entry of the list.
     fn first(&self, headers: u64, count: u64) -> Option<u64> {
         const LENGTH: u64 = 56;
         let (mut bias, mut dynamic) = (0, None);
         for index in 0..count.min(128) {
             let [kind, _, address, _, _, length, _] = self.words(headers.wrapping_add(index * LENGTH))?;
-            // PT_DYNAMIC and PT_PHDR. The upper half of the word has the flags.
+            // PT_DYNAMIC and PT_PHDR. The upper half of the word contains the flags.
             match kind & u64::from(u32::MAX) {
                 2 => dynamic = Some((address, length)),
                 6 => bias = headers.wrapping_sub(address),
@@ -70,7 +70,7 @@ impl Memory {
         words(&self.read(at, COUNT * 8)).try_into().ok()
     }
 
-    /// The bytes at an address: this many, or fewer at the end of a mapping.
+    /// Returns the bytes at an address, or fewer at the end of a mapping.
     fn read(&self, at: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         let mut filled = 0;

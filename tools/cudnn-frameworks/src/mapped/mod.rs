@@ -1,4 +1,4 @@
-//! Lists the libraries that a running process has loaded, from `/proc`, with their order in ld.so's list.
+//! Lists the libraries that a running process has loaded, using `/proc` and ld.so's list.
 
 mod link_map;
 
@@ -13,37 +13,38 @@ use cudnn_probe::internal::{Links, links};
 /// A library that a process has mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappedLibrary {
-    /// The file, by the kernel's name for it.
+    /// The path of the file, as the kernel reports it.
     pub path: PathBuf,
-    /// Whether the file has since been deleted or replaced.
+    /// Whether the file was deleted or replaced after loading.
     pub deleted: bool,
-    /// A path to the mapped file itself, also if it was deleted or the process runs in a container. `None` if the
-    /// kernel does not allow access.
+    /// A path to the mapped file itself, even if it was deleted or the process runs in a container. `None` if the
+    /// kernel denies access.
     pub file: Option<PathBuf>,
-    /// The index in the order in which ld.so loaded the libraries. `None` if the list cannot be read, or if something
-    /// other than ld.so mapped the file.
+    /// The position in ld.so's load order. `None` if the list is not readable, or if the file was not mapped by ld.so.
     pub load_index: Option<usize>,
 }
 
 impl MappedLibrary {
-    /// A library that is at this path on disk, and was loaded as this one in the order.
+    /// Creates an entry for an existing file with this position in the load order.
     pub fn new(path: impl Into<PathBuf>, load_index: usize) -> Self {
         let path = path.into();
         MappedLibrary { file: Some(path.clone()), path, deleted: false, load_index: Some(load_index) }
     }
 }
 
-/// The libraries that a process has mapped, each once, in the order of their addresses.
+/// Returns the libraries that a process has mapped, without duplicates, ordered by address.
 ///
 /// # Errors
-/// The operating system's error: there is no such process, or you neither own it nor are root.
+///
+/// Returns the operating system's error, for example if the process does not exist, or if you are neither its owner nor
+/// root.
 pub fn mapped_libraries(pid: u32) -> io::Result<Vec<MappedLibrary>> {
     let maps = std::fs::read(format!("/proc/{pid}/maps"))?;
     if maps.is_empty() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "the process has ended, or is a kernel thread"));
     }
     let root = PathBuf::from(format!("/proc/{pid}/root"));
-    // The order is optional: another libc has no such list, and the kernel may deny access.
+    // The order is optional: other C libraries do not have the list, and the kernel may deny access.
     let order = link_map::names(pid).unwrap_or_default();
     let order: HashMap<PathBuf, usize> =
         order.iter().enumerate().rev().map(|(index, path)| (real(&root, path), index)).collect();
@@ -55,8 +56,8 @@ pub fn mapped_libraries(pid: u32) -> io::Result<Vec<MappedLibrary>> {
     Ok(found.collect())
 }
 
-/// The mapped file: by the kernel's link to it, which needs privileges, or by its path in the root directory of the
-/// process, if that is still the same file.
+/// Returns a readable path of the mapped file: the kernel's link, which requires privileges, or the path in the root
+/// directory of the process if it still leads to the same file.
 fn readable_path(root: &Path, mapped: &MappedLibrary, link: &str, number: u64) -> Option<PathBuf> {
     if std::fs::File::open(link).is_ok() {
         return Some(link.into());
@@ -66,10 +67,10 @@ fn readable_path(root: &Path, mapped: &MappedLibrary, link: &str, number: u64) -
     is_same.then_some(path)
 }
 
-/// Which files of a process depend on which. Reads each file once.
+/// The dependencies between the files of a process. Reads each file once.
 #[derive(Debug)]
 pub struct Dependents<'a> {
-    /// For each name in DT_NEEDED, the files that have it.
+    /// Maps names in DT_NEEDED to the files with that entry.
     by_name: HashMap<String, Vec<&'a MappedLibrary>>,
 }
 
@@ -85,8 +86,8 @@ impl<'a> Dependents<'a> {
         Dependents { by_name }
     }
 
-    /// The files that caused this one to be loaded: they depend on it (`DT_NEEDED`) and were not loaded after it. If
-    /// there are none, code opened it with `dlopen`.
+    /// Returns the files that caused this library to be loaded: they depend on it (`DT_NEEDED`) and were not loaded
+    /// after it. If the result is empty, the library was loaded with `dlopen`.
     pub fn of(&self, library: &MappedLibrary) -> Vec<&'a Path> {
         let soname = links_of(library).and_then(|links| links.soname);
         let name = soname.or_else(|| Some(library.path.file_name()?.to_string_lossy().into_owned()));
@@ -102,8 +103,8 @@ fn links_of(mapped: &MappedLibrary) -> Option<Links> {
     links(mapped.file.as_ref()?).ok()
 }
 
-/// The path without symbolic links, if the process sees the same file system: the kernel's paths have none, ld.so's are
-/// as they were requested.
+/// Resolves symbolic links if the process sees the same file system. The kernel's paths are resolved, ld.so's are as
+/// requested.
 fn real(root: &Path, path: &Path) -> PathBuf {
     let target = facts::read_link(root).unwrap_or_else(|_| "/".into());
     if target != Path::new("/") {
@@ -112,12 +113,12 @@ fn real(root: &Path, path: &Path) -> PathBuf {
     facts::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// The libraries in `/proc/PID/maps`, each with its first range of addresses (`7f00-7f01`) and its inode.
+/// Parses the libraries in `/proc/PID/maps`, with their first address range (`7f00-7f01`) and inode.
 fn parse(maps: &[u8]) -> Vec<(MappedLibrary, String, u64)> {
     let mut found = Vec::new();
     let mut seen: HashSet<(PathBuf, bool)> = HashSet::new();
     for line in maps.split(|byte| *byte == b'\n') {
-        // Five columns of numbers, then the path. Only a path has a slash.
+        // The path follows five columns. Only the path contains a slash.
         let start = line.iter().position(|byte| *byte == b'/');
         let Some((columns, path)) = start.and_then(|start| line.split_at_checked(start)) else { continue };
         let columns = String::from_utf8_lossy(columns);

@@ -1,4 +1,5 @@
-//! Finds the name of cuDNN in the bytes of libraries: one that opens it by name must contain that, in full or in parts.
+//! Searches the bytes of libraries for cuDNN's name. A library that opens cuDNN by name must contain the name or parts
+//! of it.
 
 use std::fs::File;
 use std::ops::Range;
@@ -11,11 +12,12 @@ use cudnn_probe::{ld_so, parts_without_gpu_code};
 
 use crate::files::contains;
 
-/// The most bytes of a framework's library that are read. The largest known one has 65 MB besides its GPU code.
+/// The maximum number of bytes to read from a framework's library. The largest known library has 65 MB besides GPU
+/// code.
 const MAX_LEN: u64 = 256 << 20;
 
-/// Does the file contain `cudnn`, in its code or data? A run path contains it too, as a directory (`nvidia/cudnn/lib`),
-/// and does not count. A file that cannot be read, or is too long, is taken to contain it.
+/// Returns whether the code or data of the file contains `cudnn`. A directory name in a run path (`nvidia/cudnn/lib`)
+/// does not count. Unreadable and very long files are assumed to contain it.
 pub(super) fn contain_cudnn(file: &Path) -> bool {
     facts::ask("name of cuDNN in library", file, || {
         let Ok(parts) = parts_without_gpu_code_any(file) else { return true };
@@ -36,23 +38,24 @@ fn length(parts: &[Range<u64>]) -> u64 {
 /// How a library uses cuDNN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Uses {
-    /// It is linked to it (`DT_NEEDED`).
+    /// The library is linked to cuDNN (`DT_NEEDED`).
     Linked,
-    /// It contains its name.
+    /// The library contains cuDNN's name.
     Named,
-    /// It uses CUDA, and is too large to be searched for the name.
+    /// The library uses CUDA, but is too large to be searched for the name.
     Unknown,
 }
 
-/// How the library in this file uses cuDNN; `None` if it does not, or is no library for this machine. Reads the headers of
-/// each, and searches only those that use CUDA in another way, as long as bytes are left that may be searched.
+/// Returns how a library uses cuDNN. `None` if it does not use cuDNN, or if it is not a library for this machine. Reads
+/// only the headers of most libraries. Libraries that use CUDA without being linked to cuDNN are searched until
+/// `bytes_left` is used up.
 pub(super) fn uses(file: &Path, bytes_left: &AtomicU64) -> Option<Uses> {
     let needed = ld_so::needed(file).ok()?;
     if needed.iter().any(|name| name.starts_with("libcudnn")) {
         return Some(Uses::Linked);
     }
     let parts = parts_without_gpu_code(file).ok()?;
-    // The GPU code is what is between the parts.
+    // GPU code fills the gaps between the parts.
     let has_gpu_code = parts.windows(2).any(|pair| matches!(pair, [before, after] if before.end < after.start));
     if !has_gpu_code && !needed.iter().any(|name| is_cuda(name)) {
         return None;
@@ -68,7 +71,8 @@ pub(super) fn uses(file: &Path, bytes_left: &AtomicU64) -> Option<Uses> {
     is_named.then_some(Uses::Named)
 }
 
-/// A library of CUDA or its driver, with the hash that a wheel may add: `libcudart-9335f6a2.so.12.4.127`.
+/// Returns whether this is a CUDA or driver library, including copies with a hash from a wheel:
+/// `libcudart-9335f6a2.so.12.4.127`.
 fn is_cuda(name: &str) -> bool {
     let names = ["libcuda", "libcudart", "libcublas", "libcublasLt", "libnvrtc"];
     names.iter().any(|cuda| name.strip_prefix(cuda).is_some_and(|rest| rest.starts_with(['.', '-'])))

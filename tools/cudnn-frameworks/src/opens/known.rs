@@ -1,4 +1,4 @@
-//! Remembers what the simulated processes of one survey have read of files, so that each file is read once.
+//! Caches file contents for the simulated processes of one survey, so that each file is read only once.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,13 +11,13 @@ use cudnn_probe::{Identity, Library, Version, identify_any};
 use crate::files::file_name;
 use crate::library_names::CudnnName;
 
-/// The most files of cuDNN that are remembered.
+/// The maximum number of cuDNN files in the cache.
 const MAX_FILES: usize = 1 << 12;
 
-/// A clone is the same value. `Debug` omits the cached entries.
+/// Clones share the cache. `Debug` omits the cached entries.
 #[derive(Clone, Default)]
 pub(crate) struct Known {
-    /// What ld.so reads of the files.
+    /// The data that ld.so reads from files.
     pub(super) files: KnownFiles,
     identities: Arc<Mutex<HashMap<PathBuf, Identified>>>,
 }
@@ -31,7 +31,7 @@ impl fmt::Debug for Known {
 }
 
 impl Known {
-    /// What a file states as this library of cuDNN 9, or the reason why it is not that library.
+    /// Returns the identity of a cuDNN 9 library file, or the reason why the file is not this library.
     pub(super) fn identity(&self, file: &Path, library: Library) -> Identified {
         let identities = || self.identities.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = identities().get(file) {
@@ -45,14 +45,15 @@ impl Known {
         found
     }
 
-    /// The release of a file of cuDNN, by its name or its contents. The shim states none: that of the graph library beside it.
+    /// Returns the release of a cuDNN file, from its name or contents. The shim does not contain it, so the graph
+    /// library next to the shim is used.
     pub(super) fn release(&self, file: &Path) -> Option<Version> {
         let name = file_name(file);
         if let Some(version) = CudnnName::parse(name).and_then(|name| name.version) {
             return Some(version);
         }
         if name.starts_with("libcudnn.so.8") {
-            // A link to the file with the full version.
+            // A link leads to the file with the full version.
             return CudnnName::parse(file_name(&self.files.canonical(file)?))?.version;
         }
         match library_of(file)? {
@@ -65,7 +66,7 @@ impl Known {
     }
 }
 
-/// The library of cuDNN 9 with this file name, on any system. On Linux it may end in the full version.
+/// Returns the cuDNN 9 library with this file name on any system. On Linux, the name may end with the full version.
 pub(super) fn library_of(file: &Path) -> Option<Library> {
     let name = file_name(file).to_ascii_lowercase();
     let name = name.split_once(".so.9").map_or(name.clone(), |(stem, _)| format!("{stem}.so.9"));

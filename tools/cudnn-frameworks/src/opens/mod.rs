@@ -1,5 +1,5 @@
-//! Simulates which cuDNN a framework loads: its Python code opens files first, then ld.so or Windows searches for its
-//! libraries, then cuDNN's shim opens others by name.
+//! Simulates which cuDNN a framework loads. First its Python code opens files, then ld.so or Windows searches for its
+//! libraries, and then cuDNN's shim opens others by name.
 
 mod bytes;
 mod known;
@@ -33,7 +33,7 @@ pub(crate) fn start(environment: &Environment, host: &Host, known: &Known) -> Bo
     }
 }
 
-/// Follows what a framework would open in a process that has just started.
+/// Returns the files that a framework would open in a new process.
 pub(crate) fn read(
     kind: &Kind,
     version: &str,

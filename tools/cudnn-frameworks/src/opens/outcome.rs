@@ -1,4 +1,4 @@
-//! Describes the files that a framework opens or misses.
+//! Describes the files that a framework opens and the files that are missing.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -6,47 +6,47 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::ld_so::{self, Lookup, Resolution};
 use cudnn_probe::{Version, dll_search};
 
-/// What a framework opens.
+/// The files that a framework opens.
 #[derive(Clone, Debug, Default)]
 pub struct Opens {
-    /// Its libraries that need cuDNN, whether they are linked to it or open it by name.
+    /// The framework's libraries that are linked to cuDNN or open it by name.
     pub users: Vec<PathBuf>,
-    /// The name by which they ask for it: `libcudnn.so.9`, or `libcudnn-74a4c495.so.9.1.0` for a copy in their package.
+    /// The requested name of cuDNN: `libcudnn.so.9`, or `libcudnn-74a4c495.so.9.1.0` for a copy in the package.
     pub name: Option<String>,
-    /// The files of cuDNN that it would load: the shim `libcudnn.so.9` first, or the one that it contains under another
-    /// name (`libcudnn-74a4c495.so.9.1.0`); then what that shim would open. Empty if it would find none.
+    /// The cuDNN files that would be loaded: first the shim `libcudnn.so.9`, or a bundled shim with another name
+    /// (`libcudnn-74a4c495.so.9.1.0`), then the files that the shim would open. Empty if cuDNN would not be found.
     pub cudnn: Vec<Opened>,
-    /// The libraries of CUDA that are loaded after its import and the first use of its cuDNN, by whatever rule. Empty for a
-    /// framework that is built for Windows.
+    /// The CUDA libraries that are loaded after the import and the first use of cuDNN, in any way. Empty for frameworks
+    /// built for Windows.
     pub cuda: Vec<PathBuf>,
-    /// Names of libraries of CUDA and cuDNN that it needs and would not find: `libcublasLt.so.12`.
+    /// Names of required CUDA and cuDNN libraries that would not be found: `libcublasLt.so.12`.
     pub missing: Vec<String>,
-    /// The files of cuDNN that it would find and cannot use: truncated, or no library.
+    /// cuDNN files that would be found but are unusable, because they are truncated or are not libraries.
     pub damaged: Vec<Damaged>,
-    /// Other files that ld.so would find for what it, or its cuDNN, needs or opens, and could not load: a truncated
-    /// `libcublasLt.so.12` on `LD_LIBRARY_PATH`.
+    /// Other required files that ld.so would find but could not load, such as a truncated `libcublasLt.so.12` on
+    /// `LD_LIBRARY_PATH`.
     pub damaged_others: Vec<Damaged>,
-    /// Libraries besides those of CUDA, cuDNN and the driver that its libraries are linked to and that it would not find:
-    /// of its package, or of the system.
+    /// Missing libraries that the framework's libraries are linked to, except CUDA, cuDNN and driver libraries. They
+    /// belong to the package or to the system.
     pub missing_libraries: Vec<MissingLibrary>,
-    /// The directories in which its Python code searches for cuDNN and that have more files than were examined: it may
-    /// find another cuDNN there, or one at all.
+    /// Directories that the Python code searches for cuDNN and that contain more files than were examined. The real
+    /// search may find a different cuDNN.
     pub half_searched: Vec<PathBuf>,
-    /// The shim that it would load is this project's drop-in, which loads the installation that the loader selects:
-    /// `cudnn` has its graph library, and no others.
+    /// The shim is this project's drop-in, which loads the installation that the loader selects. `cudnn` then contains
+    /// only that installation's graph library.
     pub has_drop_in: bool,
-    /// Nobody has examined a build of it for its system: nothing is known of what it opens.
+    /// No build of the framework for this system has been examined, so the opened files are unknown.
     pub is_unexamined: bool,
-    /// It needs no cuDNN, as far as its files show.
+    /// The framework does not need cuDNN, according to its files.
     pub needs_none: bool,
-    /// It works without cuDNN, but for a part of its functions.
+    /// Only some functions of the framework need cuDNN.
     pub is_optional: bool,
 }
 
 /// A library that ld.so would not find.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingLibrary {
-    /// Its name: `libc10.so`.
+    /// The name: `libc10.so`.
     pub name: String,
     /// The library that is linked to it.
     pub needed_by: PathBuf,
@@ -55,30 +55,30 @@ pub struct MissingLibrary {
 /// A file that would be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// The name by which it was asked for: `libcudnn_graph.so.9`.
+    /// The requested name: `libcudnn_graph.so.9`.
     pub name: String,
     /// The file.
     pub path: PathBuf,
-    /// How it is found.
+    /// How the file is found.
     pub by: SearchRule,
-    /// Its release, if the file states it. NVIDIA's shim for cuDNN 9 does not: for it, that of the graph library beside
-    /// it. The program sees the release of the graph library that is loaded.
+    /// The release, if the file contains it. NVIDIA's shim for cuDNN 9 does not, so this is the release of the graph
+    /// library next to it. The program sees the release of the loaded graph library.
     pub version: Option<Version>,
 }
 
-/// A file that cannot be used.
+/// An unusable file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damaged {
     /// The file.
     pub path: PathBuf,
     /// The reason: "is truncated".
     pub reason: String,
-    /// How ld.so would find it, if it would: it passes over some damaged files.
+    /// How ld.so would find the file. `None` if ld.so would skip it, as with some damaged files.
     pub rule: Option<ld_so::Rule>,
 }
 
 impl Damaged {
-    /// The file that ld.so finds for a name and cannot load.
+    /// Returns the file that ld.so finds for a name but cannot load.
     pub(super) fn of(lookup: &Lookup) -> Option<Self> {
         let Resolution::Unusable { path, rule, error } = &lookup.resolution else { return None };
         Some(Damaged { path: path.clone(), reason: error.to_string(), rule: Some(rule.clone()) })
@@ -89,20 +89,21 @@ impl Damaged {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SearchRule {
-    /// The framework's Python code opens it by its path.
+    /// The framework's Python code opens the file by path.
     Python,
     /// The framework's Python code searches the directory in this environment variable.
     Variable(&'static str),
-    /// By ld.so's rule.
+    /// ld.so finds the file with this rule.
     LdSo(ld_so::Rule),
-    /// By Windows' rule.
+    /// Windows finds the file with this rule.
     Windows(dll_search::Rule),
-    /// This project's drop-in selects its installation.
+    /// This project's drop-in selects the installation.
     DropIn,
 }
 
 impl Opens {
-    /// The release that the framework sees: `cudnnGetVersion` of the shim asks the graph library that it opens.
+    /// Returns the release that the framework sees, because the shim's `cudnnGetVersion` calls the loaded graph
+    /// library.
     pub fn version(&self) -> Option<Version> {
         let graph = self
             .cudnn
@@ -111,7 +112,7 @@ impl Opens {
         graph.or(self.cudnn.first())?.version
     }
 
-    /// Keeps the first entry for each file and name.
+    /// Removes duplicate files and names.
     pub(super) fn remove_duplicates(&mut self) {
         fn retain<T>(list: &mut Vec<T>, key: impl Fn(&T) -> String) {
             let mut seen = HashSet::new();

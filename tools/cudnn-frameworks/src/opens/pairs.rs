@@ -1,4 +1,4 @@
-//! Simulates two frameworks in one process: which cuDNN the second gets, in either order of import.
+//! Simulates two frameworks in one process, and finds out which cuDNN the second one gets.
 
 use cudnn_probe::Host;
 
@@ -8,22 +8,22 @@ use super::start;
 use super::sub_libraries::Use;
 use crate::survey::{Framework, Survey};
 
-/// The most frameworks that are combined with each other.
+/// The maximum number of frameworks to combine with each other.
 const MAX_FRAMEWORKS: usize = 8;
 
-/// Two frameworks, imported in this order.
+/// Two frameworks that are imported in this order.
 #[derive(Debug)]
 pub struct Pair<'a> {
-    /// Imported first.
+    /// The framework that is imported first.
     pub first: &'a Framework,
-    /// Imported second.
+    /// The framework that is imported second.
     pub second: &'a Framework,
-    /// What the second opens then: the first one's cuDNN, where the system's loader recognizes it by name. What it misses
-    /// here and not when it is alone, the first one causes.
+    /// The files that the second framework opens. It gets the first one's cuDNN if the system's loader recognizes it by
+    /// name. A file that is missing only in this combination is missing because of the first framework.
     pub second_opens: Opens,
 }
 
-/// All pairs of frameworks that need cuDNN, in both orders.
+/// Returns all pairs of frameworks that need cuDNN, in both orders.
 pub fn pairs<'a>(survey: &'a Survey, host: &Host) -> Vec<Pair<'a>> {
     let needs_cudnn = |framework: &&Framework| !framework.opens.users.is_empty() && framework.dir.is_some();
     let frameworks: Vec<&Framework> = survey.frameworks.iter().filter(needs_cudnn).take(MAX_FRAMEWORKS).collect();
@@ -32,7 +32,7 @@ pub fn pairs<'a>(survey: &'a Survey, host: &Host) -> Vec<Pair<'a>> {
     for first in &frameworks {
         let mut with_first = started.fork();
         import(&mut *with_first, first, Use::Graph);
-        // Two packages with one directory are one framework.
+        // Two packages in the same directory are one framework.
         for second in frameworks.iter().filter(|second| second.dir != first.dir) {
             let mut process = with_first.fork();
             let second_opens = import(&mut *process, second, Use::All);

@@ -1,4 +1,4 @@
-//! Defines a simulated process, into which frameworks are imported.
+//! Defines a simulated process that imports frameworks.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,11 @@ use crate::files::first_matching;
 use crate::framework::built_for::BuiltFor;
 use crate::framework::kind::{Binaries, Kind};
 
-/// A framework in an environment, as far as its import depends on it.
+/// The properties of a framework that affect its import.
 pub(crate) struct Import<'a> {
     pub(crate) kind: &'a Kind,
     pub(crate) version: &'a str,
-    /// The directory of its module.
+    /// The module's directory.
     pub(crate) dir: &'a Path,
     pub(crate) built_for: &'a BuiltFor,
 }
@@ -25,12 +25,13 @@ impl Import<'_> {
         self.built_for.cuda.as_ref().map(|cuda| cuda.value.0)
     }
 
-    /// The libraries of CUDA that its libraries open by name.
+    /// Returns the CUDA libraries that the framework opens by name.
     pub(super) fn cuda_names<'b>(&self, binaries: &'b Binaries) -> &'b [&'static str] {
         self.cuda_major().and_then(|major| binaries.opens_cuda.get(&major)).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The library that opens cuDNN by name, if this release does, or the fact that no library of it needs cuDNN.
+    /// Returns the library that opens cuDNN by name in this release. If no library needs cuDNN, records this in
+    /// `opens`.
     pub(super) fn opener(&self, binaries: &Binaries, os: Os, opens: &mut Opens) -> Option<PathBuf> {
         let by_name = binaries.opens_by_name.as_ref();
         let depends_on_release = by_name.is_some_and(|by_name| by_name.depends_on_release);
@@ -41,20 +42,20 @@ impl Import<'_> {
         opener
     }
 
-    /// The major version of the cuDNN that it opens by name.
+    /// Returns the major version of the cuDNN that the framework opens by name.
     pub(super) fn cudnn_major(&self) -> u32 {
         self.built_for.cudnn.as_ref().map_or(9, |cudnn| cudnn.value.major)
     }
 }
 
-/// A simulated process of an environment's Python, on the system of that.
+/// A simulated process of an environment's Python, on the environment's operating system.
 pub(crate) trait Process {
-    /// The same process, in which something else happens next.
+    /// Copies the process, so that different actions can follow.
     fn fork(&self) -> Box<dyn Process>;
 
     /// Imports a framework.
     fn import(&mut self, import: &Import, uses: Use) -> Opens;
 
-    /// Opens these libraries of a package that is no known framework.
+    /// Opens libraries of a package that is not a known framework.
     fn open(&mut self, files: &[PathBuf]) -> Opens;
 }

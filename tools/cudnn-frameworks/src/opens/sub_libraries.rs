@@ -1,4 +1,4 @@
-//! Provides what the simulations of all systems share about the libraries that cuDNN opens by name.
+//! Handles the libraries that cuDNN opens by name, for all simulated systems.
 
 use std::path::Path;
 
@@ -7,17 +7,17 @@ use cudnn_probe::{Host, Library, Os, Requirements, Search, select};
 use super::known::{Known, library_of};
 use super::outcome::{Damaged, Opened, Opens, SearchRule};
 
-/// How much of cuDNN a framework uses.
+/// The part of cuDNN that a framework uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// All libraries, sooner or later.
+    /// All libraries, eventually.
     All,
-    /// The graph API, such as for a convolution: what a framework has loaded when another one comes.
+    /// The graph API, for example for a convolution. This is loaded when another framework is imported later.
     Graph,
 }
 
 impl Use {
-    /// The libraries that the shim of cuDNN 9 opens, and those that its graph library opens then.
+    /// Returns the libraries that the cuDNN 9 shim opens, and the libraries that the graph library opens afterwards.
     pub(super) fn libraries(self) -> (&'static [Library], &'static [Library]) {
         match self {
             Use::All => {
@@ -30,11 +30,11 @@ impl Use {
 }
 
 impl Opens {
-    /// Adds the installation that this project's loader selects for the drop-in, which is the first of `cudnn`.
+    /// Adds the installation that this project's loader selects if the first file in `cudnn` is the drop-in.
     pub(super) fn add_selected(&mut self, host: Host, os: Os) {
         self.has_drop_in = true;
         let Some(drop_in) = self.cudnn.first_mut() else { return };
-        // What is beside it need not be what it loads.
+        // The drop-in may load a different installation than the one next to it.
         drop_in.version = None;
         let name = Library::Graph.name_on(os).to_owned();
         let search = Search::new(host).add_adjacent(drop_in.path.parent().unwrap_or(Path::new("")));
@@ -47,13 +47,13 @@ impl Opens {
         }
     }
 
-    /// Adds the files of cuDNN 9 that would be loaded and are damaged.
+    /// Adds damaged cuDNN 9 files that would be loaded.
     pub(super) fn add_damage(&mut self, known: &Known) {
         self.damaged.extend(self.cudnn.iter().filter_map(|opened| damage(&opened.path, known)));
     }
 }
 
-/// What is wrong with a file of cuDNN 9, if anything is.
+/// Returns the damage to a cuDNN 9 file, if any.
 pub(super) fn damage(file: &Path, known: &Known) -> Option<Damaged> {
     let reason = known.identity(file, library_of(file)?).err()?;
     Some(Damaged { path: file.to_owned(), reason, rule: None })

@@ -1,5 +1,5 @@
-//! Finds extension libraries that use cuDNN, of packages that [`KINDS`](crate::KINDS) does not list. Their packages' records
-//! (`RECORD`) name the files: that is faster than a walk through all directories, and states the owner.
+//! Finds packages with extension libraries that use cuDNN but that [`KINDS`](crate::KINDS) does not list. Reads file
+//! names from package records (`RECORD`), which is faster than walking all directories and identifies the owner.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,19 +12,18 @@ use crate::package::distribution::Distribution;
 use crate::package::record;
 use crate::parallel::in_parallel;
 
-/// The most libraries that are examined, bytes of them that are searched for a name, and packages and libraries that are
-/// reported.
+/// The maximum number of examined libraries, of bytes searched for a name, and of reported packages and libraries.
 const MAX_LIBRARIES: usize = 20_000;
 const MAX_SEARCHED_LEN: u64 = 256 << 20;
 const MAX_REPORTED: usize = 32;
 
-/// A package with extension libraries that use cuDNN, which is no known framework.
+/// A package that uses cuDNN but is not a known framework.
 #[derive(Debug)]
 pub struct Unlisted {
     /// The package.
     pub distribution: Distribution,
-    /// What its libraries open. They may open cuDNN by a name that they put together: then `users` has them, and `cudnn`
-    /// has nothing.
+    /// The files that its libraries open. If the libraries assemble cuDNN's name at run time, they are in `users`, and
+    /// `cudnn` is empty.
     pub opens: Opens,
 }
 
@@ -32,13 +31,13 @@ pub struct Unlisted {
 #[derive(Debug, Default)]
 pub(crate) struct Others {
     pub(crate) unlisted: Vec<Unlisted>,
-    /// Libraries that were too large to be searched.
+    /// Libraries that were too large to search.
     pub(crate) unsearched: Vec<PathBuf>,
     pub(crate) is_truncated: bool,
 }
 
-/// Finds them, within limits. `dirs`: those of the frameworks, of which other packages may contain a part, as
-/// `jax-cuda12-pjrt` has the library of `jax-cuda12-plugin`.
+/// Finds unlisted packages within the limits. `dirs` are the directories of frameworks. Other packages may contain
+/// parts of a framework, for example `jax-cuda12-pjrt` contains the library of `jax-cuda12-plugin`.
 pub(crate) fn read(packages: &[&Distribution], dirs: &[PathBuf], started: &dyn Process) -> Others {
     let mut libraries: Vec<(usize, PathBuf)> = Vec::new();
     for (index, files) in in_parallel(packages, |package| record::libraries(package)).into_iter().enumerate() {

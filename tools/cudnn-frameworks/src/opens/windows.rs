@@ -1,5 +1,5 @@
-//! Simulates a process of an environment's Python on Windows. Windows takes a DLL that is loaded for every request of its
-//! base name, from wherever it was loaded.
+//! Simulates an environment's Python process on Windows. Windows uses a loaded DLL for every later request of the same
+//! base name, wherever it was loaded from.
 
 use cudnn_probe::facts::PathFacts;
 use std::collections::HashMap;
@@ -24,10 +24,10 @@ use crate::library_names::{CudnnName, is_cudnn, is_of_driver};
 pub(crate) struct DllProcess {
     simulation: Simulation,
     root: PathBuf,
-    /// The host, if its variables and directories are those of the environment's system.
+    /// The host, if this machine runs the environment's operating system.
     host: Option<Host>,
     known: Known,
-    /// How each loaded file was found first.
+    /// How each loaded file was first found.
     found_by: HashMap<PathBuf, SearchRule>,
 }
 
@@ -37,13 +37,13 @@ impl DllProcess {
         let host = (Os::HOST == Os::Windows).then(|| host.clone());
         let mut facts = host.as_ref().map(Facts::of_host).unwrap_or_default();
         let root = environment.root.clone();
-        // A virtual environment's program starts that of its base, beside which no DLL of cuDNN lies.
+        // A virtual environment's program starts the base Python, and no cuDNN DLL is next to that.
         facts.application_dir = Some(root.clone()).filter(|root| !root.join("pyvenv.cfg").leads_to_file());
         let (simulation, known) = (Simulation::new(facts), known.clone());
         DllProcess { simulation, root, host, known, found_by: HashMap::new() }
     }
 
-    /// Opens the DLLs of CUDA that its code opens by name.
+    /// Opens the CUDA DLLs that the framework opens by name.
     fn open_cuda(&mut self, dlls: &Binaries, import: &Import) {
         let variable = dlls.searches_bin_of.zip(self.host.as_ref()).and_then(|(name, host)| host.variable(name));
         if let Some(dir) = variable {
@@ -54,13 +54,13 @@ impl DllProcess {
         }
     }
 
-    /// Enters the DLLs of cuDNN that it gets, and what it misses; then what the shim opens.
+    /// Adds found and missing cuDNN DLLs, and then the files that the shim opens.
     fn follow(&mut self, first_lookup: usize, uses: Use, opens: &mut Opens) {
         let lookups = self.simulation.lookups().get(first_lookup..).unwrap_or_default();
         let is_shim = |lookup: &&Lookup| CudnnName::parse(name_of(lookup)).is_some();
         let (shims, others): (Vec<&Lookup>, Vec<&Lookup>) =
             lookups.iter().filter(|lookup| is_cudnn(name_of(lookup))).partition(is_shim);
-        // What a DLL imports, before what Python code opens and nobody imports.
+        // Prefer a shim that a DLL imports to one that only Python code opens.
         let is_import = |lookup: &&&Lookup| lookup.requested_by.is_some();
         let shim = shims.iter().find(is_import).or(shims.first()).copied();
         opens.name = shim.map(|shim| name_of(shim).to_owned());
@@ -77,13 +77,13 @@ impl DllProcess {
         }
     }
 
-    /// Opens what this shim opens by name, and what the graph library opens then.
+    /// Opens the DLLs that this shim opens by name, and then the DLLs that the graph library opens.
     fn open_sub_libraries(&mut self, shim: &Opened, name: CudnnName, uses: Use, opens: &mut Opens) {
         let (by_shim, by_graph) = uses.libraries();
         let release = shim.version.unwrap_or(Version::new(9, 0, 0));
         let libraries = by_shim.iter().chain(by_graph).filter(|library| has_library(release, **library));
         let names: Vec<&str> = match name.major {
-            // What cuDNN 8's shim opens for a convolution.
+            // cuDNN 8's shim opens these for a convolution.
             Some(8) => vec!["cudnn_ops_infer64_8.dll", "cudnn_cnn_infer64_8.dll"],
             _ => libraries.map(|library| library.windows_name()).collect(),
         };
@@ -97,7 +97,7 @@ impl DllProcess {
         opens.add_damage(&self.known);
     }
 
-    /// Adds what is missing and what is damaged.
+    /// Adds missing and damaged DLLs.
     fn add_missing(&self, lookups: &[Lookup], opens: &mut Opens) {
         opens
             .missing
@@ -107,7 +107,7 @@ impl DllProcess {
             let list = if is_cudnn(name_of(lookup)) { &mut opens.damaged } else { &mut opens.damaged_others };
             list.extend(self.damaged(path));
         }
-        // A DLL that lacks what another one imports is of another release.
+        // If a DLL does not export a symbol that another one imports, the two are from different releases.
         for failure in self.simulation.failures() {
             let Failure::MissingSymbol { symbol, dll, needed_by } = failure else { continue };
             if [dll, needed_by].iter().all(|file| is_cudnn(file_name(file))) {
@@ -117,7 +117,7 @@ impl DllProcess {
         }
     }
 
-    /// The reason why Windows cannot load this file.
+    /// Returns the reason why Windows cannot load this file.
     fn damaged(&self, file: &Path) -> Option<Damaged> {
         let reason = self.simulation.failures().iter().find_map(|failure| match failure {
             Failure::Unusable { path, error, .. } if path == file => Some(error.to_string()),
@@ -127,7 +127,7 @@ impl DllProcess {
         Some(Damaged { path: file.to_owned(), reason, rule: None })
     }
 
-    /// Opens a DLL by its path or its name, and notes how each file was found.
+    /// Opens a DLL by path or name, and records how each file was found.
     fn open_dll(&mut self, dll: &Path, mode: Mode) {
         let before = self.simulation.lookups().len();
         self.simulation.open(dll, mode);
@@ -142,7 +142,7 @@ impl DllProcess {
         }
     }
 
-    /// The file that a name gets, and how it was found first.
+    /// Returns the file that a lookup found, and how it was first found.
     fn opened(&self, lookup: &Lookup) -> Option<Opened> {
         let Resolution::Found { path, rule } = &lookup.resolution else { return None };
         Some(Opened {
@@ -181,7 +181,7 @@ impl Process for DllProcess {
             let mode = if is_provider { Mode::AlteredSearchPath } else { Mode::DefaultDirs };
             matching(dir, pattern).iter().for_each(|file| self.open_dll(file, mode));
         }
-        // The DLLs of the framework that import cuDNN.
+        // The framework's DLLs that import cuDNN.
         let loaded = self.simulation.modules().get(first_module..).unwrap_or_default().iter();
         let users = loaded.filter(|module| !is_cudnn(file_name(&module.path)) && module.imports().any(is_cudnn));
         opens.users = users.map(|module| module.path.clone()).collect();
@@ -193,7 +193,7 @@ impl Process for DllProcess {
             opens.users.push(opener);
         }
         self.follow(first_lookup, uses, &mut opens);
-        // A shim that only its Python code opens, and that no DLL of it uses, says nothing of what it needs.
+        // If only the Python code opens a shim and no DLL uses it, the framework may not need it.
         if opens.needs_none {
             opens.missing.retain(|name| !is_cudnn(name));
             opens = Opens { needs_none: true, missing: opens.missing, ..Opens::default() };
@@ -202,14 +202,14 @@ impl Process for DllProcess {
         opens
     }
 
-    /// Those for Windows are not examined.
+    /// Unlisted packages are not examined on Windows.
     fn open(&mut self, _: &[PathBuf]) -> Opens {
         Opens { is_unexamined: true, ..Opens::default() }
     }
 }
 
-/// Whether a DLL of CUDA or cuDNN is missing; one of CUDA that cannot be used counts, too. Those of Windows and of the C
-/// run-time library are another matter.
+/// Returns whether a CUDA or cuDNN DLL is missing. An unusable CUDA DLL counts as missing too. DLLs of Windows and of
+/// the C run-time library are ignored.
 fn is_missing(lookup: &Lookup) -> bool {
     let name = name_of(lookup).to_ascii_lowercase();
     const STARTS: [&str; 9] =
@@ -223,7 +223,7 @@ fn is_missing(lookup: &Lookup) -> bool {
     is_of_cuda && !is_of_driver(&name) && is_lost
 }
 
-/// The name that is asked for, without the directory if it is a path.
+/// Returns the requested name without the directory.
 fn name_of(lookup: &Lookup) -> &str {
     lookup.name.rsplit(['/', '\\']).next().unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Reads conda's records of installed packages: `conda-meta/NAME-VERSION-BUILD.json`. Their build strings and dependencies
-//! state what a framework was built for, which Python's metadata (`.dist-info`) beside them does not.
+//! Reads conda's records of installed packages (`conda-meta/NAME-VERSION-BUILD.json`). Unlike Python's metadata, their
+//! build strings and dependencies show what a framework was built for.
 
 use cudnn_probe::facts::entries_named;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use super::requirement::{Pin, PinState, installed_version, lower_bound, name};
 use crate::files::{file_name, fits};
 use crate::framework::kind::{KINDS, Kind};
 
-/// The most records that are read, bytes of one, and dependencies of one.
+/// The maximum number of records, of bytes in a record, and of dependencies in a record.
 const MAX_RECORDS: usize = 256;
 const MAX_LEN: u64 = 32 << 20;
 const MAX_DEPENDENCIES: usize = 1_000;
 
-/// A record.
+/// A record of an installed package.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Record {
     #[serde(skip)]
@@ -31,14 +31,14 @@ pub(crate) struct Record {
     /// As written: `cudnn >=9.10.1.4,<10.0a0`.
     #[serde(default)]
     pub(crate) depends: Vec<String>,
-    /// Below the root of the environment.
+    /// Paths below the root of the environment.
     #[serde(default)]
     pub(crate) files: Vec<String>,
     #[serde(skip)]
     pub(crate) file: PathBuf,
 }
 
-/// The records of packages with wanted names in the environment with this root. None if it is not one of conda's.
+/// Returns the records of packages with wanted names. Empty if the environment at this root is not a conda environment.
 pub(crate) fn records(root: &Path, what: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<Record> {
     let is_wanted = |file: &str| parts(file).is_some_and(|[_, _, name]| is_wanted(name));
     let mut files = entries_named(&root.join("conda-meta"), what, is_wanted);
@@ -46,7 +46,7 @@ pub(crate) fn records(root: &Path, what: &str, is_wanted: impl Fn(&str) -> bool)
     files.into_iter().filter_map(read).collect()
 }
 
-/// The build, the version and the name of the package with a record of this name.
+/// Splits the name of a record into the build, the version and the name of the package.
 fn parts(file: &str) -> Option<[&str; 3]> {
     file.strip_suffix(".json")?.rsplitn(3, '-').collect::<Vec<_>>().try_into().ok()
 }
@@ -58,12 +58,12 @@ fn read(file: PathBuf) -> Option<Record> {
     Some(Record { name, version, build, file, ..record })
 }
 
-/// The records of an environment that are of a framework, or of a library of CUDA.
+/// Returns the records of frameworks and CUDA libraries in an environment.
 pub(crate) fn records_of_cuda(root: &Path) -> Vec<Record> {
     records(root, "frameworks", |name| is_cuda(name) || KINDS.iter().any(|kind| kind.conda_packages.contains(&name)))
 }
 
-/// Whether a package of conda concerns CUDA: its name at build time, or that of one of its libraries.
+/// Returns whether a conda package is part of CUDA, cuDNN or NCCL.
 fn is_cuda(name: &str) -> bool {
     const NAMES: [&str; 4] = ["cudatoolkit", "cudnn", "pytorch-cuda", "nccl"];
     const PREFIXES: [&str; 8] =
@@ -72,7 +72,7 @@ fn is_cuda(name: &str) -> bool {
 }
 
 impl Record {
-    /// Whether it is a build for CUDA. `None` if the record does not say so.
+    /// Returns whether this is a CUDA build. `None` if the record does not show it.
     pub(crate) fn uses_cuda(&self) -> Option<bool> {
         let of_build = self.build.split('_').find_map(|part| match part {
             _ if part.starts_with("cuda") => Some(true),
@@ -83,9 +83,9 @@ impl Record {
         of_build.or_else(|| names.any(|name| name == "cuda-version" || name == "__cuda").then_some(true))
     }
 
-    /// The CUDA release that it was built for: that of the build string, or of the package that pins it.
+    /// Returns the CUDA release from the build string, or from the package that pins it.
     pub(crate) fn cuda(&self) -> Option<(u32, Option<u32>)> {
-        // 12.6 of `cuda126`, and 12.1 of `cuda12.1`.
+        // 12.6 for `cuda126`, and 12.1 for `cuda12.1`.
         let of_build = self.build.split('_').find_map(|part| {
             let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
             let text = part.strip_prefix("cuda")?;
@@ -103,14 +103,14 @@ impl Record {
         of_build.or_else(pinned)
     }
 
-    /// The release of cuDNN in its build string: `py3.11_cuda12.1_cudnn8.9.2_0`.
+    /// Returns the cuDNN release in the build string: `py3.11_cuda12.1_cudnn8.9.2_0`.
     pub(crate) fn cudnn(&self) -> Option<Version> {
         self.build.split('_').find_map(|part| part.strip_prefix("cudnn")?.parse().ok())
     }
 }
 
-/// The records of a framework's packages: those of the version that Python's metadata states, since pip may have
-/// installed another over it.
+/// Returns the records of a framework's packages. Only records with the version in Python's metadata count, because pip
+/// may have installed a different version over them.
 pub(crate) fn of<'a>(kind: &Kind, distribution: &Distribution, records: &'a [Record], root: &Path) -> Vec<&'a Record> {
     let version = distribution.version.split('+').next().unwrap_or_default();
     let is_of = |record: &&Record| kind.conda_packages.contains(&record.name.as_str()) && record.version == version;
@@ -118,7 +118,7 @@ pub(crate) fn of<'a>(kind: &Kind, distribution: &Distribution, records: &'a [Rec
     records.iter().filter(|record| is_here && is_of(record)).collect()
 }
 
-/// The dependencies of these records that concern CUDA, each once.
+/// Returns the CUDA-related dependencies of these records without duplicates.
 pub(crate) fn pins(of: &[&Record], records: &[Record]) -> Vec<Pin> {
     let mut pins: Vec<Pin> = Vec::new();
     for dependency in of.iter().flat_map(|record| &record.depends) {
@@ -133,10 +133,12 @@ pub(crate) fn pins(of: &[&Record], records: &[Record]) -> Vec<Pin> {
     pins
 }
 
-/// Whether a specification accepts a version and a build: `cudnn >=9.10.1.4,<10.0a0`, `cudatoolkit 11.8.* h1a2b3c4_0`.
+/// Returns whether a specification accepts a version and a build: `cudnn >=9.10.1.4,<10.0a0`, `cudatoolkit 11.8.*
+/// h1a2b3c4_0`.
 ///
 /// # Errors
-/// The reason why nobody can say.
+///
+/// Returns the reason why this cannot be determined.
 fn accepts(spec: &str, version: &str, build: &str) -> Result<bool, String> {
     let mut words = spec.strip_prefix(name(spec)).unwrap_or_default().split_whitespace();
     let (wanted, wanted_build) = (words.next().unwrap_or("*"), words.next().unwrap_or("*"));
@@ -148,7 +150,7 @@ fn accepts(spec: &str, version: &str, build: &str) -> Result<bool, String> {
     Ok(specifiers.contains(&installed_version(version)?) && fits(wanted_build, build))
 }
 
-/// A clause in Python's syntax: `==9.10.*` for `9.10.*`, `9.10*` and `=9.10`.
+/// Converts a clause to Python's syntax: `==9.10.*` for `9.10.*`, `9.10*` and `=9.10`.
 fn clause(clause: &str) -> String {
     let any = |version: &str| format!("=={}.*", version.trim_end_matches('*').trim_end_matches('.'));
     match clause.strip_prefix('=').filter(|rest| !rest.starts_with('=')) {

@@ -1,5 +1,5 @@
-//! Finds the packages of an environment by their directories of metadata (`.dist-info`, `.egg-info`). It reads only names, except for
-//! packages whose metadata somebody asks for.
+//! Finds the packages of an environment by their metadata directories (`.dist-info`, `.egg-info`). Reads only directory
+//! names, plus the metadata of requested packages.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::collections::{BTreeMap, HashSet};
@@ -11,29 +11,30 @@ use super::unreadable::{Remedy, Unreadable};
 use super::{editable, metadata};
 use crate::environment::Environment;
 
-/// The most entries of all import directories, and reports of what cannot be read.
+/// The maximum number of entries in all import directories, and of reported problems.
 const MAX_ENTRIES: usize = 100_000;
 const MAX_UNREADABLE: usize = 64;
 
 /// An installed package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distribution {
-    /// Its normalized name (PEP 503): `nvidia-cudnn-cu12`.
+    /// The normalized name (PEP 503): `nvidia-cudnn-cu12`.
     pub name: String,
-    /// Its version, as written: `9.10.2.21`.
+    /// The version, as written: `9.10.2.21`.
     pub version: String,
-    /// The import directory that contains it: `.../site-packages`.
+    /// The import directory that contains the package: `.../site-packages`.
     pub import_dir: PathBuf,
-    /// Its metadata directory: `.../torch-2.9.1+cu128.dist-info`.
+    /// The metadata directory: `.../torch-2.9.1+cu128.dist-info`.
     pub info_dir: PathBuf,
-    /// It is a link to a source directory (`pip install --editable`).
+    /// The package is a link to a source directory (`pip install --editable`).
     pub is_editable: bool,
-    /// The source directories that contain its modules, where an editable installation states them.
+    /// The source directories with the modules of an editable package, if files list them.
     source_dirs: Vec<PathBuf>,
 }
 
 impl Distribution {
-    /// A package without metadata, whose files state its version: images are made smaller like this.
+    /// Creates a package without metadata, with the version from other files. Some images omit the metadata to save
+    /// space.
     pub(crate) fn without_metadata(name: &str, version: &str, import_dir: &Path, module_dir: &Path) -> Option<Self> {
         names::is_version(version).then(|| Distribution {
             name: name.to_owned(),
@@ -45,21 +46,21 @@ impl Distribution {
         })
     }
 
-    /// The directory of one of its modules: `site-packages/torch`, or that of an editable installation.
+    /// Returns the directory of a module: `site-packages/torch`, or the source directory of an editable package.
     pub(crate) fn module_dir(&self, module: &str) -> Option<PathBuf> {
-        // The finder of an editable installation comes before the import directory.
+        // Editable packages take precedence over the import directory.
         let dirs = self.source_dirs.iter().chain([&self.import_dir]);
         dirs.map(|dir| dir.join(module)).find(|dir| dir.leads_to_dir())
     }
 }
 
-/// What an environment's import directories contain.
+/// The contents of an environment's import directories.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) distributions: Vec<Distribution>,
     pub(crate) unreadable: Vec<Unreadable>,
     pub(crate) is_truncated: bool,
-    /// The entries of directories that were read.
+    /// The number of directory entries read so far.
     entries: usize,
 }
 
@@ -77,8 +78,8 @@ impl Found {
     }
 }
 
-/// Reads the names of all packages, and the metadata of those with a wanted name. A package that is in two import
-/// directories is the one in the first, as for Python.
+/// Reads the names of all packages, and the metadata of packages with wanted names. If several import directories
+/// contain a package, the first one counts, as in Python.
 pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) -> Found {
     let mut found = Found::default();
     environment.unreadable.iter().for_each(|file| found.add(file.clone()));
@@ -86,7 +87,8 @@ pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) 
     for dir in &environment.import_dirs {
         for (name, mut records) in records_in(dir, &mut found) {
             let is_wanted = is_wanted(&name);
-            // An interrupted update leaves a directory without metadata; or two, of which the newer one's files are there.
+            // An interrupted update leaves a directory without metadata, or two directories. In that case the newer
+            // package's files exist.
             let has_metadata = |record: &Record| metadata::file(&record.info_dir).leads_to_file();
             let parsed = |version: &str| pep440_rs::Version::from_str(version).ok();
             records.sort_by_cached_key(|record| (has_metadata(record), record.version.as_deref().and_then(parsed)));
@@ -113,14 +115,14 @@ pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) 
     found
 }
 
-/// A metadata directory and what its name states.
+/// A metadata directory and the information in its name.
 #[derive(Debug)]
 struct Record {
     info_dir: PathBuf,
     version: Option<String>,
 }
 
-/// The metadata directories in an import directory, by the normalized names of their packages.
+/// Returns the metadata directories in an import directory, grouped by normalized package name.
 fn records_in(dir: &Path, found: &mut Found) -> BTreeMap<String, Vec<Record>> {
     let mut records: BTreeMap<String, Vec<Record>> = BTreeMap::new();
     let entries = match facts::read_dir(dir) {
@@ -140,13 +142,13 @@ fn records_in(dir: &Path, found: &mut Found) -> BTreeMap<String, Vec<Record>> {
         let name = name.to_string_lossy();
         let Some((kind, stem)) = names::kind(&name) else { continue };
         let info_dir = entry.path();
-        // The entry states its type, but for a link: no further question to the system.
+        // The entry already contains the file type, except for links, so this avoids a system call.
         let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_symlink() && info_dir.leads_to_dir());
         match names::parse(stem, kind) {
             _ if kind == names::Kind::Egg && !is_dir => {
                 found.report(info_dir, "is a zipped egg, which is not examined", None);
             }
-            // Old installers of Debian write a file in place of an `.egg-info` directory.
+            // Older Debian installers write a file instead of an `.egg-info` directory.
             _ if kind == names::Kind::DistInfo && !is_dir => found.report(info_dir, "is not a directory", None),
             Some((package, version)) => {
                 let info_dir = if kind == names::Kind::Egg { info_dir.join("EGG-INFO") } else { info_dir };
@@ -162,7 +164,7 @@ fn records_in(dir: &Path, found: &mut Found) -> BTreeMap<String, Vec<Record>> {
     records
 }
 
-/// Completes what a directory's name states by the package's metadata, if that is wanted or necessary.
+/// Reads the metadata if it is wanted, or if the directory name is incomplete.
 fn distribution(name: &str, record: Record, dir: &Path, is_wanted: bool, found: &mut Found) -> Option<Distribution> {
     let Record { info_dir, mut version } = record;
     let is_source = version.is_none() && info_dir.extension().is_some_and(|extension| extension == "egg-info");
@@ -190,7 +192,7 @@ fn distribution(name: &str, record: Record, dir: &Path, is_wanted: bool, found: 
     let source_dirs = if is_wanted { editable::source_dirs(dir, &info_dir) } else { None };
     let import_dir = info_dir.parent().filter(|_| info_dir.ends_with("EGG-INFO")).unwrap_or(dir).to_owned();
     let (is_editable, source_dirs) = (source_dirs.is_some() || is_source, source_dirs.unwrap_or_default());
-    // Nobody asks for the version of another package.
+    // Versions of other packages are never used.
     let version = version.unwrap_or_default();
     Some(Distribution { name: name.to_owned(), version, import_dir, info_dir, is_editable, source_dirs })
 }

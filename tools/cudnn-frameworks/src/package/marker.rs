@@ -7,12 +7,12 @@ use pep440_rs::{Version, VersionSpecifier};
 
 use super::names::normalized;
 
-/// The Python of an environment that states none.
+/// The default if the Python version is unknown.
 const DEFAULT_PYTHON: (u32, u32) = (3, 12);
-/// The variable that names an extra.
+/// The variable that contains the extra.
 const EXTRA: &str = "extra";
 
-/// Linux on this processor, with one Python.
+/// Linux on this processor, with one version of Python.
 pub(super) struct Platform {
     python_version: String,
     python_full_version: String,
@@ -24,7 +24,7 @@ impl Platform {
         Platform { python_version: format!("{major}.{minor}"), python_full_version: format!("{major}.{minor}.0") }
     }
 
-    /// The value of a variable, and whether it is a version.
+    /// Returns the value of a variable, and whether it is a version.
     fn value(&self, variable: &str) -> Option<(&str, bool)> {
         let text = match variable {
             "python_version" => return Some((&self.python_version, true)),
@@ -43,19 +43,21 @@ impl Platform {
     }
 }
 
-/// When a requirement applies.
+/// The condition under which a requirement applies.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Condition {
     Always,
-    /// Only with this normalized extra.
+    /// Applies only with this normalized extra.
     With(String),
     Never,
 }
 
-/// When the text after the semicolon of a requirement holds, for a package that is installed with these normalized extras.
+/// Returns when the marker after the semicolon of a requirement applies, for a package that is installed with these
+/// normalized extras.
 ///
 /// # Errors
-/// The text is not a marker.
+///
+/// Returns an error if the text is not a marker.
 pub(super) fn condition(text: &str, platform: &Platform, extras: &[String]) -> Result<Condition, &'static str> {
     let (holds, named) = evaluate(text, platform, extras).ok_or("its marker cannot be parsed")?;
     if holds != Some(false) {
@@ -66,15 +68,15 @@ pub(super) fn condition(text: &str, platform: &Platform, extras: &[String]) -> R
     Ok(extra.map_or(Condition::Never, Condition::With))
 }
 
-/// Whether a marker holds, and the extras that it asks for. A comparison without a meaning, such as `os_name ~= "x"`, is
-/// `None`, and changes no `and` and no `or`.
+/// Evaluates a marker, and returns the result with the extras in it. Invalid comparisons such as `os_name ~= "x"` yield
+/// `None`, and have no effect on `and` and `or`.
 fn evaluate(text: &str, platform: &Platform, extras: &[String]) -> Option<(Option<bool>, Vec<String>)> {
     let mut parser = Parser { rest: text, platform, extras, named: Vec::new() };
     let holds = parser.any().filter(|_| parser.rest.trim_start().is_empty())?;
     Some((holds, parser.named))
 }
 
-/// A recursive descent parser, which evaluates what it parses. Parentheses recurse.
+/// A recursive descent parser that evaluates the marker while parsing. Parentheses recurse.
 struct Parser<'a> {
     rest: &'a str,
     platform: &'a Platform,
@@ -88,7 +90,7 @@ enum Operand<'a> {
     Text(&'a str),
 }
 
-/// Each function returns `None` if the text is no marker.
+/// Each function returns `None` for invalid markers.
 impl<'a> Parser<'a> {
     fn any(&mut self) -> Option<Option<bool>> {
         let mut holds = self.all()?;
@@ -182,13 +184,13 @@ impl<'a> Parser<'a> {
         ["==", "!=", "<=", ">=", "~=", "<", ">"].contains(&found).then_some(found)
     }
 
-    /// Skips white space, then takes this text if it is next.
+    /// Skips white space, then consumes this text if it is next.
     fn take(&mut self, text: &str) -> bool {
         self.rest = self.rest.trim_start();
         self.rest.strip_prefix(text).inspect(|rest| self.rest = rest).is_some()
     }
 
-    /// Takes a word that ends there.
+    /// Consumes this word if it is complete.
     fn take_word(&mut self, word: &str) -> bool {
         let before = self.rest;
         let is_word = self.take(word) && !self.rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
@@ -198,7 +200,7 @@ impl<'a> Parser<'a> {
         is_word
     }
 
-    /// Skips white space, then takes all characters of a kind.
+    /// Skips white space, then consumes all characters of a kind.
     fn take_while(&mut self, is_part: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest.trim_start();
         let (taken, rest) = rest.split_at(rest.find(|c| !is_part(c)).unwrap_or(rest.len()));

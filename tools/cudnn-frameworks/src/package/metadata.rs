@@ -1,4 +1,4 @@
-//! Reads a package's metadata: `METADATA` of a `.dist-info` directory, or `PKG-INFO` of an `.egg-info`.
+//! Reads package metadata: `METADATA` in a `.dist-info` directory, or `PKG-INFO` in an `.egg-info`.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::io::{Error, ErrorKind};
@@ -8,11 +8,12 @@ use cudnn_probe::read_bounded;
 
 use crate::files::file_name;
 
-/// The most bytes of a file of metadata: its end is the package's description. And the most requirements.
+/// The maximum number of metadata bytes to read, and of requirements. The rest of the file is the package's
+/// description.
 pub(super) const MAX_LEN: u64 = 1 << 20;
 const MAX_REQUIREMENTS: usize = 4_000;
 
-/// What the metadata states.
+/// The parsed metadata.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Metadata {
     pub(crate) name: Option<String>,
@@ -21,7 +22,7 @@ pub(crate) struct Metadata {
     pub(crate) requirements: Vec<String>,
 }
 
-/// The file with the metadata in a package's metadata directory. An `.egg-info` may itself be that file.
+/// Returns the metadata file in a package's metadata directory. An `.egg-info` may be the file itself.
 pub(crate) fn file(info_dir: &Path) -> PathBuf {
     let is_egg =
         info_dir.extension().is_some_and(|extension| extension == "egg-info") || info_dir.ends_with("EGG-INFO");
@@ -34,12 +35,13 @@ pub(crate) fn file(info_dir: &Path) -> PathBuf {
 /// Reads the metadata in a package's metadata directory.
 ///
 /// # Errors
-/// The reason why it cannot be read.
+///
+/// Returns the reason why the metadata is unreadable.
 pub(crate) fn read(info_dir: &Path) -> Result<Metadata, String> {
     let file = file(info_dir);
     let name = file_name(&file);
     let explain = |error: Error| match error.kind() {
-        // Ours: "is a pipe", "has a gigabyte".
+        // Errors of this crate: "is a pipe", "has a gigabyte".
         ErrorKind::Other => format!("{name} {error}"),
         _ => format!("{name} cannot be read: {error}"),
     };
@@ -47,7 +49,7 @@ pub(crate) fn read(info_dir: &Path) -> Result<Metadata, String> {
     Ok(parse(&headers.map_err(explain)?))
 }
 
-/// The text up to the first empty line.
+/// Returns the text up to the first empty line.
 fn read_headers(file: &Path) -> std::io::Result<String> {
     let bytes = read_bounded(file, MAX_LEN)?;
     if bytes.contains(&0) {
@@ -58,7 +60,7 @@ fn read_headers(file: &Path) -> std::io::Result<String> {
     Ok(headers.flat_map(|line| [line, "\n"]).collect())
 }
 
-/// The headers, up to the first empty line. A line that begins with a blank continues the one before.
+/// Parses headers up to the first empty line. A line that begins with a blank continues the previous line.
 fn parse(text: &str) -> Metadata {
     let mut metadata = Metadata::default();
     let mut header = String::new();

@@ -1,4 +1,4 @@
-//! Reads the packages of Python environments: names, metadata, requirements, records of files.
+//! Reads packages of Python environments: names, metadata, requirements and file records.
 
 pub(crate) mod conda;
 pub(crate) mod distribution;

@@ -1,6 +1,6 @@
 //! Parses the names of metadata directories: `torch-2.9.1+cu128.dist-info`, `six-1.16.0-py3.11.egg-info`.
 
-/// The most bytes of a name or a version.
+/// The maximum length of a name or a version in bytes.
 const MAX_LEN: usize = 128;
 
 /// The kind of a metadata directory.
@@ -8,19 +8,19 @@ const MAX_LEN: usize = 128;
 pub(super) enum Kind {
     DistInfo,
     EggInfo,
-    /// A directory, or a zip file, with the package's files and its metadata.
+    /// A directory or a zip file with the package's files and metadata.
     Egg,
 }
 
-/// The kind by the end of a directory's name, and the rest of the name.
+/// Returns the kind of directory and the rest of the directory name.
 pub(super) fn kind(name: &str) -> Option<(Kind, &str)> {
     let kinds = [(".dist-info", Kind::DistInfo), (".egg-info", Kind::EggInfo), (".egg", Kind::Egg)];
     kinds.into_iter().find_map(|(suffix, kind)| Some((kind, name.strip_suffix(suffix)?)))
 }
 
-/// The normalized name and the version, if the rest of the name has one.
+/// Parses the normalized name and the optional version.
 pub(super) fn parse(stem: &str, kind: Kind) -> Option<(String, Option<String>)> {
-    // Older installers leave `-` in names; a version begins with a digit.
+    // Names from older installers may contain `-`; a version starts with a digit.
     let is_version = |(dash, _): &(usize, _)| {
         stem.get(dash + 1..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     };
@@ -28,7 +28,7 @@ pub(super) fn parse(stem: &str, kind: Kind) -> Option<(String, Option<String>)> 
         Some((dash, _)) => (stem.get(..dash)?, stem.get(dash + 1..)),
         None => (stem, None),
     };
-    // The version of Python follows in an egg: `-py3.11-linux-x86_64`.
+    // In the name of an egg, the Python version follows: `-py3.11-linux-x86_64`.
     let version = version.and_then(|version| match kind {
         Kind::DistInfo => Some(version),
         Kind::EggInfo | Kind::Egg => version.split("-py").next(),
@@ -43,13 +43,13 @@ fn is_name(text: &str) -> bool {
     is_version(text) && !text.contains(['+', '!'])
 }
 
-/// Whether this can be a version. What it means is for others to say.
+/// Returns whether the text can be a version, without parsing it.
 pub(super) fn is_version(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '!');
     text.len() <= MAX_LEN && text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_plain)
 }
 
-/// The name of a package in the way of PEP 503: lower case, with one `-` for each run of `-`, `_` and `.`.
+/// Normalizes a package name as in PEP 503: lower case, with `-` instead of each run of `-`, `_` and `.`.
 pub(crate) fn normalized(name: &str) -> String {
     let mut normalized = String::with_capacity(name.len());
     for c in name.chars() {

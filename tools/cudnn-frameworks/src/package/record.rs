@@ -1,4 +1,4 @@
-//! Reads the record of a package's files (`RECORD`).
+//! Reads the list of a package's files (`RECORD`).
 
 use std::path::{Component, Path, PathBuf};
 
@@ -7,15 +7,15 @@ use cudnn_probe::facts;
 use super::distribution::Distribution;
 use crate::files::read_text;
 
-/// The most bytes of a record, and libraries and modules of a package. torch's record has 1.5 MB.
+/// The maximum number of bytes in a record, and of libraries and modules in a package. torch's record is 1.5 MB.
 const MAX_LEN: u64 = 32 << 20;
 const MAX_LIBRARIES: usize = 4_000;
 const MAX_MODULES: usize = 20_000;
-/// Some tools write those of Windows.
+/// Some tools write Windows separators.
 const SEPARATORS: [char; 2] = ['/', '\\'];
 
-/// The lines of a package's record that are wanted; none if it has no record, as the packages of Debian. `what` describes
-/// the wanted lines.
+/// Returns the wanted lines of a package's record, described by `what`. Empty for packages without a record, such as
+/// Debian's.
 pub(crate) fn lines(info_dir: &Path, what: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
     facts::ask("lines of record", format!("{} {what}", info_dir.display()), || {
         text(info_dir).lines().filter(|line| wanted(line)).map(str::to_owned).collect()
@@ -26,8 +26,8 @@ fn text(info_dir: &Path) -> String {
     read_text(&info_dir.join("RECORD"), MAX_LEN).unwrap_or_default()
 }
 
-/// The path, the hash and the length in a line: `torch/lib/libtorch.so,sha256=...,1234`, with quotes around a path that
-/// has a comma.
+/// Splits a line such as `torch/lib/libtorch.so,sha256=...,1234` into path, hash and length. A path with a comma is
+/// quoted.
 pub(crate) fn parse(line: &str) -> Option<(&str, &str, &str)> {
     let (path, rest) = match line.strip_prefix('"') {
         Some(quoted) => quoted.split_once("\",")?,
@@ -37,7 +37,7 @@ pub(crate) fn parse(line: &str) -> Option<(&str, &str, &str)> {
     Some((path, hash, len.trim_end()))
 }
 
-/// The shared libraries of a package.
+/// Returns the shared libraries of a package.
 pub(crate) fn libraries(package: &Distribution) -> Vec<PathBuf> {
     facts::ask("libraries in record", &package.info_dir, || {
         let text = text(&package.info_dir);
@@ -46,8 +46,8 @@ pub(crate) fn libraries(package: &Distribution) -> Vec<PathBuf> {
     })
 }
 
-/// The modules and shared libraries of a package, as paths below the import directory. The tests that it contains do not
-/// count: images are made smaller without them.
+/// Returns the modules and shared libraries of a package relative to the import directory. Skips the package's tests,
+/// which are often deleted to make images smaller.
 pub(crate) fn modules(package: &Distribution) -> Vec<PathBuf> {
     let text = text(&package.info_dir);
     let is_of_tests = |name: &str| matches!(name, "test" | "tests" | "testing" | "_testing");
@@ -56,7 +56,7 @@ pub(crate) fn modules(package: &Distribution) -> Vec<PathBuf> {
     modules.take(MAX_MODULES).map(PathBuf::from).collect()
 }
 
-/// The files that are below the import directory.
+/// Returns the files below the import directory.
 fn files(text: &str) -> impl Iterator<Item = &str> {
     let is_normal = |component: Component| matches!(component, Component::Normal(_));
     let paths = text.lines().filter_map(parse).map(|(path, ..)| path);

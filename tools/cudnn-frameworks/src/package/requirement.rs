@@ -1,5 +1,5 @@
-//! Compares the requirements of a package (`Requires-Dist`) with what is installed. Only packages of CUDA and of the
-//! frameworks' own parts count.
+//! Compares a package's requirements (`Requires-Dist`) with the installed packages. Considers only CUDA packages and
+//! packages with parts of a framework.
 
 use std::str::FromStr;
 
@@ -11,36 +11,37 @@ use super::metadata;
 use super::names::normalized;
 use crate::environment::Environment;
 
-/// The package that stands for several of CUDA's; torch 2.11 and later require it in place of them.
+/// The package that represents several CUDA packages. torch 2.11 and later require it instead of them.
 const META_PACKAGE: &str = "cuda-toolkit";
-/// The most pins of one package. torch has 17.
+/// The maximum number of pins in a package. torch has 17.
 const MAX_PINS: usize = 256;
-/// The most bytes of a requirement, in which parentheses recurse. Real ones have up to 250.
+/// The maximum length of a requirement in bytes, because nested parentheses recurse. Real requirements have up to 250.
 const MAX_LEN: usize = 512;
 
 /// A requirement of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pin {
-    /// As its metadata states it: `nvidia-cudnn-cu12==9.10.2.21; platform_system == "Linux"`.
+    /// The requirement as written: `nvidia-cudnn-cu12==9.10.2.21; platform_system == "Linux"`.
     pub requirement: String,
     /// The normalized name of the required package.
     pub package: String,
-    /// What is installed.
+    /// Whether the installed package meets the requirement.
     pub state: PinState,
-    /// The extra that it belongs to (`tensorflow[and-cuda]`), normalized; such a package is required only if one was
-    /// asked for, which no file records.
+    /// The normalized extra that contains the requirement (`tensorflow[and-cuda]`). The package is required only if the
+    /// user installed the extra, which no file records.
     pub extra: Option<String>,
-    /// The package between, whose metadata has the requirement: `cuda-toolkit`.
+    /// The intermediate package with the requirement in its metadata: `cuda-toolkit`.
     pub through: Option<String>,
 }
 
 impl Pin {
-    /// A pin of the package itself, which no extra requires.
+    /// Creates a pin of the package itself, outside of any extra.
     pub(super) fn new(requirement: String, package: String, state: PinState) -> Self {
         Pin { requirement, package, state, extra: None, through: None }
     }
 
-    /// Why this requirement was not compared, with the start of both. A requirement of the file at an address never is.
+    /// Returns why this requirement could not be compared, with the start of the requirement and the reason. `None` for
+    /// requirements with a URL, which are never compared.
     pub(crate) fn unreadable(&self) -> Option<String> {
         let PinState::Unknown(reason) = &self.state else { return None };
         let (requirement, reason) = (shortened(&self.requirement), shortened(reason));
@@ -48,16 +49,16 @@ impl Pin {
         (!self.requirement.contains('@')).then(text)
     }
 
-    /// The requirement without its marker, as installers take it: `nvidia-cudnn-cu12==9.10.2.21`, or
+    /// Returns the requirement without the marker, as installers accept it: `nvidia-cudnn-cu12==9.10.2.21`, or
     /// `nvidia-cudnn-cu12 @ https://example.org/cudnn.whl`.
     pub fn without_marker(&self) -> String {
         if let Some((name, address)) = self.requirement.split_once('@') {
-            // An address may contain a semicolon; a marker follows a blank.
+            // A URL may contain a semicolon; a marker follows a blank.
             let address = address.split(" ;").next().unwrap_or(address);
             return format!("{} @ {}", name.trim(), address.trim());
         }
         let specifiers = self.requirement.split(';').next().unwrap_or(&self.package);
-        // Until 2024 the versions were in parentheses.
+        // Until 2024, versions were written in parentheses.
         specifiers.replace(['(', ')', ' '], "")
     }
 }
@@ -66,18 +67,18 @@ impl Pin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PinState {
-    /// By this version.
+    /// This installed version meets the requirement.
     Met(String),
-    /// The package is installed in this version, which does not meet it.
+    /// This installed version does not meet the requirement.
     OtherVersion(String),
     /// The package is not installed.
     Missing,
-    /// It cannot be compared with what is installed, for this reason.
+    /// The comparison is not possible, for this reason.
     Unknown(String),
 }
 
 impl PinState {
-    /// The state for an installed version, by whether that meets the requirement.
+    /// Returns the state of an installed version.
     pub(super) fn of(version: &str, is_met: Result<bool, String>) -> Self {
         match is_met {
             Ok(true) => PinState::Met(version.to_owned()),
@@ -87,25 +88,25 @@ impl PinState {
     }
 }
 
-/// The start of a text.
+/// Returns the start of a text.
 fn shortened(text: &str) -> String {
     const MAX_CHARS: usize = 80;
     let start: String = text.chars().take(MAX_CHARS).collect();
     if start.len() < text.len() { format!("{start}...") } else { start }
 }
 
-/// Whether requirements of a package with this normalized name concern CUDA.
+/// Returns whether requirements on this normalized package name concern CUDA.
 pub(crate) fn is_cuda(package: &str) -> bool {
     const NAMES: [&str; 4] = ["triton", "pytorch-triton", "jax", "jaxlib"];
     const PREFIXES: [&str; 5] = ["nvidia-", "cuda-", "jax-cuda", "tensorrt", "transformer-engine"];
     NAMES.contains(&package) || PREFIXES.iter().any(|prefix| package.starts_with(prefix))
 }
 
-/// The requirements of a package that concern CUDA.
+/// Returns the CUDA-related requirements of a package.
 pub(crate) fn pins(of: &Distribution, installed: &[Distribution], environment: &Environment) -> Vec<Pin> {
     let platform = Platform::new(environment.python);
     let pin = |requirement: String, extras: &[String]| pin(requirement, &platform, installed, extras);
-    // Packages whose metadata cannot be read are reported already.
+    // Unreadable metadata of packages has already been reported.
     let requirements_of = |package: &Distribution| metadata::read(&package.info_dir).unwrap_or_default().requirements;
     let mut pins = Vec::new();
     for (found, extras) in requirements_of(of).into_iter().filter_map(|requirement| pin(requirement, &[])) {
@@ -122,8 +123,8 @@ pub(crate) fn pins(of: &Distribution, installed: &[Distribution], environment: &
     pins
 }
 
-/// The requirement that a package has the same version, but for what follows the numbers (`.dev20261122`): JAX compares
-/// all numbers.
+/// Requires another package to have the same version. Ignores suffixes such as `.dev20261122`, because JAX compares
+/// only the numbers.
 pub(crate) fn same_version(of: &Distribution, package: &str, installed: &[Distribution]) -> Pin {
     let numbers =
         |version: &str| installed_version(version).map_or(version.into(), |found| found.only_release().to_string());
@@ -133,7 +134,8 @@ pub(crate) fn same_version(of: &Distribution, package: &str, installed: &[Distri
     Pin::new(format!("{package}=={wanted}"), package.to_owned(), other.map_or(PinState::Missing, state))
 }
 
-/// A requirement on this platform, when a package is installed with these extras; and the extras that it asks for.
+/// Parses a requirement for this platform and these extras of the package. Also returns the extras that the requirement
+/// requests.
 fn pin(
     requirement: String,
     platform: &Platform,
@@ -159,7 +161,7 @@ fn pin(
     Some((Pin { extra, ..Pin::new(requirement, package, state) }, asked))
 }
 
-/// The name at the start of a requirement of pip or conda, as written.
+/// Returns the name at the start of a pip or conda requirement, as written.
 pub(super) fn name(requirement: &str) -> &str {
     requirement.trim_start().split(|c: char| !is_of_name(c)).next().unwrap_or_default()
 }
@@ -168,7 +170,7 @@ fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
 }
 
-/// Whether this can be the name of a package or of an extra.
+/// Returns whether this is a valid name for a package or an extra.
 fn is_name(text: &str) -> bool {
     let is_end = |c: char| c.is_ascii_alphanumeric();
     text.starts_with(is_end) && text.ends_with(is_end) && text.chars().all(is_of_name)
@@ -176,18 +178,19 @@ fn is_name(text: &str) -> bool {
 
 /// A requirement (PEP 508).
 struct Parsed<'a> {
-    /// The extras that it asks for, normalized: `cublas` of `cuda-toolkit[cublas]`.
+    /// The requested extras, normalized: `cublas` for `cuda-toolkit[cublas]`.
     extras: Vec<String>,
-    /// The versions that it allows. `None` if it requires the file at an address.
+    /// The allowed versions. `None` if the requirement is a URL.
     versions: Option<VersionSpecifiers>,
     marker: Option<&'a str>,
 }
 
 impl<'a> Parsed<'a> {
-    /// Parses a requirement, in today's syntax or in the old one with parentheses around the versions.
+    /// Parses a requirement in the current syntax, or in the old syntax with versions in parentheses.
     ///
     /// # Errors
-    /// The reason why it is none.
+    ///
+    /// Returns the reason why the text is invalid.
     fn new(text: &'a str) -> Result<Self, String> {
         if text.len() > MAX_LEN {
             return Err("the requirement is longer than any real one".into());
@@ -204,7 +207,7 @@ impl<'a> Parsed<'a> {
         }
         let extras = extras.into_iter().map(normalized).collect();
         if let Some(address) = rest.trim_start().strip_prefix('@') {
-            // An address may contain a semicolon; a marker follows a blank.
+            // A URL may contain a semicolon; a marker follows a blank.
             let marker = address.trim_start().split_once(char::is_whitespace).map(|(_, rest)| rest.trim_start());
             let marker = marker.and_then(|rest| rest.strip_prefix(';'));
             return Ok(Parsed { extras, versions: None, marker });
@@ -214,16 +217,17 @@ impl<'a> Parsed<'a> {
             Some(versions) => versions.strip_suffix(')').ok_or("expected `)` after the versions")?,
             None => versions.trim(),
         };
-        // The first line states the mistake; the next ones show where it is.
+        // The first line contains the error; the following lines show the position.
         let explain = |error: String| error.lines().next().unwrap_or_default().to_owned();
         let versions = VersionSpecifiers::from_str(versions).map_err(|error| explain(error.to_string()))?;
         Ok(Parsed { extras, versions: Some(versions), marker })
     }
 
-    /// Whether this version meets it.
+    /// Returns whether this version meets the requirement.
     ///
     /// # Errors
-    /// The reason why nobody can say.
+    ///
+    /// Returns the reason why this cannot be determined.
     fn is_met_by(&self, version: &str) -> Result<bool, String> {
         let versions = self.versions.as_ref().ok_or("it requires the file at an address, in place of a version")?;
         if versions.is_empty() {
@@ -236,17 +240,19 @@ impl<'a> Parsed<'a> {
 /// Parses an installed version.
 ///
 /// # Errors
-/// The reason why it cannot be compared.
+///
+/// Returns the reason why the version cannot be compared.
 pub(super) fn installed_version(version: &str) -> Result<Version, String> {
     Version::from_str(version).map_err(|_| format!("the installed version {version} is not a version"))
 }
 
-/// The version specifiers of a requirement (`>=9.8,<10`), and whether they allow this version or a newer one. `None`
-/// without specifiers, and for text that is no requirement.
+/// Returns the version specifiers of a requirement (`>=9.8,<10`), and whether they allow this version or a newer one.
+/// `None` without specifiers and for invalid requirements.
 pub fn allows_from(requirement: &str, minimum: &str) -> Option<(String, bool)> {
     let specifiers = Parsed::new(requirement).ok()?.versions.filter(|specifiers| !specifiers.is_empty())?;
     let minimum = Version::from_str(minimum).ok()?;
-    // If any version is allowed, one of these is: the oldest, one that a specifier names, or one just after those.
+    // If any version is allowed, one of these is: the oldest, the versions in the specifiers, and versions just after
+    // those.
     let named = specifiers.iter().map(|specifier| specifier.version().clone());
     let mut versions: Vec<Version> = std::iter::once(minimum.clone()).chain(named).collect();
     let after = |version: &Version| Version::from_str(&format!("{version}.9999")).ok();
@@ -256,11 +262,11 @@ pub fn allows_from(requirement: &str, minimum: &str) -> Option<(String, bool)> {
     Some((text.join(","), is_allowed))
 }
 
-/// The numbers of the oldest version that a requirement of pip or conda accepts, if it states one: 9, 10, 2 and 21 of
-/// `nvidia-cudnn-cu12==9.10.2.21`.
+/// Returns the numbers of the oldest version that a pip or conda requirement accepts, if there is one: 9, 10, 2 and 21
+/// for `nvidia-cudnn-cu12==9.10.2.21`.
 pub(crate) fn lower_bound(requirement: &str) -> Option<Vec<u32>> {
     let specifiers = requirement.split(';').next()?.strip_prefix(name(requirement))?.replace(['(', ')', ' '], "");
-    // An address is no version.
+    // A URL does not contain a version.
     let mut clauses = specifiers.split(',').filter(|_| !specifiers.starts_with('@'));
     let bound = clauses.find(|clause| clause.starts_with(">=") || !clause.starts_with(['<', '>', '!']))?;
     let numbers = bound.trim_start_matches(['>', '=', '~']).split('.').map_while(|number| number.parse().ok());

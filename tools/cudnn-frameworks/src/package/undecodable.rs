@@ -1,4 +1,5 @@
-//! Finds packages whose metadata pip cannot decode: many releases of pip then end with a traceback at each command.
+//! Finds packages with metadata that pip cannot decode, which makes every command of many pip releases fail with a
+//! traceback.
 
 use std::path::Path;
 
@@ -10,20 +11,20 @@ use super::unreadable::{Remedy, Unreadable};
 use crate::files::{file_name, read_text};
 use crate::parallel::in_parallel;
 
-/// The most bytes of a file that states the installer.
+/// The maximum size of the `INSTALLER` file in bytes.
 const MAX_INSTALLER_LEN: u64 = 64;
 
-/// Reports them, whether they concern a framework or not.
+/// Reports all such packages, including ones that do not affect a framework.
 pub(crate) fn report(found: &mut Found) {
     for one in in_parallel(&found.distributions, unreadable).into_iter().flatten() {
-        // One that concerns a framework may be reported already, for another reason.
+        // A package that affects a framework may already be reported for another reason.
         found.unreadable.retain(|known| known.path != one.path);
         found.add(one);
     }
 }
 
-/// The first byte of a text file that is not UTF-8. A file that is no text is reported when a package is read for a
-/// framework.
+/// Returns the position of the first byte that is not UTF-8. Other problems with the file are reported when a
+/// framework's package is read.
 fn undecodable_byte(file: &Path) -> Option<u64> {
     let bytes = read_bounded(file, metadata::MAX_LEN).ok()?;
     let error = std::str::from_utf8(&bytes).err().filter(|_| !bytes.contains(&0))?;
@@ -37,7 +38,7 @@ fn unreadable(package: &Distribution) -> Option<Unreadable> {
         "has a {} that is not text in UTF-8 (byte {byte}): pip ends with a UnicodeDecodeError, many releases at each command",
         file_name(&file)
     );
-    // Only pip and uv install the package again into such a directory.
+    // Only pip and uv can reinstall the package into such a directory.
     let installer = read_text(&package.info_dir.join("INSTALLER"), MAX_INSTALLER_LEN).unwrap_or_default();
     let is_of_pip = matches!(installer.trim(), "pip" | "uv")
         && package.info_dir.extension().is_some_and(|extension| extension == "dist-info");

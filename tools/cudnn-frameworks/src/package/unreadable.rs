@@ -1,30 +1,30 @@
-//! Describes what a survey could not read as it should.
+//! Describes packages and directories that a survey could not read.
 
 use std::path::PathBuf;
 
-/// A package, or a directory, that cannot be read as one should be.
+/// An unreadable package or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
     /// The file or directory.
     pub path: PathBuf,
     /// The reason: "is a pipe", "has two versions: 2.8.0 and 2.9.1".
     pub reason: String,
-    /// The fix, if that is known.
+    /// The fix, if known.
     pub remedy: Option<Remedy>,
 }
 
-/// The fix of a package that cannot be read.
+/// The fix for an unreadable package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remedy {
-    /// Installing this package again: its normalized name, and its version if one is stated.
+    /// Reinstall the package with this normalized name and, if known, this version.
     Reinstall(String, Option<String>),
-    /// Removing the directory, then installing this package again: its normalized name, and its version if one is stated.
-    /// Until then pip can do nothing.
+    /// Remove the directory, then install the package with this normalized name and, if known, this version. Until
+    /// then, all pip commands fail.
     Replace(String, Option<String>),
-    /// Removing the file or directory, which belongs to no package any more.
+    /// Remove the file or directory, which no longer belongs to a package.
     Remove,
-    /// Allowing this user to read it.
+    /// Give this user read permission.
     Allow,
 }
 

@@ -1,4 +1,4 @@
-//! Checks the libraries of CUDA that a framework needs: C074.
+//! Checks the CUDA libraries that a framework needs: C074.
 
 use cudnn_probe::facts::PathFacts;
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ use crate::packages::{self, CudaWheel, PackageChange};
 use crate::remedy::Remedy;
 use crate::system::LOADER;
 
-/// C074: libraries of CUDA that it would not find.
+/// C074: CUDA libraries that the framework would not find.
 pub(super) fn missing(context: &FrameworkContext<'_>) -> Option<Finding> {
     let framework = context.framework;
     let is_foreign = |name: &str| damaged_for(name, framework).is_some_and(is_foreign);
@@ -38,14 +38,14 @@ pub(super) fn missing(context: &FrameworkContext<'_>) -> Option<Finding> {
     let is_of_conda = is_of_conda(framework);
     let wheel = |name: &&String| packages::cuda_wheel(name, context.cuda_major());
     let wheels: Option<Vec<CudaWheel>> = missing.iter().map(wheel).collect();
-    // What it requires comes first.
+    // Requirements from the metadata come first.
     let is_among = |pin: &Pin| match &wheels {
         Some(wheels) if !is_of_conda => wheels.iter().any(|wheel| wheel.name == pin.package),
         _ => is_of_conda || pin.package.starts_with("nvidia-"),
     };
     let is_unmet = |pin: &Pin| pin.extra.is_none() && !matches!(pin.state, PinState::Met(_));
     if framework.pins.iter().any(|pin| is_unmet(pin) && is_among(pin)) {
-        return Some(finding.remedy("install what it requires: see the finding about that"));
+        return Some(finding.remedy("install its requirements: see the separate finding"));
     }
     let remedy = wheels.and_then(|wheels| {
         let wheels: Vec<(&str, CudaWheel)> = missing.iter().map(|name| name.as_str()).zip(wheels).collect();
@@ -57,12 +57,13 @@ pub(super) fn missing(context: &FrameworkContext<'_>) -> Option<Finding> {
     })
 }
 
-/// C074: libraries that are damaged and come from outside: ld.so takes those on LD_LIBRARY_PATH before the right ones.
+/// C074: damaged libraries from outside the environment. ld.so searches LD_LIBRARY_PATH before it reaches the right
+/// ones.
 pub(super) fn damaged(context: &FrameworkContext<'_>) -> Option<Finding> {
     let opens = &context.framework.opens;
     let is_missing =
         |damaged: &Damaged| !is_foreign(damaged) && opens.missing.iter().any(|name| damaged.path.ends_with(name));
-    // C086 is about its own.
+    // The framework's own libraries are covered by C086.
     let mut others = opens.damaged_others.iter().filter(|damaged| !is_missing(damaged) && !context.owns(damaged));
     let first = others.next()?;
     let rule = first.rule.as_ref()?;
@@ -71,12 +72,12 @@ pub(super) fn damaged(context: &FrameworkContext<'_>) -> Option<Finding> {
     Some(finding.remedy(foreign_library::replace(&first.path, rule)))
 }
 
-/// The damaged file that ld.so finds for this name.
+/// Returns the damaged file that ld.so finds for this name.
 fn damaged_for<'a>(name: &str, framework: &'a Framework) -> Option<&'a Damaged> {
     framework.opens.damaged_others.iter().find(|damaged| damaged.path.ends_with(name))
 }
 
-/// Whether a search path leads to it, rather than the framework's own run path or Python code.
+/// Returns whether a search path leads to the file, as opposed to the framework's run path or Python code.
 fn is_foreign(damaged: &Damaged) -> bool {
     matches!(damaged.rule, Some(Rule::LibraryPath | Rule::Preload))
 }
@@ -85,12 +86,12 @@ fn text(damaged: &Damaged) -> String {
     format!("{} {}", damaged.path.printable(), damaged.reason)
 }
 
-/// Whether this file is there, and is none of those that ld.so cannot load.
+/// Returns whether this file exists and ld.so can load it.
 fn is_usable(file: &Path, framework: &Framework) -> bool {
     file.leads_to_file() && !framework.opens.damaged_others.iter().any(|damaged| real(&damaged.path) == real(file))
 }
 
-/// Has ld.so search the wheels of the environment that contain all these libraries.
+/// Makes ld.so search the installed wheels that contain all of these libraries.
 fn reach(wheels: &[(&str, CudaWheel)], context: &FrameworkContext<'_>) -> Option<Remedy> {
     let import_dirs = &context.survey.environment.import_dirs;
     let mut dirs: Vec<PathBuf> = Vec::new();
@@ -105,7 +106,7 @@ fn reach(wheels: &[(&str, CudaWheel)], context: &FrameworkContext<'_>) -> Option
     Some(dirs.iter().fold(Remedy::new(text), |remedy, dir| remedy.search(dir)))
 }
 
-/// Installs the wheels whose libraries are not in the environment: again, where pip has a record of the wheel.
+/// Installs the wheels with the missing libraries. Wheels that pip has on record are reinstalled.
 fn install(wheels: &[(&str, CudaWheel)], context: &FrameworkContext<'_>) -> Option<Remedy> {
     let (site, import_dir) = (context.site(), &context.framework.distribution.import_dir);
     let is_there =

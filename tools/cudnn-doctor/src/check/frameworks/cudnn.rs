@@ -20,7 +20,8 @@ use crate::dependencies::{OLDER_SHIM, mixes, with_canonical_dir};
 use crate::escape::Printable;
 use crate::remedy::Remedy;
 
-/// C071: a cuDNN for another CUDA, whose kernels need a cuBLASLt and an NVRTC that the framework's CUDA does not have.
+/// C071: the cuDNN is for a different CUDA, and its kernels need a cuBLASLt and an NVRTC that the framework's CUDA does
+/// not include.
 pub(super) fn for_other_cuda(context: &FrameworkContext<'_>) -> Option<Finding> {
     let built = context.framework.built_for.cuda.as_ref()?;
     let (major, minor) = built.value;
@@ -30,7 +31,7 @@ pub(super) fn for_other_cuda(context: &FrameworkContext<'_>) -> Option<Finding> 
     let message = format!("{title} is built for CUDA {release}, and would load a cuDNN for CUDA {other}");
     let built = format!("built for CUDA {release} ({})", source(&built.source));
     let finding = Finding::new(FRAMEWORK_OLD_CUDNN, message).note(found(graph)).note(built);
-    // The shim opens the graph library beside itself.
+    // The shim opens the graph library in its own directory.
     let preloaded = context.framework.opens.cudnn.iter().find_map(without_preload);
     Some(match preloaded {
         Some(remedy) => finding.remedy(remedy),
@@ -39,7 +40,7 @@ pub(super) fn for_other_cuda(context: &FrameworkContext<'_>) -> Option<Finding> 
     })
 }
 
-/// C070, C085: no cuDNN at all.
+/// C070, C085: the framework finds no cuDNN.
 pub(super) fn missing(context: &FrameworkContext<'_>) -> Option<Finding> {
     let opens = &context.framework.opens;
     if opens.needs_none
@@ -59,13 +60,14 @@ pub(super) fn missing(context: &FrameworkContext<'_>) -> Option<Finding> {
     Some(or_by_program(finding.remedy(reach(context)), context))
 }
 
-/// C072: libraries of another release, for another CUDA, from another directory, or other files than its package installed.
+/// C072: the framework mixes libraries of different releases, CUDA majors or directories, or a file differs from the
+/// one that was installed.
 pub(super) fn mixed(context: &FrameworkContext<'_>) -> Option<Finding> {
     let finding = across_directories(context).or_else(|| in_its_directory(context))?;
     Some(finding.notes(built_for(context)))
 }
 
-/// C071: a release that it does not accept.
+/// C071: the framework does not accept the release.
 pub(super) fn too_old(context: &FrameworkContext<'_>) -> Option<Finding> {
     let (framework, opens) = (context.framework, &context.framework.opens);
     let (wanted, version, first) = (framework.built_for.cudnn.as_ref()?.value, opens.version()?, opens.cudnn.first()?);
@@ -84,7 +86,7 @@ pub(super) fn too_old(context: &FrameworkContext<'_>) -> Option<Finding> {
     })
 }
 
-/// C087: libraries of its cuDNN that are missing or damaged. C070 if all but the shim are missing.
+/// C087: libraries are missing or damaged. C070 if only the shim is left.
 pub(super) fn incomplete(context: &FrameworkContext<'_>) -> Option<Finding> {
     let opens = &context.framework.opens;
     let first = opens.cudnn.first()?;
@@ -111,11 +113,11 @@ pub(super) fn incomplete(context: &FrameworkContext<'_>) -> Option<Finding> {
     Some(finding.remedy(if is_elsewhere { reach(context) } else { reinstall(context) }))
 }
 
-/// C072, as a note: a shim that gets the libraries of a newer release, which works.
+/// C072, as a note: an older shim loads the libraries of a newer release, which works.
 pub(super) fn older_shim(context: &FrameworkContext<'_>) -> Option<Finding> {
     let (shim, libraries) = context.framework.opens.cudnn.split_first()?;
     let newer = libraries.iter().find(|other| other.version > shim.version)?;
-    // A copy in the framework's package gets the libraries of any release.
+    // A copy in the framework's package works with libraries of any release.
     if shim.name.starts_with("libcudnn-") || context.framework.dir.as_deref() == shim.path.parent() {
         return None;
     }
@@ -126,7 +128,7 @@ pub(super) fn older_shim(context: &FrameworkContext<'_>) -> Option<Finding> {
     Some(finding.remedy(keep_apart(shim, newer)))
 }
 
-/// C088: its Python code searches directories with more files than the doctor examines.
+/// C088: the framework's Python code searches directories with more files than the doctor examines.
 pub(super) fn half_searched(context: &FrameworkContext<'_>) -> Option<Finding> {
     let opens = &context.framework.opens;
     let dirs: Vec<String> = opens.half_searched.iter().map(|dir| dir.printable()).collect();
@@ -143,18 +145,18 @@ pub(super) fn half_searched(context: &FrameworkContext<'_>) -> Option<Finding> {
     }))
 }
 
-/// The release that it was built for.
+/// Describes the release that the framework was built for.
 fn built_for(context: &FrameworkContext<'_>) -> Option<String> {
     let wanted = context.framework.built_for.cudnn.as_ref()?;
     Some(format!("built for cuDNN {} ({})", wanted.value, source(&wanted.source)))
 }
 
-/// The files of cuDNN that cannot be used, and why.
+/// Returns the unusable cuDNN files, with the reason for each.
 fn damaged(opens: &Opens) -> impl Iterator<Item = String> {
     opens.damaged.iter().map(|damaged| format!("{} {}", damaged.path.printable(), damaged.reason.printable()))
 }
 
-/// Whether this shim is a copy in the framework's package, without the libraries that it opens.
+/// Returns whether this shim is a copy in the framework's package, without the libraries that it opens.
 fn is_copy(shim: &Opened, context: &FrameworkContext<'_>) -> bool {
     let framework = context.framework;
     let is_alone = || framework.opens.cudnn.len() == 1 && !framework.kind.contains_cudnn(framework.os);
@@ -162,10 +164,10 @@ fn is_copy(shim: &Opened, context: &FrameworkContext<'_>) -> bool {
         || framework.os == Os::Windows && framework.dir.as_deref() == shim.path.parent() && is_alone()
 }
 
-/// ld.so gives it libraries from several directories that do not belong together.
+/// C072: ld.so finds libraries of different cuDNN installations in several directories.
 fn across_directories(context: &FrameworkContext<'_>) -> Option<Finding> {
     let opens = &context.framework.opens;
-    // The drop-in loads the libraries of one directory.
+    // The drop-in loads all libraries from one directory.
     if opens.has_drop_in {
         return None;
     }
@@ -175,7 +177,7 @@ fn across_directories(context: &FrameworkContext<'_>) -> Option<Finding> {
         return None;
     }
     let mix = mixes(&files).into_iter().find(|mix| !mix.is_in_one_dir && !mix.works)?;
-    // In the order in which it loads them.
+    // In loading order.
     let is_either = |file: &Dependency| file.name == Library::Graph.file_name() || file.name == mix.name;
     let mut either = opens.cudnn.iter().zip(&files).filter(|(_, file)| is_either(file)).map(|(opened, _)| opened);
     let (first, other, title) = (either.next()?, either.next()?, context.title());
@@ -191,7 +193,8 @@ fn across_directories(context: &FrameworkContext<'_>) -> Option<Finding> {
     Some(finding.remedy(keep_apart(first, other)))
 }
 
-/// A file that it loads, under the name that NVIDIA's libraries have: a package may contain the shim under another.
+/// Converts a loaded file to a dependency under NVIDIA's library name, because a package may rename its copy of the
+/// shim.
 fn dependency(opened: &Opened) -> Dependency {
     let of_windows = Library::ALL.iter().find(|library| library.windows_name() == opened.name);
     let name = match of_windows {
@@ -210,7 +213,7 @@ fn dependency(opened: &Opened) -> Dependency {
     }
 }
 
-/// The directory of its graph library has files that do not belong to the cuDNN there.
+/// C072: the directory of the graph library contains files of a different cuDNN.
 fn in_its_directory(context: &FrameworkContext<'_>) -> Option<Finding> {
     let graph = graph(context.framework)?;
     let mut foreign = installation::foreign(context.report?, false).into_iter();

@@ -1,4 +1,4 @@
-//! Checks an environment as a whole, with all its frameworks: C078, C080.
+//! Checks an environment as a whole, across all of its frameworks: C078, C080.
 
 use cudnn_probe::facts::PathFacts;
 use std::path::PathBuf;
@@ -21,11 +21,11 @@ use crate::remedy::{Action, Remedy};
 use crate::shell::doctor;
 use crate::system::LOADER;
 
-/// The most packages that a finding lists.
+/// The maximum number of packages listed in a finding.
 const MAX: usize = 8;
 
-/// C078: what the second of two frameworks in one process gets when the first has loaded its cuDNN. What is wrong with the
-/// second alone is reported as such.
+/// C078: a framework fails if another framework in the same process loads a different cuDNN first. Problems of the
+/// second framework on its own are reported separately.
 pub(super) fn together(pair: &Pair<'_>) -> Option<Finding> {
     let second = pair.second;
     let (alone, after) = (&second.opens, &pair.second_opens);
@@ -39,16 +39,16 @@ pub(super) fn together(pair: &Pair<'_>) -> Option<Finding> {
         format!("it gets cuDNN {}, and accepts {} or newer", after.version()?, wanted?)
     } else {
         let missing = after.missing.iter().find(is_new)?;
-        format!("its cuDNN then finds no {}", missing.printable())
+        format!("its cuDNN would then not find {}", missing.printable())
     };
-    // An environment of Windows may be on a disk of another system.
+    // A Windows environment may be on a mounted disk.
     let loader = if second.os == Os::Windows { "Windows" } else { LOADER };
     let text =
         format!("import {} first, or install releases of both that are built for the same cuDNN", second.kind.id);
     Some(
         Finding::new(FRAMEWORKS_TOGETHER, format!("{two} fails after {one} in one process: {reason}"))
             .notes(after.cudnn.first().map(|got| format!("it gets {}", got.path.printable())))
-            .note(format!("{loader} gives it the libraries of the same names that the first has loaded"))
+            .note(format!("{loader} gives it the libraries with the same names that the first one has loaded"))
             .remedy(text),
     )
 }
@@ -65,20 +65,20 @@ pub(super) fn unreadable(survey: &Survey) -> Option<Finding> {
     };
     let is_undecodable = |one: &Unreadable| matches!(one.remedy, Some(Repair::Replace(..)));
     let text = if count > 0 && survey.unreadable.iter().all(is_closed) {
-        "allow this user to read it, or run this as a user who may; the findings lack what is in it"
+        "allow this user to read it, or run this as a user who may; the findings do not cover its contents"
     } else if survey.unreadable.iter().any(is_undecodable) {
         "first remove the metadata that pip cannot decode, then install that package again"
     } else {
-        "install such a package again, if a framework belongs to it; the findings lack what could not be read"
+        "install such a package again, if a framework belongs to it; the findings do not cover unreadable files"
     };
-    // A framework whose libraries this user may not read cannot be imported by this user.
+    // If a framework's libraries are unreadable, this user cannot import the framework.
     let is_of_framework = |one: &Unreadable| {
         let mut dirs = survey.frameworks.iter().filter_map(|framework| framework.dir.as_ref());
         is_closed(one) && dirs.any(|dir| one.path.starts_with(dir))
     };
     let is_error = survey.unreadable.iter().any(is_of_framework);
     let severity = if is_error { Severity::Error } else { PACKAGES_UNREADABLE.severity };
-    // pip does nothing else before it can decode all metadata.
+    // pip fails until it can decode all metadata.
     let mut first: Vec<&Unreadable> = survey.unreadable.iter().collect();
     first.sort_by_key(|one| !is_undecodable(one));
     let actions: Vec<Action> = first.into_iter().take(MAX).flat_map(|one| repair(one, survey)).collect();
@@ -92,7 +92,7 @@ pub(super) fn unreadable(survey: &Survey) -> Option<Finding> {
     )
 }
 
-/// The actions that repair a package that could not be examined, where some are known.
+/// Returns the known actions that repair an unreadable package.
 fn repair(one: &Unreadable, survey: &Survey) -> Vec<Action> {
     let root = &survey.environment.root;
     let removal = || Action::Remove { paths: vec![one.path.clone()], is_dir: true };
@@ -108,7 +108,7 @@ fn repair(one: &Unreadable, survey: &Survey) -> Vec<Action> {
         }
         Some(Repair::Remove) => vec![removal()],
         Some(Repair::Reinstall(name, version)) => reinstall(name, version).into_iter().collect(),
-        // Without its record, pip would not know the package any more.
+        // Without the record, pip would no longer know the package.
         Some(Repair::Replace(name, version)) => {
             reinstall(name, version).map(|again| vec![removal(), again]).unwrap_or_default()
         }
@@ -116,21 +116,21 @@ fn repair(one: &Unreadable, survey: &Survey) -> Vec<Action> {
     }
 }
 
-/// C080: libraries of packages that are no known framework, and that are too large to be searched.
+/// C080: libraries of unknown packages that are too large to be searched.
 pub(super) fn unsearched(survey: &Survey) -> Option<Finding> {
     let (first, others) = survey.unsearched.split_first()?;
     let more = if others.is_empty() { String::new() } else { format!(" (and {} others)", others.len()) };
     let message = format!("{}{more} was not searched for the name of cuDNN: it is too large", first.printable());
-    let remedy = Remedy::new("their packages may use cuDNN by its name; to examine one:");
+    let remedy = Remedy::new("their packages may load cuDNN by name; to examine one:");
     let remedy = remedy.look(["check".into(), "--for".into(), first.clone().into_os_string()]);
     let notes = others.iter().map(|other| other.printable());
     Some(Finding::new(PACKAGES_UNREADABLE, message).notes(notes).remedy(remedy))
 }
 
-/// Makes a missing cuDNN (C010) or driver (C001) a note, if no framework of the environment needs it.
+/// Downgrades a missing cuDNN (C010) or driver (C001) to a note if no framework of the environment needs it.
 pub(crate) fn qualify_unneeded(findings: &mut [Finding], survey: &Survey) {
     let frameworks = &survey.frameworks;
-    // Somebody wanted the build for GPUs that the one for the CPU has overwritten.
+    // The user wanted the GPU build that the CPU build has overwritten.
     let may_need_it = |framework: &Framework| !framework.opens.needs_none || other_build(framework, survey).is_some();
     if frameworks.is_empty() || survey.is_truncated || frameworks.iter().any(may_need_it) {
         return;
@@ -141,8 +141,9 @@ pub(crate) fn qualify_unneeded(findings: &mut [Finding], survey: &Survey) {
     let titles = frameworks.iter().map(title).collect::<Vec<_>>().join(", ");
     for finding in findings {
         if finding.kind.code == NO_CUDNN.code {
-            let use_of_gpu = if uses_no_gpu { "use no GPU of NVIDIA's and " } else { "" };
-            let message = format!("no usable cuDNN 9 was found; the frameworks here {use_of_gpu}need none: {titles}");
+            let use_of_gpu = if uses_no_gpu { "do not use NVIDIA GPUs and " } else { "" };
+            let message =
+                format!("no usable cuDNN 9 was found; the frameworks here {use_of_gpu}do not need it: {titles}");
             let kind = FindingKind { severity: Severity::Note, ..NO_CUDNN };
             let notes = frameworks.iter().map(why_unneeded).chain(finding.notes.last().cloned());
             let doctor = doctor();
@@ -150,7 +151,7 @@ pub(crate) fn qualify_unneeded(findings: &mut [Finding], survey: &Survey) {
             *finding = Finding::new(kind, message).notes(notes).remedy(text);
         } else if finding.kind.code == NO_DRIVER.code && uses_no_gpu {
             finding.kind.severity = Severity::Note;
-            finding.notes.push(format!("the frameworks here use no GPU of NVIDIA's: {titles}"));
+            finding.notes.push(format!("the frameworks here do not use NVIDIA GPUs: {titles}"));
             if let Some(remedy) = &mut finding.remedy {
                 remedy.text = format!("for programs that use a GPU: {}", remedy.text);
             }
@@ -169,12 +170,11 @@ fn why_unneeded(framework: &Framework) -> String {
     }
 }
 
-/// The frameworks of the active environment that load an installation: what they find by themselves needs no search path.
+/// The frameworks of the active environment that load an installation. They find their libraries without a search path.
 #[derive(Default)]
 pub(in crate::check) struct Users {
     titles: Vec<String>,
-    /// The libraries of CUDA that each of their processes has loaded, or loads when cuDNN asks for them:
-    /// `libnvrtc.so.12`.
+    /// The CUDA libraries that all of their processes have loaded, or load when cuDNN opens them: `libnvrtc.so.12`.
     pub(in crate::check) cuda: Vec<String>,
 }
 
@@ -197,8 +197,8 @@ impl Users {
         Users { titles: users.into_iter().map(title).collect(), cuda: in_all.unwrap_or_default() }
     }
 
-    /// Makes it a note, without a command, that programs without a run path do not find the installation: the frameworks
-    /// do.
+    /// Downgrades the finding that programs without a run path cannot find the installation to a note without a
+    /// command, because the frameworks find it.
     pub(in crate::check) fn qualify(&self, finding: &mut Finding) {
         let is_of_path = [NOT_ON_PATH, OTHER_ON_PATH].iter().any(|kind| kind.code == finding.kind.code);
         if !is_of_path || self.titles.is_empty() {

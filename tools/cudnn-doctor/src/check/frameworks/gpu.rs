@@ -1,4 +1,4 @@
-//! Checks whether this machine runs what a framework was built for: C075, C076, C077.
+//! Checks whether the GPUs and the driver support the framework's build: C075, C076, C077.
 
 use super::context::FrameworkContext;
 use super::text::{release, source};
@@ -6,13 +6,13 @@ use crate::check::finding::{FRAMEWORK_DRIVER, FRAMEWORK_OLD_GPU, FRAMEWORK_PTX, 
 use crate::check::machine::{Gpu, capability};
 use crate::escape::Printable;
 
-/// C075: the driver is too old for its CUDA.
+/// C075: the driver is too old for the framework's CUDA.
 pub(super) fn old_driver(context: &FrameworkContext<'_>) -> Option<Finding> {
     let cuda = context.framework.built_for.cuda.as_ref()?;
     let (major, minor) = cuda.value;
     let (driver, minimum) = context.machine.too_old_for(major)?;
     let release = release(major, minor);
-    let message = format!("{} is built for CUDA {release}, which {driver} does not run", context.title());
+    let message = format!("{} is built for CUDA {release}, which {driver} does not support", context.title());
     let name = context.framework.kind.name;
     Some(
         Finding::new(FRAMEWORK_DRIVER, message)
@@ -22,7 +22,7 @@ pub(super) fn old_driver(context: &FrameworkContext<'_>) -> Option<Finding> {
     )
 }
 
-/// C076, C077: it has no kernels for a GPU, or only PTX that the driver compiles.
+/// C076, C077: the framework has no kernels for a GPU, or only PTX that the driver compiles.
 pub(super) fn kernels(context: &FrameworkContext<'_>) -> Option<Finding> {
     let built_for = &context.framework.built_for;
     let built = built_for.gpu_code.as_ref().filter(|code| !code.value.is_empty() && !built_for.compiles_at_run_time)?;
@@ -40,7 +40,8 @@ pub(super) fn kernels(context: &FrameworkContext<'_>) -> Option<Finding> {
     let (title, name) = (context.title(), context.framework.kind.name);
     let finding = if unserved.first().is_some_and(|gpu| runs(gpu, true)) {
         Finding::new(FRAMEWORK_PTX, format!("{title} has no kernels for {gpu}, only PTX")).remedy(
-            "the driver compiles them when they are first used, which takes minutes once; CUDA_CACHE_MAXSIZE keeps them",
+            "the driver compiles them on first use, which takes minutes once; CUDA_CACHE_MAXSIZE determines whether \
+             they stay cached",
         )
     } else {
         Finding::new(FRAMEWORK_OLD_GPU, format!("{title} has no kernels for {gpu}")).remedy(format!(

@@ -1,7 +1,7 @@
-//! Judges whether the frameworks of an environment work on this machine with the cuDNN that they would load.
+//! Checks whether the frameworks of an environment work on this machine with the cuDNN they would load.
 //!
-//! `cudnn-frameworks` states the facts. Each check is a function from a [`FrameworkContext`] to the finding whose code its comment
-//! names; [`OF_CUDNN`] and [`OF_FRAMEWORK`] list the checks.
+//! The `cudnn-frameworks` crate collects the facts. A check is a function from a [`FrameworkContext`] to a finding; the
+//! comment of the function starts with the code. [`OF_CUDNN`] and [`OF_FRAMEWORK`] list the checks.
 
 mod context;
 mod cuda;
@@ -37,23 +37,23 @@ pub(crate) use text::{how, how_in_short, release, source};
 
 type Check = fn(&FrameworkContext<'_>) -> Option<Finding>;
 
-/// The checks of the cuDNN that a framework would load. The first finding counts: another cuDNN may have what this one
-/// lacks.
+/// The checks of the cuDNN that a framework would load. Only the first finding is reported, because fixing it may
+/// select a different cuDNN.
 const OF_CUDNN: [Check; 6] =
     [cudnn::for_other_cuda, cudnn::missing, cudnn::mixed, cudnn::too_old, cudnn::incomplete, cudnn::older_shim];
 
-/// The other checks of a framework, all of whose findings count.
+/// The other checks of a framework. All of their findings are reported.
 const OF_FRAMEWORK: [Check; 6] =
     [cudnn::half_searched, pins::unmet, cuda::missing, cuda::damaged, gpu::old_driver, gpu::kernels];
 
-/// The frameworks of an environment, with the installations that they would load.
+/// The frameworks of an environment, with the installations they would load.
 pub(crate) struct FrameworkFacts {
     pub(crate) survey: Arc<Survey>,
-    /// By the directory of the graph library.
+    /// The installations by the directory of the graph library.
     reports: HashMap<PathBuf, Option<InstallationReport>>,
 }
 
-/// The frameworks of an environment, and what is wrong with them.
+/// The frameworks of an environment, with the findings about them.
 pub(crate) struct FrameworkReport {
     pub(crate) survey: Arc<Survey>,
     pub(crate) findings: Vec<Finding>,
@@ -62,7 +62,7 @@ pub(crate) struct FrameworkReport {
 
 impl FrameworkFacts {
     pub(crate) fn read(survey: Arc<Survey>, host: &Host) -> FrameworkFacts {
-        // Each is read once, however many frameworks use it.
+        // Read every installation once, even if several frameworks use it.
         let mut reports: HashMap<PathBuf, Option<InstallationReport>> = HashMap::new();
         for dir in survey.frameworks.iter().filter_map(dir_of_graph) {
             reports.entry(dir).or_insert_with_key(|dir| InstallationReport::read(dir, host));
@@ -70,7 +70,7 @@ impl FrameworkFacts {
         FrameworkFacts { survey, reports }
     }
 
-    /// What is wrong with the frameworks on this machine.
+    /// Returns the findings about the frameworks on this machine.
     pub(crate) fn findings(&self, machine: &Machine, host: &Host) -> Vec<Finding> {
         let survey = &*self.survey;
         let mut findings: Vec<Finding> = Vec::new();
@@ -109,21 +109,22 @@ fn of_framework(context: &FrameworkContext<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The commands of this system do not change an environment of Windows.
+/// Replaces the remedy for a Windows environment, because commands of this system cannot change it.
 fn defer_to_windows(finding: &mut Finding) {
     if finding.remedy.as_ref().is_some_and(|remedy| !remedy.actions.is_empty()) {
         finding.remedy = Some(Remedy::new("run `cudnn-doctor frameworks` on Windows, which has the commands"));
     }
 }
 
-/// The environment whose Python a program would use.
+/// Returns the environment that provides the active Python.
 pub(crate) fn active(context: &Context) -> Option<Environment> {
     let of_python =
         context.python.as_ref().map(|python| Environment::of_python(&python.program, &python.root, &context.host));
     of_python.or_else(|| Environment::active(&context.search).into_iter().next())
 }
 
-/// Installs the cuDNN that the frameworks of the active environment demand. `None` if none demands one.
+/// Installs the cuDNN that the frameworks of the active environment require. Returns `None` if no framework requires
+/// one.
 pub(crate) fn install_for_active(context: &Context, machine: &Machine) -> Option<Remedy> {
     let survey = context.survey(&active(context)?, FRAMEWORKS);
     let demanding = survey.frameworks.iter().filter(|framework| FrameworkRequirement::of(framework).is_some());
@@ -131,8 +132,7 @@ pub(crate) fn install_for_active(context: &Context, machine: &Machine) -> Option
     Some(remedy::install(&FrameworkContext { framework, survey: &survey, machine, host: &context.host, report: None }))
 }
 
-/// The major of cuDNN that the frameworks of the active environment need, and their names, if it is not the one that this
-/// project supports.
+/// Returns the unsupported major of cuDNN that the frameworks of the active environment need, along with their names.
 pub(crate) fn needing_other_major(context: &Context, machine: &Machine) -> Option<(u32, Vec<String>)> {
     let survey = context.survey(&active(context)?, FRAMEWORKS);
     let major = choose_wheel(&survey.frameworks, machine).ok()?.cudnn_major;
@@ -140,8 +140,8 @@ pub(crate) fn needing_other_major(context: &Context, machine: &Machine) -> Optio
     (major != CUDNN_MAJOR).then(|| (major, demanding.map(text::title).collect()))
 }
 
-/// Has the framework with this id find all libraries of CUDA and cuDNN that its files need, for a run that failed for one of
-/// them. `None` if its files state none.
+/// Makes the framework with this id find all CUDA and cuDNN libraries that its files need, after a run failed because
+/// one was missing. Returns `None` if the files do not name their libraries.
 pub(crate) fn help_for_libraries(
     id: &str,
     environment: &Environment,

@@ -14,27 +14,29 @@ use crate::check::remedies::by_change;
 use crate::escape::Printable;
 use crate::remedy::Remedy;
 
-/// The most notes about files.
+/// The maximum number of notes about files.
 const MAX: usize = 8;
 
-/// C086: files that are missing or damaged. A note if no import needs them.
+/// C086: files are missing or damaged. A note if no import needs them.
 pub(super) fn damaged(context: &FrameworkContext<'_>) -> Option<Finding> {
     let framework = context.framework;
-    // C080 names what this user may not read, and C079 two packages with the same files.
+    // Unreadable files are covered by C080, and two packages with the same files by C079.
     if context.is_closed() || other_build(framework, context.survey).is_some() {
         return None;
     }
     let missing_files = &framework.missing_files;
     let others = missing_files.count.saturating_sub(missing_files.necessary.len());
     let rest = missing_files.others.first().filter(|_| others > 0).map(|first| match others {
-        1 => format!("{}, which its record names, is missing", first.printable()),
-        _ => format!("{} and {} other files, which its record names, are missing", first.printable(), others - 1),
+        1 => format!("{}, which the package record lists, is missing", first.printable()),
+        _ => {
+            format!("{} and {} other files, which the package record lists, are missing", first.printable(), others - 1)
+        }
     });
     let (problems, is_of_system) = problems(context);
     let title = title(framework);
     let (kind, message) = match (problems.as_slice(), &rest) {
         ([], None) => return None,
-        // Images are made smaller like this.
+        // Container images are often made smaller in this way.
         ([], Some(rest)) => (FindingKind { severity: Severity::Note, ..FRAMEWORK_DAMAGED }, format!("{title}: {rest}")),
         ([one], _) => (FRAMEWORK_DAMAGED, format!("{title} is damaged: {one}")),
         (all, _) => (FRAMEWORK_DAMAGED, format!("{title} is damaged: {} files are missing or unusable", all.len())),
@@ -51,7 +53,7 @@ pub(super) fn damaged(context: &FrameworkContext<'_>) -> Option<Finding> {
     Some(finding.remedy(remedy))
 }
 
-/// What ends the import of a framework, and whether only libraries of the system are missing.
+/// Returns the problems that break the import of a framework, and whether only system libraries are missing.
 fn problems(context: &FrameworkContext<'_>) -> (Vec<String>, bool) {
     let (framework, opens) = (context.framework, &context.framework.opens);
     let necessary = &framework.missing_files.necessary;
@@ -75,8 +77,8 @@ fn problems(context: &FrameworkContext<'_>) -> (Vec<String>, bool) {
     (problems, is_of_system)
 }
 
-/// Whether a library that is missing is one of its package: its record names it, or its name has the hash that the tools
-/// for wheels give to copies.
+/// Returns whether a missing library belongs to the package: the record lists it, or the name contains the hash that
+/// wheel tools add to copies.
 fn is_of_package(missing_libraries: &MissingLibrary, framework: &Framework) -> bool {
     let is_hash = |text: &str| text.len() >= 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let stem = missing_libraries.name.split(".so").next().unwrap_or_default();
@@ -85,12 +87,12 @@ fn is_of_package(missing_libraries: &MissingLibrary, framework: &Framework) -> b
         || framework.missing_files.others.iter().chain(&framework.missing_files.necessary).any(is_it)
 }
 
-/// C079: a build without CUDA, on a machine that has a GPU or in place of a build with CUDA.
+/// C079: a build without CUDA, on a machine with a GPU or in place of a build with CUDA.
 pub(super) fn cpu_only(context: &FrameworkContext<'_>) -> Option<Finding> {
     let (framework, name) = (context.framework, context.framework.kind.name);
     let gpu_package = other_build(framework, context.survey);
     let gpu = context.machine.gpus.first().map(|gpu| gpu.name.printable());
-    // Two packages with one directory are one finding; and a package for the CPU alone is somebody's choice.
+    // Two packages in one directory are a single finding. A package that exists only for the CPU was chosen on purpose.
     if gpu_package.is_some() != framework.kind.is_cpu_package(&framework.distribution.name) {
         return None;
     }
@@ -105,15 +107,15 @@ pub(super) fn cpu_only(context: &FrameworkContext<'_>) -> Option<Finding> {
     let finding = Finding::new(FRAMEWORK_CPU_ONLY, message).notes(note);
     if framework.os == Os::Windows && framework.kind.without_gpu_on_windows(&framework.version).is_some() {
         return Some(finding.remedy(format!(
-            "no build of this {name} for Windows uses a GPU of NVIDIA's: install {name} in WSL2, as on Linux"
+            "no build of this {name} for Windows uses NVIDIA GPUs: install {name} in WSL2, as on Linux"
         )));
     }
     let Some(gpu_package) = gpu_package else {
-        return Some(finding.remedy("install its build for CUDA, if the program shall use the GPU"));
+        return Some(finding.remedy("install its build for CUDA if the program should use the GPU"));
     };
     let (this, other) = (&framework.distribution.name, &gpu_package.distribution.name);
     let text = format!("{this} and {other} own the same files: remove {this}, then install {other} again");
-    // None for a package that only a private index has.
+    // `None` for a package that only a private index has.
     Some(finding.remedy(match reinstall_package(&context.site(), other, &gpu_package.distribution.version) {
         Some(again) => by_change(format!("{text}:"), again.remove([this.clone()])),
         None => Remedy::new(text),

@@ -1,4 +1,4 @@
-//! Checks the packages that a framework requires against those that are installed: C073.
+//! Compares the packages that a framework requires with the installed ones: C073.
 
 use cudnn_probe::facts;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::escape::Printable;
 use crate::packages::{PackageChange, Site};
 use crate::remedy::{Action, Remedy, Variable};
 
-/// C073: packages that are missing, or of another version.
+/// C073: required packages are missing or have the wrong version.
 pub(super) fn unmet(context: &FrameworkContext<'_>) -> Option<Finding> {
     let is_unmet =
         |pin: &&Pin| pin.extra.is_none() && matches!(pin.state, PinState::OtherVersion(_) | PinState::Missing);
@@ -28,12 +28,12 @@ pub(super) fn unmet(context: &FrameworkContext<'_>) -> Option<Finding> {
     };
     let message = match unmet.len() {
         1 => format!("{title} requires {}, {}", first.without_marker(), state(first)),
-        count => format!("{count} packages are not those that {title} requires"),
+        count => format!("{count} packages differ from the versions that {title} requires"),
     };
     let notes = unmet.iter().map(|pin| format!("requires {}, {}", pin.requirement, state(pin)));
     let finding = Finding::new(FRAMEWORK_PIN, message).notes(notes);
     if is_of_conda(context.framework) {
-        return Some(finding.remedy("install the versions that it requires, by the installer of this environment"));
+        return Some(finding.remedy("install the versions that it requires, with the installer of this environment"));
     }
     let hidden = unmet.iter().find_map(|pin| off_python_path(pin, context)).or_else(|| unhide(&unmet, context));
     if let Some(remedy) = hidden {
@@ -42,10 +42,10 @@ pub(super) fn unmet(context: &FrameworkContext<'_>) -> Option<Finding> {
     Some(finding.remedy(install(&unmet, context).unwrap_or_else(Remedy::new)))
 }
 
-/// Installs what a framework requires and suits the others.
+/// Installs versions that the framework requires and that suit the other frameworks.
 ///
 /// # Errors
-/// Why no version suits all frameworks.
+/// Explains why no version suits all frameworks.
 fn install(unmet: &[&Pin], context: &FrameworkContext<'_>) -> Result<Remedy, String> {
     let (cudnn, others): (Vec<&Pin>, Vec<&Pin>) = unmet.iter().partition(|pin| pin.package.starts_with(WHEEL));
     let requirements = others.iter().map(|pin| common_requirement(pin, context)).collect::<Result<Vec<_>, _>>()?;
@@ -69,7 +69,7 @@ fn install(unmet: &[&Pin], context: &FrameworkContext<'_>) -> Result<Remedy, Str
     Ok(by(text, PackageChange { install, ..change }.remove(others)))
 }
 
-/// The remedy that makes this change, if there are commands for it.
+/// Returns the remedy that makes this change, if there are commands for it.
 fn by(text: &str, change: PackageChange) -> Remedy {
     match change.possible() {
         Some(change) => by_change(text, change),
@@ -77,10 +77,10 @@ fn by(text: &str, change: PackageChange) -> Remedy {
     }
 }
 
-/// The requirement of a package that suits all frameworks of the environment.
+/// Returns the requirement of a package that suits all frameworks of the environment.
 ///
 /// # Errors
-/// Why no version does.
+/// Explains why no version suits all of them.
 fn common_requirement(pin: &Pin, context: &FrameworkContext<'_>) -> Result<String, String> {
     let wanted = pin.without_marker();
     let mut all = wanted.clone();
@@ -105,7 +105,8 @@ fn common_requirement(pin: &Pin, context: &FrameworkContext<'_>) -> Result<Strin
     Ok(if wanted.contains("==") { wanted } else { all })
 }
 
-/// Takes the directory with another version off PYTHONPATH, which comes before all that pip installs.
+/// Removes the directory with the wrong version from PYTHONPATH, which takes precedence over packages that pip
+/// installs.
 fn off_python_path(pin: &Pin, context: &FrameworkContext<'_>) -> Option<Remedy> {
     const NAME: &str = "PYTHONPATH";
     let PinState::OtherVersion(found) = &pin.state else { return None };
@@ -116,18 +117,18 @@ fn off_python_path(pin: &Pin, context: &FrameworkContext<'_>) -> Option<Remedy> 
         return None;
     }
     let (package, shown) = (&pin.package, dir.printable());
-    let text = format!("{package} {found} is in {shown}, which {NAME} puts first: take that off {NAME}:");
+    let text = format!("{package} {found} is in {shown}, which {NAME} puts first: remove that from {NAME}:");
     Some(Remedy::new(text).action(Variable::Without { name: NAME, entries: vec![dir.into_os_string()] }))
 }
 
-/// Uninstalls other versions from an environment that Python searches before the one of the framework: a virtual
-/// environment that includes its base, for example. There, pip regards the right versions as installed, whatever hides them.
+/// Uninstalls the wrong versions from an environment that Python searches before the framework's own, for example when
+/// a virtual environment includes its base. pip considers the right versions installed, even if others hide them.
 fn unhide(unmet: &[&Pin], context: &FrameworkContext<'_>) -> Option<Remedy> {
     let dirs = &context.survey.environment.import_dirs;
     let choice = context.choose_wheel();
     let hiding = |pin: &Pin| {
         let PinState::OtherVersion(found) = &pin.state else { return None };
-        // Another framework may want it.
+        // Another framework may need this version.
         let is_wanted = choice.as_ref().is_ok_and(|choice| choice.allows(found));
         let mut before = dirs.iter().take_while(|dir| **dir != context.framework.distribution.import_dir);
         let dir: &PathBuf = before.find(|dir| has_record(dir, &pin.package))?;

@@ -1,4 +1,4 @@
-//! Builds the remedies for frameworks, by the installer that owns each.
+//! Builds remedies for frameworks, based on the installer that owns the framework.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::ffi::OsString;
@@ -24,7 +24,7 @@ use crate::remedy::{Action, Remedy, Variable, off_search_path};
 use crate::shell::{SEARCH_PATH, split_list};
 use crate::system::LOADER;
 
-/// Has a framework find a cuDNN: there may be one in the environment, to which its libraries have no run path.
+/// Makes a framework find a cuDNN. The environment may already contain one that the framework has no run path to.
 pub(super) fn reach(context: &FrameworkContext<'_>) -> Remedy {
     let (framework, environment) = (context.framework, &context.survey.environment);
     if other_major(context).is_some() {
@@ -47,14 +47,14 @@ pub(super) fn reach(context: &FrameworkContext<'_>) -> Remedy {
     };
     let has_shim =
         |report: &InstallationReport| report.library(Library::Shim).is_some_and(|shim| shim.identity.is_ok());
-    // ld.so skips a damaged shim, or fails at it.
+    // ld.so skips a damaged shim, or fails to load it.
     match InstallationReport::read(&dir, context.host).filter(|report| !has_shim(report)) {
         Some(report) => remedies::reinstall(&report),
         None => Remedy::new(format!("it is in {}: have {LOADER} search that directory:", dir.printable())).search(&dir),
     }
 }
 
-/// Lets this user read the wheel of cuDNN, if it is in a directory that this user may not enter.
+/// Makes the cuDNN wheel readable if this user has no access to the directory.
 fn open_cudnn(context: &FrameworkContext<'_>) -> Option<Remedy> {
     let environment = &context.survey.environment;
     let is_denied =
@@ -64,7 +64,8 @@ fn open_cudnn(context: &FrameworkContext<'_>) -> Option<Remedy> {
     permit(reachable, &Origin::Python(environment.root.clone()))
 }
 
-/// Takes away what leads to a file outside of the environment, or else does `otherwise` in its directory.
+/// Removes the variable that leads to a file outside the environment. Without such a variable, changes the file's
+/// directory as described in `otherwise`.
 pub(super) fn start_without(opened: &Opened, otherwise: &str) -> Remedy {
     if let Some(remedy) = without_variable(opened) {
         return remedy;
@@ -79,7 +80,7 @@ pub(super) fn start_without(opened: &Opened, otherwise: &str) -> Remedy {
     })
 }
 
-/// Has a framework load two files from one cuDNN.
+/// Makes a framework load two files from the same cuDNN.
 pub(super) fn keep_apart(first: &Opened, other: &Opened) -> Remedy {
     let dir = |opened: &Opened| opened.path.parent().unwrap_or(&opened.path).printable();
     if dir(first) == dir(other) {
@@ -89,7 +90,7 @@ pub(super) fn keep_apart(first: &Opened, other: &Opened) -> Remedy {
     [first, other].into_iter().find_map(without_variable).unwrap_or_else(both)
 }
 
-/// Changes the variable of the loader that led to a file, if one did.
+/// Changes the search variable that led to a file, if there is one.
 fn without_variable(opened: &Opened) -> Option<Remedy> {
     if opened.by == SearchRule::DropIn && facts::variable(DIR_VARIABLE).is_some() {
         let text = format!("have {DIR_VARIABLE} name the directory of another cuDNN, or unset it:");
@@ -106,19 +107,19 @@ fn without_variable(opened: &Opened) -> Option<Remedy> {
     Some(Remedy::new(format!("start it without {} on {SEARCH_PATH}:", dir.printable())).action(variable))
 }
 
-/// Takes a file off LD_PRELOAD, if ld.so has it from there.
+/// Removes a file from LD_PRELOAD, if it is listed there.
 pub(super) fn without_preload(opened: &Opened) -> Option<Remedy> {
     const NAME: &str = "LD_PRELOAD";
     let value = facts::variable(NAME).filter(|_| opened.by == SearchRule::LdSo(Rule::Preload))?;
     let is_it = |entry: &OsString| opened.path.ends_with(entry);
     let entries: Vec<OsString> = split_list(NAME, &value).into_iter().filter(is_it).collect();
     let file = opened.path.printable();
-    let text = format!("{NAME} has {LOADER} load {file} before all others: start it without that:");
+    let text = format!("{NAME} has {LOADER} load {file} before all others: start it without this variable:");
     (!entries.is_empty()).then(|| Remedy::new(text).action(Variable::Without { name: NAME, entries }))
 }
 
-/// Installs the cuDNN that suits all frameworks of the environment, where this one searches, by the installer that owns
-/// this one.
+/// Installs the cuDNN that suits all frameworks of the environment, with the installer that owns this framework and in
+/// a place where the framework searches.
 pub(super) fn install(context: &FrameworkContext<'_>) -> Remedy {
     let (framework, name) = (context.framework, context.framework.kind.name);
     let other_major = other_major(context);
@@ -137,7 +138,7 @@ pub(super) fn install(context: &FrameworkContext<'_>) -> Remedy {
         Ok(choice) => choice,
         Err(reason) => return Remedy::new(reason),
     };
-    // The others need another major, and this one can do without.
+    // The other frameworks need a different major, and this one works without cuDNN.
     if let Some(major) = other_major.filter(|major| *major != choice.cudnn_major) {
         return for_other_major(context, major);
     }
@@ -157,15 +158,15 @@ pub(super) fn install(context: &FrameworkContext<'_>) -> Remedy {
     with_search(by_change(text, change.remove(others)), context, &[Component::Cudnn.wheel_dir(choice.cuda_major)])
 }
 
-/// The change that installs the wheel, again where pip has a record of it: without that pip does nothing, whether the
-/// files are there or not.
+/// Returns the change that installs the wheel. If pip has the wheel on record, it is reinstalled, because pip would
+/// otherwise skip it even if files are missing.
 fn install_chosen_wheel(site: Site, choice: &WheelChoice) -> Option<PackageChange> {
     let is_recorded = site.recorded_version(&choice.wheel()).is_some_and(|version| choice.allows(&version));
     let (change, requirement) = (PackageChange::of(site), [choice.requirement.clone()]);
     if is_recorded { change.reinstall(requirement) } else { change.install(requirement) }.possible()
 }
 
-/// The change by conda, whose solver knows what else it has installed.
+/// Returns the change to make with conda, which knows the other packages it has installed.
 fn of_conda(context: &FrameworkContext<'_>) -> Option<PackageChange> {
     let minimum = context.framework.built_for.cudnn.as_ref()?.value;
     let root = &context.survey.environment.root;
@@ -173,19 +174,19 @@ fn of_conda(context: &FrameworkContext<'_>) -> Option<PackageChange> {
     packages::upgrade(&package, &format!("{minimum},<{}", minimum.major + 1))
 }
 
-/// The major of cuDNN that it was built for, if this project does not support it.
+/// Returns the major of cuDNN that the framework was built for, if this project does not support that major.
 fn other_major(context: &FrameworkContext<'_>) -> Option<u32> {
     let wanted = context.framework.built_for.cudnn.as_ref()?.value.major;
     (wanted != CUDNN_MAJOR).then_some(wanted)
 }
 
-/// What to do about a framework that is built for another major of cuDNN, and that gets none here.
+/// Returns the remedy for a framework that needs an unsupported major of cuDNN and would find none.
 fn for_other_major(context: &FrameworkContext<'_>, major: u32) -> Remedy {
     let apart = format!("give this one an environment of its own with cuDNN {major}: a process can use one major");
     Remedy::new(format!("{}, or {apart}", without_major(context)))
 }
 
-/// How to do without another major of cuDNN: by what is known of the framework's other releases.
+/// Explains how to avoid the other major of cuDNN, based on known facts about the framework's releases.
 fn without_major(context: &FrameworkContext<'_>) -> String {
     let (name, package) = (context.framework.kind.name, &context.framework.distribution.name);
     let mut facts = releases::all().iter().filter(|fact| fact.package == *package).peekable();
@@ -199,14 +200,14 @@ fn without_major(context: &FrameworkContext<'_>) -> String {
     }
 }
 
-/// The wheels of cuDNN there that are for another CUDA than the suitable one: they own the same files.
+/// Returns the installed cuDNN wheels for a different CUDA than the suitable one. They own the same files.
 pub(super) fn wheels_for_other_cuda(site: &Site, choice: &WheelChoice) -> Vec<String> {
     let others = packages::CUDA_MAJORS.filter(|other| *other != choice.cuda_major);
     let wheels = others.map(|other| Component::Cudnn.wheel(other));
     wheels.filter(|wheel| site.recorded_version(wheel).is_some()).collect()
 }
 
-/// Adds the lines by which ld.so searches these directories of wheels, if the framework does not find them by itself.
+/// Adds these wheel directories to the search path of ld.so, unless the framework finds them by itself.
 pub(super) fn with_search(remedy: Remedy, context: &FrameworkContext<'_>, wheel_dirs: &[PathBuf]) -> Remedy {
     let FrameworkContext { framework, host, .. } = *context;
     let dirs = wheel_dirs.iter().map(|dir| framework.distribution.import_dir.join(dir));
@@ -219,8 +220,8 @@ pub(super) fn with_search(remedy: Remedy, context: &FrameworkContext<'_>, wheel_
     dirs.iter().fold(remedy.with_text(text), |remedy, dir| remedy.search(dir))
 }
 
-/// Adds how a program makes the framework find the wheels of its environment without a search path, if it can. If all of
-/// them are installed, the finding is a warning, because the program may do so already.
+/// Adds how a program can make the framework find the wheels of the environment without a search path. If all of the
+/// wheels are installed, the finding becomes a warning, because the program may already do so.
 pub(super) fn or_by_program(mut finding: Finding, context: &FrameworkContext<'_>) -> Finding {
     let has_search = |remedy: &&mut Remedy| remedy.actions.iter().any(Action::is_search);
     let Some(remedy) = finding.remedy.as_mut().filter(has_search) else { return finding };
@@ -236,11 +237,11 @@ pub(super) fn or_by_program(mut finding: Finding, context: &FrameworkContext<'_>
     finding
 }
 
-/// Installs the files of the cuDNN in its environment again.
+/// Reinstalls the cuDNN files of the environment.
 pub(super) fn reinstall(context: &FrameworkContext<'_>) -> Remedy {
     let dir = context.framework.opens.cudnn.first().and_then(|opened| opened.path.parent());
     let report = dir.and_then(|dir| InstallationReport::read(dir, context.host));
-    // The JIT-only set lacks what frameworks call.
+    // Frameworks call functions outside the JIT-only set.
     let is_right = |report: &InstallationReport| {
         let of_report = report.cuda_major.zip(context.cuda_major());
         report.variant != Variant::JitOnly && of_report.is_none_or(|(found, wanted)| found == wanted)
@@ -248,13 +249,13 @@ pub(super) fn reinstall(context: &FrameworkContext<'_>) -> Remedy {
     report.filter(is_right).map_or_else(|| install(context), |report| remedies::reinstall(&report))
 }
 
-/// Installs the framework again, whose package contains its cuDNN.
+/// Reinstalls the framework, if its package contains cuDNN.
 fn again_with_cudnn(context: &FrameworkContext<'_>) -> Remedy {
     let text = format!("install {} again, whose package contains its cuDNN", context.framework.kind.name);
     again_by(&text, own_package(context), context)
 }
 
-/// Installs the framework's package again, and the packages of the same release that contain a part of it:
+/// Reinstalls the framework's package, along with packages of the same release that contain parts of it:
 /// `jax-cuda12-pjrt` has the library of `jax-cuda12-plugin`.
 pub(super) fn install_again(context: &FrameworkContext<'_>) -> Remedy {
     let name = &context.framework.distribution.name;
@@ -267,7 +268,7 @@ pub(super) fn install_again(context: &FrameworkContext<'_>) -> Remedy {
     again_by("install it again", own_package(context).map(|own| own.reinstall(parts)), context)
 }
 
-/// The change that installs the framework's package again. `None` for one that only a private index has.
+/// Returns the change that reinstalls the framework's package, or `None` for a package that only a private index has.
 fn own_package(context: &FrameworkContext<'_>) -> Option<PackageChange> {
     let Distribution { name, version, .. } = &context.framework.distribution;
     reinstall_package(&context.site(), name, version)
@@ -276,12 +277,12 @@ fn own_package(context: &FrameworkContext<'_>) -> Option<PackageChange> {
 fn again_by(text: &str, change: Option<PackageChange>, context: &FrameworkContext<'_>) -> Remedy {
     let Distribution { name, version, .. } = &context.framework.distribution;
     match change {
-        _ if is_of_conda(context.framework) => Remedy::new(format!("{text}, by the installer of this environment")),
+        _ if is_of_conda(context.framework) => Remedy::new(format!("{text}, with the installer of this environment")),
         Some(change) => by_change(format!("{text}:"), change),
         None if version.contains('+') => Remedy::new(format!(
             "install {name}=={version} again from the package index that it came from, by pip with `--index-url`, \
              `--force-reinstall` and `--no-deps`: the Python package index has no version with a `+`"
         )),
-        None => Remedy::new(format!("{text}, by the installer of this environment")),
+        None => Remedy::new(format!("{text}, with the installer of this environment")),
     }
 }

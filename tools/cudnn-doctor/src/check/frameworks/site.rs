@@ -1,7 +1,7 @@
 //! Finds where a framework's packages are installed.
 //!
-//! That is an environment, or a directory that `pip install --target` has filled and that `PYTHONPATH` or a `.pth` file leads
-//! to.
+//! The place is an environment, or a directory filled by `pip install --target` and listed in `PYTHONPATH` or a `.pth`
+//! file.
 
 use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ use cudnn_probe::Os;
 use crate::packages::{self, PackageChange, Pip, Site, records};
 use crate::platform::python_in;
 
-/// Where a framework is: its libraries search beside it, not in the virtual environment that imports it.
+/// Returns where a framework is installed. Its libraries search relative to this place, and not to the virtual
+/// environment that imports it.
 pub(super) fn site_of(framework: &Framework, survey: &Survey) -> Site {
     let Distribution { import_dir, info_dir, is_editable, .. } = &framework.distribution;
     let is_site = import_dir.ends_with("site-packages") || import_dir.ends_with("dist-packages");
@@ -24,12 +25,12 @@ pub(super) fn site_of(framework: &Framework, survey: &Survey) -> Site {
     if *is_editable || info_dir.ends_with("EGG-INFO") {
         return Site::Environment(root.clone());
     }
-    // A directory that was named itself has no Python.
+    // A directory given by the user contains no Python.
     let pip = if root == import_dir { Pip::Any } else { Pip::Environment(root.clone()) };
     Site::Directory { dir: import_dir.clone(), pip, options: vec!["--upgrade", "--no-deps"] }
 }
 
-/// The root of the user's packages, or of the base Python, if a virtual environment imports packages from there.
+/// Returns the root of the user's packages or of the base Python, if a virtual environment imports packages from there.
 fn root_of(site: &Path, root: &Path) -> Option<PathBuf> {
     let is_in = |root: &Path| site.starts_with(root) || real(site).starts_with(real(root));
     if is_in(root) || !root.join("pyvenv.cfg").leads_to_file() {
@@ -41,7 +42,8 @@ fn root_of(site: &Path, root: &Path) -> Option<PathBuf> {
     user.or_else(base).or_else(other)
 }
 
-/// The change that installs one release of a package there again. `None` for one that only a private index has.
+/// Returns the change that reinstalls one release of a package there, or `None` for a package that only a private index
+/// has.
 pub(super) fn reinstall_package(site: &Site, name: &str, version: &str) -> Option<PackageChange> {
     match site {
         Site::Environment(root) => packages::reinstall(&Package::new(Installer::Pip, name, Some(version), root)),
@@ -50,18 +52,18 @@ pub(super) fn reinstall_package(site: &Site, name: &str, version: &str) -> Optio
     }
 }
 
-/// Whether a directory of packages has a record of the package with this normalised name.
+/// Returns whether a directory of packages has a record of the package with this normalized name.
 pub(super) fn has_record(dir: &Path, name: &str) -> bool {
     records(dir).iter().any(|record| record.name == name)
 }
 
-/// The root of the environment with this directory of packages: `lib/python3.12/site-packages`, or `Lib/site-packages` on
-/// Windows.
+/// Returns the root of the environment with this directory of packages: `lib/python3.12/site-packages`, or
+/// `Lib/site-packages` on Windows.
 pub(super) fn environment_with(site: &Path) -> Option<&Path> {
     site.ancestors().nth(if Os::HOST == Os::Windows { 2 } else { 3 })
 }
 
-/// The path without symbolic links, if it exists.
+/// Returns the path with symbolic links resolved, if it exists.
 pub(super) fn real(path: &Path) -> PathBuf {
     cudnn_probe::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

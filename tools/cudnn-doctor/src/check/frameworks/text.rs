@@ -1,4 +1,4 @@
-//! Formats the names of frameworks, the files that they find, the sources of facts.
+//! Formats frameworks, the files they find, and the sources of facts for messages.
 
 use cudnn_frameworks::releases::{Citation, Evidence};
 use cudnn_frameworks::{Framework, Opened, SearchRule, Source};
@@ -8,12 +8,12 @@ use cudnn_probe::ld_so::Rule;
 use crate::dependencies::with_canonical_dir;
 use crate::escape::Printable;
 
-/// `PyTorch 2.9.1+cu128`.
+/// Returns the name and version: `PyTorch 2.9.1+cu128`.
 pub(crate) fn title(framework: &Framework) -> String {
     format!("{} {}", framework.kind.name, framework.version)
 }
 
-/// The wheel has the file that the drop-in stands for.
+/// Returns a reminder if reinstalling the wheel would overwrite the drop-in.
 pub(super) fn drop_in_note(framework: &Framework) -> Option<&'static str> {
     let opened = &framework.opens.cudnn;
     let is_in_wheel = || {
@@ -21,10 +21,10 @@ pub(super) fn drop_in_note(framework: &Framework) -> Option<&'static str> {
         dir(0) == dir(1)
     };
     (framework.opens.has_drop_in && is_in_wheel())
-        .then_some("the wheel contains NVIDIA's shim: put the drop-in in its place again after that")
+        .then_some("the wheel contains NVIDIA's shim: install the drop-in again afterwards")
 }
 
-/// How it finds a file.
+/// Describes how the framework finds a file.
 pub(crate) fn how(opened: &Opened) -> String {
     match &opened.by {
         SearchRule::Python => "opened by its Python code".into(),
@@ -36,7 +36,7 @@ pub(crate) fn how(opened: &Opened) -> String {
     }
 }
 
-/// The same in a word or two.
+/// Describes the same in a word or two.
 pub(crate) fn how_in_short(opened: &Opened) -> &'static str {
     match &opened.by {
         SearchRule::Python => "its Python code",
@@ -61,18 +61,18 @@ pub(crate) fn how_in_short(opened: &Opened) -> &'static str {
     }
 }
 
-/// A file, and how it is found.
+/// Describes a file and how it is found.
 pub(super) fn found(opened: &Opened) -> String {
     format!("{}: {}", with_canonical_dir(&opened.path).printable(), how(opened))
 }
 
-/// The first of several texts, and the number of the others.
+/// Returns the first text and the number of the others.
 pub(super) fn first_of(texts: &[String]) -> Option<String> {
     let (first, others) = texts.split_first()?;
     Some(if others.is_empty() { first.clone() } else { format!("{first}, and {} more", others.len()) })
 }
 
-/// Where a fact comes from.
+/// Describes where a fact comes from.
 pub(crate) fn source(source: &Source) -> String {
     match source {
         Source::File(file) => file.printable(),
@@ -90,7 +90,7 @@ pub(crate) fn source(source: &Source) -> String {
     }
 }
 
-/// `12.8`, or `12` without a minor.
+/// Formats a CUDA release: `12.8`, or `12` without a minor.
 pub(crate) fn release(major: u32, minor: Option<u32>) -> String {
     minor.map_or(major.to_string(), |minor| format!("{major}.{minor}"))
 }

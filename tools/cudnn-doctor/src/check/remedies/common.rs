@@ -1,4 +1,4 @@
-//! What several remedies have in common: changes of packages as remedies, directories to install into.
+//! Provides helpers that several remedies share, such as directories to install into.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use crate::packages::{self, PackageChange, data_dir, with_holds};
 use crate::remedy::{Effect, Remedy, Variable};
 use crate::shell::doctor;
 
-/// The remedy that makes this change.
+/// Returns the remedy that makes this change.
 pub(crate) fn by_change(text: impl Into<String>, change: PackageChange) -> Remedy {
     let effect = if moves_wheels(&change) { Effect::OtherDir } else { Effect::SameDir };
     Remedy::new(text).effect(effect).change(change)
 }
 
-/// The remedy that changes the version of these packages or removes them: first lifts what forbids that.
+/// Returns the remedy that changes or removes these packages, after releasing packages that are held.
 pub(super) fn change<'a>(
     packages: impl IntoIterator<Item = &'a Package> + Clone,
     text: impl Into<String>,
@@ -26,12 +26,12 @@ pub(super) fn change<'a>(
     let mut text = text.into();
     for name in &change.held {
         let name = name.printable();
-        text = format!("{name} is held (`apt-mark hold`): to change it, allow that first; {text}");
+        text = format!("{name} is held (`apt-mark hold`): release it first; {text}");
     }
     by_change(text, change)
 }
 
-/// Does this change replace a wheel of cuDNN by one whose files are in another directory: JIT-only by full?
+/// Returns whether this change replaces a cuDNN wheel with one in a different directory, such as JIT-only with full.
 fn moves_wheels(change: &PackageChange) -> bool {
     let [jit, full] = ["nvidia-cudnn-jit-", "nvidia-cudnn-cu"];
     let has = |names: &[String], prefix: &str| names.iter().any(|name| name.starts_with(prefix));
@@ -53,24 +53,25 @@ pub(super) fn cuda_major(report: &InstallationReport) -> u32 {
     report.cuda_major.filter(|major| packages::CUDA_MAJORS.contains(major)).unwrap_or(DEFAULT_CUDA_MAJOR)
 }
 
-/// The directory of packages that contains a wheel's libraries: `nvidia/cudnn/lib` or `torch/lib` is below it.
+/// Returns the directory of packages that contains a wheel's libraries, which are below it in `nvidia/cudnn/lib` or
+/// `torch/lib`.
 pub(super) fn site_packages(report: &InstallationReport) -> Option<PathBuf> {
     let is_pip = report.package.as_ref().is_some_and(|package| package.installer == Installer::Pip);
     let is_site_packages = |path: &&Path| path.ends_with("site-packages") || path.ends_with("dist-packages");
     report.dir.ancestors().find(is_site_packages).filter(|_| is_pip).map(Path::to_owned)
 }
 
-/// The remedy where this user can write to no directory that is meant for what is installed apart: `docker run --user`.
+/// Returns the remedy if this user has no writable directory for a separate installation, as with `docker run --user`.
 pub(super) fn no_place() -> Remedy {
     Remedy::new(format!(
-        "this user has no home directory to write to, nor sudo for /opt: set HOME to a directory of this user (`export \
-         HOME=\"$(mktemp -d)\"`), and run `{} check` again, which then has the commands",
+        "this user has no writable home directory and no sudo for /opt: set HOME to a writable directory (`export \
+         HOME=\"$(mktemp -d)\"`), and run `{} check` again to get the commands",
         doctor()
     ))
 }
 
-/// A directory of its own for each library: pip does not add to a directory that it has filled. `None` if this user can
-/// write to none.
+/// Returns a separate directory for a library, because pip refuses to add to a directory it has already filled. Returns
+/// `None` without a writable place.
 pub(super) fn apart_dir(component: Component, cuda_major: u32) -> Option<PathBuf> {
     let name = match component {
         Component::Cublas => "cublas",
@@ -80,7 +81,7 @@ pub(super) fn apart_dir(component: Component, cuda_major: u32) -> Option<PathBuf
     Some(data_dir()?.join(format!("{name}-cuda-{cuda_major}")))
 }
 
-/// Selects another installation.
+/// Selects a different installation.
 pub(in crate::check) fn use_other(dir: &Path) -> Remedy {
     Remedy::new("put that installation first:").action(Variable::Use(dir.to_owned())).effect(Effect::OtherDir)
 }

@@ -1,4 +1,4 @@
-//! Provides repairs that need no package manager, for example of links or permissions.
+//! Provides repairs that work without a package manager, for example of links or permissions.
 
 use cudnn_probe::facts::PathFacts;
 use std::io::ErrorKind;
@@ -12,8 +12,8 @@ use crate::packages::entries;
 use crate::remedy::{Action, Effect, Remedy};
 use crate::system::CUDNN_PREFIX;
 
-/// The directory that this user may not enter, or else the one with the file that this user may not read, if that is why
-/// a candidate was rejected.
+/// Returns the directory that this user cannot access, or the parent directory of an unreadable file, if that is why a
+/// candidate was rejected.
 pub(crate) fn denied_dir(one: &RejectedCandidate) -> Option<PathBuf> {
     let ProbeError::Unreadable { error } = &one.error else { return None };
     let path = one.path();
@@ -22,12 +22,12 @@ pub(crate) fn denied_dir(one: &RejectedCandidate) -> Option<PathBuf> {
     Some(if reachable == path { one.candidate.dir.clone() } else { reachable.to_owned() })
 }
 
-/// Lets this user read a directory of an environment. What is above the environment is not for everybody to read.
+/// Makes a directory of an environment readable. Directories above the environment remain private.
 pub(crate) fn permit(dir: &Path, origin: &Origin) -> Option<Remedy> {
     dir.starts_with(origin.root()?).then(|| permit_all(dir, true))
 }
 
-/// Lets this user read a file.
+/// Makes a file readable.
 pub(in crate::check) fn permit_file(file: &Path) -> Remedy {
     permit_all(file, false)
 }
@@ -37,8 +37,8 @@ fn permit_all(path: &Path, is_dir: bool) -> Remedy {
         .action(Action::Permit { path: path.to_owned(), is_dir })
 }
 
-/// Removes files that no package owns, to which ldconfig leads the links of the package's libraries. To install the package
-/// again would change nothing.
+/// Removes files that no package owns but that ldconfig links to instead of the package's libraries. Reinstalling the
+/// package would not help.
 pub(in crate::check) fn leftovers(report: &InstallationReport) -> Option<Remedy> {
     let (first, others) = report.unowned.split_first()?;
     let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
@@ -49,32 +49,33 @@ pub(in crate::check) fn leftovers(report: &InstallationReport) -> Option<Remedy>
     Some(remedy.action(removal).action(Action::Ldconfig).effect(Effect::SameDir))
 }
 
-/// Removes a file that no package has installed.
+/// Removes a file that did not come from a package.
 pub(in crate::check) fn remove(text: String, file: &Path) -> Remedy {
     Remedy::new(text).action(Action::Remove { paths: vec![file.to_owned()], is_dir: false }).effect(Effect::SameDir)
 }
 
-/// The missing libraries whose files exist under their full names (`libcudnn_ops.so.9.28.0`): only their links are lost.
+/// Returns the missing libraries that still exist under their full names (`libcudnn_ops.so.9.28.0`), so that only the
+/// links are missing.
 pub(in crate::check) fn lost_links(report: &InstallationReport) -> Vec<Library> {
     let Some(version) = report.version.filter(|_| report.os == Os::Linux) else { return Vec::new() };
     let name = |library: &Library| format!("{}.{}.{}", library.file_name(), version.minor, version.patch);
     report.missing.iter().copied().filter(|library| report.dir.join(name(library)).leads_to_file()).collect()
 }
 
-/// Makes the links to all files of this release that have none.
+/// Creates the missing links to all files of this release.
 pub(super) fn links(dir: &Path, version: Version) -> Remedy {
-    Remedy::new("make the links that are missing; the files are there, under their full names:")
+    Remedy::new("create the missing links; the files exist under their full names:")
         .action(Action::Link { dir: dir.to_owned(), version })
         .effect(Effect::SameDir)
 }
 
-/// Makes the links in a directory that has this file, and not the link to it.
+/// Creates the links in a directory that contains this file but no link to it.
 pub(in crate::check) fn links_like(dir: &Path, file: &str) -> Option<Remedy> {
     let version = file.split_once(".so.")?.1.parse().ok()?;
     Some(links(dir, version))
 }
 
-/// Removes links in this directory that lead to no file: pip fails at them.
+/// Removes dangling links in this directory, because pip fails on them.
 pub(super) fn dangling_links(dir: &Path) -> Option<Action> {
     let is_cudnn =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(CUDNN_PREFIX));

@@ -1,4 +1,4 @@
-//! A cuDNN where there is none, or beside one that stays: in the active environment, or in a directory apart.
+//! Installs a cuDNN where there is none, or next to an existing one, in the active environment or a separate directory.
 
 use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use crate::python::{self, Python};
 use crate::remedy::{Action, Effect, Remedy, Variable};
 use crate::system::LOADER;
 
-/// The directory that JetPack's packages install cuDNN in.
+/// The directory where JetPack's packages install cuDNN.
 const JETPACK_DIR: &str = "/usr/lib/aarch64-linux-gnu";
 
-/// Installs the full cuDNN where there is none, and no framework of the active environment demands one: in the active
-/// environment, or in a directory apart where the Python on `PATH` takes no packages.
+/// Installs the full cuDNN on a machine without one, if the frameworks of the active environment require none. Uses the
+/// active environment, or a separate directory if the Python on `PATH` rejects packages.
 pub(crate) fn install(context: &Context, machine: &Machine) -> Remedy {
     match choose_wheel([], machine) {
         Ok(WheelChoice { cuda_major, requirement, .. }) => {
@@ -31,7 +31,7 @@ pub(crate) fn install(context: &Context, machine: &Machine) -> Remedy {
     }
 }
 
-/// Installs the full cuDNN, by this requirement of a wheel, where programs of the active environment find it.
+/// Installs the full cuDNN wheel that meets this requirement, where programs of the active environment find it.
 pub(super) fn install_wheel(
     context: &Context,
     text: impl Into<String>,
@@ -46,7 +46,7 @@ pub(super) fn install_wheel(
         _ => None,
     });
     let base = python.map(packages::base_python).unwrap_or_default();
-    // On Windows, every Python takes packages.
+    // On Windows, every Python accepts packages.
     let takes_packages = Os::HOST == Os::Windows || base.takes_packages;
     if !takes_packages
         && !environments.iter().any(is_active)
@@ -61,7 +61,7 @@ pub(super) fn install_wheel(
     }
 }
 
-/// Installs the full cuDNN in a directory apart, with the pip of this Python or in a virtual environment.
+/// Installs the full cuDNN in a separate directory, with the pip of this Python or in a virtual environment.
 pub(super) fn install_apart(
     (requirement, cuda_major): (&str, u32),
     python: Option<&Path>,
@@ -70,16 +70,16 @@ pub(super) fn install_apart(
     let Some(dir) = apart_dir(Component::Cudnn, cuda_major) else { return Some(no_place()) };
     let program = python.map_or(PathBuf::from("python3"), python_in);
     let (why, site) = if base.has_pip {
-        // pip adds nothing to a directory that it has filled.
+        // pip refuses to add to a directory it has already filled.
         let options = if dir.target_exists() { vec!["--upgrade"] } else { Vec::new() };
         let site = Site::Directory { dir: dir.clone(), pip: Pip::Interpreter(program), options };
-        ("the system's Python takes no packages from pip", site)
+        ("the system's Python does not accept packages from pip", site)
     } else {
         let needed = if base.has_ensurepip { None } else { Some(packages::python_tools()?) };
         ("the system's Python has no pip", Site::NewEnvironment { dir: dir.clone(), program, needed })
     };
     let text =
-        format!("no environment is active, and {why}: install the full cuDNN in a directory apart, and use that:");
+        format!("no environment is active, and {why}: install the full cuDNN in a separate directory, and use that:");
     let change = PackageChange::of(site).install([requirement.to_owned()]);
     Some(Remedy::new(text).change(change).action(Variable::Use(dir)).effect(Effect::OtherDir))
 }
@@ -92,7 +92,7 @@ pub(super) fn requirement(wheel: &str, minimum: Option<Version>, choice: &Choice
     }
 }
 
-/// The root of an environment of conda, which may be active by `PATH` alone.
+/// Returns the root of a conda environment, which may be active only through `PATH`.
 fn root_of_conda(origin: &Origin) -> Option<&Path> {
     match origin {
         Origin::Conda(root) => Some(root.as_path()).filter(|root| root.leads_to_dir()),
@@ -101,7 +101,7 @@ fn root_of_conda(origin: &Origin) -> Option<&Path> {
     }
 }
 
-/// Installs a wheel in the active environment, or that release by conda. `None` if no command can do it there.
+/// Installs a wheel in the active environment, or the same release with conda. Returns `None` if no command can do so.
 fn in_environment(
     context: &Context,
     requirement: &str,
@@ -129,8 +129,8 @@ fn in_environment(
     })
 }
 
-/// Installs a cuDNN of this older major in a directory apart, and has ld.so search it; `None` if no wheel is of it, from
-/// this version on, for this CUDA.
+/// Installs a cuDNN of this older major in a separate directory and makes ld.so search it. Returns `None` if there is
+/// no wheel for this CUDA with at least the minimum version.
 pub(in crate::check) fn install_older(minimum: Version, cuda_major: u32) -> Option<Remedy> {
     // The last wheel of cuDNN 8 for each CUDA.
     let last = match cuda_major {
@@ -144,17 +144,17 @@ pub(in crate::check) fn install_older(minimum: Version, cuda_major: u32) -> Opti
     let Some(home) = apart_dir(Component::Cudnn, cuda_major) else { return Some(no_place()) };
     let dir = home.with_file_name(format!("cudnn-{}-cuda-{cuda_major}", last.major));
     let requirement = format!("{}>={minimum},<9", Component::Cudnn.wheel(cuda_major));
-    // pip adds nothing to a directory that it has filled.
+    // pip refuses to add to a directory it has already filled.
     let options = if dir.target_exists() { vec!["--upgrade"] } else { Vec::new() };
     let site = Site::Directory { dir: dir.clone(), pip: Pip::Any, options };
-    let text = format!("install cuDNN 8 in a directory apart, beside any cuDNN 9, and have {LOADER} search it:");
-    // cuDNN 8 finds the cuBLAS beside it by ld.so's search alone.
+    let text = format!("install cuDNN 8 in a separate directory, next to any cuDNN 9, and have {LOADER} search it:");
+    // cuDNN 8 has no run path to cuBLAS.
     let dirs = [Component::Cublas, Component::Cudnn].map(|component| dir.join(component.wheel_dir(cuda_major)));
     let remedy = by_change(text, PackageChange::of(site).install([requirement])).effect(Effect::Other);
     Some(dirs.iter().fold(remedy, |remedy, dir| remedy.search(dir)))
 }
 
-/// Installs the cuDNN of JetPack's packages, and has programs use it.
+/// Installs the cuDNN of JetPack's packages, and makes programs use it.
 pub(in crate::check) fn install_jetpack(cuda_major: u32, product: &str) -> Remedy {
     let text = format!("install the cuDNN of JetPack, which has kernels for {product}, and use that:");
     let install = packages::install_for_system(Component::Cudnn, cuda_major);
@@ -171,7 +171,7 @@ mod tests {
     use crate::shell::quoted_path;
 
     #[test]
-    fn a_python_that_takes_no_packages_gets_a_directory_apart() {
+    fn a_python_that_rejects_packages_gets_a_separate_directory() {
         let dir = apart_dir(Component::Cudnn, DEFAULT_CUDA_MAJOR).unwrap_or_default();
         let dir = quoted_path(&dir);
         let wheel = Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR);

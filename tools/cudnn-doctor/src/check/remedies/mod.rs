@@ -1,5 +1,5 @@
-//! The remedies that repair or replace an installation. What the installer that owns the files can do is in `packages`;
-//! these modules choose among that.
+//! Provides the remedies that repair or replace an installation. The `packages` module knows the commands of the
+//! installers, and these modules choose among them.
 
 mod common;
 mod companion;

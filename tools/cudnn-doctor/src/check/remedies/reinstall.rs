@@ -1,4 +1,4 @@
-//! The same cuDNN again: what its installer restores.
+//! Restores the files of the same cuDNN with its installer.
 
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package};
 use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR, Host, Library, ProbeError, Version};
@@ -13,7 +13,7 @@ use crate::packages::{self, PackageChange};
 use crate::remedy::{Action, Effect, Remedy, Variable};
 use crate::system::LOADER;
 
-/// The help for a file that cannot be used, if there is any.
+/// Returns the fix for an unusable file, if there is any.
 pub(crate) fn repair(error: &ProbeError, report: Option<&InstallationReport>) -> Option<Remedy> {
     match report.filter(|report| is_damage(error) && report.package.is_some()) {
         Some(report) => Some(reinstall(report)),
@@ -21,7 +21,7 @@ pub(crate) fn repair(error: &ProbeError, report: Option<&InstallationReport>) ->
     }
 }
 
-/// Is it about a file that the package's own would repair?
+/// Returns whether reinstalling the package would repair the file.
 fn is_damage(error: &ProbeError) -> bool {
     match error {
         ProbeError::UnusableLibrary { error, .. } => is_damage(error),
@@ -42,10 +42,10 @@ fn is_damage(error: &ProbeError) -> bool {
     }
 }
 
-/// What to do after NVIDIA's shim came back in place of the drop-in: a part of [`reinstall`]'s text.
-pub(crate) const PUT_DROP_IN_AGAIN: &str = ", and put the drop-in in its place again after that";
+/// The part of [`reinstall`]'s text that applies if NVIDIA's shim overwrites the drop-in.
+pub(crate) const PUT_DROP_IN_AGAIN: &str = ", then install the drop-in again";
 
-/// Replaces damaged or missing files, or files of two releases or two CUDA majors, by those of one release.
+/// Replaces damaged, missing or mixed files with those of one release.
 pub(crate) fn reinstall(report: &InstallationReport) -> Remedy {
     if let Some(help) = leftovers(report) {
         return help;
@@ -54,7 +54,7 @@ pub(crate) fn reinstall(report: &InstallationReport) -> Remedy {
         return keep_one(report, |_| true);
     }
     match report.package.as_ref().and_then(|package| Some((package, packages::reinstall(package)?))) {
-        // Files lose no content with a link: to copy all again is not necessary.
+        // If only links are missing, the files themselves need not be copied again.
         None if !lost_links(report).is_empty() => links(&report.dir, report.version.unwrap_or(Version::new(9, 0, 0))),
         Some((package, change)) => {
             let has_drop_in = report.library(Library::Shim).is_some_and(|part| is_drop_in(&part.path));
@@ -66,7 +66,7 @@ pub(crate) fn reinstall(report: &InstallationReport) -> Remedy {
     }
 }
 
-/// Restores wheels of one environment, whose files are deleted.
+/// Restores the deleted files of wheels in one environment.
 pub(in crate::check) fn restore(wheels: &[Package]) -> Option<Remedy> {
     let change = match wheels {
         [wheel] => packages::reinstall(wheel),
@@ -75,8 +75,8 @@ pub(in crate::check) fn restore(wheels: &[Package]) -> Option<Remedy> {
     Some(by_change(format!("install the files of {} again:", names(wheels)), change?))
 }
 
-/// Removes all packages that own the directory, and installs one: that which a framework requires; else the one in the
-/// directory, or another one if that is for a CUDA major that does not fit.
+/// Removes all packages that own the directory and installs one of them: the one that a framework requires, or the one
+/// in the directory, or one for a CUDA major that fits.
 pub(in crate::check) fn keep_one(report: &InstallationReport, fits: impl Fn(u32) -> bool) -> Remedy {
     let packages = all_packages(report);
     let Some(replacement) = one_of(&packages, Some(cuda_major(report)), fits) else { return by_hand(report) };
@@ -84,7 +84,7 @@ pub(in crate::check) fn keep_one(report: &InstallationReport, fits: impl Fn(u32)
     change(&packages, text, replacement)
 }
 
-/// The change that replaces all these packages by one.
+/// Returns the change that replaces all of these packages with one.
 fn one_of(packages: &[Package], installed: Option<u32>, fits: impl Fn(u32) -> bool) -> Option<PackageChange> {
     let component = packages.last().and_then(Package::component).unwrap_or(Component::Cudnn);
     let of_package = |package: &Package| package.name.rsplit("-cu").next()?.parse().ok();
@@ -93,14 +93,15 @@ fn one_of(packages: &[Package], installed: Option<u32>, fits: impl Fn(u32) -> bo
     packages::replace(packages, component, cuda_major.unwrap_or(DEFAULT_CUDA_MAJOR))
 }
 
-/// The CUDA major of the cuDNN that a framework of the environment requires, if it is one of these.
+/// Returns the CUDA major of the cuDNN that a framework of the environment requires, if that cuDNN is one of these
+/// packages.
 fn pinned_cuda(packages: &[Package]) -> Option<u32> {
     let root = packages.first().filter(|package| package.installer == Installer::Pip)?.root.as_path();
     let names: Vec<String> = packages.iter().map(|package| package.name.clone()).collect();
     demanded_cuda(root, &names, &Host::current())
 }
 
-/// Gives programs that load `libcudnn.so.9` by its name a shim of the same installation, if this one lacks its shim.
+/// Restores a missing shim, so that programs that load `libcudnn.so.9` by name get one of this installation.
 pub(in crate::check) fn with_shim(report: &InstallationReport) -> Remedy {
     let has_package = report.package.as_ref().is_some_and(|package| packages::reinstall(package).is_some());
     if has_package {
@@ -119,7 +120,7 @@ pub(in crate::check) fn with_shim(report: &InstallationReport) -> Remedy {
         .effect(Effect::OtherDir)
 }
 
-/// The help if no command restores the files: they were copied, or the installer is not known.
+/// Returns the help if no command can restore the files, because they were copied or their installer is unknown.
 fn by_hand(report: &InstallationReport) -> Remedy {
     let dir = report.dir.printable();
     let Some(Package { installer, name, root, .. }) = &report.package else {
@@ -131,13 +132,13 @@ fn by_hand(report: &InstallationReport) -> Remedy {
     let root = root.printable();
     Remedy::new(match installer {
         Installer::Pip => format!(
-            "install {name} into {root} again, by the pip of the Python that uses these packages, with all packages that share \
-             a directory with it there"
+            "install {name} into {root} again with the pip of the Python that uses these packages, along with all packages \
+             that share a directory with it"
         ),
         Installer::Application => format!("reinstall {name}, which ships this cuDNN"),
         Installer::Archive => format!("unpack {name} again, or unpack another release elsewhere and use that"),
         _ => {
-            let text = format!("reinstall {name}, which owns it, by the package manager of this system");
+            let text = format!("reinstall {name}, which owns it, with the package manager of this system");
             return Remedy::new(text).effect(Effect::SameDir);
         }
     })
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leftover_beside_a_system_package_is_removed() {
+    fn a_leftover_next_to_a_system_package_is_removed() {
         use support::{FakeLibrary, TempDir};
         let root = TempDir::new();
         let dir = root.path().join("usr/lib/x86_64-linux-gnu");
@@ -177,7 +178,7 @@ mod tests {
             InstallationReport::read(&dir, &host).map(|report| reinstall(&report)).unwrap_or_else(|| Remedy::new(""))
         };
         assert_eq!(commands(&help()), "apt-get install -y --reinstall libcudnn9-jit-cuda-12");
-        // An older copy, which ldconfig prefers because it is newer than the package's.
+        // A copy that ldconfig prefers because its version is higher than the package's.
         let file = dir.join("libcudnn_graph.so.9.28.0");
         FakeLibrary::new(Library::Graph, support::Version::new(9, 28, 0)).build(&file);
         let link = dir.join("libcudnn_graph.so.9");

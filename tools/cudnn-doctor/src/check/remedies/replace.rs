@@ -1,4 +1,4 @@
-//! Another cuDNN in place of the one that is there, because a program requires what that is not.
+//! Replaces a cuDNN that fails a program's requirements.
 
 use cudnn_frameworks::Environment;
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package};
@@ -14,30 +14,30 @@ use crate::packages::{self, PackageChange, PackageNames};
 use crate::remedy::{Effect, Remedy, Variable};
 use crate::surveys::FRAMEWORKS;
 
-/// Installs cuDNN 9 where an older one is.
+/// Replaces an older cuDNN with cuDNN 9.
 pub(in crate::check) fn replace_older(report: &InstallationReport) -> Option<Remedy> {
     let package = report.package.as_ref().filter(|package| package.is_cudnn())?;
     let change = match package.installer {
         Installer::Pip | Installer::Conda => packages::upgrade(package, "9")?,
-        // cuDNN 8 and cuDNN 9 are packages of different names.
+        // The packages of cuDNN 8 and cuDNN 9 have different names.
         _ => packages::install_beside(package, Component::Cudnn, DEFAULT_CUDA_MAJOR, None)?,
     };
     Some(by_change(format!("install cuDNN 9; {} is cuDNN {}:", package.name, report.major), change))
 }
 
-/// What a program requires, and this installation is not or does not have.
+/// The unmet requirements of a program.
 #[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) minimum: Option<Version>,
     pub(crate) cuda_major: Option<u32>,
-    /// Libraries that only the full cuDNN has.
+    /// Whether the program needs libraries that are only in the full cuDNN.
     pub(crate) full: bool,
-    /// It is a program with this installation on its search path, and has to find the one in its place.
+    /// Whether the program has this installation on its search path, and must find the replacement there.
     pub(crate) is_of_program: bool,
 }
 
 impl Wanted {
-    /// `the full cuDNN 9.22.0 or newer`.
+    /// Describes the requirements: `the full cuDNN 9.22.0 or newer`.
     fn description(&self) -> String {
         let name = if self.full { "the full cuDNN" } else { "cuDNN" };
         match self.minimum {
@@ -48,10 +48,10 @@ impl Wanted {
     }
 }
 
-/// Installs what is wanted: all of it, so that one help serves all findings.
+/// Installs a cuDNN that meets all requirements, so that one remedy serves all findings.
 ///
 /// # Errors
-/// Why no release is what is wanted and fits these GPUs and the frameworks of the environment.
+/// Explains why no release meets the requirements and suits these GPUs and the frameworks of the environment.
 pub(crate) fn upgrade_to_requirement(
     report: &InstallationReport,
     wanted: &Wanted,
@@ -62,10 +62,11 @@ pub(crate) fn upgrade_to_requirement(
     let cuda = wanted.cuda_major.unwrap_or_else(|| cuda_major(report));
     let choice = limits(package, gpus, context).choose(wanted.minimum, cuda)?;
     let in_place = package.and_then(|package| in_place(package, report, wanted, cuda, &choice, context));
-    Ok(in_place.unwrap_or_else(|| beside(report, &wanted.description(), wanted.minimum, cuda, &choice, context)))
+    Ok(in_place
+        .unwrap_or_else(|| install_separately(report, &wanted.description(), wanted.minimum, cuda, &choice, context)))
 }
 
-/// The limits of the environment that this package is in, or of the active one.
+/// Returns the limits of the environment that contains this package, or of the active environment.
 fn limits<'a>(package: Option<&Package>, gpus: &'a [Gpu], context: &Context) -> Limits<'a> {
     let environments = context.search.environments();
     let root = match package {
@@ -76,7 +77,7 @@ fn limits<'a>(package: Option<&Package>, gpus: &'a [Gpu], context: &Context) -> 
     Limits::of_survey(survey.as_deref(), gpus)
 }
 
-/// Upgrades the package of an installation, or replaces it by another one. `None` if no command can do it.
+/// Upgrades or replaces the package of an installation. Returns `None` if no command can do so.
 fn in_place(
     package: &Package,
     report: &InstallationReport,
@@ -88,12 +89,12 @@ fn in_place(
     let packages = all_packages(report);
     let is_other_cuda = report.cuda_major.is_some_and(|major| major != cuda);
     let is_same_kind = !is_other_cuda && !wanted.full && packages.len() == 1;
-    // By its record it is new enough: its files are those of an older release.
+    // According to its record the package is new enough, so the files must be from an older release.
     let is_recorded = |minimum: Version| recorded_version(package).is_some_and(|version| version >= minimum);
     if is_same_kind && wanted.minimum.is_some_and(is_recorded) {
         return Some(reinstall(report));
     }
-    // The tools for system packages take one version or the newest one, and no range.
+    // System package managers only install a given version or the newest one, without ranges.
     let has_ranges = matches!(package.installer, Installer::Pip | Installer::Conda);
     if let Some(minimum) = wanted.minimum.filter(|_| is_same_kind && (has_ranges || choice.exact.is_none()))
         && let Some(upgrade) = packages::upgrade(package, &format!("{minimum}{}", choice.specifiers))
@@ -102,7 +103,7 @@ fn in_place(
     }
     let component = package.component().filter(|component| !wanted.full && component.is_published(cuda));
     let component = component.unwrap_or(Component::Cudnn);
-    // The version of an installed package is kept unless a newer one is wanted.
+    // Keep the installed version unless a newer one is required.
     let replacement = match (&wanted.minimum, &choice.exact) {
         (None, None) => packages::replace(&packages, component, cuda),
         (_, exact) => packages::replace_by(&packages, component, cuda, exact.as_deref()),
@@ -112,8 +113,8 @@ fn in_place(
     Some(replaced(&packages, text, replacement?, report, is_named))
 }
 
-/// Installs another cuDNN, because no command can change this one.
-fn beside(
+/// Installs a second cuDNN, because no command can change this one.
+fn install_separately(
     report: &InstallationReport,
     wanted: &str,
     minimum: Option<Version>,
@@ -123,7 +124,7 @@ fn beside(
 ) -> Remedy {
     let why = match &report.package {
         Some(package @ Package { installer: Installer::Pip, name, .. }) if package.is_cudnn() => {
-            format!("pip cannot change {name} where `pip install --target` has put it; ")
+            format!("pip cannot change {name} in a directory filled by `pip install --target`; ")
         }
         Some(Package { name, .. }) => format!("no command changes the cuDNN of {name}; "),
         None => String::new(),
@@ -133,13 +134,13 @@ fn beside(
     install_wheel(context, text, (&requirement, cuda_major), minimum, choice).effect(Effect::OtherDir)
 }
 
-/// Installs a build for servers beside one for Jetson.
+/// Installs a server build next to a Jetson build.
 pub(in crate::check) fn server_build(report: &InstallationReport, context: &Context) -> Remedy {
-    beside(report, "a build for servers", None, cuda_major(report), &Choice::default(), context)
+    install_separately(report, "a build for servers", None, cuda_major(report), &Choice::default(), context)
 }
 
-/// The remedy that makes this replacement. If it moves cuDNN, and the shell or a program names the directory that it removes,
-/// the shell uses the new directory.
+/// Returns the remedy for this replacement. If the replacement moves cuDNN to a new directory, and the shell or a
+/// program names the old one, the remedy selects the new directory.
 fn replaced(
     packages: &[Package],
     text: impl Into<String>,
@@ -157,16 +158,16 @@ fn replaced(
     }
 }
 
-/// The release that the installer has recorded.
+/// Returns the release recorded by the installer.
 fn recorded_version(package: &Package) -> Option<Version> {
     let numbers: Vec<&str> = package.version.as_ref()?.split('.').take(3).collect();
     numbers.join(".").parse().ok()
 }
 
-/// Installs exactly this release.
+/// Installs this exact release.
 ///
 /// # Errors
-/// Why it does not fit the frameworks of the environment.
+/// Explains why the release does not suit the frameworks of the environment.
 pub(in crate::check) fn install_version(
     report: &InstallationReport,
     wheel_version: &str,
@@ -177,7 +178,7 @@ pub(in crate::check) fn install_version(
     let package = report.package.as_ref().filter(|package| package.is_cudnn());
     limits(package, &[], context).accept(wheel_version, cuda_major)?;
     let packages = all_packages(report);
-    // Old releases have no JIT-only wheel.
+    // Old releases have no JIT-only wheel, so install the full one.
     let replacement = packages::replace_by(&packages, Component::Cudnn, cuda_major, Some(wheel_version));
     if let Some(replacement) = replacement {
         let is_named = context.search.explicit_candidate().is_some();

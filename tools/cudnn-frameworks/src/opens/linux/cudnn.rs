@@ -1,5 +1,5 @@
-//! Opens the libraries that cuDNN opens by name. A shim of one release may get the libraries of another: by
-//! `LD_LIBRARY_PATH`, or because they are loaded already.
+//! Simulates how cuDNN opens libraries by name. With `LD_LIBRARY_PATH`, or if libraries are already loaded, the shim of
+//! one release may get libraries of a different release.
 
 use cudnn_probe::facts::PathFacts;
 use cudnn_probe::release_facts::has_library;
@@ -10,11 +10,11 @@ use crate::library_names::CudnnName;
 use crate::opens::outcome::{Damaged, Opened, Opens};
 use crate::opens::sub_libraries::{Use, damage};
 
-/// Opens what this shim for Linux opens, then what the graph library opens, and adds what is found, missing or damaged.
+/// Opens the libraries that this shim and then the graph library would open. Adds found, missing and damaged files.
 pub(super) fn open(process: &mut LdSoProcess, shim: &Opened, uses: Use, opens: &mut Opens) {
     let Some(from) = process.simulation.objects().iter().position(|object| object.path == shim.path) else { return };
     if CudnnName::parse(&shim.name).is_some_and(|name| name.major == Some(8)) {
-        // What it opens for a convolution.
+        // cuDNN 8 opens these for a convolution.
         for name in ["libcudnn_ops_infer.so.8", "libcudnn_cnn_infer.so.8"] {
             open_one(process, &[name.to_owned()], from, opens);
         }
@@ -32,7 +32,7 @@ pub(super) fn open(process: &mut LdSoProcess, shim: &Opened, uses: Use, opens: &
     opens.add_damage(&process.known);
 }
 
-/// Opens the libraries of CUDA that the engines open by name when they need them.
+/// Opens the CUDA libraries that the engines open by name on demand.
 fn open_companions(process: &mut LdSoProcess) {
     let Some(cuda_major) = process.cuda_major else { return };
     for (engine, stem) in [(Library::EnginesPrecompiled, "libcublasLt"), (Library::EnginesRuntimeCompiled, "libnvrtc")]
@@ -43,7 +43,7 @@ fn open_companions(process: &mut LdSoProcess) {
     }
 }
 
-/// Opens those of these libraries that the release has, as an object of this release does.
+/// Opens the libraries that exist in this release, as an object of this release would.
 fn open_all(
     process: &mut LdSoProcess,
     libraries: &[Library],
@@ -51,21 +51,20 @@ fn open_all(
     from: usize,
     opens: &mut Opens,
 ) {
-    // Without a known release, the names with a full version are simply not found.
+    // If the release is unknown, names with a full version are not found, which is harmless.
     let version = version.unwrap_or(Version::new(9, 0, 0));
     for library in libraries.iter().filter(|library| has_library(version, **library)) {
         open_one(process, &library.dlopen_names(version), from, opens);
     }
 }
 
-/// Opens the first of these names that is found.
+/// Opens the first name that is found.
 fn open_one(process: &mut LdSoProcess, names: &[String], from: usize, opens: &mut Opens) {
     for name in names {
         let before = process.simulation.lookups().len();
         let is_loaded = process.dlopen(name, from, None);
         let lookups = process.simulation.lookups().get(before..).unwrap_or_default();
-        // A file that is there and damaged, or lacks something that it needs, ends the attempts, as far as the reader is
-        // concerned.
+        // A damaged file, or one with missing dependencies, ends the search, because users need to know about it first.
         if let Some(damaged) = lookups.first().and_then(Damaged::of) {
             opens.damaged.push(damaged);
             return;
@@ -78,7 +77,7 @@ fn open_one(process: &mut LdSoProcess, names: &[String], from: usize, opens: &mu
             return;
         }
     }
-    // ld.so passes over a file that it cannot read, and over a link that leads nowhere.
+    // ld.so skips unreadable files and dangling links.
     let soname = names.iter().find(|name| name.ends_with(".so.9")).or(names.first());
     let opener = process.simulation.objects().get(from).map(|opener| opener.path.as_path());
     let beside = opener.zip(soname).map(|(opener, soname)| opener.with_file_name(soname));

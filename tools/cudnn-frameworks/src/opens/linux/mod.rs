@@ -1,4 +1,4 @@
-//! Simulates a process of an environment's Python as ld.so runs it.
+//! Simulates an environment's Python process under ld.so.
 
 mod cudnn;
 mod python_code;
@@ -27,11 +27,11 @@ pub(crate) struct LdSoProcess {
     environment: Environment,
     host: Host,
     known: Known,
-    /// The CUDA that the framework which is imported was built for.
+    /// The CUDA major version that the imported framework was built for.
     cuda_major: Option<u32>,
-    /// How each loaded file was found first.
+    /// How each loaded file was first found.
     found_by: HashMap<PathBuf, SearchRule>,
-    /// The lookups that were entered there.
+    /// The number of lookups that are already in `found_by`.
     seen: usize,
 }
 
@@ -42,7 +42,7 @@ impl LdSoProcess {
         let python = names.iter().find_map(|file| Simulation::with_files(file, host, &known.files).ok());
         let [first, _] = &names;
         let mut process = LdSoProcess {
-            // A script, or an environment without one: ld.so's rules are those of any program without a run path.
+            // For a script, or an environment without a Python, use ld.so's rules for a program without a run path.
             simulation: python.unwrap_or_else(|| Simulation::without_program(first, host, &known.files)),
             environment: environment.clone(),
             host: host.clone(),
@@ -55,7 +55,7 @@ impl LdSoProcess {
         process
     }
 
-    /// Loads libraries, and finds those that are linked to cuDNN among them and what they load.
+    /// Loads libraries, and collects the ones that are linked to cuDNN, including dependencies.
     fn load(&mut self, files: &[PathBuf], opens: &mut Opens) {
         let first = self.simulation.objects().len();
         for file in files {
@@ -68,19 +68,19 @@ impl LdSoProcess {
         opens.users = users.map(|object| object.path.clone()).collect();
     }
 
-    /// Opens cuDNN by name from the library that does so, or finds that no library of it does.
+    /// Opens cuDNN by name from the library that does this, or records that no library needs cuDNN.
     fn open_by_name(&mut self, import: &Import, opens: &mut Opens) {
         let Some(opener) = import.opener(&import.kind.linux, Os::Linux, opens) else { return };
-        // Its extension library has loaded it, or does it later.
+        // The framework's extension library has loaded this library, or loads it later.
         let Some(from) = self.loaded(&opener).or_else(|| self.simulation.open_file(&opener, 0)) else { return };
         self.dlopen(&format!("libcudnn.so.{}", import.cudnn_major()), from, None);
         opens.users.push(opener);
     }
 
-    /// Enters the files of cuDNN that were found since this lookup, then what the shim among them opens.
+    /// Adds the cuDNN files that were found since this lookup, and then the files that the shim opens.
     fn follow(&mut self, first_lookup: usize, uses: Use, opens: &mut Opens) {
         let lookups = self.simulation.lookups().get(first_lookup..).unwrap_or_default();
-        // The shim before the libraries that it would open, whoever asks first.
+        // Put the shim before the libraries that it would open, regardless of the order of the lookups.
         let (shims, others): (Vec<&Lookup>, Vec<&Lookup>) =
             lookups.iter().filter(|lookup| is_cudnn(&lookup.name)).partition(|lookup| is_shim(&lookup.name));
         opens.name = shims.first().map(|lookup| lookup.name.clone());
@@ -94,7 +94,7 @@ impl LdSoProcess {
         }
     }
 
-    /// Opens the libraries of CUDA that its libraries open by name.
+    /// Opens the CUDA libraries that the framework opens by name.
     fn open_cuda(&mut self, import: &Import, opens: &mut Opens) {
         let Binaries { opens_by_name, .. } = &import.kind.linux;
         let opener = opens_by_name.as_ref().and_then(|by_name| first_matching(import.dir, by_name.from));
@@ -106,8 +106,8 @@ impl LdSoProcess {
         }
     }
 
-    /// Adds the files that are none of cuDNN's and that ld.so found and cannot load, and the libraries that it did not find,
-    /// besides those of CUDA and of the driver.
+    /// Adds files outside cuDNN that ld.so found but cannot load, and missing libraries other than CUDA and driver
+    /// libraries.
     fn add_others(&self, lookups: &[Lookup], opens: &mut Opens) {
         for lookup in lookups.iter().filter(|lookup| !is_cudnn(&lookup.name) && !is_of_driver(&lookup.name)) {
             opens.damaged_others.extend(Damaged::of(lookup));
@@ -121,15 +121,15 @@ impl LdSoProcess {
         }
     }
 
-    /// The object that this file is, by any path to it.
+    /// Returns the loaded object for this file, whatever path it was loaded by.
     fn loaded(&self, file: &Path) -> Option<usize> {
         let real = |path: &Path| self.known.files.canonical(path);
         let is_it = |path: &Path| path == file || real(path) == real(file);
         self.simulation.objects().iter().position(|object| is_it(&object.path))
     }
 
-    /// Simulates `dlopen`, on a machine with a driver: whether one is there is no question of the environment. `by`: how
-    /// Python code has found the path.
+    /// Simulates `dlopen` on a machine with a driver, because a missing driver is not the environment's fault. `by`
+    /// says how Python code found the path.
     fn dlopen(&mut self, name: &str, from: usize, by: Option<SearchRule>) -> bool {
         let before = self.simulation.lookups().len();
         let mut is_loaded = self.simulation.dlopen(name, from);
@@ -156,15 +156,15 @@ impl LdSoProcess {
         }
     }
 
-    /// Enters how files were found, since the last time: by ld.so's rules, or in this way by Python code. What failed stays
-    /// loaded no more.
+    /// Records how files were found since the last call: by ld.so's rules, or by Python code. Failed loads do not
+    /// count, because the files are unloaded.
     fn note_lookups(&mut self, is_loaded: bool, by: Option<SearchRule>) {
         let new = self.simulation.lookups().get(self.seen..).unwrap_or_default();
         for lookup in new.iter().filter(|_| is_loaded) {
             let Resolution::Found { path, rule } = &lookup.resolution else { continue };
             let by = match (&by, rule) {
                 (_, Rule::Loaded) => continue,
-                // The libraries that it needs in turn are found by ld.so.
+                // Indirect dependencies are found by ld.so.
                 (Some(by), Rule::Path) => by.clone(),
                 _ => SearchRule::LdSo(rule.clone()),
             };
@@ -173,7 +173,7 @@ impl LdSoProcess {
         self.seen = self.simulation.lookups().len();
     }
 
-    /// The file that a name gets, and how it was found first.
+    /// Returns the file that a lookup found, and how it was first found.
     fn opened(&self, lookup: &Lookup) -> Option<Opened> {
         let Resolution::Found { path, rule } = &lookup.resolution else { return None };
         Some(Opened {
@@ -184,7 +184,7 @@ impl LdSoProcess {
         })
     }
 
-    /// The host as this project's loader sees it in the environment's Python.
+    /// Returns the host as this project's loader would see it in the environment's Python.
     fn host_of_environment(&self) -> Host {
         const VARIABLES: [&str; 10] = [
             DIR_VARIABLE,
@@ -232,7 +232,7 @@ impl Process for LdSoProcess {
         self.follow(first_lookup, uses, &mut opens);
         self.open_cuda(import, &mut opens);
         self.add_others(self.simulation.lookups().get(first_lookup..).unwrap_or_default(), &mut opens);
-        // These must not change what is found for the others.
+        // Use a copy, so that these libraries do not affect other lookups.
         let mut apart = self.simulation.fork();
         for file in kind.linux.also_opens.iter().flat_map(|pattern| matching(dir, pattern)) {
             apart.open_file(&file, 0);
@@ -259,7 +259,7 @@ impl Process for LdSoProcess {
     }
 }
 
-/// Whether a library of CUDA or cuDNN was not found.
+/// Returns whether a CUDA or cuDNN library was not found.
 fn is_missing(lookup: &Lookup) -> bool {
     is_of_cuda(&lookup.name) && !is_of_driver(&lookup.name) && !matches!(lookup.resolution, Resolution::Found { .. })
 }

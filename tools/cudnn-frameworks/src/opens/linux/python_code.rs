@@ -1,4 +1,5 @@
-//! Opens the libraries that a framework's Python code opens by path before its own. It ignores errors, as that code does.
+//! Opens the libraries that a framework's Python code opens by path before the framework's own libraries. Ignores
+//! errors, like that code.
 
 use cudnn_probe::facts::{self, PathFacts};
 use std::collections::{HashSet, VecDeque};
@@ -12,12 +13,12 @@ use crate::framework::kind::{Release, ToolkitOrWheel, Wheel, release_of};
 use crate::opens::outcome::SearchRule;
 use crate::opens::process::Import;
 
-/// The most entries of a toolkit's directory that are examined, and directories below it.
+/// The maximum number of entries to examine in a toolkit's directory, and of directories below it.
 const MAX_ENTRIES: usize = 1 << 15;
 const MAX_DIRS: usize = 1 << 13;
 
-/// Does what the Python code of this release does. Returns the directories that it searches and that have more files than
-/// were examined.
+/// Simulates the Python code of this release. Returns the searched directories that contain more files than were
+/// examined.
 pub(super) fn run(process: &mut LdSoProcess, import: &Import) -> Vec<PathBuf> {
     let Import { kind, version, dir, .. } = import;
     let (code, cuda) = (&kind.opens_first, import.cuda_major());
@@ -28,7 +29,7 @@ pub(super) fn run(process: &mut LdSoProcess, import: &Import) -> Vec<PathBuf> {
             open_wheels(process, &opens.wheels, cuda);
             process.open_path(&file, SearchRule::Python);
         } else if !has_loaded(process, "libcudart.so") {
-            // It was built without the CUDA runtime.
+            // The framework was built without the CUDA runtime.
         } else if since(opens.always_since) {
             open_wheels(process, &opens.wheels, cuda);
         } else if since(opens.compilers_since) {
@@ -48,7 +49,8 @@ pub(super) fn run(process: &mut LdSoProcess, import: &Import) -> Vec<PathBuf> {
     half_searched
 }
 
-/// Opens each library from the first import directory that has it: `nvidia/LIB/lib`, `nvidia/cuMAJOR/lib`, `LIB/lib`.
+/// Opens each library from the first import directory that contains it: `nvidia/LIB/lib`, `nvidia/cuMAJOR/lib`,
+/// `LIB/lib`.
 fn open_wheels(process: &mut LdSoProcess, libraries: &[Wheel], cuda: Option<u32>) {
     for (module, start) in libraries {
         let pattern = format!("lib/{start}*");
@@ -67,7 +69,7 @@ fn ends_in_digit(file: &Path) -> bool {
     file.as_os_str().as_encoded_bytes().last().is_some_and(u8::is_ascii_digit)
 }
 
-/// Does Transformer Engine's search, and adds the directories that were searched in part.
+/// Simulates Transformer Engine's search. Adds directories that were searched only in part to `half_searched`.
 fn open_toolkit_or_wheel(
     process: &mut LdSoProcess,
     dir: &Path,
@@ -97,13 +99,13 @@ fn open_toolkit_or_wheel(
     }
 }
 
-/// The files `libcudnn.so*` below a directory in alphabetical order, and whether all of it was examined. Searches as
-/// Python's `glob` does: it follows links to directories and passes over names that begin with a dot. Breadth first, so
-/// that what the limits cut off is what is deepest.
+/// Returns the files `libcudnn.so*` below a directory in alphabetical order, and whether everything was examined. Like
+/// Python's `glob`, follows links to directories and skips names that begin with a dot. The search is breadth-first, so
+/// that the limits cut off the deepest directories.
 fn shims_below(root: &Path) -> (Vec<PathBuf>, bool) {
     let (mut files, mut is_complete) = (Vec::new(), true);
     let mut dirs = VecDeque::from([root.to_owned()]);
-    // A link may lead to a directory above it. Paths without links would take long for a deep directory.
+    // A link may lead to a parent directory. Comparing resolved paths would be slow in deep directories.
     let mut known: HashSet<FileIdentity> = FileIdentity::of(root).into_iter().collect();
     let mut entries = 0;
     while let Some(dir) = dirs.pop_front() {
