@@ -22,7 +22,7 @@ pub(crate) enum Work {
     LoadCuda,
     /// Compute.
     Compute,
-    /// Fetch a release. pip enforces its own limits.
+    /// Fetch a release. pip enforces separate limits.
     Fetch,
 }
 

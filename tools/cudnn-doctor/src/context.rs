@@ -89,7 +89,7 @@ impl Context {
     /// Simulates how the loader starts a program or library on this host.
     ///
     /// # Errors
-    /// The file itself cannot be loaded.
+    /// Loading the file itself fails.
     pub(crate) fn simulation(&self, file: &Path) -> Result<Simulation, ProbeError> {
         Simulation::with_files(file, &self.host, &self.files)
     }
@@ -109,8 +109,8 @@ impl Context {
         self.select(&Requirements::default()).installation
     }
 
-    /// Returns the installation that this drop-in file would use. It searches its own directory first. However, a run
-    /// path in the program may select another installation.
+    /// Returns the installation that this drop-in file would use. The drop-in searches the directory of the file
+    /// first. However, a run path in the program may select another installation.
     pub(crate) fn selected_by_drop_in(&self, drop_in: &Path) -> Option<Installation> {
         let search = self.search.clone().add_adjacent(drop_in.parent()?);
         select(&search, &Requirements::default()).installation

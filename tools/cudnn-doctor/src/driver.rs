@@ -18,12 +18,12 @@ pub(crate) const LIBRARY: &str = crate::system::DRIVER;
 
 /// The help for a driver that crashes or hangs.
 pub(crate) const HELP: &str = choose(
-    "check that `nvidia-smi` ends and works; if it does not, reboot, or reinstall the driver. If LD_LIBRARY_PATH leads to \
+    "check that `nvidia-smi` works; if it fails or hangs, reboot, or reinstall the driver. If LD_LIBRARY_PATH leads to \
      another libcuda.so.1, remove that directory from it",
-    "check that `nvidia-smi` ends and works; if it does not, restart Windows, or reinstall NVIDIA's driver",
+    "check that `nvidia-smi` works; if it fails or hangs, restart Windows, or reinstall NVIDIA's driver",
 );
 
-/// The help for a driver library that cannot be loaded.
+/// The help for a damaged driver library.
 pub(crate) const DAMAGED_HELP: &str = choose(
     "cuDNN needs no change. In a container, start it with GPU access, which puts the host's library in place of that file: \
      `docker run --gpus all ...`. Elsewhere, or if the file stays: remove it, and reinstall NVIDIA's driver",

@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     from: Option<PathBuf>,
     /// The directory for the new plans.
     to: Option<PathBuf>,
-    /// Indices of plans to skip, because they ended an earlier process.
+    /// Indices of plans to skip, because they crashed an earlier process.
     skip: Vec<usize>,
 }
 
@@ -127,7 +127,7 @@ fn describe_first() -> Result<String, String> {
 /// Reads a device description from this file.
 ///
 /// # Errors
-/// The reason why it cannot be read.
+/// The reason why reading failed.
 pub(crate) fn description(device: &Path) -> Result<String, String> {
     /// Descriptions written by cuDNN have about 5 KB.
     const MAX_SIZE: u64 = 1 << 20;

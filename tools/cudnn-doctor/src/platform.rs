@@ -15,22 +15,22 @@ pub(crate) use crate::packages::python_in;
 pub(crate) const CAN_LOAD: bool = !(IS_LINUX && cfg!(target_feature = "crt-static"));
 
 /// A message about the static build's limits, with an alternative.
-pub(crate) const STATIC: &str = "this cudnn-doctor is static: it reads files, and loads no libraries";
+pub(crate) const STATIC: &str = "this cudnn-doctor is static: it can read files, but not load libraries";
 pub(crate) const STATIC_HELP: &str =
-    "use the cudnn-doctor of the wheel, of the archive for Linux, or of cargo, which need glibc";
+    "use the cudnn-doctor from the wheel, the archive for Linux, or cargo, which need glibc";
 
 /// The help for a program that runs out of memory.
 pub(crate) const MEMORY_HELP: &str = if IS_WINDOWS {
     "enlarge Windows' paging file (in the system's advanced settings: Performance, Advanced, Virtual memory), or end other \
      programs; in a container or a batch system, allow more memory"
 } else {
-    "allow more memory: by `ulimit -v unlimited`, and `ulimit -s 8192` for the stack, in the shell that starts the \
-     program, by `docker run --memory`, by Kubernetes' limits.memory, or by Slurm's --mem"
+    "allow more memory: with `ulimit -v unlimited`, and `ulimit -s 8192` for the stack, in the shell that starts the \
+     program, with `docker run --memory`, Kubernetes' limits.memory, or Slurm's --mem"
 };
 
 /// The help if system limits on processes, memory or files prevent the doctor from starting a child.
 pub(crate) const OPEN_LIMITS_HELP: &str = if IS_WINDOWS {
-    "end other programs, or enlarge the paging file"
+    "close other programs, or enlarge the paging file"
 } else {
     "free memory and processes, or raise the limits of the shell (`ulimit -a` shows them)"
 };
@@ -47,7 +47,8 @@ pub(crate) fn cannot_start(error: &Error) -> (String, &'static str) {
     let (reason, help) = if IS_WINDOWS && is_lack_of_resources(error) {
         (error.to_string(), OPEN_LIMITS_HELP)
     } else if IS_WINDOWS {
-        let help = "check that the doctor's own file can be executed, and that no virus scanner or policy forbids it";
+        let help =
+            "check that the doctor's own file can be executed, and that it is not blocked by a virus scanner or policy";
         (error.to_string(), help)
     } else if let Some(limit) = facts::ask("limit of open files", "", || limit_of_open_files(error)) {
         (
@@ -57,7 +58,7 @@ pub(crate) fn cannot_start(error: &Error) -> (String, &'static str) {
     } else if error.kind() == std::io::ErrorKind::WouldBlock {
         (
             format!("no more processes may be started (`ulimit -u`, or the control group's pids.max): {error}"),
-            "allow more processes: by `ulimit -u`, by `docker run --pids-limit`, or by the batch system",
+            "allow more processes: with `ulimit -u`, with `docker run --pids-limit`, or in the batch system",
         )
     } else {
         (error.to_string(), "check that /proc is mounted, and that the doctor's own file can be executed")

@@ -86,7 +86,7 @@ pub(crate) fn inactive_environment(search: &Search) -> Option<PathBuf> {
     (!environments.iter().filter_map(Origin::root).any(is_on_path)).then_some(found)
 }
 
-/// Explains why a file named by the user cannot be used.
+/// Explains why a file named by the user is unsuitable.
 pub(crate) fn no_python(named: &Path) -> Refusal {
     let name = named.printable();
     let named = facts::absolute(named).unwrap_or_else(|_| named.to_owned());

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_any_characters() {
+    fn a_star_matches_any_characters() {
         for (pattern, name, expected) in [
             ("_C.*so", "_C.cpython-312-x86_64-linux-gnu.so", true),
             ("_C.*so", "_C.so", true),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_found_across_blocks_but_only_in_its_part() {
+    fn a_text_is_found_across_blocks_but_not_outside_the_part() {
         const NAME: &[u8] = b"libcudnn";
         let path = std::env::temp_dir().join(format!("cudnn-frameworks-blocks-{}", std::process::id()));
         for at in [0, BLOCK_LEN - 4, BLOCK_LEN, 2 * BLOCK_LEN - 1] {

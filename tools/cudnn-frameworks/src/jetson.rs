@@ -29,7 +29,7 @@ pub struct Jetson {
 }
 
 impl Jetson {
-    /// Is this host a Jetson, and which?
+    /// Returns information about the Jetson, or `None` if this host is not one.
     ///
     /// ```
     /// use cudnn_frameworks::Jetson;

@@ -1,5 +1,6 @@
-//! Reports on the users of cuDNN: what Python frameworks were built for, which cuDNN each would load, which installations a
-//! machine has, which libraries a process has loaded.
+//! Reports which cuDNN the Python frameworks of an environment were built for, and which one they would load.
+//!
+//! The crate also reports the cuDNN installations of a machine and the libraries that a process has loaded.
 //!
 //! ```no_run
 //! use cudnn_frameworks::{Environment, survey};
@@ -12,18 +13,18 @@
 //! }
 //! ```
 //!
-//! Everything is read from files within limits; nothing that is found is run or loaded. What a file does not state is in
-//! [`releases`], with a source and a date. The crate finds frameworks and states facts. `cudnn-doctor` decides whether a fact
-//! is a problem for this machine, and what to do about it.
+//! The crate reads files with size limits, and never runs or loads the programs and libraries that it finds. If no file
+//! contains a fact about a framework, the fact comes from [`releases`], with a source and a date. The crate only reports
+//! facts; `cudnn-doctor` decides whether a fact is a problem for this machine and suggests a fix.
 //!
 //! ```text
-//! environment ─► package    which packages are installed, and whether their pins hold
+//! environment ─► package    the installed packages, and whether their pins are met
 //!                   │
 //!                   ▼
-//!               framework   which of them are frameworks, and what these were built for
+//!               framework   the frameworks among the packages, and their build targets
 //!                   │
 //!                   ▼
-//!                 opens     which cuDNN each loads: alone, and after another one
+//!                 opens     the cuDNN that a framework loads, by itself or after another one
 //! ```
 
 mod drop_in;

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_the_shim_are_recognised() {
+    fn shim_names_are_recognized() {
         let parse = |name| CudnnName::parse(name).map(|name| (name.is_mangled, name.major, name.version));
         assert_eq!(parse("libcudnn.so.9"), Some((false, Some(9), None)));
         assert_eq!(parse("libcudnn.so"), Some((false, None, None)));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_of_the_driver_are_not_those_of_cuda() {
+    fn driver_libraries_are_not_cuda_libraries() {
         for name in ["libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1", "libnvidia-ptxjitcompiler.so.1", "NVCUDA.dll"] {
             assert!(is_of_driver(name), "{name}");
         }

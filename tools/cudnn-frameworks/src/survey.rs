@@ -25,12 +25,11 @@ pub struct Survey {
     pub environment: Environment,
     /// The frameworks, in the order of [`KINDS`].
     pub frameworks: Vec<Framework>,
-    /// Other packages with libraries that use cuDNN. Empty if [`Depth::unlisted`] is not set.
+    /// Other packages with libraries that use cuDNN. Filled only with [`Depth::unlisted`].
     pub unlisted: Vec<Unlisted>,
     /// Packages that are unreadable or installed twice.
     pub unreadable: Vec<Unreadable>,
-    /// Large libraries of other packages that were not searched for cuDNN's name. Empty if [`Depth::unlisted`] is not
-    /// set.
+    /// Large libraries of other packages that were not searched for cuDNN's name. Filled only with [`Depth::unlisted`].
     pub unsearched: Vec<PathBuf>,
     /// The directory is not an environment: it contains neither a Python nor a package.
     pub is_no_environment: bool,
@@ -101,13 +100,14 @@ impl Framework {
 /// Optional parts of a survey, beyond names and metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Depth {
-    /// Read the compute capabilities of kernels. Takes 10 to 100 ms per framework with files in the page cache, and up
-    /// to half a second from a disk.
+    /// Read the compute capabilities of kernels. This takes 10 to 100 ms per framework with files in the page cache,
+    /// and up to half a second from a disk.
     pub kernels: bool,
-    /// Read the headers of all extension libraries to find frameworks that [`KINDS`] does not list. Takes about 40
+    /// Read the headers of all extension libraries to find frameworks outside [`KINDS`]. This takes about 40
     /// microseconds per library in the page cache, and a second or more for thousands of libraries on a disk.
     pub unlisted: bool,
-    /// Read the metadata of all packages to find files that pip cannot decode. Takes about 20 microseconds per package.
+    /// Read the metadata of all packages to find files that pip fails to decode. This takes about 20 microseconds per
+    /// package.
     pub metadata: bool,
 }
 
@@ -116,7 +116,7 @@ pub fn survey(environment: &Environment, host: &Host) -> Survey {
     survey_to(environment, host, Depth { kernels: true, unlisted: true, metadata: true })
 }
 
-/// Surveys an environment, skipping slow parts that `depth` does not include.
+/// Surveys an environment, with the slow parts that `depth` selects.
 pub fn survey_to(environment: &Environment, host: &Host, depth: Depth) -> Survey {
     let known = Known::default();
     let started = opens::start(environment, host, &known);

@@ -94,7 +94,7 @@ fn requirements_may_be_anything() {
     assert!((4..=256).contains(&found.frameworks[0].pins.len()), "{}", found.frameworks[0].pins.len());
     // All of them are reported.
     let reasons: Vec<&str> = found.unreadable.iter().map(|unreadable| unreadable.reason.as_str()).collect();
-    for start in ["nvidia-c==999", "nvidia-d[x,x", "nvidia-g[a-]==1: the requirement names no package"] {
+    for start in ["nvidia-c==999", "nvidia-d[x,x", "nvidia-g[a-]==1: the requirement does not name a package"] {
         let expected = format!("has a requirement that was not compared: {start}");
         assert!(reasons.iter().any(|reason| reason.starts_with(&expected)), "{start}: {reasons:#?}");
     }

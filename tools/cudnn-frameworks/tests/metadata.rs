@@ -137,7 +137,7 @@ fn the_installed_version_is_known() {
                 venv.package("torch", "2.9.1").info("METADATA", "Name: numpy\nVersion: 1.0\n");
             },
             "2.9.1",
-            &["has the metadata of a package with another name"],
+            &["contains the metadata of a different package"],
         ),
         (
             "a version that lies",
@@ -145,7 +145,7 @@ fn the_installed_version_is_known() {
                 venv.package("torch", "2.9.1").info("METADATA", "Name: torch\nVersion: \u{1b}[31m2\n");
             },
             "2.9.1",
-            &["has metadata whose version is not one"],
+            &["has metadata with an invalid version"],
         ),
         (
             "two versions",
@@ -164,7 +164,7 @@ fn the_installed_version_is_known() {
                 std::fs::create_dir(venv.import_dir().join("~orch-2.10.0.dist-info")).unwrap();
             },
             "2.9.1",
-            &["is what pip leaves", "has 2 versions: "],
+            &["is left over from an interrupted pip", "has 2 versions: "],
         ),
         (
             "two directories",

@@ -14,7 +14,7 @@ use crate::escape::Printable;
 use crate::output::{Outcome, outln, remark};
 use crate::platform::{MEMORY_HELP, safe_working_dir};
 
-/// The release to fetch if cuDNN is not installed, which is the smallest one with real kernels. Windows has no
+/// The release to fetch if cuDNN is missing, which is the smallest one with real kernels. Windows has no
 /// JIT-only release.
 const FALLBACK_RELEASE: &str = match Os::HOST {
     Os::Windows => "windows-cu13",
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Outcome {
     match demo {
         Ok(()) => Outcome::Fine,
         Err(error) => {
-            // As with `fetch`, a failed download says nothing about cuDNN itself.
+            // As with `fetch`, a failed download is unrelated to problems of cuDNN.
             let outcome = if error.is::<FetchError>() { Outcome::Failed } else { Outcome::Errors };
             let text = match error.downcast_ref::<LoadError>() {
                 Some(error) => error.report_with(&error.advice().unwrap_or_default()),

@@ -83,7 +83,7 @@ fn name_for(shell: Shell, dir: &Path, named: Option<&Path>) -> PathBuf {
     named.filter(|named| shell.prepend(dir).is_none() && fits(named)).unwrap_or_else(|| dir.to_owned())
 }
 
-/// Explains why this shell cannot represent the directory.
+/// Explains why the directory is unsuitable for this shell.
 fn unfit(shell: Shell, dir: &Path) -> String {
     let link = link_to(dir).map(|link| format!(":\n{}\n{}", link.line(), use_dir(&link.name)));
     let (variable, character, help) = match (shell, Os::HOST) {
@@ -101,11 +101,11 @@ fn unfit(shell: Shell, dir: &Path) -> String {
     format!("{variable} cannot contain the name of {dir}, which has {character}: {help}{}", link.unwrap_or_default())
 }
 
-/// Explains why programs cannot load libraries from this directory.
+/// Explains why programs fail to load libraries from this directory.
 fn unloadable(dir: &Path) -> Option<String> {
     is_noexec(dir).then(|| {
         format!(
-            "{} is on a file system that is mounted noexec: no program can load a library from there. Mount it with exec, \
+            "{} is on a file system that is mounted noexec: libraries cannot be loaded from there. Mount it with exec, \
              or use a cuDNN on another file system.",
             dir.printable()
         )

@@ -134,8 +134,8 @@ fn undo_interrupted_steps(
         if !removed.is_empty() && !arguments.remove && !is_agreed(&format!("undo the step in {root}"), &removed) {
             let removed = removed.join(" and ");
             return Err(format!(
-                "{interrupted}; to restore the files of {root} also removes {removed}, which `fix --yes --remove` does \
-                 without a question"
+                "{interrupted}; restoring the files of {root} also removes {removed}, which `fix --yes --remove` does \
+                 without asking"
             ));
         }
         one.restore().map_err(|error| format!("{interrupted}; cannot restore the files of {root}: {error}"))?;

@@ -20,7 +20,7 @@ pub(crate) struct Place {
     /// A directory of cuDNN, or the root of an environment that contains one. Default: the active environment.
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// The environment of this Python, given as its interpreter or its root.
+    /// The environment to use, given as a Python interpreter or as the root directory.
     #[arg(long, value_name = "PATH", conflicts_with = "dir")]
     python: Option<PathBuf>,
 }

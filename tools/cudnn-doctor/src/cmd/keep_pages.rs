@@ -39,7 +39,7 @@ pub(crate) fn keep(process: Option<u32>, to: Option<&Path>) -> Result<KeptPages,
         Ok(None) => {}
         Err(problem) => problems.push(problem),
     }
-    // The last problem from the store is the one about its directory.
+    // The store reports problems with the directory last.
     let reason = problems.last().map(|problem| problem.what().to_string().printable());
     Err(reason.unwrap_or_else(|| "there is no directory of plans".into()))
 }

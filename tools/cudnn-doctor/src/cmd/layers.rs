@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
 /// The lookup result for a requested layer.
 pub(super) struct Answer {
     pub(super) name: String,
-    /// The file that would be loaded, or the reasons why the layer was not found.
+    /// The file that would be loaded, or the reasons why the search failed.
     pub(super) file: Result<PathBuf, String>,
 }
 

@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
         remark(error);
         return Ok(Outcome::Failed);
     }
-    // Problems in other installations do not affect programs that load this one.
+    // Only problems of the selected installation affect programs.
     let is_fine = rows.iter().any(|row| row.is_used && row.problems.is_empty());
     Ok(if is_fine { Outcome::Fine } else { Outcome::Errors })
 }

@@ -62,7 +62,7 @@ struct Summary {
     error_count: usize,
     /// The first [`MAX_ERRORS`] errors.
     errors: Vec<Entry>,
-    /// The call that failed first, with its arguments, if the log contains calls.
+    /// The call that failed first, with arguments, if the log contains calls.
     failed_call: Option<Entry>,
     /// The latest call by thread and function, recorded until the first error.
     latest_calls: BTreeMap<(Option<u64>, Option<String>), Entry>,

@@ -19,7 +19,7 @@ use crate::platform::{RIGHTS_HINT, loaded_libraries};
 use crate::shell::SEARCH_PATH;
 use crate::system;
 
-/// The maximum number of cuDNN and CUDA files to read. A typical process has a few dozen.
+/// The maximum number of cuDNN and CUDA files to read. Typical processes load a few dozen.
 const MAX_ROWS: usize = 256;
 
 /// The options of `pid`.
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
 struct Row {
     mapped: MappedLibrary,
     product: &'static str,
-    /// The version from the file, or by default from its name.
+    /// The version from the file, or by default from the file name.
     version: Option<String>,
     /// The CUDA major that it belongs to.
     cuda_major: Option<u32>,
@@ -85,7 +85,7 @@ fn text(pid: u32, rows: &[Row], problems: &[String]) {
     }
 }
 
-/// Returns the product of a file by its name, if that is cuDNN or a part of CUDA.
+/// Recognizes files of cuDNN and CUDA by name, and returns the product.
 fn product(mapped: &MappedLibrary) -> Option<&'static str> {
     system::product(&mapped.path.file_name()?.to_string_lossy())
 }

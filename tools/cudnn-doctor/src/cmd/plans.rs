@@ -295,7 +295,7 @@ impl Plans {
 
     fn clear(self) -> CommandResult {
         if self.store.dir().is_none() {
-            // The last problem from the store is the one about its directory.
+            // The store reports problems with the directory last.
             let reason = self.problems.into_iter().next_back().map(text_of);
             return Err(reason.unwrap_or_else(|| "there is no directory of plans".into()).into());
         }

@@ -1,4 +1,4 @@
-//! `preload`: loads cuDNN before its first use and prints a timeline of the steps.
+//! `preload`: loads cuDNN in advance and prints a timeline of the steps.
 
 use std::path::PathBuf;
 use std::ptr::null_mut;

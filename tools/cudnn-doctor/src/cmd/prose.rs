@@ -51,7 +51,7 @@ impl Prose {
     }
 }
 
-/// Replaces a directory that is a whole path or its leading part.
+/// Replaces a directory that is a whole path or the beginning of one.
 fn replace(text: &str, dir: &str, name: &str) -> String {
     let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
     let (mut shortened, mut rest) = (String::new(), text);

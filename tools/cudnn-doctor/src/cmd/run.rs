@@ -21,9 +21,9 @@ use crate::output::remark;
 use crate::refusal::Refusal;
 use crate::shell::doctor;
 
-/// The exit status if the program does not exist, as used by shells and `env`.
+/// The exit status for a missing program, as used by shells and `env`.
 const NOT_FOUND: u8 = 127;
-/// The exit status if the program cannot be started.
+/// The exit status for a program that fails to start.
 const NOT_STARTED: u8 = 126;
 
 /// The variable for the output file of the layer `trace`.
@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     /// The directory with the drop-in. Default: the drop-in shipped with this cudnn-doctor.
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
-    /// The program with its arguments.
+    /// The program and the arguments.
     #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode, Box<dyn Error>> {
     let (program, rest) = arguments.command.split_first().ok_or("error: no program is named")?;
     let variables = variables(arguments, program, context)?;
-    // If the name contains `%i`, every process writes its own file.
+    // If the name contains `%i`, every process writes a separate file.
     let trace = variables.iter().find(|(name, _)| *name == TRACE_VARIABLE).map(|(_, file)| PathBuf::from(file));
     let trace = trace.filter(|file| !has_process(file)).map(|file| (state(&file), file));
     let check_trace = trace.map(|(before, file)| {
@@ -99,7 +99,7 @@ fn variables(
 ) -> Result<Vec<(&'static str, OsString)>, Refusal> {
     if Os::HOST != Os::Linux {
         return Err(Refusal::new("Windows has no variable that preloads a library into a program").help(format!(
-            "put the drop-in in front of the programs of an environment: `{} install`; or copy {} into the program's \
+            "to use the drop-in for all programs of an environment, run `{} install`; or copy {} into the program's \
              directory, where Windows looks first",
             doctor(),
             Library::Shim
@@ -150,7 +150,7 @@ fn trace_file(file: &Path) -> Result<OsString, Refusal> {
         Refusal::new(message).help("name a file in a directory that exists")
     };
     let absolute = std::path::absolute(file).map_err(refused)?;
-    // With `%i`, every process may use its own directory.
+    // With `%i`, every process may use a separate directory.
     if !file.parent().is_some_and(has_process)
         && let Some(dir) = absolute.parent()
         && !std::fs::metadata(dir).map_err(refused)?.is_dir()
@@ -227,6 +227,7 @@ fn check_layers(layers: &OsStr, drop_in: &Path, context: &Context) -> Result<(),
     let answers = requested_layers(&host, drop_in.parent()).into_iter().map(check_layer);
     let missing = { answers }.find_map(|answer| Some((answer.name, answer.file.err()?)));
     let Some((name, reason)) = missing else { return Ok(()) };
-    let help = "`trace` and `plans` are in the library next to the drop-in; for other layers, set CUDNN_LAYER_PATH or give the path";
+    let help = "`trace` and `plans` are in the library next to the drop-in; for other layers, set CUDNN_LAYER_PATH or \
+                give the path";
     Err(Refusal::new(format!("the layer {} cannot be used: {reason}", name.printable())).help(help))
 }

@@ -32,7 +32,7 @@ pub(super) fn input() -> Tensor {
     Tensor::channels_last(1, HALF, &X_DIMS)
 }
 
-/// Runs the convolution on this GPU, prints the timing of its steps, and compares the result with a CPU reference.
+/// Runs the convolution on this GPU, prints the timing of the steps, and compares the result with a CPU reference.
 pub(super) fn run(gpu: &Gpu, progress: &mut Progress) -> Result<(), Failure> {
     let (major, minor) = gpu.compute_capability;
     let ([n, c, h, w], [_, k, p, q]) = (X_DIMS, Y_DIMS);

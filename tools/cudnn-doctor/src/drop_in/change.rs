@@ -28,7 +28,7 @@ use crate::shell::doctor;
 /// The prefix of temporary file names.
 const UNFINISHED: &str = ".cudnn-doctor-";
 
-/// How long to wait for another doctor.
+/// The maximum time to wait for the lock.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The effect of a command.
@@ -165,7 +165,7 @@ fn put(dir: &Path, source: &Source, state: &DropInState) -> Result<(), Failure> 
     };
     let in_place = in_place.and_then(|()| std::fs::rename(&new_shim, shim).map_err(at(shim)));
     if in_place.is_err() && is_new {
-        // NVIDIA's shim is still available under its original name.
+        // NVIDIA's shim is still available under the original name.
         let _ = std::fs::remove_file(kept);
     }
     if in_place.is_err() && state.layers == Layers::Missing {
@@ -271,13 +271,13 @@ fn unknown(state: &DropInState, reason: &str) -> Refusal {
     reinstall(format!("{} {reason}; it was left unchanged", state.files.shim.printable()), state)
 }
 
-/// Returns a refusal that recommends reinstalling cuDNN, if its installer is known.
+/// Returns a refusal that recommends reinstalling cuDNN, if the installer is known.
 fn reinstall(message: String, state: &DropInState) -> Refusal {
     let help = state.report.as_ref().map(remedies::reinstall);
     Refusal { help, ..Refusal::new(message) }
 }
 
-/// Refuses because NVIDIA's shim of the installed release was not found.
+/// Refuses because NVIDIA's shim of the installed release is missing.
 fn stale(dir: &Path, state: &DropInState) -> Refusal {
     let what = match &state.kept {
         BackupState::Stale(reason) => format!("{} {reason}", state.files.kept.printable()),
@@ -300,7 +300,7 @@ fn removal(dir: &Path) -> Action {
     Action::DropIn { command: Command::Uninstall, dir: dir.to_owned() }
 }
 
-/// Reports that the directory cannot be changed.
+/// Reports that changing the directory failed.
 fn not_writable(dir: &Path, what: &str, error: &std::io::Error) -> Refusal {
     let refusal = Refusal::new(format!("cannot change {}: {what}: {error}", dir.printable()));
     if !matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) {

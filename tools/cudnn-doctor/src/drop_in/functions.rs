@@ -32,7 +32,7 @@ pub(crate) fn refuse_older(drop_in: &Path, nvidia: &Path) -> Result<(), Refusal>
     Err(Refusal::new(message).help("use a newer cudnn-doctor, which includes a drop-in for this cuDNN"))
 }
 
-/// Returns the path of NVIDIA's shim in this directory, under its original name or the name given by `install`.
+/// Returns the path of NVIDIA's shim in this directory, under the original name or the name given by `install`.
 pub(crate) fn nvidia_shim_in(dir: &Path) -> Option<PathBuf> {
     let files = [Library::Shim.file_name(), KEPT].map(|name| dir.join(name));
     files.into_iter().find(|file| file.leads_to_file() && !is_drop_in(file))

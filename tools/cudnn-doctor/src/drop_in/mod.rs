@@ -11,7 +11,7 @@ pub(crate) mod target;
 
 use cudnn_probe::Os;
 
-/// The name under which NVIDIA's shim is kept next to the drop-in. It must not match `libcudnn.so*`, `libcudnn*.so*`
+/// The name of NVIDIA's shim next to the drop-in. It must not match `libcudnn.so*`, `libcudnn*.so*`
 /// or `*.dll`, because programs open all matches. For example, Transformer Engine takes the last match of the first
 /// pattern.
 pub(crate) const KEPT: &str = match Os::HOST {
@@ -25,5 +25,5 @@ pub(crate) const LAYERS: &str = match Os::HOST {
     _ => "libcudnn_layers.so",
 };
 
-/// The version of the doctor, which equals the version of its drop-in.
+/// The common version of the doctor and the drop-in.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -89,8 +89,8 @@ pub(crate) fn check_program(command: &OsStr) -> Result<Option<String>, Refusal> 
     let name = program.printable();
     if changes_rights(&program) {
         let message = format!(
-            "{name} runs with other rights than yours (it is set-user-ID, set-group-ID or has capabilities): ld.so ignores \
-             {PRELOAD} for it, and takes it away from the programs that it starts"
+            "{name} runs with different rights than yours (it is set-user-ID, set-group-ID or has capabilities): ld.so \
+             ignores {PRELOAD} for it and removes it from the environment of its child processes"
         );
         let help = format!("have it start the program through the doctor: `{} run -- PROGRAM`", doctor());
         return Err(Refusal::new(message).help(Remedy::new(help)));

@@ -51,9 +51,9 @@ pub(crate) fn find(from: Option<&Path>) -> Result<Source, Refusal> {
         None => format!("the drop-in of this doctor ({VERSION}) is not next to it"),
     };
     Err(Refusal::new(format!("{message}: {}", reasons.join("; "))).help(Remedy::new(format!(
-        "name the directory with the drop-in by --from; the wheel of cudnn-doctor has both, and in a checkout of the \
-         project `cargo xtask dist` builds it and prints a directory for --from. It must be of version {VERSION}, as this \
-         doctor"
+        "name the directory of the drop-in with --from. The cudnn-doctor wheel contains both; in a checkout of the \
+         project, `cargo xtask dist` builds the drop-in and prints a directory for --from. Its version must be \
+         {VERSION}, as that of this doctor"
     ))))
 }
 

@@ -13,7 +13,7 @@ use crate::cudnn_file::{is_drop_in, is_drop_in_named};
 use crate::escape::Printable;
 use crate::shim_release;
 
-/// The baseline release. Later releases have all of its functions.
+/// The baseline release. Later releases include all of these functions.
 const FIRST: Version = Version::new(9, 0, 0);
 
 /// The drop-in's view of a cuDNN directory.
@@ -72,7 +72,7 @@ pub(crate) enum Layers {
 
 impl DropInState {
     pub(crate) fn read(dir: &Path, host: &Host) -> DropInState {
-        // The drop-in does not support cuDNN 8.
+        // The drop-in only supports cuDNN 9.
         let report = InstallationReport::read(dir, host).filter(|report| report.major == 9);
         let files = Files::in_dir(dir);
         let shim = match facts::symlink_metadata(&files.shim) {
@@ -107,7 +107,7 @@ impl DropInState {
         shim.is_some_and(|shim| !shim.recorded.is_empty())
     }
 
-    /// Returns the release of cuDNN, which is read from its graph library.
+    /// Returns the release of cuDNN, which is read from the graph library.
     pub(crate) fn version(&self) -> Option<Version> {
         self.report.as_ref()?.library(Library::Graph)?.identity.as_ref().ok()?.version
     }

@@ -36,7 +36,7 @@ fn is_for(command: Command<'_>, dir: &Path) -> bool {
 pub(crate) enum Named<'a> {
     /// A cuDNN directory, or the root of an environment that contains one.
     Dir(&'a Path),
-    /// A Python interpreter, or the root of its environment.
+    /// A Python interpreter, or the root of an environment.
     Python(&'a Path),
     /// The active environment.
     Nothing,
@@ -66,7 +66,7 @@ pub(crate) fn find(named: Named<'_>, command: Command<'_>, context: &Context) ->
         [dir] => {
             let (root, place) = (root.printable(), dir.printable());
             let message =
-                format!("the cuDNN of {root} is outside of it, in {place}: other environments may use it, too");
+                format!("the cuDNN of {root} is outside of it, in {place}, where other environments may use it too");
             Err(Refusal::new(message).help(show(
                 command,
                 "to apply the command to all of them, name the directory:",

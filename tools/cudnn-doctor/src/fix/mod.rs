@@ -92,7 +92,7 @@ pub(crate) fn execute(plan: &Plan, consent: &Consent<'_>) -> Fixed {
     fixed
 }
 
-/// How to undo the step. On failure, the reason and how to undo its partial changes.
+/// How to undo the step. On failure, the reason and how to undo partial changes.
 type StepResult = Result<Undo, (String, Undo)>;
 
 /// Executes one step. Also returns the signal that arrived while it was running.

@@ -18,7 +18,7 @@ pub(super) fn refusal(action: &Action) -> Option<String> {
     }
     let mut paths = places(action);
     match action {
-        // The owner of the directory controls its contents.
+        // The owner of the directory controls the contents.
         Action::Remove { .. } => paths.retain_mut(|path| path.pop()),
         // The owner of the program controls the code that root would run.
         Action::Packages(change) if change.site == Site::OnPath => {
@@ -27,14 +27,14 @@ pub(super) fn refusal(action: &Action) -> Option<String> {
         }
         Action::Packages(change) => {
             let python = change.site.dir().map(python_in);
-            // Check the directory even if its Python is broken.
+            // Check the directory even if the Python in it is broken.
             let bin = python.as_deref().and_then(Path::parent).map(Path::to_owned);
             let programs = python.into_iter().chain(bin);
             paths.extend(change.site.package_dirs().into_iter().chain(programs).filter(|path| path.exists()));
         }
         _ => {}
     }
-    // A missing path will be created by the owner of its nearest existing parent.
+    // A missing path will be created by the owner of the nearest existing parent.
     let nearest = |path: &PathBuf| path.ancestors().find(|path| path.exists()).map(Path::to_owned);
     let path = paths.iter().filter_map(nearest).find_map(|path| of_others(&path))?;
     Some(format!("a user other than root can change {}: run `fix` as that user, without root", path.printable()))

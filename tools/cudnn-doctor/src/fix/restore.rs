@@ -70,7 +70,7 @@ impl Unfinished {
         package_dirs.iter().flat_map(new).map(|record| format!("{} {}", record.name, record.version)).collect()
     }
 
-    /// Restores the environment to its state before the step.
+    /// Restores the state of the environment before the step.
     ///
     /// # Errors
     /// The installer of the step is still running, or the operating system reports an error.

@@ -77,7 +77,7 @@ impl Scope {
         for dir in package_dirs {
             scope.dirs.insert(dir.clone());
             if scope.packages.has_any_of_nvidia() {
-                // This includes files that are not recorded by any package.
+                // This includes files without a record.
                 scope.add(&dir.join("nvidia"));
             }
             scope.package_dirs.push(dir);
@@ -107,7 +107,7 @@ impl Scope {
         Some(scope)
     }
 
-    /// Adds a file, or a directory with all of its contents.
+    /// Adds a file, or a directory including the contents.
     fn add(&mut self, path: &Path) {
         if !is_dir(path) {
             self.files.insert(path.to_owned());

@@ -51,7 +51,7 @@ impl Snapshot {
     /// not affect an existing Python environment or requires root.
     ///
     /// # Errors
-    /// The reason why the files cannot be saved.
+    /// The reason why saving the files failed.
     pub(super) fn take(change: &PackageChange, step: &str) -> std::result::Result<Option<Snapshot>, String> {
         let Some(scope) = Scope::of(change).filter(|scope| can_write(&scope.root)) else { return Ok(None) };
         let root = scope.root.clone();

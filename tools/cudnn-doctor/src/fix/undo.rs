@@ -28,7 +28,7 @@ type Versions = BTreeMap<String, Vec<String>>;
 /// The relevant state before an action.
 pub(super) enum Before {
     Packages(Versions),
-    /// The directory to be filled did not exist.
+    /// The directory to be filled was missing.
     NoDir(PathBuf),
     /// Permissions of files that some users cannot read, deepest first. `None` if the current user cannot see all of
     /// them.

@@ -24,9 +24,9 @@ pub(super) struct Evidence {
     pub(super) stderr: Vec<String>,
     /// The errors logged by cuDNN during the step.
     log: Vec<Entry>,
-    /// Whether the process ended during the step.
+    /// Whether the process crashed during the step.
     pub(super) is_crash: bool,
-    /// A description of the memory shortage that ended the process, if any.
+    /// A description of the memory shortage that killed the process, if any.
     pub(super) memory: Option<String>,
 }
 

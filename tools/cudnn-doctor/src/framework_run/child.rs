@@ -52,7 +52,7 @@ pub(super) struct Log {
     /// `None` if saved facts are used, because no child runs then.
     dir: Option<TempDir>,
     destination: OsString,
-    /// Identifies the run by its framework.
+    /// The framework of this run.
     run: String,
 }
 
@@ -77,7 +77,7 @@ impl Log {
         Ok(Log { dir, destination, run: run.to_owned() })
     }
 
-    /// Returns the log from this position on, or an empty text if the log is not a file.
+    /// Returns the log from this position on, or an empty text if the log goes elsewhere.
     pub(super) fn text_from(&self, start: u64) -> String {
         let read = || {
             let mut file = open_without_waiting(Path::new(&self.destination))?;

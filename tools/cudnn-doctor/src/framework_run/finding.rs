@@ -118,7 +118,7 @@ impl Run {
         }
     }
 
-    /// Returns evidence that is not part of the message.
+    /// Returns evidence in addition to the message.
     fn notes(&self, step: &Step, cause: &Cause, evidence: &Evidence) -> Vec<String> {
         let mut notes = Vec::new();
         let entry = evidence.log_entry().filter(|entry| *entry != cause.text);

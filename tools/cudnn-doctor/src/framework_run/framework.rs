@@ -18,7 +18,7 @@ pub(crate) enum Framework {
 
 impl Framework {
     /// Returns the display name, the module name (also used on the command line), the package with CUDA support, and
-    /// the script without its shared part.
+    /// the script without the shared part.
     fn facts(self) -> [&'static str; 4] {
         match self {
             Framework::Torch => ["PyTorch", "torch", "torch", include_str!("torch.py")],

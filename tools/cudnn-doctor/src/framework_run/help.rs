@@ -40,7 +40,8 @@ impl Helper<'_> {
         match &cause.kind {
             Kind::MissingLibrary(library) => self.missing_library(library),
             Kind::MissingSubLibrary if framework == Framework::Ctranslate2 => Remedy::new(
-                "CTranslate2 4.5 and 4.6 contain cuDNN's shim without its libraries; 4.6.3 and later do not need cuDNN:",
+                "CTranslate2 4.5 and 4.6 contain cuDNN's shim without its libraries; 4.6.3 and later do not need \
+                 cuDNN:",
             )
             .change(self.change().install(["ctranslate2>=4.6.3".to_owned()])),
             Kind::MissingSymbol if !cause.text.contains("cudnn") => Remedy::new(format!(
@@ -58,7 +59,7 @@ impl Helper<'_> {
                 None => self.install_cudnn(),
             }),
             Kind::NoKernel => Remedy::new(format!(
-                "install a build of {name} with code for this GPU: its download page lists the GPUs of each build"
+                "install a build of {name} with code for this GPU: its download page lists the supported GPUs"
             )),
             Kind::NoGpuMemory => Remedy::new("free the GPU's memory; to see which processes use it:")
                 .action(Action::Inspect(Command::new("nvidia-smi", [""; 0]))),
@@ -66,7 +67,8 @@ impl Helper<'_> {
                 Remedy::new(format!("update NVIDIA's driver, or install a build of {name} for an older CUDA release"))
             }
             Kind::NoGpu => Remedy::new(
-                "check that `nvidia-smi` works, that the container was started with GPU access, and CUDA_VISIBLE_DEVICES",
+                "check that `nvidia-smi` works, that the container was started with GPU access, and \
+                 CUDA_VISIBLE_DEVICES",
             ),
             Kind::NoModule(module) if module == framework.module() => {
                 let text = "is not installed for this Python: install it, or name another Python with --python:";
@@ -114,8 +116,8 @@ impl Helper<'_> {
                 let other = other.map_or("another framework here", |other| other.kind.name);
                 let (cuda, name) = (choice.cuda_major, framework.name());
                 format!(
-                    "{other} is built for CUDA {cuda}, and no known release of {name} in the Python package index is: give \
-                     {name} an environment of its own"
+                    "{other} is built for CUDA {cuda}, but no known release of {name} in the Python package index is: \
+                     give {name} an environment of its own"
                 )
             })?;
             return Ok(vec![build, choice.requirement]);
@@ -140,8 +142,10 @@ impl Helper<'_> {
             let text = format!("to use a GPU, install a build of {name} with CUDA:");
             return self.install_framework(text, framework != Framework::Jax);
         };
-        let text =
-            format!("to use a GPU, replace {installed} by the build of {name} with CUDA; they overwrite each other:");
+        let text = format!(
+            "to use a GPU, replace {installed} by the build of {name} with CUDA, because the packages overwrite each \
+             other:"
+        );
         let both = cpu.into_iter().chain((installed == package).then_some(package.as_str()));
         let mut remedy = self.install_framework(text, false);
         for action in &mut remedy.actions {

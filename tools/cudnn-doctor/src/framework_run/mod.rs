@@ -39,12 +39,12 @@ pub(crate) struct Run {
     /// The framework's version, with the package that provides it.
     version: Option<String>,
     package: Option<String>,
-    /// Python's `sys.prefix`, which identifies the environment of its packages.
+    /// Python's `sys.prefix`, which identifies the environment with the packages.
     prefix: Option<PathBuf>,
     /// The framework's file that Python imported.
     module: Option<PathBuf>,
     steps: Vec<Step>,
-    /// The process's mapped cuDNN files, from its last report.
+    /// The cuDNN files mapped by the process, according to the latest report.
     libraries: Vec<String>,
     pub(crate) finding: Option<Finding>,
 }
@@ -145,7 +145,7 @@ impl Run {
     /// Returns the run for `--json`.
     pub(crate) fn value(&self) -> Value {
         let step = |Step { name, outcome, text, .. }: &Step| json!({ "step": name, "outcome": outcome.map(Outcome::as_str), "text": text });
-        // Importing the framework from another location is not a failure.
+        // The framework itself works, even if it was imported from elsewhere.
         let is_fault = |finding: &Finding| finding.kind.code != FRAMEWORK_ELSEWHERE.code;
         json!({
             "framework": self.framework.module(),

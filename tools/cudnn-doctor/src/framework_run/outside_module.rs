@@ -21,7 +21,7 @@ const SITES: [&str; 2] = ["site-packages", "dist-packages"];
 const AT_START: [&str; 7] =
     ["encodings", "os.py", "site.py", "codecs.py", "io.py", "sitecustomize.py", "usercustomize.py"];
 
-/// Describes modules that Python imported from outside its environment.
+/// Describes modules that Python imported from outside the environment.
 pub(super) struct OutsideModule {
     /// The description, as a clause.
     pub(super) what: String,
@@ -119,7 +119,7 @@ pub(super) fn owner(module: &Path, python: &Python) -> Result<Python, String> {
     program.and_then(Python::of).ok_or_else(|| import_origin(module, python))
 }
 
-/// Explains why Python imports a module from outside its environment.
+/// Explains why Python imports a module from outside the environment.
 fn import_origin(module: &Path, python: &Python) -> String {
     const MAX_LEN: u64 = 1 << 16;
     let dirs: Vec<&Path> = module.ancestors().skip(1).filter(|dir| dir.parent().is_some()).collect();

@@ -73,7 +73,7 @@ pub(super) fn first_line(text: &str) -> String {
     shortened(text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default())
 }
 
-/// Shortens a long line by omitting its middle.
+/// Shortens a long line by omitting the middle.
 pub(super) fn shortened(line: &str) -> String {
     let count = line.chars().count();
     let Some(omitted @ 1..) = count.checked_sub(2 * MAX_LINE_PART) else { return line.to_owned() };

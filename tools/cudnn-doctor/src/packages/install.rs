@@ -1,4 +1,4 @@
-//! Chooses the package changes that remedies need, for each installer.
+//! Chooses the package changes that remedies need, depending on the installer.
 
 use cudnn_probe::facts::PathFacts;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::pip::recorded_version;
 use super::requirement::is_plain_name;
 use super::wheels::PackageNames;
 
-/// Installs a component system-wide with apt. `None` if its package name needs the CUDA minor version too: see
+/// Installs a component system-wide with apt. `None` if the package name also contains the CUDA minor version: see
 /// [`PackageNames::system_package`].
 pub(crate) fn install_for_system(component: Component, cuda_major: u32) -> Option<PackageChange> {
     install_into(component, (cuda_major, None), Site::System, None)
@@ -27,7 +27,7 @@ pub(crate) fn command_for_wheel(component: Component, cuda_major: u32) -> Option
 /// Installs a component into the environment of an existing package, using the same installer. Only system packages of
 /// CUDA itself need the minor version of CUDA.
 ///
-/// If pip has a record of the component, its files are reinstalled, because a plain `install` would do nothing.
+/// If pip already recorded the component, this reinstalls the files, because a plain `install` would have no effect.
 pub(crate) fn install_beside(
     package: &Package,
     component: Component,
@@ -53,7 +53,7 @@ pub(crate) fn install_beside(
 }
 
 /// Installs a component into a new directory, for a cuDNN without a package manager. Returns the change and the
-/// subdirectory that will contain the libraries. `None` if NVIDIA does not publish such a wheel.
+/// subdirectory that will contain the libraries. `None` if NVIDIA publishes no such wheel.
 pub(crate) fn install_apart(component: Component, cuda_major: u32, target: &Path) -> Option<(PackageChange, PathBuf)> {
     let site = Site::Directory { dir: target.to_owned(), pip: Pip::Any, options: vec!["--no-deps"] };
     let change = PackageChange::of(site).install([component.requirement(cuda_major)]);
@@ -153,7 +153,8 @@ pub(crate) fn with_holds<'a>(change: PackageChange, packages: impl IntoIterator<
 
 /// Replaces packages that own the same directory with a single package. This repairs mixed releases or CUDA versions,
 /// and switches the CUDA version. pip silently overwrites the files of other packages, so the change removes all
-/// packages first. If the package to install is among them, the version is kept, because a framework may require it.
+/// packages first. If the package to install is among them, the change preserves the version, because a framework may
+/// require it.
 ///
 /// Returns `None` if no command can do this.
 pub(crate) fn replace(packages: &[Package], component: Component, cuda_major: u32) -> Option<PackageChange> {

@@ -23,7 +23,7 @@ use super::{apt, uv};
 /// Starts pip with a Python that ignores the user's packages. `-I` also excludes modules in the working directory.
 const PIP: [&str; 3] = ["-I", "-m", "pip"];
 
-/// Name prefixes of frameworks. If a user has one of them, related packages belong to the user's packages too.
+/// Name prefixes of frameworks. If a user installed such a framework, related packages go to the user's packages too.
 const FRAMEWORKS: [&str; 7] =
     ["torch", "jax", "tensorflow", "onnxruntime", "ctranslate2", "nvidia-cudnn", "nvidia-cublas"];
 
@@ -68,8 +68,9 @@ impl Python {
         { dirs }.find(|dir| dir.leads_to_dir()).or_else(|| of_ensurepip().filter(|_| has_ensurepip(&self.root)))
     }
 
-    /// Returns whether these packages should be changed among the user's packages. This is the case if the user has one
-    /// of them, or if the user has a framework and the Python itself does not have the packages.
+    /// Returns whether these packages should be changed among the user's packages. This is the case if the user
+    /// installed one of them before, or if the user installed a framework and the packages are missing from the Python
+    /// itself.
     fn is_for_user(&self, names: &[String]) -> bool {
         let Some(site) = self.user_site() else { return false };
         let is_framework = |record: &str| FRAMEWORKS.iter().any(|framework| record.starts_with(framework));
@@ -159,8 +160,8 @@ pub(super) fn into_dir(arguments: Vec<OsString>) -> Vec<Command> {
     }
 }
 
-/// Returns the commands that run pip with this Python. `-I` would hide the user's packages. A Python that imports them
-/// therefore runs pip by path, which also avoids searching the working directory.
+/// Returns the commands that run pip with this Python. `-I` would hide the user's packages. For a Python that imports
+/// them, the commands run pip by path instead, which also avoids searching the working directory.
 pub(super) fn with_python(python: &Python, action: &str, arguments: Vec<OsString>) -> Vec<Command> {
     let Python { program, root } = python;
     let own_pip = if python.imports_user_packages() { python.pip_dir() } else { None };
@@ -247,7 +248,7 @@ fn python_of_debian(root: &Path) -> Option<Python> {
 }
 
 /// Returns pip commands for a `pip install --prefix` directory. They use a Python of the same version, which finds the
-/// packages through PYTHONPATH and can therefore replace them. Debian's Python writes to `PREFIX/local`.
+/// packages through PYTHONPATH and replaces them. Debian's Python writes to `PREFIX/local`.
 fn for_prefix(root: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
     let site = package_dir(root, &names(&arguments)).filter(|_| Os::HOST != Os::Windows)?;
     let is_of_debian = site.ends_with("dist-packages");

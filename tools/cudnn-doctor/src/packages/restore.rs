@@ -19,12 +19,13 @@ use super::uv;
 /// The directory for the new Python, created inside the environment.
 const NEW_PYTHON: &str = ".cudnn-doctor-new-python";
 
-/// Why a virtual environment's Python cannot use the installed packages.
+/// A problem that prevents a virtual environment's Python from using the installed packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PythonProblem {
     /// The Python is missing, damaged, or not accessible to this user.
     Missing,
-    /// The Python has a different version than the packages need, for example `python3.12` after a system upgrade.
+    /// The Python's version differs from the one that the packages need, for example `python3.12` after a system
+    /// upgrade.
     OtherVersion(String),
     /// `pyvenv.cfg` is missing, so the Python behaves like the base Python.
     NoSettings,
@@ -41,7 +42,7 @@ pub(crate) fn python_problem(root: &Path) -> Option<PythonProblem> {
     if Os::HOST == Os::Windows {
         return (is_virtual(root) && !python.leads_to_file()).then_some(PythonProblem::Missing);
     }
-    // An unreadable Python is not missing.
+    // An unreadable Python still exists.
     if is_closed(&python) || is_in_unpacked_image(&python) {
         return None;
     }
@@ -75,9 +76,9 @@ pub(crate) struct MissingPython {
     pub(crate) problem: PythonProblem,
     /// The Python version that the packages need: `python3.11`.
     pub(crate) version: Option<String>,
-    /// The commands that recreate the Python; run each only if the previous one succeeded. They build the new Python
-    /// next to the old one and replace it only when complete. Empty if this Python version is not on `PATH`, because
-    /// other versions do not import the packages.
+    /// The commands that recreate the Python; stop at the first one that fails. They build the new Python next to the
+    /// old one and replace it only when complete. Empty without this Python version on `PATH`, because other versions
+    /// would ignore the packages.
     pub(crate) commands: Vec<Command>,
     /// The files of other Python versions that the commands remove.
     pub(crate) stale: Vec<PathBuf>,
@@ -126,7 +127,7 @@ fn by_venv(
     // The environment itself may be first on PATH.
     let mut programs = interpreters_on_path(version.unwrap_or("python3")).filter(|one| one.parent() != Some(&bin));
     let Some(program) = programs.next().filter(is_version) else { return Default::default() };
-    // venv does not overwrite existing files, and fails on dangling links.
+    // venv skips existing files, and fails on dangling links.
     let is_stale = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let is_python = ["python", "python3"].contains(&name) || name.starts_with("python3.");

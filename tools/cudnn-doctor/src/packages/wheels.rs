@@ -8,8 +8,7 @@ use cudnn_probe::{Component, Os};
 
 /// The names of a component's packages, and their library directories.
 pub(crate) trait PackageNames {
-    /// Returns pip's requirement for the wheel. It includes a version if the wheel's name does not select the CUDA
-    /// release.
+    /// Returns pip's requirement for the wheel. It includes a version if several CUDA releases share the wheel's name.
     fn requirement(self, cuda_major: u32) -> String;
 
     /// Returns the directory of the wheel's libraries on this system, relative to the package directory.
@@ -55,13 +54,13 @@ impl PackageNames for Component {
         match self {
             Component::Cudnn => Some(format!("libcudnn9-cuda-{cuda_major}")),
             Component::CudnnJit => Some(format!("libcudnn9-jit-cuda-{cuda_major}")),
-            // CUDA's system packages have the same names as the conda packages.
+            // CUDA's system packages are named like the conda packages.
             _ => Some(format!("{}-{cuda_major}-{}", self.conda_package(), cuda_minor?)),
         }
     }
 }
 
-/// Returns the directory of a wheel that does not share it with other wheels.
+/// Returns the directory of a wheel with a separate directory.
 fn own_dir(name: &str) -> PathBuf {
     let lib = if Os::HOST == Os::Windows { "bin" } else { "lib" };
     below(Path::new(""), &format!("nvidia/{name}/{lib}"))
@@ -78,7 +77,7 @@ fn shared_dir(cuda_major: u32) -> PathBuf {
 pub(crate) struct CudaWheel {
     /// The name on the Python package index: `nvidia-cufft-cu12`.
     pub(crate) name: String,
-    /// pip's requirement. It selects the CUDA major version if the name does not: `nvidia-cufft==12.*`.
+    /// pip's requirement. If several CUDA major versions share the name, it selects one of them: `nvidia-cufft==12.*`.
     pub(crate) requirement: String,
     /// The directory of the wheel's libraries, relative to the package directory.
     pub(crate) dir: PathBuf,
@@ -102,7 +101,7 @@ const OTHERS: [Other; 7] = [
 
 /// Returns the wheel that contains a CUDA library, such as `nvidia-cufft-cu12` for `libcufft.so.11`. Some names are the
 /// same for two CUDA major versions (`libcurand.so.10`), so `cuda_major` selects the program's version if known. `None`
-/// for libraries that are not in the list.
+/// for unlisted libraries.
 pub(crate) fn cuda_wheel(soname: &str, cuda_major: Option<u32>) -> Option<CudaWheel> {
     if let Some((component, Some(major))) = Component::from_soname(soname) {
         return component.is_published(major).then(|| CudaWheel {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::packages::Command;
 
-/// The PowerShell cmdlet that removes a file. It cannot be started as a program.
+/// The PowerShell cmdlet that removes a file. Only PowerShell can run it.
 pub(crate) const REMOVE_ITEM: &str = "Remove-Item";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(super) enum Remark {
     Before(String),
     /// Appended to the text in parentheses.
     Aside(String),
-    /// Replaces the text, because the action cannot be expressed as lines.
+    /// Replaces the text, because the action has to be done by hand.
     Instead(String),
 }
 

@@ -89,7 +89,7 @@ fn link(dir: &Path, version: Version) -> Command {
     Command::new("sh", ["-c", &script]).changing(dir)
 }
 
-/// Renders a package change, preceded by the commands that prepare its installer.
+/// Renders a package change, preceded by the commands that prepare the installer.
 fn packages(change: &PackageChange, after: &[Action]) -> Rendered {
     let Some(commands) = change.commands() else { return Rendered::default() };
     let lines = Rendered::lines(packages::with_lists(commands));

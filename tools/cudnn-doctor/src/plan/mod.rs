@@ -54,7 +54,7 @@ pub(crate) struct Advice {
     pub(crate) commands: Vec<String>,
     /// One-based numbers of the corresponding plan steps.
     pub(crate) steps: Vec<usize>,
-    /// The lines that are not part of any step.
+    /// The lines outside all steps.
     pub(crate) remaining: Vec<String>,
 }
 

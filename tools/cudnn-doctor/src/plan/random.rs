@@ -161,7 +161,7 @@ impl Fault {
         Fault { is_there: Box::new(is_there), remedy: Box::new(move |_| remedy.clone()) }
     }
 
-    /// The package does not have the required state.
+    /// The package fails to meet the requirement.
     fn unmet(key: Key, requirement: Requirement) -> Fault {
         Fault::of_package(move |one| !requirement.is_met(one.version(key)), move |_| requirement.change(key))
     }

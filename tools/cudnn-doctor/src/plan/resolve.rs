@@ -30,7 +30,7 @@ pub(crate) struct PlanContext<'a> {
 const REPLACING: [FindingKind; 5] = [REQUIREMENT, LACKS_FUNCTION, OLD_GPU, NO_KERNELS, OVERLAPPING_PACKAGES];
 /// Findings whose remedy may repair files of the installation.
 const REPAIRING: [FindingKind; 5] = [INCOMPLETE, UNUSABLE_LIBRARY, MIXED_VERSIONS, MIXED_CUDA, FRAMEWORK_DAMAGED_CUDNN];
-/// Mixes of two installations. Repairing files may fix these too, because ld.so continues its search with another
+/// Mixes of two installations. Repairing files may fix these too, because ld.so continues to search for another
 /// cuDNN if a file is missing or damaged.
 const MIXES: [FindingKind; 3] = [LD_SO_MIX, LINKED_MIX, FRAMEWORK_MIX];
 /// Findings about CUDA libraries that cuDNN needs.
@@ -102,7 +102,7 @@ fn replaces_installation(finding: &Finding) -> bool {
         && finding.remedy.as_ref().is_some_and(|remedy| match remedy.effect {
             Effect::Other => false,
             Effect::SameDir => is_one_of(finding, &REPLACING),
-            // An upgrade in place does not count as a replacement.
+            // An upgrade in place is different from a replacement.
             Effect::OtherDir => is_one_of(finding, &REPLACING) || is_one_of(finding, &[KNOWN_ISSUE]),
         })
 }

@@ -126,7 +126,7 @@ pub(super) fn replace(document: &mut Value) {
     let of_variables = USERS.iter().flat_map(of_variable).flatten();
     let mut seen = BTreeSet::from(["root", "user", "users"].map(str::to_owned));
     let users = of_variables.chain(of_homes).filter(|name| name.len() > 1 && seen.insert(name.clone()));
-    // Do not reuse a name that already occurs in the text.
+    // Avoid names that already occur in the text.
     let is_free = |name: &String| !texts.iter().any(|text| contains_word(text, name));
     let numbered = |number| if number == 1 { "user".to_owned() } else { format!("user{number}") };
     let mut free = (1..).map(numbered).filter(is_free);

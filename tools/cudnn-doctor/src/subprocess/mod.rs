@@ -35,10 +35,10 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// The maximum number of stored messages.
 const MAX_MESSAGES: usize = 10_000;
 
-/// How a child process ended.
+/// How a child process exited.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum End {
-    /// It exited or was ended by a signal. `failure` is a clause that follows the name of the process.
+    /// It exited or was killed by a signal. `failure` is a clause that follows the name of the process.
     Exited { code: Option<i32>, failure: Option<String> },
     /// It was killed after making no progress for this time.
     Hung(Duration),
@@ -61,13 +61,13 @@ impl End {
         matches!(self, End::Exited { code: Some(_), .. })
     }
 
-    /// Returns whether the parent ended the process.
+    /// Returns whether the parent killed the process.
     pub(crate) fn is_hang(&self) -> bool {
         !matches!(self, End::Exited { .. })
     }
 }
 
-/// A child process that has ended.
+/// A child process after it has exited.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Ended {
     pub(crate) end: End,
@@ -77,7 +77,7 @@ pub(crate) struct Ended {
     pub(crate) messages: Vec<Value>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// A description of the memory shortage that ended the process, if any.
+    /// A description of the memory shortage that killed the process, if any.
     pub(crate) lack_of_memory: Option<String>,
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn this_program() -> std::io::Result<Command> {
 pub(crate) fn run_command(mut command: Command, timeouts: &Timeouts) -> std::io::Result<Ended> {
     let mut streams = Streams::default();
     command.stdout(streams.stdout.open()?).stderr(streams.stderr.open()?);
-    // A session of its own ends all descendants with the child and detaches them from the terminal.
+    // A separate session lets the parent kill all descendants, and detaches them from the terminal.
     watch(command, streams, timeouts, true)
 }
 
@@ -149,8 +149,8 @@ pub(crate) fn supervise(first: &str, timeouts: &Timeouts) -> std::io::Result<End
     watch(command, Streams::default(), &timeouts.for_many_steps(), false)
 }
 
-/// Starts the child and waits until it ends. If the child has its own session, all of its descendants are ended too,
-/// even after a timeout or if a signal ends the doctor.
+/// Starts the child and waits until it exits. In a separate session, all descendants are killed with the child, even
+/// after a timeout or if the doctor is interrupted.
 fn watch(mut command: Command, mut streams: Streams, timeouts: &Timeouts, has_session: bool) -> std::io::Result<Ended> {
     let limits = MemoryLimits::read();
     command.stdin(streams.reports.open_channel()?);
@@ -158,13 +158,13 @@ fn watch(mut command: Command, mut streams: Streams, timeouts: &Timeouts, has_se
     let mut child = Child::start(&mut command, has_session)?;
     // Dropping the command closes the parent's copies of the child's file descriptors.
     drop(command);
-    // Without its own session, the child uses the terminal.
+    // Without a separate session, the child uses the terminal.
     let mut spinner = Spinner::new(has_session);
     let start = Instant::now();
     let (mut step, mut messages) = (None, Vec::new());
     let (mut step_start, mut progress, mut looked) = (start, start, start);
     let mut activity = None;
-    // `None` if the child exited on its own.
+    // `None` if the child exited by itself.
     let limit = loop {
         let has_ended = child.has_ended();
         let has_read = streams.read();
@@ -220,7 +220,7 @@ fn watch(mut command: Command, mut streams: Streams, timeouts: &Timeouts, has_se
     Ok(Ended { end, step, messages, stdout, stderr, lack_of_memory })
 }
 
-/// Adds a description of the memory shortage to a message, if one explains its failure.
+/// Adds a description of the memory shortage to a message, if one explains the failure.
 fn with_lack_of_memory(mut message: Value, limits: &MemoryLimits) -> Value {
     if let Some(reason) = limits.explains_message(&message.to_string())
         && let Some(message) = message.as_object_mut()

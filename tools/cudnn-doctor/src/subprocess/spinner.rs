@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::child_report::{Step, Work};
 
-/// Work that finishes sooner does not need a spinner.
+/// Faster work is shown without a spinner.
 const DELAY: Duration = Duration::from_millis(300);
 
 /// The time between frames.

@@ -1,4 +1,4 @@
-//! Collects the output of a child process. Long output is reduced to its beginning and end.
+//! Collects the output of a child process. Long output is reduced to the beginning and end.
 
 use std::io::ErrorKind;
 use std::process::Stdio;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::child_report::{Step, Work};
 
-/// The overall limit for any child, regardless of its progress.
+/// The overall limit for any child, regardless of progress.
 const TOTAL_LIMIT: Duration = Duration::from_secs(3 * 60 * 60);
 
 /// The overall limit for a child that does not fetch a release. Progress does not extend it.
@@ -40,9 +40,9 @@ impl Timeouts {
             Work::OpenDriver | Work::QueryNvml => (10, 60),
             Work::StartDriver => (30, 60),
             Work::Load | Work::LoadCuda => (20, 600),
-            // Compiling a kernel does not read from the disk.
+            // Compiling a kernel takes long without reading from the disk.
             Work::Compute => (120, 600),
-            // pip enforces its own limits.
+            // pip enforces separate limits.
             Work::Fetch => return (TOTAL_LIMIT, TOTAL_LIMIT),
         };
         let all = Duration::from_secs(all).max(self.timeout.unwrap_or_default());

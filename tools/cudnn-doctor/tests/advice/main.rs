@@ -122,7 +122,7 @@ fn commands_remove_metadata_that_pip_cannot_decode() {
     });
     let found = case.found(&world);
     let notes = found[0]["notes"].to_string();
-    assert!(notes.contains("METADATA that is not text in UTF-8") && notes.contains("UnicodeDecodeError"), "{found:#?}");
+    assert!(notes.contains("METADATA that is not valid UTF-8") && notes.contains("UnicodeDecodeError"), "{found:#?}");
     let commands = case.run(&world);
     assert!(commands[0].starts_with("rm -r ") && commands[1].contains(" install "), "{commands:?}");
     let pip = "\"$VIRTUAL_ENV/bin/python3\" -I -m pip";

@@ -149,7 +149,7 @@ mod tests {
 
     /// Tests the Windows rules on every system. The directory names contain no separators.
     #[test]
-    fn the_python_of_an_environment_is_in_its_settings_or_beside_its_program() {
+    fn the_python_version_comes_from_the_settings_or_the_dll() {
         let world = std::env::temp_dir().join(format!("cudnn frameworks größe {}", std::process::id()));
         for (file, text, root, expected) in [
             ("venv/pyvenv.cfg", "home = C:\\Python312\nversion = 3.12.4\n", "venv", Some("Python312")),

@@ -158,7 +158,7 @@ impl ImportDirs {
             for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#') && !is_code(line)) {
                 if self.path_lines == MAX_PATH_LINES {
                     let reason = format!(
-                        "is one of several .pth files with more than {MAX_PATH_LINES} lines: the rest is not read"
+                        "is one of several .pth files with more than {MAX_PATH_LINES} lines: the rest is ignored"
                     );
                     self.unreadable.push(Unreadable::new(file, reason, None));
                     return;

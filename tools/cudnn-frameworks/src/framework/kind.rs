@@ -359,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_with_the_rows_is_complete() {
+    fn the_table_of_frameworks_is_complete() {
         let kinds: Vec<Kind> = serde_json::from_str(include_str!("../../data/kinds.json")).unwrap();
         assert_eq!(kinds.len(), KINDS.len());
         for kind in &kinds {

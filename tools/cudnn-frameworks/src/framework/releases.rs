@@ -34,7 +34,7 @@ pub struct Fact {
     pub package: &'static str,
     /// The first release that the fact applies to.
     pub since: &'static str,
-    /// The cuDNN version that the package was built for, or the oldest that it accepts. `None` if it does not need
+    /// The cuDNN version that the package was built for, or the oldest that it accepts. `None` if it works without
     /// cuDNN.
     #[serde(deserialize_with = "cudnn")]
     pub cudnn: Option<Version>,
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fact_of_a_release_is_that_of_the_last_release_before_it() {
+    fn a_fact_applies_until_the_next_fact() {
         let cudnn = |fact: &Fact| fact.cudnn.map(|version| (version.major, version.minor, version.patch));
         let cudnn = |package, version| about(package, version).map(|(fact, is_newer)| (cudnn(fact), is_newer));
         for (package, version, expected) in [

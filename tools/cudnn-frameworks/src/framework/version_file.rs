@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn assignments_are_read_as_each_framework_writes_them() {
+    fn assignments_are_parsed_for_each_framework() {
         let torch = ["cuda", "", ""];
         let others = ["cuda_version", "cudnn_version", ""];
         for (names, text, cuda, cudnn, uses_gpu) in [
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn tuples_and_json_are_read() {
+    fn tuples_and_json_are_parsed() {
         let text = "build_info = collections.OrderedDict([('cuda_version', '12.5.1'), ('cudnn_version', '9'), \
                     ('is_cuda_build', True), ('is_rocm_build', False)])";
         let tuples = |text| shown(Format::Tuples, ["cuda_version", "cudnn_version", "is_cuda_build"], text);

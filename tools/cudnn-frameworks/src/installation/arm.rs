@@ -69,9 +69,9 @@ fn of_package(package: &Package, host: &Host) -> Option<(ArmVariant, String)> {
             Some((variant, format!("the name of the directory {name}")))
         }
         // The package index contains only server builds: see docs/measurements/aarch64-gpu-code.md.
-        Installer::Pip => {
-            package.is_cudnn().then(|| (ArmVariant::Sbsa, format!("{package}: NVIDIA's wheels for aarch64 are that")))
-        }
+        Installer::Pip => package
+            .is_cudnn()
+            .then(|| (ArmVariant::Sbsa, format!("{package}: NVIDIA's wheels for aarch64 are server builds"))),
         Installer::Conda => of_conda(package),
         Installer::Dpkg => of_apt(package, host),
         Installer::Rpm | Installer::WindowsInstaller | Installer::Application | Installer::Toolkit => None,
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_and_records_state_the_kind_of_aarch64() {
+    fn paths_and_records_determine_the_kind_of_aarch64() {
         const JETSON: &str = "repo.download.nvidia.com_jetson_common_dists_r36.4_main_binary-arm64_Packages";
         const SERVER: &str = "developer.download.nvidia.com_compute_cuda_repos_ubuntu2204_sbsa_Packages";
         const ON_JETSON: &str = "developer.download.nvidia.com_compute_cuda_repos_ubuntu2204_arm64_Packages";

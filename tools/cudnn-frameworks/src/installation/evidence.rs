@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_header_states_the_version_among_other_definitions() {
+    fn the_version_is_parsed_from_the_header() {
         let header = std::env::temp_dir().join(format!("cudnn-frameworks-header-{}", std::process::id()));
         for (text, expected) in [
             (

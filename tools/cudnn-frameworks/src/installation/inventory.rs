@@ -24,9 +24,9 @@ impl Installed {
     }
 }
 
-/// All installations: in the directories of the search, and below these roots of environments.
+/// Returns all installations in the directories of the search and below these environment roots.
 ///
-/// In contrast to [`cudnn_probe::select`], an explicit directory does not end the search.
+/// Unlike [`cudnn_probe::select`], the search continues after an explicit directory.
 ///
 /// ```
 /// use cudnn_frameworks::installation::inventory;

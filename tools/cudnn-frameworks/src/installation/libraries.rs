@@ -19,7 +19,7 @@ pub struct LibraryReport {
     pub path: PathBuf,
     /// The identity in the file, or the reason why the file is unusable on the target system.
     pub identity: Result<Identity, ProbeError>,
-    /// Required cuDNN symbols that the library's dependencies do not define, which means that the library is from a
+    /// Required cuDNN symbols that the library's dependencies fail to define, which means that the library is from a
     /// different release. Known only if the dependencies exist and match the installation's release.
     pub missing_symbols: Vec<String>,
     /// The installed file according to all wheels that list it.
@@ -90,8 +90,8 @@ pub(super) fn reject_other_architectures(libraries: &mut [LibraryReport]) {
     }
 }
 
-/// Compares the symbols of each library with the symbols of its dependencies. Skips dependencies that are unreadable or
-/// from a different release, because their symbols would only repeat the result of the version check.
+/// Compares the symbols of the libraries with the symbols of their dependencies. Skips dependencies that are unreadable
+/// or from a different release, because their symbols would only repeat the result of the version check.
 pub(super) fn add_missing_symbols(libraries: &mut [LibraryReport]) {
     let missing = in_parallel(libraries, |report| missing_of(report, libraries));
     let is_suspect = missing.iter().any(|missing| !missing.is_empty());
@@ -99,7 +99,7 @@ pub(super) fn add_missing_symbols(libraries: &mut [LibraryReport]) {
         libraries.iter().map(|report| is_suspect.then(|| damaged_symbol_table(&report.path)).flatten()).collect();
     let is_damaged = damage.iter().any(Option::is_some);
     for ((report, missing), damage) in libraries.iter_mut().zip(missing).zip(damage) {
-        // If a symbol table is damaged, missing symbols do not indicate a different release.
+        // If a symbol table is damaged, missing symbols are no evidence of a different release.
         report.missing_symbols = if is_damaged { Vec::new() } else { missing };
         if let (Some(error), Ok(_)) = (damage, &report.identity) {
             report.identity = Err(error);
@@ -107,7 +107,7 @@ pub(super) fn add_missing_symbols(libraries: &mut [LibraryReport]) {
     }
 }
 
-/// Returns the symbols that a library needs and that its dependencies do not define.
+/// Returns the symbols that a library needs and that are undefined in the dependencies.
 fn missing_of(report: &LibraryReport, libraries: &[LibraryReport]) -> Vec<String> {
     let version_of = |library: Library| {
         let report = libraries.iter().find(|report| report.library == library)?;

@@ -186,7 +186,7 @@ fn is_main(file: &str) -> bool {
 }
 
 /// Returns whether a file is deleted. An inaccessible file may exist, because the directory may be readable only to the
-/// owner. A link that leads to itself counts as deleted.
+/// owner. A file below a link that leads to itself counts as deleted.
 fn is_deleted(file: &Path) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     let is_loop = || file.ancestors().skip(1).any(is_link_to_itself);
@@ -335,7 +335,7 @@ fn application(dir: &Path, host: &Host) -> Option<Package> {
         return None;
     }
     let is_program = |path: &PathBuf| is_executable(path) && searches(path, dir, host);
-    // Skip user directories, because other files there are private.
+    // Only the answer is recorded, because the names of a user's other files are private.
     let program = |searched: &Path| -> Option<PathBuf> {
         facts::ask("application", format!("{} in {}", dir.display(), searched.display()), || {
             let files = entries_named(searched, "no library", |name| !name.contains(".so"));

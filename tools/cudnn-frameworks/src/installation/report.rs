@@ -38,7 +38,7 @@ impl fmt::Display for Variant {
     }
 }
 
-/// A report on the cuDNN in one directory, from its files.
+/// A report on the cuDNN in one directory, based on the files.
 ///
 /// ```
 /// use cudnn_frameworks::installation::InstallationReport;
@@ -59,7 +59,7 @@ pub struct InstallationReport {
     pub arm_variant: Option<ArmVariant>,
     /// The major version. For versions before 9, only file names are read.
     pub major: u32,
-    /// The version of the graph library, or else of another library, or else of a file name.
+    /// The version of the graph library, if known. Otherwise, the version of a different library or in a file name.
     pub version: Option<Version>,
     /// The CUDA major version that most libraries were built with.
     pub cuda_major: Option<u32>,
@@ -76,17 +76,18 @@ pub struct InstallationReport {
     pub missing: Vec<Library>,
     /// The package that the installation belongs to.
     pub package: Option<Package>,
-    /// Other packages with the same files. The packages were installed over one another, so the files are a mixture.
+    /// Other packages with the same files. Because the packages were installed over one another, the files are a
+    /// mixture.
     pub other_packages: Vec<Package>,
-    /// Library files that do not belong to the Debian package. They are left over from a copy of a newer release, so
-    /// ldconfig points the links of the package's libraries to them.
+    /// Library files outside the Debian package, left over from a copy of a newer release. ldconfig points the links of
+    /// the package's libraries to them, because they are newer.
     pub unowned: Vec<PathBuf>,
     /// The evidence for the version, the CUDA release and the kind of aarch64.
     pub evidence: Vec<Evidence>,
 }
 
 impl InstallationReport {
-    /// Reads a directory. Returns `None` if it does not contain any version of cuDNN.
+    /// Reads a directory. Returns `None` if it contains no version of cuDNN.
     pub fn read(dir: &Path, host: &Host) -> Option<InstallationReport> {
         let dir = canonicalize(dir).ok()?;
         let mut found = [Os::Linux, Os::Windows].into_iter().map(|os| (os, libraries::read(&dir, os)));
@@ -166,7 +167,7 @@ impl InstallationReport {
 
     fn conflict(&self, report: &LibraryReport) -> Option<ProbeError> {
         let identity = report.identity.as_ref().ok()?;
-        // cuDNN does not open libraries that are left over from a newer release.
+        // cuDNN ignores libraries that are left over from a newer release.
         if self.version.is_some_and(|version| !has_library(version, report.library)) {
             return None;
         }
@@ -198,7 +199,7 @@ fn majority(values: impl DoubleEndedIterator<Item = u32> + Clone) -> Option<u32>
     values.clone().rev().max_by_key(|value| values.clone().filter(|other| other == value).count())
 }
 
-/// Returns the libraries of the release that the directory does not contain.
+/// Returns the libraries of the release that are missing from the directory.
 fn missing(libraries: &[LibraryReport], version: Option<Version>, is_jit: bool) -> Vec<Library> {
     const OF_JIT: [Library; 3] = [Library::Shim, Library::Graph, Library::EnginesRuntimeCompiled];
     let is_there = |library: &Library| libraries.iter().any(|report| report.library == *library);
@@ -209,12 +210,12 @@ fn missing(libraries: &[LibraryReport], version: Option<Version>, is_jit: bool) 
     Library::ALL.iter().copied().filter(|library| is_expected(library) && !is_there(library)).collect()
 }
 
-/// Libraries of the full cuDNN that are not in the JIT-only package of any release.
+/// Libraries of the full cuDNN that are absent from all JIT-only packages.
 const COMPILED: [Library; 5] =
     [Library::Ops, Library::Cnn, Library::Adv, Library::EnginesPrecompiled, Library::Heuristic];
 
-/// Returns whether these are the libraries of a JIT-only package, possibly without the shim. Copied files do not belong
-/// to a package, so the libraries decide.
+/// Returns whether these are the libraries of a JIT-only package, possibly without the shim. The libraries decide,
+/// because copied files belong to no package.
 fn is_jit_set(libraries: &[LibraryReport]) -> bool {
     let has = |library: Library| libraries.iter().any(|report| report.library == library);
     has(Library::Graph) && has(Library::EnginesRuntimeCompiled) && !COMPILED.into_iter().any(has)
@@ -262,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_majority_is_the_value_that_occurs_most_often_and_first() {
+    fn the_majority_is_the_first_most_frequent_value() {
         for (values, expected) in [
             (&[][..], None),
             (&[13], Some(13)),
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jit_only_set_is_recognised_by_what_it_has_and_lacks() {
+    fn jit_only_sets_are_recognized_by_their_libraries() {
         use Library::{EnginesRuntimeCompiled as Jit, Ext, Graph, Heuristic, Ops, Shim};
         // The libraries, whether they are a JIT-only set, and the missing ones of such a set.
         for (libraries, expected, lacks) in [

@@ -20,7 +20,8 @@ pub struct MappedLibrary {
     /// A path to the mapped file itself, even if it was deleted or the process runs in a container. `None` if the
     /// kernel denies access.
     pub file: Option<PathBuf>,
-    /// The position in ld.so's load order. `None` if the list is not readable, or if the file was not mapped by ld.so.
+    /// The position in ld.so's load order. `None` if the list is unreadable, or if something other than ld.so mapped
+    /// the file.
     pub load_index: Option<usize>,
 }
 
@@ -36,15 +37,14 @@ impl MappedLibrary {
 ///
 /// # Errors
 ///
-/// Returns the operating system's error, for example if the process does not exist, or if you are neither its owner nor
-/// root.
+/// Returns the operating system's error, for example if there is no such process, or if it belongs to another user.
 pub fn mapped_libraries(pid: u32) -> io::Result<Vec<MappedLibrary>> {
     let maps = std::fs::read(format!("/proc/{pid}/maps"))?;
     if maps.is_empty() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "the process has ended, or is a kernel thread"));
     }
     let root = PathBuf::from(format!("/proc/{pid}/root"));
-    // The order is optional: other C libraries do not have the list, and the kernel may deny access.
+    // The order is optional: other C libraries maintain no such list, and the kernel may deny access.
     let order = link_map::names(pid).unwrap_or_default();
     let order: HashMap<PathBuf, usize> =
         order.iter().enumerate().rev().map(|(index, path)| (real(&root, path), index)).collect();
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_library_is_listed_once_under_any_name() {
+    fn mapped_libraries_are_listed_once() {
         let maps = b"7f00-7f01 r--p 00000000 fe:00 12   /a b/libx.so.9\n\
                      7f01-7f02 r-xp 00001000 fe:00 12   /a b/libx.so.9\n\
                      7f02-7f03 r--p 00000000 fe:00 13   /c/liby.so (deleted)\n\

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_does_not_count_as_a_directory() {
+    fn directory_names_do_not_count() {
         let is_in = |text: &str| {
             let mut places = text.match_indices("cudnn");
             places.any(|(at, _)| is_no_directory(text.as_bytes(), at))

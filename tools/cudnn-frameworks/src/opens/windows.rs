@@ -27,7 +27,7 @@ pub(crate) struct DllProcess {
     /// The host, if this machine runs the environment's operating system.
     host: Option<Host>,
     known: Known,
-    /// How each loaded file was first found.
+    /// How loaded files were first found.
     found_by: HashMap<PathBuf, SearchRule>,
 }
 
@@ -60,7 +60,7 @@ impl DllProcess {
         let is_shim = |lookup: &&Lookup| CudnnName::parse(name_of(lookup)).is_some();
         let (shims, others): (Vec<&Lookup>, Vec<&Lookup>) =
             lookups.iter().filter(|lookup| is_cudnn(name_of(lookup))).partition(is_shim);
-        // Prefer a shim that a DLL imports to one that only Python code opens.
+        // Prefer imported shims to shims that only Python code opens.
         let is_import = |lookup: &&&Lookup| lookup.requested_by.is_some();
         let shim = shims.iter().find(is_import).or(shims.first()).copied();
         opens.name = shim.map(|shim| name_of(shim).to_owned());
@@ -111,7 +111,7 @@ impl DllProcess {
         for failure in self.simulation.failures() {
             let Failure::MissingSymbol { symbol, dll, needed_by } = failure else { continue };
             if [dll, needed_by].iter().all(|file| is_cudnn(file_name(file))) {
-                let reason = format!("needs {symbol}, which {dll:?} lacks: the two are of different releases");
+                let reason = format!("needs {symbol}, which {dll:?} does not export: they are from different releases");
                 opens.damaged.push(Damaged { path: needed_by.clone(), reason, rule: None });
             }
         }

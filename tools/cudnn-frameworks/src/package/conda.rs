@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn build_strings_of_each_channel_are_read() {
+    fn build_strings_of_all_channels_are_parsed() {
         for (build, expected) in [
             ("cuda126_mkl_py312_h1a2b3c4_300", (Some(true), Some((12, Some(6))), None)),
             ("cuda129_py312h1a2b3c4_200", (Some(true), Some((12, Some(9))), None)),
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn specifications_are_compared_as_conda_does() {
+    fn specifications_are_compared_like_in_conda() {
         for (spec, version, expected) in [
             ("cudnn >=9.10.1.4,<10.0a0", "9.10.1.4", Some(true)),
             ("cudnn >=9.10.1.4,<10.0a0", "9.8.0.87", Some(false)),

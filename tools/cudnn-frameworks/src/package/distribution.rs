@@ -93,7 +93,7 @@ pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) 
             let parsed = |version: &str| pep440_rs::Version::from_str(version).ok();
             records.sort_by_cached_key(|record| (has_metadata(record), record.version.as_deref().and_then(parsed)));
             let versions: Vec<&str> =
-                records.iter().map(|record| record.version.as_deref().unwrap_or("an unknown one")).collect();
+                records.iter().map(|record| record.version.as_deref().unwrap_or("unknown")).collect();
             let reason = format!("has {} versions: {}", records.len(), versions.join(", "));
             let has_others = records.len() > 1;
             let Some(record) = records.pop() else { continue };
@@ -107,7 +107,7 @@ pub(crate) fn read(environment: &Environment, is_wanted: impl Fn(&str) -> bool) 
                     found.distributions.push(distribution);
                 }
             } else if is_wanted {
-                let reason = "is not used: a directory that Python searches earlier has the package";
+                let reason = "is not used: a directory that Python searches earlier contains the package";
                 found.report(record.info_dir, reason, None);
             }
         }
@@ -155,10 +155,10 @@ fn records_in(dir: &Path, found: &mut Found) -> BTreeMap<String, Vec<Record>> {
                 records.entry(package).or_default().push(Record { info_dir, version });
             }
             None if stem.starts_with('~') => {
-                let reason = "is what pip leaves of a package when it is interrupted: remove it";
+                let reason = "is left over from an interrupted pip command: remove it";
                 found.report(info_dir, reason, Some(Remedy::Remove));
             }
-            None => found.report(info_dir, "is not named as a package's metadata is", None),
+            None => found.report(info_dir, "has an invalid name for package metadata", None),
         }
     }
     records
@@ -171,11 +171,11 @@ fn distribution(name: &str, record: Record, dir: &Path, is_wanted: bool, found: 
     if is_wanted {
         match metadata::read(&info_dir) {
             Ok(metadata) if metadata.name.as_ref().is_some_and(|stated| normalized(stated) != name) => {
-                found.report(&info_dir, "has the metadata of a package with another name", None);
+                found.report(&info_dir, "contains the metadata of a different package", None);
             }
             Ok(metadata) => match metadata.version {
                 Some(stated) if !names::is_version(&stated) => {
-                    found.report(&info_dir, "has metadata whose version is not one", None);
+                    found.report(&info_dir, "has metadata with an invalid version", None);
                 }
                 stated => version = stated.or(version),
             },

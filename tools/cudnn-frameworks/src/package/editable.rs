@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finder_states_its_modules() {
+    fn module_directories_are_read_from_finders() {
         let finder = "import sys\nMAPPING: dict[str, str] = {'torch': '/src/py torch/torch', 'functorch': '/src/functorch'}\n\
                       NAMESPACES: dict[str, list[str]] = {}\n";
         assert_eq!(dirs_in_finder(finder), [Path::new("/src/py torch"), Path::new("/src")]);

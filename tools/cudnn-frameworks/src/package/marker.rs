@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_marker_is_an_error() {
+    fn invalid_markers_are_errors() {
         for marker in [
             "",
             "nonsense == 'x'",

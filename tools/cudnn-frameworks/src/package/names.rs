@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_a_directory_states_the_name_and_version_of_a_package() {
+    fn directory_names_contain_package_names_and_versions() {
         for (dir, expected) in [
             ("torch-2.9.1+cu128.dist-info", Some(("torch", Some("2.9.1+cu128")))),
             ("nvidia_cudnn_cu12-9.10.2.21.dist-info", Some(("nvidia-cudnn-cu12", Some("9.10.2.21")))),

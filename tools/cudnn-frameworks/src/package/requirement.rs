@@ -193,7 +193,7 @@ impl<'a> Parsed<'a> {
     /// Returns the reason why the text is invalid.
     fn new(text: &'a str) -> Result<Self, String> {
         if text.len() > MAX_LEN {
-            return Err("the requirement is longer than any real one".into());
+            return Err("the requirement is too long".into());
         }
         let name = name(text);
         let rest = text.trim_start().strip_prefix(name).unwrap_or_default().trim_start();
@@ -203,7 +203,7 @@ impl<'a> Parsed<'a> {
         };
         let extras: Vec<&str> = extras.split(',').map(str::trim).filter(|_| !extras.trim().is_empty()).collect();
         if !is_name(name) || !extras.iter().all(|extra| is_name(extra)) {
-            return Err("the requirement names no package".into());
+            return Err("the requirement does not name a package".into());
         }
         let extras = extras.into_iter().map(normalized).collect();
         if let Some(address) = rest.trim_start().strip_prefix('@') {
@@ -229,7 +229,7 @@ impl<'a> Parsed<'a> {
     ///
     /// Returns the reason why this cannot be determined.
     fn is_met_by(&self, version: &str) -> Result<bool, String> {
-        let versions = self.versions.as_ref().ok_or("it requires the file at an address, in place of a version")?;
+        let versions = self.versions.as_ref().ok_or("it requires a URL instead of a version")?;
         if versions.is_empty() {
             return Ok(true);
         }
@@ -243,7 +243,7 @@ impl<'a> Parsed<'a> {
 ///
 /// Returns the reason why the version cannot be compared.
 pub(super) fn installed_version(version: &str) -> Result<Version, String> {
-    Version::from_str(version).map_err(|_| format!("the installed version {version} is not a version"))
+    Version::from_str(version).map_err(|_| format!("the installed version {version} is invalid"))
 }
 
 /// Returns the version specifiers of a requirement (`>=9.8,<10`), and whether they allow this version or a newer one.
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bound_is_read_in_every_form() {
+    fn lower_bounds_are_parsed_in_every_syntax() {
         for (requirement, expected) in [
             ("nvidia-cudnn-cu12==9.10.2.21; platform_system == \"Linux\"", &[9, 10, 2, 21][..]),
             ("nvidia-cudnn-cu12 (==8.9.2.26) ; platform_system == \"Linux\"", &[8, 9, 2, 26]),

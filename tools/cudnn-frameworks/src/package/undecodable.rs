@@ -35,7 +35,7 @@ fn unreadable(package: &Distribution) -> Option<Unreadable> {
     let file = metadata::file(&package.info_dir);
     let byte = facts::ask("undecodable byte", &file, || undecodable_byte(&file))?;
     let reason = format!(
-        "has a {} that is not text in UTF-8 (byte {byte}): pip ends with a UnicodeDecodeError, many releases at each command",
+        "has a {} that is not valid UTF-8 (byte {byte}): pip fails with a UnicodeDecodeError, often in every command",
         file_name(&file)
     );
     // Only pip and uv can reinstall the package into such a directory.

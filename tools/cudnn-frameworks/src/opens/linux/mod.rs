@@ -29,7 +29,7 @@ pub(crate) struct LdSoProcess {
     known: Known,
     /// The CUDA major version that the imported framework was built for.
     cuda_major: Option<u32>,
-    /// How each loaded file was first found.
+    /// How loaded files were first found.
     found_by: HashMap<PathBuf, SearchRule>,
     /// The number of lookups that are already in `found_by`.
     seen: usize,
@@ -121,7 +121,7 @@ impl LdSoProcess {
         }
     }
 
-    /// Returns the loaded object for this file, whatever path it was loaded by.
+    /// Returns the loaded object for this file, under any path.
     fn loaded(&self, file: &Path) -> Option<usize> {
         let real = |path: &Path| self.known.files.canonical(path);
         let is_it = |path: &Path| path == file || real(path) == real(file);
@@ -156,8 +156,8 @@ impl LdSoProcess {
         }
     }
 
-    /// Records how files were found since the last call: by ld.so's rules, or by Python code. Failed loads do not
-    /// count, because the files are unloaded.
+    /// Records how files were found since the last call: by ld.so's rules, or by Python code. Ignores failed loads,
+    /// because the files are unloaded again.
     fn note_lookups(&mut self, is_loaded: bool, by: Option<SearchRule>) {
         let new = self.simulation.lookups().get(self.seen..).unwrap_or_default();
         for lookup in new.iter().filter(|_| is_loaded) {
@@ -232,7 +232,7 @@ impl Process for LdSoProcess {
         self.follow(first_lookup, uses, &mut opens);
         self.open_cuda(import, &mut opens);
         self.add_others(self.simulation.lookups().get(first_lookup..).unwrap_or_default(), &mut opens);
-        // Use a copy, so that these libraries do not affect other lookups.
+        // Use a copy to keep these libraries from affecting other lookups.
         let mut apart = self.simulation.fork();
         for file in kind.linux.also_opens.iter().flat_map(|pattern| matching(dir, pattern)) {
             apart.open_file(&file, 0);
