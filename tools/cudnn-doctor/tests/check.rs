@@ -683,7 +683,7 @@ fn engines_that_cudnn_rejects_are_reported() {
         assert!(found.len() <= 1, "{findings:#?}");
         found.first().map(|found| {
             assert!(status == 2 && found.contains("SUBLIBRARY_VERSION_MISMATCH"), "{found}");
-            assert!(found.contains("registered its engines") && found.contains("another release"), "{found}");
+            assert!(found.contains("registered its engines") && found.contains("a different release"), "{found}");
         })
     };
     // The version 9.18 is only in the code of the real engines.
@@ -925,7 +925,7 @@ fn a_file_that_differs_from_the_record_of_its_wheel_is_reported() {
     for (hash, len, expected) in [
         (right.as_str(), len, None),
         ("", len, None),
-        ("sha256=another", len, Some("has the right size, but another sha256")),
+        ("sha256=another", len, Some("has the right size, but a different sha256")),
         (right.as_str(), len + 1, Some("installed")),
     ] {
         let scenario = recorded(Scenario::complete(), hash, len);
@@ -969,8 +969,8 @@ fn libraries_of_cuda_are_loaded_as_cudnn_loads_them() {
     let cases: [(&str, &str, &str, Break<'_>); 6] = [
         ("libnvrtc.so.12", "C031", "libabsent.so.1, which ", &|file| needing("libnvrtc.so.12").build(file)),
         ("libcublasLt.so.12", "C030", "libabsent.so.1, which ", &|file| needing("libcublasLt.so.12").build(file)),
-        ("libnvrtc.so.12", "C031", "it has no nvrtcVersion", &|file| support::compile("", &["-shared"], file)),
-        ("libcublasLt.so.12", "C030", "it has no cublasLtCreate", &|file| support::compile("", &["-shared"], file)),
+        ("libnvrtc.so.12", "C031", "it does not export nvrtcVersion", &|file| support::compile("", &["-shared"], file)),
+        ("libcublasLt.so.12", "C030", "it does not export cublasLtCreate", &|file| support::compile("", &["-shared"], file)),
         ("libcublasLt.so.12", "C030", "undefined symbol: absent", &|file| {
             support::compile("extern int absent; int *const use = &absent;", &["-shared", "-fPIC"], file);
         }),
