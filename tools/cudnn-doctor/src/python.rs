@@ -26,11 +26,15 @@ pub(crate) struct Python {
 
 impl Python {
     /// Returns the interpreter or environment that the user named. By default, returns the interpreter of the first
-    /// environment in the cuDNN search. Returns `None` if the named file is not a Python.
+    /// environment in the cuDNN search. Returns `None` if the named file is not a Python, or if the interpreter in the
+    /// named directory uses the packages of a different one.
     pub(crate) fn find(named: Option<&Path>, search: &Search) -> Option<Python> {
         let program = if let Some(named) = named {
             let named = facts::absolute(named).unwrap_or_else(|_| named.to_owned());
             let is_file = named.leads_to_file();
+            if named.leads_to_dir() && other_root(&named).is_some() {
+                return None;
+            }
             let program = if named.leads_to_dir() { python_in(&named) } else { named };
             let started = shim_in(&program).and_then(|shim| Some(shim.bin?.join("python3")));
             let program = started.unwrap_or(program);
@@ -40,8 +44,8 @@ impl Python {
             program
         } else {
             let environments = search.environments();
-            let mut programs = environments.iter().filter_map(Origin::root).map(python_in);
-            programs.find(|program| program.leads_to_file())?
+            let roots = environments.iter().filter_map(Origin::root).filter(|root| other_root(root).is_none());
+            roots.map(python_in).find(|program| program.leads_to_file())?
         };
         Python::of(program)
     }
@@ -65,6 +69,13 @@ impl Python {
         }
         Site::Interpreter { program: self.program.clone(), root: self.root.clone() }
     }
+}
+
+/// Returns the root of the packages that the interpreter in a directory uses, if that is a different directory. For example, the
+/// interpreter of a virtual environment without `pyvenv.cfg` uses the packages of the Python that its link leads to.
+fn other_root(dir: &Path) -> Option<PathBuf> {
+    let (root, _) = environment_of(&python_in(dir))?;
+    (cudnn_probe::canonicalize(&root).ok()? != cudnn_probe::canonicalize(dir).ok()?).then_some(root)
 }
 
 /// Returns whether this environment is activated in the shell and still exists.
@@ -95,7 +106,17 @@ pub(crate) fn no_python(named: &Path) -> Refusal {
             Refusal::new(format!("{name} belongs to {tool}; which Python it starts is not known"))
                 .help(help_for_shim(tool))
         }
-        None => Refusal::new(format!("{name} is neither a Python interpreter nor an environment")),
+        None => match other_root(&named).filter(|_| named.leads_to_dir()) {
+            Some(root) => {
+                let root = root.printable();
+                let is_venv = named.join("lib").leads_to_dir() && !named.join("pyvenv.cfg").leads_to_file();
+                let reason = if is_venv { " (pyvenv.cfg is missing)" } else { "" };
+                let text = format!("recreate the environment; to check the other one, use `--python {root}`");
+                Refusal::new(format!("the Python in {name} uses the packages in {root}{reason}"))
+                    .help(Remedy::new(text))
+            }
+            None => Refusal::new(format!("{name} is neither a Python interpreter nor an environment")),
+        },
     }
 }
 

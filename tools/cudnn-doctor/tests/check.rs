@@ -970,7 +970,9 @@ fn libraries_of_cuda_are_loaded_as_cudnn_loads_them() {
         ("libnvrtc.so.12", "C031", "libabsent.so.1, which ", &|file| needing("libnvrtc.so.12").build(file)),
         ("libcublasLt.so.12", "C030", "libabsent.so.1, which ", &|file| needing("libcublasLt.so.12").build(file)),
         ("libnvrtc.so.12", "C031", "it does not export nvrtcVersion", &|file| support::compile("", &["-shared"], file)),
-        ("libcublasLt.so.12", "C030", "it does not export cublasLtCreate", &|file| support::compile("", &["-shared"], file)),
+        ("libcublasLt.so.12", "C030", "it does not export cublasLtCreate", &|file| {
+            support::compile("", &["-shared"], file)
+        }),
         ("libcublasLt.so.12", "C030", "undefined symbol: absent", &|file| {
             support::compile("extern int absent; int *const use = &absent;", &["-shared", "-fPIC"], file);
         }),

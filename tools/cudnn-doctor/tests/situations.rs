@@ -1353,6 +1353,28 @@ fn only_a_python_is_accepted_as_a_python() {
     assert!(!marker.exists());
 }
 
+/// Without pyvenv.cfg, the interpreter of a virtual environment uses the packages of its base. Plans must not change that one.
+#[test]
+fn an_environment_that_uses_other_packages_is_refused() {
+    let world = TempDir::new();
+    let path = |name: &str| world.path().join(name);
+    write_program(path("base/bin/python3.12"), "#!/bin/sh\n");
+    for dir in ["base/lib/python3.12/site-packages", "env/lib/python3.12/site-packages", "env/bin"] {
+        std::fs::create_dir_all(path(dir)).unwrap();
+    }
+    std::os::unix::fs::symlink(path("base/bin/python3.12"), path("env/bin/python3")).unwrap();
+    let env = path("env");
+    for command in [&["check", "--no-load"][..], &["fix", "--no-load"], &["fix", "--yes", "--no-load"], &["install"]] {
+        let output = doctor(&[command, &["--python", env.to_str().unwrap()]].concat(), &[]);
+        assert_eq!(output.code, Some(3), "{command:?}: {}", output.stdout);
+        let expected = format!("uses the packages in {} (pyvenv.cfg is missing)", path("base").display());
+        assert!(output.stderr.contains(&expected), "{command:?}: {}", output.stderr);
+    }
+    let base = path("base");
+    let base = doctor(&["check", "--no-load", "--python", base.to_str().unwrap()], &[]);
+    assert!(!base.stderr.contains("uses the packages"), "{}", base.stderr);
+}
+
 /// uv also finds such an environment.
 #[test]
 fn the_environment_of_a_project_is_named_before_a_cudnn_is_installed_elsewhere() {

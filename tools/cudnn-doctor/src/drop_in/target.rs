@@ -195,9 +195,13 @@ mod tests {
         copy_fake_set(Version::new(9, 19, 0), &dir);
         let context = || Context::of_host(Host::sandbox(root.path()).env("LD_LIBRARY_PATH", &dir));
         let refusal = || nothing(environment.path(), Command::Install { from: None }, &context()).to_string();
-        assert!(refusal().contains("to mean that:"), "{}", refusal());
+        assert!(refusal().contains("to use that directory:"), "{}", refusal());
         let list = "/usr/lib/x86_64-linux-gnu/libcudnn_graph.so.9\n";
         std::fs::write(info.join("libcudnn9-cuda-12.list"), list).unwrap_or_default();
-        assert!(refusal().contains(" run -- PROGRAM`") && !refusal().contains("to mean that:"), "{}", refusal());
+        assert!(
+            refusal().contains(" run -- PROGRAM`") && !refusal().contains("to use that directory:"),
+            "{}",
+            refusal()
+        );
     }
 }
