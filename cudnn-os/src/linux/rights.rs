@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io::Result;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
 /// Returns whether this process runs as root.
@@ -74,6 +74,16 @@ pub fn others_may_write(path: &Path) -> bool {
 /// Returns an error if the system call fails.
 pub fn create_private_dir(dir: &Path) -> Result<()> {
     DirBuilder::new().mode(0o700).create(dir)
+}
+
+/// Returns whether this path is a directory, rather than a link to one, that belongs to the user of this process and
+/// that no other user can access. All properties are read from one open descriptor.
+#[must_use]
+pub fn is_private_dir(dir: &Path) -> bool {
+    const OTHERS: u32 = 0o077;
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let metadata = File::options().read(true).custom_flags(flags).open(dir).and_then(|dir| dir.metadata());
+    metadata.is_ok_and(|metadata| metadata.uid() == super::trusted_files::user() && metadata.mode() & OTHERS == 0)
 }
 
 /// Creates a directory and missing parents, which only this user can write to.
