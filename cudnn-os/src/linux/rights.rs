@@ -128,3 +128,20 @@ fn has_capabilities(program: &Path) -> bool {
     // SAFETY: both names are NUL-terminated. With length 0, the call only returns the size.
     unsafe { libc::getxattr(name.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0 }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_private_directory_is_neither_open_to_others_nor_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (private, link) = (dir.path().join("private"), dir.path().join("link"));
+        create_private_dir(&private).unwrap();
+        std::os::unix::fs::symlink(&private, &link).unwrap();
+        assert!(is_private_dir(&private) && !is_private_dir(&link) && !is_private_dir(&dir.path().join("missing")));
+        std::fs::set_permissions(&private, Permissions::from_mode(0o750)).unwrap();
+        assert!(!is_private_dir(&private));
+    }
+}

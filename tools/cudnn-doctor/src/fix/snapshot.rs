@@ -67,6 +67,7 @@ impl Snapshot {
         create_private_dir(&dir)?;
         // Another doctor may replace the directory until it is locked. Only an empty directory is removed here.
         let lock = lock(&dir).inspect_err(|_| drop(std::fs::remove_dir(&dir)))?;
+        check_no_journal(&dir)?;
         let journal = Scope::of(change, breadth(&dir)).map(|scope| save_into(&dir, scope, step)).transpose();
         if !matches!(journal, Ok(Some(_))) {
             let _ = std::fs::remove_dir_all(&dir);
@@ -232,16 +233,19 @@ pub(super) fn clear_incomplete(root: &Path) -> Result<()> {
     if !is_private_dir(&dir) {
         return Err(not_private(&dir));
     }
+    check_no_journal(&dir)?;
+    let lock = lock(&dir)?;
+    check_no_journal(&dir)?;
+    std::fs::remove_dir_all(dir)?;
+    drop(lock);
+    Ok(())
+}
+
+fn check_no_journal(dir: &Path) -> Result<()> {
     if dir.join(JOURNAL).symlink_metadata().is_ok() {
         let text = format!("an earlier step was interrupted: run `fix` again, or remove {} first", dir.printable());
         return Err(Error::other(text));
     }
-    let lock = lock(&dir)?;
-    if dir.join(JOURNAL).symlink_metadata().is_ok() {
-        return Err(Error::other("another `fix` has just started: run `fix` again"));
-    }
-    std::fs::remove_dir_all(dir)?;
-    drop(lock);
     Ok(())
 }
 
