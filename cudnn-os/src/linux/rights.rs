@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io::Result;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
 /// Returns whether this process runs as root.
@@ -76,6 +76,16 @@ pub fn create_private_dir(dir: &Path) -> Result<()> {
     DirBuilder::new().mode(0o700).create(dir)
 }
 
+/// Returns whether this path is a directory, rather than a link to one, that belongs to the user of this process and
+/// that no other user can access. All properties are read from one open descriptor.
+#[must_use]
+pub fn is_private_dir(dir: &Path) -> bool {
+    const OTHERS: u32 = 0o077;
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let metadata = File::options().read(true).custom_flags(flags).open(dir).and_then(|dir| dir.metadata());
+    metadata.is_ok_and(|metadata| metadata.uid() == super::trusted_files::user() && metadata.mode() & OTHERS == 0)
+}
+
 /// Creates a directory and missing parents, which only this user can write to.
 ///
 /// # Errors
@@ -117,4 +127,21 @@ fn has_capabilities(program: &Path) -> bool {
     let Ok(name) = CString::new(program.as_os_str().as_bytes()) else { return false };
     // SAFETY: both names are NUL-terminated. With length 0, the call only returns the size.
     unsafe { libc::getxattr(name.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0 }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_private_directory_is_neither_open_to_others_nor_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (private, link) = (dir.path().join("private"), dir.path().join("link"));
+        create_private_dir(&private).unwrap();
+        std::os::unix::fs::symlink(&private, &link).unwrap();
+        assert!(is_private_dir(&private) && !is_private_dir(&link) && !is_private_dir(&dir.path().join("missing")));
+        std::fs::set_permissions(&private, Permissions::from_mode(0o750)).unwrap();
+        assert!(!is_private_dir(&private));
+    }
 }

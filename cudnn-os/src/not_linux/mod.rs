@@ -14,6 +14,10 @@ pub(crate) mod files {
     /// The canonical path, because std has no stable function that returns file numbers.
     pub type FileId = PathBuf;
 
+    pub fn file_id_of(_file: &File) -> Option<FileId> {
+        None
+    }
+
     pub fn inode(_path: &Path) -> Option<u64> {
         None
     }
@@ -63,6 +67,16 @@ pub(crate) mod files {
     #[cfg(feature = "processes")]
     pub fn lock_dir(_dir: &Path) -> io::Result<Option<File>> {
         Ok(None)
+    }
+
+    #[cfg(feature = "processes")]
+    pub fn lock_file(_file: &File) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    #[cfg(feature = "processes")]
+    pub fn is_on_overlay(_path: &Path) -> bool {
+        false
     }
 
     #[cfg(feature = "processes")]
@@ -257,6 +271,12 @@ pub mod rights {
 
     pub fn create_private_dir(dir: &Path) -> Result<()> {
         std::fs::create_dir(dir)
+    }
+
+    /// Returns `false`, because std cannot read access control lists.
+    #[must_use]
+    pub fn is_private_dir(_dir: &Path) -> bool {
+        false
     }
 
     pub fn create_own_dir(dir: &Path) -> Result<()> {

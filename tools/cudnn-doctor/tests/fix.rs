@@ -3,7 +3,9 @@
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::{chown, symlink};
+use std::fs::Permissions;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -48,6 +50,11 @@ cp "$root/../wheels/$cuda/$version/nvidia/cudnn/lib/libcudnn_cnn.so.9" "$site/nv
 point unpacking
 rm -r "$site/nvidia/cudnn" "$site/nvidia/new"
 cp -R "$root/../wheels/$cuda/$version/." "$site"
+if [ -e "$root/../with-other" ]; then
+    rm -rf "$site"/other-*.dist-info "$site/other"
+    mkdir "$site/other-2.dist-info" "$site/other"
+    touch "$site/other-2.dist-info/RECORD" "$site/other/__init__.py"
+fi
 point unpacked
 [ ! -p "$root/../ended" ] || echo >"$root/../ended"
 [ ! -e "$root/../fail-last" ] || exit 1
@@ -372,29 +379,133 @@ fn nothing_is_undone_while_the_installer_runs() {
     let running = world.digest();
     // The next installer must not wait.
     world.sh("rm stop-at && mv ended later");
-    let output = world.doctor(&["fix", "--yes"]).output().unwrap();
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(3) && text.contains("is still running"), "{text}");
-    assert!(world.digest() == running, "{text}");
+    let (_, text) = world.run(&["check"]);
+    assert!(text.contains("`fix` is still changing") && !text.contains("interrupted"), "{text}");
+    let (_, text) = world.run(&["fix"]);
+    assert!(text.contains("`fix` is still running this step") && !text.contains("interrupted"), "{text}");
+    // The next `fix` waits for the installer, and then restores the files.
+    std::fs::write(world.path("fail-first"), "").unwrap();
+    let mut next = world.doctor(&["fix", "--yes"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(next.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert!(line.starts_with("Waiting up to a minute for this step to end"), "{line}");
+    assert!(world.digest() == running && next.try_wait().unwrap().is_none(), "{line}");
     world.sh("mv later ended");
     world.go();
     world.wait();
+    let mut text = String::new();
+    output.read_to_string(&mut text).unwrap();
+    next.wait().unwrap();
+    assert!(text.contains("Restored the files of"), "{text}");
 }
 
 #[test]
-fn packages_that_were_installed_since_are_not_removed_without_consent() {
-    let world = World::broken();
+fn files_that_were_added_since_are_not_removed_without_consent() {
+    for consent in [false, true] {
+        let world = World::broken();
+        let before = world.digest();
+        world.kill_at("unpacking", &[]);
+        world.sh(&format!(
+            "cd '{}'; mkdir other-1.0.dist-info __pycache__; echo >other-1.0.dist-info/RECORD; echo >mine.pth; \
+             echo >nvidia/new/x; mkdir other; echo other/x,, >other-1.0.dist-info/RECORD; echo >other/x",
+            world.site.display()
+        ));
+        // Only the restore can change the environment.
+        std::fs::write(world.path("fail-first"), "").unwrap();
+        let (_, text) = world.run(if consent { &["fix", "--yes", "--remove"] } else { &["fix", "--yes"] });
+        assert_eq!(
+            !consent,
+            text.contains("which remain: ") && text.contains("other 1.0") && text.contains("mine.pth"),
+            "{text}"
+        );
+        let left = ["other-1.0.dist-info/RECORD", "mine.pth", "other/x"].map(|name| world.site.join(name));
+        assert!(left.iter().all(|file| file.exists() != consent), "{text}");
+        world.sh(&format!("cd '{}'; rm -rf other-1.0.dist-info mine.pth other", world.site.display()));
+        assert!(world.digest() == before, "{consent}: {text}");
+    }
+}
+
+/// Adds the package `other`, which the installer upgrades although no record mentions it.
+fn with_other(world: &World) {
+    std::fs::write(world.path("with-other"), "").unwrap();
+    world.sh(&format!(
+        "cd '{}'; mkdir other-1.dist-info other; echo 1 >other/__init__.py; \
+         printf 'other/__init__.py,,\nother-1.dist-info/RECORD,,\n' >other-1.dist-info/RECORD",
+        world.site.display()
+    ));
+}
+
+#[test]
+fn packages_that_only_the_new_version_needs_are_restored() {
+    let world = World::new(OLD);
+    with_other(&world);
     let before = world.digest();
-    world.kill_at("unpacking", &[]);
-    world.sh(&format!("mkdir '{0}/other-1.0.dist-info'; echo >'{0}/other-1.0.dist-info/RECORD'", world.site.display()));
-    let killed = world.digest();
-    let output = world.doctor(&["fix", "--yes"]).output().unwrap();
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(3) && text.contains("also removes other 1.0"), "{text}");
-    assert!(world.digest() == killed, "{text}");
+    std::fs::write(world.path("fail-last"), "").unwrap();
+    let (code, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
+    assert_eq!(code, Some(3), "{text}");
+    if cudnn_os::files::is_on_overlay(&world.site) {
+        assert!(text.contains("packages that were not saved (other-1)"), "{text}");
+    } else {
+        assert!(text.contains("the environment was restored") && world.digest() == before, "{text}");
+    }
+}
+
+#[test]
+fn nothing_is_restored_if_the_installer_changed_other_packages() {
+    // Reinstalling a package without its dependencies saves only this package.
+    let world = World::broken();
+    with_other(&world);
+    std::fs::write(world.path("fail-last"), "").unwrap();
+    for repetition in ["cannot restore the environment", "cannot restore the files"] {
+        let output = world.doctor(&["fix", "--yes", "--only", "C012"]).output().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{text}");
+        assert!(text.contains(repetition) && text.contains("packages that were not saved (other-1"), "{text}");
+        assert!(world.site.join("other-2.dist-info").exists() && world.site.join(CNN).exists(), "{text}");
+    }
+}
+
+#[test]
+fn programs_that_existed_before_are_kept() {
+    let world = World::new(OLD);
+    std::fs::write(world.path("env/bin/old"), "").unwrap();
+    let record = world.path("wheels/12/9.19.0.56/nvidia_cudnn_cu12-9.19.0.56.dist-info/RECORD");
+    // The last line leads out of the environment.
+    let lines = "../../../bin/old,,\n../../../bin/new,,\n../../../../../../../lib64/x,,\n";
+    let text = std::fs::read_to_string(&record).unwrap();
+    std::fs::write(&record, text + lines).unwrap();
+    let before = world.digest();
+    world.kill_at("unpacked", &["--minimum", "9.19"]);
+    std::fs::write(world.path("env/bin/new"), "").unwrap();
     std::fs::write(world.path("fail-first"), "").unwrap();
-    let (_, text) = world.run(&["fix", "--yes", "--remove"]);
-    assert!(world.digest() == before, "{text}");
+    let (_, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
+    assert!(text.contains("Restored the files of") && world.digest() == before, "{text}");
+}
+
+#[test]
+fn a_journal_that_another_user_could_have_written_is_not_used() {
+    for (dir, mode) in [("env/.cudnn-doctor-undo", 0o755), ("env", 0o775)] {
+        let world = World::broken();
+        world.kill_at("unpacking", &[]);
+        let killed = world.digest();
+        std::fs::set_permissions(world.path(dir), Permissions::from_mode(mode)).unwrap();
+        let output = world.doctor(&["fix", "--yes"]).output().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{text}");
+        assert!(text.contains("other users can access it") || text.contains("run `chmod go-w"), "{text}");
+        assert!(world.digest() == killed, "{text}");
+    }
+}
+
+#[test]
+fn nothing_is_removed_if_the_saved_files_are_missing() {
+    let world = World::broken();
+    world.kill_at("unpacking", &[]);
+    world.sh("mv env/.cudnn-doctor-undo/files files");
+    let killed = world.digest();
+    assert_eq!(world.run(&["fix", "--yes", "--remove"]).0, Some(3));
+    assert!(world.digest() == killed);
 }
 
 #[test]
@@ -402,6 +513,7 @@ fn a_snapshot_that_was_not_finished_is_removed() {
     let world = World::broken();
     let undo = world.path("env/.cudnn-doctor-undo");
     std::fs::create_dir_all(undo.join("files")).unwrap();
+    std::fs::set_permissions(&undo, Permissions::from_mode(0o700)).unwrap();
     std::fs::write(undo.join("lock"), "").unwrap();
     let (code, text) = world.run(&["fix", "--yes"]);
     assert!(code < Some(2) && !text.contains("interrupted") && !undo.exists(), "{text}");

@@ -16,7 +16,7 @@ use crate::check::{Diagnosis, FINDINGS, Finding, Requested, diagnose};
 use crate::context::Context;
 use crate::cudnn_file::drop_in_before;
 use crate::escape::Printable;
-use crate::fix::was_interrupted;
+use crate::fix::{Earlier, earlier_step};
 use crate::framework_run::{Framework, Run};
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln, remark};
 use crate::packages::{CUDA_MAJORS, python_problem};
@@ -350,9 +350,16 @@ fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
     if let Some(jetson) = &machine.jetson {
         outln!("machine {}", description(jetson).printable());
     }
-    if let Some(root) = environment.as_ref().filter(|root| was_interrupted(root)) {
+    if let Some(root) = environment
+        && let Some(earlier) = earlier_step(root)
+    {
         let (root, fix) = (home.shorten(&root.printable()), doctor_command(["fix", "--yes"]));
-        outln!("note    an earlier `fix` was interrupted in {root}: `{fix}` restores the files from before it");
+        match earlier {
+            Earlier::Running => outln!("note    `fix` is still changing {root}, so this report may be outdated soon"),
+            Earlier::Interrupted => {
+                outln!("note    an earlier `fix` was interrupted in {root}: `{fix}` restores the files from before it");
+            }
+        }
     }
     if let Some(report) = report {
         let version = report.version.map_or("of unknown version".into(), |version| version.to_string());

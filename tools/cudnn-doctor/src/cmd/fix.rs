@@ -14,7 +14,7 @@ use crate::check::Diagnosis;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::fix::{
-    Consent, Done, Fixed, Output, Stopped, Undo, clear, execute, is_of_shell, removed_by, unfinished, variables,
+    Consent, Done, Fixed, Output, Stopped, Undo, clear, except, execute, is_of_shell, removed_by, unfinished, variables,
 };
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln, remark};
 use crate::packages::user_base;
@@ -114,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
 /// prints a message. Returns the number of undone steps.
 ///
 /// # Errors
-/// A step cannot be undone, or the user does not allow it.
+/// A step cannot be undone.
 fn undo_interrupted_steps(
     arguments: &Arguments,
     context: &Context,
@@ -124,23 +124,28 @@ fn undo_interrupted_steps(
     let roots = roots(context, diagnosis);
     let mut count = 0;
     for one in unfinished(roots.clone()) {
-        let root = one.root.printable();
-        let interrupted = format!("an earlier `fix` was interrupted during this step: {}", one.step().printable());
+        let (root, step) = (one.root.printable(), one.step.printable());
+        let interrupted = format!("an earlier `fix` was interrupted during this step: {step}");
         if !arguments.yes {
-            note(format, &format!("{interrupted}. `fix --yes` first restores the files of {root}."));
+            note(
+                format,
+                &match one.is_running() {
+                    true => format!("`fix` is still running this step in {root}: {step}."),
+                    false => format!("{interrupted}. `fix --yes` first restores the files of {root}."),
+                },
+            );
             continue;
         }
-        let removed = one.removes();
-        if !removed.is_empty() && !arguments.remove && !is_agreed(&format!("undo the step in {root}"), &removed) {
-            let removed = removed.join(" and ");
-            return Err(format!(
-                "{interrupted}; restoring the files of {root} also removes {removed}, which `fix --yes --remove` does \
-                 without asking"
-            ));
-        }
-        one.restore().map_err(|error| format!("{interrupted}; cannot restore the files of {root}: {error}"))?;
-        note(format, &format!("{interrupted}. Restored the files of {root}."));
+        let waiting = || note(format, &format!("Waiting up to a minute for this step to end in {root}: {step}."));
+        let failed = |error: std::io::Error| format!("{interrupted}; cannot restore the files of {root}: {error}");
         count += 1;
+        // `None` means that another `fix` has completed or undone the step in the meantime.
+        let Some(locked) = one.lock(&waiting).map_err(failed)? else { continue };
+        let removed = locked.removes().map_err(failed)?;
+        let may_remove =
+            arguments.remove || !removed.is_empty() && is_agreed(&format!("undo the step in {root}"), &removed);
+        let left = locked.restore(if may_remove { &removed } else { &[] }).map_err(failed)?;
+        note(format, &format!("{interrupted}. Restored the files of {root}{}.", except(&left)));
     }
     if arguments.yes {
         clear(roots);
@@ -152,7 +157,10 @@ fn undo_interrupted_steps(
 fn roots(context: &Context, diagnosis: &Diagnosis) -> Vec<PathBuf> {
     let environments = context.search.environments();
     let of_environments = environments.iter().filter_map(Origin::root).map(Path::to_owned);
-    let installation = diagnosis.report.iter().flat_map(|report| report.dir.ancestors()).map(Path::to_owned);
+    // Packages that were installed with `pip install --target` have no environment.
+    let of_target =
+        |dir: &Path| dir.ends_with("nvidia/cudnn/lib").then(|| dir.ancestors().nth(3).map(Path::to_owned))?;
+    let installation = diagnosis.report.iter().filter_map(|report| of_target(&report.dir));
     let of_plan = diagnosis.plan.steps.iter().filter_map(|step| match &step.action {
         Action::Packages(change) => change.site.dir().map(Path::to_owned),
         _ => None,

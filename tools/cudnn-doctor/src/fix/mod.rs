@@ -26,7 +26,7 @@ use state::State;
 use undo::Before;
 
 pub(crate) use removal::removed_by;
-pub(crate) use restore::{clear, unfinished, was_interrupted};
+pub(crate) use restore::{Earlier, clear, earlier_step, unfinished};
 pub(crate) use run::Output;
 pub(crate) use undo::Undo;
 
@@ -85,8 +85,8 @@ pub(crate) fn execute(plan: &Plan, consent: &Consent<'_>) -> Fixed {
             fixed.stopped = steps.front().map(|(next, ..)| stopped(*next));
             break;
         }
-        for (_, other, state) in &mut steps {
-            state.after(&step.action, &other.action);
+        for (.., state) in &mut steps {
+            state.after(&step.action);
         }
     }
     fixed
@@ -106,8 +106,7 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
             ));
         }
         // Checked after asking the user, because the answer may take a long time.
-        let has_changed = *planned != State::of(&step.action);
-        has_changed.then(|| {
+        planned.has_changed().then(|| {
             "something that this step depends on has changed since the plan was made: run `fix` again".to_owned()
         })
     });
@@ -117,18 +116,18 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
     // From here on, signals are held back until the step has finished.
     let interruption = Interruption::catch();
     (consent.begin)(index, step);
-    (run_step(step, consent.output), interruption.signal())
+    (run_step(step, consent), interruption.signal())
 }
 
 /// Runs the commands of a step. If a command fails, the files saved before the step are restored.
-fn run_step(step: &Step, output: Output) -> StepResult {
+fn run_step(step: &Step, consent: &Consent<'_>) -> StepResult {
     let saved = match &step.action {
         Action::Packages(change) => Snapshot::take(change, &step.title),
         _ => Ok(None),
     };
     let snapshot = saved.map_err(|reason| (reason, Undo::Nothing))?;
     let before = Before::of(&step.action);
-    let result = step.lines.iter().try_for_each(|line| run::run(line, output, snapshot.as_ref()));
+    let result = step.lines.iter().try_for_each(|line| run::run(line, consent.output, snapshot.as_ref()));
     let undo = before.undo(&step.action);
     match (result, snapshot) {
         (Ok(()), None) => Ok(undo),
@@ -137,12 +136,29 @@ fn run_step(step: &Step, output: Output) -> StepResult {
             Err(error) => Err((format!("cannot remove the files that were saved before it: {error}"), undo)),
         },
         (Err(reason), None) => Err((reason, undo)),
-        (Err(reason), Some(snapshot)) => match snapshot.restore() {
-            Ok(()) => {
-                Err((format!("{reason}; the environment was restored to its state before this step"), Undo::Nothing))
-            }
+        (Err(reason), Some(snapshot)) => match restore(step, snapshot, consent) {
+            Ok(left) => Err((
+                format!("{reason}; the environment was restored to its state before this step{}", except(&left)),
+                Undo::Nothing,
+            )),
             Err(error) => Err((format!("{reason}; cannot restore the environment: {error}"), undo)),
         },
+    }
+}
+
+/// Undoes a failed step. Returns the descriptions of added files that remain.
+fn restore(step: &Step, snapshot: Snapshot, consent: &Consent<'_>) -> std::io::Result<Vec<String>> {
+    let removed = snapshot.removes()?;
+    let is_allowed = !removed.is_empty() && (consent.may_remove)(step, &removed);
+    snapshot.restore(if is_allowed { &removed } else { &[] })
+}
+
+/// Describes the added files that remain after a step was undone.
+pub(crate) fn except(left: &[String]) -> String {
+    if left.is_empty() {
+        String::new()
+    } else {
+        format!(", except for these added files, which remain: {}", left.join(", "))
     }
 }
 

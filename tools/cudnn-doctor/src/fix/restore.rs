@@ -1,11 +1,13 @@
 //! Restores the saved files of a step that was interrupted.
 
 use std::collections::BTreeSet;
-use std::io::{Error, Result};
+use std::fs::File;
+use std::io::{Error, ErrorKind, Result};
 use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use cudnn_os::files::file_id;
-use cudnn_os::rights::is_root;
+use cudnn_os::rights::{is_private_dir, is_root, others_may_write};
 use cudnn_probe::facts::PathFacts;
 use cudnn_probe::{canonicalize, read_bounded};
 
@@ -13,23 +15,41 @@ use super::refusal::of_others;
 use super::scope::{is_dir, recorded_files};
 use super::snapshot::{self, FILES, JOURNAL, Journal, NAME, link_or_copy};
 use crate::escape::Printable;
-use crate::packages::records;
+use crate::packages::{Record, records};
 
-/// An interrupted step that can be undone.
+/// The state of an earlier step that left a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Earlier {
+    Running,
+    Interrupted,
+}
+
+/// An earlier step that is still running or was interrupted.
 pub(crate) struct Unfinished {
     pub(crate) root: PathBuf,
+    /// A short description of the step.
+    pub(crate) step: String,
+}
+
+/// An interrupted step that can be undone. Its snapshot is locked.
+pub(crate) struct Interrupted {
+    root: PathBuf,
     journal: Journal,
+    _lock: File,
 }
 
-/// Returns whether a step was interrupted in the environment at this root. Reads only the journal file.
-pub(crate) fn was_interrupted(root: &Path) -> bool {
-    root.join(NAME).join(JOURNAL).leads_to_file()
+/// Returns the state of the earlier step that left a journal in the environment at this root, if any.
+pub(crate) fn earlier_step(root: &Path) -> Option<Earlier> {
+    let dir = root.join(NAME);
+    let is_running = || if snapshot::is_locked(&dir) { Earlier::Running } else { Earlier::Interrupted };
+    dir.join(JOURNAL).leads_to_file().then(is_running)
 }
 
-/// Finds interrupted steps in the environments at these roots.
+/// Finds unfinished steps in the environments at these roots.
 pub(crate) fn unfinished(roots: impl IntoIterator<Item = PathBuf>) -> Vec<Unfinished> {
     let roots: BTreeSet<PathBuf> = roots.into_iter().filter_map(|root| canonicalize(root).ok()).collect();
-    roots.into_iter().filter_map(Unfinished::at).collect()
+    let step = |root: PathBuf| Some(Unfinished { step: journal(&root)?.step, root });
+    roots.into_iter().filter_map(step).collect()
 }
 
 /// Removes unneeded snapshots that a killed doctor left in these environments.
@@ -38,70 +58,220 @@ pub(crate) fn clear(roots: impl IntoIterator<Item = PathBuf>) {
     roots.into_iter().for_each(|root| drop(snapshot::clear_incomplete(&root)));
 }
 
+/// Reads the journal in the environment at this root, unless another user may have written it.
+fn journal(root: &Path) -> Option<Journal> {
+    const MAX_LEN: u64 = 64 << 20;
+    let dir = root.join(NAME);
+    // Root never changes another user's environment, so such a journal was not written by root.
+    if !is_private_dir(&dir) || is_root() && of_others(&dir).is_some() {
+        return None;
+    }
+    serde_json::from_slice(&read_bounded(&dir.join(JOURNAL), MAX_LEN).ok()?).ok()
+}
+
 impl Unfinished {
-    fn at(root: PathBuf) -> Option<Unfinished> {
-        const MAX_LEN: u64 = 64 << 20;
-        let dir = root.join(NAME);
-        // Root never changes another user's environment, so such a journal was not written by root.
-        if !snapshot::is_own(&dir) || is_root() && of_others(&dir).is_some() {
-            return None;
-        }
-        let journal = serde_json::from_slice(&read_bounded(&dir.join(JOURNAL), MAX_LEN).ok()?).ok()?;
-        Some(Unfinished { root, journal })
+    pub(crate) fn is_running(&self) -> bool {
+        snapshot::is_locked(&self.root.join(NAME))
     }
 
-    /// Returns a short description of the step.
-    pub(crate) fn step(&self) -> &str {
-        &self.journal.step
-    }
-
-    /// Lists packages installed after the interruption, which undoing the step would remove.
-    pub(crate) fn removes(&self) -> Vec<String> {
-        let Journal { packages, package_dirs, dirs, .. } = &self.journal;
-        let new = |dir: &String| {
-            let known = dirs.get(dir);
-            let is_known = move |path: &Path| {
-                let name = path.file_name().map(snapshot::name).unwrap_or_default();
-                known.is_some_and(|known| known.contains(&name))
-            };
-            let new = records(&self.root.join(dir)).into_iter().filter(move |record| !is_known(&record.dir));
-            new.filter(|record| record.dir.join("RECORD").exists() && !packages.contain(&record.name))
-        };
-        package_dirs.iter().flat_map(new).map(|record| format!("{} {}", record.name, record.version)).collect()
-    }
-
-    /// Restores the state of the environment before the step.
+    /// Locks the snapshot. While the installer is still running, calls `waiting` once and waits for up to a minute.
+    /// Returns `None` if another process has completed or undone the step.
     ///
     /// # Errors
-    /// The installer of the step is still running, or the operating system reports an error.
-    pub(crate) fn restore(&self) -> Result<()> {
-        let dir = self.root.join(NAME);
-        let _lock = snapshot::lock(&dir)?;
-        restore(&self.root, &self.journal)?;
-        snapshot::remove(&dir)
+    /// The installer is still running, the snapshot cannot be trusted, or it cannot be locked.
+    pub(crate) fn lock(&self, waiting: &dyn Fn()) -> Result<Option<Interrupted>> {
+        const PATIENCE: Duration = Duration::from_secs(60);
+        const INTERVAL: Duration = Duration::from_millis(100);
+        let Unfinished { root, .. } = self;
+        if others_may_write(root) {
+            let root = root.printable();
+            return Err(Error::other(format!(
+                "users other than the owner can write to {root}, so the saved files may not be genuine: if you trust \
+                 them, run `chmod go-w {root}` first"
+            )));
+        }
+        let start = Instant::now();
+        let mut has_waited = false;
+        let lock = loop {
+            match snapshot::lock(&root.join(NAME)) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {
+                    if !std::mem::replace(&mut has_waited, true) {
+                        waiting();
+                    }
+                    std::thread::sleep(INTERVAL);
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                result => break result?,
+            }
+        };
+        // Another doctor may have replaced the journal since it was first read.
+        Ok(journal(root).map(|journal| Interrupted { root: root.clone(), journal, _lock: lock }))
     }
 }
 
-/// Restores all saved files and removes added files. After an interruption it can be called again.
-pub(super) fn restore(root: &Path, journal: &Journal) -> Result<()> {
-    let saved = root.join(NAME).join(FILES);
-    // Parent directories are listed before their subdirectories.
+impl Interrupted {
+    /// Describes the files that undoing the step would remove, except those that the step's own packages installed.
+    ///
+    /// # Errors
+    /// The step cannot be undone.
+    pub(crate) fn removes(&self) -> Result<Vec<String>> {
+        Ok(changes(&self.root, &self.journal)?.removes())
+    }
+
+    /// Restores the environment to its state before the step, and removes these files. Returns the descriptions of
+    /// added files that remain.
+    ///
+    /// # Errors
+    /// The step cannot be undone, or the operating system reports an error.
+    pub(crate) fn restore(self, removed: &[String]) -> Result<Vec<String>> {
+        let left = restore(&self.root, &self.journal, removed)?;
+        snapshot::remove(&self.root.join(NAME))?;
+        Ok(left)
+    }
+}
+
+/// The files that were added since the journal was written.
+#[derive(Default)]
+pub(super) struct Changes {
+    /// The files of the step's own packages, and caches.
+    own: Vec<PathBuf>,
+    /// All other files, with descriptions.
+    others: Vec<(String, PathBuf)>,
+}
+
+impl Changes {
+    pub(super) fn removes(self) -> Vec<String> {
+        self.others.into_iter().map(|(description, _)| description).collect()
+    }
+}
+
+/// Compares the environment with the journal.
+///
+/// # Errors
+/// The installer removed files that were not saved, or the operating system reports an error.
+pub(super) fn changes(root: &Path, journal: &Journal) -> Result<Changes> {
+    check_lost(root, journal)?;
+    let Journal { packages, package_dirs, .. } = journal;
+    let mut added = Vec::new();
     for (name, names) in &journal.dirs {
+        if is_dir(&root.join(name)) {
+            let dir = below(root, Path::new(name))?;
+            let new = snapshot::names_in(&dir)?.into_iter().filter(|new| !names.contains(new));
+            added.extend(new.map(|new| (name, dir.join(&new), new)));
+        }
+    }
+    let (own, others): (Vec<Record>, Vec<Record>) = package_dirs
+        .iter()
+        .flat_map(|dir| records(&root.join(dir)))
+        .filter(|record| added.iter().any(|(_, path, _)| *path == record.dir))
+        .partition(|record| packages.contain(&record.name));
+    let with_dirs = |records: &[Record]| -> BTreeSet<PathBuf> {
+        let files = records.iter().flat_map(|record| recorded_files(&record.dir));
+        files.flat_map(|file| file.ancestors().map(Path::to_owned).collect::<Vec<_>>()).collect()
+    };
+    let (of_own, of_others) = (with_dirs(&own), with_dirs(&others));
+    let is_of_nvidia = |path: &Path| {
+        let in_site = package_dirs.iter().find_map(|dir| path.strip_prefix(root.join(dir)).ok());
+        packages.has_any_of_nvidia() && in_site.is_some_and(|path| path.starts_with("nvidia"))
+    };
+    let mut changes = Changes::default();
+    for (dir, path, name) in added {
+        // pip renames directories to `~` and part of the name before it removes them.
+        let is_cache = name == "__pycache__" || Path::new(dir).ends_with("__pycache__") || name.starts_with('~');
+        let is_own = is_cache
+            || !of_others.contains(&path)
+                && (own.iter().any(|record| record.dir == path)
+                    || of_own.contains(&path)
+                    || is_of_nvidia(&path)
+                    || !package_dirs.contains(dir) && was_changed(root, dir));
+        if is_own {
+            changes.own.push(path);
+        } else {
+            let record = others.iter().find(|record| record.dir == path);
+            let in_root = || path.strip_prefix(root).unwrap_or(&path).printable();
+            let description = record.map_or_else(in_root, |record| format!("{} {}", record.name, record.version));
+            changes.others.push((description, path));
+        }
+    }
+    changes.own.extend(own.iter().flat_map(|record| new_programs(root, &record.dir, journal)));
+    Ok(changes)
+}
+
+/// Refuses to undo a step whose installer removed files that were not saved.
+fn check_lost(root: &Path, journal: &Journal) -> Result<()> {
+    /// The maximum number of names in the message.
+    const MAX: usize = 5;
+    let saved = root.join(NAME).join(FILES);
+    let mut lost: BTreeSet<String> = BTreeSet::new();
+    for (dir, names) in &journal.dirs {
+        let now = snapshot::names_in(&root.join(dir)).unwrap_or_default();
+        for name in names.difference(&now) {
+            let path = Path::new(dir).join(name);
+            let is_restored = saved.join(&path).symlink_metadata().is_ok()
+                || path.to_str().is_some_and(|path| journal.dirs.contains_key(path));
+            let is_cache = name == "__pycache__" || name.ends_with(".pyc") || name.starts_with('~');
+            if !is_restored && !is_cache {
+                lost.insert(name.strip_suffix(".dist-info").map_or_else(|| path.printable(), str::to_owned));
+            }
+        }
+    }
+    if lost.is_empty() {
+        return Ok(());
+    }
+    let more = if lost.len() > MAX { " and others" } else { "" };
+    let lost: Vec<String> = lost.into_iter().take(MAX).collect();
+    Err(Error::other(format!(
+        "the installer also changed packages that were not saved ({}{more}), so nothing was restored: repair the \
+         packages with the installer, then remove {}",
+        lost.join(", "),
+        root.join(NAME).printable()
+    )))
+}
+
+/// Returns whether a saved file directly in this directory was removed or replaced.
+fn was_changed(root: &Path, dir: &str) -> bool {
+    let saved = std::fs::read_dir(root.join(NAME).join(FILES).join(dir)).into_iter().flatten().flatten();
+    let mut files = saved.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_dir()));
+    files.any(|entry| !is_same(&entry.path(), &root.join(dir).join(entry.file_name())))
+}
+
+/// Returns the programs that this record lists and that did not exist before the step. Lines of the record that lead
+/// elsewhere are skipped.
+fn new_programs(root: &Path, record: &Path, journal: &Journal) -> Vec<PathBuf> {
+    let is_new = |file: &PathBuf| {
+        let dir = file.parent().and_then(|dir| dir.strip_prefix(root).ok()).and_then(Path::to_str);
+        let before = dir.and_then(|dir| journal.program_dirs.get(dir));
+        before.is_some_and(|before| file.file_name().is_some_and(|name| !before.contains(&snapshot::name(name))))
+            && file.symlink_metadata().is_ok()
+            && !is_dir(file)
+    };
+    let in_root = |file: PathBuf| below(root, file.strip_prefix(root).ok()?).ok();
+    recorded_files(record).into_iter().filter_map(in_root).filter(is_new).collect()
+}
+
+/// Restores all saved files, and removes added files of the step's own packages and those with these descriptions.
+/// Returns the descriptions of the other added files. After an interruption it can be called again.
+pub(super) fn restore(root: &Path, journal: &Journal, removed: &[String]) -> Result<Vec<String>> {
+    let saved = root.join(NAME).join(FILES);
+    if !is_private_dir(&saved) {
+        return Err(Error::other(format!("the saved files in {} are missing", saved.printable())));
+    }
+    let Changes { own, others } = changes(root, journal)?;
+    let (agreed, left): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(|(description, _)| removed.contains(description));
+    for path in own.into_iter().chain(agreed.into_iter().map(|(_, path)| path)) {
+        remove(&path)?;
+    }
+    // Parent directories are listed before their subdirectories.
+    for name in journal.dirs.keys() {
         let dir = below(root, Path::new(name))?;
         if !is_dir(&dir) {
             remove(&dir)?;
             std::fs::create_dir(&dir)?;
         }
-        for entry in std::fs::read_dir(&dir)? {
-            let entry = entry?;
-            if names.contains(&snapshot::name(&entry.file_name())) {
-                continue;
-            }
-            remove_programs(root, &entry.path(), journal)?;
-            remove(&entry.path())?;
-        }
     }
-    restore_dir(root, &saved, Path::new(""))
+    restore_dir(root, &saved, Path::new(""))?;
+    Ok(left.into_iter().map(|(description, _)| description).collect())
 }
 
 /// Restores the files in one directory of the snapshot.
@@ -122,22 +292,6 @@ fn restore_dir(root: &Path, saved: &Path, name: &Path) -> Result<()> {
                 remove(&file)?;
                 link_or_copy(&entry.path(), &file)?;
             }
-        }
-    }
-    Ok(())
-}
-
-/// Removes files of a newly installed package that are outside site-packages, such as scripts in `bin`.
-fn remove_programs(root: &Path, record: &Path, journal: &Journal) -> Result<()> {
-    if record.extension().is_none_or(|extension| extension != "dist-info") {
-        return Ok(());
-    }
-    for file in recorded_files(record) {
-        let Ok(name) = file.strip_prefix(root) else { continue };
-        let is_of_packages = journal.package_dirs.iter().any(|dir| name.starts_with(dir));
-        let is_saved = || root.join(NAME).join(FILES).join(name).symlink_metadata().is_ok();
-        if !is_of_packages && file.symlink_metadata().is_ok() && !is_dir(&file) && !is_saved() {
-            below(root, name).and_then(|file| remove(&file))?;
         }
     }
     Ok(())

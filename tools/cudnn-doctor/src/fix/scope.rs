@@ -24,6 +24,15 @@ pub(super) struct Scope {
     pub(super) dirs: BTreeSet<PathBuf>,
 }
 
+/// Determines which packages belong to the scope of a change that installs dependencies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Breadth {
+    /// The named packages and the dependencies of their installed versions.
+    Named,
+    /// All packages, because the installer resolves dependencies again and can then change any package.
+    All,
+}
+
 /// The packages that a change can affect.
 #[derive(Debug, Default, serde::Deserialize, serde::Serialize)]
 pub(super) struct Packages {
@@ -33,7 +42,7 @@ pub(super) struct Packages {
 }
 
 impl Packages {
-    fn of(change: &PackageChange, records: &[Record]) -> Packages {
+    fn of(change: &PackageChange, records: &[Record], breadth: Breadth) -> Packages {
         let requirements = change.remove.iter().chain(&change.reinstall).chain(&change.install);
         let mut names: BTreeSet<String> = requirements.map(|one| normalized(package_name(one))).collect();
         let with_dependencies =
@@ -43,6 +52,9 @@ impl Packages {
             let dependencies = records.iter().filter(|record| record.name == name).flat_map(requirements_of);
             new.extend(dependencies.filter(|name| names.insert(name.clone())));
         }
+        if with_dependencies && breadth == Breadth::All {
+            names.extend(records.iter().map(|record| record.name.clone()));
+        }
         Packages { names, with_dependencies }
     }
 
@@ -51,27 +63,32 @@ impl Packages {
         self.names.contains(name) || self.with_dependencies && name.starts_with(OF_NVIDIA)
     }
 
-    fn has_any_of_nvidia(&self) -> bool {
+    pub(super) fn has_any_of_nvidia(&self) -> bool {
         self.with_dependencies || self.names.iter().any(|name| name.starts_with(OF_NVIDIA))
     }
 }
 
+/// Returns the root of the existing Python environment that this change affects, if any.
+pub(super) fn root_of(change: &PackageChange) -> Option<PathBuf> {
+    let root = match &change.site {
+        Site::Environment(root) | Site::Interpreter { root, .. } => root,
+        Site::Directory { dir, .. } => dir,
+        Site::NewEnvironment { .. } | Site::OnPath | Site::Conda(_) | Site::System => return None,
+    };
+    canonicalize(root).ok().filter(|root| root.is_dir())
+}
+
 impl Scope {
     /// Returns the scope of this change, or `None` if it does not affect an existing Python environment.
-    pub(super) fn of(change: &PackageChange) -> Option<Scope> {
-        let root = match &change.site {
-            Site::Environment(root) | Site::Interpreter { root, .. } => root,
-            Site::Directory { dir, .. } => dir,
-            Site::NewEnvironment { .. } | Site::OnPath | Site::Conda(_) | Site::System => return None,
-        };
-        let root = canonicalize(root).ok().filter(|root| root.is_dir())?;
+    pub(super) fn of(change: &PackageChange, breadth: Breadth) -> Option<Scope> {
+        let root = root_of(change)?;
         // Canonical paths avoid duplicates, because lib64 is a link to lib.
         let of_debian = site_packages(&root.join("local"));
         let package_dirs = change.site.package_dirs().into_iter().chain(of_debian);
         let package_dirs = package_dirs.filter_map(|dir| canonicalize(dir).ok()).filter(|dir| dir.is_dir());
         let package_dirs: BTreeSet<PathBuf> = package_dirs.filter(|dir| dir.starts_with(&root)).collect();
         let records: Vec<Record> = package_dirs.iter().flat_map(|dir| records(dir)).collect();
-        let packages = Packages::of(change, &records);
+        let packages = Packages::of(change, &records, breadth);
         let mut scope =
             Scope { root, package_dirs: Vec::new(), packages, files: BTreeSet::new(), dirs: BTreeSet::new() };
         for dir in package_dirs {

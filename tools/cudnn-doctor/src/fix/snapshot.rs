@@ -10,13 +10,13 @@ use std::io::{Error, ErrorKind, Result, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use cudnn_os::files::{lock_dir, symlink, sync_dir};
-use cudnn_os::rights::{belongs_to_user, can_write, create_private_dir};
+use cudnn_os::files::{file_id, file_id_of, is_on_overlay, lock_file, symlink, sync_dir};
+use cudnn_os::rights::{can_write, create_private_dir, is_private_dir};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
 use super::restore;
-use super::scope::{Packages, Scope, is_dir};
+use super::scope::{Breadth, Packages, Scope, root_of};
 use crate::escape::Printable;
 use crate::packages::PackageChange;
 
@@ -36,6 +36,9 @@ pub(super) struct Journal {
     pub(super) package_dirs: Vec<String>,
     /// For each directory to which the installer may add files, the names it contained before the step.
     pub(super) dirs: BTreeMap<String, BTreeSet<String>>,
+    /// The same for the directories of programs. Files of other packages in them are not saved.
+    #[serde(default)]
+    pub(super) program_dirs: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// The saved files of a step that is being executed.
@@ -43,7 +46,7 @@ pub(super) struct Snapshot {
     root: PathBuf,
     journal: Journal,
     /// The lock on the snapshot, which is also inherited by the installer.
-    lock: Option<File>,
+    lock: File,
 }
 
 impl Snapshot {
@@ -53,24 +56,29 @@ impl Snapshot {
     /// # Errors
     /// The reason why saving the files failed.
     pub(super) fn take(change: &PackageChange, step: &str) -> std::result::Result<Option<Snapshot>, String> {
-        let Some(scope) = Scope::of(change).filter(|scope| can_write(&scope.root)) else { return Ok(None) };
-        let root = scope.root.clone();
-        Snapshot::save(scope, step)
-            .map(Some)
+        let Some(root) = root_of(change).filter(|root| can_write(root)) else { return Ok(None) };
+        Snapshot::save(&root, change, step)
             .map_err(|error| format!("cannot save the files of {} before the change: {error}", root.printable()))
     }
 
-    fn save(scope: Scope, step: &str) -> Result<Snapshot> {
-        clear_incomplete(&scope.root)?;
-        let dir = scope.root.join(NAME);
+    fn save(root: &Path, change: &PackageChange, step: &str) -> Result<Option<Snapshot>> {
+        clear_incomplete(root)?;
+        let dir = root.join(NAME);
         create_private_dir(&dir)?;
-        save_into(&dir, scope, step).inspect_err(|_| drop(std::fs::remove_dir_all(&dir)))
+        // Another doctor may replace the directory until it is locked. Only an empty directory is removed here.
+        let lock = lock(&dir).inspect_err(|_| drop(std::fs::remove_dir(&dir)))?;
+        check_no_journal(&dir)?;
+        let journal = Scope::of(change, breadth(&dir)).map(|scope| save_into(&dir, scope, step)).transpose();
+        if !matches!(journal, Ok(Some(_))) {
+            let _ = std::fs::remove_dir_all(&dir);
+        }
+        Ok(journal?.map(|journal| Snapshot { root: root.to_owned(), journal, lock }))
     }
 
     /// Returns an empty file as the installer's stdin. Because the file carries the lock, the snapshot stays locked
     /// until the installer exits.
     pub(super) fn input(&self) -> Option<Stdio> {
-        self.lock.as_ref()?.try_clone().ok().map(Stdio::from)
+        self.lock.try_clone().ok().map(Stdio::from)
     }
 
     /// Removes the snapshot after a successful step.
@@ -81,19 +89,34 @@ impl Snapshot {
         remove(&self.root.join(NAME))
     }
 
-    /// Undoes the step.
+    /// Describes the files that undoing the step would remove, except those that the step's own packages installed.
+    ///
+    /// # Errors
+    /// The step cannot be undone.
+    pub(super) fn removes(&self) -> Result<Vec<String>> {
+        Ok(restore::changes(&self.root, &self.journal)?.removes())
+    }
+
+    /// Undoes the step, and removes these files. Returns the descriptions of added files that remain.
     ///
     /// # Errors
     /// An error of the operating system. The next `fix` tries again.
-    pub(super) fn restore(self) -> Result<()> {
-        restore::restore(&self.root, &self.journal)?;
-        self.discard()
+    pub(super) fn restore(self, removed: &[String]) -> Result<Vec<String>> {
+        let left = restore::restore(&self.root, &self.journal, removed)?;
+        self.discard()?;
+        Ok(left)
     }
 }
 
-fn save_into(dir: &Path, scope: Scope, step: &str) -> Result<Snapshot> {
-    File::create_new(dir.join(LOCK))?;
-    let lock = lock(dir)?;
+/// Returns which packages to save. Where hard links are not cheap, saving all packages could copy gigabytes.
+fn breadth(dir: &Path) -> Breadth {
+    let link = dir.join("link");
+    let is_cheap = !is_on_overlay(dir) && std::fs::hard_link(dir.join(LOCK), &link).is_ok();
+    let _ = std::fs::remove_file(link);
+    if is_cheap { Breadth::All } else { Breadth::Named }
+}
+
+fn save_into(dir: &Path, scope: Scope, step: &str) -> Result<Journal> {
     let files = dir.join(FILES);
     create_private_dir(&files)?;
     let Scope { root, package_dirs, packages, files: touched, dirs } = scope;
@@ -103,19 +126,22 @@ fn save_into(dir: &Path, scope: Scope, step: &str) -> Result<Snapshot> {
         link_or_copy(file, &saved)?;
     }
     let names = |dir: &PathBuf| Ok((relative(&root, dir)?, names_in(dir)?));
+    // Debian's Python installs programs into /usr/local/bin.
+    let program_dirs = ["bin", "local/bin"].map(|dir| (dir.to_owned(), names_in(&root.join(dir)).unwrap_or_default()));
     let journal = Journal {
         step: step.to_owned(),
         packages,
         package_dirs: package_dirs.iter().map(|dir| relative(&root, dir)).collect::<Result<_>>()?,
         dirs: dirs.iter().map(names).collect::<Result<_>>()?,
+        program_dirs: program_dirs.into(),
     };
     let mut file = NamedTempFile::new_in(dir)?;
     serde_json::to_writer(&mut file, &journal)?;
     file.flush()?;
     file.as_file().sync_all()?;
-    file.persist_noclobber(dir.join(JOURNAL))?;
+    file.persist(dir.join(JOURNAL))?;
     sync_dir(dir);
-    Ok(Snapshot { root, journal, lock })
+    Ok(journal)
 }
 
 /// Saves a file under a second name.
@@ -150,24 +176,49 @@ pub(super) fn name(file: &OsStr) -> String {
     file.to_string_lossy().into_owned()
 }
 
-fn names_in(dir: &Path) -> Result<BTreeSet<String>> {
+pub(super) fn names_in(dir: &Path) -> Result<BTreeSet<String>> {
     std::fs::read_dir(dir)?.map(|entry| Ok(name(&entry?.file_name()))).collect()
 }
 
-/// Locks a snapshot. Returns `None` if locks are not supported here.
+/// Locks a snapshot.
 ///
 /// # Errors
-/// Another process holds the lock, or the operating system reports an error.
-pub(super) fn lock(dir: &Path) -> Result<Option<File>> {
-    lock_dir(&dir.join(LOCK)).map_err(|error| match error.kind() {
-        ErrorKind::WouldBlock => Error::other("another `fix`, or the installer that it has started, is still running"),
-        _ => error,
-    })
+/// `WouldBlock` if another process holds the lock, `NotFound` if the directory was removed, or the reason why it cannot
+/// be locked.
+pub(super) fn lock(dir: &Path) -> Result<File> {
+    if !is_private_dir(dir) {
+        dir.symlink_metadata()?;
+        return Err(not_private(dir));
+    }
+    let path = dir.join(LOCK);
+    // NFS requires write access.
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(&path)?;
+    let is_running =
+        || Error::new(ErrorKind::WouldBlock, "another `fix`, or the installer that it has started, is still running");
+    lock_file(&file).map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock => is_running(),
+        _ => Error::other(format!(
+            "cannot lock {}: {error}; without a lock, two installers could run at the same time",
+            path.printable()
+        )),
+    })?;
+    // Another doctor may have removed or replaced the file before it was locked.
+    match file_id_of(&file) {
+        Some(id) if file_id(&path) == Some(id) => Ok(file),
+        _ => Err(is_running()),
+    }
 }
 
-/// Returns whether this directory was created by a doctor of the current user.
-pub(super) fn is_own(dir: &Path) -> bool {
-    is_dir(dir) && belongs_to_user(dir)
+/// Returns whether another process holds the lock of this snapshot.
+pub(super) fn is_locked(dir: &Path) -> bool {
+    let open = || File::options().read(true).write(true).open(dir.join(LOCK));
+    let is_blocked = |file: File| lock_file(&file).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+    is_private_dir(dir) && open().is_ok_and(is_blocked)
+}
+
+fn not_private(dir: &Path) -> Error {
+    let dir = dir.printable();
+    Error::other(format!("{dir} is not a directory of this user, or other users can access it"))
 }
 
 /// Removes an incomplete or obsolete snapshot that a killed doctor left in the environment at this root.
@@ -179,17 +230,23 @@ pub(super) fn clear_incomplete(root: &Path) -> Result<()> {
     if dir.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
         return Ok(());
     }
-    if !is_own(&dir) {
-        return Err(Error::other(format!("{} is not a directory of this user", dir.printable())));
+    if !is_private_dir(&dir) {
+        return Err(not_private(&dir));
     }
+    check_no_journal(&dir)?;
+    let lock = lock(&dir)?;
+    check_no_journal(&dir)?;
+    std::fs::remove_dir_all(dir)?;
+    drop(lock);
+    Ok(())
+}
+
+fn check_no_journal(dir: &Path) -> Result<()> {
     if dir.join(JOURNAL).symlink_metadata().is_ok() {
         let text = format!("an earlier step was interrupted: run `fix` again, or remove {} first", dir.printable());
         return Err(Error::other(text));
     }
-    match lock(&dir) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => std::fs::remove_dir_all(dir),
-    }
+    Ok(())
 }
 
 /// Removes a snapshot. Deleting the journal first makes it invalid.

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use cudnn_os::files::inode;
 use cudnn_probe::canonicalize;
 
-use super::scope::Scope;
+use super::scope::{Breadth, Scope};
 use crate::packages::{Site, records};
 use crate::remedy::Action;
 
@@ -19,7 +19,7 @@ pub(super) const DPKG: &str = "/var/lib/dpkg/status";
 type Stamp = Option<(u64, Option<SystemTime>, Option<u64>)>;
 
 /// The recorded files and directories by path.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct State(BTreeMap<PathBuf, Stamp>);
 
 impl State {
@@ -32,7 +32,7 @@ impl State {
                     paths.extend(records(&dir).into_iter().map(|record| record.dir));
                     paths.extend([dir.join("nvidia"), dir]);
                 }
-                if let Some(scope) = Scope::of(change) {
+                if let Some(scope) = Scope::of(change, Breadth::Named) {
                     paths.extend(scope.files.into_iter().chain(scope.dirs));
                 }
                 if let Site::Conda(root) = &change.site {
@@ -47,24 +47,30 @@ impl State {
             }
             _ => {}
         }
-        let stamp = |path: &Path| -> Stamp {
-            let metadata = path.symlink_metadata().ok()?;
-            Some((metadata.len(), metadata.modified().ok(), inode(path)))
-        };
         State(paths.into_iter().map(|path| (path.clone(), stamp(&path))).collect())
     }
 
-    /// Updates the state with the changes that a step itself made, so that any other difference counts as unexpected.
-    pub(super) fn after(&mut self, done: &Action, own: &Action) {
-        let changed: Vec<PathBuf> = changed_by(done).iter().map(|path| real(path)).collect();
-        let is_expected = |path: &PathBuf| {
-            let path = real(path);
-            // Changing an entry also changes the directory that contains it.
-            changed.iter().any(|place| path.starts_with(place) || place.parent() == Some(&path))
-        };
-        self.0.retain(|path, _| !is_expected(path));
-        self.0.extend(State::of(own).0.into_iter().filter(|(path, _)| is_expected(path)));
+    /// Returns whether a recorded file or directory has changed. New files change the directory that contains them.
+    pub(super) fn has_changed(&self) -> bool {
+        self.0.iter().any(|(path, before)| stamp(path) != *before)
     }
+
+    /// Updates the state with the changes that a step itself made, so that any other difference counts as unexpected.
+    pub(super) fn after(&mut self, done: &Action) {
+        let changed: Vec<PathBuf> = changed_by(done).iter().map(|path| real(path)).collect();
+        for (path, before) in &mut self.0 {
+            let place = real(path);
+            // Changing an entry also changes the directory that contains it.
+            if changed.iter().any(|changed| place.starts_with(changed) || changed.parent() == Some(&place)) {
+                *before = stamp(path);
+            }
+        }
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let metadata = path.symlink_metadata().ok()?;
+    Some((metadata.len(), metadata.modified().ok(), inode(path)))
 }
 
 /// Returns up to a limited number of files below a directory.
