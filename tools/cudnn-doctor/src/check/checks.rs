@@ -7,27 +7,66 @@ use super::finding::{DRIVER_CRASHED, FINDINGS, Finding, FindingKind, NO_DRIVER};
 use super::observations::Observations;
 use super::{dlls, installation, kernels, ld_so};
 
+/// A function that derives findings from the observations, and the name by which the table refers to it.
+struct Check {
+    name: &'static str,
+    run: fn(&Observations<'_>) -> Vec<Finding>,
+}
+
+macro_rules! checks {
+    ($($name:ident)*) => {
+        const CHECKS: &[Check] = &[$(Check { name: stringify!($name), run: $name }),*];
+    };
+}
+
+checks! {
+    driver
+    drop_in
+    framework_runs
+    frameworks
+    incomplete
+    known_issues
+    linked_programs
+    load
+    lost_python
+    mixed
+    no_cudnn
+    no_kernels
+    not_as_installed
+    not_verified
+    old_driver
+    old_gpu
+    other_installations
+    other_major
+    overlapping_packages
+    program
+    rejected
+    relative_path
+    requirements
+    search
+    unusable
+    variables
+}
+
 /// Runs each check of the requested findings once, and returns the findings in the order of the table.
 pub(super) fn findings(observations: &Observations<'_>) -> Vec<Finding> {
     let is_requested = |kind: &FindingKind| observations.requested.includes(kind);
-    let mut finished = Vec::new();
-    let mut findings = Vec::new();
-    for check in FINDINGS.iter().filter(|kind| is_requested(kind)).flat_map(|kind| kind.checks) {
-        if !finished.contains(&check.name) {
-            finished.push(check.name);
-            let found = (check.run)(observations);
-            debug_assert!(found.iter().all(|finding| is_listed(finding, check.name)), "{}: {found:?}", check.name);
-            findings.extend(found);
+    let mut names = Vec::new();
+    for name in FINDINGS.iter().filter(|kind| is_requested(kind)).flat_map(|kind| kind.checks) {
+        if !names.contains(name) {
+            names.push(*name);
         }
+    }
+    let mut findings = Vec::new();
+    for check in names.iter().filter_map(|name| CHECKS.iter().find(|check| check.name == *name)) {
+        let found = (check.run)(observations);
+        let is_listed = |finding: &Finding| finding.kind.checks.contains(&check.name);
+        debug_assert!(found.iter().all(is_listed), "{}: {found:?}", check.name);
+        findings.extend(found);
     }
     findings.retain(|finding| is_requested(&finding.kind));
     findings.sort_by_key(|finding| FINDINGS.iter().position(|kind| kind.code == finding.kind.code));
     findings
-}
-
-/// Returns whether the table lists this check for the kind of the finding.
-fn is_listed(finding: &Finding, name: &str) -> bool {
-    finding.kind.checks.iter().any(|check| check.name == name)
 }
 
 /// Runs a check on the selected installation and adds its directory to the findings.
@@ -40,27 +79,27 @@ fn of_used<F: IntoIterator<Item = Finding>>(
     check(report).into_iter().map(name_dir).collect()
 }
 
-pub(super) fn relative_path(observations: &Observations<'_>) -> Vec<Finding> {
+fn relative_path(observations: &Observations<'_>) -> Vec<Finding> {
     observations.search_path.finding().into_iter().collect()
 }
 
-pub(super) fn variables(observations: &Observations<'_>) -> Vec<Finding> {
+fn variables(observations: &Observations<'_>) -> Vec<Finding> {
     observations.variables.findings()
 }
 
-pub(super) fn lost_python(observations: &Observations<'_>) -> Vec<Finding> {
+fn lost_python(observations: &Observations<'_>) -> Vec<Finding> {
     super::lost_python::finding(observations.context).into_iter().collect()
 }
 
-pub(super) fn program(observations: &Observations<'_>) -> Vec<Finding> {
+fn program(observations: &Observations<'_>) -> Vec<Finding> {
     observations.program.findings()
 }
 
-pub(super) fn rejected(observations: &Observations<'_>) -> Vec<Finding> {
+fn rejected(observations: &Observations<'_>) -> Vec<Finding> {
     observations.selected.rejections(observations.context)
 }
 
-pub(super) fn no_cudnn(observations: &Observations<'_>) -> Vec<Finding> {
+fn no_cudnn(observations: &Observations<'_>) -> Vec<Finding> {
     // Installing cuDNN 9 does not help a program built for another major.
     if observations.used.is_some()
         || super::other_major::finding(observations.requested, observations.context).is_some()
@@ -70,12 +109,12 @@ pub(super) fn no_cudnn(observations: &Observations<'_>) -> Vec<Finding> {
     observations.qualified(vec![observations.selected.no_cudnn_finding(observations.context, &observations.machine)])
 }
 
-pub(super) fn other_installations(observations: &Observations<'_>) -> Vec<Finding> {
+fn other_installations(observations: &Observations<'_>) -> Vec<Finding> {
     let find = |used| observations.selected.find_other_installations(used);
     observations.report().and_then(find).into_iter().collect()
 }
 
-pub(super) fn requirements(observations: &Observations<'_>) -> Vec<Finding> {
+fn requirements(observations: &Observations<'_>) -> Vec<Finding> {
     let Some((used, _)) = &observations.used else { return Vec::new() };
     let Observations { requested, context, machine, .. } = observations;
     of_used(observations, |report| {
@@ -83,50 +122,50 @@ pub(super) fn requirements(observations: &Observations<'_>) -> Vec<Finding> {
     })
 }
 
-pub(super) fn other_major(observations: &Observations<'_>) -> Vec<Finding> {
+fn other_major(observations: &Observations<'_>) -> Vec<Finding> {
     super::other_major::finding(observations.requested, observations.context).into_iter().collect()
 }
 
-pub(super) fn incomplete(observations: &Observations<'_>) -> Vec<Finding> {
+fn incomplete(observations: &Observations<'_>) -> Vec<Finding> {
     of_used(observations, installation::incomplete)
 }
 
-pub(super) fn unusable(observations: &Observations<'_>) -> Vec<Finding> {
+fn unusable(observations: &Observations<'_>) -> Vec<Finding> {
     of_used(observations, installation::unusable)
 }
 
-pub(super) fn mixed(observations: &Observations<'_>) -> Vec<Finding> {
+fn mixed(observations: &Observations<'_>) -> Vec<Finding> {
     of_used(observations, installation::mixed)
 }
 
-pub(super) fn not_as_installed(observations: &Observations<'_>) -> Vec<Finding> {
+fn not_as_installed(observations: &Observations<'_>) -> Vec<Finding> {
     of_used(observations, |report| installation::not_as_installed(report, observations.requested.verify))
 }
 
-pub(super) fn not_verified(observations: &Observations<'_>) -> Vec<Finding> {
+fn not_verified(observations: &Observations<'_>) -> Vec<Finding> {
     if observations.requested.verify { of_used(observations, installation::not_verified) } else { Vec::new() }
 }
 
-pub(super) fn overlapping_packages(observations: &Observations<'_>) -> Vec<Finding> {
+fn overlapping_packages(observations: &Observations<'_>) -> Vec<Finding> {
     of_used(observations, |report| installation::overlapping_packages(report, &observations.machine))
 }
 
-pub(super) fn known_issues(observations: &Observations<'_>) -> Vec<Finding> {
+fn known_issues(observations: &Observations<'_>) -> Vec<Finding> {
     of_used(observations, |report| installation::known_issues(report, &observations.machine.gpus, observations.context))
 }
 
-pub(super) fn old_driver(observations: &Observations<'_>) -> Vec<Finding> {
+fn old_driver(observations: &Observations<'_>) -> Vec<Finding> {
     of_used(observations, |report| installation::old_driver(report, &observations.machine, observations.context))
 }
 
-pub(super) fn old_gpu(observations: &Observations<'_>) -> Vec<Finding> {
+fn old_gpu(observations: &Observations<'_>) -> Vec<Finding> {
     of_used(observations, |report| {
         let old = observations.machine.gpus.iter().filter(|gpu| installation::is_too_old(report, gpu));
         old.filter_map(|gpu| installation::old_gpu(report, gpu, observations.context)).collect::<Vec<_>>()
     })
 }
 
-pub(super) fn no_kernels(observations: &Observations<'_>) -> Vec<Finding> {
+fn no_kernels(observations: &Observations<'_>) -> Vec<Finding> {
     let machine = &observations.machine;
     of_used(observations, |report| {
         let gpus = machine.gpus.iter().filter(|gpu| !installation::is_too_old(report, gpu));
@@ -134,12 +173,12 @@ pub(super) fn no_kernels(observations: &Observations<'_>) -> Vec<Finding> {
     })
 }
 
-pub(super) fn drop_in(observations: &Observations<'_>) -> Vec<Finding> {
+fn drop_in(observations: &Observations<'_>) -> Vec<Finding> {
     of_used(observations, |report| super::drop_in::finding(report, observations.context))
 }
 
 /// Checks whether the system finds this cuDNN, and the libraries it opens at run time.
-pub(super) fn search(observations: &Observations<'_>) -> Vec<Finding> {
+fn search(observations: &Observations<'_>) -> Vec<Finding> {
     let (context, loaded) = (observations.context, &observations.program.loaded);
     of_used(observations, |report| match (observations.is_of_program(), Os::HOST) {
         (true, Os::Windows) => dlls::companions(report, context, loaded),
@@ -153,7 +192,7 @@ pub(super) fn search(observations: &Observations<'_>) -> Vec<Finding> {
 }
 
 /// Checks the cuDNN found by programs that load it by name, if that differs from the selected installation.
-pub(super) fn linked_programs(observations: &Observations<'_>) -> Vec<Finding> {
+fn linked_programs(observations: &Observations<'_>) -> Vec<Finding> {
     let Some(report) = observations.report().filter(|_| !observations.is_of_program()) else { return Vec::new() };
     match Os::HOST {
         Os::Windows => dlls::of_linked_programs(report, observations.context),
@@ -161,7 +200,7 @@ pub(super) fn linked_programs(observations: &Observations<'_>) -> Vec<Finding> {
     }
 }
 
-pub(super) fn load(observations: &Observations<'_>) -> Vec<Finding> {
+fn load(observations: &Observations<'_>) -> Vec<Finding> {
     of_used(observations, |report| {
         let unusable = observations.load.unusable_cuda.iter();
         let unusable =
@@ -171,7 +210,7 @@ pub(super) fn load(observations: &Observations<'_>) -> Vec<Finding> {
 }
 
 /// Checks the driver, unless the load test already covered it or failed in the same way.
-pub(super) fn driver(observations: &Observations<'_>) -> Vec<Finding> {
+fn driver(observations: &Observations<'_>) -> Vec<Finding> {
     let is_known = |finding: &Finding| {
         finding.is_of_doctor() || [NO_DRIVER.code, DRIVER_CRASHED.code].contains(&finding.kind.code)
     };
@@ -181,12 +220,12 @@ pub(super) fn driver(observations: &Observations<'_>) -> Vec<Finding> {
     observations.qualified(observations.machine.findings().into_iter().collect())
 }
 
-pub(super) fn frameworks(observations: &Observations<'_>) -> Vec<Finding> {
+fn frameworks(observations: &Observations<'_>) -> Vec<Finding> {
     let Observations { context, machine, .. } = observations;
     observations.frameworks.iter().flat_map(|facts| facts.findings(machine, &context.host)).collect()
 }
 
-pub(super) fn framework_runs(observations: &Observations<'_>) -> Vec<Finding> {
+fn framework_runs(observations: &Observations<'_>) -> Vec<Finding> {
     observations.runs.iter().filter_map(|run| run.finding.clone()).collect()
 }
 
@@ -201,6 +240,12 @@ pub(crate) mod tests {
     use crate::context::Context;
     use crate::subprocess::Timeouts;
 
+    #[test]
+    fn the_table_and_the_checks_name_each_other() {
+        let named: BTreeSet<&str> = FINDINGS.iter().flat_map(|kind| kind.checks).copied().collect();
+        assert_eq!(named, CHECKS.iter().map(|check| check.name).collect());
+    }
+
     /// Returns the system queries that a check makes when run on these saved facts.
     pub(crate) fn questions_of_checks(
         context: &Context,
@@ -209,8 +254,7 @@ pub(crate) mod tests {
         facts: &Facts,
     ) -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         let observations = Observations::read(context, requested, timeouts);
-        let checks = FINDINGS.iter().flat_map(|kind| kind.checks);
-        let asked = checks.map(|check| {
+        let asked = CHECKS.iter().map(|check| {
             facts.take_asked();
             (check.run)(&observations);
             (check.name, facts.take_asked())

@@ -2,62 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::observations::Observations;
 use crate::escape::Printable;
 use crate::remedy::Remedy;
-use anstyle::AnsiColor;
-
-/// The severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Severity {
-    /// For information only.
-    Note,
-    /// Some programs fail, or may compute wrong results.
-    Warning,
-    /// Programs fail.
-    Error,
-}
-
-impl Severity {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Severity::Note => "note",
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-        }
-    }
-
-    pub(crate) fn colour(self) -> AnsiColor {
-        match self {
-            Severity::Note => AnsiColor::Cyan,
-            Severity::Warning => AnsiColor::Yellow,
-            Severity::Error => AnsiColor::Red,
-        }
-    }
-}
 
 pub(crate) use super::table::*;
-
-/// A named function that derives findings from the observations.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Check {
-    pub(super) name: &'static str,
-    pub(super) run: fn(&Observations<'_>) -> Vec<Finding>,
-}
-
-/// A kind of finding, which is one section of docs/findings.md.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FindingKind {
-    /// Codes are never reused.
-    pub(crate) code: &'static str,
-    pub(crate) severity: Severity,
-    /// The short description shown in tables.
-    pub(crate) title: &'static str,
-    /// The usual cause.
-    pub(crate) cause: &'static str,
-    /// The checks that can report it.
-    pub(super) checks: &'static [Check],
-}
 
 /// A problem or a remark that is reported to the user.
 #[derive(Clone, Debug)]

@@ -1,7 +1,49 @@
 //! Provides the table of findings, with one row for each code.
 
-use super::checks;
-use super::finding::{Check, FindingKind, Severity};
+use anstyle::AnsiColor;
+
+/// The severity of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Severity {
+    /// For information only.
+    Note,
+    /// Some programs fail, or may compute wrong results.
+    Warning,
+    /// Programs fail.
+    Error,
+}
+
+impl Severity {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+
+    pub(crate) fn colour(self) -> AnsiColor {
+        match self {
+            Severity::Note => AnsiColor::Cyan,
+            Severity::Warning => AnsiColor::Yellow,
+            Severity::Error => AnsiColor::Red,
+        }
+    }
+}
+
+/// A kind of finding, which is one section of docs/findings.md.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FindingKind {
+    /// Codes are never reused.
+    pub(crate) code: &'static str,
+    pub(crate) severity: Severity,
+    /// The short description shown in tables.
+    pub(crate) title: &'static str,
+    /// The usual cause.
+    pub(crate) cause: &'static str,
+    /// The names of the checks that can report it, which `checks.rs` defines.
+    pub(super) checks: &'static [&'static str],
+}
 
 macro_rules! findings {
     ($($constant:ident = $code:literal $severity:ident $title:literal by [$($check:ident),*] : $cause:literal;)*) => {
@@ -11,7 +53,7 @@ macro_rules! findings {
                 severity: Severity::$severity,
                 title: $title,
                 cause: $cause,
-                checks: &[$(Check { name: stringify!($check), run: checks::$check }),*],
+                checks: &[$(stringify!($check)),*],
             }; )*
         /// All kinds of findings, sorted by code.
         pub(crate) const FINDINGS: &[FindingKind] = &[$($constant),*];
