@@ -633,3 +633,40 @@ fn options_that_exclude_each_other_are_refused() {
     }
     assert!(world.calls().is_empty());
 }
+
+#[test]
+fn a_link_out_of_the_environment_is_refused() {
+    for dir in ["nvidia", "nvidia/cudnn/lib"] {
+        let world = World::broken();
+        let (dir, outside) = (world.site.join(dir), world.path("outside"));
+        world.sh(&format!("cp -R '{0}' outside; rm -r '{0}'", dir.display()));
+        symlink(&outside, &dir).unwrap();
+        let (code, text) = world.run(&["fix", "--yes"]);
+        assert_eq!(code, Some(3), "{text}");
+        assert!(text.contains("leads out of the environment, to "), "{text}");
+        assert!(world.calls().is_empty() && !world.path("env/.cudnn-doctor-undo").exists(), "{text}");
+    }
+}
+
+#[test]
+fn a_named_pipe_in_a_record_is_refused() {
+    for file in ["METADATA", "RECORD"] {
+        let world = World::new(OLD);
+        let record = world.site.join(format!("nvidia_cudnn_cu12-{OLD}.dist-info/{file}"));
+        world.sh(&format!("rm '{0}'; mkfifo '{0}'", record.display()));
+        let (code, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
+        assert!(code == Some(3) && text.contains("is not a regular file"), "{text}");
+        assert!(world.calls().is_empty());
+    }
+}
+
+#[test]
+fn a_lock_that_is_not_a_regular_file_is_refused() {
+    for line in ["mkfifo lock", "touch target; ln -s target lock"] {
+        let world = World::broken();
+        world.sh(&format!("mkdir -m 700 env/.cudnn-doctor-undo; cd env/.cudnn-doctor-undo; {line}"));
+        let (code, text) = world.run(&["fix", "--yes"]);
+        assert!(code == Some(3) && text.contains("lock is not a regular file"), "{text}");
+        assert!(world.calls().is_empty());
+    }
+}

@@ -191,6 +191,10 @@ pub(super) fn lock(dir: &Path) -> Result<File> {
         return Err(not_private(dir));
     }
     let path = dir.join(LOCK);
+    // Opening a named pipe would block. No other user can replace the file, because the directory is private.
+    if path.symlink_metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(Error::other(format!("{} is not a regular file: remove {}", path.printable(), dir.printable())));
+    }
     // NFS requires write access.
     let file = File::options().read(true).write(true).create(true).truncate(false).open(&path)?;
     let is_running =
@@ -213,7 +217,8 @@ pub(super) fn lock(dir: &Path) -> Result<File> {
 pub(super) fn is_locked(dir: &Path) -> bool {
     let open = || File::options().read(true).write(true).open(dir.join(LOCK));
     let is_blocked = |file: File| lock_file(&file).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
-    is_private_dir(dir) && open().is_ok_and(is_blocked)
+    let is_file = || dir.join(LOCK).symlink_metadata().is_ok_and(|metadata| metadata.is_file());
+    is_private_dir(dir) && is_file() && open().is_ok_and(is_blocked)
 }
 
 fn not_private(dir: &Path) -> Error {
