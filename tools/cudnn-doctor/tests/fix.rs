@@ -626,6 +626,31 @@ fn root_does_nothing_that_the_owner_of_the_environment_can_do() {
 }
 
 #[test]
+fn root_runs_no_code_that_another_user_can_change() {
+    let world = World::broken();
+    if chown(world.path("programs"), Some(65534), None).is_err() {
+        not_run("root and files of another user", "only root can give files away");
+        return;
+    }
+    let site = "env/lib/python3.12/site-packages";
+    for (line, path) in [
+        (format!("echo >{site}/pip/__main__.py; chmod 666 {site}/pip/__main__.py"), "pip/__main__.py"),
+        (format!("chown 65534 {site}/pip"), "site-packages/pip"),
+        ("chmod 666 env/pyvenv.cfg".to_owned(), "env/pyvenv.cfg"),
+        (format!("echo >{site}/x.pth; chown 65534 {site}/x.pth"), "x.pth"),
+        (format!("chown 65534 {site}/nvidia/cudnn"), "nvidia/cudnn"),
+        ("chgrp 65534 env; chmod 770 env".to_owned(), "env"),
+    ] {
+        let world = World::broken();
+        world.sh(&line);
+        let (code, text) = world.run(&["fix", "--yes"]);
+        let message = format!("{path}: run `fix` as that user");
+        assert!(code == Some(3) && text.contains(&message), "{line}: {text}");
+        assert!(world.calls().is_empty(), "{line}");
+    }
+}
+
+#[test]
 fn options_that_exclude_each_other_are_refused() {
     let world = World::broken();
     for arguments in [&["fix", "--yes", "--dry-run"][..], &["fix", "--remove"]] {
