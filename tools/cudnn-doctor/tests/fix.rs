@@ -695,3 +695,71 @@ fn a_lock_that_is_not_a_regular_file_is_refused() {
         assert!(world.calls().is_empty());
     }
 }
+
+#[test]
+fn a_prepared_journal_is_refused() {
+    let world = World::broken();
+    world.kill_at("removed", &[]);
+    world.sh("mkdir victim; cp -R env/.cudnn-doctor-undo kept");
+    let journal = |change: &dyn Fn(&mut Value)| {
+        let mut journal = serde_json::from_slice(&std::fs::read(world.path("kept/journal.json")).unwrap()).unwrap();
+        change(&mut journal);
+        std::fs::write(world.path("env/.cudnn-doctor-undo/journal.json"), journal.to_string()).unwrap();
+    };
+    let site = "lib/python3.12/site-packages";
+    let list = |name: &str, target: Value| journal(&|journal| journal["files"][name] = target.clone());
+    for case in 0..8 {
+        world.sh("rm -r env/.cudnn-doctor-undo; cp -R kept env/.cudnn-doctor-undo; cd env/.cudnn-doctor-undo; chmod 700 . files");
+        match case {
+            0 => drop(world.sh("cd env/.cudnn-doctor-undo; mv files ../../files; ln -s ../../files files")),
+            1 => {
+                world.sh(&format!("ln -s {0} env/.cudnn-doctor-undo/files/{site}/x", world.path("victim").display()));
+                list(&format!("{site}/x"), world.path("victim").to_str().into());
+            }
+            2 => drop(world.sh(&format!("touch env/.cudnn-doctor-undo/files/{site}/unlisted"))),
+            3 => {
+                world.sh("mkdir env/.cudnn-doctor-undo/files/bin; touch env/.cudnn-doctor-undo/files/bin/python3");
+                list("bin/python3", Value::Null);
+            }
+            4 => journal(&|journal| journal["dirs"]["bin"] = Value::Array(Vec::new())),
+            5 => journal(&|journal| journal["package_dirs"] = vec![""].into()),
+            6 => journal(&|journal| journal["root_id"] = vec![1, 1].into()),
+            _ => drop(world.sh("mkdir env/.cudnn-doctor-undo/files/pyvenv.cfg")),
+        }
+        let killed = world.digest();
+        let output = world.doctor(&["fix", "--yes", "--remove"]).output().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(
+            output.status.code() == Some(3) && text.contains("an interrupted step cannot be read"),
+            "{case}: {text}"
+        );
+        assert!(world.digest() == killed, "{case}: {text}");
+        if case == 0 {
+            world.sh("rm -r files");
+        }
+    }
+    assert_eq!(std::fs::read_dir(world.path("victim")).unwrap().count(), 0);
+}
+
+#[test]
+fn check_and_fix_refuse_an_unusable_journal() {
+    for line in ["printf '{\"a'", "head -c 1000000 /dev/zero | tr '\\0' '['"] {
+        let world = World::new(NEW);
+        world.sh(&format!("mkdir -m 700 env/.cudnn-doctor-undo; {line} >env/.cudnn-doctor-undo/journal.json"));
+        unusable(&world);
+    }
+    for line in ["truncate -s 20G journal.json", "ln -s /dev/zero journal.json", "mkfifo journal.json"] {
+        let world = World::new(NEW);
+        world.sh(&format!("mkdir -m 700 env/.cudnn-doctor-undo; cd env/.cudnn-doctor-undo; {line}"));
+        unusable(&world);
+    }
+}
+
+fn unusable(world: &World) {
+    for (arguments, expected) in [(&["check"][..], None), (&["fix"], None), (&["fix", "--yes"], Some(3))] {
+        let output = world.doctor(arguments).output().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(text.contains("an interrupted step cannot be read (") && text.contains("to go on"), "{text}");
+        assert!(expected.is_none() || output.status.code() == expected, "{text}");
+    }
+}

@@ -3,6 +3,7 @@
 //! A step runs only if the files it depends on are unchanged since the plan was made. docs/guide/fix.md describes
 //! these guarantees for users.
 
+mod journal;
 mod refusal;
 mod removal;
 mod restore;

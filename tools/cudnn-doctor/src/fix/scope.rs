@@ -173,7 +173,10 @@ impl Scope {
                 let above = file.ancestors().skip(1);
                 let above = above.filter(|above| scope.package_dirs.iter().any(|dir| above.starts_with(dir)));
                 scope.dirs.extend(above.map(Path::to_owned));
-                scope.add(&file);
+                // A record lists only files. The contents of other directories are not those of the package.
+                if !is_dir(&file) || scope.package_dirs.iter().any(|dir| file.starts_with(dir)) {
+                    scope.add(&file);
+                }
             }
         }
         let Scope { root, files, dirs, .. } = &mut scope;
