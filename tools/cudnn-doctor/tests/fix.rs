@@ -626,10 +626,140 @@ fn root_does_nothing_that_the_owner_of_the_environment_can_do() {
 }
 
 #[test]
+fn root_runs_no_code_that_another_user_can_change() {
+    let world = World::broken();
+    if chown(world.path("programs"), Some(65534), None).is_err() {
+        not_run("root and files of another user", "only root can give files away");
+        return;
+    }
+    let site = "env/lib/python3.12/site-packages";
+    for (line, path) in [
+        (format!("echo >{site}/pip/__main__.py; chmod 666 {site}/pip/__main__.py"), "pip/__main__.py"),
+        (format!("chown 65534 {site}/pip"), "site-packages/pip"),
+        ("chmod 666 env/pyvenv.cfg".to_owned(), "env/pyvenv.cfg"),
+        (format!("echo >{site}/x.pth; chown 65534 {site}/x.pth"), "x.pth"),
+        (format!("chown 65534 {site}/nvidia/cudnn"), "nvidia/cudnn"),
+        ("chgrp 65534 env; chmod 770 env".to_owned(), "env"),
+    ] {
+        let world = World::broken();
+        world.sh(&line);
+        let (code, text) = world.run(&["fix", "--yes"]);
+        let message = format!("{path}: run `fix` as that user");
+        assert!(code == Some(3) && text.contains(&message), "{line}: {text}");
+        assert!(world.calls().is_empty(), "{line}");
+    }
+}
+
+#[test]
 fn options_that_exclude_each_other_are_refused() {
     let world = World::broken();
     for arguments in [&["fix", "--yes", "--dry-run"][..], &["fix", "--remove"]] {
         assert_eq!(world.run(arguments).0, Some(3), "{arguments:?}");
     }
     assert!(world.calls().is_empty());
+}
+
+#[test]
+fn a_link_out_of_the_environment_is_refused() {
+    for dir in ["nvidia", "nvidia/cudnn/lib"] {
+        let world = World::broken();
+        let (dir, outside) = (world.site.join(dir), world.path("outside"));
+        world.sh(&format!("mkdir outside; rm -r '{}'", dir.display()));
+        symlink(&outside, &dir).unwrap();
+        let (code, text) = world.run(&["fix", "--yes"]);
+        assert_eq!(code, Some(3), "{text}");
+        assert!(text.contains("leads out of the environment, to "), "{text}");
+        assert!(world.calls().is_empty() && !world.path("env/.cudnn-doctor-undo").exists(), "{text}");
+    }
+}
+
+#[test]
+fn a_named_pipe_in_a_record_is_refused() {
+    for file in ["METADATA", "RECORD"] {
+        let world = World::new(OLD);
+        let record = world.site.join(format!("nvidia_cudnn_cu12-{OLD}.dist-info/{file}"));
+        world.sh(&format!("rm '{0}'; mkfifo '{0}'", record.display()));
+        let (code, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
+        assert!(code == Some(3) && text.contains("is not a regular file"), "{text}");
+        assert!(world.calls().is_empty());
+    }
+}
+
+#[test]
+fn a_lock_that_is_not_a_regular_file_is_refused() {
+    for line in ["mkfifo lock", "touch target; ln -s target lock"] {
+        let world = World::broken();
+        world.sh(&format!("mkdir -m 700 env/.cudnn-doctor-undo; cd env/.cudnn-doctor-undo; {line}"));
+        let (code, text) = world.run(&["fix", "--yes"]);
+        assert!(code == Some(3) && text.contains("lock is not a regular file"), "{text}");
+        assert!(world.calls().is_empty());
+    }
+}
+
+#[test]
+fn a_prepared_journal_is_refused() {
+    let world = World::broken();
+    world.kill_at("removed", &[]);
+    world.sh("mkdir victim; cp -R env/.cudnn-doctor-undo kept");
+    let journal = |change: &dyn Fn(&mut Value)| {
+        let mut journal = serde_json::from_slice(&std::fs::read(world.path("kept/journal.json")).unwrap()).unwrap();
+        change(&mut journal);
+        std::fs::write(world.path("env/.cudnn-doctor-undo/journal.json"), journal.to_string()).unwrap();
+    };
+    let site = "lib/python3.12/site-packages";
+    let list = |name: &str, target: Value| journal(&|journal| journal["files"][name] = target.clone());
+    for case in 0..8 {
+        world.sh("rm -r env/.cudnn-doctor-undo; cp -R kept env/.cudnn-doctor-undo; cd env/.cudnn-doctor-undo; chmod 700 . files");
+        match case {
+            0 => drop(world.sh("cd env/.cudnn-doctor-undo; mv files ../../files; ln -s ../../files files")),
+            1 => {
+                world.sh(&format!("ln -s {0} env/.cudnn-doctor-undo/files/{site}/x", world.path("victim").display()));
+                list(&format!("{site}/x"), world.path("victim").to_str().into());
+            }
+            2 => drop(world.sh(&format!("touch env/.cudnn-doctor-undo/files/{site}/unlisted"))),
+            3 => {
+                world.sh("mkdir env/.cudnn-doctor-undo/files/bin; touch env/.cudnn-doctor-undo/files/bin/python3");
+                list("bin/python3", Value::Null);
+            }
+            4 => journal(&|journal| journal["dirs"]["bin"] = Value::Array(Vec::new())),
+            5 => journal(&|journal| journal["package_dirs"] = vec![""].into()),
+            6 => journal(&|journal| journal["root_id"] = vec![1, 1].into()),
+            _ => drop(world.sh("mkdir env/.cudnn-doctor-undo/files/pyvenv.cfg")),
+        }
+        let killed = world.digest();
+        let output = world.doctor(&["fix", "--yes", "--remove"]).output().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(
+            output.status.code() == Some(3) && text.contains("an interrupted step cannot be read"),
+            "{case}: {text}"
+        );
+        assert!(world.digest() == killed, "{case}: {text}");
+        if case == 0 {
+            world.sh("rm -r files");
+        }
+    }
+    assert_eq!(std::fs::read_dir(world.path("victim")).unwrap().count(), 0);
+}
+
+#[test]
+fn check_and_fix_refuse_an_unusable_journal() {
+    for line in ["printf '{\"a'", "head -c 1000000 /dev/zero | tr '\\0' '['"] {
+        let world = World::new(NEW);
+        world.sh(&format!("mkdir -m 700 env/.cudnn-doctor-undo; {line} >env/.cudnn-doctor-undo/journal.json"));
+        unusable(&world);
+    }
+    for line in ["truncate -s 20G journal.json", "ln -s /dev/zero journal.json", "mkfifo journal.json"] {
+        let world = World::new(NEW);
+        world.sh(&format!("mkdir -m 700 env/.cudnn-doctor-undo; cd env/.cudnn-doctor-undo; {line}"));
+        unusable(&world);
+    }
+}
+
+fn unusable(world: &World) {
+    for (arguments, expected) in [(&["check"][..], None), (&["fix"], None), (&["fix", "--yes"], Some(3))] {
+        let output = world.doctor(arguments).output().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(text.contains("an interrupted step cannot be read (") && text.contains("to go on"), "{text}");
+        assert!(expected.is_none() || output.status.code() == expected, "{text}");
+    }
 }

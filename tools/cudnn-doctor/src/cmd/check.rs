@@ -359,6 +359,7 @@ fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
             Earlier::Interrupted => {
                 outln!("note    an earlier `fix` was interrupted in {root}: `{fix}` restores the files from before it");
             }
+            Earlier::Unusable(reason) => outln!("note    {}", reason.printable()),
         }
     }
     if let Some(report) = report {

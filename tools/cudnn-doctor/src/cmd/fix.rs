@@ -114,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
 /// prints a message. Returns the number of undone steps.
 ///
 /// # Errors
-/// A step cannot be undone.
+/// A step cannot be undone, or a journal cannot be used.
 fn undo_interrupted_steps(
     arguments: &Arguments,
     context: &Context,
@@ -124,6 +124,13 @@ fn undo_interrupted_steps(
     let roots = roots(context, diagnosis);
     let mut count = 0;
     for one in unfinished(roots.clone()) {
+        let one = match one {
+            Err(reason) if !arguments.yes => {
+                note(format, &reason);
+                continue;
+            }
+            one => one?,
+        };
         let (root, step) = (one.root.printable(), one.step.printable());
         let interrupted = format!("an earlier `fix` was interrupted during this step: {step}");
         if !arguments.yes {

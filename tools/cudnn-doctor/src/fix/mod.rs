@@ -3,6 +3,7 @@
 //! A step runs only if the files it depends on are unchanged since the plan was made. docs/guide/fix.md describes
 //! these guarantees for users.
 
+mod journal;
 mod refusal;
 mod removal;
 mod restore;
@@ -97,7 +98,11 @@ type StepResult = Result<Undo, (String, Undo)>;
 
 /// Executes one step. Also returns the signal that arrived while it was running.
 fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_>) -> (StepResult, Option<Signal>) {
-    let objection = refusal::refusal(&step.action).or_else(|| {
+    let of_scope = match &step.action {
+        Action::Packages(change) => scope::objection(change),
+        _ => None,
+    };
+    let objection = refusal::refusal(&step.action).or(of_scope).or_else(|| {
         let removed = removed_by(&step.action);
         if !removed.is_empty() && !(consent.may_remove)(step, &removed) {
             let removed = removed.join(" and ");

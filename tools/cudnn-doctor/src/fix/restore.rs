@@ -7,21 +7,23 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cudnn_os::files::file_id;
-use cudnn_os::rights::{is_private_dir, is_root, others_may_write};
-use cudnn_probe::facts::PathFacts;
-use cudnn_probe::{canonicalize, read_bounded};
+use cudnn_os::rights::{is_private_dir, others_may_write};
+use cudnn_probe::canonicalize;
+use cudnn_probe::facts::ask;
 
-use super::refusal::of_others;
+use super::journal;
 use super::scope::{is_dir, recorded_files};
-use super::snapshot::{self, FILES, JOURNAL, Journal, NAME, link_or_copy};
+use super::snapshot::{self, FILES, Journal, NAME, link_or_copy};
 use crate::escape::Printable;
 use crate::packages::{Record, records};
 
 /// The state of an earlier step that left a journal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Earlier {
     Running,
     Interrupted,
+    /// The journal cannot be used, for this reason.
+    Unusable(String),
 }
 
 /// An earlier step that is still running or was interrupted.
@@ -40,15 +42,26 @@ pub(crate) struct Interrupted {
 
 /// Returns the state of the earlier step that left a journal in the environment at this root, if any.
 pub(crate) fn earlier_step(root: &Path) -> Option<Earlier> {
-    let dir = root.join(NAME);
-    let is_running = || if snapshot::is_locked(&dir) { Earlier::Running } else { Earlier::Interrupted };
-    dir.join(JOURNAL).leads_to_file().then(is_running)
+    const RUNNING: &str = "running";
+    const INTERRUPTED: &str = "interrupted";
+    let state = ask("earlier step", root, || match journal::read(root) {
+        None => String::new(),
+        Some(_) if snapshot::is_locked(&root.join(NAME)) => RUNNING.to_owned(),
+        Some(Ok(_)) => INTERRUPTED.to_owned(),
+        Some(Err(reason)) => reason,
+    });
+    match state.as_str() {
+        "" => None,
+        RUNNING => Some(Earlier::Running),
+        INTERRUPTED => Some(Earlier::Interrupted),
+        _ => Some(Earlier::Unusable(state)),
+    }
 }
 
-/// Finds unfinished steps in the environments at these roots.
-pub(crate) fn unfinished(roots: impl IntoIterator<Item = PathBuf>) -> Vec<Unfinished> {
+/// Finds unfinished steps in the environments at these roots. An error is the reason why a journal cannot be used.
+pub(crate) fn unfinished(roots: impl IntoIterator<Item = PathBuf>) -> Vec<std::result::Result<Unfinished, String>> {
     let roots: BTreeSet<PathBuf> = roots.into_iter().filter_map(|root| canonicalize(root).ok()).collect();
-    let step = |root: PathBuf| Some(Unfinished { step: journal(&root)?.step, root });
+    let step = |root: PathBuf| Some(journal::read(&root)?.map(|journal| Unfinished { step: journal.step, root }));
     roots.into_iter().filter_map(step).collect()
 }
 
@@ -56,17 +69,6 @@ pub(crate) fn unfinished(roots: impl IntoIterator<Item = PathBuf>) -> Vec<Unfini
 pub(crate) fn clear(roots: impl IntoIterator<Item = PathBuf>) {
     // Errors are ignored here. If a snapshot blocks a later step, that step reports the reason.
     roots.into_iter().for_each(|root| drop(snapshot::clear_incomplete(&root)));
-}
-
-/// Reads the journal in the environment at this root, unless another user may have written it.
-fn journal(root: &Path) -> Option<Journal> {
-    const MAX_LEN: u64 = 64 << 20;
-    let dir = root.join(NAME);
-    // Root never changes another user's environment, so such a journal was not written by root.
-    if !is_private_dir(&dir) || is_root() && of_others(&dir).is_some() {
-        return None;
-    }
-    serde_json::from_slice(&read_bounded(&dir.join(JOURNAL), MAX_LEN).ok()?).ok()
 }
 
 impl Unfinished {
@@ -105,7 +107,8 @@ impl Unfinished {
             }
         };
         // Another doctor may have replaced the journal since it was first read.
-        Ok(journal(root).map(|journal| Interrupted { root: root.clone(), journal, _lock: lock }))
+        let journal = journal::read(root).transpose().map_err(Error::other)?;
+        Ok(journal.map(|journal| Interrupted { root: root.clone(), journal, _lock: lock }))
     }
 }
 
@@ -244,6 +247,7 @@ fn new_programs(root: &Path, record: &Path, journal: &Journal) -> Vec<PathBuf> {
         before.is_some_and(|before| file.file_name().is_some_and(|name| !before.contains(&snapshot::name(name))))
             && file.symlink_metadata().is_ok()
             && !is_dir(file)
+            && !journal::is_of_python(file)
     };
     let in_root = |file: PathBuf| below(root, file.strip_prefix(root).ok()?).ok();
     recorded_files(record).into_iter().filter_map(in_root).filter(is_new).collect()

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use cudnn_frameworks::installation::site_packages;
 use cudnn_probe::canonicalize;
 
+use crate::escape::Printable;
 use crate::packages::{PackageChange, Record, Site, normalized, package_name, records};
 
 /// Packages with this prefix share the directory `nvidia` and depend on one another.
@@ -78,6 +79,67 @@ pub(super) fn root_of(change: &PackageChange) -> Option<PathBuf> {
     canonicalize(root).ok().filter(|root| root.is_dir())
 }
 
+/// Returns why this change would be unsafe: a directory of its packages is reached through a link that leads out of the
+/// environment, where no files are saved, or pip would wait forever for the writer of a named pipe.
+pub(super) fn objection(change: &PackageChange) -> Option<String> {
+    let scope = Scope::of(change, Breadth::Named)?;
+    let package_dirs: Vec<PathBuf> =
+        change.site.package_dirs().into_iter().chain(scope.package_dirs.iter().cloned()).collect();
+    let records: Vec<Record> = package_dirs.iter().flat_map(|dir| records(dir)).collect();
+    let entries = |dir: &Path| std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_special = |path: &PathBuf| path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir());
+    if let Some(path) = records.iter().flat_map(|record| entries(&record.dir)).find(is_special) {
+        return Some(format!("{} is not a regular file: remove it first", path.printable()));
+    }
+    // The installer can also change any package that a new version depends on.
+    let is_affected = |record: &&Record| scope.packages.with_dependencies || scope.packages.contain(&record.name);
+    let recorded = records.iter().filter(is_affected);
+    let recorded = recorded.flat_map(|record| recorded_files(&record.dir).into_iter().chain([record.dir.clone()]));
+    let mut dirs: BTreeSet<PathBuf> = recorded.filter_map(|file| file.parent().map(Path::to_owned)).collect();
+    dirs.extend(records.iter().map(|record| record.dir.clone()));
+    for dir in &package_dirs {
+        dirs.insert(dir.clone());
+        if scope.packages.has_any_of_nvidia() {
+            dirs_below(&dir.join("nvidia"), &scope.root, &mut dirs);
+        }
+    }
+    let named = change.site.dir().map(Path::to_owned);
+    dirs.extend(named.iter().flat_map(|root| ["lib", "lib64", "local"].map(|name| root.join(name))));
+    let (link, target) = dirs.iter().find_map(|dir| link_outside(dir, &scope.root, named.as_deref()))?;
+    Some(format!(
+        "the link {} leads out of the environment, to {}: make it a directory, or change the packages with their \
+         installer by hand",
+        link.printable(),
+        target.printable()
+    ))
+}
+
+/// Adds this directory and the directories below it, and links to directories outside of the root.
+fn dirs_below(dir: &Path, root: &Path, all: &mut BTreeSet<PathBuf>) {
+    if !dir.is_dir()
+        || !all.insert(dir.to_owned())
+        || !is_dir(dir) && canonicalize(dir).is_ok_and(|real| real.starts_with(root))
+    {
+        return;
+    }
+    if is_dir(dir) {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            dirs_below(&entry.path(), root, all);
+        }
+    }
+}
+
+/// Returns the first link on the path below the root that leads out of the root, and where it leads. `named` is the
+/// root as the user named it.
+fn link_outside(dir: &Path, root: &Path, named: Option<&Path>) -> Option<(PathBuf, PathBuf)> {
+    let is_below =
+        |path: &&Path| [Some(root), named].iter().flatten().any(|root| path.starts_with(root) && path != root);
+    let mut above: Vec<&Path> = dir.ancestors().filter(is_below).collect();
+    above.reverse();
+    let outside = |path: &Path| canonicalize(path).ok().filter(|real| !real.starts_with(root));
+    above.into_iter().find_map(|path| Some((path.to_owned(), outside(path)?)))
+}
+
 impl Scope {
     /// Returns the scope of this change, or `None` if it does not affect an existing Python environment.
     pub(super) fn of(change: &PackageChange, breadth: Breadth) -> Option<Scope> {
@@ -111,7 +173,10 @@ impl Scope {
                 let above = file.ancestors().skip(1);
                 let above = above.filter(|above| scope.package_dirs.iter().any(|dir| above.starts_with(dir)));
                 scope.dirs.extend(above.map(Path::to_owned));
-                scope.add(&file);
+                // A record lists only files. The contents of other directories are not those of the package.
+                if !is_dir(&file) || scope.package_dirs.iter().any(|dir| file.starts_with(dir)) {
+                    scope.add(&file);
+                }
             }
         }
         let Scope { root, files, dirs, .. } = &mut scope;

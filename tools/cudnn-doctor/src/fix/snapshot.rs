@@ -10,13 +10,13 @@ use std::io::{Error, ErrorKind, Result, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use cudnn_os::files::{file_id, file_id_of, is_on_overlay, lock_file, symlink, sync_dir};
+use cudnn_os::files::{FileId, file_id, file_id_of, is_on_overlay, lock_file, symlink, sync_dir};
 use cudnn_os::rights::{can_write, create_private_dir, is_private_dir};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
-use super::restore;
 use super::scope::{Breadth, Packages, Scope, root_of};
+use super::{journal, restore};
 use crate::escape::Printable;
 use crate::packages::PackageChange;
 
@@ -37,8 +37,11 @@ pub(super) struct Journal {
     /// For each directory to which the installer may add files, the names it contained before the step.
     pub(super) dirs: BTreeMap<String, BTreeSet<String>>,
     /// The same for the directories of programs. Files of other packages in them are not saved.
-    #[serde(default)]
     pub(super) program_dirs: BTreeMap<String, BTreeSet<String>>,
+    /// The saved files, with the targets of symbolic links.
+    pub(super) files: BTreeMap<String, Option<String>>,
+    /// Identifies the root directory, because a copy of an environment was not interrupted.
+    pub(super) root_id: Option<FileId>,
 }
 
 /// The saved files of a step that is being executed.
@@ -120,7 +123,13 @@ fn save_into(dir: &Path, scope: Scope, step: &str) -> Result<Journal> {
     let files = dir.join(FILES);
     create_private_dir(&files)?;
     let Scope { root, package_dirs, packages, files: touched, dirs } = scope;
+    let mut listed = BTreeMap::new();
     for file in &touched {
+        let target = std::fs::read_link(file).ok();
+        let target = target.map(|target| {
+            target.to_str().map(str::to_owned).ok_or_else(|| Error::other("the target of a link is not UTF-8"))
+        });
+        listed.insert(relative(&root, file)?, target.transpose()?);
         let saved = files.join(file.strip_prefix(&root).map_err(Error::other)?);
         saved.parent().map_or(Ok(()), std::fs::create_dir_all)?;
         link_or_copy(file, &saved)?;
@@ -134,7 +143,11 @@ fn save_into(dir: &Path, scope: Scope, step: &str) -> Result<Journal> {
         package_dirs: package_dirs.iter().map(|dir| relative(&root, dir)).collect::<Result<_>>()?,
         dirs: dirs.iter().map(names).collect::<Result<_>>()?,
         program_dirs: program_dirs.into(),
+        files: listed,
+        root_id: file_id(&root),
     };
+    // A step that could not be undone must not start.
+    journal::check(&root, &journal).map_err(Error::other)?;
     let mut file = NamedTempFile::new_in(dir)?;
     serde_json::to_writer(&mut file, &journal)?;
     file.flush()?;
@@ -191,6 +204,10 @@ pub(super) fn lock(dir: &Path) -> Result<File> {
         return Err(not_private(dir));
     }
     let path = dir.join(LOCK);
+    // Opening a named pipe would block. No other user can replace the file, because the directory is private.
+    if path.symlink_metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(Error::other(format!("{} is not a regular file: remove {}", path.printable(), dir.printable())));
+    }
     // NFS requires write access.
     let file = File::options().read(true).write(true).create(true).truncate(false).open(&path)?;
     let is_running =
@@ -213,7 +230,8 @@ pub(super) fn lock(dir: &Path) -> Result<File> {
 pub(super) fn is_locked(dir: &Path) -> bool {
     let open = || File::options().read(true).write(true).open(dir.join(LOCK));
     let is_blocked = |file: File| lock_file(&file).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
-    is_private_dir(dir) && open().is_ok_and(is_blocked)
+    let is_file = || dir.join(LOCK).symlink_metadata().is_ok_and(|metadata| metadata.is_file());
+    is_private_dir(dir) && is_file() && open().is_ok_and(is_blocked)
 }
 
 fn not_private(dir: &Path) -> Error {
