@@ -1,18 +1,36 @@
 //! Reads and checks the journal of a snapshot. An archive or a copy of an environment can contain a prepared one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use cudnn_frameworks::installation::site_packages;
-use cudnn_os::files::file_id;
+use cudnn_os::files::{FileId, file_id};
 use cudnn_os::rights::{belongs_to_user, is_private_dir, is_root};
 use cudnn_probe::{canonicalize, read_bounded};
+use serde::{Deserialize, Serialize};
 
 use super::refusal::of_others;
-use super::scope::{is_dir, recorded_files};
-use super::snapshot::{FILES, JOURNAL, Journal, NAME};
+use super::scope::{Packages, is_dir, recorded_files};
+use super::undo_dir::{FILES, JOURNAL, NAME};
 use crate::escape::Printable;
 use crate::packages::{python_in, records};
+
+/// The step for which files were saved. All paths are relative to the root of the environment.
+#[derive(Deserialize, Serialize)]
+pub(super) struct Journal {
+    /// A short description of the step.
+    pub(super) step: String,
+    pub(super) packages: Packages,
+    pub(super) package_dirs: Vec<String>,
+    /// For each directory to which the installer may add files, the names it contained before the step.
+    pub(super) dirs: BTreeMap<String, BTreeSet<String>>,
+    /// The same for the directories of programs. Files of other packages in them are not saved.
+    pub(super) program_dirs: BTreeMap<String, BTreeSet<String>>,
+    /// The saved files, with the targets of symbolic links.
+    pub(super) files: BTreeMap<String, Option<String>>,
+    /// Identifies the root directory, because a copy of an environment was not interrupted.
+    pub(super) root_id: Option<FileId>,
+}
 
 /// Reads the journal in the environment at this root. Returns `None` if there is none, or if it belongs to another
 /// user.

@@ -12,6 +12,7 @@ mod scope;
 mod snapshot;
 mod state;
 mod undo;
+mod undo_dir;
 
 use std::collections::VecDeque;
 use std::ffi::OsString;

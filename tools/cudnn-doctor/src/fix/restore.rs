@@ -11,9 +11,9 @@ use cudnn_os::rights::{is_private_dir, others_may_write};
 use cudnn_probe::canonicalize;
 use cudnn_probe::facts::ask;
 
-use super::journal;
+use super::journal::{self, Journal};
 use super::scope::{is_dir, recorded_files};
-use super::snapshot::{self, FILES, Journal, NAME, link_or_copy};
+use super::undo_dir::{self, FILES, NAME, link_or_copy};
 use crate::escape::Printable;
 use crate::packages::{Record, records};
 
@@ -46,7 +46,7 @@ pub(crate) fn earlier_step(root: &Path) -> Option<Earlier> {
     const INTERRUPTED: &str = "interrupted";
     let state = ask("earlier step", root, || match journal::read(root) {
         None => String::new(),
-        Some(_) if snapshot::is_locked(&root.join(NAME)) => RUNNING.to_owned(),
+        Some(_) if undo_dir::is_locked(&root.join(NAME)) => RUNNING.to_owned(),
         Some(Ok(_)) => INTERRUPTED.to_owned(),
         Some(Err(reason)) => reason,
     });
@@ -68,12 +68,12 @@ pub(crate) fn unfinished(roots: impl IntoIterator<Item = PathBuf>) -> Vec<std::r
 /// Removes unneeded snapshots that a killed doctor left in these environments.
 pub(crate) fn clear(roots: impl IntoIterator<Item = PathBuf>) {
     // Errors are ignored here. If a snapshot blocks a later step, that step reports the reason.
-    roots.into_iter().for_each(|root| drop(snapshot::clear_incomplete(&root)));
+    roots.into_iter().for_each(|root| drop(undo_dir::clear_incomplete(&root)));
 }
 
 impl Unfinished {
     pub(crate) fn is_running(&self) -> bool {
-        snapshot::is_locked(&self.root.join(NAME))
+        undo_dir::is_locked(&self.root.join(NAME))
     }
 
     /// Locks the snapshot. While the installer is still running, calls `waiting` once and waits for up to a minute.
@@ -95,7 +95,7 @@ impl Unfinished {
         let start = Instant::now();
         let mut has_waited = false;
         let lock = loop {
-            match snapshot::lock(&root.join(NAME)) {
+            match undo_dir::lock(&root.join(NAME)) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {
                     if !std::mem::replace(&mut has_waited, true) {
                         waiting();
@@ -128,7 +128,7 @@ impl Interrupted {
     /// The step cannot be undone, or the operating system reports an error.
     pub(crate) fn restore(self, removed: &[String]) -> Result<Vec<String>> {
         let left = restore(&self.root, &self.journal, removed)?;
-        snapshot::remove(&self.root.join(NAME))?;
+        undo_dir::remove(&self.root.join(NAME))?;
         Ok(left)
     }
 }
@@ -159,7 +159,7 @@ pub(super) fn changes(root: &Path, journal: &Journal) -> Result<Changes> {
     for (name, names) in &journal.dirs {
         if is_dir(&root.join(name)) {
             let dir = below(root, Path::new(name))?;
-            let new = snapshot::names_in(&dir)?.into_iter().filter(|new| !names.contains(new));
+            let new = undo_dir::names_in(&dir)?.into_iter().filter(|new| !names.contains(new));
             added.extend(new.map(|new| (name, dir.join(&new), new)));
         }
     }
@@ -207,7 +207,7 @@ fn check_lost(root: &Path, journal: &Journal) -> Result<()> {
     let saved = root.join(NAME).join(FILES);
     let mut lost: BTreeSet<String> = BTreeSet::new();
     for (dir, names) in &journal.dirs {
-        let now = snapshot::names_in(&root.join(dir)).unwrap_or_default();
+        let now = undo_dir::names_in(&root.join(dir)).unwrap_or_default();
         for name in names.difference(&now) {
             let path = Path::new(dir).join(name);
             let is_restored = saved.join(&path).symlink_metadata().is_ok()
@@ -244,7 +244,7 @@ fn new_programs(root: &Path, record: &Path, journal: &Journal) -> Vec<PathBuf> {
     let is_new = |file: &PathBuf| {
         let dir = file.parent().and_then(|dir| dir.strip_prefix(root).ok()).and_then(Path::to_str);
         let before = dir.and_then(|dir| journal.program_dirs.get(dir));
-        before.is_some_and(|before| file.file_name().is_some_and(|name| !before.contains(&snapshot::name(name))))
+        before.is_some_and(|before| file.file_name().is_some_and(|name| !before.contains(&undo_dir::name(name))))
             && file.symlink_metadata().is_ok()
             && !is_dir(file)
             && !journal::is_of_python(file)
