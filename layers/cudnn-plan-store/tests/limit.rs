@@ -145,10 +145,12 @@ fn puts_keep_the_directory_within_its_limit() {
     }
     // A background thread removes entries, and the last puts may have happened while it was running.
     let begin = Instant::now();
-    while plans(temporary.path()).len() > 10 && begin.elapsed() < Duration::from_secs(20) {
+    let is_kept = || matches!(get(&store, &entry_of("99", 820)), Some(Ok(())));
+    while (plans(temporary.path()).len() > 10 || !is_kept()) && begin.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(5));
-        store.put(&entry_of("99", 820)).unwrap();
+        // On Windows, a put fails if the thread is removing the same entry at this moment.
+        let _ = store.put(&entry_of("99", 820));
     }
     assert!(plans(temporary.path()).len() <= 10, "{}", plans(temporary.path()).len());
-    assert!(matches!(get(&store, &entry_of("99", 820)), Some(Ok(()))));
+    assert!(is_kept());
 }
