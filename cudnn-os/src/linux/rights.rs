@@ -65,7 +65,11 @@ pub fn mode(path: &Path) -> Option<u32> {
 /// Returns whether users other than the owner may write to this file or directory.
 #[must_use]
 pub fn others_may_write(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.mode() & 0o022 != 0)
+    std::fs::metadata(path).is_ok_and(|metadata| {
+        // The group of root, and a group with the number of its user, contain only that user.
+        let is_private_group = [0, metadata.uid()].contains(&metadata.gid());
+        metadata.mode() & 0o002 != 0 || metadata.mode() & 0o020 != 0 && !is_private_group
+    })
 }
 
 /// Creates a directory that only this user can enter.

@@ -149,7 +149,7 @@ fn is_plain(path: &Path) -> bool {
 fn is_outside_file(root: &Path, path: &Path) -> bool {
     let mut above = path.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty()).map(|dir| root.join(dir));
     is_plain(path)
-        && path.components().count() > 1
+        && path != Path::new("pyvenv.cfg")
         && !path.starts_with(NAME)
         && !is_of_python(path)
         && above.all(|dir| is_dir(&dir) || dir.symlink_metadata().is_err())
@@ -160,5 +160,23 @@ pub(super) fn is_of_python(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_ascii_lowercase();
     let is_version = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit() || b".tw".contains(&byte));
     let name = name.strip_suffix(".exe").unwrap_or(&name);
-    name.starts_with("activate") || name.strip_prefix("python").is_some_and(is_version)
+    let is_script = name == "activate" || name.starts_with("activate.") || name == "activate_this.py";
+    is_script || name.strip_prefix("python").is_some_and(is_version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_of_packages_are_not_mistaken_for_those_of_python() {
+        for name in ["python", "python3.12", "python.exe", "activate", "Activate.ps1", "activate_this.py"] {
+            assert!(is_of_python(&Path::new("bin").join(name)), "{name}");
+        }
+        for name in ["activate-global-python-argcomplete", "python-argcomplete-check-easy-install-script", "pip3.12"] {
+            assert!(!is_of_python(&Path::new("bin").join(name)), "{name}");
+        }
+        let root = Path::new("/nowhere");
+        assert!(is_outside_file(root, Path::new("LICENSE")) && !is_outside_file(root, Path::new("pyvenv.cfg")));
+    }
 }

@@ -235,7 +235,11 @@ fn check_lost(root: &Path, journal: &Journal) -> Result<()> {
 fn was_changed(root: &Path, dir: &str) -> bool {
     let saved = std::fs::read_dir(root.join(NAME).join(FILES).join(dir)).into_iter().flatten().flatten();
     let mut files = saved.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_dir()));
-    files.any(|entry| !is_same(&entry.path(), &root.join(dir).join(entry.file_name())))
+    // Where files were copied, inodes differ although nothing was replaced.
+    let times =
+        |path: &Path| path.symlink_metadata().and_then(|metadata| Ok((metadata.len(), metadata.modified()?))).ok();
+    let is_unchanged = |saved: &Path, path: &Path| is_same(saved, path) || times(saved) == times(path);
+    files.any(|entry| !is_unchanged(&entry.path(), &root.join(dir).join(entry.file_name())))
 }
 
 /// Returns the programs that this record lists and that did not exist before the step. Lines of the record that lead
@@ -263,7 +267,10 @@ pub(super) fn restore(root: &Path, journal: &Journal, removed: &[String]) -> Res
     let Changes { own, others } = changes(root, journal)?;
     let (agreed, left): (Vec<_>, Vec<_>) =
         others.into_iter().partition(|(description, _)| removed.contains(description));
-    for path in own.into_iter().chain(agreed.into_iter().map(|(_, path)| path)) {
+    let mut added: Vec<PathBuf> = own.into_iter().chain(agreed.into_iter().map(|(_, path)| path)).collect();
+    // The records come last, because an interrupted restoration needs them to find the remaining files.
+    added.sort_by_key(|path| path.extension().is_some_and(|extension| extension == "dist-info"));
+    for path in added {
         remove(&path)?;
     }
     // Parent directories are listed before their subdirectories.
