@@ -154,7 +154,7 @@ fn a_real_release_for_windows_is_reported_in_full() {
         support::windows::compile(&exports, &["-shared", "-nostdlib", "-w", "-Wl,-e,0"], &graph);
         let report = self::report(mixed.path());
         let ops = report.conflicts().into_iter().find(|(library, _)| library.library == Library::Ops);
-        assert!(ops.is_some_and(|(_, error)| error.to_string().contains("of another release")), "{report:#?}");
+        assert!(ops.is_some_and(|(_, error)| error.to_string().contains("from a different release")), "{report:#?}");
     }
 }
 

@@ -139,6 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "O_DIRECTORY is unsupported in Miri")]
     fn a_private_directory_is_neither_open_to_others_nor_a_link() {
         let dir = tempfile::tempdir().unwrap();
         let (private, link) = (dir.path().join("private"), dir.path().join("link"));
