@@ -29,7 +29,7 @@ use crate::shell::doctor;
 const UNFINISHED: &str = ".cudnn-doctor-";
 
 /// The maximum time to wait for the lock.
-const PATIENCE: Duration = Duration::from_secs(20);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The effect of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,11 +224,11 @@ fn lock(dir: &Path) -> Result<Option<File>, Refusal> {
     let file = loop {
         match lock_dir(dir) {
             Ok(file) => break file,
-            Err(error) if error.kind() == ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {
+            Err(error) if error.kind() == ErrorKind::WouldBlock && start.elapsed() < LOCK_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(20));
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let seconds = PATIENCE.as_secs();
+                let seconds = LOCK_TIMEOUT.as_secs();
                 let message = format!("another process has locked {} for {seconds} seconds", dir.printable());
                 return Err(Refusal::new(message).help("wait for the other cudnn-doctor, or end it"));
             }

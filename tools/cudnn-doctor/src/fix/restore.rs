@@ -82,7 +82,7 @@ impl Unfinished {
     /// # Errors
     /// The installer is still running, the snapshot cannot be trusted, or it cannot be locked.
     pub(crate) fn lock(&self, waiting: &dyn Fn()) -> Result<Option<Interrupted>> {
-        const PATIENCE: Duration = Duration::from_secs(60);
+        const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
         const INTERVAL: Duration = Duration::from_millis(100);
         let Unfinished { root, .. } = self;
         if others_may_write(root) {
@@ -96,7 +96,7 @@ impl Unfinished {
         let mut has_waited = false;
         let lock = loop {
             match undo_dir::lock(&root.join(NAME)) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {
+                Err(error) if error.kind() == ErrorKind::WouldBlock && start.elapsed() < LOCK_TIMEOUT => {
                     if !std::mem::replace(&mut has_waited, true) {
                         waiting();
                     }

@@ -24,7 +24,7 @@ use std::path::Path;
 
 use cudnn_probe::Library;
 use support::{TempDir, Version, Wheel};
-use world::{Case, Cudnn, World};
+use world::{Case, Cudnn, World, digest};
 
 const V9_18: Version = Version::new(9, 18, 0);
 const V9_19: Version = Version::new(9, 19, 0);
@@ -679,23 +679,6 @@ fn commands_in_loader_errors_work_in_the_active_environment() {
     let link = command(&copied, "demo --offline");
     assert!(!is_found(&copied, "true"));
     assert!(is_found(&copied, &format!("(cd \"$CUDNN_LOADER_DIR\"; {link})")), "{link}");
-}
-
-/// Returns the files below a directory with their contents, to detect unwanted changes.
-fn digest(root: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
-    let mut files = Vec::new();
-    let mut dirs = vec![root.to_owned()];
-    while let Some(dir) = dirs.pop() {
-        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
-            if entry.file_type().unwrap().is_dir() {
-                dirs.push(entry.path());
-            } else {
-                files.push((entry.path(), std::fs::read(entry.path()).unwrap_or_default()));
-            }
-        }
-    }
-    files.sort();
-    files
 }
 
 /// Holds a directory that all tests of this program share.

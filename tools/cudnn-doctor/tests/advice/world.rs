@@ -11,7 +11,7 @@ use cudnn_probe::release_facts::has_library;
 use serde_json::Value;
 use support::{FakeLibrary, FakeNvml, TempDir, Version};
 
-use crate::{Shared, digest};
+use crate::Shared;
 
 /// A complete cuDNN of fake libraries.
 #[derive(Clone, Copy)]
@@ -456,4 +456,21 @@ fn commands_of(finding: &Value, findings: &[Value]) -> Vec<String> {
 fn errors(findings: &[Value]) -> BTreeSet<String> {
     let is_error = |finding: &&Value| finding["severity"] == "error";
     findings.iter().filter(is_error).map(|finding| finding["code"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Returns the files below a directory with their contents, to detect unwanted changes.
+pub(crate) fn digest(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files = Vec::new();
+    let mut dirs = vec![root.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            if entry.file_type().unwrap().is_dir() {
+                dirs.push(entry.path());
+            } else {
+                files.push((entry.path(), std::fs::read(entry.path()).unwrap_or_default()));
+            }
+        }
+    }
+    files.sort();
+    files
 }

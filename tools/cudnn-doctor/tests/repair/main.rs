@@ -16,24 +16,5 @@ mod wheels;
 #[allow(dead_code, reason = "the other tests of the advice use all of it")]
 mod world;
 
-use std::path::{Path, PathBuf};
-
 /// Holds a directory that all tests of this program share.
 type Shared = std::sync::OnceLock<support::TempDir>;
-
-/// Returns the files below a directory with their contents.
-fn digest(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut files = Vec::new();
-    let mut dirs = vec![root.to_owned()];
-    while let Some(dir) = dirs.pop() {
-        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
-            if entry.file_type().unwrap().is_dir() {
-                dirs.push(entry.path());
-            } else {
-                files.push((entry.path(), std::fs::read(entry.path()).unwrap_or_default()));
-            }
-        }
-    }
-    files.sort();
-    files
-}
