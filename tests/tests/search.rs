@@ -474,13 +474,14 @@ fn directories_with_cudnn_below_a_root_are_found_once_nearest_first() {
         ("a", "libcudnn.so.8"),
         (wheel, "libcudnn_graph.so.9"),
         (deepest, "libcudnn_graph.so.9"),
-        // These files are not loadable libraries, belong to other products, or are too deep.
+        // These files are not loadable libraries, belong to other products, are too deep, or are among headers.
         ("static", "libcudnn_graph_static_v9.a"),
         ("text", "notes-about-libcudnn_graph.so.9"),
         ("link-time", "libcudnn_graph.so"),
         ("other", "libcublas.so.12"),
         ("other/windows", "cublas64_12.dll"),
         ("1/2/3/4/5/6/7/8/9", "libcudnn_graph.so.9"),
+        ("headers/include/lib", "libcudnn_graph.so.9"),
     ] {
         std::fs::write(make_dir(root, dir).join(name), "").unwrap();
         // The directory also contains other files.

@@ -118,7 +118,7 @@ impl Search {
 
     /// Returns the library directories below a root, such as a Python or conda environment, a CUDA toolkit, an unpacked
     /// archive or an unpacked wheel. They are followed by other subdirectories that contain cuDNN, within limits of
-    /// depth and number. Symbolic links are ignored.
+    /// depth and number. Symbolic links and directories named `include` are ignored.
     #[must_use]
     pub fn under_root(&self, root: &Path) -> Vec<Candidate> {
         self.look_under_root(root).candidates
@@ -222,6 +222,8 @@ impl Walk {
     /// below the root of an environment.
     const MAX_DEPTH: usize = 9;
     const MAX_DIRS: usize = 50_000;
+    /// Names of frequent directories without libraries: compiled Python, and headers.
+    const WITHOUT_LIBRARIES: [&str; 2] = ["__pycache__", "include"];
 
     fn below(root: &Path) -> Self {
         let mut walk = Walk::default();
@@ -260,8 +262,7 @@ impl Walk {
             let name = entry.file_name();
             has_cudnn |= name.to_str().is_some_and(is_cudnn);
             is_environment |= name.to_str().is_some_and(is_mark);
-            // Only Python creates these directories, and they occur next to all modules.
-            if name != "__pycache__" && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            if !Self::WITHOUT_LIBRARIES.iter().any(|other| name == *other) && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 dirs.push(entry.path());
             }
         }

@@ -16,7 +16,8 @@ const BLOCK_LEN: usize = 64 << 10;
 
 /// Returns the text of a regular file up to this length.
 pub(crate) fn read_text(file: &Path, max_len: u64) -> Option<String> {
-    Some(String::from_utf8_lossy(&read_bounded(file, max_len).ok()?).into_owned())
+    let text = String::from_utf8(read_bounded(file, max_len).ok()?);
+    Some(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 /// Returns the name of a file, or an empty string if it is not UTF-8.

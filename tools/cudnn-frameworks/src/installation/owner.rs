@@ -124,13 +124,9 @@ fn wheels(dir: &Path, os: Os) -> Option<Vec<WheelRecord>> {
     };
     let root = environment.and_then(|environment| environment.ancestors().nth(above)).unwrap_or(site_packages);
     let read = |(package, info_dir): (Package, PathBuf)| {
-        // Some tools write Windows separators.
-        let with_slashes = |line: &str| if os == Os::Windows { line.replace('\\', "/") } else { line.to_owned() };
-        // Records have megabytes, but only a few packages have files in this directory.
-        let lines = record::lines(&info_dir, &prefix, |line| with_slashes(line).contains(&prefix));
+        let lines = record::lines_with(&info_dir, &prefix);
         let file = |line: &String| {
-            let line = with_slashes(line);
-            let (path, hash, len): (&str, &str, &str) = record::parse(&line)?;
+            let (path, hash, len) = record::parse(line)?;
             let sha256 = hash.strip_prefix("sha256=").map(str::to_owned);
             Some((path.strip_prefix(&prefix)?.to_owned(), (len.parse().ok(), sha256)))
         };
@@ -157,10 +153,9 @@ pub fn deleted_packages(root: &Path) -> Vec<Package> {
     for site_packages in site_packages(root) {
         let wheels = installed_wheels(&site_packages, root).filter(|(package, _)| package.is_cudnn());
         let is_deleted = |info_dir: &Path| {
-            let is_of_main = |line: &str| record::parse(line).is_some_and(|(file, ..)| is_main(file));
-            let lines = record::lines(info_dir, "main library", is_of_main);
+            let lines = record::lines_with(info_dir, "cudnn");
             let mut files = lines.iter().filter_map(|line| record::parse(line));
-            files.any(|(file, ..)| is_deleted(&site_packages.join(file)))
+            files.any(|(file, ..)| is_main(file) && is_deleted(&site_packages.join(file)))
         };
         found.extend(wheels.filter(|(_, info_dir)| is_deleted(info_dir)).map(|(package, _)| package));
     }

@@ -2,7 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use cudnn_probe::facts;
+use cudnn_probe::{facts, read_bounded};
+use memchr::{memchr, memmem, memrchr};
 
 use super::distribution::Distribution;
 use crate::files::read_text;
@@ -11,14 +12,28 @@ use crate::files::read_text;
 const MAX_LEN: u64 = 32 << 20;
 const MAX_LIBRARIES: usize = 4_000;
 const MAX_MODULES: usize = 20_000;
-/// Some tools write Windows separators.
+/// The separators in records, some of which were written by Windows tools.
 const SEPARATORS: [char; 2] = ['/', '\\'];
 
-/// Returns the wanted lines of a package's record, described by `what`. Empty for packages without a record, such as
-/// Debian's.
-pub(crate) fn lines(info_dir: &Path, what: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
-    facts::ask("lines of record", format!("{} {what}", info_dir.display()), || {
-        text(info_dir).lines().filter(|line| wanted(line)).map(str::to_owned).collect()
+/// Returns the lines of a package's record that contain this text, with `/` as the separator of paths. Empty for packages
+/// without a record, such as Debian's.
+pub(crate) fn lines_with(info_dir: &Path, text: &str) -> Vec<String> {
+    facts::ask("lines of record", format!("{} {text}", info_dir.display()), || {
+        let mut record = read_bounded(&info_dir.join("RECORD"), MAX_LEN).unwrap_or_default();
+        // Some tools write Windows separators.
+        if memchr(b'\\', &record).is_some() {
+            record.iter_mut().filter(|byte| **byte == b'\\').for_each(|byte| *byte = b'/');
+        }
+        // Records have megabytes, but only a few lines are wanted, so the rest is neither decoded nor split.
+        let (mut lines, mut rest) = (Vec::new(), record.as_slice());
+        while let Some(found) = memmem::find(rest, text.as_bytes()) {
+            let (before, after) = rest.split_at(found);
+            let start = memrchr(b'\n', before).map_or(0, |end| end + 1);
+            let end = found + memchr(b'\n', after).unwrap_or(after.len());
+            lines.push(String::from_utf8_lossy(rest.get(start..end).unwrap_or_default()).trim_end().to_owned());
+            rest = rest.get(end..).unwrap_or_default();
+        }
+        lines
     })
 }
 
