@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::finding::{Finding, NO_DRIVER, NOT_TESTED};
 use super::nvml::Nvml;
-use super::plain_program::plain_program;
+use super::plain_program::{find_in, open, plain_program};
 use crate::child_report::{Work, begin, send};
 use crate::driver;
 use crate::escape::Printable;
@@ -332,12 +332,8 @@ fn is_nvml_missing(host: &Host) -> bool {
     if Os::HOST == Os::Windows {
         return !system_library(NVML_LIBRARY).leads_to_file();
     }
-    plain_program(host, &KnownFiles::new()).is_some_and(|mut simulation| {
-        let before = simulation.lookups().len();
-        simulation.dlopen(NVML_LIBRARY, 0);
-        let step = simulation.lookups().get(before);
-        step.is_some_and(|step| matches!(step.resolution, Resolution::Missing))
-    })
+    let is_missing = |mut simulation| find_in(&mut simulation, NVML_LIBRARY).is_none();
+    plain_program(host, &KnownFiles::new()).is_some_and(is_missing)
 }
 
 /// Returns the answer of the child process, or why there is no answer.
@@ -391,9 +387,7 @@ fn driver_library(host: &Host, is_jetson: bool) -> DriverLibrary {
     let Some(mut simulation) = plain_program(host, &KnownFiles::new()) else {
         return missing();
     };
-    let before = simulation.lookups().len();
-    simulation.dlopen(driver::LIBRARY, 0);
-    match simulation.lookups().get(before).map(|step| &step.resolution) {
+    match open(&mut simulation, driver::LIBRARY).first().map(|step| &step.resolution) {
         Some(Resolution::Found { path, .. }) => {
             DriverLibrary::Found(cudnn_probe::canonicalize(path).unwrap_or_else(|_| path.clone()))
         }
