@@ -4,21 +4,20 @@ use cudnn_frameworks::installation::InstallationReport;
 use cudnn_probe::Library;
 use cudnn_probe::dll_search::Facts;
 use cudnn_probe::facts::PathFacts;
-use cudnn_probe::release_facts::has_library;
 
 use super::by_name::{is_same, search_first};
 use super::finding::{Finding, INCOMPLETE, LD_SO_MIX, OTHER_ON_PATH};
-use super::plain_program::{Found, find_dll};
+use super::plain_program::Found;
 use crate::context::Context;
 use crate::cudnn_file;
+use crate::dependencies::dependencies_of;
 use crate::escape::Printable;
 use crate::remedy::Remedy;
 
 /// C012, C021, C022: programs that load the shim by name find this file.
 pub(super) fn found(found: &Found, report: &InstallationReport, context: &Context) -> Option<Finding> {
-    let facts = Facts::of_host(&context.host);
     let (dir, found_dir) = (report.dir.printable(), found.path.parent()?);
-    let mix = mix(found, &facts);
+    let mix = mix(found, context);
     if is_same(found_dir, &report.dir) {
         return mix;
     }
@@ -30,7 +29,7 @@ pub(super) fn found(found: &Found, report: &InstallationReport, context: &Contex
         .note(format!("found by: {}", found.rule))
         .note(format!("this project's loader uses the cuDNN in {dir}"))
         .notes(mix.into_iter().flat_map(|mix| std::iter::once(mix.message).chain(mix.notes)));
-    Some(finding.remedy(match facts.system_dir {
+    Some(finding.remedy(match Facts::of_host(&context.host).system_dir {
         Some(system_dir) if is_same(&system_dir, found_dir) => Remedy::new(format!(
             "remove cuDNN's DLLs from {}: Windows searches it before PATH, and no installer puts them there",
             found_dir.printable()
@@ -41,32 +40,20 @@ pub(super) fn found(found: &Found, report: &InstallationReport, context: &Contex
 
 /// C012, C022: NVIDIA's shim opens the other DLLs by name and ignores its own directory. Reports DLLs that Windows
 /// finds in a different directory, or fails to find.
-fn mix(found: &Found, facts: &Facts) -> Option<Finding> {
-    const OPENED: [Library; 5] = [Library::Graph, Library::Ops, Library::Cnn, Library::Adv, Library::Ext];
+fn mix(found: &Found, context: &Context) -> Option<Finding> {
     let Found { path: shim, rule } = found;
     let dir = shim.parent()?;
-    let version = cudnn_file::version(shim);
-    // cuDNN ignores libraries left over from a newer release. If the release is unknown, only graph is certain to be
-    // opened.
-    let is_opened = |library: &&Library| match version {
-        Some(version) => has_library(version, **library),
-        None => matches!(library, Library::Graph | Library::Ops),
-    };
-    let all = OPENED.iter().chain(Library::OPENED_BY_GRAPH).filter(is_opened);
-    let (mut missing, mut foreign) = (Vec::new(), Vec::new());
-    for library in all {
-        let name = library.windows_name();
-        match find_dll(name, facts) {
-            None => missing.push(name),
-            Some(found) if !found.path.parent().is_some_and(|found| is_same(found, dir)) => foreign.push(found),
-            Some(_) => {}
-        }
-    }
+    let opened = dependencies_of(shim, &context.host).ok()?.into_iter();
+    let opened = opened.filter(|one| one.dlopened_by.is_some() && cudnn_file::library(&one.name).is_some());
+    let (present, missing): (Vec<_>, Vec<_>) = opened.partition(|one| one.file.is_some());
+    let missing: Vec<&str> = missing.iter().map(|one| one.name.as_str()).collect();
+    let foreign = present.iter().filter_map(|one| Some((one.file.as_deref()?, &one.rule)));
+    let foreign: Vec<_> = foreign.filter(|(file, _)| file.parent().is_none_or(|found| !is_same(found, dir))).collect();
     let note = "NVIDIA's shim and graph open the other DLLs by name only and do not search their own directory";
-    if let Some(first) = foreign.first() {
-        let there = first.path.parent().unwrap_or(&first.path).printable();
+    if let Some((first, _)) = foreign.first() {
+        let there = first.parent().unwrap_or(first).printable();
         let message = format!("Windows would mix two installations: {} would open DLLs in {there}", shim.printable());
-        let list = foreign.iter().map(|found| format!("{}: {}", found.path.printable(), found.rule));
+        let list = foreign.iter().map(|(file, rule)| format!("{}: {rule}", file.printable()));
         let finding = Finding::new(LD_SO_MIX, message).note(note).note(format!("the shim is found by: {rule}"));
         return Some(finding.notes(list).remedy(search_first(dir)));
     }

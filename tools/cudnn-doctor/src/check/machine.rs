@@ -133,33 +133,19 @@ impl Machine {
     pub(crate) fn detect(host: &Host, timeouts: &Timeouts) -> Machine {
         let jetson = Jetson::detect(host);
         let library = driver_library(host, jetson.is_some());
-        let of_jetson = || jetson.as_ref().and_then(Gpu::of_jetson).into_iter().collect();
-        match if is_nvml_missing(host) { Ok(Value::Null) } else { query_nvml(timeouts) } {
-            Ok(answer) => {
-                let gpus = answer.get("gpus").and_then(Value::as_array);
-                let gpus: Vec<Gpu> = gpus.map(|gpus| gpus.iter().filter_map(Gpu::parse).collect()).unwrap_or_default();
-                let driver = answer.get("driver").and_then(Value::as_str).unwrap_or_default();
-                let is_version = driver::version(driver).is_some();
-                Machine {
-                    driver: is_version.then(|| driver.to_owned()),
-                    driver_text: (!is_version && !driver.is_empty()).then(|| driver.to_owned()),
-                    gpus: if gpus.is_empty() { of_jetson() } else { gpus },
-                    jetson,
-                    library,
-                    cuda: None,
-                    nvml_error: None,
-                }
-            }
-            Err(error) => Machine {
-                driver: None,
-                driver_text: None,
-                gpus: of_jetson(),
-                jetson,
-                library,
-                cuda: None,
-                nvml_error: Some(error),
-            },
+        let answer = if is_nvml_missing(host) { Ok(Value::Null) } else { query_nvml(timeouts) };
+        let (answer, nvml_error) = answer.map_or_else(|error| (Value::Null, Some(error)), |answer| (answer, None));
+        let gpus = answer.get("gpus").and_then(Value::as_array);
+        let mut gpus: Vec<Gpu> = gpus.into_iter().flatten().filter_map(Gpu::parse).collect();
+        if gpus.is_empty() {
+            gpus.extend(jetson.as_ref().and_then(Gpu::of_jetson));
         }
+        let driver = answer.get("driver").and_then(Value::as_str).filter(|driver| !driver.is_empty());
+        let (driver, driver_text) = match driver.map(str::to_owned) {
+            Some(driver) if driver::version(&driver).is_none() => (None, Some(driver)),
+            driver => (driver, None),
+        };
+        Machine { driver, driver_text, gpus, jetson, library, cuda: None, nvml_error }
     }
 
     /// Returns a machine with these GPUs, optionally a Jetson.
