@@ -172,39 +172,33 @@ fn without_preload(report: &InstallationReport, context: &Context) -> Option<Rem
 /// without NVIDIA's shim. ld.so searches LD_LIBRARY_PATH before the sub-library's run path.
 fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
     const LINKED: [Library; 3] = [Library::Ops, Library::Cnn, Library::Adv];
+    let finding = |file: &Path, programs: String, remedy: &dyn Fn() -> Remedy| {
+        let dependencies = dependencies(context.simulation(file).ok()?);
+        Some(
+            Finding::new(LINKED_MIX, mix_of_dirs(&dependencies)?)
+                .note(format!("for programs that are linked to {programs}"))
+                .note("programs that use this project's loader get one installation")
+                .notes(foreign(&dependencies, report))
+                .remedy(remedy()),
+        )
+    };
     let by_name = LINKED.into_iter().find_map(|library| {
         // A single library in a directory on the search path.
         let Found { path: file, rule } = find(library.file_name(), context)?;
         let dir = file.parent().filter(|dir| !is_same(dir, &report.dir))?;
         let is_alone = !dir.join(Library::Graph.file_name()).target_exists();
-        let dependencies = dependencies(context.simulation(&file).ok().filter(|_| is_alone)?);
-        Some(
-            Finding::new(LINKED_MIX, mix_of_dirs(&dependencies)?)
-                .note(format!("for programs that are linked to {library}, or open it by name: {rule}"))
-                .note("programs that use this project's loader get one installation")
-                .notes(foreign(&dependencies, report))
-                .remedy(separate(report, context, &[file])),
-        )
+        let remedy = || separate(report, context, std::slice::from_ref(&file));
+        is_alone.then(|| finding(&file, format!("{library}, or open it by name: {rule}"), &remedy))?
     });
-    let by_path = || {
-        LINKED.into_iter().find_map(|library| {
-            let file = &report.library(library)?.path;
-            let dependencies = dependencies(context.simulation(file).ok()?);
-            Some(
-                Finding::new(LINKED_MIX, mix_of_dirs(&dependencies)?)
-                    .note(format!("for programs that are linked to {}, or open it themselves", file.printable()))
-                    .note("programs that use this project's loader get one installation")
-                    .notes(foreign(&dependencies, report))
-                    .remedy(without_preload(report, context).unwrap_or_else(|| {
-                        Remedy::new(
-                            "unset LD_LIBRARY_PATH, or put the directory of one cuDNN first on it; to see every file:",
-                        )
-                        .look(["explain".into(), file.clone().into_os_string()])
-                    })),
-            )
+    let by_path = |library: Library| {
+        let file = &report.library(library)?.path;
+        finding(file, format!("{}, or open it themselves", file.printable()), &|| {
+            let text = "unset LD_LIBRARY_PATH, or put the directory of one cuDNN first on it; to see every file:";
+            let look = || Remedy::new(text).look(["explain".into(), file.clone().into_os_string()]);
+            without_preload(report, context).unwrap_or_else(look)
         })
     };
-    by_name.or_else(by_path)
+    by_name.or_else(|| LINKED.into_iter().find_map(by_path))
 }
 
 /// Returns a mix that a different search path can resolve. Mixes within one directory are reported by the checks of the
