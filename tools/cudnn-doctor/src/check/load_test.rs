@@ -325,7 +325,7 @@ fn open_cuda(files: &[PathBuf]) -> bool {
     let mut are_usable = true;
     for (index, file) in files.iter().enumerate() {
         begin(Work::LoadCuda, format!("loaded {}", file.printable()));
-        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
         let function = if name.starts_with("libnvrtc") { c"nvrtcVersion" } else { c"cublasLtCreate" };
         let message = match open(file) {
             Err(message) => format!("cannot be loaded: {message}"),

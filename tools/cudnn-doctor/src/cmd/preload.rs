@@ -150,7 +150,7 @@ fn first_use() -> FirstUse {
     FirstUse { handle_ms: milliseconds(handle_time), query_ms: milliseconds(start.elapsed()), status }
 }
 
-fn milliseconds(time: Duration) -> f64 {
+pub(super) fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 

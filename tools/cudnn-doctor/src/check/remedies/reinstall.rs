@@ -20,6 +20,7 @@ pub(crate) fn repair(error: &ProbeError, report: Option<&InstallationReport>) ->
     let has_package = report.is_some_and(|report| report.package.is_some());
     Some(match error {
         ProbeError::UnusableLibrary { error, .. } => return repair(error, report),
+        ProbeError::GraphMissing { found_in: Some(dir) } => format!("use {} instead", dir.printable()).into(),
         ProbeError::WrongArchitecture { wanted, .. } if !has_package => format!("install cuDNN for {wanted}").into(),
         ProbeError::WrongOs { wanted, .. } if !has_package => format!("install cuDNN for {wanted}").into(),
         error if is_damage(error) => report.map_or_else(|| "reinstall this cuDNN".into(), reinstall),
