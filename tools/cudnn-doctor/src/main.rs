@@ -8,7 +8,6 @@ use std::time::Duration;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
-mod advice;
 mod check;
 mod child_report;
 mod cmd;

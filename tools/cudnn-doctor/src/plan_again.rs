@@ -1,7 +1,7 @@
 //! Rebuilds cached plans for a described device with this machine's cuDNN, without a GPU. It runs in a child process,
 //! because cuDNN may crash, hang, or compile for seconds.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -36,8 +36,9 @@ pub(crate) struct Arguments {
     from: Option<PathBuf>,
     /// The directory for the new plans.
     to: Option<PathBuf>,
-    /// Indices of plans to skip, because they crashed an earlier process.
-    skip: Vec<usize>,
+    /// The number of plans to skip, because an earlier process handled them.
+    #[arg(default_value_t)]
+    start: usize,
 }
 
 /// The message keys for a failed plan and for the index of the current plan.
@@ -50,23 +51,20 @@ const PLACE: &str = "place";
 /// # Errors
 /// The reason why planning is impossible.
 pub(crate) fn run(device: &Path, from: &Path, to: &Path, timeouts: &Timeouts) -> Result<Vec<String>, String> {
-    let (mut failures, mut skip) = (Vec::new(), Vec::<usize>::new());
+    let (mut failures, mut start) = (Vec::new(), 0_u64);
     loop {
-        let places: Vec<OsString> = skip.iter().map(|place| place.to_string().into()).collect();
-        let mut arguments = vec![device.as_os_str(), from.as_os_str(), to.as_os_str()];
-        arguments.extend(places.iter().map(OsString::as_os_str));
-        let ended = run_as_child(&arguments, timeouts)?;
+        let ended =
+            run_as_child(&[device.as_os_str(), from.as_ref(), to.as_ref(), start.to_string().as_ref()], timeouts)?;
         failures.extend(texts(&ended, FAILED));
         if let Some(reason) = texts(&ended, "error").next() {
             return Err(reason);
         }
         let Some(failure) = failure(&ended) else { return Ok(failures) };
-        let place = ended.messages.iter().rev().find_map(|message| message.get(PLACE)?.as_u64()?.try_into().ok());
-        let Some(place) = place.filter(|place| !skip.contains(place)) else {
+        let Some(place) = ended.messages.iter().rev().find_map(|message| message.get(PLACE)?.as_u64()) else {
             return Err(format!("{failure}: {}", ended.stderr.trim()));
         };
         failures.push(failure);
-        skip.push(place);
+        start = place + 1;
     }
 }
 
@@ -107,7 +105,7 @@ pub(crate) fn open(dir: &Path) -> (Store, Vec<Problem>) {
 /// Runs the child process.
 pub(crate) fn run_child(arguments: &Arguments) -> ExitCode {
     let done = match (&arguments.device, &arguments.from, &arguments.to) {
-        (Some(device), Some(from), Some(to)) => plan_all(device, from, to, &arguments.skip),
+        (Some(device), Some(from), Some(to)) => plan_all(device, from, to, arguments.start),
         _ => describe_first().map(|description| send(&json!({ "device": description }))),
     };
     if let Err(reason) = done {
@@ -136,7 +134,7 @@ pub(crate) fn description(device: &Path) -> Result<String, String> {
     Ok(text.trim_ascii().to_owned())
 }
 
-fn plan_all(device: &Path, from: &Path, to: &Path, skip: &[usize]) -> Result<(), String> {
+fn plan_all(device: &Path, from: &Path, to: &Path, start: usize) -> Result<(), String> {
     begin(Work::Load, "loaded cuDNN");
     let text = &description(device)?;
     let installation = cudnn_loader::load().map_err(|error| error.to_string())?;
@@ -145,10 +143,7 @@ fn plan_all(device: &Path, from: &Path, to: &Path, skip: &[usize]) -> Result<(),
     let device =
         device::from_json(text).map_err(|error| format!("cuDNN rejects the description of the device: {error}"))?;
     let ((from, _), (to, _)) = (open(from), open(to));
-    for (place, stored) in from.entries().flatten().enumerate() {
-        if skip.contains(&place) {
-            continue;
-        }
+    for (place, stored) in from.entries().flatten().enumerate().skip(start) {
         let Entry { key, about, .. } = stored.entry;
         send(&json!({ PLACE: place }));
         begin(Work::Compute, format!("planned {}", about.label));

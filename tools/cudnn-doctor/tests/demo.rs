@@ -62,7 +62,7 @@ fn a_damaged_library_is_an_error_with_help() {
     let bytes = std::fs::read(&ops).unwrap();
     std::fs::write(&ops, bytes.get(..bytes.len() / 2).unwrap()).unwrap();
     let variables = [("CUDNN_LOADER_DIR", dir.path().to_str().unwrap())];
-    check(demo(&[], &variables), 2, &["cannot be called", "is truncated", "help: Reinstall this cuDNN"]);
+    check(demo(&[], &variables), 2, &["cannot be called", "is truncated", "help: Run `cudnn-doctor check`"]);
 }
 
 #[test]

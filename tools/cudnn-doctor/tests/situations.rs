@@ -1093,7 +1093,7 @@ fn no_command_opens_the_home_of_another_user() {
     let value: Value = serde_json::from_str(&output.stdout).unwrap();
     let findings = value["findings"].as_array().unwrap();
     let found = with_code(findings, "C011");
-    assert!(found.len() == 1 && found[0].to_string().contains("Give the user"), "{findings:#?}");
+    assert!(found.len() == 1 && found[0].to_string().contains("give the user"), "{findings:#?}");
     assert!(!output.stdout.contains("chmod"), "{findings:#?}");
 }
 

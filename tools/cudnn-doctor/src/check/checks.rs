@@ -1,11 +1,10 @@
 //! Provides the checks behind the table of findings.
 
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_probe::Os;
 
 use super::finding::{DRIVER_CRASHED, FINDINGS, Finding, FindingKind, NO_DRIVER};
 use super::observations::Observations;
-use super::{dlls, installation, kernels, ld_so};
+use super::{by_name, companions, installation, kernels};
 
 /// A function that derives findings from the observations, and the name by which the table refers to it.
 struct Check {
@@ -180,31 +179,25 @@ fn drop_in(observations: &Observations<'_>) -> Vec<Finding> {
 /// Checks whether the system finds this cuDNN, and the libraries it opens at run time.
 fn search(observations: &Observations<'_>) -> Vec<Finding> {
     let (context, loaded) = (observations.context, &observations.program.loaded);
-    of_used(observations, |report| match (observations.is_of_program(), Os::HOST) {
-        (true, Os::Windows) => dlls::companions(report, context, loaded),
-        (false, Os::Windows) => dlls::findings(report, context),
-        (true, _) => {
-            let companions = ld_so::companions(report, context, loaded);
-            companions.into_iter().chain(super::program::other_cuda(loaded, report)).collect()
+    of_used(observations, |report| {
+        if !observations.is_of_program() {
+            return by_name::findings(report, context, &observations.users());
         }
-        (false, _) => ld_so::findings(report, context, &observations.users()),
+        let companions = companions::findings(report, context, loaded).into_iter();
+        companions.chain(super::program::other_cuda(loaded, report)).collect()
     })
 }
 
 /// Checks the cuDNN found by programs that load it by name, if that differs from the selected installation.
 fn linked_programs(observations: &Observations<'_>) -> Vec<Finding> {
     let Some(report) = observations.report().filter(|_| !observations.is_of_program()) else { return Vec::new() };
-    match Os::HOST {
-        Os::Windows => dlls::of_linked_programs(report, observations.context),
-        _ => ld_so::of_linked_programs(report, observations.context),
-    }
+    by_name::of_linked_programs(report, observations.context)
 }
 
 fn load(observations: &Observations<'_>) -> Vec<Finding> {
     of_used(observations, |report| {
         let unusable = observations.load.unusable_cuda.iter();
-        let unusable =
-            unusable.filter_map(|unusable| ld_so::unusable_companion(report, observations.context, unusable));
+        let unusable = unusable.filter_map(|unusable| companions::unusable(report, observations.context, unusable));
         observations.load.findings.iter().cloned().chain(unusable).collect::<Vec<_>>()
     })
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use cudnn_frameworks::installation::InstallationReport;
 use cudnn_probe::{Library, Os};
 
+use super::by_name;
 use super::finding::{DROP_IN_REPLACED, Finding, OLD_DROP_IN, STALE_SHIM};
-use super::ld_so;
 use crate::context::Context;
 use crate::drop_in::change::bring_back;
 use crate::drop_in::command::Command;
@@ -46,7 +46,7 @@ fn old_elsewhere(report: &InstallationReport, context: &Context) -> Option<Findi
     if Os::HOST != Os::Linux {
         return None;
     }
-    let finding = old(&ld_so::drop_in_before(report, context)?, &nvidia_shim_in(&report.dir)?)?;
+    let finding = old(&by_name::drop_in_before(report, context)?, &nvidia_shim_in(&report.dir)?)?;
     let text = "replace it with the drop-in of a newer release, or take it off";
     Some(finding.remedy(format!("{text} {SEARCH_PATH} and {PRELOAD}")))
 }

@@ -9,6 +9,7 @@ use cudnn_probe::ld_so::{Resolution, Rule, Simulation};
 use cudnn_probe::{Host, Library};
 
 use super::finding::{DRIVER_CRASHED, Finding, NOT_LOADED};
+use super::remedies::Companion;
 use crate::driver;
 use crate::escape::Printable;
 use crate::remedy::Remedy;
@@ -66,9 +67,7 @@ pub(super) fn is_driver(message: &str) -> bool {
 /// truncated file) or hang (a pipe).
 pub(super) fn damaged(report: &InstallationReport) -> Option<Finding> {
     let mut opened = vec![driver::LIBRARY.to_owned()];
-    opened.extend(
-        report.cuda_major.iter().flat_map(|major| ["libcublasLt", "libnvrtc"].map(|stem| format!("{stem}.so.{major}"))),
-    );
+    opened.extend(Companion::of(report).map(|one| one.name));
     let mut found: Vec<(String, PathBuf, Rule, String)> = Vec::new();
     for part in report.libraries.iter().filter(|part| part.identity.is_ok()) {
         let Ok(mut simulation) = Simulation::new(&part.path, &Host::current()) else { continue };

@@ -48,10 +48,9 @@ pub(super) fn of_other_programs(report: &InstallationReport) -> Vec<Finding> {
 
 pub(super) fn unusable(report: &InstallationReport) -> Vec<Finding> {
     let finding = |(part, error): (&LibraryReport, &ProbeError)| {
-        let help = repair(part, error, report).unwrap_or_else(|| remedies::reinstall(report));
         Finding::new(UNUSABLE_LIBRARY, format!("{} {error}", part.path.printable()))
             .notes(opened_first(part))
-            .remedy(help)
+            .remedy(repair(part, error, report))
     };
     unusable_parts(report).map(finding).collect()
 }
@@ -64,17 +63,17 @@ pub(crate) fn unusable_parts(report: &InstallationReport) -> impl Iterator<Item 
 
 /// Returns the fix for one file of an installation. A file with the version in its name did not come from a package if
 /// the same library also exists without the version.
-pub(crate) fn repair(part: &LibraryReport, error: &ProbeError, report: &InstallationReport) -> Option<Remedy> {
+pub(crate) fn repair(part: &LibraryReport, error: &ProbeError, report: &InstallationReport) -> Remedy {
     if let ProbeError::Unreadable { error } = error
         && error.kind() == std::io::ErrorKind::PermissionDenied
     {
-        return Some(remedies::permit_file(&part.path));
+        return remedies::permit_file(&part.path);
     }
     if !is_versioned(part) {
-        return remedies::repair(error, Some(report));
+        return remedies::repair(error, Some(report)).unwrap_or_else(|| remedies::reinstall(report));
     }
     let text = format!("remove this file, so that cuDNN opens {} instead:", part.library);
-    Some(remedies::leftovers(report).unwrap_or_else(|| remedies::remove(text, &part.path)))
+    remedies::leftovers(report).unwrap_or_else(|| remedies::remove(text, &part.path))
 }
 
 fn is_versioned(part: &LibraryReport) -> bool {
@@ -90,13 +89,12 @@ fn conflicts(report: &InstallationReport) -> Vec<Finding> {
     let evidence = || report.evidence.iter().map(|evidence| format!("{}: {}", evidence.value, evidence.source));
     let finding = |(part, error): (&LibraryReport, ProbeError)| {
         let kind = if matches!(error, ProbeError::MixedCuda { .. }) { MIXED_CUDA } else { MIXED_VERSIONS };
-        let help = repair(part, &error, report).filter(|_| is_versioned(part));
         Finding::new(kind, format!("{} {error}", part.path.printable()))
             .notes(opened_first(part))
             .notes(symbols(&error))
             .notes(report.unowned.iter().map(|file| format!("{} belongs to no package", file.printable())))
             .notes(evidence())
-            .remedy(help.unwrap_or_else(|| remedies::reinstall(report)))
+            .remedy(repair(part, &error, report))
     };
     report.conflicts().into_iter().filter(|(part, _)| !stands_for_shim(part)).map(finding).collect()
 }

@@ -19,12 +19,12 @@ use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Host, Library, Os, identify};
 use serde_json::{Value, json};
 
+use super::advice::{advice, advice_for_dll};
 use super::finding::{
     CHECK_FAILED, CRASHED, DRIVER_CRASHED, Finding, FindingKind, NO_CONVOLUTION, NO_DRIVER, NO_MEMORY, NOT_LOADED,
     NOT_TESTED, Severity,
 };
 use super::{foreign_library, installation, remedies};
-use crate::advice::Advice;
 use crate::child_report::{Step, Work, begin, send};
 use crate::escape::Printable;
 use crate::packages::Command;
@@ -242,8 +242,7 @@ fn parse_failure(report: &Value, installation: &InstallationReport) -> Option<Fi
     let finding = finding.notes((kind.code != NO_DRIVER.code).then_some(loaded_from));
     let is_of_files = kind.code == CHECK_FAILED.code || kind.code == NOT_LOADED.code;
     let leftovers = || remedies::leftovers(installation).filter(|_| is_of_files);
-    // Reports print the notes above the help.
-    let stated = || Some(text("help")?.replace("message below", "message above")).filter(|help| !help.is_empty());
+    let stated = || text("help").filter(|help| !help.is_empty());
     let remedy = leftovers().or_else(|| stated().map(Remedy::new));
     let remedy = remedy.or_else(|| is_of_files.then(|| remedies::reinstall(installation)));
     Some(Finding { remedy, ..finding })
@@ -326,7 +325,7 @@ fn open_cuda(files: &[PathBuf]) -> bool {
     let mut are_usable = true;
     for (index, file) in files.iter().enumerate() {
         begin(Work::LoadCuda, format!("loaded {}", file.printable()));
-        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
         let function = if name.starts_with("libnvrtc") { c"nvrtcVersion" } else { c"cublasLtCreate" };
         let message = match open(file) {
             Err(message) => format!("cannot be loaded: {message}"),
@@ -454,7 +453,7 @@ fn driver_help(error: &NoGpu) -> &'static str {
 }
 
 fn report_load_error(error: &LoadError) {
-    let (text, advice) = (error.to_string(), error.advice().unwrap_or_default());
+    let (text, advice) = (error.to_string(), advice(error).unwrap_or_default());
     let line = text.lines().next().unwrap_or_default();
     match error.kind() {
         LoadErrorKind::Dlopen { path, message, .. } => report_dlopen_error(path, line, message, &advice),
@@ -487,7 +486,7 @@ fn report_dll(library: &Path, text: &str, notes: Vec<String>, help: &str) {
     facts.loaded.retain(|file| file != library && file.leads_to_file());
     let failure = explain(library, &facts);
     let text = failure.as_ref().map_or(text.to_owned(), |failure| format!("{text}: {failure}"));
-    let advice = failure.and_then(|failure| failure.advice()).unwrap_or_else(|| help.to_owned());
+    let advice = failure.map_or_else(|| help.to_owned(), |failure| advice_for_dll(&failure).unwrap_or_default());
     report_failure(LOAD, &text, notes, &advice);
 }
 

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::finding::{Finding, NO_DRIVER, NOT_TESTED};
 use super::nvml::Nvml;
-use super::plain_program::plain_program;
+use super::plain_program::{find_in, open, plain_program};
 use crate::child_report::{Work, begin, send};
 use crate::driver;
 use crate::escape::Printable;
@@ -133,33 +133,19 @@ impl Machine {
     pub(crate) fn detect(host: &Host, timeouts: &Timeouts) -> Machine {
         let jetson = Jetson::detect(host);
         let library = driver_library(host, jetson.is_some());
-        let of_jetson = || jetson.as_ref().and_then(Gpu::of_jetson).into_iter().collect();
-        match if is_nvml_missing(host) { Ok(Value::Null) } else { query_nvml(timeouts) } {
-            Ok(answer) => {
-                let gpus = answer.get("gpus").and_then(Value::as_array);
-                let gpus: Vec<Gpu> = gpus.map(|gpus| gpus.iter().filter_map(Gpu::parse).collect()).unwrap_or_default();
-                let driver = answer.get("driver").and_then(Value::as_str).unwrap_or_default();
-                let is_version = driver::version(driver).is_some();
-                Machine {
-                    driver: is_version.then(|| driver.to_owned()),
-                    driver_text: (!is_version && !driver.is_empty()).then(|| driver.to_owned()),
-                    gpus: if gpus.is_empty() { of_jetson() } else { gpus },
-                    jetson,
-                    library,
-                    cuda: None,
-                    nvml_error: None,
-                }
-            }
-            Err(error) => Machine {
-                driver: None,
-                driver_text: None,
-                gpus: of_jetson(),
-                jetson,
-                library,
-                cuda: None,
-                nvml_error: Some(error),
-            },
+        let answer = if is_nvml_missing(host) { Ok(Value::Null) } else { query_nvml(timeouts) };
+        let (answer, nvml_error) = answer.map_or_else(|error| (Value::Null, Some(error)), |answer| (answer, None));
+        let gpus = answer.get("gpus").and_then(Value::as_array);
+        let mut gpus: Vec<Gpu> = gpus.into_iter().flatten().filter_map(Gpu::parse).collect();
+        if gpus.is_empty() {
+            gpus.extend(jetson.as_ref().and_then(Gpu::of_jetson));
         }
+        let driver = answer.get("driver").and_then(Value::as_str).filter(|driver| !driver.is_empty());
+        let (driver, driver_text) = match driver.map(str::to_owned) {
+            Some(driver) if driver::version(&driver).is_none() => (None, Some(driver)),
+            driver => (driver, None),
+        };
+        Machine { driver, driver_text, gpus, jetson, library, cuda: None, nvml_error }
     }
 
     /// Returns a machine with these GPUs, optionally a Jetson.
@@ -332,12 +318,8 @@ fn is_nvml_missing(host: &Host) -> bool {
     if Os::HOST == Os::Windows {
         return !system_library(NVML_LIBRARY).leads_to_file();
     }
-    plain_program(host, &KnownFiles::new()).is_some_and(|mut simulation| {
-        let before = simulation.lookups().len();
-        simulation.dlopen(NVML_LIBRARY, 0);
-        let step = simulation.lookups().get(before);
-        step.is_some_and(|step| matches!(step.resolution, Resolution::Missing))
-    })
+    let is_missing = |mut simulation| find_in(&mut simulation, NVML_LIBRARY).is_none();
+    plain_program(host, &KnownFiles::new()).is_some_and(is_missing)
 }
 
 /// Returns the answer of the child process, or why there is no answer.
@@ -391,9 +373,7 @@ fn driver_library(host: &Host, is_jetson: bool) -> DriverLibrary {
     let Some(mut simulation) = plain_program(host, &KnownFiles::new()) else {
         return missing();
     };
-    let before = simulation.lookups().len();
-    simulation.dlopen(driver::LIBRARY, 0);
-    match simulation.lookups().get(before).map(|step| &step.resolution) {
+    match open(&mut simulation, driver::LIBRARY).first().map(|step| &step.resolution) {
         Some(Resolution::Found { path, .. }) => {
             DriverLibrary::Found(cudnn_probe::canonicalize(path).unwrap_or_else(|_| path.clone()))
         }

@@ -3,7 +3,10 @@
 //! [`Observations::read`] collects the facts, starting with files and ending with a child process that loads cuDNN. The
 //! checks in [`FINDINGS`] are pure functions of these facts. This module prints no output.
 
+mod advice;
+mod by_name;
 mod checks;
+mod companions;
 mod dlls;
 mod drop_in;
 pub(crate) mod finding;

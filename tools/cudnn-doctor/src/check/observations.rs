@@ -4,7 +4,6 @@ use std::path::Path;
 
 use cudnn_frameworks::Depth;
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_probe::Os;
 
 use super::frameworks::{self, FrameworkFacts, Users};
 use super::load_test::{self, LoadTest, Parts};
@@ -13,7 +12,7 @@ use super::program::{Call, Examined};
 use super::search_path::SearchPath;
 use super::selection::{Selected, Used, installed_in};
 use super::variables::Variables;
-use super::{Finding, Requested, installation, ld_so};
+use super::{Finding, Requested, companions, installation};
 use crate::context::Context;
 use crate::framework_run::{self, Run};
 use crate::subprocess::Timeouts;
@@ -127,8 +126,8 @@ fn load(
     let parts = Parts {
         convolution: requested.convolution,
         driver: machine.has_driver_library(),
-        engines: may_be_mixed && !(Os::HOST == Os::Linux && ld_so::has_damaged_companion(report, context)),
-        cuda: ld_so::companion_files(report, context),
+        engines: may_be_mixed && !companions::has_damaged(report, context),
+        cuda: companions::files(report, context),
     };
     load_test::load(report, &parts, timeouts)
 }

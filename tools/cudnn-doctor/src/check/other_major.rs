@@ -10,8 +10,8 @@ use cudnn_probe::{DEFAULT_CUDA_MAJOR, Origin, Os, Version};
 
 use super::Requested;
 use super::finding::{Finding, FindingKind, REQUIREMENT, Severity};
+use super::framework_requirement::CUDNN_MAJOR;
 use super::remedies;
-use super::requirements::MAJOR;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::packages::Command;
@@ -23,14 +23,14 @@ const PARTS: [&str; 6] = ["ops_infer", "ops_train", "cnn_infer", "cnn_train", "a
 
 /// C018: the program is built for a different major.
 pub(super) fn finding(requested: &Requested, context: &Context) -> Option<Finding> {
-    let wanted = requested.minimum.filter(|minimum| minimum.major != MAJOR)?;
+    let wanted = requested.minimum.filter(|minimum| minimum.major != CUDNN_MAJOR)?;
     let major = wanted.major;
     let version = |installed: &Installed| installed.report.version;
     let mut installed = context.inventory();
     installed.retain(|installed| installed.report.major == major);
     installed.sort_by_key(|one| (version(one).is_some_and(|version| version < wanted), !is_searched(one)));
     let limit = format!(
-        "majors are not interchangeable, and this tool only examines cuDNN {MAJOR}: it does not check whether a cuDNN \
+        "majors are not interchangeable, and this tool only examines cuDNN {CUDNN_MAJOR}: it does not check whether a cuDNN \
          {major} fits the machine or is complete"
     );
     let error = |message: String| Finding::new(REQUIREMENT, message).note(&limit);
@@ -58,7 +58,7 @@ pub(super) fn finding(requested: &Requested, context: &Context) -> Option<Findin
     let version = version(first).map_or("of unknown version".to_owned(), |version| version.to_string());
     let message = format!(
         "the program needs cuDNN {major} ({wanted} or newer); {LOADER} finds one, {version}, in {shown}, and this doctor \
-         only checks cuDNN {MAJOR}"
+         only checks cuDNN {CUDNN_MAJOR}"
     );
     let file = if Os::HOST == Os::Linux { format!("libcudnn.so.{major}") } else { format!("cudnn64_{major}.dll") };
     let test = format!("import ctypes; print(ctypes.CDLL(\"{file}\").cudnnGetVersion())");
@@ -88,7 +88,7 @@ fn install(wanted: Version, cuda_major: Option<u32>, installed: Option<&Installe
             let text = format!(
                 "install cuDNN {major} following the instructions of its release, or build the program for cuDNN"
             );
-            Remedy::new(format!("{text} {MAJOR}"))
+            Remedy::new(format!("{text} {CUDNN_MAJOR}"))
         },
         |remedy| remedy.effect(Effect::OtherDir),
     )

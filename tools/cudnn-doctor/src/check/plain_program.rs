@@ -1,10 +1,56 @@
-//! Provides a program without a run path for simulating ld.so when no program is requested.
+//! Finds the libraries that a program without a search path of its own opens by name.
 
 use cudnn_probe::facts;
 use std::path::PathBuf;
 
-use cudnn_probe::Host;
-use cudnn_probe::ld_so::{KnownFiles, Simulation};
+use cudnn_probe::ld_so::{self, KnownFiles, Simulation};
+use cudnn_probe::{Host, Os, dll_search};
+
+use crate::context::Context;
+
+/// A file that the system's loader finds for a name, even if it cannot load the file.
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    pub(super) rule: String,
+}
+
+/// Returns the file that the program finds. On Windows, the program was started in this environment.
+pub(super) fn find(name: &str, context: &Context) -> Option<Found> {
+    match Os::HOST {
+        Os::Windows => find_dll(name, &dll_search::Facts::of_host(&context.host)),
+        _ => find_in(&mut plain_program(&context.host, &context.files)?, name),
+    }
+}
+
+/// Returns the file that Windows finds.
+pub(super) fn find_dll(name: &str, facts: &dll_search::Facts) -> Option<Found> {
+    use dll_search::Resolution;
+    let mut simulation = dll_search::Simulation::new(facts.clone());
+    simulation.open(name.as_ref(), dll_search::Mode::Standard);
+    match &simulation.lookups().first()?.resolution {
+        Resolution::Found { path, rule } | Resolution::Unusable { path, rule } => {
+            Some(Found { path: path.clone(), rule: rule.to_string() })
+        }
+        _ => None,
+    }
+}
+
+/// Returns the file that ld.so finds for the simulated program or library.
+pub(super) fn find_in(simulation: &mut Simulation, name: &str) -> Option<Found> {
+    match open(simulation, name).first()?.resolution {
+        ld_so::Resolution::Found { ref path, ref rule } | ld_so::Resolution::Unusable { ref path, ref rule, .. } => {
+            Some(Found { path: path.clone(), rule: rule.to_string() })
+        }
+        _ => None,
+    }
+}
+
+/// Opens a library in the simulated program. Returns the lookups, starting with the library itself.
+pub(super) fn open<'a>(simulation: &'a mut Simulation, name: &str) -> &'a [ld_so::Lookup] {
+    let before = simulation.lookups().len();
+    simulation.dlopen(name, 0);
+    simulation.lookups().get(before..).unwrap_or_default()
+}
 
 /// Simulates the start of the doctor itself or, if /proc is missing, of a program that exists on most systems.
 pub(super) fn plain_program(host: &Host, files: &KnownFiles) -> Option<Simulation> {

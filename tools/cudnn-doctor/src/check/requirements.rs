@@ -8,15 +8,13 @@ use cudnn_probe::{Installation, Library, ProbeError, Requirements, Version, chec
 
 use super::Requested;
 use super::finding::{Finding, LACKS_FUNCTION, REQUIREMENT};
+use super::framework_requirement::CUDNN_MAJOR;
 use super::machine::Gpu;
 use super::program::{Call, MAX_CALLS};
 use super::remedies::{self, Wanted};
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::remedy::Remedy;
-
-/// The cuDNN major that the doctor examines.
-pub(super) const MAJOR: u32 = 9;
 
 /// Returns the findings, which share one remedy that meets all requirements. `called` is the program that finds this
 /// cuDNN, and the functions it calls.
@@ -50,7 +48,7 @@ pub(super) fn findings(
 
 /// Returns the minimum cuDNN 9 release that the program can use.
 fn minimum(requested: &Requested) -> Option<Version> {
-    requested.minimum.filter(|minimum| minimum.major == MAJOR)
+    requested.minimum.filter(|minimum| minimum.major == CUDNN_MAJOR)
 }
 
 fn requirements(minimum: Option<Version>, cuda_major: Option<u32>) -> Requirements {

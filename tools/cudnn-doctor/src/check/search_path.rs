@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::Os;
 
-use super::dlls;
 use super::finding::{Finding, RELATIVE_PATH};
+use crate::escape::Printable;
 use crate::remedy::{Action, Remedy};
-use crate::shell::{SEARCH_PATH, link_to};
+use crate::shell::{SEARCH_PATH, link_to, split_search_path};
+use crate::system::{LOADER, choose};
 
 /// The search path variable.
 pub(super) struct SearchPath {
@@ -34,12 +35,11 @@ impl SearchPath {
         SearchPath { value, split_dir }
     }
 
-    /// C027: relative directories. ld.so resolves them from the working directory of the program, while this project's
+    /// C027: relative directories. The system's loader resolves them from the working directory of the program, while this project's
     /// search ignores them.
     pub(super) fn finding(&self) -> Option<Finding> {
         let value = self.value.as_deref()?;
         match &self.split_dir {
-            _ if Os::HOST == Os::Windows => dlls::relative_path(value),
             Some(split) => split.finding(value.to_str()?),
             None => relative_dirs(value),
         }
@@ -47,22 +47,29 @@ impl SearchPath {
 }
 
 fn relative_dirs(path: &OsStr) -> Option<Finding> {
-    let path = path.to_string_lossy().into_owned();
+    let is_relative = |dir: &&OsString| match Os::HOST {
+        // Windows ignores empty elements.
+        Os::Windows => !dir.is_empty() && Path::new(dir).is_relative(),
+        _ => !dir.as_encoded_bytes().starts_with(b"/") && !dir.as_encoded_bytes().starts_with(b"$"),
+    };
     // ld.so ignores an empty variable, but treats an empty entry as the working directory.
-    let is_relative = |dir: &&str| !path.is_empty() && !dir.starts_with(['/', '$']);
-    let describe = |dir: &'_ str| if dir.is_empty() { "an empty element".to_owned() } else { dir.to_owned() };
-    let mut relative: Vec<String> = path.split([':', ';']).filter(is_relative).map(describe).collect();
+    let dirs = if path.is_empty() { Vec::new() } else { split_search_path(path) };
+    let describe =
+        |dir: &OsString| if dir.is_empty() { "an empty element".to_owned() } else { Path::new(dir).printable() };
+    let mut relative: Vec<String> = dirs.iter().filter(is_relative).map(describe).collect();
     relative.dedup();
     let dirs = relative.join(", ");
     let what = match relative.len() {
         0 => return None,
-        1 => format!("LD_LIBRARY_PATH contains a relative directory: {dirs}"),
-        _ => format!("LD_LIBRARY_PATH contains relative directories: {dirs}"),
+        1 => format!("{SEARCH_PATH} contains a relative directory: {dirs}"),
+        _ => format!("{SEARCH_PATH} contains relative directories: {dirs}"),
     };
+    let help = "write the full path of the directory";
+    let note = "resolves it from the working directory of the program; this project's search ignores it";
     Some(
         Finding::new(RELATIVE_PATH, what)
-            .note("ld.so resolves it from the working directory of the program; this project's search ignores it")
-            .remedy("write the full path of the directory, and no colon before the first or after the last one"),
+            .note(format!("{LOADER} {note}"))
+            .remedy(format!("{help}{}", choose(", and no colon before the first or after the last one", ""))),
     )
 }
 

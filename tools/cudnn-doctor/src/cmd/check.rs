@@ -420,7 +420,7 @@ mod tests {
 
     /// Checks that still query the system, with the reason. The results of `load` and `framework_runs` are
     /// interpreted when they are collected.
-    const ASKING: [(&str, &str); 19] = [
+    const ASKING: [(&str, &str); 20] = [
         ("drop_in", FILES),
         ("frameworks", REMEDY),
         ("incomplete", REMEDY),
@@ -440,6 +440,7 @@ mod tests {
         ("rejected", REMEDY),
         ("requirements", REMEDY),
         ("search", FILES),
+        ("unusable", REMEDY),
     ];
 
     #[test]

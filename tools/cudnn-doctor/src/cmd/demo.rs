@@ -6,13 +6,13 @@ use cudnn_os::memory_limits::MemoryLimits;
 use cudnn_probe::{Os, ProbeError};
 
 use super::fetch::fetch_libraries;
-use crate::advice::Advice;
 use crate::child_report::{Work, begin};
 use crate::context::Context;
 use crate::demo::{Failure, run_demo};
 use crate::escape::Printable;
 use crate::output::{Outcome, outln, remark};
 use crate::platform::{MEMORY_HELP, safe_working_dir};
+use crate::shell::doctor;
 
 /// The release to fetch if cuDNN is missing, which is the smallest one with real kernels. Windows has no
 /// JIT-only release.
@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context) -> Outcome {
             // As with `fetch`, a failed download is unrelated to problems of cuDNN.
             let outcome = if error.is::<FetchError>() { Outcome::Failed } else { Outcome::Errors };
             let text = match error.downcast_ref::<LoadError>() {
-                Some(error) => error.report_with(&error.advice().unwrap_or_default()),
+                Some(error) => error.report(),
                 None => format!("{error:#}"),
             };
             remark(format_args!("\nerror: {text}"));
@@ -72,9 +72,7 @@ fn choose(arguments: &Arguments, context: &Context) -> Result<Options, Failure> 
     {
         let (dir, error) = (rejected.candidate.dir.printable(), rejected.error.to_string());
         outln!("rejected: {dir} {}", error.printable());
-        if let Some(help) = rejected.error.advice() {
-            outln!("  = help: {}", help.printable());
-        }
+        outln!("  = help: `{} check` shows how to repair it", doctor());
     }
     match selected {
         Some(selected) => {

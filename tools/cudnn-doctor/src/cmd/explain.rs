@@ -6,7 +6,7 @@ use anstyle::AnsiColor;
 use cudnn_probe::{Installation, Library, Os, ProbeError};
 use serde_json::{Value, json};
 
-use crate::advice::Advice;
+use crate::check::remedies::is_damage;
 use crate::context::Context;
 use crate::cudnn_file;
 use crate::dependencies::{Dependency, dependencies_of, notes, problems};
@@ -72,7 +72,7 @@ fn unreadable(file: &Path, error: &ProbeError) -> String {
     let path = file.printable();
     let text = error.to_string().printable();
     if cudnn_file::library(&name).is_some() {
-        let help = error.advice().map_or(String::new(), |help| format!("\nhelp: {}", help.printable()));
+        let help = if is_damage(error) { "\nhelp: Reinstall this cuDNN." } else { "" };
         return format!("{path} {text}{help}");
     }
     match error {

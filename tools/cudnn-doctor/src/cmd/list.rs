@@ -50,7 +50,7 @@ struct Problem {
     /// The name of the file.
     library: String,
     message: String,
-    help: Option<Remedy>,
+    help: Remedy,
 }
 
 /// The maximum number of unsearched directories in the JSON document.
@@ -127,7 +127,7 @@ fn problems(installed: &Installed) -> Vec<Problem> {
     let graph = report.library(Library::Graph).and_then(|part| part.identity.as_ref().ok()?.version);
     let shim = shim.zip(graph).and_then(|(shim, graph)| {
         let message = format!("{}, but the {} next to it is {graph}", conflict(&shim.path, graph)?, Library::Graph);
-        Some(Problem { library: shim.library.name_on(report.os).to_owned(), message, help: Some(reinstall(report)) })
+        Some(Problem { library: shim.library.name_on(report.os).to_owned(), message, help: reinstall(report) })
     });
     unusable.chain(conflicts.iter().map(|(part, error)| problem(part, error))).chain(shim).collect()
 }
@@ -209,10 +209,9 @@ fn details(Row { installed, problems, gpu_targets, .. }: &Row) {
     }
     for Problem { library, message, help } in problems {
         labelled("  error", AnsiColor::Red, format_args!(": {library} {}", message.printable()));
-        if let Some(advice) = help.as_ref().map(advice_of) {
-            outln!("    = help: {}", advice.text);
-            advice.commands.iter().for_each(|command| outln!("            {command}"));
-        }
+        let advice = advice_of(help);
+        outln!("    = help: {}", advice.text);
+        advice.commands.iter().for_each(|command| outln!("            {command}"));
     }
     if !report.missing.is_empty() {
         let names: Vec<&str> = report.missing.iter().map(|library| library.name_on(report.os)).collect();
@@ -270,12 +269,12 @@ fn value(row: &Row) -> Value {
         "libraries": libraries.collect::<Vec<_>>(),
         "missing": report.missing.iter().map(|library| library.name_on(report.os)).collect::<Vec<_>>(),
         "problems": row.problems.iter().map(|problem| {
-            let advice = problem.help.as_ref().map(advice_of);
+            let advice = advice_of(&problem.help);
             json!({
                 "name": problem.library,
                 "message": problem.message,
-                "help": advice.as_ref().map(|advice| &advice.text),
-                "commands": advice.as_ref().map_or(&[][..], |advice| &advice.commands),
+                "help": advice.text,
+                "commands": advice.commands,
             })
         }).collect::<Vec<_>>(),
         "evidence": report.evidence.iter().map(|evidence| json!({

@@ -8,8 +8,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anstyle::AnsiColor;
 use clap::{Args, Subcommand};
 use cudnn_plan_store::{About, PACK_VARIABLE, Problem, ProblemKind, Settings, Source, Store, Stored, write_pack};
+use cudnn_probe::Version;
 use serde_json::{Value, json};
 
+use super::preload::milliseconds;
 use crate::escape::Printable;
 use crate::output::{CommandResult, Format, Outcome, count, labelled, outln, remark};
 use crate::plan_again;
@@ -60,7 +62,7 @@ enum Action {
 
 /// Formats a version returned by `cudnnGetVersion`.
 fn shown_version(version: u32) -> String {
-    format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
+    Version::from_number(version as usize).to_string()
 }
 
 /// The plans that a command works on.
@@ -355,10 +357,6 @@ impl Plans {
 
 fn text_of(problem: Problem) -> String {
     problem.what().to_string().printable()
-}
-
-fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
 }
 
 /// The maximum number of problems to print.

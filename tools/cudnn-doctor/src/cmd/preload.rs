@@ -12,12 +12,12 @@ use cudnn_loader::{
 use serde_json::{Value, json};
 
 use super::keep_pages::{self, KeptPages};
-use crate::advice::Advice;
 use crate::child_report::{Work, begin};
 use crate::escape::Printable;
 use crate::output::{CommandResult, Format, Outcome, outln};
 use crate::plan_again;
 use crate::platform::safe_working_dir;
+use crate::shell::doctor;
 
 /// The options of `preload`.
 #[derive(clap::Args)]
@@ -150,7 +150,7 @@ fn first_use() -> FirstUse {
     FirstUse { handle_ms: milliseconds(handle_time), query_ms: milliseconds(start.elapsed()), status }
 }
 
-fn milliseconds(time: Duration) -> f64 {
+pub(super) fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
@@ -170,12 +170,8 @@ fn text(report: &Report) {
         outln!("{bar:<41} {start:8.2} +{duration:8.2} ms  {}{outcome}", step.step.to_string().printable());
     }
     outln!("\n{:.2} ms in total", milliseconds(report.duration));
-    let advice = report.steps.iter().find_map(|step| match &step.outcome {
-        StepOutcome::LoadFailed(error) => error.advice(),
-        _ => None,
-    });
-    if let Some(advice) = advice {
-        outln!("help: {}", advice.printable());
+    if report.steps.iter().any(|step| matches!(step.outcome, StepOutcome::LoadFailed(_))) {
+        outln!("help: `{} check` shows what is wrong, and the commands that fix it", doctor());
     }
 }
 

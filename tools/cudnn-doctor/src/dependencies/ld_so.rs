@@ -11,6 +11,7 @@ use cudnn_probe::{Library, Version, identify};
 use super::dependency::{BY_SHIM, Dependency, with_canonical_dir};
 use crate::cudnn_file;
 use crate::escape::Printable;
+use crate::system::product;
 
 /// Lists every library of cuDNN and CUDA, and every unresolved name, once. Linked names come before names opened with
 /// dlopen. A library is listed twice if its file depends on which function the program calls first.
@@ -66,10 +67,9 @@ fn other_orders(start: &Simulation, known: &[Dependency]) -> Vec<Dependency> {
 }
 
 fn is_relevant(step: &Lookup) -> bool {
-    const PREFIXES: [&str; 6] = ["libcudnn", "libcublas", "libcudart", "libnvrtc", "libcuda.so", "libnvJitLink"];
     // A program may open a library by path.
     let name = step.name.rsplit('/').next().unwrap_or_default();
-    PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || !matches!(step.resolution, Resolution::Found { .. })
+    product(name).is_some() || !matches!(step.resolution, Resolution::Found { .. })
 }
 
 fn dependency(dlopened_by: Option<Library>, step: &Lookup) -> Dependency {

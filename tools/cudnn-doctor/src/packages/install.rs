@@ -7,7 +7,6 @@ use cudnn_frameworks::installation::{Installer, Package, site_packages};
 use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR};
 
 use super::change::{PackageChange, Pip, Site};
-use super::command::Command;
 use super::dirs::entries;
 use super::pip::recorded_version;
 use super::requirement::is_plain_name;
@@ -17,11 +16,6 @@ use super::wheels::PackageNames;
 /// [`PackageNames::system_package`].
 pub(crate) fn install_for_system(component: Component, cuda_major: u32) -> Option<PackageChange> {
     install_into(component, (cuda_major, None), Site::System, None)
-}
-
-/// Returns the command that installs a wheel with the `pip` on `PATH`, as an example in a sentence.
-pub(crate) fn command_for_wheel(component: Component, cuda_major: u32) -> Option<Command> {
-    install_into(component, (cuda_major, None), Site::OnPath, None)?.commands()?.pop()
 }
 
 /// Installs a component into the environment of an existing package, using the same installer. Only system packages of

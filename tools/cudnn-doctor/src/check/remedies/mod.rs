@@ -15,7 +15,7 @@ pub(crate) use files::{denied_dir, permit};
 pub(super) use files::{leftovers, links_like, lost_links, permit_file, remove};
 pub(crate) use install::install;
 pub(super) use install::{install_jetpack, install_older};
-pub(crate) use reinstall::{PUT_DROP_IN_AGAIN, reinstall, repair};
+pub(crate) use reinstall::{PUT_DROP_IN_AGAIN, is_damage, reinstall, repair};
 pub(super) use reinstall::{keep_one, restore, with_shim};
 pub(crate) use replace::{Wanted, upgrade_to_requirement};
 pub(super) use replace::{install_version, replace_older, server_build};

@@ -1,30 +1,48 @@
 //! Restores the files of the same cuDNN with its installer.
 
+use std::io;
+
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package};
 use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR, Host, Library, ProbeError, Version};
 
 use super::common::{all_packages, apart_dir, by_change, change, cuda_major, names, no_place};
 use super::files::{dangling_links, leftovers, links, lost_links};
-use crate::advice::Advice;
 use crate::check::limits::demanded_cuda;
 use crate::cudnn_file::{files_of_cudnn, is_drop_in};
 use crate::escape::Printable;
 use crate::packages::{self, PackageChange};
+use crate::platform::is_too_many_open_files;
 use crate::remedy::{Action, Effect, Remedy, Variable};
 use crate::system::LOADER;
 
-/// Returns the fix for an unusable file, if there is any.
+/// Returns the fix for an unusable file, or `None` if nothing is wrong with it.
 pub(crate) fn repair(error: &ProbeError, report: Option<&InstallationReport>) -> Option<Remedy> {
-    match report.filter(|report| is_damage(error) && report.package.is_some()) {
-        Some(report) => Some(reinstall(report)),
-        None => error.advice().map(Remedy::from),
-    }
+    let has_package = report.is_some_and(|report| report.package.is_some());
+    Some(match error {
+        ProbeError::UnusableLibrary { error, .. } => return repair(error, report),
+        ProbeError::GraphMissing { found_in: Some(dir) } => format!("use {} instead", dir.printable()).into(),
+        ProbeError::WrongArchitecture { wanted, .. } if !has_package => format!("install cuDNN for {wanted}").into(),
+        ProbeError::WrongOs { wanted, .. } if !has_package => format!("install cuDNN for {wanted}").into(),
+        error if is_damage(error) => report.map_or_else(|| "reinstall this cuDNN".into(), reinstall),
+        error if is_too_many_open_files(error) => {
+            "allow the program more open files (`ulimit -n`), or have it close some".into()
+        }
+        ProbeError::Unreadable { error } if error.kind() == io::ErrorKind::PermissionDenied => {
+            "give the user that runs this program permission to read it".into()
+        }
+        ProbeError::Unreadable { .. } => "make the file readable (see the OS error above)".into(),
+        _ => return None,
+    })
 }
 
-/// Returns whether reinstalling the package would repair the file.
-fn is_damage(error: &ProbeError) -> bool {
+/// The Linux error code for too many symbolic links.
+const ELOOP: i32 = 40;
+
+/// Returns whether reinstalling cuDNN would repair the file.
+pub(crate) fn is_damage(error: &ProbeError) -> bool {
     match error {
         ProbeError::UnusableLibrary { error, .. } => is_damage(error),
+        ProbeError::Unreadable { error } => error.raw_os_error() == Some(ELOOP),
         ProbeError::BrokenLink { .. }
         | ProbeError::SonameLinkMissing { .. }
         | ProbeError::NotRegularFile { .. }
