@@ -5,6 +5,7 @@ use std::process::Command;
 
 use support::{Child, ChildOutput, PlanningLibraries, Subject, TempDir, lib_dir};
 
+use crate::errata::Planning;
 use crate::plans::{FRONTEND, PLANNER, Real, assert_order_does_not_count, assert_variables_are_known, count};
 
 /// The newest pinned release.
@@ -102,4 +103,15 @@ fn plans_of_the_frontend_are_cached() {
         assert_eq!((count(&output, "built in"), count(&output, "restored in")), expected, "{start}: {output:#?}");
         assert_eq!(count(&output, "not cached"), refused, "{start}: {output:#?}");
     }
+}
+
+/// The shipped rules block the affected plans of 9.10.2, and no plan of the newest release.
+#[test]
+#[ignore = "downloads full releases of cuDNN"]
+fn known_errata_are_blocked_in_the_affected_releases() {
+    let test = "known_errata_are_blocked_in_the_affected_releases";
+    let Some(affected) = Planning::new(test, "cu12-9.10.2") else { return };
+    affected.assert_blocks("known", &["3-d", "BFLOAT16"], "conv3d-bfloat16-wrong");
+    let Some(newest) = Planning::new(test, newest_id()) else { return };
+    assert_eq!(newest.run("errata", "known").stdout, newest.run("none", "").stdout);
 }
