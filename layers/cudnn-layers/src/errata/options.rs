@@ -34,7 +34,7 @@ impl Rules {
     /// Returns the rules that a value of [`VARIABLE`] selects.
     ///
     /// # Errors
-    /// Returns the file and the reason if a file cannot be read or contains an invalid rule.
+    /// Returns the file and the reason if a file cannot be read or contains an invalid rule, or if nothing is selected.
     pub fn selected_by(value: &OsStr) -> Result<Rules, String> {
         let mut rules = Rules::default();
         for item in value.as_encoded_bytes().split(|byte| *byte == b',').filter(|item| !item.is_empty()) {
@@ -42,6 +42,6 @@ impl Rules {
             let item = unsafe { OsStr::from_encoded_bytes_unchecked(item) };
             rules.extend(if item == "known" { Rules::known() } else { Rules::read(Path::new(item))? })?;
         }
-        Ok(rules)
+        if rules.is_empty() { Err("no rules are selected: name `known` or a file".to_owned()) } else { Ok(rules) }
     }
 }
