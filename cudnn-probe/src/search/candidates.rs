@@ -262,7 +262,9 @@ impl Walk {
             let name = entry.file_name();
             has_cudnn |= name.to_str().is_some_and(is_cudnn);
             is_environment |= name.to_str().is_some_and(is_mark);
-            if !Self::WITHOUT_LIBRARIES.iter().any(|other| name == *other) && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            if !Self::WITHOUT_LIBRARIES.iter().any(|other| name == *other)
+                && entry.file_type().is_ok_and(|kind| kind.is_dir())
+            {
                 dirs.push(entry.path());
             }
         }

@@ -2,6 +2,7 @@
 //!
 //! | layer | description |
 //! | --- | --- |
+//! | [`errata`] | blocks plans that are known to be wrong or slow, so that programs use another engine |
 //! | [`plans`] | caches compiled execution plans on disk, so that later processes start faster |
 //! | [`trace`] | records every call with its time, arguments and status, for Perfetto, as text lines, or as a summary |
 //!
@@ -23,10 +24,14 @@
 //! in `CUDNN_LAYERS`.
 //!
 //! Each layer is one module. Layers depend on cuDNN's types and on `cudnn-layer-api`, but not on the loader or on each
-//! other. They share three private modules: `wrappers` generates a wrapper for each cuDNN function, `shadow` tracks the
-//! attributes of backend descriptors, and `report` opens the output files.
+//! other. They share private modules: `wrappers` generates a wrapper for each cuDNN function, `shadow` tracks the attributes of
+//! backend descriptors, `cudnn` makes calls below a layer, and `report` opens the output files.
 #![allow(deprecated, reason = "programs also call deprecated functions")]
 
+mod configuration;
+mod cudnn;
+pub mod errata;
+mod last_error;
 mod lock;
 pub mod plans;
 mod report;

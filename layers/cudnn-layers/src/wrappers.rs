@@ -117,9 +117,14 @@ impl Value<'_> {
 }
 
 /// The return type of a cuDNN function.
-pub(crate) trait Returned {
+pub(crate) trait Returned: Sized {
     /// Returns the status, if the function returns one.
     fn status(&self) -> Option<cudnnStatus_t> {
+        None
+    }
+
+    /// Returns a status as the result of the function, if it returns one.
+    fn from_status(_: cudnnStatus_t) -> Option<Self> {
         None
     }
 }
@@ -127,6 +132,10 @@ pub(crate) trait Returned {
 impl Returned for cudnnStatus_t {
     fn status(&self) -> Option<cudnnStatus_t> {
         Some(*self)
+    }
+
+    fn from_status(status: cudnnStatus_t) -> Option<Self> {
+        Some(status)
     }
 }
 
@@ -237,8 +246,8 @@ impl Next {
 
 /// A layer that runs code around calls.
 pub(crate) trait Around: Sized + 'static {
-    /// Runs a call. The implementation must invoke `next` exactly once. Exceptions thrown by the program's callbacks
-    /// may unwind through this function.
+    /// Runs a call by invoking `next` once, or answers it. Exceptions thrown by the program's callbacks may unwind
+    /// through this function.
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R;
 
     /// Returns the table of next functions for this layer.

@@ -1,10 +1,12 @@
 //! Tests the layers with full releases of cuDNN, and with programs that take a minute to compile.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support::{Child, ChildOutput, PlanningLibraries, Subject, TempDir, lib_dir};
 
+use crate::errata::Planning;
 use crate::plans::{FRONTEND, PLANNER, Real, assert_order_does_not_count, assert_variables_are_known, count};
 
 /// The newest pinned release.
@@ -102,4 +104,29 @@ fn plans_of_the_frontend_are_cached() {
         assert_eq!((count(&output, "built in"), count(&output, "restored in")), expected, "{start}: {output:#?}");
         assert_eq!(count(&output, "not cached"), refused, "{start}: {output:#?}");
     }
+}
+
+/// The shipped rules block the affected plans of 9.10.2, and no plan of the newest release.
+#[test]
+#[ignore = "downloads full releases of cuDNN"]
+fn known_errata_are_blocked_in_the_affected_releases() {
+    let test = "known_errata_are_blocked_in_the_affected_releases";
+    let Some(affected) = Planning::new(test, "cu12-9.10.2") else { return };
+    let (before, after) = (affected.run("none", "").stdout, affected.run("errata", "known").stdout);
+    let mut blocked = HashSet::new();
+    for (before, after) in before.lines().zip(after.lines()) {
+        let rule = after.split_once("blocked by the erratum ").map(|(_, rule)| rule.split(':').next().unwrap());
+        blocked.extend(rule);
+        let is_3d = after.starts_with("3-d");
+        match rule {
+            Some("conv3d-bfloat16-wrong") => assert!(is_3d && after.contains("BFLOAT16"), "{after}"),
+            // Only engines that use tensor cores compute in TF32.
+            Some("conv3d-tf32-wrong") => assert!(is_3d && after.contains("FLOAT (0)"), "{after}"),
+            _ => assert_eq!(before, after),
+        }
+        assert!(rule.is_some() || !(is_3d && after.contains("BFLOAT16")), "{after}");
+    }
+    assert_eq!(blocked.len(), 2, "{after}");
+    let Some(newest) = Planning::new(test, newest_id()) else { return };
+    assert_eq!(newest.run("errata", "known").stdout, newest.run("none", "").stdout);
 }

@@ -1,5 +1,6 @@
 //! Tests layers between a program and cuDNN, with a child process for every case.
 
+mod errata;
 mod full_releases;
 mod mechanism;
 mod plans;

@@ -171,6 +171,15 @@ Examples:
   cudnn-doctor plans clear                remove the plans from the directory
 The directory is CUDNN_PLANS_DIR, or ~/.cache/cudnn-plans.")]
     Plans(cmd::plans::Arguments),
+    /// Show the rules of the layer `errata`, which blocks plans that are known to be wrong or slow.
+    #[command(after_help = "\
+Examples:
+  cudnn-doctor errata list                        the shipped rules, and whether they apply here
+  cudnn-doctor errata why conv3d-tf32-wrong       one rule in detail
+  cudnn-doctor errata check --rules my-rules.json check a file with rules
+  cudnn-doctor run --errata known -- python train.py
+                                                  run a program with the rules")]
+    Errata(cmd::errata::Arguments),
     /// Put the drop-in in front of the cuDNN of a Python environment, so that programs get an error status where
     /// NVIDIA's shim would abort them.
     ///
@@ -199,7 +208,8 @@ Examples:
   cudnn-doctor run -- python train.py
   cudnn-doctor run --verbose-errors -- python train.py       exceptions say why cuDNN refused
   cudnn-doctor run --trace trace.%i.json -- python train.py  all cuDNN calls, for https://ui.perfetto.dev
-  cudnn-doctor run --plans -- python train.py                later runs reuse the plans of this run")]
+  cudnn-doctor run --plans -- python train.py                later runs reuse the plans of this run
+  cudnn-doctor run --errata known -- python train.py         block engines that are known to be wrong")]
     Run(cmd::run::Arguments),
     /// Print the completions for a shell.
     Completions {
@@ -301,6 +311,7 @@ fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>>
         Command::Preload(arguments) => cmd::preload::run(&arguments, format)?,
         Command::Log(arguments) => cmd::log::run(&arguments, format)?,
         Command::Layers(arguments) => cmd::layers::run(&arguments, context, format)?,
+        Command::Errata(arguments) => cmd::errata::run(&arguments, context, &timeouts, format)?,
         Command::Plans(arguments) => cmd::plans::run(&arguments, &timeouts, format)?,
         Command::Install(arguments) => cmd::install::install(&arguments, context, format)?,
         Command::Uninstall(place) => cmd::install::uninstall(&place, context, format)?,

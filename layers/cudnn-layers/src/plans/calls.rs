@@ -10,9 +10,10 @@ use std::ffi::{CStr, c_char, c_void};
 use cudnn_sys::signatures::unwinding;
 use cudnn_sys::types::{cudaGraph_t, cudnnHandle_t, cudnnStatus_t};
 
-use super::cudnn::ABSENT;
 use super::state::STATE;
-use super::{finalize, last_error, restored};
+use super::{finalize, restored};
+use crate::cudnn::ABSENT;
+use crate::last_error;
 use crate::shadow;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::handles;

@@ -5,32 +5,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
-
-use super::cudnn::Cudnn;
-use crate::shadow::elements::{Kind, Name, Type};
-use crate::shadow::handles::Handle;
-
-/// Returns the description of a handle's device. Returns `None` if cuDNN provides none, or if the handle was created
-/// without passing through this layer.
-///
-/// The description is requested every time: from 9.28 on it depends on the handle's stream, which may be limited to
-/// some of the multiprocessors.
-pub(super) fn of_handle(cudnn: &Cudnn, handle: Handle) -> Option<Arc<[u8]>> {
-    if handle.id == 0 {
-        return None;
-    }
-    let description = cudnn.with_descriptor(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, |device| {
-        device.set(Name::CUDNN_ATTR_DEVICEPROP_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle.address])?;
-        device.finalize()?;
-        device.text(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION)
-    });
-    description.ok().map(Into::into)
-}
 
 /// Returns the description in a canonical form, which is independent of the order of members.
 ///

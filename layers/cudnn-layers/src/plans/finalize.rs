@@ -10,15 +10,15 @@ use cudnn_os::threads;
 use cudnn_plan_store::{About, Entry, Lookup};
 use cudnn_sys::types::cudnnStatus_t;
 
-use super::configuration::Configuration;
-use super::cudnn::{ABSENT, Cudnn, Descriptor, text};
 use super::key::{Key, NotCached, Target};
-use super::last_error::hide_errors;
 use super::plan_json::PlanJson;
 use super::restored::{self, Restored, built};
 use super::state::State;
 use super::variables::Variables;
 use super::{device, stated_graph, statistics};
+use crate::configuration::Configuration;
+use crate::cudnn::{ABSENT, Cudnn, Descriptor, text};
+use crate::last_error::hide_errors;
 use crate::lock::Lock;
 use crate::shadow;
 use crate::shadow::canonical::Obstacle;
@@ -46,8 +46,8 @@ pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
     // SAFETY: guaranteed by the caller.
     let read = hide_errors(&state.cudnn, || unsafe { Configuration::read(&state.cudnn, configuration) });
     let configuration = match read {
-        Ok(Some(configuration)) => Ok(configuration),
-        Ok(None) => return forget(plan),
+        Ok(configuration) if configuration.compiles_code() => Ok(configuration),
+        Ok(_) => return forget(plan),
         Err(_) => Err(NotCached::Configuration),
     };
     let Some(content) = shadow::content(plan).and_then(|plan| plan.child(CONFIGURATION).cloned()) else {
@@ -213,7 +213,7 @@ fn cache_plan(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
     // SAFETY: the program has just finalized this descriptor in this thread.
     let read = hide_errors(cudnn, || unsafe {
         let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64);
-        super::cudnn::read(cudnn, descriptor, name, ty, &mut size)
+        crate::cudnn::read(cudnn, descriptor, name, ty, &mut size)
             .and_then(|_| text(cudnn, descriptor, Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION))
     });
     let [workspace_size] = size;

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::configuration::Configuration;
-use super::cudnn::Cudnn;
 use super::device;
+use crate::configuration::Configuration;
+use crate::cudnn::Cudnn;
 use crate::shadow;
 use crate::shadow::canonical::{Bytes, Canonical, Device, Obstacle};
 use crate::shadow::content::Content;
@@ -165,7 +165,7 @@ fn target(cudnn: &Cudnn, plan: &Content, devices: &[Device]) -> Result<(Target, 
     for device in devices {
         let (target, text) = match device {
             Device::Handle(handle) if handles::living(handle.address) == *handle => {
-                let text = device::of_handle(cudnn, *handle).ok_or(NotCached::NoDevice)?;
+                let text = cudnn.device_of(*handle).ok_or(NotCached::NoDevice)?;
                 (Target::Handle(*handle), text)
             }
             Device::Handle(_) => return Err(NotCached::Devices),

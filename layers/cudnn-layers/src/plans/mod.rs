@@ -8,11 +8,10 @@
 //! | `calls` | replaces cuDNN's functions |
 //! | `finalize` | restores a plan, or lets cuDNN build it and then caches it |
 //! | `key` | builds the cache key; fails if an input is unknown, and the plan is then built without the cache |
-//! | `configuration`, `device`, `environment`, `variables` | parts of the key that come from cuDNN or the system |
+//! | `device`, `environment`, `variables` | parts of the key that come from the system |
 //! | `plan_json`, `stated_graph` | read the code, device and graph in a plan's JSON |
 //! | `recorded` | parses a key, so that the plan can be built again elsewhere |
 //! | `restored` | maps the program's descriptors to restored plans |
-//! | `last_error` | hides errors of the layer's own calls from the program |
 //!
 //! Add the layer in a Rust program:
 //!
@@ -28,13 +27,10 @@
 //! ```
 
 mod calls;
-mod configuration;
-mod cudnn;
 mod device;
 mod environment;
 mod finalize;
 mod key;
-mod last_error;
 mod options;
 mod plan_json;
 mod recorded;
@@ -52,9 +48,9 @@ use cudnn_os::exit::call_at_exit;
 use cudnn_os::fork;
 use once_cell::race::OnceBox;
 
-use self::cudnn::Cudnn;
 use self::state::{STATE, State};
 use self::variables::Variables;
+use crate::cudnn::Cudnn;
 use crate::report::{open, process_name, save_working_dir};
 
 pub use self::options::{Options, configure};

@@ -9,9 +9,9 @@ use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_plan_store::{Problem, Settings, Store};
 use once_cell::race::OnceBox;
 
-use super::cudnn::Cudnn;
 use super::environment;
 use super::variables::Variables;
+use crate::cudnn::Cudnn;
 use crate::report::Destination;
 
 /// The layer's state after it has started.

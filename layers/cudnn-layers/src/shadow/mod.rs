@@ -7,6 +7,7 @@
 //!
 //! | module | purpose |
 //! | --- | --- |
+//! | [`calls`] | reports calls from the arguments of a generic wrapper |
 //! | [`content`] | the attributes of a descriptor as an immutable value, which includes the contents of children |
 //! | [`declared`] | the elements that cuDNN declares for each attribute; other elements are ignored |
 //! | [`facts`] | values that the program reads from cuDNN: engines, knobs, workspace sizes |
@@ -16,6 +17,7 @@
 //!
 //! Memory use grows with the number of live descriptors and the contents that they refer to.
 
+pub(crate) mod calls;
 pub(crate) mod canonical;
 pub(crate) mod content;
 pub(crate) mod declared;
@@ -26,6 +28,7 @@ mod label;
 mod table;
 #[cfg(test)]
 mod tests;
+pub(crate) mod vocabulary;
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -33,6 +36,8 @@ use std::sync::Arc;
 use content::{Attribute, Child, Content, Value};
 use elements::{Bytes, Kind, MAX_DESCRIPTORS, Name, Raw, Type};
 use table::CachedLabel;
+
+pub(crate) use label::{Operation, operations};
 
 /// Call this when `cudnnBackendCreateDescriptor` has returned a descriptor.
 pub(crate) fn created(kind: Kind, descriptor: Raw) {

@@ -24,7 +24,7 @@ mod chrome;
 mod driver;
 mod file;
 mod gpu;
-mod graphs;
+mod labels;
 mod lines;
 mod nvtx;
 mod options;
@@ -47,7 +47,7 @@ use cudnn_sys::types::cudnnStatus_t;
 use self::call::FinishedCall;
 use self::gpu::Started;
 use self::tracer::{STREAMS, Tracer, tracer};
-use crate::shadow::Destruction;
+use crate::shadow::{Destruction, calls};
 use crate::wrappers::{self, Around, Call, Id, Next, Returned};
 
 pub use self::options::{Options, configure};
@@ -133,7 +133,7 @@ impl Drop for Running<'_, '_> {
 impl<'a, 'b> Running<'a, 'b> {
     #[inline]
     fn new(tracer: &'static Tracer, call: &'a Call<'b>) -> Self {
-        let destruction = graphs::before(call);
+        let destruction = calls::before(call);
         let mut running =
             Running { tracer, call, destruction, on_device: None, status: None, is_unwinding: true, start: 0 };
         if tracer.gpu.is_some() || tracer.nvtx.is_some() {
@@ -148,7 +148,7 @@ impl<'a, 'b> Running<'a, 'b> {
     fn begin_external(&mut self) {
         let pieces = parameters::pieces(self.call.function);
         if let Some(nvtx) = self.tracer.nvtx {
-            let name = graphs::label(self.call)
+            let name = labels::label(self.call)
                 .and_then(|label| CString::new(format!("{}: {label}", self.call.function.name())).ok());
             let plain = pieces.map_or(c"", |pieces| &pieces.name);
             nvtx.push(name.as_deref().unwrap_or(plain));
@@ -163,7 +163,7 @@ impl<'a, 'b> Running<'a, 'b> {
     #[cold]
     fn end_external(&mut self) {
         if let (Some(gpu), Some(started)) = (&self.tracer.gpu, self.on_device.take()) {
-            let label = graphs::label(self.call);
+            let label = labels::label(self.call);
             gpu.end(started, self.call.function, label, |measured| self.tracer.write_measured(&measured));
         }
         if let Some(nvtx) = self.tracer.nvtx {
@@ -180,9 +180,9 @@ impl<'a, 'b> Running<'a, 'b> {
         let stream = stream_of(call);
         if status == Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) {
             follow_stream(call);
-            graphs::after(call, self.destruction.take());
+            calls::after(call, self.destruction.take());
         }
-        let label = graphs::label(call);
+        let label = labels::label(call);
         // A child that the program's callback forked has a different tracer.
         let Some(tracer) = tracer::tracer() else { return };
         let thread = tracer.thread();
@@ -191,7 +191,7 @@ impl<'a, 'b> Running<'a, 'b> {
         let finished = FinishedCall { call, start, duration, status, is_unwinding, stream, label, thread };
         let has_arguments = !tracer.options.without_arguments;
         if tracer.has_summary {
-            let label = label.filter(|_| graphs::is_counted(call));
+            let label = label.filter(|_| labels::is_counted(call));
             summary::add(call.function, label, duration, finished.has_failed());
         }
         if let Some(chrome) = &tracer.chrome {

@@ -8,11 +8,12 @@
 //! planner LAYERS attack FIRST LAST [DEVICE.json] calls that cuDNN accepts but does not document: see `attacks`
 //! planner LAYERS streams                         plans on a GPU and on a part of it: see `streams`
 //! planner LAYERS bounds                          arrays that are shorter than the program claims
+//! planner LAYERS errata DEVICE.json              the status of plans for convolutions: see `errata`
 //! planner LAYERS alike DEVICE.json WHICH...      plans that are easily confused: see `alike`
 //! planner LAYERS throw | throw-in-each | ask-back | outlive | last-error | workspace    single cases: see `callbacks`
 //! ```
 //!
-//! The program adds layers itself: `none`, or some of `plans`, `trace`, `other` and `impostor`, which is `other`
+//! The program adds layers itself: `none`, or some of `errata`, `plans`, `trace`, `other` and `impostor`, which is `other`
 //! under the name `trace`. With `PLANNER_SETS_LATE` it sets the variable `CUDNN_NVRTC_RUNTIME_LINKING` to that value
 //! after its first call. With `PLANNER_SETS_AFTER_LOAD` it sets `CUDNN_JIT_FLAGS_DBG` to that value once cuDNN is
 //! loaded, before its first call.
@@ -26,6 +27,7 @@ mod attacks;
 #[cfg(unix)]
 mod bounds;
 mod callbacks;
+mod errata;
 mod random;
 mod real;
 mod script;
@@ -36,6 +38,7 @@ use std::ffi::{CStr, c_void};
 use std::process::ExitCode;
 
 use cudnn_layer_api::{Host, Layer};
+use cudnn_layers::errata::Errata;
 use cudnn_layers::plans::Plans;
 use cudnn_layers::trace::Trace;
 
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
     for layer in std::env::args().nth(1).unwrap_or_default().split(',') {
         let added = match layer {
             "plans" => cudnn_loader::layers::add::<Plans>("plans"),
+            "errata" => cudnn_loader::layers::add::<Errata>("errata"),
             "trace" => cudnn_loader::layers::add::<Trace>("trace"),
             "other" => cudnn_loader::layers::add::<Other>("other"),
             "impostor" => cudnn_loader::layers::add::<Other>("trace"),
@@ -107,6 +111,12 @@ fn main() -> ExitCode {
         && mode == "real"
     {
         real::run(engine.parse().unwrap_or(0), devices);
+        return ExitCode::SUCCESS;
+    }
+    if let [mode, device] = arguments.as_slice()
+        && mode == "errata"
+    {
+        errata::run(device);
         return ExitCode::SUCCESS;
     }
     if let [mode, device, which @ ..] = arguments.as_slice()

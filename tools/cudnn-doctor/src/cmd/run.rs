@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::SystemTime;
 
+use cudnn_layers::errata::{self, Rules};
 use cudnn_os::child::become_program;
 use cudnn_probe::layers::{LAYER_PATH_VARIABLE, LAYERS_VARIABLE, requested_layers};
 use cudnn_probe::{FileIdentity, Library, Os};
@@ -38,7 +39,7 @@ const PARTS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
 /// The options of `run`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Turn on these layers, outermost first: `trace`, `plans`, or the path of a layer. Replaces CUDNN_LAYERS.
+    /// Turn on these layers, outermost first: `trace`, `errata`, `plans`, or the path of a layer. Replaces CUDNN_LAYERS.
     #[arg(long, value_name = "LAYERS", value_delimiter = ',')]
     layers: Vec<OsString>,
     /// Write all cuDNN calls to this file, with the layer `trace`. The first `%i` in the name becomes the process id.
@@ -47,6 +48,9 @@ pub(crate) struct Arguments {
     /// Cache compiled plans for later runs, with the layer `plans`.
     #[arg(long)]
     plans: bool,
+    /// Block plans that match these rules, with the layer `errata`: `known`, files, or both, separated by commas.
+    #[arg(long, value_name = "RULES")]
+    errata: Option<OsString>,
     /// Include the reason in cuDNN's error texts.
     #[arg(long)]
     verbose_errors: bool,
@@ -123,6 +127,11 @@ fn variables(
     if let Some(file) = &arguments.trace {
         variables.push((TRACE_VARIABLE, trace_file(file)?));
     }
+    if let Some(rules) = &arguments.errata {
+        // The layer stays off if a rule is invalid, and the program would run without it.
+        Rules::selected_by(rules).map_err(Refusal::new)?;
+        variables.push((errata::VARIABLE, absolute_files(rules)?));
+    }
     if arguments.verbose_errors {
         variables.push(("CUDNN_LOADER_VERBOSE_ERRORS", "1".into()));
     }
@@ -167,6 +176,18 @@ fn trace_file(file: &Path) -> Result<OsString, Refusal> {
     Ok(if is_of_file { absolute } else { file.to_owned() }.into_os_string())
 }
 
+/// Returns the value of the variable with absolute paths, so that the program may change its working directory.
+fn absolute_files(rules: &OsStr) -> Result<OsString, Refusal> {
+    let dir = std::env::current_dir().map_err(|error| Refusal::new(error.to_string()))?;
+    let items = rules.as_encoded_bytes().split(|byte| *byte == b',').filter(|item| !item.is_empty());
+    let items = items.map(|item| {
+        // SAFETY: the value was cut next to ASCII characters.
+        let item = unsafe { OsStr::from_encoded_bytes_unchecked(item) };
+        if item == "known" { item.to_owned() } else { dir.join(item).into_os_string() }
+    });
+    Ok(items.collect::<Vec<_>>().join(OsStr::new(",")))
+}
+
 /// Returns whether the name contains the placeholder for a process id.
 fn has_process(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().windows(2).any(|part| part == b"%i")
@@ -203,8 +224,8 @@ fn layer_path(library: &Path) -> Option<OsString> {
 
 /// Returns the new value of CUDNN_LAYERS if an option changes it.
 fn layers(arguments: &Arguments) -> Option<OsString> {
-    let Arguments { layers, trace, plans, .. } = arguments;
-    if layers.is_empty() && trace.is_none() && !plans {
+    let Arguments { layers, trace, plans, errata, .. } = arguments;
+    if layers.is_empty() && trace.is_none() && !plans && errata.is_none() {
         return None;
     }
     let before = || std::env::var_os(LAYERS_VARIABLE).filter(|before| !before.is_empty());
@@ -214,6 +235,11 @@ fn layers(arguments: &Arguments) -> Option<OsString> {
     // Put the trace first, so that it records the program's own calls.
     if trace.is_some() && !has("trace") {
         list.insert(0, "trace".into());
+    }
+    // The layer `plans` caches nothing if another layer could change graphs below it.
+    let before_plans = list.iter().position(|layer| layer == "plans").unwrap_or(list.len());
+    if errata.is_some() && !has("errata") {
+        list.insert(before_plans, "errata".into());
     }
     if *plans && !has("plans") {
         list.push("plans".into());
@@ -227,7 +253,7 @@ fn check_layers(layers: &OsStr, drop_in: &Path, context: &Context) -> Result<(),
     let answers = requested_layers(&host, drop_in.parent()).into_iter().map(check_layer);
     let missing = { answers }.find_map(|answer| Some((answer.name, answer.file.err()?)));
     let Some((name, reason)) = missing else { return Ok(()) };
-    let help = "`trace` and `plans` are in the library next to the drop-in; for other layers, set CUDNN_LAYER_PATH or \
+    let help = "`trace`, `errata` and `plans` are in the library next to the drop-in; for other layers, set CUDNN_LAYER_PATH or \
                 give the path";
     Err(Refusal::new(format!("the layer {} cannot be used: {reason}", name.printable())).help(help))
 }

@@ -14,8 +14,9 @@ use crate::shadow::elements::{Kind, Name};
 const MAX_OPERATIONS: usize = 12;
 
 /// An operation of a graph.
-struct Operation<'a> {
-    name: String,
+pub(crate) struct Operation<'a> {
+    /// The name, such as `conv_fwd`.
+    pub(crate) name: String,
     inputs: Vec<Named<'a>>,
     outputs: Vec<Named<'a>>,
     content: &'a Content,
@@ -25,10 +26,15 @@ pub(super) fn is_operation(content: &Content) -> bool {
     content.kind.name().and_then(|name| name.to_str().ok()).is_some_and(|name| name.contains("_OPERATION_"))
 }
 
+/// Returns the operations of a graph in the program's order.
+pub(crate) fn operations(graph: &Content) -> Vec<Operation<'_>> {
+    let operations = graph.children(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS);
+    operations.iter().filter_map(Child::content).map(|it| Operation::new(it)).collect()
+}
+
 /// Returns the label of a graph.
 pub(super) fn label(graph: &Content) -> String {
-    let operations = graph.children(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS);
-    let operations: Vec<_> = operations.iter().filter_map(Child::content).map(|it| Operation::new(it)).collect();
+    let operations = operations(graph);
     let (inputs, outputs) = ends(&operations);
     describe(&operations, &inputs, &outputs)
 }
@@ -74,6 +80,16 @@ impl<'a> Operation<'a> {
         }
         let name = operation_name(content, &inputs);
         Operation { name, inputs, outputs, content }
+    }
+
+    /// Returns the inputs and outputs.
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = &Named<'a>> {
+        self.inputs.iter().chain(&self.outputs)
+    }
+
+    /// Returns the compute type, such as `float`.
+    pub(crate) fn compute_type(&self) -> Option<String> {
+        compute_type(self.content)
     }
 }
 

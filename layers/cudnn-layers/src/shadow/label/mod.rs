@@ -7,7 +7,7 @@
 
 mod engine;
 mod graph;
-mod names;
+pub(super) mod names;
 mod tensor;
 
 use std::sync::Arc;
@@ -15,6 +15,8 @@ use std::sync::Arc;
 use super::content::Content;
 use super::elements::{Kind, Name};
 use names::short;
+
+pub(crate) use graph::{Operation, operations};
 
 /// Returns the label of a descriptor, or `None` if it has no useful description.
 pub(super) fn of(content: &Arc<Content>) -> Option<String> {

@@ -3,12 +3,12 @@
 use std::ffi::CStr;
 
 use cudnn_sys::types::{
-    cudnnBackendHeurMode_t, cudnnBackendKnobType_t, cudnnBackendNormMode_t, cudnnDataType_t, cudnnPointwiseMode_t,
-    cudnnReduceTensorOp_t, cudnnResampleMode_t,
+    cudnnBackendHeurMode_t, cudnnBackendKnobType_t, cudnnBackendNormMode_t, cudnnBackendNumericalNote_t,
+    cudnnDataType_t, cudnnPointwiseMode_t, cudnnReduceTensorOp_t, cudnnResampleMode_t,
 };
 
 /// Returns a name in lower case, without the prefix and suffix.
-pub(super) fn short(name: Option<&CStr>, prefix: &str, suffix: &str) -> Option<String> {
+pub(in crate::shadow) fn short(name: Option<&CStr>, prefix: &str, suffix: &str) -> Option<String> {
     let name = name?.to_str().ok()?;
     let name = name.strip_prefix(prefix).unwrap_or(name);
     Some(name.strip_suffix(suffix).unwrap_or(name).to_ascii_lowercase())
@@ -19,7 +19,7 @@ pub(super) fn short(name: Option<&CStr>, prefix: &str, suffix: &str) -> Option<S
 macro_rules! named {
     ($($(#[$doc:meta])* $function:ident: $type:ident($repr:ty), $prefix:literal, $suffix:literal, $what:literal;)*) => { $(
         $(#[$doc])*
-        pub(super) fn $function(value: i64) -> String {
+        pub(in crate::shadow) fn $function(value: i64) -> String {
             short($type(value as $repr).name(), $prefix, $suffix).unwrap_or_else(|| format!(concat!($what, " {}"), value))
         }
     )* };
@@ -35,12 +35,14 @@ named! {
     norm_mode: cudnnBackendNormMode_t(u32), "CUDNN_", "", "norm";
     /// `maxpool`
     resample_mode: cudnnResampleMode_t(u32), "CUDNN_RESAMPLE_", "", "resample";
+    /// `tensor_core`
+    numerical_note: cudnnBackendNumericalNote_t(u32), "CUDNN_NUMERICAL_NOTE_", "", "note";
     /// `mode_a`
     heuristics_mode: cudnnBackendHeurMode_t(u32), "CUDNN_HEUR_", "", "mode";
 }
 
 /// Returns a knob's name such as `TILE_SIZE`, in capitals as in most engine configurations.
-pub(super) fn knob(value: i64) -> String {
+pub(in crate::shadow) fn knob(value: i64) -> String {
     let name = short(cudnnBackendKnobType_t(value as u32).name(), "CUDNN_KNOB_TYPE_", "");
     name.map_or_else(|| format!("KNOB_{value}"), |name| name.to_ascii_uppercase())
 }

@@ -8,9 +8,22 @@ use crate::shadow::elements::Name;
 
 /// A tensor with its name in an operation.
 #[derive(Clone)]
-pub(super) struct Named<'a> {
-    pub(super) role: String,
+pub(crate) struct Named<'a> {
+    /// The name of the attribute, such as `x`.
+    pub(crate) role: String,
     pub(super) tensor: &'a Content,
+}
+
+impl Named<'_> {
+    /// Returns the data type, such as `half`.
+    pub(crate) fn data_type(&self) -> String {
+        data_type(self.tensor)
+    }
+
+    /// Returns the extent of each dimension.
+    pub(crate) fn extents(&self) -> Vec<i64> {
+        self.tensor.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS)
+    }
 }
 
 /// Maximum number of tensors in a label.

@@ -2,12 +2,14 @@
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
+use std::sync::Arc;
 
 use cudnn_layer_api::Host;
 use cudnn_sys::signatures::unwinding;
 use cudnn_sys::types::cudnnStatus_t;
 
 use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::shadow::handles::Handle;
 
 type Status = cudnnStatus_t;
 
@@ -15,12 +17,12 @@ macro_rules! functions {
     ($($function:ident)*) => {
         /// The functions; `None` if they are missing in this cuDNN version.
         #[allow(non_snake_case, reason = "these are cuDNN's function names")]
-        pub(super) struct Cudnn {
-            $(pub(super) $function: Option<unwinding::$function>,)*
+        pub(crate) struct Cudnn {
+            $(pub(crate) $function: Option<unwinding::$function>,)*
         }
 
         impl Cudnn {
-            pub(super) fn new(host: Host) -> Self {
+            pub(crate) fn new(host: Host) -> Self {
                 Cudnn { $($function: host.next(c_name(concat!(stringify!($function), "\0"))).map(|address| {
                     // SAFETY: the address belongs to this cuDNN function or to another layer's wrapper of it, with the
                     // same type.
@@ -52,13 +54,13 @@ fn c_name(name: &str) -> &CStr {
 
 /// The status of functions that are missing in this cuDNN. The loader never requests wrappers for them, so programs do
 /// not call them through this layer.
-pub(super) const ABSENT: Status = Status::CUDNN_STATUS_NOT_SUPPORTED;
+pub(crate) const ABSENT: Status = Status::CUDNN_STATUS_NOT_SUPPORTED;
 
 impl Cudnn {
     /// Runs a closure with a temporary descriptor and destroys it afterwards. If a callback of the program throws an
     /// exception in between, the descriptor leaks: destroying it while unwinding would call cuDNN, and a second
     /// exception would terminate the process.
-    pub(super) fn with_descriptor<T>(
+    pub(crate) fn with_descriptor<T>(
         &self,
         kind: Kind,
         work: impl FnOnce(&Descriptor<'_>) -> Result<T, Status>,
@@ -70,7 +72,7 @@ impl Cudnn {
     }
 
     /// Runs a closure with several temporary descriptors, like [`with_descriptor`](Cudnn::with_descriptor).
-    pub(super) fn with_descriptors<T>(
+    pub(crate) fn with_descriptors<T>(
         &self,
         kind: Kind,
         count: usize,
@@ -84,7 +86,7 @@ impl Cudnn {
     }
 
     /// Creates a descriptor and passes ownership to the caller on success.
-    pub(super) fn new_descriptor(
+    pub(crate) fn new_descriptor(
         &self,
         kind: Kind,
         make: impl FnOnce(&Descriptor<'_>) -> Result<(), Status>,
@@ -106,15 +108,32 @@ impl Cudnn {
     }
 
     /// Destroys a descriptor that this layer created and no longer uses.
-    pub(super) fn destroy(&self, descriptor: Raw) {
+    pub(crate) fn destroy(&self, descriptor: Raw) {
         if let Some(destroy) = self.cudnnBackendDestroyDescriptor {
             // SAFETY: this layer created the descriptor and never shared it.
             let _ = unsafe { destroy(descriptor) };
         }
     }
 
+    /// Returns the description of a handle's device. Returns `None` if cuDNN provides none, or if the handle was created
+    /// without passing through this layer.
+    ///
+    /// The description is requested every time: from 9.28 on it depends on the handle's stream, which may be limited to
+    /// some of the multiprocessors.
+    pub(crate) fn device_of(&self, handle: Handle) -> Option<Arc<[u8]>> {
+        if handle.id == 0 {
+            return None;
+        }
+        let description = self.with_descriptor(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, |device| {
+            device.set(Name::CUDNN_ATTR_DEVICEPROP_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle.address])?;
+            device.finalize()?;
+            device.text(Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION)
+        });
+        description.ok().map(Into::into)
+    }
+
     /// Returns the error text of this thread's last failure, and clears it in cuDNN.
-    pub(super) fn take_last_error(&self) -> Vec<u8> {
+    pub(crate) fn take_last_error(&self) -> Vec<u8> {
         // Larger than any text cuDNN produces.
         let mut text = vec![0; 1 << 16];
         if let Some(get) = self.cudnnGetLastErrorString {
@@ -128,36 +147,36 @@ impl Cudnn {
 }
 
 /// A descriptor that this layer created.
-pub(super) struct Descriptor<'a> {
+pub(crate) struct Descriptor<'a> {
     cudnn: &'a Cudnn,
     raw: Raw,
 }
 
 impl Descriptor<'_> {
-    pub(super) fn raw(&self) -> Raw {
+    pub(crate) fn raw(&self) -> Raw {
         self.raw
     }
 
-    pub(super) fn set<T>(&self, name: Name, ty: Type, elements: &[T]) -> Result<(), Status> {
+    pub(crate) fn set<T>(&self, name: Name, ty: Type, elements: &[T]) -> Result<(), Status> {
         let count = elements.len() as i64;
         let set = self.cudnn.cudnnBackendSetAttribute.ok_or(ABSENT)?;
         // SAFETY: the caller passes elements of the named type.
         checked(unsafe { set(self.raw, name, ty, count, elements.as_ptr().cast()) })
     }
 
-    pub(super) fn finalize(&self) -> Result<(), Status> {
+    pub(crate) fn finalize(&self) -> Result<(), Status> {
         // SAFETY: the descriptor is live.
         checked(self.cudnn.cudnnBackendFinalize.map_or(ABSENT, |finalize| unsafe { finalize(self.raw) }))
     }
 
     /// Reads elements into `room`. Returns the total number of elements, which may be larger than `room`.
-    pub(super) fn read<T>(&self, name: Name, ty: Type, room: &mut [T]) -> Result<usize, Status> {
+    pub(crate) fn read<T>(&self, name: Name, ty: Type, room: &mut [T]) -> Result<usize, Status> {
         // SAFETY: the descriptor is live.
         unsafe { read(self.cudnn, self.raw, name, ty, room) }
     }
 
     /// Reads a text attribute and strips the trailing NUL.
-    pub(super) fn text(&self, name: Name) -> Result<Vec<u8>, Status> {
+    pub(crate) fn text(&self, name: Name) -> Result<Vec<u8>, Status> {
         // SAFETY: the descriptor is live.
         unsafe { text(self.cudnn, self.raw, name) }
     }
@@ -167,7 +186,7 @@ impl Descriptor<'_> {
 ///
 /// # Safety
 /// The descriptor is live, and `T` is the type that cuDNN writes for this attribute type.
-pub(super) unsafe fn read<T>(
+pub(crate) unsafe fn read<T>(
     cudnn: &Cudnn,
     descriptor: Raw,
     name: Name,
@@ -187,7 +206,7 @@ pub(super) unsafe fn read<T>(
 ///
 /// # Safety
 /// The descriptor is live.
-pub(super) unsafe fn text(cudnn: &Cudnn, descriptor: Raw, name: Name) -> Result<Vec<u8>, Status> {
+pub(crate) unsafe fn text(cudnn: &Cudnn, descriptor: Raw, name: Name) -> Result<Vec<u8>, Status> {
     // SAFETY: guaranteed by the caller.
     let len = unsafe { read::<u8>(cudnn, descriptor, name, Type::CUDNN_TYPE_CHAR, &mut []) }?;
     let mut text = vec![0_u8; len.min(MAX_TEXT)];
@@ -203,6 +222,6 @@ pub(super) unsafe fn text(cudnn: &Cudnn, descriptor: Raw, name: Name) -> Result<
 /// The maximum length of a text. The JSON of a plan has about 100 KB.
 const MAX_TEXT: usize = 64 << 20;
 
-pub(super) fn checked(status: Status) -> Result<(), Status> {
+pub(crate) fn checked(status: Status) -> Result<(), Status> {
     if status == Status::CUDNN_STATUS_SUCCESS { Ok(()) } else { Err(status) }
 }

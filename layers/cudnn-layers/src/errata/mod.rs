@@ -1,0 +1,173 @@
+//! The layer `errata`, which blocks plans that are known to be wrong or slow.
+//!
+//! Rules select plans by operation, engine, knobs, data types, shapes, GPU and cuDNN release. Finalizing a selected plan
+//! returns `CUDNN_STATUS_NOT_SUPPORTED`, so that frameworks try the next engine instead of disabling cuDNN.
+//!
+//! | module | purpose |
+//! | --- | --- |
+//! | `rule` | the rules and the file format |
+//! | `subject` | the plan that rules are compared with |
+//! | `blocking` | decides whether a plan is blocked when the program finalizes it |
+//! | `options` | the rules that the environment or the program selects |
+//!
+//! Add the layer in a Rust program:
+//!
+//! ```no_run
+//! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
+//! use cudnn_layers::errata::{self, Errata, Rules};
+//!
+//! errata::configure(Rules::known());
+//! cudnn_loader::layers::add::<Errata>("errata")?;
+//! # Ok::<(), std::fmt::Error>(())
+//! ```
+
+mod blocking;
+mod options;
+mod rule;
+mod subject;
+
+use std::ffi::{CStr, c_void};
+
+use cudnn_layer_api::{Host, Layer};
+use cudnn_os::fork;
+use cudnn_sys::types::cudnnStatus_t;
+
+use self::blocking::{CONFIGURATIONS, STATE, State};
+use crate::cudnn::Cudnn;
+use crate::last_error;
+use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::shadow::{self, calls, handles};
+use crate::wrappers::{self, Around, Call, Id, Next, Returned};
+
+pub use self::options::{VARIABLE, configure};
+pub use self::rule::{Rule, Rules};
+
+/// Blocks plans that match a rule.
+#[derive(Debug)]
+pub struct Errata(());
+
+static NEXT: Next = Next::new();
+
+// SAFETY: the wrappers have the signatures of the functions that they call.
+unsafe impl Layer for Errata {
+    fn begin(host: Host) -> Result<Self, String> {
+        let mut rules = options::chosen()?;
+        let count = rules.len();
+        rules.retain(|rule| rule.includes_release(host.cudnn_version()));
+        host.info(&format!("{} of {count} rules apply to this release of cuDNN", rules.len()));
+        let needs_configuration = rules.iter().any(Rule::needs_configuration);
+        let state = State { host, cudnn: Cudnn::new(host), rules, needs_configuration };
+        if STATE.set(state).is_err() {
+            return Err("errata is already active".into());
+        }
+        fork::call_at_forks(before_fork, after_fork, in_child);
+        Ok(Errata(()))
+    }
+
+    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
+        let is_needed = STATE.get().is_some_and(|state| !state.rules.is_empty());
+        let is_followed = Id::from_name(function.to_bytes()).is_some_and(|function| FOLLOWED.contains(&function));
+        if is_needed && is_followed { wrappers::wrap::<Errata>(function, next) } else { next }
+    }
+}
+
+unsafe extern "C" fn before_fork() {
+    CONFIGURATIONS.hold_for_fork();
+}
+
+unsafe extern "C" fn after_fork() {
+    CONFIGURATIONS.release_after_fork();
+}
+
+unsafe extern "C" fn in_child() {
+    CONFIGURATIONS.release_in_child(None);
+}
+
+/// The functions that build a plan. Executions are not wrapped.
+const FOLLOWED: [Id; 9] = [
+    Id::CudnnCreate,
+    Id::CudnnDestroy,
+    Id::CudnnGetLastErrorString,
+    Id::CudnnBackendCreateDescriptor,
+    Id::CudnnBackendDestroyDescriptor,
+    Id::CudnnBackendInitialize,
+    Id::CudnnBackendSetAttribute,
+    Id::CudnnBackendGetAttribute,
+    Id::CudnnBackendFinalize,
+];
+
+impl Around for Errata {
+    fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
+        let Some(state) = STATE.get() else { return next() };
+        match call.function {
+            Id::CudnnDestroy => {
+                let [handle] = call.bits();
+                handles::destroying(handle as usize);
+            }
+            Id::CudnnBackendDestroyDescriptor | Id::CudnnBackendInitialize => {
+                let [descriptor] = call.bits();
+                blocking::forget(calls::raw(descriptor));
+            }
+            Id::CudnnBackendFinalize => {
+                let [descriptor] = call.bits();
+                let refused = R::from_status(cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED);
+                if let Some(refused) = refused.filter(|_| blocking::is_blocked(state, calls::raw(descriptor))) {
+                    return refused;
+                }
+            }
+            _ => {}
+        }
+        let destruction = calls::before(call);
+        let returned = next();
+        if call.function == Id::CudnnGetLastErrorString {
+            let [message, size] = call.bits();
+            // SAFETY: these are the arguments of the call that has just returned.
+            unsafe { last_error::add_saved(message as *mut _, size as usize) };
+        }
+        match returned.status() {
+            Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) => {
+                calls::after(call, destruction);
+                succeeded(state, call);
+            }
+            Some(_) if matches!(call.function, Id::CudnnBackendSetAttribute | Id::CudnnBackendInitialize) => {
+                let [descriptor] = call.bits();
+                shadow::failed(calls::raw(descriptor));
+            }
+            _ => {}
+        }
+        returned
+    }
+
+    fn next() -> &'static Next {
+        &NEXT
+    }
+}
+
+/// Follows handles, and the configuration of a plan.
+fn succeeded(state: &State, call: &Call<'_>) {
+    match call.function {
+        Id::CudnnCreate => {
+            let [to] = call.bits();
+            // SAFETY: cuDNN has written the handle.
+            if let Some(handle) = unsafe { (to as *const usize).as_ref() } {
+                handles::created(*handle);
+            }
+        }
+        Id::CudnnBackendSetAttribute => {
+            let [plan, name, ty, count, elements] = call.bits();
+            let is_configuration = Name(calls::number(name)) == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG
+                && Type(calls::number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
+                && count == 1;
+            let plan = calls::raw(plan);
+            // SAFETY: cuDNN has read a descriptor at this address.
+            let configuration = unsafe { (elements as *const Raw).as_ref() }.filter(|_| is_configuration);
+            if let Some(configuration) = configuration
+                && shadow::content(plan).is_some_and(|plan| plan.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
+            {
+                // SAFETY: cuDNN has accepted both descriptors in this call, which keeps them alive.
+                unsafe { blocking::configured(state, plan, *configuration) };
+            }
+        }
+        _ => {}
+    }
+}

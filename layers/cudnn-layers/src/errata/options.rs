@@ -1,0 +1,47 @@
+//! Selects the rules from the environment or the program.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use super::rule::Rules;
+
+/// The environment variable with the rules: `known`, files with rules, or both, separated by commas.
+pub const VARIABLE: &str = "CUDNN_ERRATA";
+
+static CHOSEN: Mutex<Option<Rules>> = Mutex::new(None);
+
+/// Sets the rules in code, instead of from [`VARIABLE`]. Call this before you add the layer, because later changes have
+/// no effect.
+pub fn configure(rules: Rules) {
+    *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(rules);
+}
+
+/// Returns the program's rules, or else those that the environment selects.
+///
+/// # Errors
+/// Returns the reason if no rules are selected, or if a file has an error.
+pub(super) fn chosen() -> Result<Rules, String> {
+    if let Some(rules) = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return Ok(rules);
+    }
+    let value = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
+    let value = value.ok_or_else(|| format!("{VARIABLE} is not set: it selects `known` or a file with rules"))?;
+    Rules::selected_by(&value)
+}
+
+impl Rules {
+    /// Returns the rules that a value of [`VARIABLE`] selects.
+    ///
+    /// # Errors
+    /// Returns the file and the reason if a file cannot be read or contains an invalid rule, or if nothing is selected.
+    pub fn selected_by(value: &OsStr) -> Result<Rules, String> {
+        let mut rules = Rules::default();
+        for item in value.as_encoded_bytes().split(|byte| *byte == b',').filter(|item| !item.is_empty()) {
+            // SAFETY: the value was cut next to ASCII characters.
+            let item = unsafe { OsStr::from_encoded_bytes_unchecked(item) };
+            rules.extend(if item == "known" { Rules::known() } else { Rules::read(Path::new(item))? })?;
+        }
+        if rules.is_empty() { Err("no rules are selected: name `known` or a file".to_owned()) } else { Ok(rules) }
+    }
+}

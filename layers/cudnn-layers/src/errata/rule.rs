@@ -1,0 +1,523 @@
+//! The rules and the file format.
+//!
+//! The guide describes the format in `docs/guide/errata.md`. A plan is selected if it meets all conditions of a rule.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cudnn_os::files::{Opened, open_regular};
+use serde::Deserialize;
+
+use super::subject::{OperationFacts, Subject, TensorFacts};
+use crate::shadow::vocabulary;
+
+/// The version of the file format.
+const FORMAT: u32 = 1;
+/// The maximum size of a file with rules in bytes.
+const MAX_LEN: u64 = 1 << 20;
+/// The rules that ship with this crate.
+const KNOWN: &str = include_str!("known.json");
+
+/// Rules that block plans.
+#[derive(Clone, Debug, Default)]
+pub struct Rules(Vec<Rule>);
+
+/// A file with rules.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    errata: u32,
+    rules: Vec<Rule>,
+}
+
+/// A rule that selects plans.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Rule {
+    /// The name, which appears in the log and in the error text.
+    pub name: String,
+    /// The reason for blocking the plans.
+    pub reason: String,
+    /// A public page about the problem.
+    #[serde(default)]
+    pub source: Option<String>,
+    #[serde(default)]
+    cudnn: Range<Release>,
+    #[serde(default)]
+    compute_capability: Range<Capability>,
+    #[serde(default)]
+    operations: Vec<String>,
+    #[serde(default)]
+    compute_types: Vec<String>,
+    #[serde(default)]
+    engines: Vec<i64>,
+    #[serde(default)]
+    knobs: BTreeMap<String, i64>,
+    #[serde(default)]
+    numerical_notes: Vec<String>,
+    #[serde(default)]
+    tensors: Vec<TensorRule>,
+    /// Whether the rule has blocked a plan. Shared by copies of the rule.
+    #[serde(skip)]
+    is_used: Arc<AtomicBool>,
+}
+
+/// Conditions for one tensor of an operation.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct TensorRule {
+    roles: Vec<String>,
+    types: Vec<String>,
+    rank: Option<usize>,
+    /// By index. Negative indices count from the last dimension.
+    extents: BTreeMap<String, Extent>,
+}
+
+/// Conditions for the extent of one dimension.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Extent {
+    min: Option<i64>,
+    max: Option<i64>,
+    multiple_of: Option<i64>,
+    not_multiple_of: Option<i64>,
+}
+
+/// A range that includes the start and excludes the end. Both are optional.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, bound = "T: Deserialize<'de>")]
+struct Range<T> {
+    #[serde(default = "Option::default")]
+    from: Option<T>,
+    #[serde(default = "Option::default")]
+    before: Option<T>,
+}
+
+impl<T> Default for Range<T> {
+    fn default() -> Self {
+        Range { from: None, before: None }
+    }
+}
+
+impl<T: PartialOrd> Range<T> {
+    fn contains(&self, value: &T) -> bool {
+        self.from.as_ref().is_none_or(|from| from <= value) && self.before.as_ref().is_none_or(|before| value < before)
+    }
+
+    fn is_everything(&self) -> bool {
+        self.from.is_none() && self.before.is_none()
+    }
+}
+
+/// A release in the form of `cudnnGetVersion`, written as `9.10.2` or `9.10`.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Deserialize)]
+#[serde(try_from = "String")]
+struct Release(u32);
+
+impl TryFrom<String> for Release {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let parts: Option<Vec<u32>> =
+            text.split('.').map(|part| part.parse().ok().filter(|part| *part < 100)).collect();
+        match parts.as_deref() {
+            Some([major, minor]) => Ok(Release(major * 10_000 + minor * 100)),
+            Some([major, minor, patch]) => Ok(Release(major * 10_000 + minor * 100 + patch)),
+            _ => Err(format!("{text:?} is not a release of cuDNN, such as \"9.10.2\"")),
+        }
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.0 / 10_000, self.0 / 100 % 100, self.0 % 100)
+    }
+}
+
+/// A compute capability in tenths, written as `9.0`.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Deserialize)]
+#[serde(try_from = "String")]
+struct Capability(u32);
+
+impl TryFrom<String> for Capability {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let parts = text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+        match parts {
+            Some((major @ 0..100_u32, minor @ 0..10_u32)) => Ok(Capability(major * 10 + minor)),
+            _ => Err(format!("{text:?} is not a compute capability, such as \"9.0\"")),
+        }
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0 / 10, self.0 % 10)
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Range<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.from, &self.before) {
+            (Some(from), Some(before)) => write!(f, "{from} to before {before}"),
+            (Some(from), None) => write!(f, "{from} or newer"),
+            (None, Some(before)) => write!(f, "before {before}"),
+            (None, None) => f.write_str("all"),
+        }
+    }
+}
+
+impl Rules {
+    /// Returns the rules for publicly known problems of cuDNN.
+    #[must_use]
+    pub fn known() -> Rules {
+        Rules::parse(KNOWN).unwrap_or_default()
+    }
+
+    /// Reads a file with rules.
+    ///
+    /// # Errors
+    /// Returns the file and the reason if it cannot be read, has more than 1 MiB, or contains an invalid rule.
+    pub fn read(path: &Path) -> Result<Rules, String> {
+        let name = cudnn_os::escape::one_line(&path.to_string_lossy());
+        let cannot_read = |reason: &dyn fmt::Display| format!("cannot read {name}: {reason}");
+        let file = match open_regular(path).map_err(|error| cannot_read(&error))? {
+            Opened::Regular(file, len) if len <= MAX_LEN => file,
+            Opened::Regular(_, len) => return Err(cannot_read(&format!("it has {len} bytes, more than {MAX_LEN}"))),
+            Opened::Other(kind) => return Err(cannot_read(&format!("it is {kind}, not a file"))),
+        };
+        let mut text = String::new();
+        file.take(MAX_LEN).read_to_string(&mut text).map_err(|error| cannot_read(&error))?;
+        Rules::parse(&text).map_err(|reason| format!("{name}: {reason}"))
+    }
+
+    /// Parses the text of a file with rules.
+    ///
+    /// # Errors
+    /// Returns the reason, with the line of a syntax error or the name of an invalid rule.
+    pub fn parse(text: &str) -> Result<Rules, String> {
+        let file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if file.errata != FORMAT {
+            return Err(format!("format {} is not supported, only {FORMAT}", file.errata));
+        }
+        let mut rules = Rules::default();
+        rules.extend(Rules(file.rules))?;
+        rules.iter().try_for_each(Rule::check)?;
+        Ok(rules)
+    }
+
+    /// Adds other rules.
+    ///
+    /// # Errors
+    /// Returns an error if two rules have the same name.
+    pub fn extend(&mut self, other: Rules) -> Result<(), String> {
+        for rule in other.0 {
+            if self.iter().any(|known| known.name == rule.name) {
+                return Err(format!("two rules are called {:?}", rule.name));
+            }
+            self.0.push(rule);
+        }
+        Ok(())
+    }
+
+    /// Returns the rules in order. The first rule that selects a plan is reported.
+    pub fn iter(&self) -> std::slice::Iter<'_, Rule> {
+        self.0.iter()
+    }
+
+    /// Returns the number of rules.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns whether there are no rules.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn retain(&mut self, keep: impl Fn(&Rule) -> bool) {
+        self.0.retain(keep);
+    }
+}
+
+impl Rule {
+    /// Returns whether the rule applies to a release, as returned by `cudnnGetVersion`.
+    #[must_use]
+    pub fn includes_release(&self, release: u32) -> bool {
+        self.cudnn.contains(&Release(release))
+    }
+
+    /// Returns whether the rule applies to GPUs of this compute capability, in tenths.
+    #[must_use]
+    pub fn includes_capability(&self, capability: u32) -> bool {
+        self.compute_capability.contains(&Capability(capability))
+    }
+
+    /// Returns the releases that the rule applies to, such as `9.8.0 to before 9.11.0`.
+    #[must_use]
+    pub fn releases(&self) -> String {
+        self.cudnn.to_string()
+    }
+
+    /// Returns the compute capabilities that the rule applies to, such as `9.0 or newer`.
+    #[must_use]
+    pub fn capabilities(&self) -> String {
+        self.compute_capability.to_string()
+    }
+
+    /// Returns the conditions for plans in one line, such as `conv_fwd, x: bfloat16, rank 5`.
+    #[must_use]
+    pub fn conditions(&self) -> String {
+        let mut texts = Vec::new();
+        let mut list = |what: &str, items: &[String]| match items {
+            [] => {}
+            items => texts.push(format!("{what}{}", items.join(" or "))),
+        };
+        list("", &self.operations);
+        list("computed in ", &self.compute_types);
+        list("engine ", &self.engines.iter().map(i64::to_string).collect::<Vec<_>>());
+        list("", &self.knobs.iter().map(|(knob, value)| format!("{knob}={value}")).collect::<Vec<_>>());
+        list("note ", &self.numerical_notes);
+        texts.extend(self.tensors.iter().map(TensorRule::conditions));
+        texts.join(", ")
+    }
+
+    /// Checks the values that the types of the fields allow.
+    fn check(&self) -> Result<(), String> {
+        let error = |reason: String| Err(format!("rule {:?}: {reason}", self.name));
+        if self.name.is_empty() || self.name.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            return error("the name must not be empty or contain spaces".into());
+        }
+        if self.reason.is_empty() || self.reason.chars().any(char::is_control) {
+            return error("the reason must be one line of text".into());
+        }
+        let selects_all = self.operations.is_empty()
+            && self.compute_types.is_empty()
+            && self.engines.is_empty()
+            && self.knobs.is_empty()
+            && self.numerical_notes.is_empty()
+            && self.tensors.is_empty();
+        if selects_all {
+            return error("it would block every plan, because it has no condition on plans".into());
+        }
+        let types = self.compute_types.iter().chain(self.tensors.iter().flat_map(|tensor| &tensor.types));
+        for (what, names, known) in [
+            ("operation", self.operations.iter().collect::<Vec<_>>(), vocabulary::operations()),
+            ("knob", self.knobs.keys().collect(), vocabulary::knobs()),
+            ("numerical note", self.numerical_notes.iter().collect(), vocabulary::numerical_notes()),
+            ("data type", types.collect(), vocabulary::data_types()),
+        ] {
+            if let Some(unknown) = names.into_iter().find(|name| !known.contains(*name)) {
+                let known: Vec<String> = BTreeSet::from_iter(known).into_iter().collect();
+                return error(format!("unknown {what} {unknown:?}; known are {}", known.join(", ")));
+            }
+        }
+        self.tensors.iter().try_for_each(|tensor| tensor.check().or_else(error))
+    }
+
+    /// Returns whether the rule depends on the engine or the knobs.
+    pub(super) fn needs_configuration(&self) -> bool {
+        !self.engines.is_empty() || !self.knobs.is_empty() || !self.numerical_notes.is_empty()
+    }
+
+    /// Returns `true` the first time, and `false` afterwards.
+    pub(super) fn is_first_use(&self) -> bool {
+        !self.is_used.swap(true, Ordering::Relaxed)
+    }
+
+    /// Returns whether the rule selects a plan. A condition on an unknown value is not met.
+    pub(super) fn matches(&self, plan: &Subject<'_>, capability: &dyn Fn() -> Option<u32>) -> bool {
+        let has_configuration = || {
+            let Some(configuration) = plan.configuration else { return false };
+            let has_knob = |(name, value): (&String, &i64)| {
+                configuration.knobs().iter().any(|(knob, set)| set == value && vocabulary::knob(*knob) == *name)
+            };
+            let has_note = |name: &String| {
+                configuration.numerical_notes().iter().any(|note| vocabulary::numerical_note(*note) == *name)
+            };
+            self.numerical_notes.iter().all(has_note)
+                && (self.engines.is_empty() || self.engines.contains(&configuration.engine()))
+                && self.knobs.iter().all(has_knob)
+        };
+        (!self.needs_configuration() || has_configuration())
+            && plan.operations.iter().any(|operation| self.matches_operation(operation))
+            && (self.compute_capability.is_everything() || capability().is_some_and(|it| self.includes_capability(it)))
+    }
+
+    fn matches_operation(&self, operation: &OperationFacts) -> bool {
+        let contains = |list: &[String], value: Option<&String>| {
+            list.is_empty() || value.is_some_and(|value| list.contains(value))
+        };
+        contains(&self.operations, Some(&operation.name))
+            && contains(&self.compute_types, operation.compute_type.as_ref())
+            && self.tensors.iter().all(|rule| operation.tensors.iter().any(|tensor| rule.matches(tensor)))
+    }
+}
+
+impl TensorRule {
+    fn check(&self) -> Result<(), String> {
+        for (index, extent) in &self.extents {
+            if index.parse::<i8>().is_err() {
+                return Err(format!("{index:?} is not the index of a dimension"));
+            }
+            if [extent.multiple_of, extent.not_multiple_of].into_iter().flatten().any(|divisor| divisor < 1) {
+                return Err(format!("the divisor of dimension {index} must be positive"));
+            }
+        }
+        Ok(())
+    }
+
+    fn conditions(&self) -> String {
+        let mut texts = vec![self.types.join(" or ")];
+        texts.extend(self.rank.map(|rank| format!("rank {rank}")));
+        texts.extend(self.extents.iter().map(|(index, extent)| format!("dimension {index} {extent}")));
+        texts.retain(|text| !text.is_empty());
+        let name = if self.roles.is_empty() { "a tensor".to_owned() } else { self.roles.join(" or ") };
+        format!("{name}: {}", texts.join(", "))
+    }
+
+    fn matches(&self, tensor: &TensorFacts) -> bool {
+        let extent = |index: &str| {
+            let index: i64 = index.parse().ok()?;
+            let place = if index < 0 { index + tensor.extents.len() as i64 } else { index };
+            tensor.extents.get(usize::try_from(place).ok()?).copied()
+        };
+        (self.roles.is_empty() || self.roles.contains(&tensor.role))
+            && (self.types.is_empty() || self.types.contains(&tensor.data_type))
+            && self.rank.is_none_or(|rank| rank == tensor.extents.len())
+            && self.extents.iter().all(|(index, rule)| extent(index).is_some_and(|extent| rule.matches(extent)))
+    }
+}
+
+impl Extent {
+    fn matches(self, extent: i64) -> bool {
+        let divides = |divisor: i64| extent.checked_rem(divisor) == Some(0);
+        self.min.is_none_or(|min| min <= extent)
+            && self.max.is_none_or(|max| extent <= max)
+            && self.multiple_of.is_none_or(divides)
+            && self.not_multiple_of.is_none_or(|divisor| !divides(divisor))
+    }
+}
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts = [
+            self.min.map(|min| format!("at least {min}")),
+            self.max.map(|max| format!("at most {max}")),
+            self.multiple_of.map(|divisor| format!("a multiple of {divisor}")),
+            self.not_multiple_of.map(|divisor| format!("not a multiple of {divisor}")),
+        ];
+        f.write_str(&texts.into_iter().flatten().collect::<Vec<_>>().join(" and "))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    fn rule(conditions: &str) -> Result<Rules, String> {
+        Rules::parse(&format!(r#"{{"errata":1,"rules":[{{"name":"n","reason":"r",{conditions}}}]}}"#))
+    }
+
+    /// A fused 3-d convolution, without a configuration.
+    fn convolution() -> Subject<'static> {
+        let tensor = |role: &str, data_type: &str, extents: &[i64]| TensorFacts {
+            role: role.to_owned(),
+            data_type: data_type.to_owned(),
+            extents: extents.to_vec(),
+        };
+        let x = tensor("x", "bfloat16", &[8, 64, 14, 14, 14]);
+        let y = tensor("y", "float", &[8, 30, 14, 14, 14]);
+        let operation = |name: &str, tensors| OperationFacts {
+            name: name.to_owned(),
+            compute_type: Some("float".to_owned()),
+            tensors,
+        };
+        let relu = operation("relu", vec![tensor("x", "float", &[8, 30, 14, 14, 14])]);
+        Subject { operations: vec![operation("conv_fwd", vec![x, y]), relu], configuration: None }
+    }
+
+    #[test]
+    fn a_plan_is_selected_if_one_operation_meets_all_conditions() {
+        for (conditions, expected) in [
+            (r#""operations":["conv_fwd"]"#, true),
+            (r#""operations":["matmul","conv_fwd"]"#, true),
+            (r#""operations":["matmul"]"#, false),
+            (r#""compute_types":["float"]"#, true),
+            (r#""compute_types":["half"]"#, false),
+            (r#""tensors":[{"types":["bfloat16"],"rank":5}]"#, true),
+            (r#""tensors":[{"types":["bfloat16"],"rank":4}]"#, false),
+            (r#""tensors":[{"roles":["y"],"types":["bfloat16"]}]"#, false),
+            (r#""tensors":[{"roles":["x"]},{"roles":["y"]}]"#, true),
+            // The conditions must hold for one operation, not for the graph.
+            (r#""operations":["relu"],"tensors":[{"types":["bfloat16"]}]"#, false),
+            (r#""tensors":[{"extents":{"1":{"min":64,"max":64}}}]"#, true),
+            (r#""tensors":[{"extents":{"1":{"max":29}}}]"#, false),
+            (r#""tensors":[{"roles":["y"],"extents":{"1":{"multiple_of":8}}}]"#, false),
+            (r#""tensors":[{"roles":["y"],"extents":{"1":{"not_multiple_of":8}}}]"#, true),
+            (r#""tensors":[{"roles":["y"],"extents":{"-4":{"min":30},"-1":{"min":14}}}]"#, true),
+            (r#""tensors":[{"extents":{"5":{"min":0}}}]"#, false),
+            (r#""tensors":[{"extents":{"-6":{"min":0}}}]"#, false),
+            // The configuration is unknown.
+            (r#""operations":["conv_fwd"],"engines":[3]"#, false),
+            (r#""numerical_notes":["tensor_core"]"#, false),
+            (r#""operations":["conv_fwd"],"compute_capability":{"from":"9.0","before":"10.0"}"#, true),
+            (r#""operations":["conv_fwd"],"compute_capability":{"from":"9.1"}"#, false),
+        ] {
+            let rules = rule(conditions).unwrap();
+            assert_eq!(rules.0[0].matches(&convolution(), &|| Some(90)), expected, "{conditions}");
+        }
+        let rules = rule(r#""operations":["conv_fwd"],"compute_capability":{"from":"5.0"}"#).unwrap();
+        assert!(!rules.0[0].matches(&convolution(), &|| None));
+    }
+
+    #[test]
+    fn releases_are_compared_as_numbers() {
+        let rules = rule(r#""operations":["matmul"],"cudnn":{"from":"9.8","before":"9.15.1"}"#).unwrap();
+        let included = [90_799, 90_800, 91_002, 91_500, 91_501].map(|release| rules.0[0].includes_release(release));
+        assert_eq!(included, [false, true, true, true, false]);
+        assert_eq!(rules.0[0].releases(), "9.8.0 to before 9.15.1");
+    }
+
+    #[test]
+    fn invalid_rules_are_refused_with_the_reason() {
+        for (conditions, expected) in [
+            (r#""operations":["convolution"]"#, "rule \"n\": unknown operation \"convolution\"; known are "),
+            (r#""operations":[]"#, "it would block every plan"),
+            (r#""cudnn":{"from":"9.8"}"#, "it would block every plan"),
+            (r#""operations":["matmul"],"cudnn":{"from":"nine"}"#, "not a release of cuDNN"),
+            (r#""operations":["matmul"],"cudnn":{"to":"9.8"}"#, "unknown field `to`"),
+            (r#""operations":["matmul"],"compute_capability":{"from":"sm_90"}"#, "not a compute capability"),
+            (r#""operation":["matmul"]"#, "unknown field `operation`"),
+            (r#""knobs":{"TILE":1}"#, "unknown knob \"TILE\""),
+            (r#""tensors":[{"types":["fp16"]}]"#, "unknown data type \"fp16\""),
+            (r#""tensors":[{"extents":{"x":{"min":1}}}]"#, "not the index of a dimension"),
+            (r#""tensors":[{"extents":{"1":{"multiple_of":0}}}]"#, "must be positive"),
+            (r#""operations":["matmul"],"reason":"other""#, "duplicate field"),
+        ] {
+            let error = rule(conditions).unwrap_err();
+            assert!(error.contains(expected), "{conditions}: {error}");
+        }
+        let twice = r#"{"name":"n","reason":"r","operations":["matmul"]}"#;
+        let error = Rules::parse(&format!(r#"{{"errata":1,"rules":[{twice},{twice}]}}"#)).unwrap_err();
+        assert_eq!(error, "two rules are called \"n\"");
+        assert_eq!(Rules::parse(r#"{"errata":2,"rules":[]}"#).unwrap_err(), "format 2 is not supported, only 1");
+        assert!(Rules::parse("{").unwrap_err().contains("line 1"));
+    }
+
+    #[test]
+    fn the_shipped_rules_are_valid_and_have_a_source() {
+        let known = Rules::parse(KNOWN).unwrap();
+        assert!(!known.is_empty());
+        assert!(known.iter().all(|rule| rule.source.as_ref().is_some_and(|source| source.starts_with("https://"))));
+    }
+}

@@ -1,0 +1,74 @@
+//! Reports calls of the backend API to the shadow, for layers that wrap the functions generically.
+
+use super::elements::{Kind, Name, Raw, Type};
+use crate::wrappers::{Call, Id};
+
+/// Call this before a call. Handles descriptors that are about to be destroyed.
+#[inline]
+pub(crate) fn before(call: &Call<'_>) -> Option<super::Destruction> {
+    if call.function != Id::CudnnBackendDestroyDescriptor {
+        return None;
+    }
+    let [descriptor] = call.bits();
+    Some(super::destroying(raw(descriptor)))
+}
+
+/// Call this after a successful call.
+#[inline]
+pub(crate) fn after(call: &Call<'_>, destruction: Option<super::Destruction>) {
+    match call.function {
+        Id::CudnnBackendCreateDescriptor => {
+            let [kind, to] = call.bits();
+            // SAFETY: cuDNN has written the descriptor.
+            if let Some(descriptor) = unsafe { (to as *const Raw).as_ref() } {
+                super::created(Kind(number(kind)), *descriptor);
+            }
+        }
+        Id::CudnnBackendInitialize => {
+            let [descriptor] = call.bits();
+            super::initialized(raw(descriptor));
+        }
+        Id::CudnnBackendSetAttribute => {
+            let [descriptor, name, ty, count, elements] = call.bits();
+            let name = Name(number(name));
+            let ty = Type(number(ty));
+            // SAFETY: these are the arguments of a successful call.
+            unsafe { super::attribute_set(raw(descriptor), name, ty, count.cast_signed(), elements as *const _) };
+        }
+        Id::CudnnBackendGetAttribute => {
+            let [descriptor, name, ty, requested, count, elements] = call.bits();
+            let name = Name(number(name));
+            let ty = Type(number(ty));
+            let (requested, count) = (requested.cast_signed(), count as *const i64);
+            // SAFETY: these are the arguments of a successful call.
+            unsafe { super::attribute_read(raw(descriptor), name, ty, requested, count, elements as *const _) };
+        }
+        Id::CudnnBackendFinalize => {
+            let [descriptor] = call.bits();
+            super::finalized(raw(descriptor));
+        }
+        Id::CudnnBackendDestroyDescriptor => {
+            if let Some(destruction) = destruction {
+                destruction.succeeded();
+            }
+        }
+        Id::CudnnGetExecutionPlanWorkspaceSize => {
+            let [_, plan, _, size] = call.bits();
+            // SAFETY: cuDNN has written the size.
+            if let Some(size) = unsafe { (size as *const usize).as_ref() } {
+                super::workspace_read(raw(plan), *size);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Converts an argument to a descriptor.
+pub(crate) fn raw(address: u64) -> Raw {
+    std::ptr::with_exposed_provenance_mut(address as usize)
+}
+
+/// Truncates an argument to the width of an enum.
+pub(crate) fn number(bits: u64) -> u32 {
+    bits as u32
+}

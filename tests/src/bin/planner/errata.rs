@@ -1,0 +1,60 @@
+//! Tries the engines for several convolutions on a described device, and prints the status and the error text of each
+//! plan.
+
+use cudnn_backend::descriptor::Descriptor;
+use cudnn_backend::device::{self, Target};
+use cudnn_backend::engine::{can_try_every_engine, configuration, proposals, supporting_engines};
+use cudnn_backend::graph::{Convolution, graph};
+use cudnn_backend::plan::Plan;
+use cudnn_backend::tensor::Tensor;
+use cudnn_loader::{
+    Error, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode,
+    cudnnDataType_t as DataType,
+};
+
+/// The maximum number of plans for each graph, because cuDNN compiles some of them.
+const MAX_PLANS: usize = 2;
+
+/// Prints a line for each plan: the convolution, the engine, and the result.
+pub(crate) fn run(device: &str) {
+    let json = std::fs::read_to_string(device).unwrap_or_default();
+    for (spatial, data_type) in
+        [(2, DataType::CUDNN_DATA_BFLOAT16), (3, DataType::CUDNN_DATA_BFLOAT16), (3, DataType::CUDNN_DATA_FLOAT)]
+    {
+        let name = format!("{spatial}-d {data_type:?}");
+        match plans(&json, spatial, data_type) {
+            Ok(results) => results.iter().for_each(|result| println!("{name}: {result}")),
+            Err(error) => println!("{name}: no plan: {error}"),
+        }
+    }
+}
+
+fn plans(json: &str, spatial: usize, data_type: DataType) -> Result<Vec<String>, Error> {
+    let device = device::from_json(json)?;
+    let target = Target::Device(&device);
+    let extents = |two: [i64; 2], size: i64| [two.to_vec(), vec![size; spatial]].concat();
+    let tensor = |uid, dims: &[i64]| Tensor::channels_last(uid, data_type, dims);
+    let (x, w) = (tensor(1, &extents([4, 16], 14)), tensor(2, &extents([32, 16], 3)));
+    let y = tensor(3, &extents([4, 32], 14));
+    let graph = graph(None, &[&Convolution::padded(1, spatial).forward([&x, &w, &y], 1.0, 0.0)?])?;
+    let mut configurations = proposals(&graph, Mode::CUDNN_HEUR_MODE_A, target).unwrap_or_default();
+    // A JIT-only release has no heuristics.
+    if configurations.is_empty() && can_try_every_engine() {
+        let engines = supporting_engines(&graph, target)?;
+        configurations.extend(engines.filter_map(|engine| configuration(&engine, &[]).ok()));
+    }
+    let result = |configuration: &Descriptor| {
+        let engine = engine_of(configuration).map_or(-1, |engine| engine);
+        match Plan::new(configuration, target) {
+            Ok(plan) => format!("engine {engine}: workspace {}", plan.workspace_size),
+            Err(error) => format!("engine {engine}: {error}"),
+        }
+    };
+    Ok(configurations.iter().take(MAX_PLANS).map(result).collect())
+}
+
+fn engine_of(configuration: &Descriptor) -> Result<i64, Error> {
+    let engines =
+        configuration.descriptors_up_to(Name::CUDNN_ATTR_ENGINECFG_ENGINE, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1)?;
+    engines.first().map_or(Ok(-1), |engine| engine.number(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX))
+}

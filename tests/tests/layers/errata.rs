@@ -1,0 +1,158 @@
+//! Tests the layer `errata`: it blocks exactly the plans that a rule selects, and changes nothing else.
+
+use std::path::Path;
+
+use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version, lib_dir};
+
+use crate::plans::PLANNER;
+
+/// A rule of a file, without the name and the reason.
+fn file(dir: &Path, conditions: &[&str]) -> String {
+    let rules = conditions
+        .iter()
+        .enumerate()
+        .map(|(number, conditions)| format!(r#"{{"name":"rule-{number}","reason":"a test blocks it",{conditions}}}"#));
+    let file = dir.join("rules.json");
+    let text = format!(r#"{{"errata":1,"rules":[{}]}}"#, rules.collect::<Vec<_>>().join(","));
+    std::fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
+/// Plans convolutions for a described H200 with a real cuDNN.
+pub(super) struct Planning {
+    dir: TempDir,
+    cudnn: std::path::PathBuf,
+    libraries: PlanningLibraries,
+}
+
+impl Planning {
+    pub(super) fn new(test: &str, release: &str) -> Option<Self> {
+        let (libraries, cudnn) = (PlanningLibraries::new(test)?, lib_dir(release)?);
+        let dir = TempDir::new();
+        std::fs::write(dir.path().join("h200.json"), cudnn_backend::device::H200).unwrap();
+        Some(Planning { dir, cudnn, libraries })
+    }
+
+    pub(super) fn run(&self, layers: &str, rules: &str) -> ChildOutput {
+        let device = self.dir.path().join("h200.json").display().to_string();
+        let output = Child::new(PLANNER, Subject::Loader, &self.cudnn)
+            .env("LD_LIBRARY_PATH", &self.libraries.path)
+            .env("CUDNN_ERRATA", rules)
+            .env("CUDNN_LOGLEVEL_DBG", "2")
+            .env("CUDNN_PLANS_DIR", self.dir.path().join("plans"))
+            .run(&[layers, "errata", &device]);
+        assert_eq!(output.code, Some(0), "{output:#?}");
+        output
+    }
+
+    /// Asserts that these rules block the plans whose lines contain all of these texts, and change no other line.
+    pub(super) fn assert_blocks(&self, without: &str, rules: &str, texts: &[&str], rule: &str) {
+        let with = self.run("errata", rules);
+        let (before, after) = (without.lines(), with.stdout.lines());
+        let mut blocked = 0;
+        for (before, after) in before.zip(after) {
+            let is_selected = texts.iter().all(|text| before.contains(text)) && !before.contains("no plan");
+            if is_selected {
+                assert!(after.contains("CUDNN_STATUS_NOT_SUPPORTED"), "{after}");
+                assert!(after.contains(&format!("blocked by the erratum {rule}: ")), "{after}");
+                blocked += 1;
+            } else {
+                assert_eq!(before, after);
+            }
+        }
+        assert_eq!(without.lines().count(), with.stdout.lines().count());
+        assert!(blocked > 0, "{without}");
+        let warnings = with.stderr.matches("blocked by the erratum").count();
+        assert_eq!(warnings, 1, "{with:#?}");
+    }
+}
+
+#[test]
+fn plans_of_a_real_cudnn_are_blocked_by_every_kind_of_condition() {
+    let test = "plans_of_a_real_cudnn_are_blocked_by_every_kind_of_condition";
+    let Some(planning) = Planning::new(test, "jit-cu12-9.19.0") else { return };
+    let unblocked = planning.run("none", "").stdout;
+    let engine = unblocked.lines().find_map(|line| line.split_once("engine ")?.1.split(':').next()).unwrap();
+    let by_engine = format!(r#""engines":[{engine}]"#);
+    let of_engine = format!("engine {engine}:");
+    for (conditions, texts) in [
+        (by_engine.as_str(), [of_engine.as_str(), ""]),
+        (r#""operations":["conv_fwd"],"tensors":[{"roles":["x"],"rank":5}]"#, ["3-d", ""]),
+        (r#""tensors":[{"types":["bfloat16"],"rank":5,"extents":{"1":{"multiple_of":16}}}]"#, ["3-d", "BFLOAT16"]),
+        (r#""compute_types":["float"],"compute_capability":{"from":"9.0","before":"9.1"}"#, ["", ""]),
+        (r#""operations":["conv_fwd"],"cudnn":{"from":"9.19.0","before":"9.19.1"}"#, ["", ""]),
+    ] {
+        planning.assert_blocks(&unblocked, &file(planning.dir.path(), &[conditions]), &texts, "rule-0");
+    }
+    // None of these rules selects a plan.
+    let others = [
+        r#""operations":["matmul"]"#,
+        r#""operations":["conv_fwd"],"cudnn":{"before":"9.19.0"}"#,
+        r#""operations":["conv_fwd"],"compute_capability":{"from":"10.0"}"#,
+        r#""operations":["conv_fwd"],"knobs":{"TILE_SIZE":12345}"#,
+    ];
+    let rules = file(planning.dir.path(), &others);
+    for layers in ["errata", "errata,plans", "trace,errata"] {
+        assert_eq!(planning.run(layers, &rules).stdout, unblocked, "{layers}");
+    }
+}
+
+/// A plan that another process has cached is blocked as well.
+#[test]
+fn cached_plans_are_blocked() {
+    let Some(planning) = Planning::new("cached_plans_are_blocked", "jit-cu12-9.19.0") else { return };
+    planning.run("plans", "");
+    let rules = file(planning.dir.path(), &[r#""operations":["conv_fwd"]"#]);
+    let output = planning.run("errata,plans", &rules).stdout;
+    assert!(!output.contains("workspace"), "{output}");
+    // In the other order, nothing is cached.
+    let output = planning.run("plans,errata", &rules).stdout;
+    assert!(!output.contains("workspace"), "{output}");
+}
+
+/// Random programs see no difference if no rule selects their plans, including their own error texts.
+#[test]
+fn random_programs_see_no_difference_unless_a_plan_is_blocked() {
+    let dir = TempDir::new();
+    let code = include_str!("../../layers/planner.c");
+    let graph = FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(code).with_body("LOG; return 0;");
+    graph.build(&dir.file(Library::Graph));
+    let run = |layers: &str, rules: &str, args: &[&str]| {
+        let child = Child::new(PLANNER, Subject::Loader, dir.path()).env("CUDNN_ERRATA", rules);
+        let output = child.run(&[&[layers], args].concat());
+        assert_eq!(output.code, Some(0), "{output:#?}");
+        output
+    };
+    let selecting_none = file(dir.path(), &[r#""engines":[12345]"#]);
+    for args in [&["0", "300"][..], &["300", "600", "8"], &["variants"], &["throw"], &["last-error"]] {
+        let without = run("none", "", args).stdout;
+        assert!(without == run("errata", &selecting_none, args).stdout, "{args:?}");
+    }
+    // The programs continue after a blocked plan.
+    let selecting_all = file(dir.path(), &[r#""engines":[0,1,2,3,4,5,6,7,8,9]"#]);
+    let blocked = run("errata", &selecting_all, &["0", "300"]);
+    assert!(blocked.stdout.contains("blocked by the erratum rule-0"), "{}", blocked.stdout);
+}
+
+#[test]
+fn invalid_rules_are_reported_and_the_program_continues() {
+    let Some(cudnn) = lib_dir("jit-cu12-9.19.0") else { return };
+    let dir = TempDir::new();
+    let invalid = file(dir.path(), &[r#""operations":["convolution"]"#]);
+    let absent = dir.path().join("absent.json").display().to_string();
+    let directory = dir.path().display().to_string();
+    for (rules, expected) in [
+        ("", "CUDNN_ERRATA is not set"),
+        (invalid.as_str(), "unknown operation \"convolution\""),
+        (absent.as_str(), "No such file"),
+        (directory.as_str(), "not a file"),
+        ("/dev/zero", "not a file"),
+    ] {
+        let child = Child::new(PLANNER, Subject::Loader, &cudnn).env("CUDNN_ERRATA", rules);
+        let output = child.run(&["errata", "0", "0"]);
+        assert_eq!(output.code, Some(0), "{rules}: {output:#?}");
+        let output =
+            Child::new(PLANNER, Subject::Loader, &cudnn).env("CUDNN_ERRATA", rules).run(&["errata", "workspace"]);
+        assert!(output.stderr.contains(expected), "{rules}: {output:#?}");
+    }
+}

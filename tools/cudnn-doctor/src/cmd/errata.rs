@@ -1,0 +1,141 @@
+//! `errata`: shows the rules of the layer `errata`, and whether they apply to this machine's cuDNN and GPUs.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::{Args, Subcommand};
+use cudnn_layers::errata::{Rule, Rules, VARIABLE};
+use cudnn_probe::Version;
+use serde_json::{Value, json};
+
+use crate::check::machine::{Gpu, Machine};
+use crate::context::Context;
+use crate::escape::Printable;
+use crate::output::{CommandResult, Format, Outcome, count, outln};
+use crate::packages::quoted;
+use crate::subprocess::Timeouts;
+use crate::table::table;
+
+/// The options of `errata`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+    /// Use these rules: `known`, files, or both, separated by commas. Default: CUDNN_ERRATA, or `known`.
+    #[arg(long, global = true, value_name = "RULES")]
+    rules: Option<OsString>,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// List the rules, and whether they apply to this machine's cuDNN and GPUs.
+    List,
+    /// Check that the rules are valid, before a program uses them.
+    Check,
+    /// Explain a rule: what it blocks, the reason and the source, and whether it applies here.
+    Why {
+        /// The name of the rule, as in the log or in an error text.
+        name: String,
+    },
+}
+
+/// The cuDNN and the GPUs that the rules are compared with.
+struct Here {
+    cudnn: Option<Version>,
+    gpus: Vec<Gpu>,
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts, format: Format) -> CommandResult {
+    let of_variable = || context.host.variable(VARIABLE);
+    let selected = arguments.rules.clone().or_else(of_variable).unwrap_or_else(|| "known".into());
+    let name = Path::new(&selected).printable();
+    let rules = Rules::selected_by(&selected).map_err(|reason| format!("error: {reason}"))?;
+    if let Action::Check = arguments.action {
+        format.report(
+            || json!({ "rules": rules.iter().map(Rule::describe).collect::<Vec<_>>() }),
+            || outln!("{} in {} can be used.", count(rules.len() as u64, "rule"), name),
+        );
+        return Ok(Outcome::Fine);
+    }
+    let here = Here::detect(context, timeouts);
+    let value = |rule: &Rule| {
+        let mut value = rule.describe();
+        value["applies"] = json!(here.reason(rule).is_none());
+        value["reason_not"] = json!(here.reason(rule));
+        value
+    };
+    let report = |rules: &[&Rule], text: &dyn Fn()| {
+        format.report(|| json!({ "rules": rules.iter().map(|rule| value(rule)).collect::<Vec<_>>() }), text);
+        Ok(Outcome::Fine)
+    };
+    match &arguments.action {
+        Action::Why { name: wanted } => {
+            let rule = rules.iter().find(|rule| rule.name == *wanted);
+            let rule = rule.ok_or_else(|| format!("error: {} has no rule {}", name, wanted.printable()))?;
+            report(&[rule], &|| here.explain(rule))
+        }
+        _ => report(&rules.iter().collect::<Vec<_>>(), &|| here.list(&rules, &selected.to_string_lossy())),
+    }
+}
+
+/// Describes a rule in JSON.
+trait Describe {
+    fn describe(&self) -> Value;
+}
+
+impl Describe for Rule {
+    fn describe(&self) -> Value {
+        json!({
+            "name": self.name,
+            "reason": self.reason,
+            "source": self.source,
+            "cudnn": self.releases(),
+            "compute_capability": self.capabilities(),
+            "plans": self.conditions(),
+        })
+    }
+}
+
+impl Here {
+    fn detect(context: &Context, timeouts: &Timeouts) -> Here {
+        let cudnn = context.selected().map(|selected| selected.version);
+        Here { cudnn, gpus: Machine::detect(&context.host, timeouts).gpus }
+    }
+
+    /// Returns why a rule does not apply here, or `None` if it does or may.
+    fn reason(&self, rule: &Rule) -> Option<String> {
+        let release = |version: Version| version.major * 10_000 + version.minor * 100 + version.patch;
+        if let Some(cudnn) = self.cudnn.filter(|cudnn| !rule.includes_release(release(*cudnn))) {
+            return Some(format!("cuDNN {cudnn} is not affected"));
+        }
+        let is_affected = |gpu: &Gpu| rule.includes_capability(gpu.compute_capability);
+        let is_none = !self.gpus.is_empty() && !self.gpus.iter().any(is_affected);
+        is_none.then(|| "the GPUs are not affected".to_owned())
+    }
+
+    fn list(&self, rules: &Rules, selected: &str) {
+        let mut table = table(["rule", "cuDNN", "GPUs", "blocks", "here"]);
+        for rule in rules.iter() {
+            let here = self.reason(rule).unwrap_or_else(|| "applies".to_owned());
+            table.add_row([rule.name.clone(), rule.releases(), rule.capabilities(), rule.conditions(), here]);
+        }
+        outln!("{table}");
+        let selected = quoted(selected);
+        outln!("\nThe rules are used only if {VARIABLE} selects them and the layer is on, for example with");
+        outln!("  {} run --errata {selected} -- python train.py", crate::shell::doctor());
+    }
+
+    fn explain(&self, rule: &Rule) {
+        outln!("{}: {}", rule.name.printable(), rule.reason.printable());
+        outln!("  blocks    {}", rule.conditions());
+        outln!("  cuDNN     {}", rule.releases());
+        outln!("  GPUs      {}", rule.capabilities());
+        rule.source.iter().for_each(|source| outln!("  source    {}", source.printable()));
+        let here = match (self.reason(rule), self.cudnn) {
+            (Some(reason), _) => format!("does not apply: {reason}"),
+            (None, Some(cudnn)) => format!("applies to cuDNN {cudnn}"),
+            (None, None) => "no cuDNN was found".to_owned(),
+        };
+        outln!("  here      {here}");
+    }
+}
