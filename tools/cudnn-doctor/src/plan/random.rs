@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_probe::facts::Facts;
 use cudnn_probe::{DIR_VARIABLE, Version};
-use support::TempDir;
+use tempfile::TempDir;
 
 use super::{Plan, PlanContext, Step, is_possible};
 use crate::check::{FINDINGS, Finding, FindingKind, Severity};
@@ -451,7 +451,7 @@ fn assert_consistent(plan: &Plan) {
 
 /// Creates a virtual environment whose Python is missing, for a Python version that is on `PATH`.
 fn environment_without_python() -> TempDir {
-    let root = TempDir::new();
+    let root = TempDir::new().unwrap();
     std::fs::write(root.path().join("pyvenv.cfg"), "home = /nowhere\n").unwrap();
     for minor in 8..30 {
         let dir = root.path().join(format!("lib/python3.{minor}"));
