@@ -33,6 +33,12 @@ pub fn inode(path: &Path) -> Option<u64> {
     Some(std::fs::metadata(path).ok()?.ino())
 }
 
+/// Returns when the file or its metadata last changed, in seconds and nanoseconds. No program can set this time.
+pub fn change_time(path: &Path) -> Option<(i64, i64)> {
+    let metadata = path.symlink_metadata().ok()?;
+    Some((metadata.ctime(), metadata.ctime_nsec()))
+}
+
 /// Returns the absolute path with symbolic links resolved.
 ///
 /// # Errors

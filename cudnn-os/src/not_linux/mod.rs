@@ -22,6 +22,11 @@ pub(crate) mod files {
         None
     }
 
+    #[must_use]
+    pub fn change_time(_path: &Path) -> Option<(i64, i64)> {
+        None
+    }
+
     /// Converts the text to UTF-8, with replacement characters for invalid Unicode.
     pub fn bytes_of(text: &OsStr) -> Cow<'_, [u8]> {
         Cow::Owned(text.to_string_lossy().into_owned().into_bytes())

@@ -3,12 +3,14 @@
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io::{BufRead, BufReader, Read};
+use std::os::fd::FromRawFd;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::{PythonEnvironment, TempDir, Version, copy_fake_set, not_run, write_program};
@@ -53,7 +55,8 @@ cp -R "$root/../wheels/$cuda/$version/." "$site"
 if [ -e "$root/../with-other" ]; then
     rm -rf "$site"/other-*.dist-info "$site/other"
     mkdir "$site/other-2.dist-info" "$site/other"
-    touch "$site/other-2.dist-info/RECORD" "$site/other/__init__.py"
+    echo ../../../bin/other,, >"$site/other-2.dist-info/RECORD"
+    touch "$site/other/__init__.py" "$root/bin/other"
 fi
 point unpacked
 [ ! -p "$root/../ended" ] || echo >"$root/../ended"
@@ -467,6 +470,58 @@ fn nothing_is_restored_if_the_installer_changed_other_packages() {
 }
 
 #[test]
+fn a_package_that_is_removed_with_consent_leaves_no_programs() {
+    for consent in [false, true] {
+        let world = World::broken();
+        let before = world.digest();
+        world.sh("touch with-other fail-last");
+        let (_, text) = world.run(if consent { &["fix", "--yes", "--remove"] } else { &["fix", "--yes"] });
+        let is_listed = text.contains("which remain: ") && text.contains("other 2") && !text.contains("bin/other");
+        assert!(consent != is_listed && world.path("env/bin/other").exists() != consent, "{text}");
+        assert!(!consent || world.digest() == before, "{text}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_the_doctor_when_it_asks_after_a_failed_step() {
+    let world = World::broken();
+    let before = world.digest();
+    world.sh("touch with-other fail-last");
+    let (terminal, stdin) = terminal();
+    let mut command = world.doctor(&["fix", "--yes"]);
+    let mut doctor = command.stdin(stdin).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(doctor.stderr.take().unwrap());
+    let mut question = Vec::new();
+    stderr.read_until(b'?', &mut question).unwrap();
+    kill(i32::try_from(doctor.id()).unwrap(), libc::SIGINT);
+    let start = Instant::now();
+    while doctor.try_wait().unwrap().is_none() && start.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let is_killed = doctor.try_wait().unwrap().is_none();
+    let _ = doctor.kill();
+    assert_eq!((is_killed, doctor.wait().unwrap().signal()), (false, Some(libc::SIGINT)));
+    drop(terminal);
+    let question = String::from_utf8(question).unwrap();
+    assert!(question.contains("This removes ") && question.contains("other 2"), "{question}");
+    assert!(before.iter().all(|(file, contents)| world.digest().get(file) == Some(contents)));
+    // Only the restore can change the environment.
+    world.sh("touch fail-first");
+    let (_, text) = world.run(&["fix", "--yes", "--remove"]);
+    assert!(text.contains("Restored the files of") && world.digest() == before, "{text}");
+}
+
+/// Opens a terminal. Returns both ends.
+fn terminal() -> (File, File) {
+    let (mut master, mut slave) = (0, 0);
+    let null = std::ptr::null_mut();
+    // SAFETY: both integers are valid for writes, and the other arguments may be null.
+    assert_eq!(unsafe { libc::openpty(&raw mut master, &raw mut slave, null, null.cast(), null.cast()) }, 0);
+    // SAFETY: openpty returned these descriptors, and this function is the only owner.
+    unsafe { (File::from_raw_fd(master), File::from_raw_fd(slave)) }
+}
+
+#[test]
 fn programs_that_existed_before_are_kept() {
     let world = World::new(OLD);
     std::fs::write(world.path("env/bin/old"), "").unwrap();
@@ -698,48 +753,20 @@ fn a_lock_that_is_not_a_regular_file_is_refused() {
 }
 
 #[test]
-fn a_prepared_journal_is_refused() {
+fn a_journal_in_a_copy_or_an_archive_is_refused() {
     let world = World::broken();
     world.kill_at("removed", &[]);
-    world.sh("mkdir victim; cp -R env/.cudnn-doctor-undo kept");
-    let journal = |change: &dyn Fn(&mut Value)| {
-        let mut journal = serde_json::from_slice(&std::fs::read(world.path("kept/journal.json")).unwrap()).unwrap();
-        change(&mut journal);
-        std::fs::write(world.path("env/.cudnn-doctor-undo/journal.json"), journal.to_string()).unwrap();
-    };
-    let site = "lib/python3.12/site-packages";
-    let list = |name: &str, target: Value| journal(&|journal| journal["files"][name] = target.clone());
-    for case in 0..8 {
-        world.sh("rm -r env/.cudnn-doctor-undo; cp -R kept env/.cudnn-doctor-undo; cd env/.cudnn-doctor-undo; chmod 700 . files");
-        match case {
-            0 => drop(world.sh("cd env/.cudnn-doctor-undo; mv files ../../files; ln -s ../../files files")),
-            1 => {
-                world.sh(&format!("ln -s {0} env/.cudnn-doctor-undo/files/{site}/x", world.path("victim").display()));
-                list(&format!("{site}/x"), world.path("victim").to_str().into());
-            }
-            2 => drop(world.sh(&format!("touch env/.cudnn-doctor-undo/files/{site}/unlisted"))),
-            3 => {
-                world.sh("mkdir env/.cudnn-doctor-undo/files/bin; touch env/.cudnn-doctor-undo/files/bin/python3");
-                list("bin/python3", Value::Null);
-            }
-            4 => journal(&|journal| journal["dirs"]["bin"] = Value::Array(Vec::new())),
-            5 => journal(&|journal| journal["package_dirs"] = vec![""].into()),
-            6 => journal(&|journal| journal["root_id"] = vec![1, 1].into()),
-            _ => drop(world.sh("mkdir env/.cudnn-doctor-undo/files/pyvenv.cfg")),
-        }
+    let of_archive = "tar -cf kept.tar -C env . && rm -r env && mkdir env && tar -xf kept.tar -C env";
+    for line in
+        ["cp -a env kept; rm -r env; mv kept env", of_archive, "cd env/.cudnn-doctor-undo; cp -a lock l; mv l lock"]
+    {
+        world.sh(line);
         let killed = world.digest();
         let output = world.doctor(&["fix", "--yes", "--remove"]).output().unwrap();
         let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert!(
-            output.status.code() == Some(3) && text.contains("an interrupted step cannot be read"),
-            "{case}: {text}"
-        );
-        assert!(world.digest() == killed, "{case}: {text}");
-        if case == 0 {
-            world.sh("rm -r files");
-        }
+        let is_refused = output.status.code() == Some(3) && text.contains("an interrupted step cannot be read");
+        assert!(is_refused && world.digest() == killed, "{line}: {text}");
     }
-    assert_eq!(std::fs::read_dir(world.path("victim")).unwrap().count(), 0);
 }
 
 #[test]

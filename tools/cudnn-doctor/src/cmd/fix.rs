@@ -148,10 +148,8 @@ fn undo_interrupted_steps(
         count += 1;
         // `None` means that another `fix` has completed or undone the step in the meantime.
         let Some(locked) = one.lock(&waiting).map_err(failed)? else { continue };
-        let removed = locked.removes().map_err(failed)?;
-        let may_remove =
-            arguments.remove || !removed.is_empty() && is_agreed(&format!("undo the step in {root}"), &removed);
-        let left = locked.restore(if may_remove { &removed } else { &[] }).map_err(failed)?;
+        let may_remove = |added: &[String]| arguments.remove || is_agreed(&format!("undo the step in {root}"), added);
+        let left = locked.undo(may_remove).map_err(failed)?;
         note(format, &format!("{interrupted}. Restored the files of {root}{}.", except(&left)));
     }
     if arguments.yes {

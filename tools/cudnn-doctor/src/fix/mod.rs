@@ -120,20 +120,32 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
         return (Err((reason, Undo::Nothing)), None);
     }
     // From here on, signals are held back until the step has finished.
-    let interruption = Interruption::catch();
+    let mut interruption = Some(Interruption::catch());
+    let signal = |interruption: &Option<Interruption>| interruption.as_ref().and_then(Interruption::signal);
     (consent.begin)(index, step);
-    (run_step(step, consent), interruption.signal())
+    let result = run_step(step, consent.output, |left| {
+        if signal(&interruption).is_some() {
+            return false;
+        }
+        // Ctrl-C ends the doctor while it waits for an answer.
+        drop(interruption.take());
+        let is_allowed = (consent.may_remove)(step, left);
+        interruption = Some(Interruption::catch());
+        is_allowed
+    });
+    (result, signal(&interruption))
 }
 
-/// Runs the commands of a step. If a command fails, the files saved before the step are restored.
-fn run_step(step: &Step, consent: &Consent<'_>) -> StepResult {
+/// Runs the commands of a step. If a command fails, the files saved before the step are restored, and the function asks
+/// whether to remove the added files with these descriptions.
+fn run_step(step: &Step, output: Output, may_remove: impl FnOnce(&[String]) -> bool) -> StepResult {
     let saved = match &step.action {
         Action::Packages(change) => Snapshot::take(change, &step.title),
         _ => Ok(None),
     };
     let snapshot = saved.map_err(|reason| (reason, Undo::Nothing))?;
     let before = Before::of(&step.action);
-    let result = step.lines.iter().try_for_each(|line| run::run(line, consent.output, snapshot.as_ref()));
+    let result = step.lines.iter().try_for_each(|line| run::run(line, output, snapshot.as_ref()));
     let undo = before.undo(&step.action);
     match (result, snapshot) {
         (Ok(()), None) => Ok(undo),
@@ -142,7 +154,7 @@ fn run_step(step: &Step, consent: &Consent<'_>) -> StepResult {
             Err(error) => Err((format!("cannot remove the files that were saved before it: {error}"), undo)),
         },
         (Err(reason), None) => Err((reason, undo)),
-        (Err(reason), Some(snapshot)) => match restore(step, snapshot, consent) {
+        (Err(reason), Some(snapshot)) => match snapshot.undo(may_remove) {
             Ok(left) => Err((
                 format!("{reason}; the environment was restored to its state before this step{}", except(&left)),
                 Undo::Nothing,
@@ -150,13 +162,6 @@ fn run_step(step: &Step, consent: &Consent<'_>) -> StepResult {
             Err(error) => Err((format!("{reason}; cannot restore the environment: {error}"), undo)),
         },
     }
-}
-
-/// Undoes a failed step. Returns the descriptions of added files that remain.
-fn restore(step: &Step, snapshot: Snapshot, consent: &Consent<'_>) -> std::io::Result<Vec<String>> {
-    let removed = snapshot.removes()?;
-    let is_allowed = !removed.is_empty() && (consent.may_remove)(step, &removed);
-    snapshot.restore(if is_allowed { &removed } else { &[] })
 }
 
 /// Describes the added files that remain after a step was undone.

@@ -1,7 +1,6 @@
 //! Restores the saved files of a step that was interrupted.
 
-use std::collections::BTreeSet;
-use std::fs::File;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -13,6 +12,7 @@ use cudnn_probe::facts::ask;
 
 use super::journal::{self, Journal};
 use super::scope::{is_dir, recorded_files};
+use super::snapshot::Snapshot;
 use super::undo_dir::{self, FILES, NAME, link_or_copy};
 use crate::escape::Printable;
 use crate::packages::{Record, records};
@@ -31,13 +31,6 @@ pub(crate) struct Unfinished {
     pub(crate) root: PathBuf,
     /// A short description of the step.
     pub(crate) step: String,
-}
-
-/// An interrupted step that can be undone. Its snapshot is locked.
-pub(crate) struct Interrupted {
-    root: PathBuf,
-    journal: Journal,
-    _lock: File,
 }
 
 /// Returns the state of the earlier step that left a journal in the environment at this root, if any.
@@ -81,7 +74,7 @@ impl Unfinished {
     ///
     /// # Errors
     /// The installer is still running, the snapshot cannot be trusted, or it cannot be locked.
-    pub(crate) fn lock(&self, waiting: &dyn Fn()) -> Result<Option<Interrupted>> {
+    pub(crate) fn lock(&self, waiting: &dyn Fn()) -> Result<Option<Snapshot>> {
         const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
         const INTERVAL: Duration = Duration::from_millis(100);
         let Unfinished { root, .. } = self;
@@ -108,51 +101,24 @@ impl Unfinished {
         };
         // Another doctor may have replaced the journal since it was first read.
         let journal = journal::read(root).transpose().map_err(Error::other)?;
-        Ok(journal.map(|journal| Interrupted { root: root.clone(), journal, _lock: lock }))
-    }
-}
-
-impl Interrupted {
-    /// Describes the files that undoing the step would remove, except those that the step's own packages installed.
-    ///
-    /// # Errors
-    /// The step cannot be undone.
-    pub(crate) fn removes(&self) -> Result<Vec<String>> {
-        Ok(changes(&self.root, &self.journal)?.removes())
-    }
-
-    /// Restores the environment to its state before the step, and removes these files. Returns the descriptions of
-    /// added files that remain.
-    ///
-    /// # Errors
-    /// The step cannot be undone, or the operating system reports an error.
-    pub(crate) fn restore(self, removed: &[String]) -> Result<Vec<String>> {
-        let left = restore(&self.root, &self.journal, removed)?;
-        undo_dir::remove(&self.root.join(NAME))?;
-        Ok(left)
+        Ok(journal.map(|journal| Snapshot { root: root.clone(), journal, lock }))
     }
 }
 
 /// The files that were added since the journal was written.
 #[derive(Default)]
-pub(super) struct Changes {
+struct Changes {
     /// The files of the step's own packages, and caches.
     own: Vec<PathBuf>,
-    /// All other files, with descriptions.
-    others: Vec<(String, PathBuf)>,
-}
-
-impl Changes {
-    pub(super) fn removes(self) -> Vec<String> {
-        self.others.into_iter().map(|(description, _)| description).collect()
-    }
+    /// All other files by their descriptions. The programs of a package have its description.
+    others: BTreeMap<String, Vec<PathBuf>>,
 }
 
 /// Compares the environment with the journal.
 ///
 /// # Errors
 /// The installer removed files that were not saved, or the operating system reports an error.
-pub(super) fn changes(root: &Path, journal: &Journal) -> Result<Changes> {
+fn changes(root: &Path, journal: &Journal) -> Result<Changes> {
     check_lost(root, journal)?;
     let Journal { packages, package_dirs, .. } = journal;
     let mut added = Vec::new();
@@ -193,7 +159,8 @@ pub(super) fn changes(root: &Path, journal: &Journal) -> Result<Changes> {
             let record = others.iter().find(|record| record.dir == path);
             let in_root = || path.strip_prefix(root).unwrap_or(&path).printable();
             let description = record.map_or_else(in_root, |record| format!("{} {}", record.name, record.version));
-            changes.others.push((description, path));
+            let programs = record.into_iter().flat_map(|record| new_programs(root, &record.dir, journal));
+            changes.others.entry(description).or_default().extend(programs.chain([path]));
         }
     }
     changes.own.extend(own.iter().flat_map(|record| new_programs(root, &record.dir, journal)));
@@ -264,10 +231,11 @@ pub(super) fn restore(root: &Path, journal: &Journal, removed: &[String]) -> Res
     if !is_private_dir(&saved) {
         return Err(Error::other(format!("the saved files in {} are missing", saved.printable())));
     }
-    let Changes { own, others } = changes(root, journal)?;
-    let (agreed, left): (Vec<_>, Vec<_>) =
-        others.into_iter().partition(|(description, _)| removed.contains(description));
-    let mut added: Vec<PathBuf> = own.into_iter().chain(agreed.into_iter().map(|(_, path)| path)).collect();
+    let Changes { own: mut added, others } = changes(root, journal)?;
+    let mut left = Vec::new();
+    for (description, paths) in others {
+        if removed.contains(&description) { added.extend(paths) } else { left.push(description) }
+    }
     // The records come last, because an interrupted restoration needs them to find the remaining files.
     added.sort_by_key(|path| path.extension().is_some_and(|extension| extension == "dist-info"));
     for path in added {
@@ -282,7 +250,7 @@ pub(super) fn restore(root: &Path, journal: &Journal, removed: &[String]) -> Res
         }
     }
     restore_dir(root, &saved, Path::new(""))?;
-    Ok(left.into_iter().map(|(description, _)| description).collect())
+    Ok(left)
 }
 
 /// Restores the files in one directory of the snapshot.

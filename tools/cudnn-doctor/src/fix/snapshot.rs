@@ -3,17 +3,16 @@
 //! The snapshot is a directory in the environment. It is valid only while it contains the journal, which is written
 //! after all files have been saved. After the step the journal is removed first, then the rest.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Error, Result, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use cudnn_os::files::{file_id, is_on_overlay, sync_dir};
+use cudnn_os::files::{is_on_overlay, sync_dir};
 use cudnn_os::rights::{can_write, create_private_dir};
 use tempfile::NamedTempFile;
 
-use super::journal::{self, Journal};
+use super::journal::{Identity, Journal};
 use super::restore;
 use super::scope::{Breadth, Scope, root_of};
 use super::undo_dir::{
@@ -22,12 +21,12 @@ use super::undo_dir::{
 use crate::escape::Printable;
 use crate::packages::PackageChange;
 
-/// The saved files of a step that is being executed.
-pub(super) struct Snapshot {
-    root: PathBuf,
-    journal: Journal,
+/// The saved files of a step that is being executed or was interrupted.
+pub(crate) struct Snapshot {
+    pub(super) root: PathBuf,
+    pub(super) journal: Journal,
     /// The lock on the snapshot, which is also inherited by the installer.
-    lock: File,
+    pub(super) lock: File,
 }
 
 impl Snapshot {
@@ -70,20 +69,16 @@ impl Snapshot {
         remove(&self.root.join(NAME))
     }
 
-    /// Describes the files that undoing the step would remove, except those that the step's own packages installed.
+    /// Restores the environment to its state before the step. Afterwards, asks whether to remove the added files that
+    /// the step's own packages did not install. Returns the descriptions of added files that remain.
     ///
     /// # Errors
-    /// The step cannot be undone.
-    pub(super) fn removes(&self) -> Result<Vec<String>> {
-        Ok(restore::changes(&self.root, &self.journal)?.removes())
-    }
-
-    /// Undoes the step, and removes these files. Returns the descriptions of added files that remain.
-    ///
-    /// # Errors
-    /// An error of the operating system. The next `fix` tries again.
-    pub(super) fn restore(self, removed: &[String]) -> Result<Vec<String>> {
-        let left = restore::restore(&self.root, &self.journal, removed)?;
+    /// The step cannot be undone, or the operating system reports an error. The next `fix` tries again.
+    pub(crate) fn undo(self, may_remove: impl FnOnce(&[String]) -> bool) -> Result<Vec<String>> {
+        let mut left = restore::restore(&self.root, &self.journal, &[])?;
+        if !left.is_empty() && may_remove(&left) {
+            left = restore::restore(&self.root, &self.journal, &left)?;
+        }
         self.discard()?;
         Ok(left)
     }
@@ -101,13 +96,7 @@ fn save_into(dir: &Path, scope: Scope, step: &str) -> Result<Journal> {
     let files = dir.join(FILES);
     create_private_dir(&files)?;
     let Scope { root, package_dirs, packages, files: touched, dirs } = scope;
-    let mut listed = BTreeMap::new();
     for file in &touched {
-        let target = std::fs::read_link(file).ok();
-        let target = target.map(|target| {
-            target.to_str().map(str::to_owned).ok_or_else(|| Error::other("the target of a link is not UTF-8"))
-        });
-        listed.insert(relative(&root, file)?, target.transpose()?);
         let saved = files.join(file.strip_prefix(&root).map_err(Error::other)?);
         saved.parent().map_or(Ok(()), std::fs::create_dir_all)?;
         link_or_copy(file, &saved)?;
@@ -121,11 +110,11 @@ fn save_into(dir: &Path, scope: Scope, step: &str) -> Result<Journal> {
         package_dirs: package_dirs.iter().map(|dir| relative(&root, dir)).collect::<Result<_>>()?,
         dirs: dirs.iter().map(names).collect::<Result<_>>()?,
         program_dirs: program_dirs.into(),
-        files: listed,
-        root_id: file_id(&root),
+        written_for: Identity::of(&root),
     };
-    // A step that could not be undone must not start.
-    journal::check(&root, &journal).map_err(Error::other)?;
+    if journal.written_for.is_none() {
+        return Err(Error::other("the file system does not identify files"));
+    }
     let mut file = NamedTempFile::new_in(dir)?;
     serde_json::to_writer(&mut file, &journal)?;
     file.flush()?;

@@ -175,6 +175,13 @@ pub(crate) fn records(dir: &Path) -> Vec<Record> {
     records
 }
 
+/// Returns whether pip rejects the metadata of this package, because it is not UTF-8.
+pub(crate) fn has_invalid_metadata(record: &Record) -> bool {
+    const MAX_LEN: u64 = 4 << 20;
+    let metadata = cudnn_probe::read_bounded(&record.dir.join("METADATA"), MAX_LEN);
+    metadata.is_ok_and(|metadata| std::str::from_utf8(&metadata).is_err())
+}
+
 /// Normalizes a package name for comparison with requirements.
 pub(crate) fn normalized(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")

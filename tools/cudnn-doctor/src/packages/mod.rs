@@ -27,7 +27,9 @@ pub(crate) use command::Command;
 #[cfg(test)]
 pub(crate) use command::command_line;
 pub(crate) use dirs::{data_dir, entries, is_on_path, path_dirs, user_base};
-pub(crate) use environment::{BasePython, Record, base_python, has_closed_python, normalized, python_in, records};
+pub(crate) use environment::{
+    BasePython, Record, base_python, has_closed_python, has_invalid_metadata, normalized, python_in, records,
+};
 pub(crate) use install::{
     install_apart, install_beside, install_for_system, reinstall, replace, replace_by, upgrade, with_holds,
 };

@@ -32,10 +32,12 @@ fn is_same_place(one: &PackageChange, other: &PackageChange) -> bool {
     one.site.merged_with(&other.site).is_some() || one.site.dir().is_some_and(|dir| other.site.dir() == Some(dir))
 }
 
-/// Returns whether the first action removes the directory that the second one uses.
+/// Returns whether the first action removes the directory that the second one uses, or the Python that it starts.
 fn removes_place(removal: &Action, other: &Action) -> bool {
     let Action::Remove { paths, is_dir: true } = removal else { return false };
-    other.place().is_some_and(|place| paths.iter().any(|path| place.starts_with(path)))
+    let python = if let Action::Packages(change) = other { change.site.python_root() } else { None };
+    let mut places = other.place().into_iter().chain(python);
+    places.any(|place| paths.iter().any(|path| place.starts_with(path)))
 }
 
 /// Returns whether the two changes set different values for a variable, or add and remove one directory.

@@ -34,6 +34,7 @@ impl fmt::Display for Line {
 }
 
 /// An addition to the text of a finding.
+#[derive(PartialEq, Eq)]
 pub(super) enum Remark {
     /// Placed before the text.
     Before(String),
@@ -44,16 +45,14 @@ pub(super) enum Remark {
 }
 
 impl Remark {
-    pub(super) fn applied(&self, text: &str) -> String {
+    pub(super) fn applied(self, text: String) -> String {
         match self {
-            Remark::Before(before) if text.starts_with(before) => text.to_owned(),
             Remark::Before(before) => format!("{before}{text}"),
-            Remark::Aside(aside) if text.contains(aside) => text.to_owned(),
             Remark::Aside(aside) => match text.strip_suffix(':') {
                 Some(text) => format!("{text} ({aside}):"),
                 None => format!("{text} ({aside})"),
             },
-            Remark::Instead(instead) => instead.clone(),
+            Remark::Instead(instead) => instead,
         }
     }
 }

@@ -62,8 +62,8 @@ fn merge_actions(one: &mut Action, other: &mut Action) -> bool {
             let merge_variables = merge_variables(one, other).or_else(|| merge_variables(other, one));
             merge_variables.map(|merge_variables| *one = merge_variables).is_some()
         }
-        // Avoid removing a file twice.
-        (Action::Remove { paths, .. }, Action::Remove { paths: others, is_dir: false }) => {
+        // Avoid removing a file or directory twice.
+        (Action::Remove { paths, .. }, Action::Remove { paths: others, .. }) => {
             others.retain(|other| !paths.iter().any(|path| other.starts_with(path)));
             others.is_empty()
         }

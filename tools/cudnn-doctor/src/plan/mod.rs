@@ -24,7 +24,7 @@ pub(crate) use resolve::PlanContext;
 use crate::check::Finding;
 use crate::escape::Printable;
 use crate::remedy::{Action, Remedy};
-use line::Rendered;
+use line::{Remark, Rendered};
 use merge::Merged;
 
 /// The recommended actions for all findings.
@@ -130,13 +130,13 @@ pub(crate) fn lines_of(action: &Action) -> Vec<String> {
 /// Returns the advice for a single remedy.
 pub(crate) fn advice_of(remedy: &Remedy) -> Advice {
     let mut advice = Advice { text: remedy.text.clone(), ..Advice::default() };
+    let mut all: Vec<Remark> = Vec::new();
     for merged in merge::merge(&[(0, remedy)]) {
         let Rendered { lines, remarks } = lines::render(&merged.action, &merged.after);
-        for remark in remarks {
-            advice.text = remark.applied(&advice.text).printable();
-        }
+        all.extend(remarks.into_iter().filter(|remark| !all.contains(remark)).collect::<Vec<_>>());
         advice.commands.extend(lines.iter().map(ToString::to_string));
     }
+    advice.text = all.into_iter().fold(advice.text, |text, remark| remark.applied(text).printable());
     advice.remaining.clone_from(&advice.commands);
     advice
 }

@@ -168,21 +168,18 @@ fn wheels_of_pip_are_repaired() {
             "the RECORD is missing, and a library",
             "complete; rm $SITE/nvidia_cudnn_cu12-*.dist-info/RECORD $LIB/libcudnn_ops.so.9",
             &["C012"],
-        )
-        .known_bug(&["C012"]),
+        ),
         Situation::new(
             "the metadata is missing, and a library",
             "complete; rm -r $SITE/nvidia_cudnn_cu12-*.dist-info $LIB/libcudnn_ops.so.9",
             &["C012"],
-        )
-        .known_bug(&["C012"]),
+        ),
         Situation::new(
             "the metadata is not UTF-8, and a library is missing",
             "complete; printf 'Author: Ren\\351\\n' >>$SITE/nvidia_cudnn_cu12-9.19.0.56.dist-info/METADATA; \
              rm $LIB/libcudnn_ops.so.9",
             &["C012"],
-        )
-        .known_bug(&["C012"]),
+        ),
         Situation::new("too old for the program", "complete; install nvidia-cudnn-cu12==9.18.0.56", &["C018"])
             .options(minimum),
         Situation::new("for another CUDA than the program", "complete", &["C018"]).options("--no-load --cuda 13"),

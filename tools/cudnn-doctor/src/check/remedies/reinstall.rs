@@ -1,8 +1,9 @@
 //! Restores the files of the same cuDNN with its installer.
 
 use std::io;
+use std::path::Path;
 
-use cudnn_frameworks::installation::{InstallationReport, Installer, Package};
+use cudnn_frameworks::installation::{InstallationReport, Installer, Package, site_packages};
 use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR, Host, Library, ProbeError, Version};
 
 use super::common::{all_packages, apart_dir, by_change, change, cuda_major, names, no_place};
@@ -10,7 +11,7 @@ use super::files::{dangling_links, leftovers, links, lost_links};
 use crate::check::limits::demanded_cuda;
 use crate::cudnn_file::{files_of_cudnn, is_drop_in};
 use crate::escape::Printable;
-use crate::packages::{self, PackageChange};
+use crate::packages::{self, PackageChange, PackageNames, Record, Site};
 use crate::platform::is_too_many_open_files;
 use crate::remedy::{Action, Effect, Remedy, Variable};
 use crate::system::LOADER;
@@ -78,10 +79,41 @@ pub(crate) fn reinstall(report: &InstallationReport) -> Remedy {
             let has_drop_in = report.library(Library::Shim).is_some_and(|part| is_drop_in(&part.path));
             let after = if has_drop_in { PUT_DROP_IN_AGAIN } else { "" };
             let links = dangling_links(&report.dir).filter(|_| package.installer == Installer::Pip);
-            by_change(format!("reinstall {}{after}:", package.name), change).actions(links)
+            by_change(format!("reinstall {}{after}:", package.name), change)
+                .actions(links)
+                .actions(invalid_record(package))
         }
-        None => by_hand(report),
+        None => install_over(report).unwrap_or_else(|| by_hand(report)),
     }
+}
+
+/// Removes pip's record of this package if pip cannot read it.
+fn invalid_record(package: &Package) -> Option<Action> {
+    let dirs = site_packages(&package.root).filter(|_| package.installer == Installer::Pip);
+    let mut records = dirs.flat_map(|dir| packages::records(&dir)).filter(|record| record.name == package.name);
+    records.find(packages::has_invalid_metadata).map(removal)
+}
+
+fn removal(record: Record) -> Action {
+    Action::Remove { paths: vec![record.dir], is_dir: true }
+}
+
+/// Installs a wheel over the same files in a Python environment. pip has lost its record of them, or the list of files
+/// in that record, without which pip refuses to replace them.
+fn install_over(report: &InstallationReport) -> Option<Remedy> {
+    let cuda_major = report.cuda_major.filter(|_| report.package.is_none())?;
+    let (wheel, dir) = (Component::Cudnn.wheel(cuda_major), Component::Cudnn.wheel_dir(cuda_major));
+    let is_site = |site: &&Path| site.join(&dir) == report.dir;
+    let site = report.dir.ancestors().find(is_site)?;
+    let root = site.ancestors().find(|root| site_packages(root).any(|dir| dir == site))?;
+    let record = packages::records(site).into_iter().find(|record| record.name == wheel);
+    let version = match &record {
+        Some(record) => record.version.clone(),
+        None => format!("{}.*", report.version?),
+    };
+    let change = PackageChange::of(Site::Environment(root.to_owned())).reinstall([format!("{wheel}=={version}")]);
+    let text = format!("pip has no list of the files of {wheel}: install it over them:");
+    Some(by_change(text, change.possible()?).actions(record.map(removal)))
 }
 
 /// Restores the deleted files of wheels in one environment.

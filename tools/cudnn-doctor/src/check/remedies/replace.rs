@@ -110,7 +110,7 @@ fn in_place(
     };
     let text = format!("install {} for CUDA {cuda} in place of {}:", wanted.description(), names(&packages));
     let is_named = wanted.is_of_program || context.search.explicit_candidate().is_some();
-    Some(replaced(&packages, text, replacement?, report, is_named))
+    Some(replaced(&packages, text, replacement?, component, report, is_named))
 }
 
 /// Installs a second cuDNN, because no command can change this one.
@@ -139,18 +139,17 @@ pub(in crate::check) fn server_build(report: &InstallationReport, context: &Cont
     install_separately(report, "a build for servers", None, cuda_major(report), &Choice::default(), context)
 }
 
-/// Returns the remedy for this replacement. If the replacement moves cuDNN to a new directory, and the shell or a
+/// Returns the remedy for this replacement by this component. If the replacement moves cuDNN to a new directory, and the shell or a
 /// program names the old one, the remedy selects the new directory.
 fn replaced(
     packages: &[Package],
     text: impl Into<String>,
     replacement: PackageChange,
+    component: Component,
     report: &InstallationReport,
     is_named: bool,
 ) -> Remedy {
     let remedy = change(packages, text, replacement);
-    let is_jit = remedy.changes().flat_map(|change| &change.install).any(|one| one.contains("-jit-"));
-    let component = if is_jit { Component::CudnnJit } else { Component::Cudnn };
     let dir = site_packages(report).map(|site| site.join(component.wheel_dir(cuda_major(report))));
     match dir.filter(|dir| *dir != report.dir && remedy.effect == Effect::OtherDir && is_named) {
         Some(dir) => remedy.action(Variable::Use(dir)),
@@ -182,7 +181,7 @@ pub(in crate::check) fn install_version(
     let replacement = packages::replace_by(&packages, Component::Cudnn, cuda_major, Some(wheel_version));
     if let Some(replacement) = replacement {
         let is_named = context.search.explicit_candidate().is_some();
-        return Ok(replaced(&packages, "install that release:", replacement, report, is_named));
+        return Ok(replaced(&packages, "install that release:", replacement, Component::Cudnn, report, is_named));
     }
     let choice = Choice { exact: Some(wheel_version.to_owned()), ..Choice::default() };
     let requirement = requirement(&Component::Cudnn.wheel(cuda_major), None, &choice);
