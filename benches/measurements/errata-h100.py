@@ -78,11 +78,11 @@ def jax_attention():
 
 
 PROGRAMS = {
-    "PyTorch, 2-d convolution": (torch_convolution, "conv_fwd"),
-    "PyTorch, 3-d convolution": (torch_convolution_3d, "conv_fwd"),
-    "PyTorch, cuDNN attention": (torch_attention, "sdpa_fwd"),
+    "PyTorch, 2-d convolution in half": (torch_convolution, "conv_fwd"),
+    "PyTorch, 3-d convolution in half": (torch_convolution_3d, "conv_fwd"),
+    "PyTorch, attention with `CUDNN_ATTENTION`": (torch_attention, "sdpa_fwd"),
     "PyTorch, attention with other backends allowed": (torch_attention_any, "sdpa_fwd"),
-    "JAX, 2-d convolution": (jax_convolution, "conv_fwd"),
+    "JAX, 2-d convolution in half": (jax_convolution, "conv_fwd"),
     "JAX, cuDNN attention": (jax_attention, "matmul"),
 }
 
@@ -142,17 +142,17 @@ def run(name, drop_in, directory, rule):
 
 def describe(result, reference, engines, refused, message):
     if result is None:
-        return f"fails after {refused} refused plans: `{message}`"
+        return f"fails after {refused} refused: `{message}`"
     error = float(abs(result - reference).max())
     ran = f"engine {', '.join(map(str, engines))}" if engines else "without cuDNN's backend API"
-    return f"{ran}; {refused} refused plans; largest difference {error:.2g}"
+    return f"{ran}; {refused} refused; difference {error:.2g}"
 
 
 def main():
     if sys.argv[1:2] == ["--child"]:
         return child(sys.argv[2])
     drop_in = os.path.abspath(sys.argv[1])
-    print("| program | without rules | its engine is blocked | all plans are blocked |")
+    print("| program | without rules | its engines are blocked | all plans are blocked |")
     print("| --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as directory:
         for name, (_, operation) in PROGRAMS.items():

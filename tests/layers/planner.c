@@ -425,9 +425,6 @@ int cudnnBackendGetAttribute(descriptor *it, unsigned name, unsigned type, long 
         free(made);
         *count = 1;
         return 0;
-    case 1303:
-        *count = 0;
-        return 0;
     case 1305:
         *count = number(it, 1301) > 1;
         if (requested && *count) *(int *)elements = 0;

@@ -28,8 +28,8 @@
 //! backend descriptors, `cudnn` makes calls below a layer, and `report` opens the output files.
 #![allow(deprecated, reason = "programs also call deprecated functions")]
 
-mod configuration;
 mod cudnn;
+mod engine;
 pub mod errata;
 mod last_error;
 mod lock;

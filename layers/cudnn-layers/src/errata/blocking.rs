@@ -1,21 +1,22 @@
 //! Decides whether a plan is blocked when the program finalizes it.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use cudnn_layer_api::Host;
 use cudnn_os::cancel::ThreadStateGuard;
 
 use super::rule::{Rule, Rules};
-use super::subject::Subject;
-use crate::configuration::Configuration;
+use super::subject::{Choice, Subject};
 use crate::cudnn::Cudnn;
 use crate::last_error::{self, hide_errors};
 use crate::lock::Lock;
 use crate::shadow;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw};
-use crate::shadow::handles::Handle;
+use crate::shadow::handles::{self, Handle};
 
 /// The layer's state after it has started.
 pub(super) struct State {
@@ -30,8 +31,18 @@ pub(super) struct State {
 /// Set when the layer starts.
 pub(super) static STATE: OnceLock<State> = OnceLock::new();
 
-/// The configurations of plans that are not finalized yet, by the address of the plan.
-pub(super) static CONFIGURATIONS: Lock<Option<HashMap<usize, Configuration>>> = Lock::new(None);
+/// A plan that is not finalized yet.
+#[derive(Clone)]
+pub(super) struct Configured {
+    /// The shadow's record of the configuration when it was set. It shows whether a different one was set later.
+    content: Arc<Content>,
+    choice: Arc<Choice>,
+}
+
+/// Maps addresses of the program's plans.
+pub(super) static CONFIGURED: Lock<Option<HashMap<usize, Configured>>> = Lock::new(None);
+
+const CONFIGURATION: Name = Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG;
 
 /// Reads the configuration that the program has set in a plan. It is read now because the program may destroy its
 /// descriptor before it finalizes the plan.
@@ -39,24 +50,23 @@ pub(super) static CONFIGURATIONS: Lock<Option<HashMap<usize, Configuration>>> = 
 /// # Safety
 /// The configuration is finalized and live.
 pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
-    forget(plan);
     if !state.needs_configuration {
         return;
     }
+    let Some(content) = shadow::content(plan).and_then(|plan| plan.child(CONFIGURATION).cloned()) else { return };
     // SAFETY: guaranteed by the caller.
-    let read = hide_errors(&state.cudnn, || unsafe { Configuration::read(&state.cudnn, configuration) });
-    if let (Ok(read), Some(mut all)) = (read, CONFIGURATIONS.lock()) {
-        all.get_or_insert_default().insert(plan.addr(), read);
+    let choice = hide_errors(&state.cudnn, || unsafe { Choice::read(&state.cudnn, configuration) });
+    let configured = Configured { content, choice: Arc::new(choice) };
+    if let Some(mut all) = CONFIGURED.lock() {
+        all.get_or_insert_default().insert(plan.addr(), configured);
     }
 }
 
-/// Discards the configuration of a plan.
-pub(super) fn forget(plan: Raw) {
-    let _former = take(plan);
-}
-
-fn take(plan: Raw) -> Option<Configuration> {
-    CONFIGURATIONS.lock()?.as_mut()?.remove(&plan.addr())
+/// Discards the record of a plan that is finalized, emptied or destroyed.
+pub(super) fn forget(state: &State, plan: Raw) {
+    if state.needs_configuration {
+        let _former = CONFIGURED.lock().and_then(|mut all| all.as_mut()?.remove(&plan.addr()));
+    }
 }
 
 /// Returns whether a rule blocks this plan. If so, the rule becomes the text of the thread's last error.
@@ -64,15 +74,28 @@ pub(super) fn is_blocked(state: &State, descriptor: Raw) -> bool {
     let plan = shadow::content(descriptor)
         .filter(|content| content.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && !content.is_finalized);
     let Some(plan) = plan else { return false };
-    let configuration = take(descriptor);
-    let Some(graph) = shadow::graph_of(&plan) else { return false };
+    // After a missed call, the graph may be a different one.
+    static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+    if state.host.missed_calls() > 0 {
+        if !IS_REPORTED.swap(true, Ordering::Relaxed) {
+            state.host.error("plans are no longer blocked, because calls have bypassed this layer");
+        }
+        return false;
+    }
+    let is_certain = |content: &Content| !content.is_uncertain && !content.lacks_attributes;
+    let Some(graph) = shadow::graph_of(&plan).filter(|graph| is_certain(graph)) else { return false };
     // Thread cancellation must not unwind from here.
     let _guard = ThreadStateGuard::new();
-    let capability = || compute_capability(state, &plan, graph);
-    let subject = Subject::new(shadow::operations(graph), configuration.as_ref());
+    let configured = CONFIGURED.lock().and_then(|all| all.as_ref()?.get(&descriptor.addr()).cloned());
+    let is_current = |set: &Configured| plan.child(CONFIGURATION).is_some_and(|now| Arc::ptr_eq(now, &set.content));
+    let configured = configured.filter(is_current);
+    let choice = configured.as_ref().map(|configured| &*configured.choice);
+    let capability = OnceCell::new();
+    let capability = || *capability.get_or_init(|| compute_capability(state, &plan, graph));
+    let subject = Subject::new(shadow::all_operations(graph), choice);
     let Some(rule) = state.rules.iter().find(|rule| rule.matches(&subject, &capability)) else { return false };
     let label = shadow::label(descriptor);
-    let text = explain(rule, configuration.as_ref(), label.as_deref().unwrap_or("a plan"));
+    let text = explain(rule, choice, label.as_deref().unwrap_or("a plan"));
     // Only the first plan of each rule is a warning, because programs may build thousands.
     match rule.is_first_use() {
         true => state.host.warning(&text),
@@ -82,9 +105,9 @@ pub(super) fn is_blocked(state: &State, descriptor: Raw) -> bool {
     true
 }
 
-fn explain(rule: &Rule, configuration: Option<&Configuration>, label: &str) -> String {
-    let engine = configuration.filter(|_| !label.contains("; engine "));
-    let engine = engine.map_or(String::new(), |read| format!("; engine {}", read.engine()));
+fn explain(rule: &Rule, choice: Option<&Choice>, label: &str) -> String {
+    let engine = choice.and_then(|choice| choice.engine).filter(|_| !label.contains("; engine "));
+    let engine = engine.map_or(String::new(), |engine| format!("; engine {engine}"));
     format!("blocked by the erratum {}: {}: {label}{engine}", rule.name, rule.reason)
 }
 
@@ -95,12 +118,15 @@ fn compute_capability(state: &State, plan: &Content, graph: &Content) -> Option<
         Some(json) => json.as_slice().into(),
         None => {
             let places = [
-                (described.map(Arc::as_ref), Name::CUDNN_ATTR_DEVICEPROP_HANDLE),
                 (Some(plan), Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE),
+                (described.map(Arc::as_ref), Name::CUDNN_ATTR_DEVICEPROP_HANDLE),
                 (Some(graph), Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE),
             ];
-            let handle = places.into_iter().find_map(|(content, name)| content?.elements(name));
-            let handle = Handle::all_in(handle?.as_slice()).next()?;
+            let living = |(content, name): (Option<&Content>, Name)| {
+                let handle = Handle::all_in(content?.elements(name)?.as_slice()).next()?;
+                (handles::living(handle.address) == handle).then_some(handle)
+            };
+            let handle = places.into_iter().find_map(living)?;
             hide_errors(&state.cudnn, || state.cudnn.device_of(handle))?
         }
     };

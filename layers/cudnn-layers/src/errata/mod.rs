@@ -32,7 +32,7 @@ use cudnn_layer_api::{Host, Layer};
 use cudnn_os::fork;
 use cudnn_sys::types::cudnnStatus_t;
 
-use self::blocking::{CONFIGURATIONS, STATE, State};
+use self::blocking::{CONFIGURED, STATE, State};
 use crate::cudnn::Cudnn;
 use crate::last_error;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
@@ -72,15 +72,15 @@ unsafe impl Layer for Errata {
 }
 
 unsafe extern "C" fn before_fork() {
-    CONFIGURATIONS.hold_for_fork();
+    CONFIGURED.hold_for_fork();
 }
 
 unsafe extern "C" fn after_fork() {
-    CONFIGURATIONS.release_after_fork();
+    CONFIGURED.release_after_fork();
 }
 
 unsafe extern "C" fn in_child() {
-    CONFIGURATIONS.release_in_child(None);
+    CONFIGURED.release_in_child(None);
 }
 
 /// The functions that build a plan. Executions are not wrapped.
@@ -104,9 +104,18 @@ impl Around for Errata {
                 let [handle] = call.bits();
                 handles::destroying(handle as usize);
             }
-            Id::CudnnBackendDestroyDescriptor | Id::CudnnBackendInitialize => {
-                let [descriptor] = call.bits();
-                blocking::forget(calls::raw(descriptor));
+            // The descriptors of every step are neither tracked nor looked up.
+            Id::CudnnBackendSetAttribute => {
+                let [_, name] = call.bits();
+                if calls::is_of_variant_pack(Name(calls::number(name))) {
+                    return next();
+                }
+            }
+            Id::CudnnBackendCreateDescriptor => {
+                let [kind] = call.bits();
+                if Kind(calls::number(kind)) == Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR {
+                    return next();
+                }
             }
             Id::CudnnBackendFinalize => {
                 let [descriptor] = call.bits();
@@ -118,6 +127,12 @@ impl Around for Errata {
             _ => {}
         }
         let destruction = calls::before(call);
+        if let Some(destruction) = &destruction
+            && destruction.kind() == Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
+        {
+            let [plan] = call.bits();
+            blocking::forget(state, calls::raw(plan));
+        }
         let returned = next();
         if call.function == Id::CudnnGetLastErrorString {
             let [message, size] = call.bits();
@@ -143,7 +158,7 @@ impl Around for Errata {
     }
 }
 
-/// Follows handles, and the configuration of a plan.
+/// Follows handles, and the configurations of plans.
 fn succeeded(state: &State, call: &Call<'_>) {
     match call.function {
         Id::CudnnCreate => {
@@ -153,19 +168,23 @@ fn succeeded(state: &State, call: &Call<'_>) {
                 handles::created(*handle);
             }
         }
+        Id::CudnnBackendInitialize | Id::CudnnBackendFinalize => {
+            let [descriptor] = call.bits();
+            blocking::forget(state, calls::raw(descriptor));
+        }
         Id::CudnnBackendSetAttribute => {
             let [plan, name, ty, count, elements] = call.bits();
             let is_configuration = Name(calls::number(name)) == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG
                 && Type(calls::number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
-                && count == 1;
-            let plan = calls::raw(plan);
-            // SAFETY: cuDNN has read a descriptor at this address.
-            let configuration = unsafe { (elements as *const Raw).as_ref() }.filter(|_| is_configuration);
-            if let Some(configuration) = configuration
-                && shadow::content(plan).is_some_and(|plan| plan.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
-            {
-                // SAFETY: cuDNN has accepted both descriptors in this call, which keeps them alive.
-                unsafe { blocking::configured(state, plan, *configuration) };
+                && count == 1
+                && elements != 0;
+            if is_configuration {
+                // SAFETY: cuDNN has read a descriptor at this address and has accepted both descriptors in this call,
+                // which keeps them alive.
+                unsafe {
+                    let configuration = (elements as *const Raw).read_unaligned();
+                    blocking::configured(state, calls::raw(plan), configuration);
+                }
             }
         }
         _ => {}

@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use cudnn_os::environment::is_secure_execution;
+
 use super::rule::Rules;
 
 /// The environment variable with the rules: `known`, files with rules, or both, separated by commas.
@@ -25,6 +27,9 @@ pub(super) fn chosen() -> Result<Rules, String> {
     if let Some(rules) = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return Ok(rules);
     }
+    if is_secure_execution() {
+        return Err(format!("{VARIABLE} of a less privileged user is ignored in secure-execution mode"));
+    }
     let value = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
     let value = value.ok_or_else(|| format!("{VARIABLE} is not set: it selects `known` or a file with rules"))?;
     Rules::selected_by(&value)
@@ -42,6 +47,6 @@ impl Rules {
             let item = unsafe { OsStr::from_encoded_bytes_unchecked(item) };
             rules.extend(if item == "known" { Rules::known() } else { Rules::read(Path::new(item))? })?;
         }
-        if rules.is_empty() { Err("no rules are selected: name `known` or a file".to_owned()) } else { Ok(rules) }
+        if rules.is_empty() { Err("it selects no rules".to_owned()) } else { Ok(rules) }
     }
 }

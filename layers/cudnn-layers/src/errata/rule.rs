@@ -2,7 +2,7 @@
 //!
 //! The guide describes the format in `docs/guide/errata.md`. A plan is selected if it meets all conditions of a rule.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
 use std::path::Path;
@@ -107,6 +107,10 @@ impl<T> Default for Range<T> {
 impl<T: PartialOrd> Range<T> {
     fn contains(&self, value: &T) -> bool {
         self.from.as_ref().is_none_or(|from| from <= value) && self.before.as_ref().is_none_or(|before| value < before)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.from.as_ref().zip(self.before.as_ref()).is_some_and(|(from, before)| from >= before)
     }
 
     fn is_everything(&self) -> bool {
@@ -310,15 +314,18 @@ impl Rule {
         }
         let types = self.compute_types.iter().chain(self.tensors.iter().flat_map(|tensor| &tensor.types));
         for (what, names, known) in [
-            ("operation", self.operations.iter().collect::<Vec<_>>(), vocabulary::operations()),
-            ("knob", self.knobs.keys().collect(), vocabulary::knobs()),
-            ("numerical note", self.numerical_notes.iter().collect(), vocabulary::numerical_notes()),
-            ("data type", types.collect(), vocabulary::data_types()),
+            ("operation", self.operations.iter().collect::<Vec<_>>(), &vocabulary::OPERATIONS),
+            ("knob", self.knobs.keys().collect(), &vocabulary::KNOBS),
+            ("numerical note", self.numerical_notes.iter().collect(), &vocabulary::NUMERICAL_NOTES),
+            ("data type", types.collect(), &vocabulary::DATA_TYPES),
         ] {
             if let Some(unknown) = names.into_iter().find(|name| !known.contains(*name)) {
-                let known: Vec<String> = BTreeSet::from_iter(known).into_iter().collect();
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
                 return error(format!("unknown {what} {unknown:?}; known are {}", known.join(", ")));
             }
+        }
+        if self.cudnn.is_empty() || self.compute_capability.is_empty() {
+            return error("a range ends before it begins".into());
         }
         self.tensors.iter().try_for_each(|tensor| tensor.check().or_else(error))
     }
@@ -335,19 +342,18 @@ impl Rule {
 
     /// Returns whether the rule selects a plan. A condition on an unknown value is not met.
     pub(super) fn matches(&self, plan: &Subject<'_>, capability: &dyn Fn() -> Option<u32>) -> bool {
-        let has_configuration = || {
-            let Some(configuration) = plan.configuration else { return false };
+        let has_choice = || {
+            let Some(choice) = plan.choice else { return false };
             let has_knob = |(name, value): (&String, &i64)| {
-                configuration.knobs().iter().any(|(knob, set)| set == value && vocabulary::knob(*knob) == *name)
+                choice.knobs.iter().any(|(knob, set)| set == value && vocabulary::knob(*knob) == *name)
             };
-            let has_note = |name: &String| {
-                configuration.numerical_notes().iter().any(|note| vocabulary::numerical_note(*note) == *name)
-            };
-            self.numerical_notes.iter().all(has_note)
-                && (self.engines.is_empty() || self.engines.contains(&configuration.engine()))
+            let has_note =
+                |name: &String| choice.numerical_notes.iter().any(|note| vocabulary::numerical_note(*note) == *name);
+            (self.engines.is_empty() || choice.engine.is_some_and(|engine| self.engines.contains(&engine)))
+                && self.numerical_notes.iter().all(has_note)
                 && self.knobs.iter().all(has_knob)
         };
-        (!self.needs_configuration() || has_configuration())
+        (!self.needs_configuration() || has_choice())
             && plan.operations.iter().any(|operation| self.matches_operation(operation))
             && (self.compute_capability.is_everything() || capability().is_some_and(|it| self.includes_capability(it)))
     }
@@ -364,7 +370,17 @@ impl Rule {
 
 impl TensorRule {
     fn check(&self) -> Result<(), String> {
+        if self.roles.is_empty() && self.types.is_empty() && self.rank.is_none() && self.extents.is_empty() {
+            return Err("a tensor without conditions selects every operation".into());
+        }
+        let is_of_role = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if let Some(role) = self.roles.iter().find(|role| role.is_empty() || !role.chars().all(is_of_role)) {
+            return Err(format!("{role:?} is not the role of a tensor, such as \"x\""));
+        }
         for (index, extent) in &self.extents {
+            if extent.is_empty() {
+                return Err(format!("the condition for dimension {index} selects all or no extents"));
+            }
             if index.parse::<i8>().is_err() {
                 return Err(format!("{index:?} is not the index of a dimension"));
             }
@@ -398,6 +414,12 @@ impl TensorRule {
 }
 
 impl Extent {
+    /// Returns whether there is no condition, or one that no extent meets.
+    fn is_empty(self) -> bool {
+        let is_missing = [self.min, self.max, self.multiple_of, self.not_multiple_of].iter().all(Option::is_none);
+        is_missing || self.min.zip(self.max).is_some_and(|(min, max)| min > max)
+    }
+
     fn matches(self, extent: i64) -> bool {
         let divides = |divisor: i64| extent.checked_rem(divisor) == Some(0);
         self.min.is_none_or(|min| min <= extent)
@@ -443,7 +465,7 @@ mod tests {
             tensors,
         };
         let relu = operation("relu", vec![tensor("x", "float", &[8, 30, 14, 14, 14])]);
-        Subject { operations: vec![operation("conv_fwd", vec![x, y]), relu], configuration: None }
+        Subject { operations: vec![operation("conv_fwd", vec![x, y]), relu], choice: None }
     }
 
     #[test]
@@ -467,7 +489,7 @@ mod tests {
             (r#""tensors":[{"roles":["y"],"extents":{"-4":{"min":30},"-1":{"min":14}}}]"#, true),
             (r#""tensors":[{"extents":{"5":{"min":0}}}]"#, false),
             (r#""tensors":[{"extents":{"-6":{"min":0}}}]"#, false),
-            // The configuration is unknown.
+            // The engine is unknown.
             (r#""operations":["conv_fwd"],"engines":[3]"#, false),
             (r#""numerical_notes":["tensor_core"]"#, false),
             (r#""operations":["conv_fwd"],"compute_capability":{"from":"9.0","before":"10.0"}"#, true),
@@ -503,6 +525,12 @@ mod tests {
             (r#""tensors":[{"extents":{"x":{"min":1}}}]"#, "not the index of a dimension"),
             (r#""tensors":[{"extents":{"1":{"multiple_of":0}}}]"#, "must be positive"),
             (r#""operations":["matmul"],"reason":"other""#, "duplicate field"),
+            (r#""operations":["convolution_forward"]"#, "unknown operation"),
+            (r#""operations":["matmul"],"cudnn":{"from":"9.8","before":"9.8"}"#, "ends before it begins"),
+            (r#""tensors":[{}]"#, "selects every operation"),
+            (r#""tensors":[{"roles":["X"]}]"#, "not the role of a tensor"),
+            (r#""tensors":[{"extents":{"0":{}}}]"#, "selects all or no extents"),
+            (r#""tensors":[{"extents":{"0":{"min":2,"max":1}}}]"#, "selects all or no extents"),
         ] {
             let error = rule(conditions).unwrap_err();
             assert!(error.contains(expected), "{conditions}: {error}");

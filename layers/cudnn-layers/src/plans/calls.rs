@@ -15,6 +15,7 @@ use super::{finalize, restored};
 use crate::cudnn::ABSENT;
 use crate::last_error;
 use crate::shadow;
+use crate::shadow::calls::is_of_variant_pack;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::handles;
 
@@ -51,11 +52,6 @@ replacements! {
     cudnnBackendPopulateCudaGraph: populate_cuda_graph,
     cudnnBackendUpdateCudaGraph: update_cuda_graph,
     cudnnGetExecutionPlanWorkspaceSize: get_workspace_size,
-}
-
-/// Returns whether an attribute belongs to a variant pack. Programs usually create one for every execution.
-fn is_of_variant_pack(name: Name) -> bool {
-    (Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0..Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0 + 100).contains(&name.0)
 }
 
 /// Binds the next function in the chain to a local variable with its name.

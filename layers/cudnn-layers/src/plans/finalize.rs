@@ -10,13 +10,13 @@ use cudnn_os::threads;
 use cudnn_plan_store::{About, Entry, Lookup};
 use cudnn_sys::types::cudnnStatus_t;
 
+use super::configuration::Configuration;
 use super::key::{Key, NotCached, Target};
 use super::plan_json::PlanJson;
 use super::restored::{self, Restored, built};
 use super::state::State;
 use super::variables::Variables;
 use super::{device, stated_graph, statistics};
-use crate::configuration::Configuration;
 use crate::cudnn::{ABSENT, Cudnn, Descriptor, text};
 use crate::last_error::hide_errors;
 use crate::lock::Lock;
@@ -46,8 +46,8 @@ pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
     // SAFETY: guaranteed by the caller.
     let read = hide_errors(&state.cudnn, || unsafe { Configuration::read(&state.cudnn, configuration) });
     let configuration = match read {
-        Ok(configuration) if configuration.compiles_code() => Ok(configuration),
-        Ok(_) => return forget(plan),
+        Ok(Some(configuration)) => Ok(configuration),
+        Ok(None) => return forget(plan),
         Err(_) => Err(NotCached::Configuration),
     };
     let Some(content) = shadow::content(plan).and_then(|plan| plan.child(CONFIGURATION).cloned()) else {

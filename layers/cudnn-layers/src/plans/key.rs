@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::configuration::Configuration;
 use super::device;
-use crate::configuration::Configuration;
 use crate::cudnn::Cudnn;
 use crate::shadow;
 use crate::shadow::canonical::{Bytes, Canonical, Device, Obstacle};

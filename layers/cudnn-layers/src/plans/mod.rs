@@ -8,7 +8,7 @@
 //! | `calls` | replaces cuDNN's functions |
 //! | `finalize` | restores a plan, or lets cuDNN build it and then caches it |
 //! | `key` | builds the cache key; fails if an input is unknown, and the plan is then built without the cache |
-//! | `device`, `environment`, `variables` | parts of the key that come from the system |
+//! | `configuration`, `device`, `environment`, `variables` | parts of the key that come from cuDNN or the system |
 //! | `plan_json`, `stated_graph` | read the code, device and graph in a plan's JSON |
 //! | `recorded` | parses a key, so that the plan can be built again elsewhere |
 //! | `restored` | maps the program's descriptors to restored plans |
@@ -27,6 +27,7 @@
 //! ```
 
 mod calls;
+mod configuration;
 mod device;
 mod environment;
 mod finalize;

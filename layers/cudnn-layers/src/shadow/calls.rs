@@ -63,6 +63,11 @@ pub(crate) fn after(call: &Call<'_>, destruction: Option<super::Destruction>) {
     }
 }
 
+/// Returns whether an attribute belongs to a variant pack. Programs usually create one for every execution.
+pub(crate) fn is_of_variant_pack(name: Name) -> bool {
+    (Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0..Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0 + 100).contains(&name.0)
+}
+
 /// Converts an argument to a descriptor.
 pub(crate) fn raw(address: u64) -> Raw {
     std::ptr::with_exposed_provenance_mut(address as usize)

@@ -1,6 +1,7 @@
 //! Lists the short names of operations, knobs and data types that labels use.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use cudnn_sys::types::cudnnBackendNumericalNote_t;
 
@@ -10,8 +11,8 @@ use super::label::names;
 /// More values than any of cuDNN's enums has.
 const MAX_VALUES: i64 = 512;
 
-/// Returns the names of all operations, such as `conv_fwd`, `matmul` and `relu`.
-pub(crate) fn operations() -> HashSet<String> {
+/// The names of all operations, such as `conv_fwd`, `matmul` and `relu`.
+pub(crate) static OPERATIONS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     let modes = known(names::pointwise_mode, "pointwise ");
     let reductions = known(names::reduction, "operator ").map(|name| format!("reduce_{name}"));
     let both = |name: String| [format!("{name}_bwd"), name];
@@ -19,26 +20,34 @@ pub(crate) fn operations() -> HashSet<String> {
     let resamples = known(names::resample_mode, "resample ").flat_map(both);
     let kinds = (0..MAX_VALUES).filter_map(|kind| {
         let name = names::short(Kind(kind as u32).name(), "CUDNN_BACKEND_OPERATION_", "_DESCRIPTOR")?;
-        (!name.starts_with("cudnn_backend_")).then_some(name)
+        (!name.starts_with("cudnn_backend_") && !RENAMED.contains(&name.as_str())).then_some(name)
     });
     let special = ["conv_fwd", "conv_bwd_data", "conv_bwd_filter", "bias", "scale"].map(str::to_owned);
     special.into_iter().chain(modes).chain(reductions).chain(norms).chain(resamples).chain(kinds).collect()
-}
+});
 
-/// Returns the names of all knobs, such as `TILE_SIZE`.
-pub(crate) fn knobs() -> HashSet<String> {
-    known(names::knob, "KNOB_").collect()
-}
+/// Kinds of operations that labels name by their mode.
+const RENAMED: [&str; 9] = [
+    "convolution_forward",
+    "convolution_backward_data",
+    "convolution_backward_filter",
+    "pointwise",
+    "reduction",
+    "norm_forward",
+    "norm_backward",
+    "resample_fwd",
+    "resample_bwd",
+];
 
-/// Returns the names of all data types, such as `half`.
-pub(crate) fn data_types() -> HashSet<String> {
-    known(names::data_type, "type ").collect()
-}
+/// The names of all knobs, such as `TILE_SIZE`.
+pub(crate) static KNOBS: LazyLock<BTreeSet<String>> = LazyLock::new(|| known(names::knob, "KNOB_").collect());
 
-/// Returns the names of all notes about an engine's arithmetic, such as `tensor_core`.
-pub(crate) fn numerical_notes() -> HashSet<String> {
-    known(names::numerical_note, "note ").collect()
-}
+/// The names of all data types, such as `half`.
+pub(crate) static DATA_TYPES: LazyLock<BTreeSet<String>> = LazyLock::new(|| known(names::data_type, "type ").collect());
+
+/// The names of all notes about an engine's arithmetic, such as `tensor_core`.
+pub(crate) static NUMERICAL_NOTES: LazyLock<BTreeSet<String>> =
+    LazyLock::new(|| known(names::numerical_note, "note ").filter(|name| name != "type_count").collect());
 
 /// Returns the name of a note.
 pub(crate) fn numerical_note(note: cudnnBackendNumericalNote_t) -> String {

@@ -1,15 +1,13 @@
-//! Tries the engines for several convolutions on a described device, and prints the status and the error text of each
-//! plan.
+//! Tries engines for several convolutions on a described device, and prints the statuses and error texts.
 
 use cudnn_backend::descriptor::Descriptor;
 use cudnn_backend::device::{self, Target};
-use cudnn_backend::engine::{can_try_every_engine, configuration, proposals, supporting_engines};
+use cudnn_backend::engine::{ConfigurationInfo, can_try_every_engine, configuration, proposals, supporting_engines};
 use cudnn_backend::graph::{Convolution, graph};
-use cudnn_backend::plan::Plan;
 use cudnn_backend::tensor::Tensor;
 use cudnn_loader::{
     Error, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode,
-    cudnnDataType_t as DataType,
+    cudnnDataType_t as DataType, cudnnStatus_t,
 };
 
 /// The maximum number of plans for each graph, because cuDNN compiles some of them.
@@ -43,18 +41,27 @@ fn plans(json: &str, spatial: usize, data_type: DataType) -> Result<Vec<String>,
         let engines = supporting_engines(&graph, target)?;
         configurations.extend(engines.filter_map(|engine| configuration(&engine, &[]).ok()));
     }
-    let result = |configuration: &Descriptor| {
-        let engine = engine_of(configuration).map_or(-1, |engine| engine);
-        match Plan::new(configuration, target) {
-            Ok(plan) => format!("engine {engine}: workspace {}", plan.workspace_size),
-            Err(error) => format!("engine {engine}: {error}"),
-        }
-    };
-    Ok(configurations.iter().take(MAX_PLANS).map(result).collect())
+    configurations.iter().take(MAX_PLANS).map(|configuration| attempt(configuration, &device)).collect()
 }
 
-fn engine_of(configuration: &Descriptor) -> Result<i64, Error> {
-    let engines =
-        configuration.descriptors_up_to(Name::CUDNN_ATTR_ENGINECFG_ENGINE, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1)?;
-    engines.first().map_or(Ok(-1), |engine| engine.number(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX))
+/// Finalizes a plan, and once more if that fails. Returns the engine, the knobs and notes, and the results.
+fn attempt(configuration: &Descriptor, device: &Descriptor) -> Result<String, Error> {
+    let info = ConfigurationInfo::new(configuration)?;
+    let plan = Descriptor::new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?
+        .set_descriptors(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[configuration])?
+        .set_descriptors(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, &[device])?;
+    let mut results = Vec::new();
+    for _ in 0..2 {
+        // SAFETY: the descriptor is live.
+        let status = unsafe { cudnn_loader::cudnnBackendFinalize(plan.raw()) };
+        let mut text = [0_u8; 4096];
+        // SAFETY: the buffer has this size.
+        unsafe { cudnn_loader::cudnnGetLastErrorString(text.as_mut_ptr().cast(), text.len()) };
+        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+        results.push(format!("{status:?} {}", String::from_utf8_lossy(text)));
+        if status == cudnnStatus_t::CUDNN_STATUS_SUCCESS {
+            break;
+        }
+    }
+    Ok(format!("{}, notes {}: {}", info.engine_text(), info.notes_text(), results.join("; again: ")))
 }

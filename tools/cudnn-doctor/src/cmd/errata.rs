@@ -59,9 +59,11 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
     }
     let here = Here::detect(context, timeouts);
     let value = |rule: &Rule| {
-        let mut value = rule.describe();
-        value["applies"] = json!(here.reason(rule).is_none());
-        value["reason_not"] = json!(here.reason(rule));
+        let (reason, mut value) = (here.reason(rule), rule.describe());
+        if let Some(keys) = value.as_object_mut() {
+            keys.insert("applies".to_owned(), json!(reason.is_none()));
+            keys.insert("reason_not".to_owned(), json!(reason));
+        }
         value
     };
     let report = |rules: &[&Rule], text: &dyn Fn()| {
@@ -109,14 +111,22 @@ impl Here {
             return Some(format!("cuDNN {cudnn} is not affected"));
         }
         let is_affected = |gpu: &Gpu| rule.includes_capability(gpu.compute_capability);
-        let is_none = !self.gpus.is_empty() && !self.gpus.iter().any(is_affected);
-        is_none.then(|| "the GPUs are not affected".to_owned())
+        let no_gpu_is_affected = !self.gpus.is_empty() && !self.gpus.iter().any(is_affected);
+        no_gpu_is_affected.then(|| "the GPUs are not affected".to_owned())
+    }
+
+    /// Describes a rule that applies.
+    fn application(&self) -> String {
+        match self.cudnn {
+            Some(cudnn) => format!("applies to cuDNN {cudnn}"),
+            None => "may apply: no cuDNN was found".to_owned(),
+        }
     }
 
     fn list(&self, rules: &Rules, selected: &str) {
         let mut table = table(["rule", "cuDNN", "GPUs", "blocks", "here"]);
         for rule in rules.iter() {
-            let here = self.reason(rule).unwrap_or_else(|| "applies".to_owned());
+            let here = self.reason(rule).unwrap_or_else(|| self.application());
             table.add_row([rule.name.clone(), rule.releases(), rule.capabilities(), rule.conditions(), here]);
         }
         outln!("{table}");
@@ -131,10 +141,9 @@ impl Here {
         outln!("  cuDNN     {}", rule.releases());
         outln!("  GPUs      {}", rule.capabilities());
         rule.source.iter().for_each(|source| outln!("  source    {}", source.printable()));
-        let here = match (self.reason(rule), self.cudnn) {
-            (Some(reason), _) => format!("does not apply: {reason}"),
-            (None, Some(cudnn)) => format!("applies to cuDNN {cudnn}"),
-            (None, None) => "no cuDNN was found".to_owned(),
+        let here = match self.reason(rule) {
+            Some(reason) => format!("does not apply: {reason}"),
+            None => self.application(),
         };
         outln!("  here      {here}");
     }

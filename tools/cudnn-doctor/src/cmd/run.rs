@@ -128,9 +128,10 @@ fn variables(
         variables.push((TRACE_VARIABLE, trace_file(file)?));
     }
     if let Some(rules) = &arguments.errata {
+        let rules = absolute_files(rules)?;
         // The layer stays off if a rule is invalid, and the program would run without it.
-        Rules::selected_by(rules).map_err(Refusal::new)?;
-        variables.push((errata::VARIABLE, absolute_files(rules)?));
+        Rules::selected_by(&rules).map_err(Refusal::new)?;
+        variables.push((errata::VARIABLE, rules));
     }
     if arguments.verbose_errors {
         variables.push(("CUDNN_LOADER_VERBOSE_ERRORS", "1".into()));
@@ -253,7 +254,7 @@ fn check_layers(layers: &OsStr, drop_in: &Path, context: &Context) -> Result<(),
     let answers = requested_layers(&host, drop_in.parent()).into_iter().map(check_layer);
     let missing = { answers }.find_map(|answer| Some((answer.name, answer.file.err()?)));
     let Some((name, reason)) = missing else { return Ok(()) };
-    let help = "`trace`, `errata` and `plans` are in the library next to the drop-in; for other layers, set CUDNN_LAYER_PATH or \
-                give the path";
+    let help = "`trace`, `errata` and `plans` are in the library next to the drop-in; for other layers, set \
+                CUDNN_LAYER_PATH or give the path";
     Err(Refusal::new(format!("the layer {} cannot be used: {reason}", name.printable())).help(help))
 }

@@ -26,8 +26,19 @@ pub(super) fn is_operation(content: &Content) -> bool {
     content.kind.name().and_then(|name| name.to_str().ok()).is_some_and(|name| name.contains("_OPERATION_"))
 }
 
+/// Returns the operations of a graph and of the graphs that are nested in operations, such as the one of an attention.
+pub(crate) fn all_operations(graph: &Content) -> Vec<Operation<'_>> {
+    let mut all = operations(graph);
+    // The depth of contents is limited.
+    let children = all.iter().flat_map(|operation| descriptors(operation.content)).map(|(_, child)| child);
+    let nested = children.filter(|child| child.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    let below: Vec<_> = nested.flat_map(|graph| all_operations(graph)).collect();
+    all.extend(below);
+    all
+}
+
 /// Returns the operations of a graph in the program's order.
-pub(crate) fn operations(graph: &Content) -> Vec<Operation<'_>> {
+fn operations(graph: &Content) -> Vec<Operation<'_>> {
     let operations = graph.children(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS);
     operations.iter().filter_map(Child::content).map(|it| Operation::new(it)).collect()
 }

@@ -16,7 +16,7 @@ use super::content::Content;
 use super::elements::{Kind, Name};
 use names::short;
 
-pub(crate) use graph::{Operation, operations};
+pub(crate) use graph::{Operation, all_operations};
 
 /// Returns the label of a descriptor, or `None` if it has no useful description.
 pub(super) fn of(content: &Arc<Content>) -> Option<String> {

@@ -1,0 +1,93 @@
+//! Reads the engine and the knobs of a configuration from cuDNN.
+
+use cudnn_sys::types::{
+    cudnnBackendBehaviorNote_t as BehaviorNote, cudnnBackendKnobType_t as Knob,
+    cudnnBackendNumericalNote_t as NumericalNote, cudnnStatus_t as Status,
+};
+
+use crate::cudnn::{Cudnn, Descriptor, read};
+use crate::shadow::elements::{Kind, Name, Raw, Type};
+
+/// More than cuDNN provides: 9.28 has 13 notes of each kind and 59 knobs.
+const MAX_NOTES: usize = 64;
+const MAX_KNOBS: usize = 128;
+
+/// cuDNN returned an unexpected answer.
+pub(crate) const UNCLEAR: Status = Status::CUDNN_STATUS_INTERNAL_ERROR;
+
+/// Runs a closure with the engine of a configuration.
+///
+/// # Safety
+/// The configuration is finalized and live.
+pub(crate) unsafe fn with_engine<T>(
+    cudnn: &Cudnn,
+    configuration: Raw,
+    work: impl FnOnce(&Descriptor<'_>) -> Result<T, Status>,
+) -> Result<T, Status> {
+    cudnn.with_descriptor(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, |engine| {
+        let mut to = [engine.raw()];
+        let (name, ty) = (Name::CUDNN_ATTR_ENGINECFG_ENGINE, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
+        // SAFETY: guaranteed by the caller; cuDNN fills the descriptor.
+        if unsafe { read(cudnn, configuration, name, ty, &mut to) }? != 1 {
+            return Err(UNCLEAR);
+        }
+        work(engine)
+    })
+}
+
+/// Returns the index of an engine.
+pub(crate) fn index(engine: &Descriptor<'_>) -> Result<i64, Status> {
+    let mut index = [0_i64];
+    let count = engine.read(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64, &mut index)?;
+    let [index] = index;
+    if count == 1 { Ok(index) } else { Err(UNCLEAR) }
+}
+
+/// Returns whether an engine compiles code.
+pub(crate) fn compiles_code(engine: &Descriptor<'_>) -> Result<bool, Status> {
+    let mut notes = [BehaviorNote::default(); MAX_NOTES];
+    let (name, ty) = (Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, Type::CUDNN_TYPE_BEHAVIOR_NOTE);
+    let count = engine.read(name, ty, &mut notes)?;
+    let notes = notes.get(..count).ok_or(UNCLEAR)?;
+    Ok(notes.contains(&BehaviorNote::CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION))
+}
+
+/// Returns an engine's notes about its arithmetic.
+pub(crate) fn numerical_notes(engine: &Descriptor<'_>) -> Result<Vec<NumericalNote>, Status> {
+    let mut notes = [NumericalNote::default(); MAX_NOTES];
+    let (name, ty) = (Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, Type::CUDNN_TYPE_NUMERICAL_NOTE);
+    let count = engine.read(name, ty, &mut notes)?;
+    Ok(notes.get(..count).ok_or(UNCLEAR)?.to_vec())
+}
+
+/// Returns the types and values of the knobs of a configuration, sorted by type.
+///
+/// # Safety
+/// The configuration is finalized and live.
+pub(crate) unsafe fn knobs(cudnn: &Cudnn, configuration: Raw) -> Result<Vec<(u32, i64)>, Status> {
+    // cuDNN fills existing descriptors and does not report the required number first.
+    cudnn.with_descriptors(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, MAX_KNOBS, |choices| {
+        let mut raw: Vec<Raw> = choices.iter().map(Descriptor::raw).collect();
+        let (name, ty) = (Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
+        // SAFETY: guaranteed by the caller.
+        let count = unsafe { read(cudnn, configuration, name, ty, &mut raw) }?;
+        if count >= MAX_KNOBS {
+            return Err(UNCLEAR);
+        }
+        let mut knobs = Vec::with_capacity(count);
+        for choice in choices.iter().take(count) {
+            let (mut knob, mut value) = ([Knob::default()], [0_i64]);
+            let counts = (
+                choice.read(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, Type::CUDNN_TYPE_KNOB_TYPE, &mut knob),
+                choice.read(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, Type::CUDNN_TYPE_INT64, &mut value),
+            );
+            if counts != (Ok(1), Ok(1)) {
+                return Err(UNCLEAR);
+            }
+            let ([knob], [value]) = (knob, value);
+            knobs.push((i64::from(knob.0) as u32, value));
+        }
+        knobs.sort_unstable();
+        Ok(knobs)
+    })
+}

@@ -1,0 +1,61 @@
+//! Reads an engine configuration from cuDNN: the engine, the knobs, and whether it compiles code.
+
+use cudnn_sys::types::cudnnStatus_t as Status;
+
+use crate::cudnn::Cudnn;
+use crate::engine::{compiles_code, index, knobs, with_engine};
+use crate::shadow::canonical::Bytes;
+use crate::shadow::elements::{Name, Raw, Type};
+
+/// An engine with its settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Configuration {
+    engine: i64,
+    /// The maximum number of multiprocessors, if limited.
+    multiprocessors: Option<i32>,
+    /// Knob types and values, sorted by type.
+    knobs: Vec<(u32, i64)>,
+}
+
+impl Configuration {
+    /// Reads a configuration of the program. Returns `Ok(None)` if the engine compiles no code: building such a plan is
+    /// faster than restoring it.
+    ///
+    /// # Safety
+    /// The configuration is finalized and live.
+    ///
+    /// # Errors
+    /// Returns the status if cuDNN does not report a part of the configuration.
+    pub(super) unsafe fn read(cudnn: &Cudnn, configuration: Raw) -> Result<Option<Self>, Status> {
+        // SAFETY: guaranteed by the caller.
+        let engine = unsafe {
+            with_engine(cudnn, configuration, |engine| {
+                if !compiles_code(engine)? {
+                    return Ok(None);
+                }
+                let mut limit = [0_i32];
+                let limits = engine.read(Name::CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, Type::CUDNN_TYPE_INT32, &mut limit);
+                let [limit] = limit;
+                Ok(Some((index(engine)?, (limits == Ok(1)).then_some(limit))))
+            })
+        }?;
+        let Some((engine, multiprocessors)) = engine else { return Ok(None) };
+        // SAFETY: guaranteed by the caller.
+        let knobs = unsafe { knobs(cudnn, configuration) }?;
+        Ok(Some(Configuration { engine, multiprocessors, knobs }))
+    }
+
+    pub(super) fn engine(&self) -> i64 {
+        self.engine
+    }
+
+    pub(super) fn write(&self, to: &mut Bytes) {
+        to.signed(self.engine);
+        to.signed(self.multiprocessors.map_or(-1, i64::from));
+        to.number(self.knobs.len() as u32);
+        for (knob, value) in &self.knobs {
+            to.number(*knob);
+            to.signed(*value);
+        }
+    }
+}
