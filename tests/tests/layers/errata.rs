@@ -151,7 +151,8 @@ fn random_programs_see_no_difference_unless_a_plan_is_blocked() {
     let count = |output: &ChildOutput| output.stdout.matches("blocked by the erratum").count();
     let some = run("errata", &selecting_some, &["0", "300"]);
     assert!((1..count(&blocked)).contains(&count(&some)), "{} of {}", count(&some), count(&blocked));
-    run("errata", &selecting_some, &["outlive"]);
+    let other_gpu = file(dir.path(), &[r#""engines":[0,1,2,3,4,5,6,7,8,9],"compute_capability":{"from":"12.0"}"#]);
+    assert_eq!(run("errata", &other_gpu, &["outlive"]).stdout, run("none", "", &["outlive"]).stdout);
 }
 
 #[test]
