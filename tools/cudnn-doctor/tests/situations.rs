@@ -694,6 +694,30 @@ fn a_full_cudnn_with_the_libraries_of_a_jit_only_one_is_incomplete() {
     assert_eq!(with_code(&findings, "C012").len(), 1, "{findings:#?}");
 }
 
+/// Reinstalling the wheel would leave a file that the wheel does not contain.
+#[test]
+fn a_file_that_somebody_added_to_a_wheel_is_removed() {
+    for (is_link, code) in [(false, "C014"), (true, "C013")] {
+        let root = TempDir::new();
+        let dir = wheel(&root, &[("nvidia_cudnn_cu12-9.19.0.56", "")]);
+        let record = root.path().join("lib/python3.12/site-packages/nvidia_cudnn_cu12-9.19.0.56.dist-info/RECORD");
+        let text = std::fs::read_to_string(&record).unwrap();
+        let others = text.lines().filter(|line| !line.contains("libcudnn_ops")).map(|line| format!("{line}\n"));
+        std::fs::write(&record, others.collect::<String>()).unwrap();
+        let file = dir.join("libcudnn_ops.so.9");
+        std::fs::remove_file(&file).unwrap();
+        if is_link {
+            std::os::unix::fs::symlink("libcudnn_graph.so.9", &file).unwrap();
+        } else {
+            build(&dir, &[Library::Ops], Version::new(9, 28, 0));
+        }
+        let findings = check(&[], &[("CUDNN_LOADER_DIR", &dir)]);
+        let found = with_code(&findings, code);
+        let commands = found.iter().map(|found| found["commands"].to_string()).collect::<Vec<_>>();
+        assert_eq!(commands, [format!("[\"rm {}\"]", file.display())], "{findings:#?}");
+    }
+}
+
 /// An interrupted upgrade leaves the older version's record behind.
 #[test]
 fn two_records_of_one_package_count_as_one_package() {

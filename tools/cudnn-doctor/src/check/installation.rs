@@ -69,11 +69,22 @@ pub(crate) fn repair(part: &LibraryReport, error: &ProbeError, report: &Installa
     {
         return remedies::permit_file(&part.path);
     }
+    if let Some(removal) = remove_added(part, report) {
+        return removal;
+    }
     if !is_versioned(part) {
         return remedies::repair(error, Some(report)).unwrap_or_else(|| remedies::reinstall(report));
     }
     let text = format!("remove this file, so that cuDNN opens {} instead:", part.library);
     remedies::leftovers(report).unwrap_or_else(|| remedies::remove(text, &part.path))
+}
+
+/// Removes a file that somebody has added to the directory of a wheel. Reinstalling the wheel would leave it.
+fn remove_added(part: &LibraryReport, report: &InstallationReport) -> Option<Remedy> {
+    let is_wheel = report.package.as_ref().is_some_and(|package| package.installer == Installer::Pip);
+    let has_record = report.libraries.iter().any(|other| !other.recorded.is_empty());
+    let is_added = is_wheel && has_record && part.recorded.is_empty();
+    is_added.then(|| remedies::remove("remove this file, which no package owns:".to_owned(), &part.path))
 }
 
 fn is_versioned(part: &LibraryReport) -> bool {
@@ -110,10 +121,11 @@ fn shim_of_another_release(report: &InstallationReport) -> Option<Finding> {
     let version = graph.identity.as_ref().ok()?.version?;
     let conflict = shim_release::conflict(&shim.path, version)?;
     let message = format!("{} {conflict}, but the {} next to it is {version}", shim.path.printable(), Library::Graph);
+    let remedy = remove_added(shim, report).unwrap_or_else(|| remedies::reinstall(report));
     Some(
         Finding::new(MIXED_VERSIONS, message)
             .note("it exports the functions of other releases; the file contains no version number")
-            .remedy(remedies::reinstall(report)),
+            .remedy(remedy),
     )
 }
 
