@@ -694,6 +694,49 @@ fn a_full_cudnn_with_the_libraries_of_a_jit_only_one_is_incomplete() {
     assert_eq!(with_code(&findings, "C012").len(), 1, "{findings:#?}");
 }
 
+/// pip cannot uninstall such a wheel, so its record must be removed before it is installed again.
+#[test]
+fn a_wheel_with_a_damaged_record_is_still_known() {
+    let damages: [(&str, fn(&Path)); 5] = [
+        ("has no RECORD, the", |record| std::fs::remove_file(record).unwrap()),
+        ("has a RECORD without files", |record| std::fs::write(record, "").unwrap()),
+        ("has no readable RECORD: it is a pipe", |record| {
+            std::fs::remove_file(record).unwrap();
+            assert!(Command::new("mkfifo").arg(record).status().unwrap().success());
+        }),
+        ("has a RECORD that is not text", |record| std::fs::write(record, [0xff; 9]).unwrap()),
+        ("has a RECORD with empty lines", |record| {
+            let text = std::fs::read_to_string(record).unwrap();
+            std::fs::write(record, text.replace('\n', "\r\r\n")).unwrap();
+        }),
+    ];
+    for ((reason, damage), (library, code)) in damages
+        .iter()
+        .flat_map(|damage| [(Library::Ops, "C012"), (Library::Graph, "C010")].map(|library| (*damage, library)))
+    {
+        let root = TempDir::new();
+        let dir = wheel(&root, &[("nvidia_cudnn_cu12-9.19.0.56", "")]);
+        let info = root.path().join("lib/python3.12/site-packages/nvidia_cudnn_cu12-9.19.0.56.dist-info");
+        damage(&info.join("RECORD"));
+        std::fs::remove_file(dir.join(library.file_name())).unwrap();
+        let findings = check(&[], &[("VIRTUAL_ENV", root.path())]);
+        let found = with_code(&findings, code)[0];
+        let commands: Vec<&str> = found["commands"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert_eq!(commands[0], format!("rm -r {}", info.display()), "{reason}: {findings:#?}");
+        assert!(commands[1].ends_with("--no-deps nvidia-cudnn-cu12==9.19.0.56"), "{reason}: {findings:#?}");
+        assert_eq!(commands.len(), 2, "{reason}: {findings:#?}");
+        let notes = with_code(&findings, "C080")[0]["notes"].to_string();
+        assert!(notes.contains(reason), "{reason}: {notes}");
+    }
+    let root = TempDir::new();
+    let dir = wheel(&root, &[("nvidia_cudnn_cu12-9.19.0.56", ""), ("nvidia_cudnn_cu13-9.19.0.56", "")]);
+    let info = root.path().join("lib/python3.12/site-packages/nvidia_cudnn_cu13-9.19.0.56.dist-info");
+    std::fs::write(info.join("RECORD"), [0xff; 9]).unwrap();
+    let findings = check(&[], &[("CUDNN_LOADER_DIR", &dir)]);
+    let commands = &with_code(&findings, "C023")[0]["commands"];
+    assert_eq!(commands[0], format!("rm -r {}", info.display()), "{findings:#?}");
+}
+
 /// Reinstalling the wheel would leave a file that the wheel does not contain.
 #[test]
 fn a_file_that_somebody_added_to_a_wheel_is_removed() {

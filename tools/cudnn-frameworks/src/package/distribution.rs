@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use super::names::{self, normalized};
 use super::unreadable::{Remedy, Unreadable};
-use super::{editable, metadata};
+use super::{editable, metadata, record};
 use crate::environment::Environment;
 
 /// The maximum number of entries in all import directories, and of reported problems.
@@ -183,6 +183,13 @@ fn distribution(name: &str, record: Record, dir: &Path, is_wanted: bool, found: 
                 let again = Remedy::Reinstall(name.to_owned(), version.clone());
                 found.report(&info_dir, reason, Some(again));
             }
+        }
+        // Other packages may come from a distribution, which omits the record.
+        if name.starts_with("nvidia-")
+            && info_dir.extension().is_some_and(|extension| extension == "dist-info")
+            && let Some(reason) = record::record_damage(&info_dir)
+        {
+            found.report(&info_dir, reason, Some(Remedy::Replace(name.to_owned(), version.clone())));
         }
         if version.is_none() {
             found.report(&info_dir, "states no version", None);
