@@ -202,6 +202,15 @@ fn verify_reports_the_files_it_compared() {
         let expected = if is_verified { "verified  by the sha256" } else { "verified  no library" };
         assert!(text.contains(expected), "{text}");
         assert!(with_code(&check(&[], &variables), "C026").is_empty());
+        // A file that differs from the record, or an installation that cannot be used, is not verified.
+        for (library, is_listed) in [(Library::Ops, is_verified), (Library::Graph, false)] {
+            std::fs::write(dir.join(library.file_name()), "").unwrap();
+            let text = doctor(&["check", "--no-load", "--verify"], &variables).stdout;
+            let line = text.lines().find(|line| line.starts_with("verified")).unwrap_or_default().to_owned();
+            assert!(!line.contains(library.file_name()), "{text}");
+            assert_eq!(line.contains("libcudnn_cnn.so.9"), is_listed, "{text}");
+            assert!(library != Library::Graph || line.is_empty(), "{text}");
+        }
     }
 }
 
@@ -737,6 +746,35 @@ fn a_wheel_with_a_damaged_record_is_still_known() {
     assert_eq!(commands[0], format!("rm -r {}", info.display()), "{findings:#?}");
 }
 
+/// pip has a record of another release, for example because files were copied over those of the wheel.
+#[test]
+fn files_of_another_release_than_the_record_are_not_as_installed() {
+    for (record, is_other) in [("nvidia_cudnn_cu12-9.19.0.56", false), ("nvidia_cudnn_cu12-9.18.0.77", true)] {
+        let root = TempDir::new();
+        let dir = wheel(&root, &[(record, "")]);
+        let findings = check(&[], &[("CUDNN_LOADER_DIR", &dir)]);
+        let notes: Vec<String> =
+            with_code(&findings, "C024").iter().map(|found| found["notes"][0].to_string()).collect();
+        let note = "\"libcudnn_graph.so.9 is from 9.19.0, but pip has a record of nvidia-cudnn-cu12 9.18.0\"";
+        assert_eq!(notes, if is_other { vec![note] } else { Vec::new() }, "{findings:#?}");
+    }
+}
+
+#[test]
+fn a_library_that_is_a_link_to_itself_is_installed_again() {
+    let root = TempDir::new();
+    let dir = wheel(&root, &[("nvidia_cudnn_cu12-9.19.0.56", "")]);
+    let file = dir.join("libcudnn_graph.so.9");
+    std::fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink("libcudnn_graph.so.9", &file).unwrap();
+    let findings = check(&[], &[("VIRTUAL_ENV", root.path())]);
+    for code in ["C010", "C011"] {
+        let commands = &with_code(&findings, code)[0]["commands"];
+        assert_eq!(commands[0], format!("rm {}", file.display()), "{findings:#?}");
+        assert!(commands[1].as_str().unwrap().ends_with("nvidia-cudnn-cu12==9.19.0.56"), "{findings:#?}");
+    }
+}
+
 /// Reinstalling the wheel would leave a file that the wheel does not contain.
 #[test]
 fn a_file_that_somebody_added_to_a_wheel_is_removed() {
@@ -769,6 +807,8 @@ fn two_records_of_one_package_count_as_one_package() {
     let findings = check(&[], &[("CUDNN_LOADER_DIR", &dir)]);
     let message = with_code(&findings, "C023")[0]["message"].as_str().unwrap();
     assert!(message.starts_with("2 versions of nvidia-cudnn-cu12 are recorded"), "{message}");
+    let help = with_code(&findings, "C023")[0]["help"].as_str().unwrap();
+    assert!(help.starts_with("remove all versions of nvidia-cudnn-cu12, then install one"), "{help}");
 }
 
 /// For conda the package is already installed, which makes a normal install a no-op.
@@ -1303,6 +1343,11 @@ fn a_variable_that_names_a_deleted_environment_is_reported() {
         let named = with_code(&findings, "C060");
         assert!(named.len() == 1 && named[0]["message"].as_str().unwrap().starts_with(name), "{findings:#?}");
         assert_eq!(named[0]["commands"], serde_json::json!([format!("unset {name}")]));
+        for (wrong, reason) in [("/etc/passwd", "it is not a directory"), ("venv", "it is not an absolute path")] {
+            let findings = check(&[], &[(name, Path::new(wrong))]);
+            let message = with_code(&findings, "C060")[0]["message"].as_str().unwrap();
+            assert!(message.ends_with(reason), "{message}");
+        }
         for known in ["", root.path().to_str().unwrap()] {
             assert_eq!(with_code(&check(&[], &[(name, Path::new(known))]), "C060").len(), 0, "{name}={known}");
         }

@@ -145,7 +145,8 @@ fn symbols(error: &ProbeError) -> Vec<String> {
 pub(super) fn not_as_installed(report: &InstallationReport, verify: bool) -> Option<Finding> {
     let usable = report.libraries.iter().filter(|part| part.identity.is_ok());
     let usable = usable.filter(|part| !stands_for_shim(part));
-    let differences: Vec<String> = usable.filter_map(|part| difference(part, verify)).collect();
+    let differences: Vec<String> =
+        usable.filter_map(|part| difference(part, verify)).chain(other_version(report)).collect();
     if differences.is_empty() {
         return None;
     }
@@ -155,6 +156,16 @@ pub(super) fn not_as_installed(report: &InstallationReport, verify: bool) -> Opt
         _ => format!("{count} libraries in {dir} have changed since their package was installed"),
     };
     Some(Finding::new(NOT_AS_INSTALLED, message).notes(differences).remedy(remedies::reinstall(report)))
+}
+
+/// Describes a graph library of another release than the wheel that pip has recorded as the owner.
+fn other_version(report: &InstallationReport) -> Option<String> {
+    let package =
+        report.package.as_ref().filter(|package| package.installer == Installer::Pip && package.is_cudnn())?;
+    let numbers: Vec<&str> = package.version.as_ref()?.split('.').take(3).collect();
+    let recorded: Version = numbers.join(".").parse().ok()?;
+    let found = report.version.filter(|found| report.other_packages.is_empty() && *found != recorded)?;
+    Some(format!("{} is from {found}, but pip has a record of {} {}", Library::Graph, package.name, recorded))
 }
 
 /// Returns whether all libraries except the shim have the sizes recorded by one wheel.
@@ -177,9 +188,10 @@ fn verifiable(report: &InstallationReport) -> (Vec<&LibraryReport>, Vec<&Library
     usable.partition(|part| part.recorded.iter().any(|recorded| recorded.sha256.is_some()))
 }
 
-/// Returns the names of the libraries that were compared with a recorded sha256.
+/// Returns the names of the libraries that have a recorded sha256.
 pub(super) fn verified(report: &InstallationReport) -> Vec<&'static str> {
-    verifiable(report).0.iter().map(|part| part.library.name_on(report.os)).collect()
+    let matches = |part: &&&LibraryReport| difference(part, true).is_none();
+    verifiable(report).0.iter().filter(matches).map(|part| part.library.name_on(report.os)).collect()
 }
 
 /// Returns whether every library matches the sha256 recorded by a package. Reads all files.

@@ -173,6 +173,10 @@ fn distribution(name: &str, record: Record, dir: &Path, is_wanted: bool, found: 
             Ok(metadata) if metadata.name.as_ref().is_some_and(|stated| normalized(stated) != name) => {
                 found.report(&info_dir, "contains the metadata of a different package", None);
             }
+            Ok(metadata) if metadata.name.is_none() => {
+                let again = Remedy::Reinstall(name.to_owned(), version.clone());
+                found.report(&info_dir, "has metadata without a name", Some(again));
+            }
             Ok(metadata) => match metadata.version {
                 Some(stated) if !names::is_version(&stated) => {
                     found.report(&info_dir, "has metadata with an invalid version", None);

@@ -116,7 +116,11 @@ pub(in crate::check) fn restore(wheels: &[Package]) -> Option<Remedy> {
 pub(in crate::check) fn keep_one(report: &InstallationReport, fits: impl Fn(u32) -> bool) -> Remedy {
     let packages = all_packages(report);
     let Some(replacement) = one_of(&packages, Some(cuda_major(report)), fits) else { return by_hand(report) };
-    let text = format!("{} own the same files: remove all of them, then install one:", names(&packages));
+    let is_one = packages.windows(2).all(|pair| matches!(pair, [one, other] if one.name == other.name));
+    let text = match names(&packages) {
+        name if is_one => format!("remove all versions of {name}, then install one:"),
+        names => format!("{names} own the same files: remove all of them, then install one:"),
+    };
     change(&packages, text, replacement)
 }
 
