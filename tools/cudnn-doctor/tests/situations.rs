@@ -706,7 +706,8 @@ fn a_full_cudnn_with_the_libraries_of_a_jit_only_one_is_incomplete() {
 /// pip cannot uninstall such a wheel, so its record must be removed before it is installed again.
 #[test]
 fn a_wheel_with_a_damaged_record_is_still_known() {
-    let damages: [(&str, fn(&Path)); 5] = [
+    type Damage = fn(&Path);
+    let damages: [(&str, Damage); 5] = [
         ("has no RECORD, the", |record| std::fs::remove_file(record).unwrap()),
         ("has a RECORD without files", |record| std::fs::write(record, "").unwrap()),
         ("has no readable RECORD: it is a pipe", |record| {
