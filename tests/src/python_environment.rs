@@ -90,7 +90,9 @@ impl PythonEnvironment {
         std::fs::create_dir_all(&info_dir).unwrap();
         let metadata = format!("Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n");
         let package = PythonPackage { import_dir: self.import_dir.clone(), info_dir };
-        package.info("METADATA", &metadata).info("INSTALLER", "pip\n").info("RECORD", "")
+        // A record without files is damaged.
+        let record = format!("{}/METADATA,,\n", package.info_dir.file_name().unwrap().to_string_lossy());
+        package.info("METADATA", &metadata).info("INSTALLER", "pip\n").info("RECORD", &record)
     }
 
     /// Installs a package without files.

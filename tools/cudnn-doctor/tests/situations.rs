@@ -202,6 +202,15 @@ fn verify_reports_the_files_it_compared() {
         let expected = if is_verified { "verified  by the sha256" } else { "verified  no library" };
         assert!(text.contains(expected), "{text}");
         assert!(with_code(&check(&[], &variables), "C026").is_empty());
+        // A file that differs from the record, or an installation that cannot be used, is not verified.
+        for (library, is_listed) in [(Library::Ops, is_verified), (Library::Graph, false)] {
+            std::fs::write(dir.join(library.file_name()), "").unwrap();
+            let text = doctor(&["check", "--no-load", "--verify"], &variables).stdout;
+            let line = text.lines().find(|line| line.starts_with("verified")).unwrap_or_default().to_owned();
+            assert!(!line.contains(library.file_name()), "{text}");
+            assert_eq!(line.contains("libcudnn_cnn.so.9"), is_listed, "{text}");
+            assert!(library != Library::Graph || line.is_empty(), "{text}");
+        }
     }
 }
 
@@ -694,6 +703,103 @@ fn a_full_cudnn_with_the_libraries_of_a_jit_only_one_is_incomplete() {
     assert_eq!(with_code(&findings, "C012").len(), 1, "{findings:#?}");
 }
 
+/// pip cannot uninstall such a wheel, so its record must be removed before it is installed again.
+#[test]
+fn a_wheel_with_a_damaged_record_is_still_known() {
+    type Damage = fn(&Path);
+    let damages: [(&str, Damage); 5] = [
+        ("has no RECORD, the", |record| std::fs::remove_file(record).unwrap()),
+        ("has a RECORD without files", |record| std::fs::write(record, "").unwrap()),
+        ("has no readable RECORD: it is a pipe", |record| {
+            std::fs::remove_file(record).unwrap();
+            assert!(Command::new("mkfifo").arg(record).status().unwrap().success());
+        }),
+        ("has a RECORD that is not text", |record| std::fs::write(record, [0xff; 9]).unwrap()),
+        ("has a RECORD with empty lines", |record| {
+            let text = std::fs::read_to_string(record).unwrap();
+            std::fs::write(record, text.replace('\n', "\r\r\n")).unwrap();
+        }),
+    ];
+    for ((reason, damage), (library, code)) in damages
+        .iter()
+        .flat_map(|damage| [(Library::Ops, "C012"), (Library::Graph, "C010")].map(|library| (*damage, library)))
+    {
+        let root = TempDir::new();
+        let dir = wheel(&root, &[("nvidia_cudnn_cu12-9.19.0.56", "")]);
+        let info = root.path().join("lib/python3.12/site-packages/nvidia_cudnn_cu12-9.19.0.56.dist-info");
+        damage(&info.join("RECORD"));
+        std::fs::remove_file(dir.join(library.file_name())).unwrap();
+        let findings = check(&[], &[("VIRTUAL_ENV", root.path())]);
+        let found = with_code(&findings, code)[0];
+        let commands: Vec<&str> = found["commands"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert_eq!(commands[0], format!("rm -r {}", info.display()), "{reason}: {findings:#?}");
+        assert!(commands[1].ends_with("--no-deps nvidia-cudnn-cu12==9.19.0.56"), "{reason}: {findings:#?}");
+        assert_eq!(commands.len(), 2, "{reason}: {findings:#?}");
+        let notes = with_code(&findings, "C080")[0]["notes"].to_string();
+        assert!(notes.contains(reason), "{reason}: {notes}");
+    }
+    let root = TempDir::new();
+    let dir = wheel(&root, &[("nvidia_cudnn_cu12-9.19.0.56", ""), ("nvidia_cudnn_cu13-9.19.0.56", "")]);
+    let info = root.path().join("lib/python3.12/site-packages/nvidia_cudnn_cu13-9.19.0.56.dist-info");
+    std::fs::write(info.join("RECORD"), [0xff; 9]).unwrap();
+    let findings = check(&[], &[("CUDNN_LOADER_DIR", &dir)]);
+    let commands = &with_code(&findings, "C023")[0]["commands"];
+    assert_eq!(commands[0], format!("rm -r {}", info.display()), "{findings:#?}");
+}
+
+/// pip has a record of another release, for example because files were copied over those of the wheel.
+#[test]
+fn files_of_another_release_than_the_record_are_not_as_installed() {
+    for (record, is_other) in [("nvidia_cudnn_cu12-9.19.0.56", false), ("nvidia_cudnn_cu12-9.18.0.77", true)] {
+        let root = TempDir::new();
+        let dir = wheel(&root, &[(record, "")]);
+        let findings = check(&[], &[("CUDNN_LOADER_DIR", &dir)]);
+        let notes: Vec<String> =
+            with_code(&findings, "C024").iter().map(|found| found["notes"][0].to_string()).collect();
+        let note = "\"libcudnn_graph.so.9 is from 9.19.0, but pip has a record of nvidia-cudnn-cu12 9.18.0\"";
+        assert_eq!(notes, if is_other { vec![note] } else { Vec::new() }, "{findings:#?}");
+    }
+}
+
+#[test]
+fn a_library_that_is_a_link_to_itself_is_installed_again() {
+    let root = TempDir::new();
+    let dir = wheel(&root, &[("nvidia_cudnn_cu12-9.19.0.56", "")]);
+    let file = dir.join("libcudnn_graph.so.9");
+    std::fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink("libcudnn_graph.so.9", &file).unwrap();
+    let findings = check(&[], &[("VIRTUAL_ENV", root.path())]);
+    for code in ["C010", "C011"] {
+        let commands = &with_code(&findings, code)[0]["commands"];
+        assert_eq!(commands[0], format!("rm {}", file.display()), "{findings:#?}");
+        assert!(commands[1].as_str().unwrap().ends_with("nvidia-cudnn-cu12==9.19.0.56"), "{findings:#?}");
+    }
+}
+
+/// Reinstalling the wheel would leave a file that the wheel does not contain.
+#[test]
+fn a_file_that_somebody_added_to_a_wheel_is_removed() {
+    for (is_link, code) in [(false, "C014"), (true, "C013")] {
+        let root = TempDir::new();
+        let dir = wheel(&root, &[("nvidia_cudnn_cu12-9.19.0.56", "")]);
+        let record = root.path().join("lib/python3.12/site-packages/nvidia_cudnn_cu12-9.19.0.56.dist-info/RECORD");
+        let text = std::fs::read_to_string(&record).unwrap();
+        let others = text.lines().filter(|line| !line.contains("libcudnn_ops")).map(|line| format!("{line}\n"));
+        std::fs::write(&record, others.collect::<String>()).unwrap();
+        let file = dir.join("libcudnn_ops.so.9");
+        std::fs::remove_file(&file).unwrap();
+        if is_link {
+            std::os::unix::fs::symlink("libcudnn_graph.so.9", &file).unwrap();
+        } else {
+            build(&dir, &[Library::Ops], Version::new(9, 28, 0));
+        }
+        let findings = check(&[], &[("CUDNN_LOADER_DIR", &dir)]);
+        let found = with_code(&findings, code);
+        let commands = found.iter().map(|found| found["commands"].to_string()).collect::<Vec<_>>();
+        assert_eq!(commands, [format!("[\"rm {}\"]", file.display())], "{findings:#?}");
+    }
+}
+
 /// An interrupted upgrade leaves the older version's record behind.
 #[test]
 fn two_records_of_one_package_count_as_one_package() {
@@ -702,6 +808,8 @@ fn two_records_of_one_package_count_as_one_package() {
     let findings = check(&[], &[("CUDNN_LOADER_DIR", &dir)]);
     let message = with_code(&findings, "C023")[0]["message"].as_str().unwrap();
     assert!(message.starts_with("2 versions of nvidia-cudnn-cu12 are recorded"), "{message}");
+    let help = with_code(&findings, "C023")[0]["help"].as_str().unwrap();
+    assert!(help.starts_with("remove all versions of nvidia-cudnn-cu12, then install one"), "{help}");
 }
 
 /// For conda the package is already installed, which makes a normal install a no-op.
@@ -1236,6 +1344,11 @@ fn a_variable_that_names_a_deleted_environment_is_reported() {
         let named = with_code(&findings, "C060");
         assert!(named.len() == 1 && named[0]["message"].as_str().unwrap().starts_with(name), "{findings:#?}");
         assert_eq!(named[0]["commands"], serde_json::json!([format!("unset {name}")]));
+        for (wrong, reason) in [("/etc/passwd", "it is not a directory"), ("venv", "it is not an absolute path")] {
+            let findings = check(&[], &[(name, Path::new(wrong))]);
+            let message = with_code(&findings, "C060")[0]["message"].as_str().unwrap();
+            assert!(message.ends_with(reason), "{message}");
+        }
         for known in ["", root.path().to_str().unwrap()] {
             assert_eq!(with_code(&check(&[], &[(name, Path::new(known))]), "C060").len(), 0, "{name}={known}");
         }

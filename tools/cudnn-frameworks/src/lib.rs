@@ -53,6 +53,7 @@ pub use opens::pairs::{Pair, pairs};
 pub use opens::unlisted::Unlisted;
 pub use opens::{Damaged, MissingLibrary, Opened, Opens, SearchRule};
 pub use package::distribution::Distribution;
+pub use package::record::record_damage;
 pub use package::requirement::{Pin, PinState, allows_from};
 pub use package::unreadable::{Remedy, Unreadable};
 pub use parallel::in_parallel;

@@ -39,7 +39,7 @@ fn fifo(path: &Path) {
 #[test]
 fn metadata_may_be_anything() {
     type Make = fn(&Path);
-    let cases: [(&str, Make, &str); 8] = [
+    let cases: [(&str, Make, &str); 9] = [
         ("a pipe", |file| fifo(file), "METADATA is a pipe"),
         ("a directory", |file| std::fs::create_dir(file).unwrap(), "METADATA is a directory"),
         (
@@ -49,6 +49,7 @@ fn metadata_may_be_anything() {
         ),
         ("binary", |file| std::fs::write(file, [0x7f, 0, 0xff]).unwrap(), "METADATA is not text"),
         ("nothing", |_| {}, "METADATA cannot be read: "),
+        ("empty", |file| std::fs::write(file, "").unwrap(), "has metadata without a name"),
         ("a link to itself", |file| symlink(file, file).unwrap(), "METADATA cannot be read: "),
         ("a device", |file| symlink("/dev/zero", file).unwrap(), "METADATA is a pipe, a socket or a device"),
         ("invalid text", |file| std::fs::write(file, b"Name: \xff\xfe\nVersion: 1\n").unwrap(), "has a METADATA that"),

@@ -69,11 +69,22 @@ pub(crate) fn repair(part: &LibraryReport, error: &ProbeError, report: &Installa
     {
         return remedies::permit_file(&part.path);
     }
+    if let Some(removal) = remove_added(part, report) {
+        return removal;
+    }
     if !is_versioned(part) {
         return remedies::repair(error, Some(report)).unwrap_or_else(|| remedies::reinstall(report));
     }
     let text = format!("remove this file, so that cuDNN opens {} instead:", part.library);
     remedies::leftovers(report).unwrap_or_else(|| remedies::remove(text, &part.path))
+}
+
+/// Removes a file that somebody has added to the directory of a wheel. Reinstalling the wheel would leave it.
+fn remove_added(part: &LibraryReport, report: &InstallationReport) -> Option<Remedy> {
+    let is_wheel = report.package.as_ref().is_some_and(|package| package.installer == Installer::Pip);
+    let has_record = report.libraries.iter().any(|other| !other.recorded.is_empty());
+    let is_added = is_wheel && has_record && part.recorded.is_empty();
+    is_added.then(|| remedies::remove("remove this file, which no package owns:".to_owned(), &part.path))
 }
 
 fn is_versioned(part: &LibraryReport) -> bool {
@@ -110,10 +121,11 @@ fn shim_of_another_release(report: &InstallationReport) -> Option<Finding> {
     let version = graph.identity.as_ref().ok()?.version?;
     let conflict = shim_release::conflict(&shim.path, version)?;
     let message = format!("{} {conflict}, but the {} next to it is {version}", shim.path.printable(), Library::Graph);
+    let remedy = remove_added(shim, report).unwrap_or_else(|| remedies::reinstall(report));
     Some(
         Finding::new(MIXED_VERSIONS, message)
             .note("it exports the functions of other releases; the file contains no version number")
-            .remedy(remedies::reinstall(report)),
+            .remedy(remedy),
     )
 }
 
@@ -133,7 +145,8 @@ fn symbols(error: &ProbeError) -> Vec<String> {
 pub(super) fn not_as_installed(report: &InstallationReport, verify: bool) -> Option<Finding> {
     let usable = report.libraries.iter().filter(|part| part.identity.is_ok());
     let usable = usable.filter(|part| !stands_for_shim(part));
-    let differences: Vec<String> = usable.filter_map(|part| difference(part, verify)).collect();
+    let differences: Vec<String> =
+        usable.filter_map(|part| difference(part, verify)).chain(other_version(report)).collect();
     if differences.is_empty() {
         return None;
     }
@@ -143,6 +156,16 @@ pub(super) fn not_as_installed(report: &InstallationReport, verify: bool) -> Opt
         _ => format!("{count} libraries in {dir} have changed since their package was installed"),
     };
     Some(Finding::new(NOT_AS_INSTALLED, message).notes(differences).remedy(remedies::reinstall(report)))
+}
+
+/// Describes a graph library of another release than the wheel that pip has recorded as the owner.
+fn other_version(report: &InstallationReport) -> Option<String> {
+    let package =
+        report.package.as_ref().filter(|package| package.installer == Installer::Pip && package.is_cudnn())?;
+    let numbers: Vec<&str> = package.version.as_ref()?.split('.').take(3).collect();
+    let recorded: Version = numbers.join(".").parse().ok()?;
+    let found = report.version.filter(|found| report.other_packages.is_empty() && *found != recorded)?;
+    Some(format!("{} is from {found}, but pip has a record of {} {}", Library::Graph, package.name, recorded))
 }
 
 /// Returns whether all libraries except the shim have the sizes recorded by one wheel.
@@ -165,9 +188,10 @@ fn verifiable(report: &InstallationReport) -> (Vec<&LibraryReport>, Vec<&Library
     usable.partition(|part| part.recorded.iter().any(|recorded| recorded.sha256.is_some()))
 }
 
-/// Returns the names of the libraries that were compared with a recorded sha256.
+/// Returns the names of the libraries that have a recorded sha256.
 pub(super) fn verified(report: &InstallationReport) -> Vec<&'static str> {
-    verifiable(report).0.iter().map(|part| part.library.name_on(report.os)).collect()
+    let matches = |part: &&&LibraryReport| difference(part, true).is_none();
+    verifiable(report).0.iter().filter(matches).map(|part| part.library.name_on(report.os)).collect()
 }
 
 /// Returns whether every library matches the sha256 recorded by a package. Reads all files.

@@ -89,7 +89,7 @@ pub(crate) fn diagnose(context: &Context, requested: &Requested, timeouts: &Time
         .map(|report| (report.dir.as_path(), report.package.as_ref().is_some_and(Package::is_cudnn)));
     let plan_context = PlanContext { program: owner, is_dir_named: context.search.explicit_candidate().is_some() };
     let plan = Plan::of(&findings, &plan_context);
-    let verified = requested.verify.then(|| report.iter().flat_map(installation::verified).collect());
+    let verified = report.as_ref().filter(|_| requested.verify).map(installation::verified);
     let inactive = context.inactive_environment().filter(|_| requested.program.is_none());
     let environment = context.search.environments().iter().find_map(Origin::root).map(Path::to_owned);
     Diagnosis {

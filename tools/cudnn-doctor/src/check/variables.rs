@@ -45,8 +45,8 @@ pub(super) struct Variables {
     known: Vec<(&'static str, String)>,
     /// The names of all variables with these prefixes.
     names: Vec<String>,
-    /// The variables that name a missing environment, for example one that was deleted.
-    lost_environments: Vec<(&'static str, PathBuf)>,
+    /// The variables that name no environment, for example a deleted one, with the reason.
+    lost_environments: Vec<(&'static str, PathBuf, &'static str)>,
     /// The problem with the log destination.
     log_dir: Option<LogDir>,
 }
@@ -68,8 +68,13 @@ impl Variables {
         names.sort();
         let lost = |name| {
             let root = facts::variable(name).map(PathBuf::from).filter(|root| !root.as_os_str().is_empty())?;
-            let is_missing = facts::metadata(&root).is_err_and(|error| error.kind() == ErrorKind::NotFound);
-            is_missing.then_some((name, root))
+            let reason = match facts::metadata(&root) {
+                _ if root.is_relative() => "it is not an absolute path",
+                Ok(_) if !root.leads_to_dir() => "it is not a directory",
+                Err(error) if error.kind() == ErrorKind::NotFound => "there is no such directory",
+                _ => return None,
+            };
+            Some((name, root, reason))
         };
         let destination = known.iter().find(|(name, _)| *name == LOG_DESTINATION);
         let log_dir = destination.and_then(|(_, destination)| LogDir::of(destination.trim()));
@@ -80,7 +85,7 @@ impl Variables {
     pub(super) fn findings(&self) -> Vec<Finding> {
         let known = self.known.iter().filter_map(|(name, value)| ignored_value(name, value, self.log_dir));
         let unknown = self.names.iter().filter_map(|name| unknown_name(name));
-        let lost = self.lost_environments.iter().map(|(name, root)| lost_environment(name, root));
+        let lost = self.lost_environments.iter().map(|(name, root, reason)| lost_environment(name, root, reason));
         known.chain(unknown).chain(lost).collect()
     }
 }
@@ -107,8 +112,8 @@ fn names_with_prefixes() -> Vec<String> {
     names.filter(|name| PREFIXES.iter().any(|prefix| name.starts_with(prefix))).collect()
 }
 
-fn lost_environment(name: &'static str, root: &Path) -> Finding {
-    let message = format!("{name}={} has no effect: there is no such directory", root.printable());
+fn lost_environment(name: &'static str, root: &Path, reason: &str) -> Finding {
+    let message = format!("{name}={} has no effect: {reason}", root.printable());
     let remedy = Remedy::new("activate the environment that you mean, or unset the variable:").unset(name);
     Finding::new(NO_EFFECT, message).remedy(remedy)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use cudnn_probe::facts::{self, PathFacts, entries_named, is_executable};
 use cudnn_probe::internal::links;
 use cudnn_probe::ld_so::run_path_dirs;
-use cudnn_probe::{Host, Library, Os, Version, canonicalize, read_bounded};
+use cudnn_probe::{Component, Host, Library, Os, Version, canonicalize, read_bounded};
 use memchr::memmem;
 
 use super::libraries::RecordedFile;
@@ -42,7 +42,7 @@ impl<'a> Records<'a> {
     /// `version` is the version of the libraries, which selects one of several packages in RPM's database.
     pub(super) fn packages(&self, file: &str, version: Option<Version>) -> Vec<Package> {
         let (dir, host) = (self.dir, self.host);
-        let wheels = self.wheels.iter().filter(|wheel| wheel.files.contains_key(file));
+        let wheels = self.wheels.iter().filter(|wheel| wheel.has(file));
         let wheels: Vec<Package> = wheels.map(|wheel| wheel.package.clone()).collect();
         if !wheels.is_empty() {
             return wheels;
@@ -72,7 +72,7 @@ impl<'a> Records<'a> {
     /// Returns whether the owner of this directory lists a file with this name, even if the file is missing.
     pub(super) fn has(&self, file: &str, package: Option<&Package>) -> bool {
         match package.map(|package| package.installer) {
-            Some(Installer::Pip) => self.wheels.iter().any(|wheel| wheel.files.contains_key(file)),
+            Some(Installer::Pip) => self.wheels.iter().any(|wheel| wheel.has(file)),
             Some(Installer::Conda) => of_conda(self.dir, file).is_some(),
             Some(Installer::Dpkg) => dpkg(self.dir, file, self.host).is_some(),
             // RPM's file lists are not read, because the full cuDNN package contains all libraries.
@@ -97,10 +97,25 @@ impl<'a> Records<'a> {
     }
 }
 
-/// A wheel and its files in one directory, with lengths and sha256 hashes.
+/// A wheel and its files in one directory, with lengths and sha256 hashes. No files if the wheel's record is missing or
+/// damaged, but the directory is the one that this wheel fills.
 struct WheelRecord {
     package: Package,
     files: HashMap<String, (Option<u64>, Option<String>)>,
+}
+
+impl WheelRecord {
+    fn has(&self, file: &str) -> bool {
+        self.files.is_empty() || self.files.contains_key(file)
+    }
+}
+
+/// Returns the directory in the package directory that this wheel of cuDNN fills.
+fn own_dir(package: &Package) -> Option<&'static str> {
+    Some(match package.component()? {
+        Component::CudnnJit => "nvidia/cudnn_jit",
+        _ => "nvidia/cudnn",
+    })
 }
 
 /// Returns the wheels with files in this directory, such as `ROOT/lib/python3.12/site-packages/nvidia/cudnn/lib` or a
@@ -131,7 +146,8 @@ fn wheels(dir: &Path, os: Os) -> Option<Vec<WheelRecord>> {
             Some((path.strip_prefix(&prefix)?.to_owned(), (len.parse().ok(), sha256)))
         };
         let files: HashMap<_, _> = lines.iter().filter_map(file).collect();
-        (!files.is_empty()).then_some(WheelRecord { package, files })
+        let below = || prefix.strip_prefix(own_dir(&package)?);
+        (!files.is_empty() || matches!(below(), Some("/lib/" | "/bin/"))).then_some(WheelRecord { package, files })
     };
     Some(installed_wheels(site_packages, root).filter_map(read).collect())
 }
@@ -152,12 +168,19 @@ pub fn deleted_packages(root: &Path) -> Vec<Package> {
     let mut found = Vec::new();
     for site_packages in site_packages(root) {
         let wheels = installed_wheels(&site_packages, root).filter(|(package, _)| package.is_cudnn());
-        let is_deleted = |info_dir: &Path| {
+        let is_deleted = |package: &Package, info_dir: &Path| {
             let lines = record::lines_with(info_dir, "cudnn");
-            let mut files = lines.iter().filter_map(|line| record::parse(line));
-            files.any(|(file, ..)| is_main(file) && is_deleted(&site_packages.join(file)))
+            let files = lines.iter().filter_map(|line| record::parse(line)).map(|(file, ..)| file.to_owned());
+            let mut files: Vec<String> = files.filter(|file| is_main(file)).collect();
+            // The record may be damaged.
+            let is_of_9 = package.version.as_ref().is_some_and(|version| version.starts_with("9."));
+            if let Some(dir) = own_dir(package).filter(|_| files.is_empty() && is_of_9) {
+                let (inner, os) = if Os::HOST == Os::Windows { ("bin", Os::Windows) } else { ("lib", Os::Linux) };
+                files.push(format!("{dir}/{inner}/{}", Library::Graph.name_on(os)));
+            }
+            files.iter().any(|file| is_deleted(&site_packages.join(file)))
         };
-        found.extend(wheels.filter(|(_, info_dir)| is_deleted(info_dir)).map(|(package, _)| package));
+        found.extend(wheels.filter(|(package, info_dir)| is_deleted(package, info_dir)).map(|(package, _)| package));
     }
     let is_deleted = |file: &String| is_main(file) && is_deleted(&root.join(file));
     let deleted = records_of_conda(root).into_iter().filter(|record| record.files.iter().any(is_deleted));

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use super::names::{self, normalized};
 use super::unreadable::{Remedy, Unreadable};
-use super::{editable, metadata};
+use super::{editable, metadata, record};
 use crate::environment::Environment;
 
 /// The maximum number of entries in all import directories, and of reported problems.
@@ -173,6 +173,10 @@ fn distribution(name: &str, record: Record, dir: &Path, is_wanted: bool, found: 
             Ok(metadata) if metadata.name.as_ref().is_some_and(|stated| normalized(stated) != name) => {
                 found.report(&info_dir, "contains the metadata of a different package", None);
             }
+            Ok(metadata) if metadata.name.is_none() => {
+                let again = Remedy::Reinstall(name.to_owned(), version.clone());
+                found.report(&info_dir, "has metadata without a name", Some(again));
+            }
             Ok(metadata) => match metadata.version {
                 Some(stated) if !names::is_version(&stated) => {
                     found.report(&info_dir, "has metadata with an invalid version", None);
@@ -183,6 +187,13 @@ fn distribution(name: &str, record: Record, dir: &Path, is_wanted: bool, found: 
                 let again = Remedy::Reinstall(name.to_owned(), version.clone());
                 found.report(&info_dir, reason, Some(again));
             }
+        }
+        // Other packages may come from a distribution, which omits the record.
+        if name.starts_with("nvidia-")
+            && info_dir.extension().is_some_and(|extension| extension == "dist-info")
+            && let Some(reason) = record::record_damage(&info_dir)
+        {
+            found.report(&info_dir, reason, Some(Remedy::Replace(name.to_owned(), version.clone())));
         }
         if version.is_none() {
             found.report(&info_dir, "states no version", None);

@@ -1,5 +1,6 @@
 //! Reads the list of a package's files (`RECORD`).
 
+use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use cudnn_probe::{facts, read_bounded};
@@ -34,6 +35,30 @@ pub(crate) fn lines_with(info_dir: &Path, text: &str) -> Vec<String> {
             rest = rest.get(end..).unwrap_or_default();
         }
         lines
+    })
+}
+
+/// Returns the reason why pip cannot uninstall the package with this metadata directory, although pip or a similar
+/// tool installed it: "has no RECORD". `None` if this user may not read the list of files.
+pub fn record_damage(info_dir: &Path) -> Option<String> {
+    facts::ask("damage of record", info_dir, || {
+        let bytes = match read_bounded(&info_dir.join("RECORD"), MAX_LEN) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                return match error.kind() {
+                    ErrorKind::NotFound => Some("has no RECORD, the list of the package's files".to_owned()),
+                    ErrorKind::PermissionDenied => None,
+                    _ => Some(format!("has no readable RECORD: it {error}")),
+                };
+            }
+        };
+        let Ok(text) = String::from_utf8(bytes) else { return Some("has a RECORD that is not text".to_owned()) };
+        // Python ends a line at a carriage return, too, and pip fails on empty lines.
+        let has_empty_line = text.contains("\r\r") || text.replace('\r', "").contains("\n\n");
+        match text.lines().any(|line| parse(line).is_some()) {
+            false => Some("has a RECORD without files".to_owned()),
+            true => has_empty_line.then(|| "has a RECORD with empty lines, on which pip fails".to_owned()),
+        }
     })
 }
 

@@ -67,7 +67,7 @@ pub(super) fn unreadable(survey: &Survey) -> Option<Finding> {
     let text = if count > 0 && survey.unreadable.iter().all(is_closed) {
         "allow this user to read it, or run this as a user who may; the findings do not cover its contents"
     } else if survey.unreadable.iter().any(is_undecodable) {
-        "first remove the metadata that pip cannot decode, then install that package again"
+        "first remove the metadata that pip cannot use, then install that package again"
     } else {
         "install such a package again, if a framework belongs to it; the findings do not cover unreadable files"
     };

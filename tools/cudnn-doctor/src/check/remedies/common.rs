@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_frameworks::installation::{InstallationReport, Installer, Package};
+use cudnn_frameworks::installation::{self, InstallationReport, Installer, Package};
+use cudnn_frameworks::record_damage;
 use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR};
 
 use crate::escape::Printable;
 use crate::packages::{self, PackageChange, data_dir, with_holds};
-use crate::remedy::{Effect, Remedy, Variable};
+use crate::remedy::{Action, Effect, Remedy, Variable};
 use crate::shell::doctor;
 
 /// Returns the remedy that makes this change.
@@ -16,19 +17,29 @@ pub(crate) fn by_change(text: impl Into<String>, change: PackageChange) -> Remed
     Remedy::new(text).effect(effect).change(change)
 }
 
-/// Returns the remedy that changes or removes these packages, after releasing packages that are held.
+/// Returns the remedy that changes or removes these packages, after releasing packages that are held, and removing
+/// records with which pip would fail.
 pub(super) fn change<'a>(
     packages: impl IntoIterator<Item = &'a Package> + Clone,
     text: impl Into<String>,
     change: PackageChange,
 ) -> Remedy {
-    let change = with_holds(change, packages);
+    let change = with_holds(change, packages.clone());
     let mut text = text.into();
     for name in &change.held {
         let name = name.printable();
         text = format!("{name} is held (`apt-mark hold`): release it first; {text}");
     }
-    by_change(text, change)
+    by_change(text, change).actions(packages.into_iter().flat_map(invalid_records))
+}
+
+/// Removes pip's records of this package if pip cannot read them, or cannot uninstall the package by them.
+pub(super) fn invalid_records(package: &Package) -> Vec<Action> {
+    let dirs = installation::site_packages(&package.root).filter(|_| package.installer == Installer::Pip);
+    let records = dirs.flat_map(|dir| packages::records(&dir)).filter(|record| record.name == package.name);
+    let invalid =
+        records.filter(|record| packages::has_invalid_metadata(record) || record_damage(&record.dir).is_some());
+    invalid.map(|record| Action::Remove { paths: vec![record.dir], is_dir: true }).collect()
 }
 
 /// Returns whether this change replaces a cuDNN wheel with one in a different directory, such as JIT-only with full.

@@ -1,17 +1,16 @@
 //! Restores the files of the same cuDNN with its installer.
 
 use std::io;
-use std::path::Path;
 
 use cudnn_frameworks::installation::{InstallationReport, Installer, Package, site_packages};
 use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR, Host, Library, ProbeError, Version};
 
-use super::common::{all_packages, apart_dir, by_change, change, cuda_major, names, no_place};
+use super::common::{all_packages, apart_dir, by_change, change, cuda_major, invalid_records, names, no_place};
 use super::files::{dangling_links, leftovers, links, lost_links};
 use crate::check::limits::demanded_cuda;
 use crate::cudnn_file::{files_of_cudnn, is_drop_in};
 use crate::escape::Printable;
-use crate::packages::{self, PackageChange, PackageNames, Record, Site};
+use crate::packages::{self, PackageChange, PackageNames, Site};
 use crate::platform::is_too_many_open_files;
 use crate::remedy::{Action, Effect, Remedy, Variable};
 use crate::system::LOADER;
@@ -81,39 +80,25 @@ pub(crate) fn reinstall(report: &InstallationReport) -> Remedy {
             let links = dangling_links(&report.dir).filter(|_| package.installer == Installer::Pip);
             by_change(format!("reinstall {}{after}:", package.name), change)
                 .actions(links)
-                .actions(invalid_record(package))
+                .actions(invalid_records(package))
         }
         None => install_over(report).unwrap_or_else(|| by_hand(report)),
     }
 }
 
-/// Removes pip's record of this package if pip cannot read it.
-fn invalid_record(package: &Package) -> Option<Action> {
-    let dirs = site_packages(&package.root).filter(|_| package.installer == Installer::Pip);
-    let mut records = dirs.flat_map(|dir| packages::records(&dir)).filter(|record| record.name == package.name);
-    records.find(packages::has_invalid_metadata).map(removal)
-}
-
-fn removal(record: Record) -> Action {
-    Action::Remove { paths: vec![record.dir], is_dir: true }
-}
-
-/// Installs a wheel over the same files in a Python environment. pip has lost its record of them, or the list of files
-/// in that record, without which pip refuses to replace them.
+/// Installs a wheel over the same files in a Python environment, if pip has lost its record of them.
 fn install_over(report: &InstallationReport) -> Option<Remedy> {
     let cuda_major = report.cuda_major.filter(|_| report.package.is_none())?;
-    let (wheel, dir) = (Component::Cudnn.wheel(cuda_major), Component::Cudnn.wheel_dir(cuda_major));
-    let is_site = |site: &&Path| site.join(&dir) == report.dir;
-    let site = report.dir.ancestors().find(is_site)?;
-    let root = site.ancestors().find(|root| site_packages(root).any(|dir| dir == site))?;
-    let record = packages::records(site).into_iter().find(|record| record.name == wheel);
-    let version = match &record {
-        Some(record) => record.version.clone(),
-        None => format!("{}.*", report.version?),
+    let components = [Component::Cudnn, Component::CudnnJit].into_iter();
+    let found = |component: Component| {
+        let dir = component.wheel_dir(cuda_major);
+        Some((component, report.dir.ancestors().find(|site| site.join(&dir) == report.dir)?))
     };
-    let change = PackageChange::of(Site::Environment(root.to_owned())).reinstall([format!("{wheel}=={version}")]);
-    let text = format!("pip has no list of the files of {wheel}: install it over them:");
-    Some(by_change(text, change.possible()?).actions(record.map(removal)))
+    let (component, site) = components.into_iter().find_map(found)?;
+    let root = site.ancestors().find(|root| site_packages(root).any(|dir| dir == site))?;
+    let (wheel, version) = (component.wheel(cuda_major), report.version?);
+    let change = PackageChange::of(Site::Environment(root.to_owned())).reinstall([format!("{wheel}=={version}.*")]);
+    Some(by_change(format!("pip has lost its record of {wheel}: install it over the files:"), change.possible()?))
 }
 
 /// Restores the deleted files of wheels in one environment.
@@ -122,7 +107,8 @@ pub(in crate::check) fn restore(wheels: &[Package]) -> Option<Remedy> {
         [wheel] => packages::reinstall(wheel),
         _ => one_of(wheels, None, |_| true),
     };
-    Some(by_change(format!("install the files of {} again:", names(wheels)), change?))
+    let remedy = by_change(format!("install the files of {} again:", names(wheels)), change?);
+    Some(remedy.actions(wheels.iter().flat_map(invalid_records)))
 }
 
 /// Removes all packages that own the directory and installs one of them: the one that a framework requires, or the one
@@ -130,7 +116,11 @@ pub(in crate::check) fn restore(wheels: &[Package]) -> Option<Remedy> {
 pub(in crate::check) fn keep_one(report: &InstallationReport, fits: impl Fn(u32) -> bool) -> Remedy {
     let packages = all_packages(report);
     let Some(replacement) = one_of(&packages, Some(cuda_major(report)), fits) else { return by_hand(report) };
-    let text = format!("{} own the same files: remove all of them, then install one:", names(&packages));
+    let is_one = packages.windows(2).all(|pair| matches!(pair, [one, other] if one.name == other.name));
+    let text = match names(&packages) {
+        name if is_one => format!("remove all versions of {name}, then install one:"),
+        names => format!("{names} own the same files: remove all of them, then install one:"),
+    };
     change(&packages, text, replacement)
 }
 
