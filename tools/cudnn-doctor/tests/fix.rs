@@ -623,6 +623,44 @@ fn ctrl_c_ends_the_doctor_after_the_step() {
 }
 
 #[test]
+fn a_second_ctrl_c_ends_the_step_and_restores_the_environment() {
+    let world = World::broken();
+    let before = world.digest();
+    world.sh("mkfifo begun go; echo renamed >stop-at");
+    let mut command = world.doctor(&["fix", "--yes"]);
+    let mut doctor = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    world.read("begun");
+    kill(group(&doctor), libc::SIGINT);
+    let mut message = String::new();
+    BufReader::new(doctor.stderr.as_mut().unwrap()).read_line(&mut message).unwrap();
+    assert!(message.contains("Press Ctrl-C again"), "{message}");
+    kill(group(&doctor), libc::SIGINT);
+    let start = Instant::now();
+    while doctor.try_wait().unwrap().is_none() && start.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = doctor.kill();
+    let output = doctor.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.signal(), Some(libc::SIGINT), "{text}");
+    assert!(text.contains("the environment was restored to its state before this step"), "{text}");
+    assert!(world.digest() == before, "{text}");
+}
+
+#[test]
+fn a_pyvenv_cfg_that_is_a_named_pipe_is_replaced() {
+    let world = World::new(NEW);
+    // Recreating needs a native program.
+    std::fs::copy("/bin/true", world.path("programs/python3.12")).unwrap();
+    world.sh("cd env; rm bin/python3 pyvenv.cfg; ln -s ../../programs/python3.12 bin/python3; touch bin/activate");
+    world.sh("mkfifo env/pyvenv.cfg");
+    let (_, text) = world.run(&["check", "--only", "C028"]);
+    assert!(text.contains("pyvenv.cfg is not a regular file"), "{text}");
+    let (_, text) = world.run(&["fix", "--yes", "--remove", "--only", "C028"]);
+    assert!(text.contains("done: recreate") && world.path("env/pyvenv.cfg").symlink_metadata().is_err(), "{text}");
+}
+
+#[test]
 fn after_ctrl_c_no_step_begins() {
     let world = World::with_dangling_link();
     world.sh("mkfifo begun go");

@@ -6,10 +6,13 @@ use std::io::{ErrorKind, Read, Result, Write};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use cudnn_os::child::keep_from_interruption;
+use cudnn_os::child::{end_group, keep_from_interruption};
+use cudnn_os::interruption::requests;
 use tempfile::NamedTempFile;
 
 use super::snapshot::Snapshot;
+use crate::escape::Printable;
+use crate::output::remark;
 use crate::packages;
 use crate::plan::{Line, REMOVE_ITEM};
 
@@ -65,7 +68,7 @@ fn program(
         child.arg("--no-remove");
     }
     keep_from_interruption(&mut child);
-    let status = run_to_end(&mut child, output).map_err(|error| match error.kind() {
+    let status = run_to_end(&mut child, &name, output).map_err(|error| match error.kind() {
         ErrorKind::NotFound => format!("{name} was not found"),
         _ => format!("{name} could not be started: {error}"),
     })?;
@@ -87,19 +90,29 @@ fn ask_for_password() -> std::result::Result<(), String> {
 }
 
 /// Runs a program with its output redirected to a file, and copies that file to the output while the program runs.
-/// With a pipe or a terminal, an installer would fail halfway when the reader exits or the doctor is killed.
-fn run_to_end(command: &mut Command, output: Output) -> Result<ExitStatus> {
+/// With a pipe or a terminal, an installer would fail halfway when the reader exits or the doctor is killed. The first
+/// Ctrl-C prints a message, and the second one ends the program.
+fn run_to_end(command: &mut Command, name: &str, output: Output) -> Result<ExitStatus> {
     let file = NamedTempFile::new()?;
     let written = file.reopen()?;
     let mut child = command.stdout(written.try_clone()?).stderr(written).spawn()?;
     let mut file = file.into_file();
+    let mut noticed = 0;
     loop {
         // Returning an error would leave the program running.
         let ended = child.try_wait().or_else(|_| child.wait().map(Some))?;
         copy(&mut file, output);
-        match ended {
-            Some(status) => return Ok(status),
-            None => std::thread::sleep(INTERVAL),
+        match (ended, requests()) {
+            (Some(status), _) => return Ok(status),
+            (None, now) if now > noticed && noticed > 0 => return end_group(&mut child),
+            (None, now) if now > noticed => {
+                remark(format_args!(
+                    "Waiting for {} to finish this step. Press Ctrl-C again to end it.",
+                    name.printable()
+                ));
+                noticed = now;
+            }
+            (None, _) => std::thread::sleep(INTERVAL),
         }
     }
 }
