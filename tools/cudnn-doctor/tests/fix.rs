@@ -780,6 +780,44 @@ fn a_named_pipe_in_a_record_is_refused() {
 }
 
 #[test]
+fn a_named_pipe_in_place_of_a_library_is_named_with_the_command_that_removes_it() {
+    let world = World::broken();
+    world.sh(&format!("mkfifo '{}'", world.site.join(CNN).display()));
+    let (code, text) = world.run(&["fix", "--yes"]);
+    assert!(
+        code == Some(3) && text.contains("is not a regular file and cannot be saved: remove it with `rm "),
+        "{text}"
+    );
+    assert!(world.calls().is_empty());
+}
+
+#[test]
+fn a_link_to_a_device_is_replaced() {
+    let world = World::broken();
+    symlink("/dev/zero", world.site.join(CNN)).unwrap();
+    let (_, text) = world.run(&["fix", "--yes"]);
+    assert!(text.contains("done: ") && world.errors().is_empty(), "{text}");
+}
+
+#[test]
+fn an_environment_whose_root_cannot_be_written_is_refused() {
+    const USER: u32 = 65534;
+    let world = World::broken();
+    world.sh("chmod 755 .");
+    let is_ready = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor")).arg("--version").uid(USER).output();
+    if chown(world.path("env"), Some(USER), Some(USER)).is_err() || is_ready.is_err() {
+        not_run("an environment with a read-only root", "only root can start the doctor as another user");
+        return;
+    }
+    world.sh(&format!("chown -R {USER}:{USER} env; chmod 555 env; touch calls; chmod 666 calls"));
+    let before = world.digest();
+    let output = world.doctor(&["fix", "--yes"]).uid(USER).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.code() == Some(3) && text.contains("this user cannot write to "), "{text}");
+    assert!(world.digest() == before && world.calls().is_empty());
+}
+
+#[test]
 fn a_lock_that_is_not_a_regular_file_is_refused() {
     for line in ["mkfifo lock", "touch target; ln -s target lock"] {
         let world = World::broken();
