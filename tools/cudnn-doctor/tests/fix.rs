@@ -818,6 +818,21 @@ fn an_environment_whose_root_cannot_be_written_is_refused() {
 }
 
 #[test]
+fn a_missing_conda_is_named() {
+    let world = World::new(NEW);
+    world.sh(&format!(
+        "mkdir -p conda/lib conda/conda-meta; cp '{}'/nvidia/cudnn/lib/*.so.9 conda/lib; rm conda/lib/libcudnn_cnn.so.9; \
+         echo '{{\"files\": [\"lib/libcudnn_graph.so.9\"]}}' >conda/conda-meta/libcudnn-9.19.0.56-h1.json",
+        world.site.display()
+    ));
+    let mut command = world.doctor(&["fix", "--yes", "--only", "C012"]);
+    let output = command.env_remove("VIRTUAL_ENV").env("CONDA_PREFIX", world.path("conda")).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let message = "conda, mamba or micromamba is not on PATH";
+    assert!(output.status.code() == Some(3) && text.contains(message), "{text}");
+}
+
+#[test]
 fn a_lock_that_is_not_a_regular_file_is_refused() {
     for line in ["mkfifo lock", "touch target; ln -s target lock"] {
         let world = World::broken();

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Result, Write};
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -49,6 +50,9 @@ fn program(
         return program(&packages::Command::new("powershell", arguments), output, snapshot);
     }
     let name = command.program.to_string_lossy();
+    if let Some(program) = started_by_env(command).filter(|program| is_missing(program)) {
+        return Err(not_found(&program.to_string_lossy()));
+    }
     let mut child = Command::new(&command.program);
     // apt-get has no terminal here to ask questions on. sudo does not pass on this process's variables.
     let is_apt = |program: &OsStr| program == "apt-get" || program == "apt-mark";
@@ -69,10 +73,37 @@ fn program(
     }
     keep_from_interruption(&mut child);
     let status = run_to_end(&mut child, &name, output).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => format!("{name} was not found"),
+        ErrorKind::NotFound => not_found(&name),
         _ => format!("{name} could not be started: {error}"),
     })?;
     if status.success() { Ok(()) } else { Err(format!("{name} {}", cudnn_os::child::failure(status))) }
+}
+
+/// Returns the program that `env` starts, after options such as `-u NAME` and variables.
+fn started_by_env(command: &packages::Command) -> Option<&OsStr> {
+    let mut words = command.arguments.iter().filter(|_| command.program == "env").map(AsRef::as_ref);
+    loop {
+        let word: &OsStr = words.next()?;
+        if word == "-u" {
+            words.next();
+        } else if !word.as_encoded_bytes().contains(&b'=') {
+            return Some(word);
+        }
+    }
+}
+
+fn is_missing(program: &OsStr) -> bool {
+    match program.to_str() {
+        Some(name) if !name.contains('/') => !packages::is_on_path(name),
+        _ => !Path::new(program).exists(),
+    }
+}
+
+fn not_found(name: &str) -> String {
+    match name {
+        "conda" => "conda, mamba or micromamba is not on PATH: put one of them on PATH and run `fix` again".to_owned(),
+        _ => format!("{name} was not found"),
+    }
 }
 
 /// Lets sudo ask for the password now. Later it runs in a background process group, which cannot read from the

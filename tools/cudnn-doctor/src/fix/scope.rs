@@ -59,6 +59,9 @@ impl Packages {
         if with_dependencies && breadth == Breadth::All {
             names.extend(records.iter().map(|record| record.name.clone()));
         }
+        // The commands replace the record of a deleted pip.
+        let is_lost = |record: &Record| record.name == "pip" && !record.dir.with_file_name("pip").exists();
+        names.extend(records.iter().filter(|record| is_lost(record)).map(|record| record.name.clone()));
         Packages { names, with_dependencies }
     }
 
