@@ -328,6 +328,30 @@ fn a_package_is_not_removed_without_consent() {
 }
 
 #[test]
+fn two_wheels_with_the_same_files_have_no_undo_lines() {
+    let world = World::new(NEW);
+    world.sh(&format!("cp -R wheels/13/{NEW}/. '{}'", world.site.display()));
+    let (_, text) = world.run(&["fix", "--yes", "--remove", "--only", "C023"]);
+    assert!(text.contains("several packages had the same files") && undo_lines(&text).is_empty(), "{text}");
+}
+
+#[test]
+fn pip_that_a_step_adds_is_removed_by_the_last_undo_line() {
+    let world = World::new(NEW);
+    let script = std::fs::read_to_string(world.path("env/bin/python3")).unwrap();
+    let ensurepip = "*ensurepip*) mkdir -p $site/pip $site/pip-23.dist-info; exit 0;; ";
+    write_program(
+        world.path("env/bin/python3"),
+        script.replace("*nvidia-cudnn-*)", &format!("{ensurepip}*nvidia-cudnn-*)")),
+    );
+    world.sh(&format!("rm -r '{}/pip'; mkdir -p base/lib/python3.12/ensurepip", world.site.display()));
+    std::fs::write(world.path("env/pyvenv.cfg"), format!("home = {}/bin\n", world.path("base").display())).unwrap();
+    let (_, text) = world.run(&["fix", "--yes", "--remove", "--cuda", "13"]);
+    let last = undo_lines(&text).pop().unwrap_or_default().to_owned();
+    assert!(last.ends_with("pip uninstall --yes pip"), "{text}");
+}
+
+#[test]
 fn a_replaced_library_is_noticed() {
     let world = World::with_dangling_link();
     // The first step removes the link. At the same time, a library is modified without changing the size or time.
