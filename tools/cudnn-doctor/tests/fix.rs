@@ -857,6 +857,42 @@ fn a_missing_conda_is_named() {
 }
 
 #[test]
+fn a_path_with_a_colon_is_used_through_a_link() {
+    let world = World::new(NEW);
+    world.sh("mv env co:lon");
+    let run = |command: &mut Command| {
+        let output = command.env("VIRTUAL_ENV", world.path("co:lon")).env("DOCTOR", env!("CARGO_BIN_EXE_cudnn-doctor"));
+        String::from_utf8(output.output().unwrap().stdout).unwrap()
+    };
+    let script = "eval \"$($DOCTOR env)\"; ls \"$CUDNN_LOADER_DIR\"; ls \"${LD_LIBRARY_PATH%%:*}\"; rm -r $HOME/.local";
+    let text =
+        run(Command::new("sh").args(["-c", script]).env_remove("CUDNN_LOADER_DIR").env("HOME", world.dir.path()));
+    assert_eq!(text.matches("libcudnn_ops.so.9").count(), 2, "{text}");
+    let text = run(&mut world.doctor(&["fix", "--yes", "--only", "C020"]));
+    assert!(text.contains("Checking again, as if") && !text.contains("[C020]"), "{text}");
+}
+
+#[test]
+fn a_file_of_facts_that_cannot_be_written_is_removed() {
+    let world = World::new(NEW);
+    let doctor = env!("CARGO_BIN_EXE_cudnn-doctor");
+    world.sh(&format!("ulimit -f 0; '{doctor}' check --no-load --save-facts facts >/dev/null 2>&1; test ! -e facts"));
+}
+
+#[test]
+fn verbose_needs_no_subcommand() {
+    let world = World::broken();
+    let arguments = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+        let command = command.args(arguments).env_clear().env("VIRTUAL_ENV", world.path("env"));
+        command.current_dir(world.dir.path()).stdin(Stdio::null()).output().unwrap()
+    };
+    let text = String::from_utf8(arguments(&["--verbose"]).stdout).unwrap();
+    assert!(text.contains("  = note: ") && text.contains("read more"), "{text}");
+    assert_eq!(arguments(&["--verbose", "list"]).status.code(), Some(3));
+}
+
+#[test]
 fn a_lock_that_is_not_a_regular_file_is_refused() {
     for line in ["mkfifo lock", "touch target; ln -s target lock"] {
         let world = World::broken();

@@ -251,17 +251,14 @@ fn of_change(change: &PackageChange, before: &Versions) -> Undo {
             options.push("--upgrade");
         }
     }
-    let lines = lines_of(&Action::Packages(undo));
+    let mut lines = lines_of(&Action::Packages(undo));
     if lines.is_empty() {
         return Undo::Not("no pip on this machine can restore that directory");
     }
-    let removal = (!tools.is_empty()).then(|| PackageChange::of(change.site.clone()).remove(tools));
-    Undo::By(
-        lines
-            .into_iter()
-            .chain(removal.iter().flat_map(|change| lines_of(&Action::Packages(change.clone()))))
-            .collect(),
-    )
+    if !tools.is_empty() && !matches!(change.site, Site::Directory { .. }) {
+        lines.extend(lines_of(&Action::Packages(PackageChange::of(change.site.clone()).remove(tools))));
+    }
+    Undo::By(lines)
 }
 
 #[cfg(test)]
