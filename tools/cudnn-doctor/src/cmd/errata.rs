@@ -60,8 +60,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
     let here = Here::detect(context, timeouts);
     let value = |rule: &Rule| {
         let mut value = rule.describe();
-        value["applies"] = json!(here.reason(rule).is_none());
-        value["reason_not"] = json!(here.reason(rule));
+        if let Some(object) = value.as_object_mut() {
+            object.insert("applies".to_owned(), json!(here.reason(rule).is_none()));
+            object.insert("reason_not".to_owned(), json!(here.reason(rule)));
+        }
         value
     };
     let report = |rules: &[&Rule], text: &dyn Fn()| {
