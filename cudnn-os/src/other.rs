@@ -329,6 +329,11 @@ pub mod child {
 
     pub fn keep_from_interruption(_command: &mut Command) {}
 
+    pub fn end_group(child: &mut std::process::Child) -> Result<ExitStatus> {
+        child.kill()?;
+        child.wait()
+    }
+
     pub fn become_program(_command: &mut Command, _then: Option<&dyn Fn()>) -> Error {
         unsupported()
     }

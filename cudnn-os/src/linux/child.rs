@@ -54,6 +54,21 @@ pub fn keep_from_interruption(command: &mut Command) {
     command.process_group(0);
 }
 
+/// Terminates a child that was started after [`keep_from_interruption`], with the processes that it started. Processes
+/// that ignore SIGTERM are killed.
+///
+/// # Errors
+/// Returns an error if the system call fails.
+pub fn end_group(child: &mut Started) -> Result<ExitStatus> {
+    let start = Instant::now();
+    signal_group(child.id(), libc::SIGTERM);
+    while !has_ended(child) && start.elapsed() < KILL_LIMIT {
+        std::thread::sleep(KILL_INTERVAL);
+    }
+    signal_group(child.id(), libc::SIGKILL);
+    child.wait()
+}
+
 /// Replaces this process with the program of the command. Returns only if that fails. Another process calls `then` when
 /// the program has ended.
 pub fn become_program(command: &mut Command, then: Option<&dyn Fn()>) -> Error {
@@ -180,7 +195,7 @@ fn has_ended(child: &Started) -> bool {
 fn end(child: &mut Started, has_session: bool) -> Result<Option<ExitStatus>> {
     let start = Instant::now();
     if has_session {
-        kill_group(child.id());
+        signal_group(child.id(), libc::SIGKILL);
     }
     if !has_ended(child) {
         child.kill()?;
@@ -251,11 +266,11 @@ fn has_children_to_wait_for(kind: libc::idtype_t, id: u32) -> Option<bool> {
     (result == 0).then(|| unsafe { info.si_pid() } != 0)
 }
 
-/// Kills the process group that this child leads. The ID is still valid, because the child is unreaped.
-fn kill_group(leader: u32) {
+/// Sends a signal to the process group that this child leads. The ID is still valid, because the child is unreaped.
+fn signal_group(leader: u32, signal: libc::c_int) {
     if let Ok(leader) = libc::pid_t::try_from(leader) {
         // SAFETY: the arguments are plain integers.
-        unsafe { libc::kill(-leader, libc::SIGKILL) };
+        unsafe { libc::kill(-leader, signal) };
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Ctrl-C affects only this process, which then has to terminate the child first.
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 /// A signal number.
 pub type Signal = libc::c_int;
@@ -13,7 +13,13 @@ const SIGNALS: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, li
 /// The first signal that arrived, or 0.
 static ARRIVED: AtomicI32 = AtomicI32::new(0);
 
+/// The number of requests to stop. A closed terminal is not counted, because shell and kernel both report it.
+static REQUESTS: AtomicU32 = AtomicU32::new(0);
+
 extern "C" fn note(signal: libc::c_int) {
+    if signal != libc::SIGHUP {
+        REQUESTS.fetch_add(1, Ordering::Relaxed);
+    }
     let _ = ARRIVED.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
 }
 
@@ -28,7 +34,7 @@ impl Interruption {
     pub fn catch() -> Interruption {
         let handler = note as extern "C" fn(libc::c_int) as libc::sighandler_t;
         let is_caught = |signal: &libc::c_int| {
-            // SAFETY: the handler only stores a number.
+            // SAFETY: the handler only changes two atomic numbers.
             let previous = unsafe { libc::signal(*signal, handler) };
             if previous != libc::SIG_DFL {
                 // SAFETY: the value was returned by the same function.
@@ -53,6 +59,12 @@ impl Drop for Interruption {
             unsafe { libc::signal(*signal, libc::SIG_DFL) };
         }
     }
+}
+
+/// Returns how many signals other than SIGHUP have been recorded so far.
+#[must_use]
+pub fn requests() -> u32 {
+    REQUESTS.load(Ordering::Relaxed)
 }
 
 /// Terminates this process with a signal, as if the signal were uncaught.

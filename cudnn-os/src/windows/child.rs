@@ -57,6 +57,12 @@ pub fn keep_from_interruption(command: &mut Command) {
     command.creation_flags(CREATE_NEW_PROCESS_GROUP);
 }
 
+// Interruptions are not caught on Windows, so this is never called.
+pub fn end_group(child: &mut Started) -> Result<ExitStatus> {
+    child.kill()?;
+    child.wait()
+}
+
 // Returns an error, because Windows cannot replace a running program.
 pub fn become_program(_command: &mut Command, _then: Option<&dyn Fn()>) -> Error {
     std::io::ErrorKind::Unsupported.into()

@@ -60,6 +60,9 @@ struct Arguments {
     /// cuDNN, 120 to compute.
     #[arg(long, global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: Option<u64>,
+    /// Without a subcommand: also print the evidence for findings.
+    #[arg(long, short)]
+    verbose: bool,
     /// Marks the child process of `preload` or `demo`, which may crash or hang in cuDNN.
     #[arg(long = IN_CHILD, global = true, hide = true)]
     in_child: bool,
@@ -280,7 +283,11 @@ fn main() -> ExitCode {
 /// Runs the command and returns the exit status.
 fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>> {
     let timeouts = Timeouts::new(arguments.timeout.map(Duration::from_secs));
-    let command = arguments.command.unwrap_or_else(|| Command::Check(cmd::check::Command::default()));
+    let command = match arguments.command {
+        None => Command::Check(cmd::check::Command::with_evidence(arguments.verbose)),
+        Some(_) if arguments.verbose => return Err("error: put --verbose after the name of the subcommand".into()),
+        Some(command) => command,
+    };
     match command {
         Command::Demo(_) if arguments.json => {
             return Err("demo does not support --json: use the other commands instead".into());

@@ -328,6 +328,30 @@ fn a_package_is_not_removed_without_consent() {
 }
 
 #[test]
+fn two_wheels_with_the_same_files_have_no_undo_lines() {
+    let world = World::new(NEW);
+    world.sh(&format!("cp -R wheels/13/{NEW}/. '{}'", world.site.display()));
+    let (_, text) = world.run(&["fix", "--yes", "--remove", "--only", "C023"]);
+    assert!(text.contains("several packages had the same files") && undo_lines(&text).is_empty(), "{text}");
+}
+
+#[test]
+fn pip_that_a_step_adds_is_removed_by_the_last_undo_line() {
+    let world = World::new(NEW);
+    let script = std::fs::read_to_string(world.path("env/bin/python3")).unwrap();
+    let ensurepip = "*ensurepip*) mkdir -p $site/pip $site/pip-23.dist-info; exit 0;; ";
+    write_program(
+        world.path("env/bin/python3"),
+        script.replace("*nvidia-cudnn-*)", &format!("{ensurepip}*nvidia-cudnn-*)")),
+    );
+    world.sh(&format!("rm -r '{}/pip'; mkdir -p base/lib/python3.12/ensurepip", world.site.display()));
+    std::fs::write(world.path("env/pyvenv.cfg"), format!("home = {}/bin\n", world.path("base").display())).unwrap();
+    let (_, text) = world.run(&["fix", "--yes", "--remove", "--cuda", "13"]);
+    let last = undo_lines(&text).pop().unwrap_or_default().to_owned();
+    assert!(last.ends_with("pip uninstall --yes pip"), "{text}");
+}
+
+#[test]
 fn a_replaced_library_is_noticed() {
     let world = World::with_dangling_link();
     // The first step removes the link. At the same time, a library is modified without changing the size or time.
@@ -623,6 +647,44 @@ fn ctrl_c_ends_the_doctor_after_the_step() {
 }
 
 #[test]
+fn a_second_ctrl_c_ends_the_step_and_restores_the_environment() {
+    let world = World::broken();
+    let before = world.digest();
+    world.sh("mkfifo begun go; echo renamed >stop-at");
+    let mut command = world.doctor(&["fix", "--yes"]);
+    let mut doctor = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    world.read("begun");
+    kill(group(&doctor), libc::SIGINT);
+    let mut message = String::new();
+    BufReader::new(doctor.stderr.as_mut().unwrap()).read_line(&mut message).unwrap();
+    assert!(message.contains("Press Ctrl-C again"), "{message}");
+    kill(group(&doctor), libc::SIGINT);
+    let start = Instant::now();
+    while doctor.try_wait().unwrap().is_none() && start.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = doctor.kill();
+    let output = doctor.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.signal(), Some(libc::SIGINT), "{text}");
+    assert!(text.contains("the environment was restored to its state before this step"), "{text}");
+    assert!(world.digest() == before, "{text}");
+}
+
+#[test]
+fn a_pyvenv_cfg_that_is_a_named_pipe_is_replaced() {
+    let world = World::new(NEW);
+    // Recreating needs a native program.
+    std::fs::copy("/bin/true", world.path("programs/python3.12")).unwrap();
+    world.sh("cd env; rm bin/python3 pyvenv.cfg; ln -s ../../programs/python3.12 bin/python3; touch bin/activate");
+    world.sh("mkfifo env/pyvenv.cfg");
+    let (_, text) = world.run(&["check", "--only", "C028"]);
+    assert!(text.contains("pyvenv.cfg is not a regular file"), "{text}");
+    let (_, text) = world.run(&["fix", "--yes", "--remove", "--only", "C028"]);
+    assert!(text.contains("done: recreate") && world.path("env/pyvenv.cfg").symlink_metadata().is_err(), "{text}");
+}
+
+#[test]
 fn after_ctrl_c_no_step_begins() {
     let world = World::with_dangling_link();
     world.sh("mkfifo begun go");
@@ -739,6 +801,95 @@ fn a_named_pipe_in_a_record_is_refused() {
         assert!(code == Some(3) && text.contains("is not a regular file"), "{text}");
         assert!(world.calls().is_empty());
     }
+}
+
+#[test]
+fn a_named_pipe_in_place_of_a_library_is_named_with_the_command_that_removes_it() {
+    let world = World::broken();
+    world.sh(&format!("mkfifo '{}'", world.site.join(CNN).display()));
+    let (code, text) = world.run(&["fix", "--yes"]);
+    assert!(
+        code == Some(3) && text.contains("is not a regular file and cannot be saved: remove it with `rm "),
+        "{text}"
+    );
+    assert!(world.calls().is_empty());
+}
+
+#[test]
+fn a_link_to_a_device_is_replaced() {
+    let world = World::broken();
+    symlink("/dev/zero", world.site.join(CNN)).unwrap();
+    let (_, text) = world.run(&["fix", "--yes"]);
+    assert!(text.contains("done: ") && world.errors().is_empty(), "{text}");
+}
+
+#[test]
+fn an_environment_whose_root_cannot_be_written_is_refused() {
+    const USER: u32 = 65534;
+    let world = World::broken();
+    world.sh("chmod 755 .");
+    let is_ready = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor")).arg("--version").uid(USER).output();
+    if chown(world.path("env"), Some(USER), Some(USER)).is_err() || is_ready.is_err() {
+        not_run("an environment with a read-only root", "only root can start the doctor as another user");
+        return;
+    }
+    world.sh(&format!("chown -R {USER}:{USER} env; chmod 555 env; touch calls; chmod 666 calls"));
+    let before = world.digest();
+    let output = world.doctor(&["fix", "--yes"]).uid(USER).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.code() == Some(3) && text.contains("this user cannot write to "), "{text}");
+    assert!(world.digest() == before && world.calls().is_empty());
+}
+
+#[test]
+fn a_missing_conda_is_named() {
+    let world = World::new(NEW);
+    world.sh(&format!(
+        "mkdir -p conda/lib conda/conda-meta; cp '{}'/nvidia/cudnn/lib/*.so.9 conda/lib; rm conda/lib/libcudnn_cnn.so.9; \
+         echo '{{\"files\": [\"lib/libcudnn_graph.so.9\"]}}' >conda/conda-meta/libcudnn-9.19.0.56-h1.json",
+        world.site.display()
+    ));
+    let mut command = world.doctor(&["fix", "--yes", "--only", "C012"]);
+    let output = command.env_remove("VIRTUAL_ENV").env("CONDA_PREFIX", world.path("conda")).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let message = "conda, mamba or micromamba is not on PATH";
+    assert!(output.status.code() == Some(3) && text.contains(message), "{text}");
+}
+
+#[test]
+fn a_path_with_a_colon_is_used_through_a_link() {
+    let world = World::new(NEW);
+    world.sh("mv env co:lon");
+    let run = |command: &mut Command| {
+        let output = command.env("VIRTUAL_ENV", world.path("co:lon")).env("DOCTOR", env!("CARGO_BIN_EXE_cudnn-doctor"));
+        String::from_utf8(output.output().unwrap().stdout).unwrap()
+    };
+    let script = "eval \"$($DOCTOR env)\"; ls \"$CUDNN_LOADER_DIR\"; ls \"${LD_LIBRARY_PATH%%:*}\"; rm -r $HOME/.local";
+    let text =
+        run(Command::new("sh").args(["-c", script]).env_remove("CUDNN_LOADER_DIR").env("HOME", world.dir.path()));
+    assert_eq!(text.matches("libcudnn_ops.so.9").count(), 2, "{text}");
+    let text = run(&mut world.doctor(&["fix", "--yes", "--only", "C020"]));
+    assert!(text.contains("Checking again, as if") && !text.contains("[C020]"), "{text}");
+}
+
+#[test]
+fn a_file_of_facts_that_cannot_be_written_is_removed() {
+    let world = World::new(NEW);
+    let doctor = env!("CARGO_BIN_EXE_cudnn-doctor");
+    world.sh(&format!("ulimit -f 0; '{doctor}' check --no-load --save-facts facts >/dev/null 2>&1; test ! -e facts"));
+}
+
+#[test]
+fn verbose_needs_no_subcommand() {
+    let world = World::broken();
+    let arguments = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+        let command = command.args(arguments).env_clear().env("VIRTUAL_ENV", world.path("env"));
+        command.current_dir(world.dir.path()).stdin(Stdio::null()).output().unwrap()
+    };
+    let text = String::from_utf8(arguments(&["--verbose"]).stdout).unwrap();
+    assert!(text.contains("  = note: ") && text.contains("read more"), "{text}");
+    assert_eq!(arguments(&["--verbose", "list"]).status.code(), Some(3));
 }
 
 #[test]

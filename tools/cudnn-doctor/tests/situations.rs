@@ -1253,6 +1253,9 @@ fn conda_packages_are_installed_by_the_available_program() {
         let line = found[0]["commands"][0].as_str().unwrap().replace(root.to_str().unwrap(), "$");
         let line = line.replace("sudo ", "").replace(world.path().to_str().unwrap(), "^");
         assert_eq!(line, expected, "{programs:?} {variable} {environment}");
+        // The temporary package cache is removed.
+        let last = found[0]["commands"][1].as_str().map(|line| line.replace(root.to_str().unwrap(), "$"));
+        assert_eq!(last.is_some_and(|line| line.ends_with("rm -rf $/pkgs-reinstall")), expected.starts_with("env"));
     }
 }
 

@@ -54,6 +54,13 @@ pub(crate) struct Command {
     options: Options,
 }
 
+impl Command {
+    /// Returns the command without options, except that it can print the evidence.
+    pub(crate) fn with_evidence(verbose: bool) -> Command {
+        Command { options: Options { verbose, ..Options::default() }, ..Command::default() }
+    }
+}
+
 /// The options of `check`, as stored in a file of saved facts.
 #[derive(clap::Parser)]
 #[command(no_binary_name = true)]
@@ -154,6 +161,8 @@ pub(crate) fn run(command: &Command, context: &Context, timeouts: &Timeouts, for
             outcome
         }
         Err(error) => {
+            // An incomplete file would be unreadable, and its name could not be used again.
+            let _ = std::fs::remove_file(file);
             remark(format_args!("error: cannot write {}: {error}", file.printable()));
             Outcome::Failed
         }

@@ -32,9 +32,18 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
     };
     let report = InstallationReport::read(&selected.dir, &context.host);
     let shell = arguments.shell.unwrap_or_else(Shell::detect);
-    let dir = name_for(shell, &selected.dir, named);
-    let mut lines = vec![shell.set(DIR_VARIABLE, &dir).ok_or_else(|| unfit(shell, &dir))?];
+    let mut dir = name_for(shell, &selected.dir, named);
     let problem = report.as_ref().and_then(unusable_shim);
+    let mut lines = Vec::new();
+    if shell == Shell::Sh
+        && problem.is_none()
+        && shell.prepend(&dir).is_none()
+        && let Some(link) = link_to(&dir)
+    {
+        lines.push(link.line());
+        dir = link.name;
+    }
+    lines.push(shell.set(DIR_VARIABLE, &dir).ok_or_else(|| unfit(shell, &dir))?);
     if problem.is_none() {
         lines.push(shell.prepend(&dir).ok_or_else(|| unfit(shell, &dir))?);
     }

@@ -14,13 +14,14 @@ use crate::check::Diagnosis;
 use crate::context::Context;
 use crate::escape::Printable;
 use crate::fix::{
-    Consent, Done, Fixed, Output, Stopped, Undo, clear, except, execute, is_of_shell, removed_by, unfinished, variables,
+    Consent, Done, Fixed, Output, Stopped, Undo, clear, create_links, except, execute, is_of_shell, removed_by,
+    unfinished, variables,
 };
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln, remark};
 use crate::packages::user_base;
 use crate::plan::{Plan, Step};
 use crate::remedy::Action;
-use crate::shell::doctor_command;
+use crate::shell::{doctor, doctor_command};
 use crate::subprocess::{self, Timeouts};
 
 /// The options of `fix`.
@@ -96,6 +97,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
         let as_if = if paste.is_empty() { "" } else { ", as if you had pasted that" };
         outln!("\nChecking again{as_if}:\n");
     }
+    create_links(plan, context, output);
     let after = check_again(&variables(plan, context), format);
     let outcome = match &after {
         Ok((outcome, _)) => *outcome,
@@ -212,8 +214,9 @@ fn text(plan: &Plan, before: Outcome) {
         outln!(
             "{}",
             match before {
-                Outcome::Fine => "Nothing is wrong.",
-                _ => "No command can fix these problems: `cudnn-doctor check` explains how to fix them by hand.",
+                Outcome::Fine => "Nothing is wrong.".to_owned(),
+                _ =>
+                    format!("No command can fix these problems: `{} check` explains how to fix them by hand.", doctor()),
             }
         );
         return;

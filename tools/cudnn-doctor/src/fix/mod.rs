@@ -16,9 +16,10 @@ mod undo_dir;
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use crate::context::Context;
-use crate::plan::{Plan, Step};
+use crate::plan::{Line, Plan, Step};
 use crate::remedy::{Action, Variable};
 use crate::shell::{self, SEARCH_PATH};
 use cudnn_os::interruption::{Interruption, Signal};
@@ -188,7 +189,7 @@ pub(crate) fn variables(plan: &Plan, context: &Context) -> Vec<(String, Option<O
             let known = variables.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.clone());
             known.unwrap_or_else(|| std::env::var_os(name))
         };
-        let first = |dir: &std::path::Path| {
+        let first = |dir: &Path| {
             let dir = shell::name_for_search(dir);
             let rest = current(SEARCH_PATH).unwrap_or_default();
             let mut value = dir.into_os_string();
@@ -207,13 +208,30 @@ pub(crate) fn variables(plan: &Plan, context: &Context) -> Vec<(String, Option<O
             }
             Variable::Search(dir) => vec![first(dir)],
             Variable::Use(dir) => {
-                let candidates = context.search.under_root(dir);
-                let usable = candidates.iter().find_map(|one| check_dir(one, &Requirements::default()).ok());
-                let Some(found) = usable else { continue };
-                vec![first(&found.dir), (DIR_VARIABLE.to_owned(), Some(found.dir.into_os_string()))]
+                let Some(dir) = usable_below(dir, context) else { continue };
+                vec![first(&dir), (DIR_VARIABLE.to_owned(), Some(dir.into_os_string()))]
             }
         };
         variables.extend(new);
     }
     variables
+}
+
+/// Returns the directory that `env` selects below this root.
+fn usable_below(root: &Path, context: &Context) -> Option<PathBuf> {
+    let candidates = context.search.under_root(root);
+    candidates.iter().find_map(|one| check_dir(one, &Requirements::default()).ok()).map(|found| found.dir)
+}
+
+/// Creates the links that the plan's shell lines also create, because the final check needs them.
+pub(crate) fn create_links(plan: &Plan, context: &Context, output: Output) {
+    let dirs = plan.steps.iter().filter_map(|step| match &step.action {
+        Action::Variable(Variable::Search(dir)) => Some(dir.clone()),
+        Action::Variable(Variable::Use(dir)) => usable_below(dir, context),
+        _ => None,
+    });
+    for link in dirs.filter(|dir| shell::search_first(dir).is_none()).filter_map(|dir| shell::link_to(&dir)) {
+        // Without the link, the check reports the problem again.
+        let _ = run::run(&Line::Run(link.commands), output, None);
+    }
 }

@@ -73,7 +73,10 @@ fn refusal_of_code(change: &PackageChange) -> Option<String> {
         }
     }
     let scope = Scope::of(change, Breadth::Named);
-    paths.extend(scope.into_iter().flat_map(|scope| scope.dirs.into_iter().chain(scope.files)));
+    // The installer replaces a link to a device without using the device.
+    let leads_to_device = |path: &PathBuf| path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir());
+    let scope = scope.into_iter().flat_map(|scope| scope.dirs.into_iter().chain(scope.files));
+    paths.extend(scope.filter(|path| !leads_to_device(path)));
     let of_others = |path: PathBuf| {
         let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
         let is_strange = path.exists() && (!belongs_to_root(&path) || others_may_write(&path));

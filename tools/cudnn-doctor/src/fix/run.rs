@@ -3,13 +3,17 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Result, Write};
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use cudnn_os::child::keep_from_interruption;
+use cudnn_os::child::{end_group, keep_from_interruption};
+use cudnn_os::interruption::requests;
 use tempfile::NamedTempFile;
 
 use super::snapshot::Snapshot;
+use crate::escape::Printable;
+use crate::output::remark;
 use crate::packages;
 use crate::plan::{Line, REMOVE_ITEM};
 
@@ -46,6 +50,9 @@ fn program(
         return program(&packages::Command::new("powershell", arguments), output, snapshot);
     }
     let name = command.program.to_string_lossy();
+    if let Some(program) = started_by_env(command).filter(|program| is_missing(program)) {
+        return Err(not_found(&program.to_string_lossy()));
+    }
     let mut child = Command::new(&command.program);
     // apt-get has no terminal here to ask questions on. sudo does not pass on this process's variables.
     let is_apt = |program: &OsStr| program == "apt-get" || program == "apt-mark";
@@ -65,11 +72,38 @@ fn program(
         child.arg("--no-remove");
     }
     keep_from_interruption(&mut child);
-    let status = run_to_end(&mut child, output).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => format!("{name} was not found"),
+    let status = run_to_end(&mut child, &name, output).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => not_found(&name),
         _ => format!("{name} could not be started: {error}"),
     })?;
     if status.success() { Ok(()) } else { Err(format!("{name} {}", cudnn_os::child::failure(status))) }
+}
+
+/// Returns the program that `env` starts, after options such as `-u NAME` and variables.
+fn started_by_env(command: &packages::Command) -> Option<&OsStr> {
+    let mut words = command.arguments.iter().filter(|_| command.program == "env").map(AsRef::as_ref);
+    loop {
+        let word: &OsStr = words.next()?;
+        if word == "-u" {
+            words.next();
+        } else if !word.as_encoded_bytes().contains(&b'=') {
+            return Some(word);
+        }
+    }
+}
+
+fn is_missing(program: &OsStr) -> bool {
+    match program.to_str() {
+        Some(name) if !name.contains('/') => !packages::is_on_path(name),
+        _ => !Path::new(program).exists(),
+    }
+}
+
+fn not_found(name: &str) -> String {
+    match name {
+        "conda" => "conda, mamba or micromamba is not on PATH: put one of them on PATH and run `fix` again".to_owned(),
+        _ => format!("{name} was not found"),
+    }
 }
 
 /// Lets sudo ask for the password now. Later it runs in a background process group, which cannot read from the
@@ -87,19 +121,29 @@ fn ask_for_password() -> std::result::Result<(), String> {
 }
 
 /// Runs a program with its output redirected to a file, and copies that file to the output while the program runs.
-/// With a pipe or a terminal, an installer would fail halfway when the reader exits or the doctor is killed.
-fn run_to_end(command: &mut Command, output: Output) -> Result<ExitStatus> {
+/// With a pipe or a terminal, an installer would fail halfway when the reader exits or the doctor is killed. The first
+/// Ctrl-C prints a message, and the second one ends the program.
+fn run_to_end(command: &mut Command, name: &str, output: Output) -> Result<ExitStatus> {
     let file = NamedTempFile::new()?;
     let written = file.reopen()?;
     let mut child = command.stdout(written.try_clone()?).stderr(written).spawn()?;
     let mut file = file.into_file();
+    let mut noticed = 0;
     loop {
         // Returning an error would leave the program running.
         let ended = child.try_wait().or_else(|_| child.wait().map(Some))?;
         copy(&mut file, output);
-        match ended {
-            Some(status) => return Ok(status),
-            None => std::thread::sleep(INTERVAL),
+        match (ended, requests()) {
+            (Some(status), _) => return Ok(status),
+            (None, now) if now > noticed && noticed > 0 => return end_group(&mut child),
+            (None, now) if now > noticed => {
+                remark(format_args!(
+                    "Waiting for {} to finish this step. Press Ctrl-C again to end it.",
+                    name.printable()
+                ));
+                noticed = now;
+            }
+            (None, _) => std::thread::sleep(INTERVAL),
         }
     }
 }

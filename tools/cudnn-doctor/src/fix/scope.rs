@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use cudnn_frameworks::installation::site_packages;
+use cudnn_os::IS_WINDOWS;
+use cudnn_os::rights::{can_write, is_of_root, is_root};
 use cudnn_probe::canonicalize;
 
 use crate::escape::Printable;
-use crate::packages::{PackageChange, Record, Site, normalized, package_name, records};
+use crate::packages::{Command, PackageChange, Record, Site, normalized, package_name, records};
+use crate::plan::line_of;
 
 /// Packages with this prefix share the directory `nvidia` and depend on one another.
 const OF_NVIDIA: &str = "nvidia-";
@@ -56,6 +59,9 @@ impl Packages {
         if with_dependencies && breadth == Breadth::All {
             names.extend(records.iter().map(|record| record.name.clone()));
         }
+        // The commands replace the record of a deleted pip.
+        let is_lost = |record: &Record| record.name == "pip" && !record.dir.with_file_name("pip").exists();
+        names.extend(records.iter().filter(|record| is_lost(record)).map(|record| record.name.clone()));
         Packages { names, with_dependencies }
     }
 
@@ -79,10 +85,23 @@ pub(super) fn root_of(change: &PackageChange) -> Option<PathBuf> {
     canonicalize(root).ok().filter(|root| root.is_dir())
 }
 
-/// Returns why this change would be unsafe: a directory of its packages is reached through a link that leads out of the
-/// environment, where no files are saved, or pip would wait forever for the writer of a named pipe.
+/// Returns why this change would be unsafe: no files can be saved, a directory of its packages is reached through a link
+/// that leads out of the environment, where no files are saved, or pip would wait forever for the writer of a named
+/// pipe.
 pub(super) fn objection(change: &PackageChange) -> Option<String> {
     let scope = Scope::of(change, Breadth::Named)?;
+    // sudo changes root's environments, and packages of a user are in another directory.
+    let can_change = scope.package_dirs.iter().any(|dir| can_write(dir));
+    let is_of_user = |command: &Command| command.has("--user") || !can_change && command.has("uninstall");
+    let is_by_sudo = is_of_root(&scope.root) && !is_root();
+    let is_protected = IS_WINDOWS || can_write(&scope.root) || is_by_sudo;
+    if !is_protected && !change.commands().is_some_and(|commands| commands.iter().any(is_of_user)) {
+        let root = scope.root.printable();
+        return Some(format!(
+            "this user cannot write to {root}, where `fix` saves the files that a step changes: mount it writable, or \
+             run `chmod u+w {root}` as its owner"
+        ));
+    }
     let package_dirs: Vec<PathBuf> =
         change.site.package_dirs().into_iter().chain(scope.package_dirs.iter().cloned()).collect();
     let records: Vec<Record> = package_dirs.iter().flat_map(|dir| records(dir)).collect();
@@ -90,6 +109,17 @@ pub(super) fn objection(change: &PackageChange) -> Option<String> {
     let is_special = |path: &PathBuf| path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir());
     if let Some(path) = records.iter().flat_map(|record| entries(&record.dir)).find(is_special) {
         return Some(format!("{} is not a regular file: remove it first", path.printable()));
+    }
+    // A link is saved and replaced as a link, wherever it leads.
+    let is_pipe = |path: &&PathBuf| {
+        path.symlink_metadata().is_ok_and(|data| !data.is_file() && !data.is_dir() && !data.is_symlink())
+    };
+    if let Some(path) = scope.files.iter().find(is_pipe) {
+        let removal = line_of(Command::new("rm", [path]).changing(&scope.root));
+        return Some(format!(
+            "{} is not a regular file and cannot be saved: remove it with `{removal}`",
+            path.printable()
+        ));
     }
     // The installer can also change any package that a new version depends on.
     let is_affected = |record: &&Record| scope.packages.with_dependencies || scope.packages.contain(&record.name);

@@ -7,9 +7,12 @@ use cudnn_os::rights::mode;
 
 use super::state::DPKG;
 use crate::drop_in::command::Command as DropInCommand;
-use crate::packages::{Command, PackageChange, Site, records};
+use crate::packages::{Command, PackageChange, Site, package_name, records};
 use crate::plan::{line_of, lines_of};
 use crate::remedy::Action;
+
+/// The prefix of cuDNN's wheels for different CUDA versions.
+const CUDNN: &str = "nvidia-cudnn-";
 
 /// How to undo a step.
 #[derive(Debug)]
@@ -220,11 +223,20 @@ fn of_change(change: &PackageChange, before: &Versions) -> Undo {
         }
         Site::OnPath => return Undo::Not("the previous versions are unknown"),
     }
-    let Some((lost, mut new)) = difference(before, &versions(&change.site), "==") else {
+    let Some((lost, new)) = difference(before, &versions(&change.site), "==") else {
         return Undo::Not("one package had several contradictory records");
     };
-    // The step may have added pip itself, which the undo lines need.
-    new.retain(|name| name != "pip" && name != "setuptools");
+    // Wheels for different CUDA versions have the same files, and the order of their installation is unknown.
+    let stem = |name: &str| name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
+    let shares_files = |name: &String| {
+        name.starts_with(CUDNN) && before.keys().any(|other| other != name && stem(other) == stem(name))
+    };
+    if before.keys().any(|name| shares_files(name) && lost.iter().any(|one| package_name(one) == name)) {
+        return Undo::Not("several packages had the same files, which no command restores; only one of them is needed");
+    }
+    // The step may have added pip itself, which the undo lines need until the end.
+    let (tools, new): (Vec<String>, Vec<String>) =
+        new.into_iter().partition(|name| ["pip", "setuptools"].contains(&name.as_str()));
     // Dependencies are skipped here, because those added by this step are removed explicitly.
     let mut undo = PackageChange::of(change.site.clone()).reinstall(lost).remove(new);
     if undo.reinstall.is_empty() && undo.remove.is_empty() {
@@ -239,10 +251,14 @@ fn of_change(change: &PackageChange, before: &Versions) -> Undo {
             options.push("--upgrade");
         }
     }
-    match lines_of(&Action::Packages(undo)) {
-        lines if lines.is_empty() => Undo::Not("no pip on this machine can restore that directory"),
-        lines => Undo::By(lines),
+    let mut lines = lines_of(&Action::Packages(undo));
+    if lines.is_empty() {
+        return Undo::Not("no pip on this machine can restore that directory");
     }
+    if !tools.is_empty() && !matches!(change.site, Site::Directory { .. }) {
+        lines.extend(lines_of(&Action::Packages(PackageChange::of(change.site.clone()).remove(tools))));
+    }
+    Undo::By(lines)
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ impl PackageChange {
         }
         match &self.site {
             Site::Conda(root) => {
-                let mut commands: Vec<Command> = again.iter().map(|spec| conda::reinstall(root, spec)).collect();
+                let mut commands = conda::reinstall(root, &again);
                 if !new.is_empty() {
                     commands.push(conda::install(root, new)?);
                 }

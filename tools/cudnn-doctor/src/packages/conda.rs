@@ -9,6 +9,9 @@ use cudnn_probe::{Os, read_bounded};
 use super::command::Command;
 use super::dirs::{is_on_path, program_in};
 
+/// The name of the package cache for reinstallations, below the environment.
+const CACHE: &str = "pkgs-reinstall";
+
 /// Installs packages into the environment at this root. `None` for pixi environments other than the default one,
 /// because a feature of the manifest may belong to several environments.
 pub(super) fn install(root: &Path, specs: Vec<String>) -> Option<Command> {
@@ -19,10 +22,18 @@ pub(super) fn install(root: &Path, specs: Vec<String>) -> Option<Command> {
     }
 }
 
-/// Reinstalls a recorded package. conda hard-links files from the package cache, so a file damaged in place is damaged
-/// in the cache too. The command therefore uses a fresh cache below the environment, and copies files instead of
-/// linking them.
-pub(super) fn reinstall(root: &Path, spec: &str) -> Command {
+/// Reinstalls recorded packages. conda hard-links files from the package cache, so a file damaged in place is damaged
+/// in the cache too. The commands therefore use a fresh cache below the environment, copy files instead of linking them,
+/// and remove the cache at the end.
+pub(super) fn reinstall(root: &Path, specs: &[String]) -> Vec<Command> {
+    let cache = root.join(CACHE);
+    let commands: Vec<Command> = specs.iter().map(|spec| reinstall_one(root, spec, &cache)).collect();
+    let removal = commands.iter().any(|command| command.program == "env");
+    let removal = removal.then(|| Command::new("rm", ["-rf"]).and([&cache]).changing(root));
+    commands.into_iter().chain(removal).collect()
+}
+
+fn reinstall_one(root: &Path, spec: &str, cache: &Path) -> Command {
     if let Some(pixi) = Pixi::of(root) {
         let name = spec.split(['=', '<', '>', '!']).next().unwrap_or(spec);
         return pixi.command("reinstall").and(["--environment", &pixi.environment, name]).changing(root);
@@ -35,9 +46,9 @@ pub(super) fn reinstall(root: &Path, spec: &str) -> Command {
         // The Windows shells cannot set a variable for a single command.
         return command;
     }
-    let mut cache = OsString::from("CONDA_PKGS_DIRS=");
-    cache.push(root.join("pkgs-reinstall"));
-    command.started_by("env", [cache])
+    let mut variable = OsString::from("CONDA_PKGS_DIRS=");
+    variable.push(cache);
+    command.started_by("env", [variable])
 }
 
 fn install_command(program: &Path, root: &Path) -> Command {

@@ -36,7 +36,7 @@ pub(crate) use install::{
 pub(crate) use interpreter::is_python;
 pub(crate) use quoting::{powershell_literal, quoted, quoted_for_sh};
 pub(crate) use requirement::package_name;
-pub(crate) use restore::{MissingPython, PythonProblem, python_problem, restore_python};
+pub(crate) use restore::{MissingPython, PythonProblem, python_problem, restore_python, unusable_settings};
 pub(crate) use wheels::{CudaWheel, PackageNames, cuda_wheel};
 
 /// The CUDA major versions that cuDNN 9 releases support.

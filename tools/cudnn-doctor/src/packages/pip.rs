@@ -121,9 +121,8 @@ pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Option
         return Some(with_python(&Python { program: python, root: root.to_owned() }, action, arguments));
     }
     if !["pip", "pip3"].iter().any(|pip| is_on_path(pip)) && Os::HOST != Os::Windows {
-        let ensure = Command::new(&python, ["-I", "-m", "ensurepip"]).changing(root);
         let pip = start(&python, PIP, action, arguments).changing(root);
-        return Some(apt::python_tools().into_iter().chain([ensure, pip]).collect());
+        return Some(apt::python_tools().into_iter().chain(ensure_pip(&python, root)).chain([pip]).collect());
     }
     let python = ["--python".into(), python.into_os_string()];
     Some(vec![without_variables(on_path().and(python).and([action]).and(arguments)).changing(root)])
@@ -168,7 +167,7 @@ pub(super) fn with_python(python: &Python, action: &str, arguments: Vec<OsString
     let has_place = arguments.iter().any(|argument| argument == "--target" || argument == "--prefix");
     let is_for_user = own_pip.is_some() && !has_place && python.is_for_user(&names(&arguments));
     let is_there = own_pip.as_ref().map_or_else(|| has_pip(root), |dir| dir.leads_to_dir());
-    let ensure = (!is_there && has_ensurepip(root)).then(|| Command::new(program, ["-I", "-m", "ensurepip"]));
+    let ensure = (!is_there && has_ensurepip(root)).then(|| ensure_pip(program, root));
     let user = (is_for_user && action == "install").then(|| "--user".into());
     let arguments = managed_option(root).into_iter().chain(user).chain(arguments).collect();
     let pip = match &own_pip {
@@ -176,7 +175,15 @@ pub(super) fn with_python(python: &Python, action: &str, arguments: Vec<OsString
         None => start(program, PIP, action, arguments),
     };
     let changed = user_base().filter(|_| is_for_user).unwrap_or_else(|| root.clone());
-    ensure.into_iter().map(|ensure| ensure.changing(root)).chain([pip.changing(changed)]).collect()
+    ensure.into_iter().flatten().chain([pip.changing(changed)]).collect()
+}
+
+/// Returns the commands that install pip with this Python. ensurepip does nothing while a record of a deleted pip exists.
+fn ensure_pip(python: &Path, root: &Path) -> Vec<Command> {
+    let records = site_packages(root).flat_map(|dir| records(&dir)).filter(|record| record.name == "pip");
+    let lost: Vec<PathBuf> = records.map(|record| record.dir).filter(|_| Os::HOST != Os::Windows).collect();
+    let removal = (!lost.is_empty()).then(|| Command::new("rm", ["-r"]).and(lost).changing(root));
+    removal.into_iter().chain([Command::new(python, ["-I", "-m", "ensurepip"]).changing(root)]).collect()
 }
 
 /// Returns the option that lets pip change a Python managed by the distribution.

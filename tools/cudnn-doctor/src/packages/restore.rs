@@ -27,7 +27,7 @@ pub(crate) enum PythonProblem {
     /// The Python's version differs from the one that the packages need, for example `python3.12` after a system
     /// upgrade.
     OtherVersion(String),
-    /// `pyvenv.cfg` is missing, so the Python behaves like the base Python.
+    /// `pyvenv.cfg` is missing or not a file, so the Python behaves like the base Python.
     NoSettings,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct MissingPython {
     /// old one and replace it only when complete. Empty without this Python version on `PATH`, because other versions
     /// would ignore the packages.
     pub(crate) commands: Vec<Command>,
-    /// The files of other Python versions that the commands remove.
+    /// The files that the commands remove: those of other Python versions, and an unusable `pyvenv.cfg`.
     pub(crate) stale: Vec<PathBuf>,
 }
 
@@ -155,8 +155,18 @@ fn by_venv(
         commands.push(Command::new("mv", ["-f"]).and(programs).and([&bin]));
         commands.push(Command::new("rm", ["-rf"]).and([new]).and(&stale));
     }
+    // venv would wait for the writer of a named pipe.
+    if let Some(settings) = unusable_settings(root) {
+        commands.push(Command::new("rm", ["-rf"]).and([&settings]));
+        stale.push(settings);
+    }
     commands.push(venv(root));
     (commands, stale)
+}
+
+/// Returns the path of `pyvenv.cfg` if it exists but is not a file.
+pub(crate) fn unusable_settings(root: &Path) -> Option<PathBuf> {
+    Some(root.join("pyvenv.cfg")).filter(|settings| settings.path_exists() && !settings.leads_to_file())
 }
 
 /// Converts `python3.12` and `Python312` to `3.12`.

@@ -102,7 +102,9 @@ fn what_is_lost(missing: &MissingPython) -> String {
             format!("the Python of {root} is now {now}, but its packages are for {version}")
         }
         PythonProblem::NoSettings => {
-            format!("pyvenv.cfg is missing in {root}, so its Python uses the packages of another environment")
+            let state =
+                if packages::unusable_settings(&missing.root).is_some() { "not a regular file" } else { "missing" };
+            format!("pyvenv.cfg is {state} in {root}, so its Python uses the packages of another environment")
         }
         PythonProblem::Missing => format!("the Python of {root} is missing, or this user cannot start it"),
     }

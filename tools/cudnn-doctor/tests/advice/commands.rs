@@ -33,7 +33,7 @@ fn each_installer_changes_its_own_packages() {
         (
             reinstall(&conda),
             "env CONDA_PKGS_DIRS=/env/pkgs-reinstall conda install --yes --prefix /env --channel conda-forge \
-             --force-reinstall --copy libcudnn=9.28.0.42",
+             --force-reinstall --copy libcudnn=9.28.0.42 && rm -rf /env/pkgs-reinstall",
         ),
         (reinstall(&debian), "apt-get install -y --reinstall libcudnn9-cuda-13=9.28.0.42-1"),
         (reinstall(&package(Installer::Rpm, "libcudnn9-cuda-12", "9")), ""),
@@ -153,6 +153,14 @@ fn commands_use_the_pip_of_the_environment() {
             &["lib/python3.12/x", "base/lib/python3.12/ensurepip/x"],
             "",
             "$/bin/python3 -I -m ensurepip && $/bin/python3 -I -m pip install x",
+        ),
+        // ensurepip does nothing while the record of a deleted pip exists.
+        (
+            &HOME,
+            &["lib/python3.12/site-packages/pip-23.2.dist-info/x", "base/lib/python3.12/ensurepip/x"],
+            "",
+            "rm -r $/lib/python3.12/site-packages/pip-23.2.dist-info && $/bin/python3 -I -m ensurepip && $/bin/python3 -I \
+             -m pip install x",
         ),
         (&HOME, &["lib/python3.12/x", "base/lib/python3.11/ensurepip/x"], "", "pip --python $/bin/python3 install x"),
         (
