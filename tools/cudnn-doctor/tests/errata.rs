@@ -42,6 +42,25 @@ fn the_shipped_rules_are_compared_with_this_machine() {
     }
 }
 
+/// `check` finds the rule for a known issue by the text.
+#[test]
+fn every_shipped_rule_belongs_to_a_known_issue() {
+    let facts = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor")).args(["facts", "--json"]).output().unwrap();
+    let facts: serde_json::Value = serde_json::from_slice(&facts.stdout).unwrap();
+    let issues: Vec<&str> =
+        facts["known_issues"].as_array().unwrap().iter().map(|issue| issue["message"].as_str().unwrap()).collect();
+    let dir = with_cudnn(Version::new(9, 10, 2));
+    let listed = errata(dir.path(), &["list", "--json"]);
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    for rule in listed["rules"].as_array().unwrap() {
+        assert!(issues.contains(&rule["reason"].as_str().unwrap()), "{rule}");
+    }
+    let mut doctor = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+    doctor.args(["check", "--no-load", "--only", "C017", "--verbose"]).env_clear().env("CUDNN_LOADER_DIR", dir.path());
+    let report = text(&doctor.output().unwrap().stdout);
+    assert_eq!(report.matches("run --errata known -- PROGRAM").count(), 2, "{report}");
+}
+
 #[test]
 fn the_file_in_the_guide_is_valid() {
     let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/errata.md")).unwrap();

@@ -1,8 +1,9 @@
 //! Checks the files of an installation against package records, the release, and the machine.
 
 use cudnn_frameworks::installation::{InstallationReport, Installer, LibraryReport, Package, Variant};
+use cudnn_layers::errata::Rules;
 use cudnn_probe::facts;
-use cudnn_probe::{Library, ProbeError, Version, release_facts};
+use cudnn_probe::{Library, Os, ProbeError, Version, release_facts};
 
 use super::finding::{
     Finding, FindingKind, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED, NOT_VERIFIED,
@@ -16,6 +17,7 @@ use crate::cudnn_file::{is_drop_in, sums_of_cudnn};
 use crate::escape::Printable;
 use crate::packages::Command;
 use crate::remedy::{Action, Remedy};
+use crate::shell::doctor;
 use crate::shim_release;
 
 /// The most missing symbols that a finding lists.
@@ -319,7 +321,14 @@ pub(super) fn known_issues(report: &InstallationReport, gpus: &[Gpu], context: &
                 // No upgrade is possible on this machine.
                 Err(reason) => (FindingKind { severity: Severity::Note, ..KNOWN_ISSUE }, Remedy::new(reason)),
             };
-        Finding::new(kind, message).note(note).remedy(help)
+        let finding = Finding::new(kind, message).note(note);
+        // On Windows, no variable preloads the drop-in.
+        let known = if Os::HOST == Os::Linux { Rules::known() } else { Rules::default() };
+        let rule = known.iter().find(|rule| rule.reason == issue.description).map(|rule| rule.name.clone());
+        let workaround = |rule| {
+            format!("until then, `{} run --errata known -- PROGRAM` blocks the affected plans ({rule})", doctor())
+        };
+        finding.notes(rule.map(workaround)).remedy(help)
     };
     release_facts::known_issues(version).map(finding).collect()
 }
