@@ -135,6 +135,7 @@ fn the_documents_have_exactly_the_documented_keys() {
         ("plans", plans_of(&["verify"])),
         ("plans", plans_of(&["pack", packed.to_str().unwrap()])),
         ("plans", plans_of(&["clear"])),
+        ("errata", document(&["errata", "list"], None)),
         ("facts", document(&["facts"], None)),
         ("frameworks", document(&["frameworks", frameworks.path().to_str().unwrap()], None)),
     ];
