@@ -27,7 +27,7 @@ const MAX_SYMBOLS: usize = 4;
 /// package was installed.
 pub(super) fn foreign(report: &InstallationReport, verify: bool) -> Vec<Finding> {
     let mut findings = mixed(report);
-    findings.extend(not_as_installed(report, verify));
+    findings.extend(changed(report, differences(report, verify)));
     findings
 }
 
@@ -145,10 +145,15 @@ fn symbols(error: &ProbeError) -> Vec<String> {
 
 /// C024: libraries that differ from the wheel's record. Unusable ones are already reported.
 pub(super) fn not_as_installed(report: &InstallationReport, verify: bool) -> Option<Finding> {
+    changed(report, differences(report, verify).into_iter().chain(other_version(report)).collect())
+}
+
+fn differences(report: &InstallationReport, verify: bool) -> Vec<String> {
     let usable = report.libraries.iter().filter(|part| part.identity.is_ok());
-    let usable = usable.filter(|part| !stands_for_shim(part));
-    let differences: Vec<String> =
-        usable.filter_map(|part| difference(part, verify)).chain(other_version(report)).collect();
+    usable.filter(|part| !stands_for_shim(part)).filter_map(|part| difference(part, verify)).collect()
+}
+
+fn changed(report: &InstallationReport, differences: Vec<String>) -> Option<Finding> {
     if differences.is_empty() {
         return None;
     }

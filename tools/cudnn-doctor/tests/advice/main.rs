@@ -477,7 +477,6 @@ fn the_drop_in_in_a_wheel_is_not_reported_as_damage() {
         let result = std::fs::read_to_string(world.home().join("result.json")).unwrap();
         let result: serde_json::Value = serde_json::from_str(&result).unwrap();
         let verified = result["verified"].as_array().unwrap();
-        assert!(!verified.is_empty() || expected, "{library}: {verified:?}");
         assert!(verified.iter().all(|name| name != library.file_name()), "{library}: {verified:?}");
         // Reinstalling the wheel overwrites the drop-in.
         remove(&world, Library::Ops);
