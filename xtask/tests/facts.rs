@@ -20,7 +20,6 @@ const DIAGNOSING: [&str; 25] = [
     "tools/cudnn-frameworks/src/files.rs",
     "tools/cudnn-frameworks/src/jetson.rs",
     "tools/cudnn-frameworks/src/survey.rs",
-    "tools/cudnn-doctor/src/advice",
     "tools/cudnn-doctor/src/check",
     "tools/cudnn-doctor/src/context.rs",
     "tools/cudnn-doctor/src/dependencies",
