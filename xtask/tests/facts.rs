@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 /// The directories and files with diagnosing code, below the root.
-const DIAGNOSING: [&str; 25] = [
+const DIAGNOSING: [&str; 24] = [
     "cudnn-probe/src/layers.rs",
     "cudnn-probe/src/ld_so",
     "cudnn-probe/src/library.rs",
