@@ -177,11 +177,11 @@ The directory is CUDNN_PLANS_DIR, or ~/.cache/cudnn-plans.")]
     /// Show the rules of the layer `errata`, which blocks plans that are known to be wrong or slow.
     #[command(after_help = "\
 Examples:
-  cudnn-doctor errata list                        the shipped rules, and whether they apply here
-  cudnn-doctor errata why conv3d-tf32-wrong       one rule in detail
-  cudnn-doctor errata check --rules my-rules.json check a file with rules
+  cudnn-doctor errata list                         the shipped rules, and whether they apply here
+  cudnn-doctor errata why conv3d-tf32-wrong        one rule in detail
+  cudnn-doctor errata check --rules my-rules.json  check a file with rules
   cudnn-doctor run --errata known -- python train.py
-                                                  run a program with the rules")]
+                                                   run a program with the rules")]
     Errata(cmd::errata::Arguments),
     /// Put the drop-in in front of the cuDNN of a Python environment, so that programs get an error status where
     /// NVIDIA's shim would abort them.
