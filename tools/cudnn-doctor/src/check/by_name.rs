@@ -9,7 +9,7 @@ use cudnn_probe::{DIR_VARIABLE, Library, Os};
 
 use super::finding::{Finding, NOT_ON_PATH, OTHER_ON_PATH};
 use super::frameworks::Users;
-use super::plain_program::{Found, find};
+use super::plain_program::{Found, find, is_same, search_first};
 use super::{companions, dlls, installation, ld_so};
 use crate::context::Context;
 use crate::cudnn_file::is_drop_in;
@@ -97,16 +97,4 @@ pub(super) fn of_linked_programs(report: &InstallationReport, context: &Context)
 fn point_drop_in_to(dir: &Path) -> Remedy {
     Remedy::new("move the drop-in to a directory without other cuDNN files, or point it to the installation:")
         .set(DIR_VARIABLE, dir)
-}
-
-/// Makes the system's loader search a directory first.
-pub(super) fn search_first(dir: &Path) -> Remedy {
-    Remedy::new(format!("have {LOADER} search that directory first:")).search(dir)
-}
-
-pub(super) fn is_same(a: &Path, b: &Path) -> bool {
-    match (cudnn_probe::canonicalize(a), cudnn_probe::canonicalize(b)) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => a == b,
-    }
 }

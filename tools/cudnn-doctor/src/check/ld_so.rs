@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use cudnn_frameworks::installation::{InstallationReport, Variant};
 use cudnn_probe::Library;
 
-use super::by_name::{is_same, search_first};
 use super::finding::{Finding, FindingKind, LD_SO_MIX, LINKED_MIX, OTHER_ON_PATH, Severity};
-use super::plain_program::{Found, find};
+use super::plain_program::{Found, find, is_same, search_first};
 use super::remedies;
 use crate::context::Context;
 use crate::cudnn_file;

@@ -13,6 +13,7 @@ mod snapshot;
 mod state;
 mod undo;
 mod undo_dir;
+mod unfinished;
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -29,9 +30,9 @@ use state::State;
 use undo::Before;
 
 pub(crate) use removal::removed_by;
-pub(crate) use restore::{Earlier, clear, earlier_step, unfinished};
 pub(crate) use run::Output;
 pub(crate) use undo::Undo;
+pub(crate) use unfinished::{Earlier, clear, earlier_step, unfinished};
 
 /// An executed step, with the way to undo it.
 pub(crate) struct Done {

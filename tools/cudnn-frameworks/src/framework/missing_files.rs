@@ -49,7 +49,7 @@ pub(crate) fn read(kind: &Kind, distribution: &Distribution, os: Os) -> MissingF
 
 /// Returns the modules and libraries that the record lists but that do not exist.
 fn missing(distribution: &Distribution) -> Vec<PathBuf> {
-    let modules = record::modules(distribution);
+    let modules = record::modules(&distribution.info_dir);
     let is_there = in_parallel(&modules, |path| {
         let file = distribution.import_dir.join(path);
         // Some packages contain only the compiled form of a module.

@@ -40,7 +40,10 @@ pub(crate) struct Others {
 /// parts of a framework, for example `jax-cuda12-pjrt` contains the library of `jax-cuda12-plugin`.
 pub(crate) fn read(packages: &[&Distribution], dirs: &[PathBuf], started: &dyn Process) -> Others {
     let mut libraries: Vec<(usize, PathBuf)> = Vec::new();
-    for (index, files) in in_parallel(packages, |package| record::libraries(package)).into_iter().enumerate() {
+    for (index, files) in in_parallel(packages, |package| record::libraries(&package.info_dir, &package.import_dir))
+        .into_iter()
+        .enumerate()
+    {
         let is_part = |file: &PathBuf| dirs.iter().any(|dir| file.starts_with(dir));
         libraries.extend(files.into_iter().filter(|file| !is_part(file)).map(|file| (index, file)));
     }

@@ -6,7 +6,6 @@ use std::path::{Component, Path, PathBuf};
 use cudnn_probe::{facts, read_bounded};
 use memchr::{memchr, memmem, memrchr};
 
-use super::distribution::Distribution;
 use crate::files::read_text;
 
 /// The maximum number of bytes in a record, and of libraries and modules in a package. torch's record is 1.5 MB.
@@ -78,18 +77,18 @@ pub(crate) fn parse(line: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// Returns the shared libraries of a package.
-pub(crate) fn libraries(package: &Distribution) -> Vec<PathBuf> {
-    facts::ask("libraries in record", &package.info_dir, || {
-        let text = text(&package.info_dir);
+pub(crate) fn libraries(info_dir: &Path, import_dir: &Path) -> Vec<PathBuf> {
+    facts::ask("libraries in record", info_dir, || {
+        let text = text(info_dir);
         let paths = files(&text).filter(|path| is_library(path)).take(MAX_LIBRARIES);
-        paths.map(|path| package.import_dir.join(path)).collect()
+        paths.map(|path| import_dir.join(path)).collect()
     })
 }
 
 /// Returns the modules and shared libraries of a package relative to the import directory. Skips the package's tests,
 /// which are often deleted to make images smaller.
-pub(crate) fn modules(package: &Distribution) -> Vec<PathBuf> {
-    let text = text(&package.info_dir);
+pub(crate) fn modules(info_dir: &Path) -> Vec<PathBuf> {
+    let text = text(info_dir);
     let is_of_tests = |name: &str| matches!(name, "test" | "tests" | "testing" | "_testing");
     let modules = files(&text).filter(|path| path.ends_with(".py") || is_library(path));
     let modules = modules.filter(|path| !path.split(SEPARATORS).any(is_of_tests));
