@@ -115,8 +115,8 @@ impl Cudnn {
         }
     }
 
-    /// Returns the description of a handle's device. Returns `None` if cuDNN provides none, or if the handle was created
-    /// without passing through this layer.
+    /// Returns the description of a handle's device. Returns `None` if cuDNN provides none, or if the handle was
+    /// created without passing through this layer.
     ///
     /// The description is requested every time: from 9.28 on it depends on the handle's stream, which may be limited to
     /// some of the multiprocessors.

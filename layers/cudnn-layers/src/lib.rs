@@ -24,8 +24,9 @@
 //! in `CUDNN_LAYERS`.
 //!
 //! Each layer is one module. Layers depend on cuDNN's types and on `cudnn-layer-api`, but not on the loader or on each
-//! other. They share private modules: `wrappers` generates a wrapper for each cuDNN function, `shadow` tracks the attributes of
-//! backend descriptors, `cudnn` makes calls below a layer, and `report` opens the output files.
+//! other. They share private modules: `wrappers` generates a wrapper for each cuDNN function, `shadow` tracks the
+//! attributes of backend descriptors, `cudnn` and `engine` make calls below a layer, `last_error` hides the errors of
+//! these calls, and `report` opens the output files.
 #![allow(deprecated, reason = "programs also call deprecated functions")]
 
 mod cudnn;

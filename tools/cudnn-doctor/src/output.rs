@@ -93,8 +93,8 @@ pub(crate) fn line(text: Arguments<'_>) {
 }
 
 /// Prints a line with a colored label.
-pub(crate) fn labelled(label: &'static str, colour: AnsiColor, text: impl Display) {
-    let style: Style = colour.on_default().bold();
+pub(crate) fn labeled(label: &'static str, color: AnsiColor, text: impl Display) {
+    let style: Style = color.on_default().bold();
     let text = text.to_string();
     write(anstream::stdout(), format_args!("{style}{label}{style:#}{}\n", escape::lines(&text)));
 }

@@ -1,7 +1,7 @@
 //! The layer `errata`, which blocks plans that are known to be wrong or slow.
 //!
-//! Rules select plans by operation, engine, knobs, data types, shapes, GPU and cuDNN release. Finalizing a selected plan
-//! returns `CUDNN_STATUS_NOT_SUPPORTED`, so that frameworks try the next engine instead of disabling cuDNN.
+//! Rules select plans by operation, engine, knobs, data types, shapes, GPU and cuDNN release. Finalizing a selected
+//! plan returns `CUDNN_STATUS_NOT_SUPPORTED`, so that frameworks try the next engine instead of disabling cuDNN.
 //!
 //! | module | purpose |
 //! | --- | --- |
@@ -39,7 +39,7 @@ use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::{self, calls, handles};
 use crate::wrappers::{self, Around, Call, Id, Next, Returned};
 
-pub use self::options::{VARIABLE, configure};
+pub use self::options::{VARIABLE, configure, items};
 pub use self::rule::{Rule, Rules};
 
 /// Blocks plans that match a rule.
@@ -118,9 +118,8 @@ impl Around for Errata {
                 }
             }
             Id::CudnnBackendFinalize => {
-                let [descriptor] = call.bits();
                 let refused = R::from_status(cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED);
-                if let Some(refused) = refused.filter(|_| blocking::is_blocked(state, calls::raw(descriptor))) {
+                if let Some(refused) = refused.filter(|_| blocking::is_blocked(state, calls::descriptor(call))) {
                     return refused;
                 }
             }
@@ -130,8 +129,7 @@ impl Around for Errata {
         if let Some(destruction) = &destruction
             && destruction.kind() == Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
         {
-            let [plan] = call.bits();
-            blocking::forget(state, calls::raw(plan));
+            blocking::forget(state, calls::descriptor(call));
         }
         let returned = next();
         if call.function == Id::CudnnGetLastErrorString {
@@ -145,8 +143,7 @@ impl Around for Errata {
                 succeeded(state, call);
             }
             Some(_) if matches!(call.function, Id::CudnnBackendSetAttribute | Id::CudnnBackendInitialize) => {
-                let [descriptor] = call.bits();
-                shadow::failed(calls::raw(descriptor));
+                shadow::failed(calls::descriptor(call));
             }
             _ => {}
         }
@@ -168,12 +165,9 @@ fn succeeded(state: &State, call: &Call<'_>) {
                 handles::created(*handle);
             }
         }
-        Id::CudnnBackendInitialize | Id::CudnnBackendFinalize => {
-            let [descriptor] = call.bits();
-            blocking::forget(state, calls::raw(descriptor));
-        }
+        Id::CudnnBackendInitialize | Id::CudnnBackendFinalize => blocking::forget(state, calls::descriptor(call)),
         Id::CudnnBackendSetAttribute => {
-            let [plan, name, ty, count, elements] = call.bits();
+            let [_, name, ty, count, elements] = call.bits();
             let is_configuration = Name(calls::number(name)) == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG
                 && Type(calls::number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
                 && count == 1
@@ -183,7 +177,7 @@ fn succeeded(state: &State, call: &Call<'_>) {
                 // which keeps them alive.
                 unsafe {
                     let configuration = (elements as *const Raw).read_unaligned();
-                    blocking::configured(state, calls::raw(plan), configuration);
+                    blocking::configured(state, calls::descriptor(call), configuration);
                 }
             }
         }

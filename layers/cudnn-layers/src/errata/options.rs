@@ -35,6 +35,13 @@ pub(super) fn chosen() -> Result<Rules, String> {
     Rules::selected_by(&value)
 }
 
+/// Returns the items of a value of [`VARIABLE`]: `known` and the names of files.
+pub fn items(value: &OsStr) -> impl Iterator<Item = &OsStr> {
+    let items = value.as_encoded_bytes().split(|byte| *byte == b',').filter(|item| !item.is_empty());
+    // SAFETY: the value was cut next to ASCII characters.
+    items.map(|item| unsafe { OsStr::from_encoded_bytes_unchecked(item) })
+}
+
 impl Rules {
     /// Returns the rules that a value of [`VARIABLE`] selects.
     ///
@@ -42,9 +49,7 @@ impl Rules {
     /// Returns the file and the reason if a file cannot be read or contains an invalid rule, or if nothing is selected.
     pub fn selected_by(value: &OsStr) -> Result<Rules, String> {
         let mut rules = Rules::default();
-        for item in value.as_encoded_bytes().split(|byte| *byte == b',').filter(|item| !item.is_empty()) {
-            // SAFETY: the value was cut next to ASCII characters.
-            let item = unsafe { OsStr::from_encoded_bytes_unchecked(item) };
+        for item in items(value) {
             rules.extend(if item == "known" { Rules::known() } else { Rules::read(Path::new(item))? })?;
         }
         if rules.is_empty() { Err("it selects no rules".to_owned()) } else { Ok(rules) }

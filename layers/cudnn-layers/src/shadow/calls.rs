@@ -9,8 +9,7 @@ pub(crate) fn before(call: &Call<'_>) -> Option<super::Destruction> {
     if call.function != Id::CudnnBackendDestroyDescriptor {
         return None;
     }
-    let [descriptor] = call.bits();
-    Some(super::destroying(raw(descriptor)))
+    Some(super::destroying(descriptor(call)))
 }
 
 /// Call this after a successful call.
@@ -24,29 +23,23 @@ pub(crate) fn after(call: &Call<'_>, destruction: Option<super::Destruction>) {
                 super::created(Kind(number(kind)), *descriptor);
             }
         }
-        Id::CudnnBackendInitialize => {
-            let [descriptor] = call.bits();
-            super::initialized(raw(descriptor));
-        }
+        Id::CudnnBackendInitialize => super::initialized(descriptor(call)),
         Id::CudnnBackendSetAttribute => {
-            let [descriptor, name, ty, count, elements] = call.bits();
+            let [_, name, ty, count, elements] = call.bits();
             let name = Name(number(name));
             let ty = Type(number(ty));
             // SAFETY: these are the arguments of a successful call.
-            unsafe { super::attribute_set(raw(descriptor), name, ty, count.cast_signed(), elements as *const _) };
+            unsafe { super::attribute_set(descriptor(call), name, ty, count.cast_signed(), elements as *const _) };
         }
         Id::CudnnBackendGetAttribute => {
-            let [descriptor, name, ty, requested, count, elements] = call.bits();
+            let [_, name, ty, requested, count, elements] = call.bits();
             let name = Name(number(name));
             let ty = Type(number(ty));
             let (requested, count) = (requested.cast_signed(), count as *const i64);
             // SAFETY: these are the arguments of a successful call.
-            unsafe { super::attribute_read(raw(descriptor), name, ty, requested, count, elements as *const _) };
+            unsafe { super::attribute_read(descriptor(call), name, ty, requested, count, elements as *const _) };
         }
-        Id::CudnnBackendFinalize => {
-            let [descriptor] = call.bits();
-            super::finalized(raw(descriptor));
-        }
+        Id::CudnnBackendFinalize => super::finalized(descriptor(call)),
         Id::CudnnBackendDestroyDescriptor => {
             if let Some(destruction) = destruction {
                 destruction.succeeded();
@@ -66,6 +59,12 @@ pub(crate) fn after(call: &Call<'_>, destruction: Option<super::Destruction>) {
 /// Returns whether an attribute belongs to a variant pack. Programs usually create one for every execution.
 pub(crate) fn is_of_variant_pack(name: Name) -> bool {
     (Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0..Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0 + 100).contains(&name.0)
+}
+
+/// Returns the first argument of a call whose first argument is a descriptor.
+pub(crate) fn descriptor(call: &Call<'_>) -> Raw {
+    let [descriptor] = call.bits();
+    raw(descriptor)
 }
 
 /// Converts an argument to a descriptor.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::shadow;
-use crate::shadow::calls::raw;
+use crate::shadow::calls::{descriptor, raw};
 use crate::shadow::elements::{Kind, Raw};
 use crate::wrappers::{Call, Id};
 
@@ -43,10 +43,7 @@ pub(super) fn is_counted(call: &Call<'_>) -> bool {
 
 fn subject(call: &Call<'_>) -> Option<Raw> {
     match call.function {
-        Id::CudnnBackendFinalize => {
-            let [descriptor] = call.bits();
-            Some(raw(descriptor))
-        }
+        Id::CudnnBackendFinalize => Some(descriptor(call)),
         Id::CudnnBackendExecute | Id::CudnnBackendPopulateCudaGraph | Id::CudnnBackendUpdateCudaGraph => {
             let [_, plan] = call.bits();
             Some(raw(plan))

@@ -9,7 +9,8 @@ use cudnn_probe::{DIR_VARIABLE, Library, Os};
 
 use super::finding::{Finding, NOT_ON_PATH, OTHER_ON_PATH};
 use super::frameworks::Users;
-use super::plain_program::{Found, find, is_same, search_first};
+use super::plain_program::{Found, find, is_same};
+use super::remedies::search_first;
 use super::{companions, dlls, installation, ld_so};
 use crate::context::Context;
 use crate::cudnn_file::is_drop_in;

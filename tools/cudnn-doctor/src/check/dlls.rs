@@ -6,7 +6,8 @@ use cudnn_probe::dll_search::Facts;
 use cudnn_probe::facts::PathFacts;
 
 use super::finding::{Finding, INCOMPLETE, LD_SO_MIX, OTHER_ON_PATH};
-use super::plain_program::{Found, is_same, search_first};
+use super::plain_program::{Found, is_same};
+use super::remedies::search_first;
 use crate::context::Context;
 use crate::cudnn_file;
 use crate::dependencies::dependencies_of;

@@ -8,8 +8,9 @@ use cudnn_frameworks::installation::{InstallationReport, Variant};
 use cudnn_probe::Library;
 
 use super::finding::{Finding, FindingKind, LD_SO_MIX, LINKED_MIX, OTHER_ON_PATH, Severity};
-use super::plain_program::{Found, find, is_same, search_first};
+use super::plain_program::{Found, find, is_same};
 use super::remedies;
+use super::remedies::search_first;
 use crate::context::Context;
 use crate::cudnn_file;
 use crate::dependencies::{Dependency, OLDER_SHIM, dependencies, mixes};

@@ -7,8 +7,6 @@ use cudnn_probe::ld_so::{self, KnownFiles, Simulation};
 use cudnn_probe::{Host, Os, dll_search};
 
 use crate::context::Context;
-use crate::remedy::Remedy;
-use crate::system::LOADER;
 
 /// A file that the system's loader finds for a name, even if it cannot load the file.
 pub(super) struct Found {
@@ -61,11 +59,7 @@ pub(super) fn plain_program(host: &Host, files: &KnownFiles) -> Option<Simulatio
     programs.find_map(|program| Simulation::with_files(&program, host, files).ok())
 }
 
-/// Makes the system's loader search a directory first.
-pub(super) fn search_first(dir: &Path) -> Remedy {
-    Remedy::new(format!("have {LOADER} search that directory first:")).search(dir)
-}
-
+/// Returns whether both paths lead to the same directory.
 pub(super) fn is_same(a: &Path, b: &Path) -> bool {
     match (cudnn_probe::canonicalize(a), cudnn_probe::canonicalize(b)) {
         (Ok(a), Ok(b)) => a == b,

@@ -22,7 +22,7 @@ impl Severity {
         }
     }
 
-    pub(crate) fn colour(self) -> AnsiColor {
+    pub(crate) fn color(self) -> AnsiColor {
         match self {
             Severity::Note => AnsiColor::Cyan,
             Severity::Warning => AnsiColor::Yellow,

@@ -52,14 +52,14 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
     let rules = Rules::selected_by(&selected).map_err(|reason| format!("error: {reason}"))?;
     if let Action::Check = arguments.action {
         format.report(
-            || json!({ "rules": rules.iter().map(Rule::describe).collect::<Vec<_>>() }),
+            || json!({ "rules": rules.iter().map(describe).collect::<Vec<_>>() }),
             || outln!("{} in {} can be used.", count(rules.len() as u64, "rule"), name),
         );
         return Ok(Outcome::Fine);
     }
     let here = Here::detect(context, timeouts);
     let value = |rule: &Rule| {
-        let (reason, mut value) = (here.reason(rule), rule.describe());
+        let (reason, mut value) = (here.reason(rule), describe(rule));
         if let Some(keys) = value.as_object_mut() {
             keys.insert("applies".to_owned(), json!(reason.is_none()));
             keys.insert("reason_not".to_owned(), json!(reason));
@@ -81,21 +81,15 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
 }
 
 /// Describes a rule in JSON.
-trait Describe {
-    fn describe(&self) -> Value;
-}
-
-impl Describe for Rule {
-    fn describe(&self) -> Value {
-        json!({
-            "name": self.name,
-            "reason": self.reason,
-            "source": self.source,
-            "cudnn": self.releases(),
-            "compute_capability": self.capabilities(),
-            "plans": self.conditions(),
-        })
-    }
+fn describe(rule: &Rule) -> Value {
+    json!({
+        "name": rule.name,
+        "reason": rule.reason,
+        "source": rule.source,
+        "cudnn": rule.releases(),
+        "compute_capability": rule.capabilities(),
+        "plans": rule.conditions(),
+    })
 }
 
 impl Here {

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::cudnn_file;
 use crate::dependencies::{Dependency, dependencies_of, notes, problems};
 use crate::escape::Printable;
-use crate::output::{CommandResult, Format, Outcome, labelled, outln};
+use crate::output::{CommandResult, Format, Outcome, labeled, outln};
 use crate::shell::{doctor, quoted_path};
 use crate::system::{OPEN, major_of_cudnn};
 
@@ -39,10 +39,10 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
     format.report(keys, || {
         text(&file, &dependencies, context);
         for problem in &problems {
-            labelled("\nerror", AnsiColor::Red, format_args!(": {problem}"));
+            labeled("\nerror", AnsiColor::Red, format_args!(": {problem}"));
         }
         for note in &notes {
-            labelled("\nnote", AnsiColor::Cyan, format_args!(": {note}"));
+            labeled("\nnote", AnsiColor::Cyan, format_args!(": {note}"));
         }
     });
     Ok(if problems.is_empty() { Outcome::Fine } else { Outcome::Errors })

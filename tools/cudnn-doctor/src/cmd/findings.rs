@@ -6,7 +6,7 @@ use super::prose::Prose;
 use crate::check::{Finding, Severity};
 use crate::docs;
 use crate::fix::is_of_shell;
-use crate::output::{Outcome, labelled, outln};
+use crate::output::{Outcome, labeled, outln};
 use crate::plan::{Advice, Plan};
 use crate::shell::doctor;
 
@@ -25,7 +25,7 @@ pub(crate) fn print(findings: &[Finding], plan: &Plan, options: &ReportOptions<'
         if index == 0 || options.is_verbose {
             outln!("");
         }
-        labelled(severity.as_str(), severity.colour(), format_args!("[{code}]: {}", shorten(&finding.message)));
+        labeled(severity.as_str(), severity.color(), format_args!("[{code}]: {}", shorten(&finding.message)));
         for note in finding.notes.iter().filter(|_| options.is_verbose) {
             outln!("  = note: {}", shorten(note));
         }

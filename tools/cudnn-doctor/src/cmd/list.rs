@@ -17,7 +17,7 @@ use crate::check::remedies::{denied_dir, reinstall};
 use crate::context::Context;
 use crate::cudnn_file::drop_in_before;
 use crate::escape::Printable;
-use crate::output::{CommandResult, Format, Outcome, labelled, outln, remark};
+use crate::output::{CommandResult, Format, Outcome, labeled, outln, remark};
 use crate::plan::advice_of;
 use crate::remedy::Remedy;
 use crate::shell::{doctor, use_dir};
@@ -137,7 +137,7 @@ fn text(rows: &[Row], selected: Option<&Installation>, rejected: &[RejectedCandi
     denied.dedup();
     for dir in &denied {
         let text = format!(": {} cannot be read: permission denied", dir.printable());
-        labelled("error", AnsiColor::Red, text);
+        labeled("error", AnsiColor::Red, text);
     }
     let doctor = doctor();
     if rows.is_empty() {
@@ -208,7 +208,7 @@ fn details(Row { installed, problems, gpu_targets, .. }: &Row) {
         outln!("  installed over each other: {names}; `{} check` shows how to fix that", doctor());
     }
     for Problem { library, message, help } in problems {
-        labelled("  error", AnsiColor::Red, format_args!(": {library} {}", message.printable()));
+        labeled("  error", AnsiColor::Red, format_args!(": {library} {}", message.printable()));
         let advice = advice_of(help);
         outln!("    = help: {}", advice.text);
         advice.commands.iter().for_each(|command| outln!("            {command}"));

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::cudnn_file;
 use crate::escape::Printable;
-use crate::output::{CommandResult, Format, Outcome, labelled, outln};
+use crate::output::{CommandResult, Format, Outcome, labeled, outln};
 use crate::platform::{RIGHTS_HINT, loaded_libraries};
 use crate::shell::SEARCH_PATH;
 use crate::system;
@@ -81,7 +81,7 @@ fn text(pid: u32, rows: &[Row], problems: &[String]) {
         outln!("{product:<12} {:<12} {}{state}", version.printable(), mapped.path.printable());
     }
     for problem in problems {
-        labelled("\nerror", AnsiColor::Red, format_args!(": {problem}"));
+        labeled("\nerror", AnsiColor::Red, format_args!(": {problem}"));
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::preload::milliseconds;
 use crate::escape::Printable;
-use crate::output::{CommandResult, Format, Outcome, count, labelled, outln, remark};
+use crate::output::{CommandResult, Format, Outcome, count, labeled, outln, remark};
 use crate::plan_again;
 use crate::shell::set_variable;
 use crate::subprocess::Timeouts;
@@ -364,7 +364,7 @@ const MAX_PROBLEMS: usize = 20;
 
 fn print_problems(problems: &[Problem]) {
     for problem in problems.iter().take(MAX_PROBLEMS) {
-        labelled("warning", AnsiColor::Yellow, format_args!(": {}", problem.what().to_string().printable()));
+        labeled("warning", AnsiColor::Yellow, format_args!(": {}", problem.what().to_string().printable()));
         outln!("  = help: {}", problem.help());
     }
     if let Some(more @ 1..) = problems.len().checked_sub(MAX_PROBLEMS) {

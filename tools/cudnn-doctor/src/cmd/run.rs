@@ -180,13 +180,8 @@ fn trace_file(file: &Path) -> Result<OsString, Refusal> {
 /// Returns the value of the variable with absolute paths, so that the program may change its working directory.
 fn absolute_files(rules: &OsStr) -> Result<OsString, Refusal> {
     let dir = std::env::current_dir().map_err(|error| Refusal::new(error.to_string()))?;
-    let items = rules.as_encoded_bytes().split(|byte| *byte == b',').filter(|item| !item.is_empty());
-    let items = items.map(|item| {
-        // SAFETY: the value was cut next to ASCII characters.
-        let item = unsafe { OsStr::from_encoded_bytes_unchecked(item) };
-        if item == "known" { item.to_owned() } else { dir.join(item).into_os_string() }
-    });
-    Ok(items.collect::<Vec<_>>().join(OsStr::new(",")))
+    let absolute = |item: &OsStr| if item == "known" { item.to_owned() } else { dir.join(item).into_os_string() };
+    Ok(errata::items(rules).map(absolute).collect::<Vec<_>>().join(OsStr::new(",")))
 }
 
 /// Returns whether the name contains the placeholder for a process id.

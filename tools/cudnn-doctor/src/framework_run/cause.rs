@@ -70,11 +70,11 @@ fn stderr_of_step(stderr: &str, name: &str) -> Vec<String> {
 /// Splits text into nonempty lines, without ld.so's warnings about LD_PRELOAD entries that it ignores.
 fn lines(text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| !line.starts_with(STEP_MARK) && !line.contains("cannot be preloaded"));
-    lines.map(without_colours).filter(|line| !line.trim().is_empty()).take(MAX_LINES).collect()
+    lines.map(without_colors).filter(|line| !line.trim().is_empty()).take(MAX_LINES).collect()
 }
 
 /// Strips color sequences such as `ESC [ 1 ; 31 m` from a line.
-fn without_colours(line: &str) -> String {
+fn without_colors(line: &str) -> String {
     let mut parts = line.split("\x1b[");
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {

@@ -10,11 +10,17 @@ use crate::escape::Printable;
 use crate::packages::{self, PackageChange, data_dir, with_holds};
 use crate::remedy::{Action, Effect, Remedy, Variable};
 use crate::shell::doctor;
+use crate::system::LOADER;
 
 /// Returns the remedy that makes this change.
 pub(crate) fn by_change(text: impl Into<String>, change: PackageChange) -> Remedy {
     let effect = if moves_wheels(&change) { Effect::OtherDir } else { Effect::SameDir };
     Remedy::new(text).effect(effect).change(change)
+}
+
+/// Makes the system's loader search a directory first.
+pub(in crate::check) fn search_first(dir: &Path) -> Remedy {
+    Remedy::new(format!("have {LOADER} search that directory first:")).search(dir)
 }
 
 /// Returns the remedy that changes or removes these packages, after releasing packages that are held, and removing

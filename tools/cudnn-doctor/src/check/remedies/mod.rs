@@ -9,7 +9,7 @@ mod reinstall;
 mod replace;
 
 pub(crate) use common::by_change;
-pub(super) use common::use_other;
+pub(super) use common::{search_first, use_other};
 pub(super) use companion::Companion;
 pub(crate) use files::{denied_dir, permit};
 pub(super) use files::{leftovers, links_like, lost_links, permit_file, remove};

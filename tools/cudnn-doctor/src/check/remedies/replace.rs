@@ -139,8 +139,8 @@ pub(in crate::check) fn server_build(report: &InstallationReport, context: &Cont
     install_separately(report, "a build for servers", None, cuda_major(report), &Choice::default(), context)
 }
 
-/// Returns the remedy for this replacement by this component. If the replacement moves cuDNN to a new directory, and the shell or a
-/// program names the old one, the remedy selects the new directory.
+/// Returns the remedy for this replacement by this component. If the replacement moves cuDNN to a new directory, and
+/// the shell or a program names the old one, the remedy selects the new directory.
 fn replaced(
     packages: &[Package],
     text: impl Into<String>,
