@@ -23,7 +23,8 @@ type Version = cudnn_sys::signatures::cudnnGetVersion;
 
 fn open(dir: &str) -> Symbol<Version> {
     // SAFETY: the constructors of NVIDIA's shim have no side effects.
-    let library = unsafe { Library::new(Path::new(dir).join("libcudnn.so.9")) }.expect("the directory must contain the shim");
+    let library =
+        unsafe { Library::new(Path::new(dir).join("libcudnn.so.9")) }.expect("the directory must contain the shim");
     // SAFETY: the type matches the function.
     let version = unsafe { library.get::<Version>(b"cudnnGetVersion\0") }.expect("the shim must export the function");
     std::mem::forget(library);
