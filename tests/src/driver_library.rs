@@ -50,12 +50,25 @@ impl PlanningLibraries {
         let others = driver_and_compiler(test)?;
         let cublas = TempDir::new();
         for name in ["libcublasLt.so.12", "libcublasLt.so.13"] {
-            let code = "unsigned long cublasLtGetVersion(void) { return 130000; }";
-            compile(code, &["-shared", "-fPIC", &format!("-Wl,-soname,{name}")], &cublas.path().join(name));
+            compile(CUBLAS_LT, &["-shared", "-fPIC", &format!("-Wl,-soname,{name}")], &cublas.path().join(name));
         }
         Some(PlanningLibraries { path: format!("{others}:{}", cublas.path().display()), _cublas: cublas })
     }
 }
+
+/// A cuBLASLt that supports nothing. cuDNN ends the process if one of these functions is missing.
+const CUBLAS_LT: &str = "
+    unsigned long cublasLtGetVersion(void) { return 130000; }
+    int cublasLtGetProperty(int type, int *value) { *value = type == 0 ? 12 : 9; return 0; }
+    #define UNSUPPORTED(name) int cublasLt##name(void) { return 15; }
+    UNSUPPORTED(Create) UNSUPPORTED(Destroy) UNSUPPORTED(GroupedMatrixLayoutCreate)
+    UNSUPPORTED(Matmul) UNSUPPORTED(MatmulAlgoGetHeuristic) UNSUPPORTED(MatmulDescCreate)
+    UNSUPPORTED(MatmulDescDestroy) UNSUPPORTED(MatmulDescGetAttribute) UNSUPPORTED(MatmulDescSetAttribute)
+    UNSUPPORTED(MatmulPreferenceCreate) UNSUPPORTED(MatmulPreferenceDestroy) UNSUPPORTED(MatmulPreferenceSetAttribute)
+    UNSUPPORTED(MatrixLayoutCreate) UNSUPPORTED(MatrixLayoutDestroy) UNSUPPORTED(MatrixLayoutGetAttribute)
+    UNSUPPORTED(MatrixLayoutSetAttribute) UNSUPPORTED(MatrixTransform) UNSUPPORTED(MatrixTransformDescCreate)
+    UNSUPPORTED(MatrixTransformDescDestroy) UNSUPPORTED(MatrixTransformDescGetAttribute) UNSUPPORTED(MatrixTransformDescSetAttribute)
+";
 
 /// Returns the directory with `libcuda.so.1`.
 fn driver() -> Result<PathBuf, String> {

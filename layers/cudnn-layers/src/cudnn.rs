@@ -35,7 +35,10 @@ macro_rules! functions {
 functions! {
     cudnnCreate
     cudnnDestroy
+    cudnnGetCudartVersion
     cudnnGetLastErrorString
+    cudnnSetCallback
+    cudnnGetCallback
     cudnnBackendCreateDescriptor
     cudnnBackendDestroyDescriptor
     cudnnBackendInitialize
@@ -162,6 +165,23 @@ impl Descriptor<'_> {
         let set = self.cudnn.cudnnBackendSetAttribute.ok_or(ABSENT)?;
         // SAFETY: the caller passes elements of the named type.
         checked(unsafe { set(self.raw, name, ty, count, elements.as_ptr().cast()) })
+    }
+
+    /// Sets an attribute to elements that are stored as bytes.
+    ///
+    /// # Safety
+    /// The bytes contain `count` elements of the type.
+    pub(crate) unsafe fn set_bytes(&self, name: Name, ty: Type, count: i64, bytes: &[u8]) -> Result<(), Status> {
+        // cuDNN may read the elements as numbers, which must be aligned.
+        let mut aligned = vec![0_u64; bytes.len().div_ceil(size_of::<u64>())];
+        for (to, from) in aligned.iter_mut().zip(bytes.chunks(size_of::<u64>())) {
+            let mut word = [0_u8; size_of::<u64>()];
+            word.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            *to = u64::from_ne_bytes(word);
+        }
+        let set = self.cudnn.cudnnBackendSetAttribute.ok_or(ABSENT)?;
+        // SAFETY: guaranteed by the caller.
+        checked(unsafe { set(self.raw, name, ty, count, aligned.as_ptr().cast()) })
     }
 
     pub(crate) fn finalize(&self) -> Result<(), Status> {

@@ -15,6 +15,35 @@ const MAX_KNOBS: usize = 128;
 /// cuDNN returned an unexpected answer.
 pub(crate) const UNCLEAR: Status = Status::CUDNN_STATUS_INTERNAL_ERROR;
 
+/// The engine that the program has chosen, as far as cuDNN reports it.
+#[derive(Debug, Default)]
+pub(crate) struct Choice {
+    pub(crate) engine: Option<i64>,
+    pub(crate) numerical_notes: Vec<NumericalNote>,
+    pub(crate) behavior_notes: Vec<BehaviorNote>,
+    pub(crate) knobs: Vec<(u32, i64)>,
+}
+
+impl Choice {
+    /// Reads the engine and the knobs of a configuration.
+    ///
+    /// # Safety
+    /// The configuration is finalized and live.
+    pub(crate) unsafe fn read(cudnn: &Cudnn, configuration: Raw) -> Self {
+        // SAFETY: guaranteed by the caller.
+        let engine = unsafe {
+            with_engine(cudnn, configuration, |engine| {
+                Ok((index(engine).ok(), numerical_notes(engine), behavior_notes(engine)))
+            })
+        };
+        // SAFETY: guaranteed by the caller.
+        let knobs = unsafe { knobs(cudnn, configuration) }.unwrap_or_default();
+        let Ok((engine, numerical, behavior)) = engine else { return Choice { knobs, ..Choice::default() } };
+        let (numerical_notes, behavior_notes) = (numerical.unwrap_or_default(), behavior.unwrap_or_default());
+        Choice { engine, numerical_notes, behavior_notes, knobs }
+    }
+}
+
 /// Runs a closure with the engine of a configuration.
 ///
 /// # Safety
@@ -45,15 +74,19 @@ pub(crate) fn index(engine: &Descriptor<'_>) -> Result<i64, Status> {
 
 /// Returns whether an engine compiles code.
 pub(crate) fn compiles_code(engine: &Descriptor<'_>) -> Result<bool, Status> {
+    Ok(behavior_notes(engine)?.contains(&BehaviorNote::CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION))
+}
+
+/// Returns an engine's notes about its behavior.
+fn behavior_notes(engine: &Descriptor<'_>) -> Result<Vec<BehaviorNote>, Status> {
     let mut notes = [BehaviorNote::default(); MAX_NOTES];
     let (name, ty) = (Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, Type::CUDNN_TYPE_BEHAVIOR_NOTE);
     let count = engine.read(name, ty, &mut notes)?;
-    let notes = notes.get(..count).ok_or(UNCLEAR)?;
-    Ok(notes.contains(&BehaviorNote::CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION))
+    Ok(notes.get(..count).ok_or(UNCLEAR)?.to_vec())
 }
 
 /// Returns an engine's notes about its arithmetic.
-pub(crate) fn numerical_notes(engine: &Descriptor<'_>) -> Result<Vec<NumericalNote>, Status> {
+fn numerical_notes(engine: &Descriptor<'_>) -> Result<Vec<NumericalNote>, Status> {
     let mut notes = [NumericalNote::default(); MAX_NOTES];
     let (name, ty) = (Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, Type::CUDNN_TYPE_NUMERICAL_NOTE);
     let count = engine.read(name, ty, &mut notes)?;

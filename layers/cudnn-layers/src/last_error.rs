@@ -16,11 +16,16 @@ thread_local! {
 /// would call cuDNN while an exception from the program's callback unwinds.
 pub(crate) fn hide_errors<T>(cudnn: &Cudnn, work: impl FnOnce() -> T) -> T {
     let text = cudnn.take_last_error();
-    if !text.is_empty() {
-        let _ = SAVED_TEXT.try_with(|kept| kept.replace(Some(text)));
-    }
+    let save = || {
+        if !text.is_empty() {
+            let _ = SAVED_TEXT.try_with(|kept| kept.replace(Some(text.clone())));
+        }
+    };
+    save();
     let result = work();
+    // This also takes the saved text if a layer below shares it.
     cudnn.take_last_error();
+    save();
     result
 }
 

@@ -3,6 +3,7 @@
 //! | layer | description |
 //! | --- | --- |
 //! | [`errata`] | blocks plans that are known to be wrong or slow, so that programs use another engine |
+//! | [`explain`] | reports why a graph has no engine, and which engine a program uses |
 //! | [`plans`] | caches compiled execution plans on disk, so that later processes start faster |
 //! | [`trace`] | records every call with its time, arguments and status, for Perfetto, as text lines, or as a summary |
 //!
@@ -32,6 +33,7 @@
 mod cudnn;
 mod engine;
 pub mod errata;
+pub mod explain;
 mod last_error;
 mod lock;
 pub mod plans;

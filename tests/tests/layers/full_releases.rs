@@ -7,6 +7,7 @@ use std::process::Command;
 use support::{Child, ChildOutput, PlanningLibraries, Subject, TempDir, lib_dir};
 
 use crate::errata::Planning;
+use crate::explain::{Explaining, assert_names_causes, first_lines};
 use crate::plans::{FRONTEND, PLANNER, Real, assert_order_does_not_count, assert_variables_are_known, count};
 
 /// The newest pinned release.
@@ -129,4 +130,19 @@ fn known_errata_are_blocked_in_the_affected_releases() {
     assert_eq!(blocked.len(), 2, "{after}");
     let Some(newest) = Planning::new(test, newest_id()) else { return };
     assert_eq!(newest.run("errata", "known").stdout, newest.run("none", "").stdout);
+}
+
+/// Full releases have some 80 engines for a convolution, and use cuBLASLt.
+#[test]
+#[ignore = "downloads full releases of cuDNN"]
+fn causes_are_named_with_full_releases() {
+    let test = "causes_are_named_with_full_releases";
+    for (release, nvrtc) in [("cu12-9.10.2", "libnvrtc.so.12"), (newest_id(), "libnvrtc.so.13")] {
+        let Some(explaining) = Explaining::new(test, release) else { return };
+        assert_names_causes(&explaining);
+        // Only engines that compile code support this graph.
+        let reports = explaining.reports_without_nvrtc(&["relu-of-mixed-types"]);
+        let [report] = reports.as_slice() else { panic!("{reports:#?}") };
+        assert!(first_lines(report).contains(&format!("engines: {nvrtc} was not found")), "{report}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Tests layers between a program and cuDNN, with a child process for every case.
 
 mod errata;
+mod explain;
 mod full_releases;
 mod mechanism;
 mod plans;

@@ -6,6 +6,7 @@ use std::ffi::{CStr, c_int};
 
 use cudnn_layer_api::{abi, begin};
 use cudnn_layers::errata::Errata;
+use cudnn_layers::explain::Explain;
 use cudnn_layers::plans::Plans;
 use cudnn_layers::trace::Trace;
 
@@ -24,6 +25,11 @@ pub static cudnn_layer_plans: u8 = 1;
 #[allow(non_upper_case_globals, reason = "an exported symbol")]
 pub static cudnn_layer_errata: u8 = 1;
 
+/// Marks that this library contains the layer, like [`cudnn_layer_trace`].
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "an exported symbol")]
+pub static cudnn_layer_explain: u8 = 1;
+
 /// Starts the layer with the requested name: see `cudnn_layer.h`. Rejects unknown names.
 ///
 /// # Safety
@@ -37,6 +43,8 @@ pub unsafe extern "C" fn cudnnLayerBegin(host: *const abi::Host, layer: *mut abi
     match name.to_bytes() {
         // SAFETY: guaranteed by the caller.
         b"errata" => unsafe { begin::<Errata>(host, layer) },
+        // SAFETY: guaranteed by the caller.
+        b"explain" => unsafe { begin::<Explain>(host, layer) },
         // SAFETY: guaranteed by the caller.
         b"plans" => unsafe { begin::<Plans>(host, layer) },
         // SAFETY: guaranteed by the caller.

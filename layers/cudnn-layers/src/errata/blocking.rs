@@ -9,8 +9,9 @@ use cudnn_layer_api::Host;
 use cudnn_os::cancel::ThreadStateGuard;
 
 use super::rule::{Rule, Rules};
-use super::subject::{Choice, Subject};
+use super::subject::Subject;
 use crate::cudnn::Cudnn;
+use crate::engine::Choice;
 use crate::last_error::{self, hide_errors};
 use crate::lock::Lock;
 use crate::shadow;

@@ -106,6 +106,8 @@ const HARMLESS: &[&str] = &[
     "PWD",
     // This project's own variables. A test compares them with the list in the documentation.
     "CUDNN_ERRATA",
+    "CUDNN_EXPLAIN",
+    "CUDNN_EXPLAIN_OUTPUT",
     "CUDNN_FETCH_CACHE",
     "CUDNN_LAYERS",
     "CUDNN_LAYER_PATH",

@@ -175,6 +175,17 @@ impl Content {
         }
     }
 
+    /// Returns a copy with other integers, enums or booleans in an attribute that has been set.
+    pub(crate) fn with_numbers(mut self, name: Name, numbers: &[i64]) -> Content {
+        if let Some(attribute) = self.attributes.iter_mut().find(|known| known.name == name) {
+            let size = element_size(attribute.ty).unwrap_or(0);
+            let bytes = numbers.iter().flat_map(|number| number.to_le_bytes().into_iter().take(size));
+            attribute.value = Value::Elements(Bytes::new(&bytes.collect::<Vec<u8>>()));
+            attribute.count = numbers.len() as i64;
+        }
+        self
+    }
+
     /// Returns the attributes that the program has set, except for `names`.
     pub(crate) fn without(&self, names: &[Name]) -> Content {
         let kept = self.attributes.iter().filter(|attribute| !names.contains(&attribute.name));

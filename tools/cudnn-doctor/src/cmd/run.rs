@@ -8,6 +8,7 @@ use std::process::{Command, ExitCode};
 use std::time::SystemTime;
 
 use cudnn_layers::errata::{self, Rules};
+use cudnn_layers::explain;
 use cudnn_os::child::become_program;
 use cudnn_probe::layers::{LAYER_PATH_VARIABLE, LAYERS_VARIABLE, requested_layers};
 use cudnn_probe::{FileIdentity, Library, Os};
@@ -39,7 +40,8 @@ const PARTS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
 /// The options of `run`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Turn on these layers, outermost first: `trace`, `errata`, `plans`, or the path of a layer. Replaces CUDNN_LAYERS.
+    /// Turn on these layers, outermost first: `trace`, `explain`, `errata`, `plans`, or the path of a layer. Replaces
+    /// CUDNN_LAYERS.
     #[arg(long, value_name = "LAYERS", value_delimiter = ',')]
     layers: Vec<OsString>,
     /// Write all cuDNN calls to this file, with the layer `trace`. The first `%i` in the name becomes the process id.
@@ -51,6 +53,10 @@ pub(crate) struct Arguments {
     /// Block plans that match these rules, with the layer `errata`: `known`, files, or both, separated by commas.
     #[arg(long, value_name = "RULES")]
     errata: Option<OsString>,
+    /// Report graphs that no engine supports, with the layer `explain`. `--explain=used` also shows the engines that run.
+    #[arg(long, value_name = "REPORTS", num_args = 0..=1, require_equals = true, default_missing_value = "failures",
+          value_parser = ["failures", "used"])]
+    explain: Option<String>,
     /// Include the reason in cuDNN's error texts.
     #[arg(long)]
     verbose_errors: bool,
@@ -132,6 +138,9 @@ fn variables(
         // The layer stays off if a rule is invalid, and the program would run without it.
         Rules::selected_by(&rules).map_err(Refusal::new)?;
         variables.push((errata::VARIABLE, rules));
+    }
+    if let Some(reports) = &arguments.explain {
+        variables.push((explain::VARIABLE, reports.into()));
     }
     if arguments.verbose_errors {
         variables.push(("CUDNN_LOADER_VERBOSE_ERRORS", "1".into()));
@@ -220,8 +229,8 @@ fn layer_path(library: &Path) -> Option<OsString> {
 
 /// Returns the new value of CUDNN_LAYERS if an option changes it.
 fn layers(arguments: &Arguments) -> Option<OsString> {
-    let Arguments { layers, trace, plans, errata, .. } = arguments;
-    if layers.is_empty() && trace.is_none() && !plans && errata.is_none() {
+    let Arguments { layers, trace, plans, errata, explain, .. } = arguments;
+    if layers.is_empty() && trace.is_none() && !plans && errata.is_none() && explain.is_none() {
         return None;
     }
     let before = || std::env::var_os(LAYERS_VARIABLE).filter(|before| !before.is_empty());
@@ -237,6 +246,11 @@ fn layers(arguments: &Arguments) -> Option<OsString> {
     if errata.is_some() && !has("errata") {
         list.insert(before_plans, "errata".into());
     }
+    // Outside of `errata`, which may be the reason why no engine is left.
+    let before_errata = list.iter().position(|layer| layer == "errata").unwrap_or(before_plans);
+    if explain.is_some() && !has("explain") {
+        list.insert(before_errata, "explain".into());
+    }
     if *plans && !has("plans") {
         list.push("plans".into());
     }
@@ -249,7 +263,7 @@ fn check_layers(layers: &OsStr, drop_in: &Path, context: &Context) -> Result<(),
     let answers = requested_layers(&host, drop_in.parent()).into_iter().map(check_layer);
     let missing = { answers }.find_map(|answer| Some((answer.name, answer.file.err()?)));
     let Some((name, reason)) = missing else { return Ok(()) };
-    let help = "`trace`, `errata` and `plans` are in the library next to the drop-in; for other layers, set \
+    let help = "`trace`, `explain`, `errata` and `plans` are in the library next to the drop-in; for other layers, set \
                 CUDNN_LAYER_PATH or give the path";
     Err(Refusal::new(format!("the layer {} cannot be used: {reason}", name.printable())).help(help))
 }

@@ -12,7 +12,7 @@ use crate::shadow::facts::Facts;
 /// Maximum number of knobs in a label.
 const MAX_KNOBS: usize = 16;
 
-/// Adds the engine, the knobs and the workspace size, if known.
+/// Adds the engine, the knobs, the notes, the workspace size and the place among the proposals, if known.
 pub(super) fn describe(content: &Arc<Content>, text: &mut String) {
     if let Some(index) = engine(content) {
         let _ = write!(text, "; engine {index}");
@@ -23,6 +23,13 @@ pub(super) fn describe(content: &Arc<Content>, text: &mut String) {
             let more = if knobs.len() > MAX_KNOBS { " .." } else { "" };
             let _ = write!(text, " {{{}{more}}}", shown.join(" "));
         }
+        let notes = notes(content);
+        if !notes.is_empty() {
+            let _ = write!(text, " {}", notes.join(" "));
+        }
+        if let Some((place, count)) = place(content) {
+            let _ = write!(text, "; proposal {place} of {count}");
+        }
     }
     match content.number(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
         Some(size) if size > 0 => {
@@ -30,6 +37,45 @@ pub(super) fn describe(content: &Arc<Content>, text: &mut String) {
         }
         _ => {}
     }
+}
+
+/// Returns the notes about the engine of an engine, a configuration or a plan.
+fn notes(content: &Content) -> Vec<String> {
+    const ENGINE: Name = Name::CUDNN_ATTR_ENGINECFG_ENGINE;
+    let of = |facts: &Facts| {
+        let named = |name, named: fn(i64) -> String| {
+            let (ty, bytes) = facts.elements(name)?;
+            Some(numbers(ty, bytes.as_slice()).into_iter().map(named).collect::<Vec<String>>())
+        };
+        let numerical = named(Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, names::numerical_note).unwrap_or_default();
+        let behavior = named(Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, names::behavior_note).unwrap_or_default();
+        [numerical, behavior].concat()
+    };
+    match content.kind {
+        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => content.facts.as_deref().map(of).unwrap_or_default(),
+        Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR => match content.child(ENGINE) {
+            Some(set) => notes(set),
+            None => {
+                let read = content.facts.as_ref().map(|facts| facts.children(ENGINE)).unwrap_or_default();
+                read.first().map(|facts| of(facts)).unwrap_or_default()
+            }
+        },
+        Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => {
+            content.child(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).map(|it| notes(it)).unwrap_or_default()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the place of a configuration among the proposals of the heuristics, from 1, and the number of proposals.
+fn place(content: &Content) -> Option<(usize, usize)> {
+    if content.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR {
+        return place(content.child(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)?);
+    }
+    let (heuristics, facts) = (content.origin.as_ref()?, content.facts.as_ref()?);
+    let proposals = heuristics.facts.as_ref()?.children(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS);
+    let place = proposals.iter().position(|proposal| Arc::ptr_eq(proposal, facts))?;
+    Some((place + 1, proposals.len()))
 }
 
 /// Formats a knob as `TILE_SIZE=3`.
@@ -85,7 +131,7 @@ fn number(facts: &Facts, name: Name) -> Option<i64> {
 }
 
 /// Formats a size as `4.0 MiB`.
-fn bytes(count: i64) -> String {
+pub(crate) fn bytes(count: i64) -> String {
     match count {
         0..1024 => format!("{count} bytes"),
         1024..0x10_0000 => format!("{:.1} KiB", count as f64 / 1024.0),

@@ -38,7 +38,7 @@ pub(crate) fn all_operations(graph: &Content) -> Vec<Operation<'_>> {
 }
 
 /// Returns the operations of a graph in the program's order.
-fn operations(graph: &Content) -> Vec<Operation<'_>> {
+pub(crate) fn operations(graph: &Content) -> Vec<Operation<'_>> {
     let operations = graph.children(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS);
     operations.iter().filter_map(Child::content).map(|it| Operation::new(it)).collect()
 }
@@ -91,6 +91,30 @@ impl<'a> Operation<'a> {
         }
         let name = operation_name(content, &inputs);
         Operation { name, inputs, outputs, content }
+    }
+
+    /// Returns whether the operation works on each element.
+    pub(crate) fn is_pointwise(&self) -> bool {
+        is_pointwise(self.content)
+    }
+
+    /// Returns the tensors that the operation reads.
+    pub(crate) fn inputs(&self) -> &[Named<'a>] {
+        &self.inputs
+    }
+
+    /// Returns the tensors that the operation writes.
+    pub(crate) fn outputs(&self) -> &[Named<'a>] {
+        &self.outputs
+    }
+
+    /// Returns the parameters that differ from the default, such as `, pad 1, stride 2`.
+    pub(crate) fn parameters(&self) -> String {
+        let mut text = String::new();
+        if let Some(convolution) = convolution(self.content) {
+            describe_convolution(convolution, &mut text);
+        }
+        text
     }
 
     /// Returns the inputs and outputs.

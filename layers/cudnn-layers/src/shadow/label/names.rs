@@ -3,8 +3,8 @@
 use std::ffi::CStr;
 
 use cudnn_sys::types::{
-    cudnnBackendHeurMode_t, cudnnBackendKnobType_t, cudnnBackendNormMode_t, cudnnBackendNumericalNote_t,
-    cudnnDataType_t, cudnnPointwiseMode_t, cudnnReduceTensorOp_t, cudnnResampleMode_t,
+    cudnnBackendBehaviorNote_t, cudnnBackendHeurMode_t, cudnnBackendKnobType_t, cudnnBackendNormMode_t,
+    cudnnBackendNumericalNote_t, cudnnDataType_t, cudnnPointwiseMode_t, cudnnReduceTensorOp_t, cudnnResampleMode_t,
 };
 
 /// Returns a name in lower case, without the prefix and suffix.
@@ -37,6 +37,8 @@ named! {
     resample_mode: cudnnResampleMode_t(u32), "CUDNN_RESAMPLE_", "", "resample";
     /// `tensor_core`
     numerical_note: cudnnBackendNumericalNote_t(u32), "CUDNN_NUMERICAL_NOTE_", "", "note";
+    /// `runtime_compilation`
+    behavior_note: cudnnBackendBehaviorNote_t(u32), "CUDNN_BEHAVIOR_NOTE_", "", "note";
     /// `mode_a`
     heuristics_mode: cudnnBackendHeurMode_t(u32), "CUDNN_HEUR_", "", "mode";
 }

@@ -20,9 +20,44 @@ impl Named<'_> {
         data_type(self.tensor)
     }
 
+    /// Returns the number of the data type in cuDNN's enum.
+    pub(crate) fn data_type_number(&self) -> Option<i64> {
+        self.tensor.number(Name::CUDNN_ATTR_TENSOR_DATA_TYPE)
+    }
+
     /// Returns the extent of each dimension.
     pub(crate) fn extents(&self) -> Vec<i64> {
         self.tensor.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS)
+    }
+
+    /// Returns the stride of each dimension, in elements.
+    pub(crate) fn strides(&self) -> Vec<i64> {
+        self.tensor.numbers(Name::CUDNN_ATTR_TENSOR_STRIDES)
+    }
+
+    /// Returns whether an image or filter is channels-last, and could not be anything else.
+    pub(crate) fn is_channels_last(&self) -> bool {
+        is_channels_last(self.tensor) == Some(true)
+    }
+
+    /// Returns the program's id for the tensor.
+    pub(crate) fn uid(&self) -> Option<i64> {
+        uid(self.tensor)
+    }
+
+    /// Returns whether the tensor only connects two operations.
+    pub(crate) fn is_virtual(&self) -> bool {
+        self.tensor.number(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL) == Some(1)
+    }
+
+    /// Returns whether the program passes the value in host memory.
+    pub(crate) fn is_by_value(&self) -> bool {
+        self.tensor.number(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) == Some(1)
+    }
+
+    /// Returns the alignment in bytes that the program promises.
+    pub(crate) fn alignment(&self) -> Option<i64> {
+        self.tensor.number(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT)
     }
 }
 

@@ -1,0 +1,235 @@
+//! Follows each graph from the heuristics to the first execution, to find the graphs for which no plan works.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cudnn_sys::types::cudnnStatus_t as Status;
+
+use super::reason::status_name;
+use crate::lock::Lock;
+use crate::shadow;
+use crate::shadow::content::Content;
+use crate::shadow::elements::{Kind, Name, Raw};
+
+/// What the program has tried with a graph.
+#[derive(Clone)]
+pub(super) struct Attempt {
+    pub(super) graph: Arc<Content>,
+    /// The device that the program has described, if any.
+    pub(super) device: Option<Arc<Content>>,
+    /// The number of proposals, or the status of a failed call, by heuristics mode.
+    pub(super) proposals: BTreeMap<i64, Result<usize, String>>,
+    engines_built: usize,
+    engines_failed: usize,
+    /// The number of failed plans by status.
+    pub(super) failed_plans: BTreeMap<String, usize>,
+    /// The number of failed executions by status.
+    pub(super) failed_executions: BTreeMap<String, usize>,
+    /// The workspace sizes of plans that were built.
+    pub(super) workspaces: Vec<i64>,
+    live_plans: usize,
+    is_destroyed: bool,
+}
+
+/// Why a graph is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// All queries of the heuristics returned nothing, or no engine could be created.
+    NoEngine,
+    /// All plans failed.
+    NoPlan,
+    /// Plans were built, but none was executed before the program destroyed them.
+    NotExecuted,
+    /// All executions failed.
+    NoExecution,
+}
+
+impl Attempt {
+    fn new(graph: Arc<Content>) -> Self {
+        Attempt {
+            graph,
+            device: None,
+            proposals: BTreeMap::new(),
+            engines_built: 0,
+            engines_failed: 0,
+            failed_plans: BTreeMap::new(),
+            failed_executions: BTreeMap::new(),
+            workspaces: Vec::new(),
+            live_plans: 0,
+            is_destroyed: false,
+        }
+    }
+
+    /// Returns why the graph is reported, if the program does nothing more with it.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        let has_proposals = self.proposals.values().any(|proposals| proposals.as_ref().is_ok_and(|count| *count > 0));
+        if !self.workspaces.is_empty() {
+            let failure = if self.failed_executions.is_empty() { Failure::NotExecuted } else { Failure::NoExecution };
+            (self.live_plans == 0).then_some(failure)
+        } else if !self.failed_plans.is_empty() {
+            Some(Failure::NoPlan)
+        } else if has_proposals || self.engines_built > 0 {
+            None
+        } else {
+            (!self.proposals.is_empty() || self.engines_failed > 0).then_some(Failure::NoEngine)
+        }
+    }
+}
+
+/// A plan that was built and not destroyed yet.
+struct Plan {
+    /// The key of the graph.
+    graph: usize,
+    /// The time to build it.
+    duration: Duration,
+    was_executed: bool,
+}
+
+#[derive(Default)]
+struct State {
+    /// By the address of the graph's content, which is the same for all descriptors below it.
+    attempts: HashMap<usize, Attempt>,
+    /// By address.
+    plans: HashMap<usize, Plan>,
+}
+
+static STATE: Lock<Option<State>> = Lock::new(None);
+
+fn with<T>(section: impl FnOnce(&mut State) -> T) -> Option<T> {
+    let mut state = STATE.lock()?;
+    Some(section(state.get_or_insert_default()))
+}
+
+fn key(graph: &Arc<Content>) -> usize {
+    Arc::as_ptr(graph).addr()
+}
+
+/// Runs a closure with the attempt of the graph that a descriptor belongs to.
+fn with_attempt(descriptor: Raw, device: Name, section: impl FnOnce(&mut Attempt, &Arc<Content>)) {
+    let Some(content) = shadow::content(descriptor) else { return };
+    let Some(graph) = shadow::graph_of(&content) else { return };
+    with(|state| {
+        let attempt = state.attempts.entry(key(graph)).or_insert_with(|| Attempt::new(graph.clone()));
+        if let Some(device) = content.child(device) {
+            attempt.device = Some(device.clone());
+        }
+        section(attempt, &content);
+    });
+}
+
+/// Records that the heuristics returned this number of proposals in total.
+pub(super) fn proposed(heuristics: Raw, count: usize) {
+    with_attempt(heuristics, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, |attempt, content| {
+        let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE).unwrap_or(-1);
+        let known = attempt.proposals.entry(mode).or_insert(Ok(0));
+        *known = Ok(count.max(known.as_ref().copied().unwrap_or(0)));
+    });
+}
+
+/// Records the result of finalizing heuristics or an engine.
+pub(super) fn finalized(descriptor: Raw, kind: Kind, status: Status) {
+    let is_success = status == Status::CUDNN_STATUS_SUCCESS;
+    match kind {
+        Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR if !is_success => {
+            with_attempt(descriptor, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, |attempt, content| {
+                let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE).unwrap_or(-1);
+                attempt.proposals.entry(mode).or_insert_with(|| Err(status_name(status)));
+            });
+        }
+        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => {
+            with_attempt(descriptor, Name::CUDNN_ATTR_ENGINE_DEVICEPROP, |attempt, _| {
+                let count = if is_success { &mut attempt.engines_built } else { &mut attempt.engines_failed };
+                *count += 1;
+            });
+        }
+        _ => {}
+    }
+}
+
+/// Records that finalizing a plan has failed.
+pub(super) fn plan_failed(plan: Raw, status: Status) {
+    with_attempt(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, |attempt, _| {
+        *attempt.failed_plans.entry(status_name(status)).or_default() += 1;
+    });
+}
+
+/// Records a plan that was built.
+pub(super) fn plan_built(plan: Raw, workspace: i64, duration: Duration) {
+    let Some(content) = shadow::content(plan) else { return };
+    let Some(graph) = shadow::graph_of(&content).map(key) else { return };
+    with_attempt(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, |attempt, _| {
+        attempt.live_plans += 1;
+        attempt.workspaces.push(workspace);
+    });
+    let built = Plan { graph, duration, was_executed: false };
+    let _former = with(|state| state.plans.insert(plan.addr(), built));
+}
+
+/// Records that the program has executed a plan. Returns the time to build it if this is the first execution.
+pub(super) fn executed(plan: Raw) -> Option<Duration> {
+    let (duration, _attempt) = with(|state| {
+        let executed = state.plans.get_mut(&plan.addr()).filter(|plan| !plan.was_executed)?;
+        executed.was_executed = true;
+        Some((executed.duration, state.attempts.remove(&executed.graph)))
+    })
+    .flatten()?;
+    Some(duration)
+}
+
+/// Records that executing a plan has failed.
+pub(super) fn execution_failed(plan: Raw, status: Status) {
+    with(|state| {
+        let graph = state.plans.get(&plan.addr())?.graph;
+        let attempt = state.attempts.get_mut(&graph)?;
+        *attempt.failed_executions.entry(status_name(status)).or_default() += 1;
+        Some(())
+    });
+}
+
+/// Records that a graph is about to be destroyed. Returns what the program has tried, if nothing can follow.
+pub(super) fn graph_destroyed(graph: Raw) -> Option<Attempt> {
+    let content = shadow::content(graph)?;
+    with(|state| {
+        let attempt = state.attempts.get_mut(&key(&content))?;
+        attempt.is_destroyed = true;
+        // A live plan may still be executed.
+        if attempt.live_plans > 0 { None } else { state.attempts.remove(&key(&content)) }
+    })
+    .flatten()
+}
+
+/// Records that a plan is about to be destroyed. Returns what the program has tried, if nothing can follow.
+pub(super) fn plan_destroyed(plan: Raw) -> Option<Attempt> {
+    let (_plan, attempt) = with(|state| {
+        let plan = state.plans.remove(&plan.addr())?;
+        let graph = plan.graph;
+        let Some(attempt) = state.attempts.get_mut(&graph) else { return Some((plan, None)) };
+        attempt.live_plans = attempt.live_plans.saturating_sub(1);
+        let is_over = attempt.is_destroyed && attempt.live_plans == 0;
+        let attempt = if is_over { state.attempts.remove(&graph) } else { None };
+        Some((plan, attempt))
+    })
+    .flatten()?;
+    attempt
+}
+
+/// Returns the attempts that are not over when the process exits.
+pub(super) fn unfinished() -> Vec<Attempt> {
+    with(|state| state.attempts.drain().map(|(_, attempt)| attempt).collect()).unwrap_or_default()
+}
+
+/// Takes the lock before a fork.
+pub(super) fn before_fork() {
+    STATE.hold_for_fork();
+}
+
+/// Releases the lock in the parent after a fork.
+pub(super) fn after_fork() {
+    STATE.release_after_fork();
+}
+
+/// Releases the lock in the child after a fork.
+pub(super) fn in_child() {
+    STATE.release_in_child(None);
+}

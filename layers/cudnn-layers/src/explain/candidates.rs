@@ -1,0 +1,181 @@
+//! Tries the engines of a graph one at a time, and records why each of them fails.
+
+use std::path::Path;
+use std::time::Instant;
+
+use cudnn_layer_api::Host;
+use cudnn_os::libraries::{self, Library};
+use cudnn_sys::types::{cudnnBackendHeurMode_t as Mode, cudnnStatus_t as Status};
+
+use super::messages::Messages;
+use super::reason::Reason;
+use crate::cudnn::{Cudnn, Descriptor, read};
+use crate::shadow::elements::{Kind, Name, Raw, Type};
+
+/// More engines than cuDNN has for one graph.
+const MAX_ENGINES: i64 = 1000;
+
+/// A graph with the device that it is planned for.
+#[derive(Clone, Copy)]
+pub(super) struct Planned {
+    pub(super) graph: Raw,
+    /// The device, unless the graph contains a handle.
+    pub(super) device: Option<Raw>,
+}
+
+/// An engine that was tried.
+pub(super) struct Candidate {
+    pub(super) engine: i64,
+    /// Whether the engine accepted the graph.
+    pub(super) has_accepted: bool,
+    /// `None` if a plan was built.
+    pub(super) failure: Option<Reason>,
+}
+
+/// The engines that were tried.
+#[derive(Default)]
+pub(super) struct Candidates {
+    pub(super) tried: Vec<Candidate>,
+    /// The number of engines that were not tried before the deadline.
+    pub(super) untried: i64,
+}
+
+/// Tries all engines of a graph until the deadline.
+///
+/// # Safety
+/// The graph and the device are finalized and live.
+pub(super) unsafe fn try_all(
+    cudnn: &Cudnn,
+    messages: &Messages<'_>,
+    planned: Planned,
+    deadline: Instant,
+) -> Result<Candidates, Status> {
+    let mut count = [0_i64];
+    let name = Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT;
+    // SAFETY: guaranteed by the caller.
+    unsafe { read(cudnn, planned.graph, name, Type::CUDNN_TYPE_INT64, &mut count) }?;
+    let [count] = count;
+    let mut candidates = Candidates::default();
+    for engine in 0..count.clamp(0, MAX_ENGINES) {
+        if Instant::now() > deadline {
+            candidates.untried = count - engine;
+            break;
+        }
+        messages.take();
+        cudnn.take_last_error();
+        let mut has_accepted = false;
+        let built = with_default_configuration(cudnn, planned, engine, |configuration| {
+            has_accepted = true;
+            build_plan(cudnn, planned, configuration.raw())
+        });
+        let failure = built.err().map(|status| failure(cudnn, messages, status));
+        candidates.tried.push(Candidate { engine, has_accepted, failure });
+    }
+    Ok(candidates)
+}
+
+/// Returns the reason of the call that has just failed.
+fn failure(cudnn: &Cudnn, messages: &Messages<'_>, status: Status) -> Reason {
+    let last_error = cudnn.take_last_error();
+    Reason::new(status, &messages.take(), &String::from_utf8_lossy(&last_error))
+}
+
+fn with_default_configuration<T>(
+    cudnn: &Cudnn,
+    planned: Planned,
+    index: i64,
+    work: impl FnOnce(&Descriptor<'_>) -> Result<T, Status>,
+) -> Result<T, Status> {
+    cudnn.with_descriptor(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, |engine| {
+        let descriptor = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
+        engine.set(Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, descriptor, &[planned.graph])?;
+        engine.set(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64, &[index])?;
+        if let Some(device) = planned.device {
+            engine.set(Name::CUDNN_ATTR_ENGINE_DEVICEPROP, descriptor, &[device])?;
+        }
+        engine.finalize()?;
+        cudnn.with_descriptor(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, |configuration| {
+            configuration.set(Name::CUDNN_ATTR_ENGINECFG_ENGINE, descriptor, &[engine.raw()])?;
+            configuration.finalize()?;
+            work(configuration)
+        })
+    })
+}
+
+/// Builds a plan and destroys it.
+fn build_plan(cudnn: &Cudnn, planned: Planned, configuration: Raw) -> Result<(), Status> {
+    cudnn.with_descriptor(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, |plan| {
+        let descriptor = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
+        plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, descriptor, &[configuration])?;
+        if let Some(device) = planned.device {
+            plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, descriptor, &[device])?;
+        }
+        plan.finalize()
+    })
+}
+
+/// The heuristics' modes to ask, in the order of frameworks.
+const MODES: [Mode; 2] = [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK];
+/// Maximum number of plans to build for one graph.
+const MAX_PLANS: usize = 3;
+
+/// Returns whether a plan can be built from one of the first proposals of the heuristics.
+pub(super) fn has_plan(cudnn: &Cudnn, planned: Planned, deadline: Instant) -> bool {
+    MODES.into_iter().any(|mode| {
+        let built = cudnn.with_descriptor(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, |heuristics| {
+            let descriptor = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
+            heuristics.set(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, descriptor, &[planned.graph])?;
+            heuristics.set(Name::CUDNN_ATTR_ENGINEHEUR_MODE, Type::CUDNN_TYPE_HEUR_MODE, &[mode])?;
+            if let Some(device) = planned.device {
+                heuristics.set(Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, descriptor, &[device])?;
+            }
+            heuristics.finalize()?;
+            let results = Name::CUDNN_ATTR_ENGINEHEUR_RESULTS;
+            let count = heuristics.read::<Raw>(results, descriptor, &mut [])?;
+            if count == 0 || Instant::now() > deadline {
+                return Ok(false);
+            }
+            let kind = Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
+            cudnn.with_descriptors(kind, count.min(MAX_PLANS), |proposals| {
+                let mut raw: Vec<Raw> = proposals.iter().map(Descriptor::raw).collect();
+                let count = heuristics.read(results, descriptor, &mut raw)?;
+                let mut read = raw.into_iter().take(count);
+                Ok(read.any(|proposal| Instant::now() < deadline && build_plan(cudnn, planned, proposal).is_ok()))
+            })
+        });
+        built == Ok(true)
+    })
+}
+
+/// Returns the name of the NVRTC library that cuDNN loads.
+pub(super) fn nvrtc(cudnn: &Cudnn) -> &'static str {
+    const NVRTC_12: &str = cudnn_os::windows_or!("nvrtc64_120_0.dll", "libnvrtc.so.12");
+    const NVRTC_13: &str = cudnn_os::windows_or!("nvrtc64_130_0.dll", "libnvrtc.so.13");
+    if is_cuda_13(cudnn) { NVRTC_13 } else { NVRTC_12 }
+}
+
+/// Returns whether cuDNN was built for CUDA 13.
+fn is_cuda_13(cudnn: &Cudnn) -> bool {
+    // SAFETY: the call passes no pointers.
+    cudnn.cudnnGetCudartVersion.is_some_and(|version| unsafe { version() } >= 13_000)
+}
+
+/// Returns the library that cuDNN needs to try all engines, if it is missing. cuDNN ends the process if its precompiled
+/// engines cannot load cuBLASLt.
+pub(super) fn missing_library(cudnn: &Cudnn, host: Host) -> Option<&'static str> {
+    const PRECOMPILED: &str =
+        cudnn_os::windows_or!("cudnn_engines_precompiled64_9.dll", "libcudnn_engines_precompiled.so.9");
+    const CUBLAS_LT_12: &str = cudnn_os::windows_or!("cublasLt64_12.dll", "libcublasLt.so.12");
+    const CUBLAS_LT_13: &str = cudnn_os::windows_or!("cublasLt64_13.dll", "libcublasLt.so.13");
+    /// The directories where the wheels of cuDNN look, relative to cuDNN's own directory.
+    const DIRS: [&str; 4] = [".", "../../cublas/lib", "../../cu13/lib", "../../cublas/bin"];
+    if !libraries::is_loaded(Path::new(PRECOMPILED)) {
+        return None;
+    }
+    let name = if is_cuda_13(cudnn) { CUBLAS_LT_13 } else { CUBLAS_LT_12 };
+    let cudnn_dir = host.cudnn_dir().to_str().unwrap_or_default();
+    let is_beside = || DIRS.iter().any(|dir| Path::new(cudnn_dir).join(dir).join(name).exists());
+    // SAFETY: cuDNN loads the same library by the same name.
+    let can_open = || unsafe { Library::open(Path::new(name)) }.is_ok();
+    (!libraries::is_loaded(Path::new(name)) && !is_beside() && !can_open()).then_some(name)
+}

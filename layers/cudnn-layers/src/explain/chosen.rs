@@ -1,0 +1,72 @@
+//! Reads the engine of a plan from cuDNN, and adds it to the labels of the plan.
+
+use cudnn_sys::types::cudnnStatus_t as Status;
+
+use crate::cudnn::{Cudnn, read};
+use crate::engine::Choice;
+use crate::shadow;
+use crate::shadow::content::Content;
+use crate::shadow::elements::{Kind, Name, Raw, Type};
+
+/// Reads the engine, the knobs and the notes of a plan. Labels of all layers show them from now on.
+pub(super) fn learn(cudnn: &Cudnn, plan: Raw, workspace: i64) {
+    let Some(content) = shadow::content(plan) else { return };
+    if let Some(facts) = &content.facts {
+        let name = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
+        shadow::learn(facts, name, Type::CUDNN_TYPE_INT64, &workspace.to_ne_bytes());
+    }
+    let Some(configuration) = content.child(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG) else { return };
+    if let Ok(choice) = choice(cudnn, plan) {
+        add_engine(configuration, &choice);
+        add_knobs(configuration, &choice);
+    }
+}
+
+/// Reads the configuration of a plan.
+fn choice(cudnn: &Cudnn, plan: Raw) -> Result<Choice, Status> {
+    cudnn.with_descriptor(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, |configuration| {
+        let mut to = [configuration.raw()];
+        let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR);
+        // SAFETY: the plan is finalized and live; cuDNN fills the descriptor.
+        unsafe {
+            read(cudnn, plan, name, ty, &mut to)?;
+            Ok(Choice::read(cudnn, configuration.raw()))
+        }
+    })
+}
+
+fn add_engine(configuration: &Content, choice: &Choice) {
+    let place = match configuration.child(Name::CUDNN_ATTR_ENGINECFG_ENGINE) {
+        Some(engine) => engine.facts.clone(),
+        None => configuration
+            .facts
+            .as_ref()
+            .and_then(|facts| shadow::learn_children(facts, Name::CUDNN_ATTR_ENGINECFG_ENGINE, 1).into_iter().next()),
+    };
+    let Some(facts) = place else { return };
+    if let Some(index) = choice.engine {
+        let name = Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX;
+        shadow::learn(&facts, name, Type::CUDNN_TYPE_INT64, &index.to_ne_bytes());
+    }
+    let numerical: Vec<u8> = choice.numerical_notes.iter().flat_map(|note| note.0.to_ne_bytes()).collect();
+    let behavior: Vec<u8> = choice.behavior_notes.iter().flat_map(|note| note.0.to_ne_bytes()).collect();
+    for (name, ty, notes) in [
+        (Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, Type::CUDNN_TYPE_NUMERICAL_NOTE, numerical),
+        (Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, Type::CUDNN_TYPE_BEHAVIOR_NOTE, behavior),
+    ] {
+        shadow::learn(&facts, name, ty, &notes);
+    }
+}
+
+fn add_knobs(configuration: &Content, choice: &Choice) {
+    const CHOICES: Name = Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES;
+    let is_set = configuration.attribute(CHOICES).is_some();
+    let Some(facts) = configuration.facts.as_ref().filter(|_| !is_set && !choice.knobs.is_empty()) else { return };
+    let places = shadow::learn_children(facts, CHOICES, choice.knobs.len());
+    for (place, (knob, value)) in places.iter().zip(&choice.knobs) {
+        let (name, ty) = (Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, Type::CUDNN_TYPE_KNOB_TYPE);
+        shadow::learn(place, name, ty, &knob.to_ne_bytes());
+        let name = Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE;
+        shadow::learn(place, name, Type::CUDNN_TYPE_INT64, &value.to_ne_bytes());
+    }
+}

@@ -1,0 +1,191 @@
+//! Runs the layer's own attempts with a graph that the program has given up, and writes the report.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use cudnn_os::cancel::ThreadStateGuard;
+
+use super::State;
+use super::attempts::{Attempt, Failure};
+use super::candidates::{self, Planned};
+use super::messages;
+use super::reason::Reason;
+use super::rebuild::{is_complete, with_rebuilt};
+use super::report::{self, Findings};
+use super::variants::variants;
+use crate::last_error::hide_errors;
+use crate::lock::Lock;
+use crate::report::{Shown, process_name};
+use crate::shadow;
+use crate::shadow::elements::Raw;
+
+/// The time for trying engines. Plans that cuDNN compiles take up to half a second each.
+const ENGINES_TIME: Duration = Duration::from_secs(5);
+/// The time for trying changes of a graph.
+const VARIANTS_TIME: Duration = Duration::from_secs(2);
+/// More reports than a person reads.
+const MAX_REPORTS: usize = 1000;
+
+/// Hashes of the graphs and lines that were reported.
+static REPORTED: Lock<Option<HashSet<u64>>> = Lock::new(None);
+
+/// Returns whether this text has not been reported yet, and remembers it.
+fn is_new(text: &str) -> bool {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    let hash = hasher.finish();
+    REPORTED.lock().is_some_and(|mut reported| {
+        let reported = reported.get_or_insert_default();
+        reported.len() < MAX_REPORTS && reported.insert(hash)
+    })
+}
+
+/// Writes a line about a plan that the program executes, unless the same was written before.
+pub(super) fn write_used(state: &State, plan: Raw, duration: Duration) {
+    let label = shadow::label(plan);
+    let label = label.as_deref().unwrap_or("a plan");
+    if is_new(label) {
+        write(state, &format!("cudnn-explain: used: {label}; built in {}\n", Shown(duration)));
+    }
+}
+
+fn write(state: &State, text: &str) {
+    static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+    if let Err(error) = state.output.write(text.as_bytes())
+        && !IS_REPORTED.swap(true, Ordering::Relaxed)
+    {
+        state.host.error(&format!("cannot write a report: {error}"));
+    }
+}
+
+/// Reports a graph that the program has given up. Without `graph`, no engines are tried.
+///
+/// # Safety
+/// `graph` is finalized and live.
+pub(super) unsafe fn report(state: &State, attempt: &Attempt, graph: Option<Raw>) {
+    let Some(failure) = attempt.failure() else { return };
+    // Thread cancellation must not unwind from here.
+    let _guard = ThreadStateGuard::new();
+    let mut findings = Findings { nvrtc: candidates::nvrtc(&state.cudnn), ..Findings::default() };
+    if failure == Failure::NotExecuted {
+        findings.free_memory = free_memory();
+        // Programs may also build plans without executing them.
+        let smallest = attempt.workspaces.iter().min().copied().unwrap_or(0);
+        let is_short = findings.free_memory.is_some_and(|free| u64::try_from(smallest).is_ok_and(|size| size > free));
+        if !is_short {
+            return;
+        }
+    }
+    if !is_current(state) || !is_new_graph(attempt, failure) {
+        return;
+    }
+    if let Some(graph) = graph.filter(|_| failure != Failure::NotExecuted) {
+        let cudnn = &state.cudnn;
+        // SAFETY: guaranteed by the caller.
+        hide_errors(cudnn, || unsafe { investigate(state, attempt, failure, graph, &mut findings) });
+    }
+    write(state, &report::failed(&process_name(state.host), attempt, failure, &findings));
+}
+
+/// Reports a graph that the program has neither used nor destroyed when the process exits. cuDNN may not work any more.
+pub(super) fn report_at_exit(state: &State, attempt: &Attempt) {
+    let Some(failure) = attempt.failure().filter(|failure| *failure != Failure::NotExecuted) else { return };
+    if is_current(state) && is_new_graph(attempt, failure) {
+        let omission =
+            "unknown, because the program ended without destroying the graph; no engine was tried".to_owned();
+        let findings = Findings { omission: Some(omission), ..Findings::default() };
+        write(state, &report::failed(&process_name(state.host), attempt, failure, &findings));
+    }
+}
+
+fn is_new_graph(attempt: &Attempt, failure: Failure) -> bool {
+    let label = shadow::describe(&attempt.graph).unwrap_or_default();
+    is_new(&format!("{failure:?} {label} {}", super::drawing::draw(&attempt.graph)))
+}
+
+/// Returns whether the layer has seen all calls.
+fn is_current(state: &State) -> bool {
+    static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+    let is_current = state.host.missed_calls() == 0;
+    if !is_current && !IS_REPORTED.swap(true, Ordering::Relaxed) {
+        state.host.error("graphs are no longer explained, because calls have bypassed this layer");
+    }
+    is_current
+}
+
+/// Tries the engines and, if the heuristics have proposed nothing, changes of the graph.
+///
+/// # Safety
+/// The graph is finalized and live.
+unsafe fn investigate(state: &State, attempt: &Attempt, failure: Failure, graph: Raw, findings: &mut Findings) {
+    let cudnn = &state.cudnn;
+    if let Some(library) = candidates::missing_library(cudnn, state.host) {
+        findings.omission = Some(format!("{library} was not found. cuDNN needs it to try its engines"));
+        return;
+    }
+    let tried = messages::receive(cudnn, |messages| {
+        let with_device = |work: &mut dyn FnMut(Option<Raw>)| match &attempt.device {
+            None => work(None),
+            Some(device) => _ = with_rebuilt(cudnn, device, |device| Ok(work(Some(device)))),
+        };
+        with_device(&mut |device| {
+            let deadline = Instant::now() + ENGINES_TIME;
+            // SAFETY: guaranteed by the caller; the device is live.
+            let tried = unsafe { candidates::try_all(cudnn, messages, Planned { graph, device }, deadline) };
+            findings.candidates = tried.unwrap_or_default();
+            let mut reasons = findings.candidates.tried.iter().filter_map(|tried| tried.failure.as_ref());
+            let lacks_prerequisite = reasons.any(Reason::is_prerequisite);
+            if lacks_prerequisite || failure != Failure::NoEngine || !is_complete(&attempt.graph) {
+                return;
+            }
+            let deadline = Instant::now() + VARIANTS_TIME;
+            for variant in variants(&attempt.graph) {
+                if Instant::now() > deadline {
+                    break;
+                }
+                findings.changes_tried += 1;
+                let is_supported = with_rebuilt(cudnn, &variant.graph, |graph| {
+                    Ok(candidates::has_plan(cudnn, Planned { graph, device }, deadline))
+                });
+                if is_supported == Ok(true) {
+                    findings.changes.push(variant.change);
+                }
+            }
+        });
+        messages.are_received()
+    });
+    if tried != Some(true) && findings.candidates.tried.is_empty() {
+        findings.omission = Some("unknown, because cuDNN's messages could not be received".to_owned());
+    }
+}
+
+/// Returns the free memory of this thread's current device, in bytes.
+fn free_memory() -> Option<u64> {
+    const DRIVER: &str = cudnn_os::windows_or!("nvcuda.dll", "libcuda.so.1");
+    let driver = cudnn_os::libraries::Library::loaded(DRIVER.as_ref())?;
+    let (mut free, mut total) = (0_usize, 0_usize);
+    // SAFETY: the driver's function has this signature since CUDA 3.2; the pointers are valid for writes.
+    let status = unsafe {
+        let info: unsafe extern "C" fn(*mut usize, *mut usize) -> std::ffi::c_int =
+            driver.function(c"cuMemGetInfo_v2")?;
+        info(&raw mut free, &raw mut total)
+    };
+    (status == 0).then_some(free as u64)
+}
+
+/// Takes the lock before a fork.
+pub(super) fn before_fork() {
+    REPORTED.hold_for_fork();
+}
+
+/// Releases the lock in the parent after a fork.
+pub(super) fn after_fork() {
+    REPORTED.release_after_fork();
+}
+
+/// Releases the lock in the child after a fork.
+pub(super) fn in_child() {
+    REPORTED.release_in_child(None);
+}

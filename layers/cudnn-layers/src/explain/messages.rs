@@ -1,0 +1,219 @@
+//! Receives cuDNN's messages about the calls of this layer, and hides them from the program's callback.
+//!
+//! cuDNN has one callback for the whole process. While this layer tries engines, its own callback is installed. It
+//! stores the messages of the trying thread, and passes the messages of other threads to the program's callback.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, c_char, c_uint, c_void};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cudnn_os::lock::lock_within;
+use cudnn_sys::types::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
+
+use crate::cudnn::Cudnn;
+use crate::lock::Lock;
+
+/// The mask for fatal messages, errors and warnings. cuDNN reports unsupported graphs as warnings.
+const MASK: c_uint = 0b111;
+/// Maximum size of the messages of one call.
+const MAX_BYTES: usize = 1 << 20;
+
+/// The arguments of `cudnnSetCallback`.
+#[derive(Clone, Copy)]
+pub(super) struct Callback {
+    pub(super) mask: c_uint,
+    pub(super) data: *mut c_void,
+    pub(super) function: cudnnCallback_t,
+}
+
+// SAFETY: the program passes the data to cuDNN, which uses it in any thread.
+unsafe impl Send for Callback {}
+
+const NONE: Callback = Callback { mask: 0, data: std::ptr::null_mut(), function: None };
+
+/// Allows one thread at a time to receive messages.
+static TURN: Mutex<()> = Mutex::new(());
+/// The time that a thread waits for its turn. A child process may wait in vain for a thread of the parent.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Whether this layer's callback is installed.
+static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
+/// Whether a thread receives messages.
+static IS_RECEIVING: AtomicBool = AtomicBool::new(false);
+/// The program's callback while this layer's callback is installed.
+static PROGRAM: Lock<Callback> = Lock::new(NONE);
+
+thread_local! {
+    /// The messages of this thread, or `None` if it does not try engines.
+    static RECEIVED: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Receives the messages of calls that this thread makes.
+pub(super) struct Messages<'a> {
+    cudnn: &'a Cudnn,
+    has_callback: bool,
+}
+
+impl Messages<'_> {
+    /// Returns the messages since the previous call of this function.
+    pub(super) fn take(&self) -> String {
+        RECEIVED
+            .try_with(|received| received.borrow_mut().as_mut().map(std::mem::take))
+            .ok()
+            .flatten()
+            .unwrap_or_default()
+    }
+
+    /// Returns whether messages can be received.
+    pub(super) fn are_received(&self) -> bool {
+        self.has_callback
+    }
+}
+
+/// Runs a closure that can receive cuDNN's messages about its calls. Returns `None` if another thread does the same for
+/// too long.
+///
+/// If the environment selects a log file, no callback is installed, because cuDNN would close the file.
+pub(super) fn receive<T>(cudnn: &Cudnn, work: impl FnOnce(&Messages<'_>) -> T) -> Option<T> {
+    let _turn = lock_within(&TURN, PATIENCE)?;
+    let messages = Messages { cudnn, has_callback: !writes_log() && install(cudnn) };
+    let _ = RECEIVED.try_with(|received| received.replace(Some(String::new())));
+    let result = work(&messages);
+    let _ = RECEIVED.try_with(|received| received.replace(None));
+    if messages.has_callback {
+        restore(messages.cudnn);
+    }
+    Some(result)
+}
+
+/// Returns whether cuDNN writes a log to a destination that the environment selects.
+fn writes_log() -> bool {
+    std::env::var_os("CUDNN_LOGDEST_DBG").is_some_and(|value| !value.is_empty() && value != "NULL")
+}
+
+fn install(cudnn: &Cudnn) -> bool {
+    let (Some(get), Some(set)) = (cudnn.cudnnGetCallback, cudnn.cudnnSetCallback) else { return false };
+    let mut program = NONE;
+    if !IS_INSTALLED.load(Ordering::SeqCst) {
+        // SAFETY: the pointers are valid for writes.
+        let status = unsafe { get(&raw mut program.mask, &raw mut program.data, &raw mut program.function) };
+        let Some(mut stored) = PROGRAM.lock().filter(|_| status == cudnnStatus_t::CUDNN_STATUS_SUCCESS) else {
+            return false;
+        };
+        *stored = program;
+    }
+    IS_INSTALLED.store(true, Ordering::SeqCst);
+    IS_RECEIVING.store(true, Ordering::SeqCst);
+    // SAFETY: the function accepts cuDNN's arguments in any thread, and uses no data.
+    let status = unsafe { set(program.mask | MASK, std::ptr::null_mut(), RECEIVE) };
+    let is_installed = status == cudnnStatus_t::CUDNN_STATUS_SUCCESS;
+    if !is_installed {
+        IS_INSTALLED.store(false, Ordering::SeqCst);
+        IS_RECEIVING.store(false, Ordering::SeqCst);
+    }
+    is_installed
+}
+
+/// Restores the program's callback. If the program has none, this layer's callback stays installed for errors, because
+/// cuDNN would print errors to stderr from now on.
+fn restore(cudnn: &Cudnn) {
+    let Some(set) = cudnn.cudnnSetCallback else { return };
+    IS_RECEIVING.store(false, Ordering::SeqCst);
+    let program = PROGRAM.lock().map_or(NONE, |stored| *stored);
+    let has_callback = program.function.is_some();
+    let Callback { mask, data, function } =
+        if has_callback { program } else { Callback { function: RECEIVE, ..program } };
+    if has_callback {
+        IS_INSTALLED.store(false, Ordering::SeqCst);
+    }
+    // SAFETY: the program has set this callback, or the function uses no data.
+    let _ = unsafe { set(mask, data, function) };
+}
+
+/// Stores the program's new callback if a thread receives messages. Otherwise returns `false`, and the call must be
+/// passed to cuDNN.
+pub(super) fn defer(callback: Callback) -> bool {
+    let Some(mut stored) = PROGRAM.lock() else { return false };
+    let is_receiving = IS_RECEIVING.load(Ordering::SeqCst);
+    if is_receiving {
+        *stored = callback;
+    } else {
+        IS_INSTALLED.store(false, Ordering::SeqCst);
+    }
+    is_receiving
+}
+
+/// Returns the program's callback if this layer's callback is installed.
+pub(super) fn deferred() -> Option<Callback> {
+    PROGRAM.lock().filter(|_| IS_INSTALLED.load(Ordering::SeqCst)).map(|stored| *stored)
+}
+
+/// Takes the lock before a fork.
+pub(super) fn before_fork() {
+    PROGRAM.hold_for_fork();
+}
+
+/// Releases the lock in the parent after a fork.
+pub(super) fn after_fork() {
+    PROGRAM.release_after_fork();
+}
+
+/// Releases the lock in the child after a fork.
+pub(super) fn in_child() {
+    PROGRAM.release_in_child(NONE);
+}
+
+/// The function type in `cudnnCallback_t`. [`RECEIVE`] verifies that it matches cuDNN's declaration.
+macro_rules! receive {
+    ($abi:literal) => { unsafe extern $abi fn(cudnnSeverity_t, *mut c_void, *const cudnnDebug_t, *const c_char) };
+}
+
+// SAFETY: the types differ only in unwinding, and exceptions may pass through cuDNN because it is C++.
+const RECEIVE: cudnnCallback_t = Some(unsafe { std::mem::transmute::<receive!("C-unwind"), receive!("C")>(received) });
+
+unsafe extern "C-unwind" fn received(
+    severity: cudnnSeverity_t,
+    _: *mut c_void,
+    debug: *const cudnnDebug_t,
+    message: *const c_char,
+) {
+    let is_own = RECEIVED.try_with(|received| {
+        let Ok(mut received) = received.try_borrow_mut() else { return true };
+        let Some(text) = received.as_mut() else { return false };
+        // SAFETY: cuDNN's message consists of NUL-terminated lines and a final NUL, and lives as long as this call.
+        unsafe { append(text, message) };
+        true
+    });
+    if is_own.unwrap_or(false) {
+        return;
+    }
+    let program = PROGRAM.lock().map(|stored| *stored);
+    let Some(Callback { mask, data, function: Some(function) }) = program else { return };
+    // cuDNN always reports fatal messages and errors.
+    if (mask | 0b11).checked_shr(severity.0).is_some_and(|mask| mask & 1 == 1) {
+        // SAFETY: it is the same function; the new type only permits unwinding.
+        let function = unsafe { std::mem::transmute::<receive!("C"), receive!("C-unwind")>(function) };
+        // SAFETY: the program has set the function and the data together; the other arguments are cuDNN's.
+        unsafe { function(severity, data, debug, message) }
+    }
+}
+
+/// Appends lines, up to [`MAX_BYTES`].
+///
+/// # Safety
+/// `message` is null or consists of NUL-terminated lines and a final NUL.
+unsafe fn append(text: &mut String, message: *const c_char) {
+    let mut line = message;
+    while !line.is_null() && text.len() < MAX_BYTES {
+        // SAFETY: guaranteed by the caller.
+        let bytes = unsafe { CStr::from_ptr(line) };
+        if bytes.is_empty() {
+            break;
+        }
+        text.push_str(&bytes.to_string_lossy());
+        text.push('\n');
+        // SAFETY: another line or the final NUL follows the line's NUL.
+        line = unsafe { line.add(bytes.count_bytes() + 1) };
+    }
+}

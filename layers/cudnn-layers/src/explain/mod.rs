@@ -1,0 +1,310 @@
+//! The layer `explain`, which reports why a graph has no engine, and which engine a program uses.
+//!
+//! The layer follows each graph of the backend API. When a program gives up on a graph, the layer tries all engines, one
+//! at a time, with a callback of its own, and groups the reasons. If the heuristics have returned nothing, it also
+//! searches for a small change of the graph that an engine supports.
+//!
+//! | module | purpose |
+//! | --- | --- |
+//! | `attempts` | follows graphs and plans, and decides which ones are reported |
+//! | `investigation` | runs the layer's own attempts |
+//! | `candidates` | tries the engines of a graph |
+//! | `chosen` | reads the engine of a plan that the program has built |
+//! | `variants` | changes one property of a graph |
+//! | `rebuild` | creates descriptors from the attributes that the shadow has recorded |
+//! | `messages` | receives cuDNN's messages, and hides them from the program |
+//! | `reason` | finds the reason of a failure in the messages |
+//! | `drawing`, `report` | format the reports |
+//! | `options` | the options from the environment or the program |
+//!
+//! Add the layer in a Rust program:
+//!
+//! ```no_run
+//! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
+//! use cudnn_layers::explain::{self, Explain};
+//!
+//! let mut options = explain::Options::default();
+//! options.used = true;
+//! explain::configure(options);
+//! cudnn_loader::layers::add::<Explain>("explain")?;
+//! # Ok::<(), std::fmt::Error>(())
+//! ```
+
+mod attempts;
+mod candidates;
+mod chosen;
+mod drawing;
+mod investigation;
+mod messages;
+mod options;
+mod reason;
+mod rebuild;
+mod report;
+mod variants;
+
+use std::ffi::{CStr, c_void};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use cudnn_layer_api::{Host, Layer};
+use cudnn_os::cancel::ThreadStateGuard;
+use cudnn_os::exit::call_at_exit;
+use cudnn_os::fork;
+use cudnn_os::text_file::TextFile;
+use cudnn_sys::types::{cudnnCallback_t, cudnnStatus_t};
+
+use self::messages::Callback;
+use crate::cudnn::{Cudnn, read};
+use crate::last_error::{self, hide_errors};
+use crate::report::{open, save_working_dir};
+use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::shadow::{self, calls, handles};
+use crate::wrappers::{self, Around, Call, Id, Next, Returned};
+
+pub use self::options::{OUTPUT_VARIABLE, Options, VARIABLE, configure};
+pub use crate::report::Destination;
+
+/// Reports graphs that no engine supports, and the engines that a program uses.
+#[derive(Debug)]
+pub struct Explain(());
+
+struct State {
+    host: Host,
+    cudnn: Cudnn,
+    output: TextFile,
+    is_used_shown: bool,
+}
+
+static STATE: OnceLock<State> = OnceLock::new();
+static NEXT: Next = Next::new();
+
+// SAFETY: the wrappers have the signatures of the functions that they call.
+unsafe impl Layer for Explain {
+    fn begin(host: Host) -> Result<Self, String> {
+        let options = Options::chosen()?;
+        save_working_dir();
+        let output = open(&options.output)?;
+        let state = State { host, cudnn: Cudnn::new(host), output, is_used_shown: options.used };
+        if STATE.set(state).is_err() {
+            return Err("explain is already active".into());
+        }
+        fork::call_at_forks(before_fork, after_fork, in_child);
+        call_at_exit(at_exit);
+        Ok(Explain(()))
+    }
+
+    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
+        let is_followed = Id::from_name(function.to_bytes()).is_some_and(|function| FOLLOWED.contains(&function));
+        if is_followed { wrappers::wrap::<Explain>(function, next) } else { next }
+    }
+}
+
+unsafe extern "C" fn before_fork() {
+    attempts::before_fork();
+    investigation::before_fork();
+    messages::before_fork();
+}
+
+unsafe extern "C" fn after_fork() {
+    messages::after_fork();
+    investigation::after_fork();
+    attempts::after_fork();
+}
+
+unsafe extern "C" fn in_child() {
+    messages::in_child();
+    investigation::in_child();
+    attempts::in_child();
+}
+
+extern "C" fn at_exit() {
+    if let Some(state) = STATE.get() {
+        attempts::unfinished().iter().for_each(|attempt| investigation::report_at_exit(state, attempt));
+    }
+}
+
+const FOLLOWED: [Id; 12] = [
+    Id::CudnnCreate,
+    Id::CudnnDestroy,
+    Id::CudnnGetLastErrorString,
+    Id::CudnnSetCallback,
+    Id::CudnnGetCallback,
+    Id::CudnnBackendCreateDescriptor,
+    Id::CudnnBackendDestroyDescriptor,
+    Id::CudnnBackendInitialize,
+    Id::CudnnBackendSetAttribute,
+    Id::CudnnBackendGetAttribute,
+    Id::CudnnBackendFinalize,
+    Id::CudnnBackendExecute,
+];
+
+impl Around for Explain {
+    fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
+        let Some(state) = STATE.get() else { return next() };
+        let mut start = None;
+        match call.function {
+            Id::CudnnDestroy => {
+                let [handle] = call.bits();
+                handles::destroying(handle as usize);
+            }
+            Id::CudnnBackendExecute => {
+                let returned = next();
+                executed(state, call, returned.status());
+                return returned;
+            }
+            // The descriptors of every step are neither tracked nor looked up.
+            Id::CudnnBackendSetAttribute => {
+                let [_, name] = call.bits();
+                if calls::is_of_variant_pack(Name(calls::number(name))) {
+                    return next();
+                }
+            }
+            Id::CudnnBackendCreateDescriptor => {
+                let [kind] = call.bits();
+                if Kind(calls::number(kind)) == Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR {
+                    return next();
+                }
+            }
+            Id::CudnnSetCallback => {
+                let [mask, data, function] = call.bits();
+                // SAFETY: these are the arguments of the call.
+                let callback = unsafe { callback(mask, data, function) };
+                if let Some(answer) = R::from_status(cudnnStatus_t::CUDNN_STATUS_SUCCESS)
+                    && messages::defer(callback)
+                {
+                    return answer;
+                }
+            }
+            Id::CudnnBackendFinalize => start = Some(Instant::now()),
+            _ => {}
+        }
+        let destruction = calls::before(call);
+        match destruction.as_ref().and_then(shadow::Destruction::kind) {
+            Some(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) => {
+                let graph = calls::descriptor(call);
+                if let Some(attempt) = attempts::graph_destroyed(graph) {
+                    // SAFETY: the program destroys the graph after this call.
+                    unsafe { investigation::report(state, &attempt, Some(graph)) };
+                }
+            }
+            Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) => {
+                if let Some(attempt) = attempts::plan_destroyed(calls::descriptor(call)) {
+                    // SAFETY: no graph is passed.
+                    unsafe { investigation::report(state, &attempt, None) };
+                }
+            }
+            _ => {}
+        }
+        let returned = next();
+        let duration = start.map(|start| start.elapsed()).unwrap_or_default();
+        if call.function == Id::CudnnGetLastErrorString {
+            let [message, size] = call.bits();
+            // SAFETY: these are the arguments of the call that has just returned.
+            unsafe { last_error::add_saved(message as *mut _, size as usize) };
+        }
+        let Some(status) = returned.status() else { return returned };
+        if status == cudnnStatus_t::CUDNN_STATUS_SUCCESS {
+            calls::after(call, destruction);
+        } else if matches!(call.function, Id::CudnnBackendSetAttribute | Id::CudnnBackendInitialize) {
+            shadow::failed(calls::descriptor(call));
+        }
+        follow(state, call, status, duration);
+        returned
+    }
+
+    fn next() -> &'static Next {
+        &NEXT
+    }
+}
+
+/// Follows a call that has returned.
+fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Duration) {
+    let is_success = status == cudnnStatus_t::CUDNN_STATUS_SUCCESS;
+    match call.function {
+        Id::CudnnCreate if is_success => {
+            let [to] = call.bits();
+            // SAFETY: cuDNN has written the handle.
+            if let Some(handle) = unsafe { (to as *const usize).as_ref() } {
+                handles::created(*handle);
+            }
+        }
+        Id::CudnnGetCallback if is_success => {
+            if let Some(program) = messages::deferred() {
+                let [mask, data, function] = call.bits();
+                // SAFETY: cuDNN has accepted these pointers and has written to them.
+                unsafe {
+                    (mask as *mut std::ffi::c_uint).as_mut().map(|to| *to = program.mask);
+                    (data as *mut *mut c_void).as_mut().map(|to| *to = program.data);
+                    (function as *mut cudnnCallback_t).as_mut().map(|to| *to = program.function);
+                }
+            }
+        }
+        Id::CudnnBackendGetAttribute if is_success => {
+            let [heuristics, name, _, requested, count] = call.bits();
+            // Without room for results, cuDNN returns an upper limit.
+            if Name(calls::number(name)) == Name::CUDNN_ATTR_ENGINEHEUR_RESULTS && requested > 0 {
+                // SAFETY: cuDNN has written the number if the program has passed an address.
+                let count = unsafe { (count as *const i64).as_ref() }.copied();
+                if let Some(count) = count.and_then(|count| usize::try_from(count).ok()) {
+                    attempts::proposed(calls::raw(heuristics), count);
+                }
+            }
+        }
+        Id::CudnnBackendFinalize => {
+            let descriptor = calls::descriptor(call);
+            let Some(kind) = shadow::content(descriptor).map(|content| content.kind) else { return };
+            match kind {
+                Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR if is_success => built(state, descriptor, duration),
+                Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => attempts::plan_failed(descriptor, status),
+                kind => attempts::finalized(descriptor, kind, status),
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Reads the workspace of a plan that was built, and its engine if used plans are shown.
+fn built(state: &State, plan: Raw, duration: Duration) {
+    let cudnn = &state.cudnn;
+    let workspace = hide_errors(cudnn, || {
+        let mut size = [0_i64];
+        let name = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
+        // SAFETY: the program has just finalized the plan.
+        let count = unsafe { read(cudnn, plan, name, Type::CUDNN_TYPE_INT64, &mut size) };
+        let [size] = size;
+        if state.is_used_shown {
+            chosen::learn(cudnn, plan, size);
+        }
+        if count == Ok(1) { size } else { 0 }
+    });
+    attempts::plan_built(plan, workspace, duration);
+}
+
+/// Follows an execution, and writes a line if it is the first one of a plan.
+fn executed(state: &State, call: &Call<'_>, status: Option<cudnnStatus_t>) {
+    let [_, plan] = call.bits();
+    let plan = calls::raw(plan);
+    match status {
+        Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) => {
+            let duration = attempts::executed(plan).filter(|_| state.is_used_shown);
+            if let Some(duration) = duration {
+                // Thread cancellation must not unwind from here.
+                let _guard = ThreadStateGuard::new();
+                investigation::write_used(state, plan, duration);
+            }
+        }
+        Some(status) => attempts::execution_failed(plan, status),
+        None => {}
+    }
+}
+
+/// Returns the arguments of `cudnnSetCallback`.
+///
+/// # Safety
+/// The numbers are the arguments of a call.
+unsafe fn callback(mask: u64, data: u64, function: u64) -> Callback {
+    let function: *mut c_void = std::ptr::with_exposed_provenance_mut(function as usize);
+    // SAFETY: guaranteed by the caller; a null pointer is `None`.
+    let function = unsafe { std::mem::transmute::<*mut c_void, cudnnCallback_t>(function) };
+    Callback { mask: calls::number(mask), data: std::ptr::with_exposed_provenance_mut(data as usize), function }
+}

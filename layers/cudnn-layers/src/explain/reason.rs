@@ -1,0 +1,127 @@
+//! Finds the reason of a failure in cuDNN's messages.
+
+use cudnn_sys::types::cudnnStatus_t;
+
+/// The reason why an engine cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Reason {
+    /// The name of the status without the common prefix, such as `NOT_SUPPORTED_DATA_TYPE`.
+    pub(super) status: String,
+    /// cuDNN's condition or sentence. May be empty.
+    pub(super) text: String,
+}
+
+const PREFIX: &str = "CUDNN_STATUS_";
+
+impl Reason {
+    /// Finds the reason of a call with this status in the messages of the call, or else in the last error's text.
+    pub(super) fn new(status: cudnnStatus_t, messages: &str, last_error: &str) -> Self {
+        let frames: Vec<Frame<'_>> = messages.lines().filter_map(Frame::parse).collect();
+        let innermost = innermost(&frames);
+        let name = match innermost {
+            Some(frame) => frame.status.to_owned(),
+            None => status_name(status),
+        };
+        let text = match innermost {
+            Some(frame) => frame.text,
+            None => last_error.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default(),
+        };
+        Reason { status: name, text: text.to_owned() }
+    }
+
+    /// Returns the place of this reason in a report: missing prerequisites first, then engines that accepted the graph
+    /// before they failed, then special conditions. Engines for other graphs and other GPUs come last.
+    pub(super) fn rank(&self, has_accepted: bool) -> u8 {
+        match self.status.as_str() {
+            _ if self.is_prerequisite() => 0,
+            _ if has_accepted => 1,
+            _ if self.text == "status" => UNRELATED + 2,
+            "NOT_SUPPORTED" => UNRELATED + 1,
+            "NOT_SUPPORTED_GRAPH_PATTERN" | "NOT_SUPPORTED_ARCH_MISMATCH" => UNRELATED,
+            _ => 2,
+        }
+    }
+
+    /// Returns whether the machine lacks something that the engine needs, such as a library.
+    pub(super) fn is_prerequisite(&self) -> bool {
+        const STATUSES: [&str; 4] = ["PREREQUISITE", "SUBLIBRARY", "INCOMPATIBLE_CUDART", "INCOMPATIBLE_CUDA_DRIVER"];
+        const TEXTS: [&str; 4] = ["could not open", "unable to load", "could not load", "cannot load"];
+        let text = self.text.to_ascii_lowercase();
+        STATUSES.iter().any(|part| self.status.contains(part)) || TEXTS.iter().any(|part| text.contains(part))
+    }
+
+    /// Returns whether an engine lacks NVRTC.
+    pub(super) fn lacks_nvrtc(&self) -> bool {
+        self.is_prerequisite() && self.text.to_ascii_lowercase().contains("nvrtc")
+    }
+}
+
+/// The first rank of reasons that say nothing about the graph's types and extents.
+pub(super) const UNRELATED: u8 = 3;
+
+/// Returns the name of a status without the common prefix.
+pub(super) fn status_name(status: cudnnStatus_t) -> String {
+    let name = status.name().and_then(|name| name.to_str().ok()).map(|name| name.trim_start_matches(PREFIX));
+    name.map_or_else(|| format!("status {}", status.0), str::to_owned)
+}
+
+/// A line of a traceback.
+#[derive(Clone, Copy)]
+struct Frame<'a> {
+    status: &'a str,
+    text: &'a str,
+}
+
+impl<'a> Frame<'a> {
+    /// Parses `Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: rank > 5`.
+    fn parse(line: &'a str) -> Option<Self> {
+        let line = line.trim();
+        let rest = line.strip_prefix("Warning: ").or_else(|| line.strip_prefix("Error: "))?;
+        let (status, text) = rest.split_once("; Reason: ")?;
+        let status = status.strip_prefix(PREFIX)?;
+        (status != "SUCCESS").then_some(Frame { status, text })
+    }
+}
+
+/// Returns the frame with the most information. A traceback lists the innermost condition first, and the calls that pass
+/// it on after it. Conditions of engines that cuDNN tries on the way may precede it.
+fn innermost<'a>(frames: &[Frame<'a>]) -> Option<Frame<'a>> {
+    let last = *frames.last()?;
+    // The chain of calls ends where the status becomes a different one. A general status covers its special ones.
+    let is_same = |frame: &&Frame<'_>| frame.status.starts_with(last.status);
+    let chain: Vec<Frame<'a>> = frames.iter().rev().take_while(is_same).copied().collect();
+    let is_special = |frame: &&Frame<'_>| frame.status != last.status;
+    let special = chain.iter().rev().find(is_special);
+    let condition = chain.iter().rev().find(|frame| !is_call(frame.text));
+    special.or(condition).or(chain.last()).copied().or(Some(last))
+}
+
+/// Returns whether a text is an internal call, such as `ptrDesc->finalize()`, instead of a condition.
+fn is_call(text: &str) -> bool {
+    text.ends_with(')') && !text.contains(['!', '=', '<', '&', '|']) && !text.replace("->", "").contains('>')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(messages: &str) -> (String, String) {
+        let reason = Reason::new(cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED, messages, "the last error");
+        (reason.status, reason.text)
+    }
+
+    #[test]
+    fn the_innermost_condition_of_the_failed_call_is_the_reason() {
+        let messages = "CuDNN (v91900 56) function cudnnBackendFinalize() called:
+                Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: !isValidSetting(name, c)
+                Warning: CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE; Reason: !is_input_compute_type_match
+                Warning: CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE; Reason: check_for_support()
+                Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: ptrDesc->finalize()";
+        assert_eq!(reason(messages), ("NOT_SUPPORTED_DATA_TYPE".into(), "!is_input_compute_type_match".into()));
+        assert_eq!(reason(""), ("NOT_SUPPORTED".into(), "the last error".into()));
+        assert_eq!(
+            reason("Warning: CUDNN_STATUS_SUCCESS; Reason: a remark"),
+            ("NOT_SUPPORTED".into(), "the last error".into())
+        );
+    }
+}

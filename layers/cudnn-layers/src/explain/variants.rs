@@ -1,0 +1,291 @@
+//! Changes one property of a graph at a time, to find out which change would make it supported.
+
+use std::collections::{BTreeSet, HashSet};
+
+use cudnn_sys::types::cudnnDataType_t as DataType;
+
+use super::drawing::{packed, tensors};
+use super::rebuild::edited;
+use crate::shadow::content::{Attribute, Child, Content, Value};
+use crate::shadow::elements::{Kind, Name, Type};
+use crate::shadow::{Named, Operation, all_operations, operations, vocabulary};
+
+/// Maximum number of variants of a graph.
+const MAX_VARIANTS: usize = 64;
+
+/// A graph that differs from the program's graph in one property.
+pub(super) struct Variant {
+    /// The change, such as `w (tensor 2) is half instead of float`.
+    pub(super) change: String,
+    pub(super) graph: Content,
+}
+
+/// Returns the variants of a graph. Changes that affect one tensor come first, and changes of the operations last.
+pub(super) fn variants(graph: &Content) -> Vec<Variant> {
+    let operations = all_operations(graph);
+    let tensors = tensors(&operations);
+    let search = Search { graph, operations: &operations, tensors: &tensors };
+    let mut all = Vec::new();
+    all.extend(search.alignment());
+    all.extend(search.by_value());
+    all.extend(search.types_of_tensors());
+    all.extend(search.broadcasts());
+    all.extend(search.layouts());
+    all.extend(search.extents());
+    all.extend(search.compute_types());
+    all.extend(search.types_of_all());
+    all.extend(search.without_operations());
+    all.truncate(MAX_VARIANTS);
+    all
+}
+
+/// The types that most engines support.
+const USUAL: [DataType; 3] = [DataType::CUDNN_DATA_HALF, DataType::CUDNN_DATA_BFLOAT16, DataType::CUDNN_DATA_FLOAT];
+
+struct Search<'a> {
+    graph: &'a Content,
+    operations: &'a [Operation<'a>],
+    tensors: &'a [&'a Named<'a>],
+}
+
+impl<'a> Search<'a> {
+    /// Returns the graph with changed tensors.
+    fn with_tensors(&self, change: impl Fn(&Content) -> Option<Content>) -> Content {
+        edited(self.graph, &|content| {
+            let is_tensor = content.kind == Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR;
+            if is_tensor { change(&content).unwrap_or(content) } else { content }
+        })
+    }
+
+    /// Returns the graph with one changed tensor.
+    fn with_tensor(&self, named: &Named<'_>, change: impl Fn(Content) -> Content) -> Content {
+        self.with_tensors(|tensor| {
+            (tensor.number(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID) == named.uid()).then(|| change(tensor.clone()))
+        })
+    }
+
+    /// Returns the tensors in device memory.
+    fn in_memory(&self) -> impl Iterator<Item = &'a Named<'a>> {
+        self.tensors.iter().copied().filter(|named| !named.is_by_value())
+    }
+
+    fn alignment(&self) -> Option<Variant> {
+        const NAME: Name = Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT;
+        const USUAL: i64 = 16;
+        let is_lower = |named: &Named<'_>| named.alignment().is_some_and(|alignment| alignment < USUAL);
+        self.in_memory().any(is_lower).then(|| Variant {
+            change: format!("all tensors are aligned to {USUAL} bytes"),
+            graph: self.with_tensors(|tensor| Some(tensor.clone().with_numbers(NAME, &[USUAL]))),
+        })
+    }
+
+    fn by_value(&self) -> Vec<Variant> {
+        let found = self.tensors.iter().filter(|named| named.is_by_value());
+        let larger = found.filter(|named| named.extents().iter().any(|extent| *extent > 1));
+        let variant = |named: &&Named<'_>| Variant {
+            change: format!("{} is in device memory instead of passed by value", name(named)),
+            graph: self.with_tensor(named, |tensor| tensor.with_numbers(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, &[0])),
+        };
+        larger.map(variant).collect()
+    }
+
+    fn types_of_tensors(&self) -> Vec<Variant> {
+        let present: BTreeSet<i64> = self.in_memory().filter_map(Named::data_type_number).collect();
+        let mut types: Vec<i64> = present.iter().copied().collect();
+        types.extend(USUAL.iter().map(|ty| i64::from(ty.0)).filter(|ty| !present.contains(ty)));
+        let variant = |named: &Named<'_>, ty: i64| Variant {
+            change: format!("{} is {} instead of {}", name(named), vocabulary::data_type(ty), named.data_type()),
+            graph: self.with_tensor(named, |tensor| tensor.with_numbers(Name::CUDNN_ATTR_TENSOR_DATA_TYPE, &[ty])),
+        };
+        // Types that the graph uses already are more plausible.
+        types
+            .iter()
+            .flat_map(|ty| self.in_memory().map(move |named| (named, *ty)))
+            .filter(|(named, ty)| named.data_type_number().is_some_and(|own| own != *ty))
+            .map(|(named, ty)| variant(named, ty))
+            .collect()
+    }
+
+    /// Changes the extents of inputs that cannot be broadcast to the output of their pointwise operation.
+    fn broadcasts(&self) -> Vec<Variant> {
+        let mut all = Vec::new();
+        for operation in self.operations.iter().filter(|operation| operation.is_pointwise()) {
+            let Some(output) = operation.outputs().first().map(Named::extents) else { continue };
+            for input in operation.inputs() {
+                let extents = input.extents();
+                let fits = |(own, of_output): (&i64, &i64)| if own == of_output { *own } else { 1 };
+                let fitting: Vec<i64> = extents.iter().zip(&output).map(fits).collect();
+                if fitting.len() == extents.len()
+                    && extents.iter().zip(&fitting).any(|(own, fit)| own != fit && *own != 1)
+                {
+                    all.push(Variant {
+                        change: format!("{} has the extents {fitting:?} instead of {extents:?}", name(input)),
+                        graph: self.with_tensor(input, |tensor| with_extents(tensor, &fitting)),
+                    });
+                }
+            }
+        }
+        all
+    }
+
+    fn layouts(&self) -> Vec<Variant> {
+        let strides = [
+            ("channels-last", channels_last as fn(&[i64]) -> Vec<i64>, 4..=5),
+            ("packed in row-major order", packed, 1..=8),
+        ];
+        let layout = |(layout, strides, ranks): &(&str, fn(&[i64]) -> Vec<i64>, std::ops::RangeInclusive<usize>)| {
+            let is_meant = |extents: &[i64]| ranks.contains(&extents.len());
+            let differs =
+                |named: &Named<'_>| is_meant(&named.extents()) && named.strides() != strides(&named.extents());
+            self.in_memory().any(differs).then(|| Variant {
+                change: format!("all tensors are {layout}"),
+                graph: self.with_tensors(|tensor| {
+                    let extents = tensor.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
+                    let strides = strides(&extents);
+                    is_meant(&extents).then(|| tensor.clone().with_numbers(Name::CUDNN_ATTR_TENSOR_STRIDES, &strides))
+                }),
+            })
+        };
+        strides.iter().filter_map(layout).collect()
+    }
+
+    /// Replaces an extent by another one, in all tensors.
+    fn extents(&self) -> Vec<Variant> {
+        const UNIT: i64 = 8;
+        const USUAL: [i64; 2] = [128, 64];
+        let distinct: BTreeSet<i64> = self.tensors.iter().flat_map(|named| named.extents()).collect();
+        let last: BTreeSet<i64> = self.tensors.iter().filter_map(|named| named.extents().last().copied()).collect();
+        let rounded = distinct.iter().filter(|extent| **extent > 1 && *extent % UNIT != 0);
+        let rounded = rounded.map(|extent| (*extent, extent.saturating_add(UNIT - extent % UNIT)));
+        let smaller =
+            last.iter().flat_map(|extent| USUAL.map(|usual| (*extent, usual))).filter(|(own, usual)| own > usual);
+        let variant = |(from, to): (i64, i64)| Variant {
+            change: format!("the extent {from} is {to} in all tensors"),
+            graph: self.with_tensors(|tensor| {
+                let extents = tensor.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
+                let changed: Vec<i64> = extents.iter().map(|own| if *own == from { to } else { *own }).collect();
+                (changed != extents).then(|| with_extents(tensor.clone(), &changed))
+            }),
+        };
+        rounded.chain(smaller).map(variant).collect()
+    }
+
+    fn compute_types(&self) -> Vec<Variant> {
+        let present: HashSet<String> = self.operations.iter().filter_map(Operation::compute_type).collect();
+        let types = [DataType::CUDNN_DATA_FLOAT, DataType::CUDNN_DATA_INT32];
+        let types = types.map(|ty| (i64::from(ty.0), vocabulary::data_type(i64::from(ty.0))));
+        let others = types.into_iter().filter(|(_, name)| !present.is_empty() && present.iter().any(|own| own != name));
+        let variant = |(ty, name): (i64, String)| Variant {
+            change: format!("all operations compute in {name}"),
+            graph: edited(self.graph, &|content| {
+                let is_type = |attribute: &&Attribute| {
+                    attribute.ty == Type::CUDNN_TYPE_DATA_TYPE && content.kind != Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR
+                };
+                match content.attributes.iter().find(is_type).map(|attribute| attribute.name) {
+                    Some(name) => content.with_numbers(name, &[ty]),
+                    None => content,
+                }
+            }),
+        };
+        others.map(variant).collect()
+    }
+
+    /// Changes the type of all tensors that have the same type.
+    fn types_of_all(&self) -> Vec<Variant> {
+        let present: BTreeSet<i64> = self.in_memory().filter_map(Named::data_type_number).collect();
+        let pairs =
+            present.iter().flat_map(|from| USUAL.map(|to| (*from, i64::from(to.0)))).filter(|(from, to)| from != to);
+        let variant = |(from, to): (i64, i64)| Variant {
+            change: format!("all {} tensors are {}", vocabulary::data_type(from), vocabulary::data_type(to)),
+            graph: self.with_tensors(|tensor| {
+                let name = Name::CUDNN_ATTR_TENSOR_DATA_TYPE;
+                (tensor.number(name) == Some(from)).then(|| tensor.clone().with_numbers(name, &[to]))
+            }),
+        };
+        pairs.map(variant).collect()
+    }
+
+    /// Removes an operation whose inputs or outputs no other operation uses.
+    fn without_operations(&self) -> Vec<Variant> {
+        let all = operations(self.graph);
+        if all.len() < 2 {
+            return Vec::new();
+        }
+        let ids = |tensors: &[Named<'_>]| tensors.iter().filter_map(Named::uid).collect::<HashSet<i64>>();
+        let mut variants = Vec::new();
+        for (index, operation) in all.iter().enumerate().rev() {
+            let others = || all.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, operation)| operation);
+            let read: HashSet<i64> = others().flat_map(|other| ids(other.inputs())).collect();
+            let written: HashSet<i64> = others().flat_map(|other| ids(other.outputs())).collect();
+            let is_last = ids(operation.outputs()).is_disjoint(&read);
+            let is_first = ids(operation.inputs()).is_disjoint(&written);
+            if !is_last && !is_first {
+                continue;
+            }
+            let graph = edited(&without_operation(self.graph, index), &|content| {
+                let is_tensor = content.kind == Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR;
+                let id = content.number(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID);
+                let is_inner = id.is_some_and(|id| read.contains(&id) && written.contains(&id));
+                if !is_tensor || is_inner {
+                    return content;
+                }
+                content.with_numbers(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL, &[0])
+            });
+            variants.push(Variant {
+                change: format!("the graph ends without {} (operation {} of {})", operation.name, index + 1, all.len())
+                    .replace("ends without", if is_last { "ends before" } else { "starts after" }),
+                graph,
+            });
+        }
+        variants
+    }
+}
+
+/// Returns the name of a tensor in messages.
+fn name(named: &Named<'_>) -> String {
+    named.uid().map_or_else(|| named.role.clone(), |uid| format!("{} (tensor {uid})", named.role))
+}
+
+fn without_operation(graph: &Content, index: usize) -> Content {
+    let mut graph = graph.clone();
+    for attribute in &mut graph.attributes {
+        if attribute.name == Name::CUDNN_ATTR_OPERATIONGRAPH_OPS
+            && let Value::Descriptors(children) = &attribute.value
+        {
+            let kept: Vec<Child> =
+                children.iter().enumerate().filter(|(own, _)| *own != index).map(|(_, child)| child.clone()).collect();
+            attribute.count = kept.len() as i64;
+            attribute.value = Value::Descriptors(kept.into());
+        }
+    }
+    graph
+}
+
+/// Returns a tensor with other extents. The order of the dimensions in memory stays the same, without gaps.
+fn with_extents(tensor: Content, extents: &[i64]) -> Content {
+    let strides = tensor.numbers(Name::CUDNN_ATTR_TENSOR_STRIDES);
+    let mut order: Vec<usize> = (0..extents.len()).collect();
+    order.sort_by_key(|dimension| (strides.get(*dimension).copied().unwrap_or(0), std::cmp::Reverse(*dimension)));
+    let strides = strides_in(&order, extents);
+    tensor
+        .with_numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS, extents)
+        .with_numbers(Name::CUDNN_ATTR_TENSOR_STRIDES, &strides)
+}
+
+/// Returns the strides of a channels-last tensor.
+fn channels_last(extents: &[i64]) -> Vec<i64> {
+    let order: Vec<usize> = [1].into_iter().chain((2..extents.len()).rev()).chain([0]).collect();
+    strides_in(&order, extents)
+}
+
+/// Returns the strides of a tensor without gaps, with dimensions in this order in memory, innermost first.
+fn strides_in(order: &[usize], extents: &[i64]) -> Vec<i64> {
+    let (mut strides, mut stride) = (vec![1; extents.len()], 1_i64);
+    for dimension in order {
+        if let (Some(to), Some(extent)) = (strides.get_mut(*dimension), extents.get(*dimension)) {
+            *to = stride;
+            stride = stride.saturating_mul(*extent);
+        }
+    }
+    strides
+}

@@ -1,0 +1,148 @@
+//! Builds graphs with and without a supporting engine, as a framework does: it asks the heuristics in two modes, tries
+//! each proposal, and destroys the graph.
+
+use std::ffi::{c_char, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use cudnn_backend::descriptor::Descriptor;
+use cudnn_backend::device::{self, Target};
+use cudnn_backend::engine::proposals;
+use cudnn_backend::graph::{Convolution, add, graph, relu};
+use cudnn_backend::plan::Plan;
+use cudnn_backend::tensor::Tensor;
+use cudnn_loader::{
+    Error, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode,
+    cudnnDataType_t as DataType, cudnnDebug_t, cudnnSeverity_t,
+};
+
+const HALF: DataType = DataType::CUDNN_DATA_HALF;
+const BFLOAT16: DataType = DataType::CUDNN_DATA_BFLOAT16;
+const FLOAT: DataType = DataType::CUDNN_DATA_FLOAT;
+
+/// The number of messages that the program's callback has received.
+static MESSAGES: AtomicUsize = AtomicUsize::new(0);
+
+unsafe extern "C" fn count(_: cudnnSeverity_t, _: *mut c_void, _: *const cudnnDebug_t, _: *const c_char) {
+    MESSAGES.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Plans these graphs for a described device, and prints the result of each call. Instead of a graph, `set-callback` sets
+/// a callback, `callback` prints what cuDNN returns about it, and `threads` plans the rest in parallel.
+pub(crate) fn run(device: &str, graphs: &[String]) {
+    let json = std::fs::read_to_string(device).unwrap_or_default();
+    for (index, name) in graphs.iter().enumerate() {
+        if name == "threads" {
+            let rest = graphs.get(index + 1..).unwrap_or_default();
+            let texts: Vec<String> = std::thread::scope(|scope| {
+                let running: Vec<_> = rest.iter().map(|name| scope.spawn(|| line(&json, name))).collect();
+                running.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
+            });
+            texts.iter().for_each(|text| println!("{text}"));
+            return;
+        }
+        println!("{}", line(&json, name));
+    }
+}
+
+fn line(json: &str, name: &str) -> String {
+    match name {
+        "set-callback" => {
+            // SAFETY: the function accepts cuDNN's arguments in any thread.
+            let status = unsafe { cudnn_loader::cudnnSetCallback(0b0111, std::ptr::null_mut(), Some(count)) };
+            format!("{status:?}")
+        }
+        "callback" => {
+            let (mut mask, mut data, mut function) = (0, std::ptr::null_mut(), None);
+            // SAFETY: the pointers are valid for writes.
+            let status = unsafe { cudnn_loader::cudnnGetCallback(&raw mut mask, &raw mut data, &raw mut function) };
+            let is_own = function.is_some_and(|function| function as usize == count as *const () as usize);
+            let messages = MESSAGES.swap(0, Ordering::Relaxed);
+            format!("{status:?}: mask {mask}, own {is_own}, none {}, {messages} messages", function.is_none())
+        }
+        _ => match attempt(json, name) {
+            Ok(results) => format!("{name}: {results}"),
+            Err(error) => format!("{name}: {error}"),
+        },
+    }
+}
+
+fn attempt(json: &str, name: &str) -> Result<String, Error> {
+    let device = device::from_json(json)?;
+    let target = Target::Device(&device);
+    let graph = build(name)?;
+    let mut results = Vec::new();
+    for mode in [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK] {
+        let proposals = proposals(&graph, mode, target)?;
+        results.push(format!("{} proposals", proposals.len()));
+        for proposal in &proposals {
+            match Plan::new(proposal, target) {
+                Ok(plan) => {
+                    results.push(format!("a plan with a workspace of {} bytes", plan.workspace_size));
+                    return Ok(results.join(", "));
+                }
+                Err(error) => results.push(format!("{:?}", error.status)),
+            }
+        }
+    }
+    // The program's last error stays the same when the layer tries engines.
+    let incomplete = Descriptor::new(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)?;
+    // SAFETY: the descriptor is live.
+    let status = unsafe { cudnn_loader::cudnnBackendFinalize(incomplete.raw()) };
+    drop(graph);
+    let mut text = [0_u8; 4096];
+    // SAFETY: the buffer has this size.
+    unsafe { cudnn_loader::cudnnGetLastErrorString(text.as_mut_ptr().cast(), text.len()) };
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    results.push(format!("{status:?} {}", String::from_utf8_lossy(text)));
+    Ok(results.join(", "))
+}
+
+fn build(name: &str) -> Result<Descriptor, Error> {
+    let conv = |ty, channels: i64| {
+        let tensor = |uid, dims: &[i64]| Tensor::channels_last(uid, ty, dims);
+        let x = tensor(1, &[4, channels, 14, 14]);
+        [x, tensor(2, &[32, channels, 3, 3]), tensor(3, &[4, 32, 14, 14])]
+    };
+    match name {
+        "works" => {
+            let [x, w, y] = conv(HALF, 16);
+            graph(None, &[&Convolution::padded(1, 2).forward([&x, &w, &y], 1.0, 0.0)?])
+        }
+        "mixed-types" => graph(None, &[&matmul(HALF, BFLOAT16, false)?]),
+        "relu-of-mixed-types" => {
+            let c = Tensor::packed(3, FLOAT, &[4, 64, 64]).to_virtual(3, FLOAT);
+            graph(None, &[&matmul(HALF, BFLOAT16, true)?, &relu([&c, &Tensor::packed(4, HALF, &[4, 64, 64])])?])
+        }
+        "broadcast" => {
+            let tensor = |uid, dims: &[i64]| Tensor::packed(uid, FLOAT, dims);
+            graph(None, &[&add([&tensor(1, &[4, 64, 64]), &tensor(2, &[1, 3, 64]), &tensor(3, &[4, 64, 64])])?])
+        }
+        "integers" => {
+            let [x, w, y] = conv(DataType::CUDNN_DATA_INT8, 16);
+            graph(None, &[&Convolution::padded(1, 2).forward([&x, &w, &y], 1.0, 0.0)?])
+        }
+        // "float-filter"
+        _ => {
+            let [x, mut w, y] = conv(HALF, 16);
+            w.data_type = FLOAT;
+            graph(None, &[&Convolution::padded(1, 2).forward([&x, &w, &y], 1.0, 0.0)?])
+        }
+    }
+}
+
+/// Returns the operation C = A * B with these types. C may be virtual.
+fn matmul(a: DataType, b: DataType, is_virtual: bool) -> Result<Descriptor, Error> {
+    let function = Descriptor::new(Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR)?
+        .set(Name::CUDNN_ATTR_MATMUL_COMP_TYPE, &[FLOAT])?
+        .finalize()?;
+    let a = Tensor::packed(1, a, &[4, 64, 64]).descriptor()?;
+    let b = Tensor::packed(2, b, &[4, 64, 64]).descriptor()?;
+    let c = Tensor::packed(3, HALF, &[4, 64, 64]);
+    let c = if is_virtual { c.to_virtual(3, FLOAT) } else { c }.descriptor()?;
+    Descriptor::new(Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)?
+        .set_descriptors(Name::CUDNN_ATTR_OPERATION_MATMUL_DESC, &[&function])?
+        .set_descriptors(Name::CUDNN_ATTR_OPERATION_MATMUL_ADESC, &[&a])?
+        .set_descriptors(Name::CUDNN_ATTR_OPERATION_MATMUL_BDESC, &[&b])?
+        .set_descriptors(Name::CUDNN_ATTR_OPERATION_MATMUL_CDESC, &[&c])?
+        .finalize()
+}
