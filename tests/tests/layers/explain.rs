@@ -99,8 +99,8 @@ fn the_cause_and_a_supported_change_are_named() {
     assert!(report.starts_with("all 2 plans failed for conv_fwd"), "{report}");
     assert!(first_lines(report).contains("COMPILATION_FAILED"), "{report}");
     assert!(report.contains("2 plans of the program failed with INTERNAL_ERROR_COMPILATION_FAILED"), "{report}");
-    // The last variant removes the operation that makes the graph unsupported.
-    let reports = explaining.reports(&["relu-of-mixed-types"]);
+    // The change concerns a tensor of the first operation.
+    let reports = explaining.reports(&["fused-mixed-types"]);
     let [report] = reports.as_slice() else { panic!("{reports:#?}") };
     assert!(report.contains("supported if: b (tensor 2) is half instead of bfloat16"), "{report}");
 }

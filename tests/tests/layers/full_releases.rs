@@ -141,7 +141,7 @@ fn causes_are_named_with_full_releases() {
         let Some(explaining) = Explaining::new(test, release) else { return };
         assert_names_causes(&explaining);
         // Only engines that compile code support this graph.
-        let reports = explaining.reports_without_nvrtc(&["relu-of-mixed-types"]);
+        let reports = explaining.reports_without_nvrtc(&["fused"]);
         let [report] = reports.as_slice() else { panic!("{reports:#?}") };
         assert!(first_lines(report).contains(&format!("engines: {nvrtc} was not found")), "{report}");
     }

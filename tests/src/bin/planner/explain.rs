@@ -109,10 +109,8 @@ fn build(name: &str) -> Result<Descriptor, Error> {
             graph(None, &[&Convolution::padded(1, 2).forward([&x, &w, &y], 1.0, 0.0)?])
         }
         "mixed-types" => graph(None, &[&matmul(HALF, BFLOAT16, false)?]),
-        "relu-of-mixed-types" => {
-            let c = Tensor::packed(3, FLOAT, &[4, 64, 64]).to_virtual(3, FLOAT);
-            graph(None, &[&matmul(HALF, BFLOAT16, true)?, &relu([&c, &Tensor::packed(4, HALF, &[4, 64, 64])])?])
-        }
+        "fused-mixed-types" => fused(HALF, BFLOAT16),
+        "fused" => fused(HALF, HALF),
         "broadcast" => {
             let tensor = |uid, dims: &[i64]| Tensor::packed(uid, FLOAT, dims);
             graph(None, &[&add([&tensor(1, &[4, 64, 64]), &tensor(2, &[1, 3, 64]), &tensor(3, &[4, 64, 64])])?])
@@ -128,6 +126,12 @@ fn build(name: &str) -> Result<Descriptor, Error> {
             graph(None, &[&Convolution::padded(1, 2).forward([&x, &w, &y], 1.0, 0.0)?])
         }
     }
+}
+
+/// Returns a graph of a matmul and a ReLU.
+fn fused(a: DataType, b: DataType) -> Result<Descriptor, Error> {
+    let c = Tensor::packed(3, FLOAT, &[4, 64, 64]).to_virtual(3, FLOAT);
+    graph(None, &[&matmul(a, b, true)?, &relu([&c, &Tensor::packed(4, HALF, &[4, 64, 64])])?])
 }
 
 /// Returns the operation C = A * B with these types. C may be virtual.
