@@ -137,12 +137,14 @@ fn known_errata_are_blocked_in_the_affected_releases() {
 #[ignore = "downloads full releases of cuDNN"]
 fn causes_are_named_with_full_releases() {
     let test = "causes_are_named_with_full_releases";
-    for (release, nvrtc) in [("cu12-9.10.2", "libnvrtc.so.12"), (newest_id(), "libnvrtc.so.13")] {
+    for release in ["cu12-9.10.2", newest_id()] {
         let Some(explaining) = Explaining::new(test, release) else { return };
         assert_names_causes(&explaining);
-        // Only engines that compile code support this graph.
-        let reports = explaining.reports_without_nvrtc(&["fused"]);
-        let [report] = reports.as_slice() else { panic!("{reports:#?}") };
-        assert!(first_lines(report).contains(&format!("engines: {nvrtc} was not found")), "{report}");
+        if release == "cu12-9.10.2" {
+            // Only engines that compile code support this graph. cuDNN 9.28 compiles it without NVRTC.
+            let reports = explaining.reports_without_nvrtc(&["fused"]);
+            let [report] = reports.as_slice() else { panic!("{reports:#?}") };
+            assert!(first_lines(report).contains("engines: libnvrtc.so.12 was not found"), "{report}");
+        }
     }
 }

@@ -1,8 +1,10 @@
 //! Describes a descriptor in one line, for example `conv_fwd + bias + relu x[8,64,56,56] w[64,64,3,3] half b[1,64,1,1]
-//! float -> y[8,64,56,56] half / float, pad 1, nhwc; engine 12 {TILE_SIZE=3}; workspace 4.0 MiB`.
+//! float -> y[8,64,56,56] half / float, pad 1, nhwc; engine 12 {TILE_SIZE=3} tensor_core; proposal 1 of 5; workspace 4.0
+//! MiB`.
 //!
 //! A label contains, in this order: the operations in the program's order; the tensors that the graph reads and writes,
-//! without virtual tensors; `/` and the compute type; special parameters; the engine; and the workspace size. The same
+//! without virtual tensors; `/` and the compute type; special parameters; the engine; its place among the
+//! proposals of the heuristics; and the workspace size. The same
 //! work has the same label at every step.
 
 mod engine;

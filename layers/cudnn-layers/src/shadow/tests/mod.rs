@@ -396,7 +396,7 @@ fn a_plan_label_grows_as_the_program_reads_more() {
     assert_eq!(text(proposed.heuristics), format!("{GRAPH_LABEL}; heuristics mode_a"));
     assert_eq!(text(proposed.plan), GRAPH_LABEL);
     proposed.read_engine(12);
-    let with_engine = format!("{GRAPH_LABEL}; engine 12 {{TILE_SIZE=3}}");
+    let with_engine = format!("{GRAPH_LABEL}; engine 12 {{TILE_SIZE=3}}; proposal 2 of 3");
     assert_eq!(text(proposed.configuration), with_engine);
     assert_eq!(text(proposed.plan), with_engine);
     let size = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
