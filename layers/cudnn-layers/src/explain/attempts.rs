@@ -1,6 +1,7 @@
 //! Follows each graph from the heuristics to the first execution, to find the graphs for which no plan works.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,6 +84,8 @@ struct Plan {
     graph: usize,
     /// The time to build it.
     duration: Duration,
+    /// The label of the plan that it was restored from.
+    restored_from: Option<Arc<str>>,
     was_executed: bool,
 }
 
@@ -92,6 +95,8 @@ struct State {
     attempts: HashMap<usize, Attempt>,
     /// By address.
     plans: HashMap<usize, Plan>,
+    /// The labels of plans that the program has serialized, by a hash of the JSON.
+    serialized: HashMap<u64, Arc<str>>,
 }
 
 static STATE: Lock<Option<State>> = Lock::new(None);
@@ -157,24 +162,48 @@ pub(super) fn plan_failed(plan: Raw, status: Status) {
 /// Records a plan that was built.
 pub(super) fn plan_built(plan: Raw, workspace: i64, duration: Duration) {
     let Some(content) = shadow::content(plan) else { return };
-    let Some(graph) = shadow::graph_of(&content).map(key) else { return };
+    let graph = shadow::graph_of(&content).map_or(0, key);
+    let json = content.elements(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION).map(|json| hash(json.as_slice()));
     with_attempt(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, |attempt, _| {
         attempt.live_plans += 1;
         attempt.workspaces.push(workspace);
     });
-    let built = Plan { graph, duration, was_executed: false };
-    let _former = with(|state| state.plans.insert(plan.addr(), built));
+    let _former = with(|state| {
+        let restored_from = json.and_then(|json| state.serialized.get(&json).cloned());
+        state.plans.insert(plan.addr(), Plan { graph, duration, restored_from, was_executed: false })
+    });
 }
 
-/// Records that the program has executed a plan. Returns the time to build it if this is the first execution.
-pub(super) fn executed(plan: Raw) -> Option<Duration> {
-    let (duration, _attempt) = with(|state| {
+/// Records that the program has read the JSON of a plan, from which it may restore the plan.
+pub(super) fn serialized(plan: Raw, json: &[u8]) {
+    let (Some(label), hash) = (shadow::label(plan), hash(json)) else { return };
+    let _former = with(|state| {
+        let is_full = state.serialized.len() >= MAX_SERIALIZED;
+        if is_full { None } else { state.serialized.insert(hash, label) }
+    });
+}
+
+/// More plans than a program restores.
+const MAX_SERIALIZED: usize = 4096;
+
+/// Returns a hash of a text up to the first NUL.
+fn hash(text: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.split(|byte| *byte == 0).next().unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Records that the program has executed a plan. If this is the first execution, returns the time to build the plan, and
+/// the label of the plan that it was restored from.
+pub(super) fn executed(plan: Raw) -> Option<(Duration, Option<Arc<str>>)> {
+    let (executed, _attempt) = with(|state| {
         let executed = state.plans.get_mut(&plan.addr()).filter(|plan| !plan.was_executed)?;
         executed.was_executed = true;
-        Some((executed.duration, state.attempts.remove(&executed.graph)))
+        let result = (executed.duration, executed.restored_from.take());
+        Some((result, state.attempts.remove(&executed.graph)))
     })
     .flatten()?;
-    Some(duration)
+    Some(executed)
 }
 
 /// Records that executing a plan has failed.

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use cudnn_layer_api::Host;
 use cudnn_os::libraries::{self, Library};
+use cudnn_os::windows_or;
 use cudnn_sys::types::{cudnnBackendHeurMode_t as Mode, cudnnStatus_t as Status};
 
 use super::messages::Messages;
@@ -149,8 +150,8 @@ pub(super) fn has_plan(cudnn: &Cudnn, planned: Planned, deadline: Instant) -> bo
 
 /// Returns the name of the NVRTC library that cuDNN loads.
 pub(super) fn nvrtc(cudnn: &Cudnn) -> &'static str {
-    const NVRTC_12: &str = cudnn_os::windows_or!("nvrtc64_120_0.dll", "libnvrtc.so.12");
-    const NVRTC_13: &str = cudnn_os::windows_or!("nvrtc64_130_0.dll", "libnvrtc.so.13");
+    const NVRTC_12: &str = windows_or!("nvrtc64_120_0.dll", "libnvrtc.so.12");
+    const NVRTC_13: &str = windows_or!("nvrtc64_130_0.dll", "libnvrtc.so.13");
     if is_cuda_13(cudnn) { NVRTC_13 } else { NVRTC_12 }
 }
 
@@ -162,20 +163,29 @@ fn is_cuda_13(cudnn: &Cudnn) -> bool {
 
 /// Returns the library that cuDNN needs to try all engines, if it is missing. cuDNN ends the process if its precompiled
 /// engines cannot load cuBLASLt.
-pub(super) fn missing_library(cudnn: &Cudnn, host: Host) -> Option<&'static str> {
-    const PRECOMPILED: &str =
-        cudnn_os::windows_or!("cudnn_engines_precompiled64_9.dll", "libcudnn_engines_precompiled.so.9");
-    const CUBLAS_LT_12: &str = cudnn_os::windows_or!("cublasLt64_12.dll", "libcublasLt.so.12");
-    const CUBLAS_LT_13: &str = cudnn_os::windows_or!("cublasLt64_13.dll", "libcublasLt.so.13");
-    /// The directories where the wheels of cuDNN look, relative to cuDNN's own directory.
-    const DIRS: [&str; 4] = [".", "../../cublas/lib", "../../cu13/lib", "../../cublas/bin"];
-    if !libraries::is_loaded(Path::new(PRECOMPILED)) {
-        return None;
-    }
+pub(super) fn missing_cublas_lt(cudnn: &Cudnn, host: Host) -> Option<&'static str> {
+    const PRECOMPILED: &str = windows_or!("cudnn_engines_precompiled64_9.dll", "libcudnn_engines_precompiled.so.9");
+    const CUBLAS_LT_12: &str = windows_or!("cublasLt64_12.dll", "libcublasLt.so.12");
+    const CUBLAS_LT_13: &str = windows_or!("cublasLt64_13.dll", "libcublasLt.so.13");
     let name = if is_cuda_13(cudnn) { CUBLAS_LT_13 } else { CUBLAS_LT_12 };
-    let cudnn_dir = host.cudnn_dir().to_str().unwrap_or_default();
-    let is_beside = || DIRS.iter().any(|dir| Path::new(cudnn_dir).join(dir).join(name).exists());
+    (libraries::is_loaded(Path::new(PRECOMPILED)) && !is_available(name, host)).then_some(name)
+}
+
+/// Returns whether cuDNN can load one of NVIDIA's libraries.
+pub(super) fn is_available(name: &str, host: Host) -> bool {
+    /// The directories where the wheels of cuDNN look, relative to cuDNN's own directory.
+    const DIRS: [&str; 7] = [
+        ".",
+        "../../cublas/lib",
+        "../../cuda_nvrtc/lib",
+        "../../cu13/lib",
+        "../../cublas/bin",
+        "../../cuda_nvrtc/bin",
+        "../../cu13/bin/x86_64",
+    ];
+    let cudnn_dir = Path::new(host.cudnn_dir().to_str().unwrap_or_default());
+    let has_content = |dir: &str| cudnn_dir.join(dir).join(name).metadata().is_ok_and(|file| file.len() > 0);
     // SAFETY: cuDNN loads the same library by the same name.
     let can_open = || unsafe { Library::open(Path::new(name)) }.is_ok();
-    (!libraries::is_loaded(Path::new(name)) && !is_beside() && !can_open()).then_some(name)
+    libraries::is_loaded(Path::new(name)) || DIRS.into_iter().any(has_content) || can_open()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -43,11 +44,12 @@ fn is_new(text: &str) -> bool {
 }
 
 /// Writes a line about a plan that the program executes, unless the same was written before.
-pub(super) fn write_used(state: &State, plan: Raw, duration: Duration) {
-    let label = shadow::label(plan);
+pub(super) fn write_used(state: &State, plan: Raw, duration: Duration, restored_from: Option<Arc<str>>) {
+    let built = if restored_from.is_some() { "restored" } else { "built" };
+    let label = restored_from.or_else(|| shadow::label(plan));
     let label = label.as_deref().unwrap_or("a plan");
     if is_new(label) {
-        write(state, &format!("cudnn-explain: used: {label}; built in {}\n", Shown(duration)));
+        write(state, &format!("cudnn-explain: used: {label}; {built} in {}\n", Shown(duration)));
     }
 }
 
@@ -121,7 +123,7 @@ fn is_current(state: &State) -> bool {
 /// The graph is finalized and live.
 unsafe fn investigate(state: &State, attempt: &Attempt, failure: Failure, graph: Raw, findings: &mut Findings) {
     let cudnn = &state.cudnn;
-    if let Some(library) = candidates::missing_library(cudnn, state.host) {
+    if let Some(library) = candidates::missing_cublas_lt(cudnn, state.host) {
         findings.omission = Some(format!("{library} was not found. cuDNN needs it to try its engines"));
         return;
     }
@@ -135,9 +137,16 @@ unsafe fn investigate(state: &State, attempt: &Attempt, failure: Failure, graph:
             // SAFETY: guaranteed by the caller; the device is live.
             let tried = unsafe { candidates::try_all(cudnn, messages, Planned { graph, device }, deadline) };
             findings.candidates = tried.unwrap_or_default();
-            let mut reasons = findings.candidates.tried.iter().filter_map(|tried| tried.failure.as_ref());
-            let lacks_prerequisite = reasons.any(Reason::is_prerequisite);
-            if lacks_prerequisite || failure != Failure::NoEngine || !is_complete(&attempt.graph) {
+            let tried = &findings.candidates.tried;
+            let mut reasons = tried.iter().filter_map(|tried| tried.failure.as_ref());
+            let has_accepted = tried.iter().any(|tried| tried.has_accepted);
+            // Some engines do not say that they lack NVRTC.
+            findings.lacks_nvrtc = !has_accepted && !candidates::is_available(findings.nvrtc, state.host);
+            if findings.lacks_nvrtc
+                || reasons.any(Reason::is_prerequisite)
+                || failure != Failure::NoEngine
+                || !is_complete(&attempt.graph)
+            {
                 return;
             }
             let deadline = Instant::now() + VARIANTS_TIME;

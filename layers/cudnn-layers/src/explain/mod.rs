@@ -240,14 +240,23 @@ fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Durat
             }
         }
         Id::CudnnBackendGetAttribute if is_success => {
-            let [heuristics, name, _, requested, count] = call.bits();
-            // Without room for results, cuDNN returns an upper limit.
-            if Name(calls::number(name)) == Name::CUDNN_ATTR_ENGINEHEUR_RESULTS && requested > 0 {
-                // SAFETY: cuDNN has written the number if the program has passed an address.
-                let count = unsafe { (count as *const i64).as_ref() }.copied();
-                if let Some(count) = count.and_then(|count| usize::try_from(count).ok()) {
-                    attempts::proposed(calls::raw(heuristics), count);
+            let [descriptor, name, _, requested, count, elements] = call.bits();
+            // SAFETY: cuDNN has written the number if the program has passed an address.
+            let count = unsafe { (count as *const i64).as_ref() }.copied();
+            let Some(count) = count.and_then(|count| usize::try_from(count).ok()) else { return };
+            match Name(calls::number(name)) {
+                // Without room for results, cuDNN returns an upper limit.
+                Name::CUDNN_ATTR_ENGINEHEUR_RESULTS if requested > 0 => {
+                    attempts::proposed(calls::raw(descriptor), count);
                 }
+                Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION
+                    if state.is_used_shown && requested >= count as u64 && elements != 0 =>
+                {
+                    // SAFETY: cuDNN has written this number of characters.
+                    let json = unsafe { std::slice::from_raw_parts(elements as *const u8, count) };
+                    attempts::serialized(calls::raw(descriptor), json);
+                }
+                _ => {}
             }
         }
         Id::CudnnBackendFinalize => {
@@ -286,11 +295,11 @@ fn executed(state: &State, call: &Call<'_>, status: Option<cudnnStatus_t>) {
     let plan = calls::raw(plan);
     match status {
         Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) => {
-            let duration = attempts::executed(plan).filter(|_| state.is_used_shown);
-            if let Some(duration) = duration {
+            let executed = attempts::executed(plan).filter(|_| state.is_used_shown);
+            if let Some((duration, restored_from)) = executed {
                 // Thread cancellation must not unwind from here.
                 let _guard = ThreadStateGuard::new();
-                investigation::write_used(state, plan, duration);
+                investigation::write_used(state, plan, duration, restored_from);
             }
         }
         Some(status) => attempts::execution_failed(plan, status),

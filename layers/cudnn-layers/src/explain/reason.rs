@@ -17,7 +17,9 @@ impl Reason {
     /// Finds the reason of a call with this status in the messages of the call, or else in the last error's text.
     pub(super) fn new(status: cudnnStatus_t, messages: &str, last_error: &str) -> Self {
         let frames: Vec<Frame<'_>> = messages.lines().filter_map(Frame::parse).collect();
-        let innermost = innermost(&frames);
+        // An engine may pass on a missing library as a general status.
+        let prerequisite = frames.iter().find(|frame| is_prerequisite(frame.status, frame.text)).copied();
+        let innermost = prerequisite.or_else(|| innermost(&frames));
         let name = match innermost {
             Some(frame) => frame.status.to_owned(),
             None => status_name(status),
@@ -44,16 +46,20 @@ impl Reason {
 
     /// Returns whether the machine lacks something that the engine needs, such as a library.
     pub(super) fn is_prerequisite(&self) -> bool {
-        const STATUSES: [&str; 4] = ["PREREQUISITE", "SUBLIBRARY", "INCOMPATIBLE_CUDART", "INCOMPATIBLE_CUDA_DRIVER"];
-        const TEXTS: [&str; 4] = ["could not open", "unable to load", "could not load", "cannot load"];
-        let text = self.text.to_ascii_lowercase();
-        STATUSES.iter().any(|part| self.status.contains(part)) || TEXTS.iter().any(|part| text.contains(part))
+        is_prerequisite(&self.status, &self.text)
     }
 
     /// Returns whether an engine lacks NVRTC.
     pub(super) fn lacks_nvrtc(&self) -> bool {
         self.is_prerequisite() && self.text.to_ascii_lowercase().contains("nvrtc")
     }
+}
+
+fn is_prerequisite(status: &str, text: &str) -> bool {
+    const STATUSES: [&str; 4] = ["PREREQUISITE", "SUBLIBRARY", "INCOMPATIBLE_CUDART", "INCOMPATIBLE_CUDA_DRIVER"];
+    const TEXTS: [&str; 4] = ["could not open", "unable to load", "could not load", "cannot load"];
+    let text = text.to_ascii_lowercase();
+    STATUSES.iter().any(|part| status.contains(part)) || TEXTS.iter().any(|part| text.contains(part))
 }
 
 /// The first rank of reasons that say nothing about the graph's types and extents.

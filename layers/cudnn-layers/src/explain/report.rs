@@ -22,6 +22,8 @@ pub(super) struct Findings {
     pub(super) omission: Option<String>,
     /// The name of the NVRTC library that cuDNN loads.
     pub(super) nvrtc: &'static str,
+    /// Whether no engine has accepted the graph and NVRTC is missing.
+    pub(super) lacks_nvrtc: bool,
     /// The free device memory, in bytes.
     pub(super) free_memory: Option<u64>,
 }
@@ -109,6 +111,9 @@ fn cause(attempt: &Attempt, failure: Failure, findings: &Findings, groups: &[Gro
     match groups.first() {
         Some(Group { reason, engines, .. }) if reason.lacks_nvrtc() => {
             format!("{} of {tried} engines: {} was not found ({})", engines.len(), findings.nvrtc, sentence(reason))
+        }
+        Some(Group { rank, .. }) if findings.lacks_nvrtc && *rank > 0 => {
+            format!("{} was not found. Engines that compile code need it", findings.nvrtc)
         }
         Some(Group { rank, .. }) if *rank >= UNRELATED => {
             format!("none of {tried} engines is made for this combination of operations, types and extents")
