@@ -5,6 +5,7 @@
 //! | [`errata`] | blocks plans that are known to be wrong or slow, so that programs use another engine |
 //! | [`plans`] | caches compiled execution plans on disk, so that later processes start faster |
 //! | [`trace`] | records every call with its time, arguments and status, for Perfetto, as text lines, or as a summary |
+//! | [`validate`] | reports mistakes that cuDNN accepts or does not explain |
 //!
 //! Rust programs add a layer in code before the first cuDNN call:
 //!
@@ -38,4 +39,5 @@ pub mod plans;
 mod report;
 mod shadow;
 pub mod trace;
+pub mod validate;
 mod wrappers;

@@ -16,7 +16,9 @@ use super::content::Content;
 use super::elements::{Kind, Name};
 use names::short;
 
-pub(crate) use graph::{Operation, all_operations};
+pub(crate) use graph::{Operation, all_operations, descriptors, is_operation, operations};
+pub(crate) use names::data_type;
+pub(crate) use tensor::Named;
 
 /// Returns the label of a descriptor, or `None` if it has no useful description.
 pub(super) fn of(content: &Arc<Content>) -> Option<String> {
