@@ -5,3 +5,4 @@ mod full_releases;
 mod mechanism;
 mod plans;
 mod trace;
+mod validate;

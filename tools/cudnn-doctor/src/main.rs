@@ -212,7 +212,8 @@ Examples:
   cudnn-doctor run --verbose-errors -- python train.py       exceptions say why cuDNN refused
   cudnn-doctor run --trace trace.%i.json -- python train.py  all cuDNN calls, for https://ui.perfetto.dev
   cudnn-doctor run --plans -- python train.py                later runs reuse the plans of this run
-  cudnn-doctor run --errata known -- python train.py         block engines that are known to be wrong")]
+  cudnn-doctor run --errata known -- python train.py         block engines that are known to be wrong
+  cudnn-doctor run --validate -- python train.py             report mistakes that cuDNN accepts")]
     Run(cmd::run::Arguments),
     /// Print the completions for a shell.
     Completions {

@@ -129,7 +129,8 @@ mod tests {
     #[test]
     fn every_attribute_belongs_to_one_kind() {
         let unknown: Vec<_> = declared::names().filter(|name| owner(*name).is_none()).collect();
-        assert!(unknown.is_empty(), "{unknown:?}");
+        // The header lacks a part of this name.
+        assert_eq!(unknown, [Name::CUDNN_ATTR_OPERATION_CONTRACT_BAND_MAX_TOKEN_VALUE]);
         for (name, kind) in [
             (Name::CUDNN_ATTR_POINTWISE_MODE, Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR),
             (Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC, Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR),

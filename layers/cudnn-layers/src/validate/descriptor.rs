@@ -31,7 +31,7 @@ pub(super) fn refused(state: &State, kind: Kind) {
     }
 }
 
-/// Checks a descriptor before cuDNN does.
+/// Checks a descriptor before cuDNN finalizes it, because cuDNN crashes if the data type is unknown.
 pub(super) fn finalizing(state: &State, content: &Content) {
     // cuDNN has filled a descriptor with an origin.
     if content.is_finalized || content.origin.is_some() || !is_known(content) {
@@ -42,18 +42,21 @@ pub(super) fn finalizing(state: &State, content: &Content) {
             state.report(rule, &format!("{}: {} is not set", subject(content), attribute(*name)));
         }
     }
+    match content.kind {
+        Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR => tensor(state, content),
+        Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR => pointwise(state, content),
+        _ => {}
+    }
 }
 
-/// Checks a descriptor after cuDNN has finalized it, or has failed to.
-pub(super) fn finalized(state: &State, content: &Content, has_failed: bool) {
+/// Explains why cuDNN has refused to finalize a descriptor.
+pub(super) fn finalization_refused(state: &State, content: &Content) {
     if !is_known(content) {
         return;
     }
     match content.kind {
-        Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR => tensor(state, content),
-        Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR => pointwise(state, content),
-        Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR if has_failed => convolution(state, content),
-        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR if has_failed => {
+        Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR => convolution(state, content),
+        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => {
             let index = content.number(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
             if let Some(index) = index.filter(|index| *index < 0) {
                 state.report(&rules::NEGATIVE_ENGINE, &format!("{}: the index is {index}", subject(content)));

@@ -72,9 +72,8 @@ fn collect(plan: Raw, content: &Arc<Content>) -> Option<Tensors> {
         return None;
     }
     let mut levels = std::iter::successors(Some(content), |content| shadow::toward_graph(content));
-    let graph = levels.find(|content| {
-        content.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR || content.is_uncertain
-    })?;
+    let graph =
+        levels.find(|content| content.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR || content.is_uncertain)?;
     let operations = known_operations(graph)?;
     let mut all: Vec<Entry> = Vec::new();
     for (index, operation) in operations.iter().enumerate() {

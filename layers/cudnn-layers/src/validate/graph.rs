@@ -167,7 +167,11 @@ impl<'a> Check<'a> {
     /// Returns the operations that read an output of this operation.
     fn readers(&self, operation: usize) -> Vec<usize> {
         let written = self.uses.iter().filter(|(_, found)| found.is_output && found.operation == operation);
-        written.flat_map(|(id, _)| self.uses_of(*id)).filter(|found| !found.is_output).map(|found| found.operation).collect()
+        written
+            .flat_map(|(id, _)| self.uses_of(*id))
+            .filter(|found| !found.is_output)
+            .map(|found| found.operation)
+            .collect()
     }
 
     /// Reports the first operation that depends on its own output.
@@ -195,7 +199,11 @@ impl<'a> Check<'a> {
             return;
         }
         self.connections();
-        for (id, found) in self.uses.iter().filter(|(_, found)| !found.is_output && is_virtual(found.named.tensor)) {
+        let is_read = |found: &Use<'_>| {
+            let is_by_value = found.named.tensor.number(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) == Some(1);
+            !found.is_output && is_virtual(found.named.tensor) && !is_by_value
+        };
+        for (id, found) in self.uses.iter().filter(|(_, found)| is_read(found)) {
             if !self.uses_of(*id).any(|found| found.is_output) {
                 self.report(&rules::UNPRODUCED, *found, "is virtual, but no operation writes it");
             }
@@ -241,9 +249,8 @@ impl<'a> Check<'a> {
         for (_, found) in &self.uses {
             let Some(operation) = self.operations.get(found.operation) else { continue };
             let is_query = match operation.content.kind {
-                Kind::CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR | Kind::CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR => {
-                    found.named.role == "q"
-                }
+                Kind::CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR
+                | Kind::CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR => found.named.role == "q",
                 Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR => is_composed && found.named.role == "a",
                 _ => false,
             };
@@ -297,9 +304,13 @@ fn difference(one: &Content, other: &Content) -> Option<(String, String)> {
         (one != other).then(|| (text(one), text(other)))
     };
     numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS, shape)
-        .or_else(|| numbers(Name::CUDNN_ATTR_TENSOR_STRIDES, |strides| format!("a tensor with the strides {}", shape(strides))))
         .or_else(|| {
-            numbers(Name::CUDNN_ATTR_TENSOR_DATA_TYPE, |types| types.first().copied().map(data_type).unwrap_or_default())
+            numbers(Name::CUDNN_ATTR_TENSOR_STRIDES, |strides| format!("a tensor with the strides {}", shape(strides)))
+        })
+        .or_else(|| {
+            numbers(Name::CUDNN_ATTR_TENSOR_DATA_TYPE, |types| {
+                types.first().copied().map(data_type).unwrap_or_default()
+            })
         })
         .or_else(|| flag(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL, "virtual"))
         .or_else(|| flag(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, "by value"))

@@ -126,10 +126,7 @@ const FOLLOWED: [Id; 10] = [
 
 /// Functions that receive a handle, a plan and a variant pack.
 fn is_execution(function: Id) -> bool {
-    matches!(
-        function,
-        Id::CudnnBackendExecute | Id::CudnnBackendPopulateCudaGraph | Id::CudnnBackendUpdateCudaGraph
-    )
+    matches!(function, Id::CudnnBackendExecute | Id::CudnnBackendPopulateCudaGraph | Id::CudnnBackendUpdateCudaGraph)
 }
 
 impl Around for Validate {
@@ -264,7 +261,9 @@ fn finalized(state: &State, descriptor: Raw, has_failed: bool) {
     if has_failed && content.is_finalized {
         return;
     }
-    descriptor::finalized(state, &content, has_failed);
+    if has_failed {
+        descriptor::finalization_refused(state, &content);
+    }
     match content.kind {
         Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => graph::finalized(state, &content, has_failed),
         Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR | Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => {

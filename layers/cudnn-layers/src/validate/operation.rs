@@ -124,7 +124,8 @@ impl Check<'_> {
         let (output_dims, inputs) = (output.extents(), &operation.inputs);
         let dims: Vec<_> = inputs.iter().map(Named::extents).filter(|dims| !dims.is_empty()).collect();
         let list = || {
-            let texts: Vec<_> = inputs.iter().map(|input| format!("{} is {}", self.text(input), text(&input.extents()))).collect();
+            let texts: Vec<_> =
+                inputs.iter().map(|input| format!("{} is {}", self.text(input), text(&input.extents()))).collect();
             texts.join(" and ")
         };
         match shape::broadcast(&dims) {
@@ -151,7 +152,8 @@ impl Check<'_> {
             Name::CUDNN_ATTR_OPERATION_MATMUL_CDESC,
         ];
         // cuDNN accepts an operation without the description of the function, but refuses it without tensors.
-        let needed = [Name::CUDNN_ATTR_OPERATION_MATMUL_DESC].into_iter().chain(TENSORS.into_iter().filter(|_| has_failed));
+        let needed =
+            [Name::CUDNN_ATTR_OPERATION_MATMUL_DESC].into_iter().chain(TENSORS.into_iter().filter(|_| has_failed));
         for name in needed.filter(|name| self.content.attribute(*name).is_none()) {
             self.report(&rules::MISSING_DESCRIPTOR, &format!("{} is not set", attribute(name)));
         }
@@ -205,7 +207,8 @@ impl Check<'_> {
     }
 
     fn reduction(&self) {
-        let is_new = [Name::CUDNN_ATTR_OPERATION_REDUCTION_DIMS, Name::CUDNN_ATTR_OPERATION_REDUCTION_GROUP_OFFSET_DESC];
+        let is_new =
+            [Name::CUDNN_ATTR_OPERATION_REDUCTION_DIMS, Name::CUDNN_ATTR_OPERATION_REDUCTION_GROUP_OFFSET_DESC];
         let x = self.tensor(Name::CUDNN_ATTR_OPERATION_REDUCTION_XDESC);
         let y = self.tensor(Name::CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
         let (Some(x), Some(y)) = (x, y) else { return };
@@ -228,7 +231,9 @@ impl Check<'_> {
             return;
         }
         let (dims, filter, actual) = (x.extents(), w.extents(), y.extents());
-        let Some(expected) = shape::convolved(&dims, &filter, &axes).filter(|expected| *expected != actual) else { return };
+        let Some(expected) = shape::convolved(&dims, &filter, &axes).filter(|expected| *expected != actual) else {
+            return;
+        };
         if self.place.operation.outputs.iter().any(|output| std::ptr::eq(output.tensor, y.tensor)) {
             self.wrong_shape(y, &expected);
         } else {

@@ -47,7 +47,8 @@ pub(super) fn product(a: &[i64], b: &[i64], c: &[i64]) -> Option<Vec<i64>> {
         return None;
     }
     let ((batch_a, [rows, _]), (batch_b, [_, columns])) = (a.split_last_chunk::<2>()?, b.split_last_chunk::<2>()?);
-    let batch = batch_a.iter().zip(batch_b).zip(c).map(|((a, b), c)| if a == b || *a == 1 || *b == 1 { *a.max(b) } else { *c });
+    let batch =
+        batch_a.iter().zip(batch_b).zip(c).map(|((a, b), c)| if a == b || *a == 1 || *b == 1 { *a.max(b) } else { *c });
     Some(batch.chain([*rows, *columns]).collect())
 }
 
@@ -81,7 +82,8 @@ pub(super) fn overlaps(dims: &[i64], strides: &[i64]) -> bool {
     if dims.len() != strides.len() || strides.iter().any(|stride| *stride < 0) {
         return false;
     }
-    let long: Vec<(i64, i64)> = dims.iter().copied().zip(strides.iter().copied()).filter(|(extent, _)| *extent > 1).collect();
+    let long: Vec<(i64, i64)> =
+        dims.iter().copied().zip(strides.iter().copied()).filter(|(extent, _)| *extent > 1).collect();
     long.iter().enumerate().any(|(index, (extent, stride))| {
         // Some steps along this dimension equal one step along the other one.
         let equals = |(other, (_, longer)): (usize, &(i64, i64))| {

@@ -39,7 +39,7 @@ const PARTS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
 /// The options of `run`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Turn on these layers, outermost first: `trace`, `errata`, `plans`, or the path of a layer. Replaces CUDNN_LAYERS.
+    /// Turn on these layers, outermost first: `trace`, `validate`, `errata`, `plans`, or the path of a layer. Replaces CUDNN_LAYERS.
     #[arg(long, value_name = "LAYERS", value_delimiter = ',')]
     layers: Vec<OsString>,
     /// Write all cuDNN calls to this file, with the layer `trace`. The first `%i` in the name becomes the process id.
@@ -51,6 +51,9 @@ pub(crate) struct Arguments {
     /// Block plans that match these rules, with the layer `errata`: `known`, files, or both, separated by commas.
     #[arg(long, value_name = "RULES")]
     errata: Option<OsString>,
+    /// Report mistakes that cuDNN accepts or does not explain, with the layer `validate`.
+    #[arg(long)]
+    validate: bool,
     /// Include the reason in cuDNN's error texts.
     #[arg(long)]
     verbose_errors: bool,
@@ -220,14 +223,18 @@ fn layer_path(library: &Path) -> Option<OsString> {
 
 /// Returns the new value of CUDNN_LAYERS if an option changes it.
 fn layers(arguments: &Arguments) -> Option<OsString> {
-    let Arguments { layers, trace, plans, errata, .. } = arguments;
-    if layers.is_empty() && trace.is_none() && !plans && errata.is_none() {
+    let Arguments { layers, trace, plans, errata, validate, .. } = arguments;
+    if layers.is_empty() && trace.is_none() && !plans && errata.is_none() && !validate {
         return None;
     }
     let before = || std::env::var_os(LAYERS_VARIABLE).filter(|before| !before.is_empty());
     let mut list = if layers.is_empty() { Vec::from_iter(before()) } else { layers.clone() };
     let names = list.join(OsStr::new(","));
     let has = |layer: &str| names.as_encoded_bytes().split(|byte| *byte == b',').any(|name| name == layer.as_bytes());
+    // Check the program's own calls, before a layer can change them.
+    if *validate && !has("validate") {
+        list.insert(0, "validate".into());
+    }
     // Put the trace first, so that it records the program's own calls.
     if trace.is_some() && !has("trace") {
         list.insert(0, "trace".into());
@@ -249,7 +256,7 @@ fn check_layers(layers: &OsStr, drop_in: &Path, context: &Context) -> Result<(),
     let answers = requested_layers(&host, drop_in.parent()).into_iter().map(check_layer);
     let missing = { answers }.find_map(|answer| Some((answer.name, answer.file.err()?)));
     let Some((name, reason)) = missing else { return Ok(()) };
-    let help = "`trace`, `errata` and `plans` are in the library next to the drop-in; for other layers, set \
+    let help = "`trace`, `validate`, `errata` and `plans` are in the library next to the drop-in; for other layers, set \
                 CUDNN_LAYER_PATH or give the path";
     Err(Refusal::new(format!("the layer {} cannot be used: {reason}", name.printable())).help(help))
 }
