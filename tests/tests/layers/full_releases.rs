@@ -8,6 +8,7 @@ use support::{Child, ChildOutput, PlanningLibraries, Subject, TempDir, lib_dir};
 
 use crate::errata::Planning;
 use crate::plans::{FRONTEND, PLANNER, Real, assert_order_does_not_count, assert_variables_are_known, count};
+use crate::validate::{Validating, messages, real_mistakes};
 
 /// The newest pinned release.
 fn newest_id() -> &'static str {
@@ -94,11 +95,12 @@ fn plans_of_the_frontend_are_cached() {
         let expected = if start == "cold" { (kept, 0) } else { (0, kept) };
         let mut command = Command::new(&program);
         command.arg(&real.devices[0]).env("LD_LIBRARY_PATH", &path).env("CUDNN_LOADER_DIR", &real.cudnn);
-        command.env("CUDNN_LAYERS", "plans").env("CUDNN_PLANS_SUMMARY", "stderr");
+        command.env("CUDNN_LAYERS", "validate,plans").env("CUDNN_PLANS_SUMMARY", "stderr");
         let output = command.env("CUDNN_PLANS_DIR", real.dir.path().join("plans")).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
         let output = ChildOutput { signal: None, code: output.status.code(), stdout, stderr };
+        assert_eq!(messages(&output), Vec::<String>::new(), "{start}: {output:#?}");
         let planned = output.stdout.lines().filter(|line| line.contains(", workspace")).count();
         assert_eq!(planned, 15, "{start}: {output:#?}");
         assert_eq!((count(&output, "built in"), count(&output, "restored in")), expected, "{start}: {output:#?}");
@@ -129,4 +131,19 @@ fn known_errata_are_blocked_in_the_affected_releases() {
     assert_eq!(blocked.len(), 2, "{after}");
     let Some(newest) = Planning::new(test, newest_id()) else { return };
     assert_eq!(newest.run("errata", "known").stdout, newest.run("none", "").stdout);
+}
+
+/// Mistakes are named, and correct graphs are not, in an older and in the newest release.
+#[test]
+#[ignore = "downloads full releases of cuDNN"]
+fn mistakes_are_named_in_full_releases() {
+    let test = "mistakes_are_named_in_full_releases";
+    for release in ["cu12-9.10.2", newest_id()] {
+        let Some(validating) = Validating::real(test, release) else { return };
+        // Newer releases accept a tensor that is not finalized.
+        let mut mistakes = real_mistakes();
+        mistakes.retain(|(number, _)| *number != 10 || release != newest_id());
+        validating.assert_names(&mistakes);
+        validating.assert_correct_programs_are_silent();
+    }
 }

@@ -1,6 +1,6 @@
 //! Tests the layer `validate`: it names every mistake, reports no correct program, and changes nothing.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cudnn_layers::validate::RULES;
 use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version, lib_dir};
@@ -70,8 +70,8 @@ const UNDEFINED: [u32; 2] = [39, 59];
 pub(super) struct Validating {
     dir: TempDir,
     cudnn: PathBuf,
-    path: std::ffi::OsString,
-    is_real: bool,
+    /// `None` for the stand-in.
+    libraries: Option<PlanningLibraries>,
 }
 
 impl Validating {
@@ -79,7 +79,7 @@ impl Validating {
         let (libraries, cudnn) = (PlanningLibraries::new(test)?, lib_dir(release)?);
         let dir = TempDir::new();
         std::fs::write(dir.path().join("h200.json"), cudnn_backend::device::H200).unwrap();
-        Some(Validating { dir, cudnn, path: libraries.path.into(), is_real: true })
+        Some(Validating { dir, cudnn, libraries: Some(libraries) })
     }
 
     fn stand_in() -> Self {
@@ -88,12 +88,15 @@ impl Validating {
         let graph =
             FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(code).with_body("LOG; return 0;");
         graph.build(&dir.file(Library::Graph));
-        Validating { cudnn: dir.path().to_owned(), dir, path: std::ffi::OsString::new(), is_real: false }
+        Validating { cudnn: dir.path().to_owned(), dir, libraries: None }
     }
 
     fn child(&self) -> Child {
         let child = Child::new(PLANNER, Subject::Loader, &self.cudnn);
-        if self.is_real { child.env("LD_LIBRARY_PATH", &self.path) } else { child }
+        match &self.libraries {
+            Some(libraries) => child.env("LD_LIBRARY_PATH", &libraries.path),
+            None => child,
+        }
     }
 
     fn run(&self, layers: &str, arguments: &[&str]) -> ChildOutput {
@@ -103,7 +106,7 @@ impl Validating {
     fn mistakes(&self, layers: &str, which: &str) -> ChildOutput {
         let device = self.dir.path().join("h200.json").display().to_string();
         let arguments = ["mistakes", which, &device];
-        self.run(layers, if self.is_real { &arguments } else { &arguments[..2] })
+        self.run(layers, if self.libraries.is_some() { &arguments } else { &arguments[..2] })
     }
 
     /// Asserts that the layer names the mistakes, and changes no result.
@@ -113,7 +116,12 @@ impl Validating {
             let (without, with) =
                 (self.mistakes("none", &number.to_string()), self.mistakes("validate", &number.to_string()));
             if std::env::var_os("SHOW").is_some() {
-                println!("{number} {code} {:?}: {}{}", with.signal, with.stdout, messages(&with).join("\n"));
+                println!(
+                    "{number} {code} {:?}: {}{}",
+                    with.signal.map(|_| &with.stderr),
+                    with.stdout,
+                    messages(&with).join("\n")
+                );
             }
             if !UNDEFINED.contains(number) {
                 assert_eq!((&without.stdout, without.signal), (&with.stdout, with.signal), "{number}");
@@ -126,8 +134,17 @@ impl Validating {
         assert!(wrong.is_empty(), "{wrong:#?}");
     }
 
-    /// Asserts that correct graphs cause no message.
-    pub(super) fn assert_silent(&self, arguments: &[&str]) {
+    /// Asserts that correct programs with a real cuDNN cause no message.
+    pub(super) fn assert_correct_programs_are_silent(&self) {
+        let device = self.dir.path().join("h200.json").display().to_string();
+        self.assert_silent(&["mistakes", "legitimate", &device]);
+        self.assert_silent(&["errata", &device]);
+        self.assert_silent(&["alike", &device, "own", "read", "relu", "add"]);
+        self.assert_silent(&["real", "7", &device]);
+    }
+
+    /// Asserts that a correct program causes no message.
+    fn assert_silent(&self, arguments: &[&str]) {
         let output = self.run("validate", arguments);
         assert_eq!((output.code, messages(&output)), (Some(0), Vec::new()), "{arguments:?}: {output:#?}");
     }
@@ -149,9 +166,7 @@ fn mistakes_with_a_real_cudnn_are_named() {
     let test = "mistakes_with_a_real_cudnn_are_named";
     let Some(real) = Validating::real(test, "jit-cu12-9.19.0") else { return };
     real.assert_names(&real_mistakes());
-    let legitimate = real.mistakes("validate", "legitimate");
-    assert_eq!(messages(&legitimate), Vec::<String>::new(), "{legitimate:#?}");
-    println!("{}", legitimate.stdout);
+    real.assert_correct_programs_are_silent();
 }
 
 #[test]

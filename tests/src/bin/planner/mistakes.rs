@@ -1,12 +1,13 @@
 //! Makes one mistake in each process, with the numbers of the list in `docs/measurements/validate.md`, and prints every
-//! call that fails. `legitimate` makes unusual graphs that are correct.
+//! call that fails. `legitimate` makes unusual graphs that are correct, and `steps` measures the calls of a step.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;
+use std::time::Instant;
 
 use cudnn_loader::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptor_t as Raw,
-    cudnnBackendDescriptorType_t as Kind, cudnnDataType_t as DataType, cudnnPointwiseMode_t as Mode,
+    cudnnBackendDescriptorType_t as Kind, cudnnDataType_t as DataType, cudnnHandle_t, cudnnPointwiseMode_t as Mode,
     cudnnReduceTensorOp_t as Reduction, cudnnStatus_t as Status,
 };
 
@@ -305,8 +306,8 @@ impl Program {
         graph
     }
 
-    /// Executes a plan of y = max(x, 0) for the tensors 1 and 2 with each pack. The stand-in executes nothing.
-    fn execute(&self, packs: &[&[(i64, usize)]]) {
+    /// Makes a plan of y = max(x, 0) for the tensors 1 and 2, and a handle.
+    fn plan(&self) -> (cudnnHandle_t, Made) {
         let dims = [4, 64, 64];
         let graph = self.search(&[relu(&tensor(1, &dims), &tensor(2, &dims))]);
         let mut handle = null_mut();
@@ -322,21 +323,38 @@ impl Program {
             .set(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Type::CUDNN_TYPE_HANDLE, &[handle])
             .child(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration)
             .finalize();
+        (handle, plan)
+    }
+
+    /// Executes a plan with each pack twice. The stand-in executes nothing.
+    fn execute(&self, packs: &[&[(i64, usize)]]) {
+        let (handle, plan) = self.plan();
         for entries in packs {
-            let (ids, pointers): (Vec<i64>, Vec<usize>) = entries.iter().copied().unzip();
-            let pack = new(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-            if !entries.is_empty() {
-                pack.numbers(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &ids);
-                pack.set(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, Type::CUDNN_TYPE_VOID_PTR, &pointers);
-            }
-            pack.set(Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, Type::CUDNN_TYPE_VOID_PTR, &[null_mut::<c_void>()]);
-            pack.finalize();
+            let pack = pack(entries);
             for _ in 0..2 {
                 // SAFETY: the descriptors are live. Only the stand-in gets here, and it does not use the pointers.
                 report("execute", unsafe { cudnn_loader::cudnnBackendExecute(handle, plan.0, pack.0) });
             }
             pack.destroy();
         }
+    }
+
+    /// Prints the time of a step with a new variant pack, in nanoseconds. A step has seven calls.
+    fn execute_steps(&self) {
+        const STEPS: u32 = 20_000;
+        let (handle, plan) = self.plan();
+        let step = || {
+            let pack = pack(&[(1, 0x1000), (2, 0x2000)]);
+            // SAFETY: as in `execute`.
+            report("execute", unsafe { cudnn_loader::cudnnBackendExecute(handle, plan.0, pack.0) });
+            pack.destroy();
+        };
+        let measure = |_| {
+            let start = Instant::now();
+            (0..STEPS).for_each(|_| step());
+            start.elapsed().as_nanos() / u128::from(STEPS)
+        };
+        println!("{}", (0..9).map(measure).min().unwrap_or_default());
     }
 
     /// Makes an attention of one head: the product of Q and K, a softmax, and the product with V.
@@ -363,6 +381,19 @@ impl Program {
     }
 }
 
+fn pack(entries: &[(i64, usize)]) -> Made {
+    let (ids, pointers): (Vec<i64>, Vec<usize>) = entries.iter().copied().unzip();
+    let mut pack = new(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    if !entries.is_empty() {
+        pack = pack.numbers(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &ids).set(
+            Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
+            Type::CUDNN_TYPE_VOID_PTR,
+            &pointers,
+        );
+    }
+    pack.set(Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, Type::CUDNN_TYPE_VOID_PTR, &[null_mut::<c_void>()]).finalize()
+}
+
 /// Makes a mistake, or the legitimate graphs.
 pub(crate) fn run(which: &str, device: Option<&str>) {
     let device = device.map(|json| {
@@ -373,6 +404,9 @@ pub(crate) fn run(which: &str, device: Option<&str>) {
             .finalize()
     });
     let program = Program { device };
+    if which == "steps" {
+        return program.execute_steps();
+    }
     match which.parse() {
         Ok(number @ ..16) => tensors_and_operations(&program, number),
         Ok(number @ 16..27) => graphs_and_executions(&program, number),
