@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 use cudnn_benches::empty_layers::{Calls, Jumps, WrapsNothing};
 use cudnn_benches::{CALLS, CallPath, Loader, convolutions, set_tensors, tensor, versions};
 use cudnn_layers::trace::{self, Destination, Trace};
+use cudnn_layers::validate::Validate;
 use cudnn_loader::layers::add;
 use cudnn_sys::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptor_t as Descriptor,
     cudnnBackendDescriptorType_t as Kind, cudnnStatus_t as Status,
 };
 
-const WAYS: [&str; 7] = [
+const WAYS: [&str; 8] = [
     "no layer",
     "a layer that wraps no functions",
     "an empty layer that jumps on",
@@ -27,6 +28,7 @@ const WAYS: [&str; 7] = [
     "trace: summary",
     "trace: file without arguments",
     "trace: file",
+    "validate",
 ];
 const FUNCTIONS: [&str; 4] =
     ["cudnnGetVersion", "cudnnSetTensor4dDescriptor", "cudnnConvolutionForward", "cudnnBackendSetAttribute"];
@@ -121,6 +123,7 @@ fn child(way: usize) {
         1 => add::<WrapsNothing>("nothing").unwrap(),
         2 => add::<Jumps>("jumps").unwrap(),
         3 => add::<Calls>("calls").unwrap(),
+        7 => add::<Validate>("validate").unwrap(),
         _ => {
             trace::configure(options);
             add::<Trace>("trace").unwrap();

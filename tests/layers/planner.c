@@ -489,6 +489,12 @@ int cudnnGetExecutionPlanWorkspaceSize(handle *it, descriptor *plan, descriptor 
 int cudnnBackendExecute(handle *it, descriptor *plan, descriptor *pack) {
     LOG;
     if (!plan->finalized) return fail(2004, "plan is not finalized");
+    attribute *ids = find(pack, 1000);
+    for (size_t i = 0; ids && i < ids->len / 8; i++) {
+        long long id;
+        memcpy(&id, ids->bytes + 8 * i, 8);
+        if (id == 999) return fail(3000, "an unknown tensor");
+    }
     unsigned long long hash = 5381;
     for (char *c = strstr(plan->json, "\"all\""); *c; c++) hash = hash * 33 ^ (unsigned char)*c;
     /* The result can be read from the variant pack. */

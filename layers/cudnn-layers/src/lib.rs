@@ -6,6 +6,7 @@
 //! | [`explain`] | reports why a graph has no engine, and which engine a program uses |
 //! | [`plans`] | caches compiled execution plans on disk, so that later processes start faster |
 //! | [`trace`] | records every call with its time, arguments and status, for Perfetto, as text lines, or as a summary |
+//! | [`validate`] | reports mistakes that cuDNN accepts or does not explain |
 //!
 //! Rust programs add a layer in code before the first cuDNN call:
 //!
@@ -40,4 +41,5 @@ pub mod plans;
 mod report;
 mod shadow;
 pub mod trace;
+pub mod validate;
 mod wrappers;

@@ -9,6 +9,7 @@ use support::{Child, ChildOutput, PlanningLibraries, Subject, TempDir, lib_dir};
 use crate::errata::Planning;
 use crate::explain::{Explaining, assert_names_causes, first_lines};
 use crate::plans::{FRONTEND, PLANNER, Real, assert_order_does_not_count, assert_variables_are_known, count};
+use crate::validate::{Validating, messages, real_mistakes};
 
 /// The newest pinned release.
 fn newest_id() -> &'static str {
@@ -95,11 +96,12 @@ fn plans_of_the_frontend_are_cached() {
         let expected = if start == "cold" { (kept, 0) } else { (0, kept) };
         let mut command = Command::new(&program);
         command.arg(&real.devices[0]).env("LD_LIBRARY_PATH", &path).env("CUDNN_LOADER_DIR", &real.cudnn);
-        command.env("CUDNN_LAYERS", "plans").env("CUDNN_PLANS_SUMMARY", "stderr");
+        command.env("CUDNN_LAYERS", "validate,plans").env("CUDNN_PLANS_SUMMARY", "stderr");
         let output = command.env("CUDNN_PLANS_DIR", real.dir.path().join("plans")).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
         let output = ChildOutput { signal: None, code: output.status.code(), stdout, stderr };
+        assert_eq!(messages(&output), Vec::<String>::new(), "{start}: {output:#?}");
         let planned = output.stdout.lines().filter(|line| line.contains(", workspace")).count();
         assert_eq!(planned, 15, "{start}: {output:#?}");
         assert_eq!((count(&output, "built in"), count(&output, "restored in")), expected, "{start}: {output:#?}");
@@ -146,5 +148,20 @@ fn causes_are_named_with_full_releases() {
             let [report] = reports.as_slice() else { panic!("{reports:#?}") };
             assert!(first_lines(report).contains("engines: libnvrtc.so.12 was not found"), "{report}");
         }
+    }
+}
+
+/// Mistakes are named, and correct graphs are not, in an older and in the newest release.
+#[test]
+#[ignore = "downloads full releases of cuDNN"]
+fn mistakes_are_named_in_full_releases() {
+    let test = "mistakes_are_named_in_full_releases";
+    for release in ["cu12-9.10.2", newest_id()] {
+        let Some(validating) = Validating::real(test, release) else { return };
+        // Newer releases accept a tensor that is not finalized.
+        let mut mistakes = real_mistakes();
+        mistakes.retain(|(number, _)| *number != 10 || release != newest_id());
+        validating.assert_names(&mistakes);
+        validating.assert_correct_programs_are_silent();
     }
 }

@@ -6,3 +6,4 @@ mod full_releases;
 mod mechanism;
 mod plans;
 mod trace;
+mod validate;

@@ -213,6 +213,7 @@ Examples:
   cudnn-doctor run --trace trace.%i.json -- python train.py  all cuDNN calls, for https://ui.perfetto.dev
   cudnn-doctor run --plans -- python train.py                later runs reuse the plans of this run
   cudnn-doctor run --explain -- python train.py              why no engine supports a graph
+  cudnn-doctor run --validate -- python train.py             report mistakes that cuDNN accepts
   cudnn-doctor run --errata known -- python train.py         block engines that are known to be wrong")]
     Run(cmd::run::Arguments),
     /// Print the completions for a shell.

@@ -9,6 +9,7 @@ use cudnn_layers::errata::Errata;
 use cudnn_layers::explain::Explain;
 use cudnn_layers::plans::Plans;
 use cudnn_layers::trace::Trace;
+use cudnn_layers::validate::Validate;
 
 /// Marks that this library contains the layer. The loader and `cudnn-doctor layers` look for this symbol.
 #[unsafe(no_mangle)]
@@ -30,6 +31,11 @@ pub static cudnn_layer_errata: u8 = 1;
 #[allow(non_upper_case_globals, reason = "an exported symbol")]
 pub static cudnn_layer_explain: u8 = 1;
 
+/// Marks that this library contains the layer, like [`cudnn_layer_trace`].
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "an exported symbol")]
+pub static cudnn_layer_validate: u8 = 1;
+
 /// Starts the layer with the requested name: see `cudnn_layer.h`. Rejects unknown names.
 ///
 /// # Safety
@@ -49,6 +55,8 @@ pub unsafe extern "C" fn cudnnLayerBegin(host: *const abi::Host, layer: *mut abi
         b"plans" => unsafe { begin::<Plans>(host, layer) },
         // SAFETY: guaranteed by the caller.
         b"trace" => unsafe { begin::<Trace>(host, layer) },
+        // SAFETY: guaranteed by the caller.
+        b"validate" => unsafe { begin::<Validate>(host, layer) },
         _ => 2,
     }
 }

@@ -78,12 +78,11 @@ unsafe impl Layer for Plans {
         }
         // A layer below this one could change the graph, and the plan would be cached under the key of the original
         // graph.
-        let mut inside = host.inside().to_bytes().split(|byte| *byte == b'\n').filter(|name| !name.is_empty());
-        // The trace layer of this library is harmless. Compare the name, because a different library may also have a
-        // layer called "trace".
-        let trace = crate::trace::name().map(CStr::to_bytes);
-        let first = inside.next();
-        if let Some(name) = inside.next().or(first.filter(|name| Some(*name) != trace)) {
+        let inside = host.inside().to_bytes().split(|byte| *byte == b'\n').filter(|name| !name.is_empty());
+        // These layers of this library are harmless. Compare the names that they were started with, because a different
+        // library may also have a layer called "trace".
+        let harmless = [crate::trace::name(), crate::validate::name()].map(|name| name.map(CStr::to_bytes));
+        if let Some(name) = { inside }.find(|name| !harmless.contains(&Some(*name))) {
             let name = String::from_utf8_lossy(name);
             return Err(format!(
                 "the layer {name} runs below plans and may change graphs; list it before plans in CUDNN_LAYERS"

@@ -131,6 +131,7 @@ const HARMLESS: &[&str] = &[
     "CUDNN_TRACE_LIMIT",
     "CUDNN_TRACE_LINES",
     "CUDNN_TRACE_SUMMARY",
+    "CUDNN_VALIDATE",
     // cudnn-frontend.
     "CUDNN_FRONTEND_LOG_FILE",
     "CUDNN_FRONTEND_LOG_INFO",

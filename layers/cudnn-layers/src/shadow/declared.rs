@@ -33,6 +33,12 @@ pub(super) fn all() -> impl Iterator<Item = (Name, Type, u32)> {
     DECLARED.iter().flat_map(|(name, elements)| elements.types.iter().map(|ty| (*name, *ty, elements.most)))
 }
 
+/// Returns all attributes.
+#[cfg(test)]
+pub(crate) fn names() -> impl Iterator<Item = Name> {
+    DECLARED.iter().map(|(name, _)| *name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

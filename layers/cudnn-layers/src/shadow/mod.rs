@@ -38,7 +38,7 @@ use elements::{Bytes, Kind, MAX_DESCRIPTORS, Name, Raw, Type};
 use facts::Facts;
 use table::CachedLabel;
 
-pub(crate) use label::{Named, Operation, all_operations, bytes, operations};
+pub(crate) use label::{Named, Operation, all_operations, bytes, data_type, descriptors, is_operation, operations};
 
 /// Call this when `cudnnBackendCreateDescriptor` has returned a descriptor.
 pub(crate) fn created(kind: Kind, descriptor: Raw) {

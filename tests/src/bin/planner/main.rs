@@ -10,11 +10,12 @@
 //! planner LAYERS bounds                          arrays that are shorter than the program claims
 //! planner LAYERS errata DEVICE.json              the status of plans for convolutions: see `errata`
 //! planner LAYERS explain DEVICE.json GRAPH...    graphs with and without an engine: see `explain`
+//! planner LAYERS mistakes WHICH [DEVICE.json]    one mistake, or `legitimate`: see `mistakes`
 //! planner LAYERS alike DEVICE.json WHICH...      plans that are easily confused: see `alike`
 //! planner LAYERS throw | throw-in-each | ask-back | outlive | last-error | workspace    single cases: see `callbacks`
 //! ```
 //!
-//! The program adds layers itself: `none`, or some of `errata`, `explain`, `plans`, `trace`, `other` and `impostor`, which is `other`
+//! The program adds layers itself: `none`, or some of `errata`, `explain`, `plans`, `trace`, `validate`, `other` and `impostor`, which is `other`
 //! under the name `trace`. With `PLANNER_SETS_LATE` it sets the variable `CUDNN_NVRTC_RUNTIME_LINKING` to that value
 //! after its first call. With `PLANNER_SETS_AFTER_LOAD` it sets `CUDNN_JIT_FLAGS_DBG` to that value once cuDNN is
 //! loaded, before its first call.
@@ -30,6 +31,7 @@ mod bounds;
 mod callbacks;
 mod errata;
 mod explain;
+mod mistakes;
 mod random;
 mod real;
 mod script;
@@ -44,6 +46,7 @@ use cudnn_layers::errata::Errata;
 use cudnn_layers::explain::Explain;
 use cudnn_layers::plans::Plans;
 use cudnn_layers::trace::Trace;
+use cudnn_layers::validate::Validate;
 
 /// A layer unknown to `plans`.
 struct Other;
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
             "errata" => cudnn_loader::layers::add::<Errata>("errata"),
             "explain" => cudnn_loader::layers::add::<Explain>("explain"),
             "trace" => cudnn_loader::layers::add::<Trace>("trace"),
+            "validate" => cudnn_loader::layers::add::<Validate>("validate"),
             "other" => cudnn_loader::layers::add::<Other>("other"),
             "impostor" => cudnn_loader::layers::add::<Other>("trace"),
             _ => Ok(()),
@@ -127,6 +131,13 @@ fn main() -> ExitCode {
         && mode == "explain"
     {
         explain::run(device, graphs);
+        return ExitCode::SUCCESS;
+    }
+    if let [mode, which, device @ ..] = arguments.as_slice()
+        && mode == "mistakes"
+    {
+        let device = device.first().map(|file| std::fs::read_to_string(file).unwrap_or_default());
+        mistakes::run(which, device.as_deref());
         return ExitCode::SUCCESS;
     }
     if let [mode, device, which @ ..] = arguments.as_slice()

@@ -40,8 +40,8 @@ const PARTS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
 /// The options of `run`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Turn on these layers, outermost first: `trace`, `explain`, `errata`, `plans`, or the path of a layer. Replaces
-    /// CUDNN_LAYERS.
+    /// Turn on these layers, outermost first: `trace`, `validate`, `explain`, `errata`, `plans`, or the path of a layer.
+    /// Replaces CUDNN_LAYERS.
     #[arg(long, value_name = "LAYERS", value_delimiter = ',')]
     layers: Vec<OsString>,
     /// Write all cuDNN calls to this file, with the layer `trace`. The first `%i` in the name becomes the process id.
@@ -57,6 +57,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "REPORTS", num_args = 0..=1, require_equals = true, default_missing_value = "failures",
           value_parser = ["failures", "used"])]
     explain: Option<String>,
+    /// Report mistakes that cuDNN accepts or does not explain, with the layer `validate`.
+    #[arg(long)]
+    validate: bool,
     /// Include the reason in cuDNN's error texts.
     #[arg(long)]
     verbose_errors: bool,
@@ -229,14 +232,19 @@ fn layer_path(library: &Path) -> Option<OsString> {
 
 /// Returns the new value of CUDNN_LAYERS if an option changes it.
 fn layers(arguments: &Arguments) -> Option<OsString> {
-    let Arguments { layers, trace, plans, errata, explain, .. } = arguments;
-    if layers.is_empty() && trace.is_none() && !plans && errata.is_none() && explain.is_none() {
+    let Arguments { layers, trace, plans, errata, explain, validate, .. } = arguments;
+    let is_any = trace.is_some() || *plans || errata.is_some() || explain.is_some() || *validate;
+    if layers.is_empty() && !is_any {
         return None;
     }
     let before = || std::env::var_os(LAYERS_VARIABLE).filter(|before| !before.is_empty());
     let mut list = if layers.is_empty() { Vec::from_iter(before()) } else { layers.clone() };
     let names = list.join(OsStr::new(","));
     let has = |layer: &str| names.as_encoded_bytes().split(|byte| *byte == b',').any(|name| name == layer.as_bytes());
+    // Check the program's own calls, before a layer can change them.
+    if *validate && !has("validate") {
+        list.insert(0, "validate".into());
+    }
     // Put the trace first, so that it records the program's own calls.
     if trace.is_some() && !has("trace") {
         list.insert(0, "trace".into());
@@ -263,7 +271,7 @@ fn check_layers(layers: &OsStr, drop_in: &Path, context: &Context) -> Result<(),
     let answers = requested_layers(&host, drop_in.parent()).into_iter().map(check_layer);
     let missing = { answers }.find_map(|answer| Some((answer.name, answer.file.err()?)));
     let Some((name, reason)) = missing else { return Ok(()) };
-    let help = "`trace`, `explain`, `errata` and `plans` are in the library next to the drop-in; for other layers, set \
+    let help = "`trace`, `validate`, `explain`, `errata` and `plans` are in the library next to the drop-in; for other \
                 CUDNN_LAYER_PATH or give the path";
     Err(Refusal::new(format!("the layer {} cannot be used: {reason}", name.printable())).help(help))
 }

@@ -17,12 +17,13 @@ const MAX_OPERATIONS: usize = 12;
 pub(crate) struct Operation<'a> {
     /// The name, such as `conv_fwd`.
     pub(crate) name: String,
-    inputs: Vec<Named<'a>>,
-    outputs: Vec<Named<'a>>,
-    content: &'a Content,
+    pub(crate) inputs: Vec<Named<'a>>,
+    pub(crate) outputs: Vec<Named<'a>>,
+    pub(crate) content: &'a Content,
 }
 
-pub(super) fn is_operation(content: &Content) -> bool {
+/// Returns whether a descriptor is an operation of a graph.
+pub(crate) fn is_operation(content: &Content) -> bool {
     content.kind.name().and_then(|name| name.to_str().ok()).is_some_and(|name| name.contains("_OPERATION_"))
 }
 
@@ -79,7 +80,8 @@ fn describe(operations: &[Operation<'_>], inputs: &[Named<'_>], outputs: &[Named
 }
 
 impl<'a> Operation<'a> {
-    fn new(content: &'a Content) -> Self {
+    /// Returns the operation that a descriptor describes.
+    pub(crate) fn new(content: &'a Content) -> Self {
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
         let prefix = common_prefix(content);
         for (attribute, child) in descriptors(content) {
@@ -280,7 +282,7 @@ fn list_unless(text: &mut String, what: &str, values: &[i64], usual: i64) {
 }
 
 /// Returns the descriptors among an operation's attributes.
-fn descriptors(operation: &Content) -> impl Iterator<Item = (&Attribute, &Arc<Content>)> {
+pub(crate) fn descriptors(operation: &Content) -> impl Iterator<Item = (&Attribute, &Arc<Content>)> {
     operation.attributes.iter().flat_map(|attribute| {
         let children = match &attribute.value {
             Value::Descriptors(children) => &**children,

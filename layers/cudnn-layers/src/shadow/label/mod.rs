@@ -19,7 +19,8 @@ use super::elements::{Kind, Name};
 use names::short;
 
 pub(crate) use engine::bytes;
-pub(crate) use graph::{Operation, all_operations, operations};
+pub(crate) use graph::{Operation, all_operations, descriptors, is_operation, operations};
+pub(crate) use names::data_type;
 pub(crate) use tensor::Named;
 
 /// Returns the label of a descriptor, or `None` if it has no useful description.

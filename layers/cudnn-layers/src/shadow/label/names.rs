@@ -19,7 +19,7 @@ pub(in crate::shadow) fn short(name: Option<&CStr>, prefix: &str, suffix: &str) 
 macro_rules! named {
     ($($(#[$doc:meta])* $function:ident: $type:ident($repr:ty), $prefix:literal, $suffix:literal, $what:literal;)*) => { $(
         $(#[$doc])*
-        pub(in crate::shadow) fn $function(value: i64) -> String {
+        pub(crate) fn $function(value: i64) -> String {
             short($type(value as $repr).name(), $prefix, $suffix).unwrap_or_else(|| format!(concat!($what, " {}"), value))
         }
     )* };

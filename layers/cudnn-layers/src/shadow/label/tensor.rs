@@ -11,7 +11,7 @@ use crate::shadow::elements::Name;
 pub(crate) struct Named<'a> {
     /// The name of the attribute, such as `x`.
     pub(crate) role: String,
-    pub(super) tensor: &'a Content,
+    pub(crate) tensor: &'a Content,
 }
 
 impl Named<'_> {

@@ -1,0 +1,147 @@
+//! Checks the attributes that the program sets.
+
+use super::message::State;
+use super::rules;
+use super::texts::{attribute, kind_name, subject};
+use crate::shadow;
+use crate::shadow::content::{Child, Content};
+use crate::shadow::elements::{Kind, Name, Raw};
+
+/// The descriptors that an attribute can hold.
+enum Expected {
+    Kind(Kind),
+    Operation,
+}
+
+impl Expected {
+    fn includes(&self, content: &Content) -> bool {
+        match self {
+            Expected::Kind(kind) => content.kind == *kind,
+            Expected::Operation => shadow::is_operation(content),
+        }
+    }
+}
+
+fn expected(name: Name) -> Option<Expected> {
+    Some(Expected::Kind(match name {
+        Name::CUDNN_ATTR_OPERATIONGRAPH_OPS => return Some(Expected::Operation),
+        Name::CUDNN_ATTR_OPERATION_MATMUL_DESC => Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR,
+        Name::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR => Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR,
+        Name::CUDNN_ATTR_OPERATION_REDUCTION_DESC => Kind::CUDNN_BACKEND_REDUCTION_DESCRIPTOR,
+        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC
+        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC
+        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC => Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR,
+        Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH | Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH => {
+            Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR
+        }
+        Name::CUDNN_ATTR_ENGINECFG_ENGINE => Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR,
+        Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES => Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
+        Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG => Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+        Name::CUDNN_ATTR_OPERATION_MATMUL_ADESC
+        | Name::CUDNN_ATTR_OPERATION_MATMUL_BDESC
+        | Name::CUDNN_ATTR_OPERATION_MATMUL_CDESC
+        | Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC
+        | Name::CUDNN_ATTR_OPERATION_POINTWISE_BDESC
+        | Name::CUDNN_ATTR_OPERATION_POINTWISE_TDESC
+        | Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC
+        | Name::CUDNN_ATTR_OPERATION_POINTWISE_DXDESC
+        | Name::CUDNN_ATTR_OPERATION_POINTWISE_DYDESC
+        | Name::CUDNN_ATTR_OPERATION_REDUCTION_XDESC
+        | Name::CUDNN_ATTR_OPERATION_REDUCTION_YDESC
+        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X
+        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W
+        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y
+        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX
+        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W
+        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY
+        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X
+        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW
+        | Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY
+        | Name::CUDNN_ATTR_OPERATION_RESHAPE_XDESC
+        | Name::CUDNN_ATTR_OPERATION_RESHAPE_YDESC
+        | Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC => Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR,
+        _ => return None,
+    }))
+}
+
+/// Checks a descriptor that is an element of an attribute.
+pub(super) fn check_child(state: &State, parent: Kind, name: Name, child: &Content) {
+    let Some(expected) = expected(name).filter(|expected| !expected.includes(child)) else { return };
+    let expected = match expected {
+        Expected::Kind(kind) => kind_name(kind),
+        Expected::Operation => "an operation".to_owned(),
+    };
+    let (parent, name, child) = (kind_name(parent), attribute(name), subject(child));
+    state.report(&rules::WRONG_KIND, &format!("{parent}: {name} is {child}, expected {expected}"));
+}
+
+/// Checks the descriptors of an attribute that cuDNN has accepted.
+pub(super) fn accepted(state: &State, descriptor: Raw, name: Name) {
+    if expected(name).is_none() {
+        return;
+    }
+    let Some(parent) = shadow::content(descriptor) else { return };
+    for child in parent.children(name).iter().filter_map(Child::content) {
+        check_child(state, parent.kind, name, child);
+    }
+}
+
+/// Explains why cuDNN has refused an attribute.
+pub(super) fn refused(state: &State, descriptor: Raw, name: Name) {
+    let Some(content) = shadow::content(descriptor) else { return };
+    let (of, name) = (subject(&content), (name, attribute(name)));
+    if let Some(owner) = owner(name.0).filter(|owner| *owner != content.kind) {
+        let owner = kind_name(owner);
+        state.report(&rules::WRONG_ATTRIBUTE, &format!("{of}: {} is an attribute of {owner}", name.1));
+    } else if content.is_finalized {
+        state.report(&rules::SET_AFTER_FINALIZE, &format!("{of}: {} is set, but it is finalized", name.1));
+    }
+}
+
+/// Returns the kind of descriptor that has an attribute.
+fn owner(name: Name) -> Option<Kind> {
+    let name = name.name()?.to_str().ok()?.strip_prefix("CUDNN_ATTR_")?;
+    let matching = |number| {
+        let kind = Kind(number);
+        let prefix = prefix(kind)?;
+        name.strip_prefix(prefix.as_str())?.starts_with('_').then_some((prefix.len(), kind))
+    };
+    // More kinds than cuDNN has.
+    (0..128).filter_map(matching).max_by_key(|(len, _)| *len).map(|(_, kind)| kind)
+}
+
+/// Returns the start of the names of a descriptor's attributes, such as `OPERATION_NORM_FWD`.
+fn prefix(kind: Kind) -> Option<String> {
+    let name = kind.name()?.to_str().ok()?.strip_prefix("CUDNN_BACKEND_")?.strip_suffix("_DESCRIPTOR")?;
+    Some(match name {
+        "OPERATION_GEN_STATS" => "OPERATION_GENSTATS".to_owned(),
+        "OPERATION_BN_FINALIZE_STATISTICS" => "OPERATION_BN_FINALIZE".to_owned(),
+        "OPERATION_CONVOLUTION_FORWARD" => name.to_owned(),
+        _ => name.replace("_FORWARD", "_FWD").replace("_BACKWARD", "_BWD"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shadow::declared;
+
+    #[test]
+    fn every_attribute_belongs_to_one_kind() {
+        let unknown: Vec<_> = declared::names().filter(|name| owner(*name).is_none()).collect();
+        // The header lacks a part of this name.
+        assert_eq!(unknown, [Name::CUDNN_ATTR_OPERATION_CONTRACT_BAND_MAX_TOKEN_VALUE]);
+        for (name, kind) in [
+            (Name::CUDNN_ATTR_POINTWISE_MODE, Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR),
+            (Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC, Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR),
+            (Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR),
+            (Name::CUDNN_ATTR_ENGINEHEUR_MODE, Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR),
+            (
+                Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+            ),
+        ] {
+            assert_eq!(owner(name), Some(kind), "{name:?}");
+        }
+    }
+}

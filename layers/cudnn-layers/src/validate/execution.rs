@@ -1,0 +1,179 @@
+//! Compares the variant pack of an execution with the plan's graph.
+//!
+//! The tensors of a plan are collected once, because programs execute it at every step.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::descriptor::is_known;
+use super::graph::known_operations;
+use super::message::State;
+use super::operation::is_virtual;
+use super::rules::{self, Rule};
+use super::texts::{Place, id, tensor};
+use crate::lock::Lock;
+use crate::shadow;
+use crate::shadow::content::{Attribute, Content, Value};
+use crate::shadow::elements::{Kind, Name, Raw, Type};
+
+/// The tensors of a plan's graph.
+pub(super) struct Tensors {
+    /// Sorted by id.
+    all: Vec<Entry>,
+    label: Option<Arc<str>>,
+}
+
+/// A tensor that a variant pack can contain.
+struct Entry {
+    id: i64,
+    /// In bytes. 1 for tensors that are passed by value.
+    alignment: usize,
+    is_required: bool,
+    /// For example `input x (tensor 1) of relu, operation 1 of 1`.
+    text: String,
+}
+
+/// The tensors of a plan, and the content that they were collected from. `None` if the graph is not completely known.
+type Collected = (Arc<Content>, Option<Arc<Tensors>>);
+
+/// The plans that were executed, by address.
+pub(super) static PLANS: Lock<Option<HashMap<usize, Collected>>> = Lock::new(None);
+
+/// The maximum number of plans that are remembered.
+const MAX_PLANS: usize = 4096;
+
+/// Discards the record of a plan that is destroyed.
+pub(super) fn forget(plan: Raw) {
+    let _former = PLANS.lock().and_then(|mut all| all.as_mut()?.remove(&plan.addr()));
+}
+
+/// Returns the tensors of a plan.
+fn tensors_of(plan: Raw) -> Option<Arc<Tensors>> {
+    let content = shadow::content(plan)?;
+    let known = PLANS.lock()?.as_ref().and_then(|all| {
+        all.get(&plan.addr()).filter(|(of, _)| Arc::ptr_eq(of, &content)).map(|(_, tensors)| tensors.clone())
+    });
+    if let Some(tensors) = known {
+        return tensors;
+    }
+    let tensors = collect(plan, &content).map(Arc::new);
+    let mut all = PLANS.lock()?;
+    let all_plans = all.get_or_insert_default();
+    let is_full = all_plans.len() >= MAX_PLANS;
+    let former = if is_full { std::mem::take(all_plans) } else { HashMap::new() };
+    let replaced = all_plans.insert(plan.addr(), (content, tensors.clone()));
+    drop(all);
+    drop((former, replaced));
+    tensors
+}
+
+fn collect(plan: Raw, content: &Arc<Content>) -> Option<Tensors> {
+    if content.kind != Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR || !is_known(content) {
+        return None;
+    }
+    let mut levels = std::iter::successors(Some(content), |content| shadow::toward_graph(content));
+    let graph =
+        levels.find(|content| content.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR || content.is_uncertain)?;
+    let operations = known_operations(graph)?;
+    let mut all: Vec<Entry> = Vec::new();
+    for (index, operation) in operations.iter().enumerate() {
+        let place = Place { operation, number: Some((index + 1, operations.len())) };
+        for named in operation.tensors().filter(|named| !is_virtual(named.tensor)) {
+            let text = format!("{} of {place}", tensor(operation, named));
+            all.extend(entry(named.tensor, text, true));
+        }
+        for named in operation.tensors() {
+            if let Some(offset) = named.tensor.child(Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC) {
+                let text = format!("the ragged offset of {} of {place}", tensor(operation, named));
+                all.extend(entry(offset, text, false));
+            }
+        }
+    }
+    // The operations of nested graphs, whose tensors may be optional.
+    for operation in shadow::all_operations(graph).iter().skip(operations.len()) {
+        let tensors = operation.tensors().filter(|named| !is_virtual(named.tensor));
+        all.extend(tensors.filter_map(|named| entry(named.tensor, tensor(operation, named), false)));
+    }
+    all.sort_by_key(|entry| (entry.id, !entry.is_required));
+    all.dedup_by_key(|entry| entry.id);
+    Some(Tensors { all, label: shadow::label(plan) })
+}
+
+fn entry(tensor: &Content, text: String, is_required: bool) -> Option<Entry> {
+    let is_by_value = tensor.number(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) == Some(1);
+    let alignment = tensor.number(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT).filter(|_| !is_by_value);
+    let alignment = alignment.and_then(|alignment| usize::try_from(alignment).ok()).unwrap_or(1).max(1);
+    Some(Entry { id: id(tensor)?, alignment, is_required: is_required && !is_by_value, text })
+}
+
+impl Tensors {
+    fn report(&self, state: &State, rule: &Rule, what: &str) {
+        let label = self.label.as_deref().unwrap_or("a plan");
+        state.report(rule, &format!("{what}, in the execution of {label}"));
+    }
+}
+
+/// Returns the ids and the pointers of a variant pack, or `None` if they are not certain.
+fn pack_of(content: &Content) -> Option<[&[[u8; 8]]; 2]> {
+    if content.kind != Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR || !is_known(content) {
+        return None;
+    }
+    let elements = |name, ty| match content.attribute(name) {
+        None | Some(Attribute { count: 0, .. }) => Some(&[][..]),
+        Some(Attribute { value: Value::Elements(bytes), ty: actual, .. }) if *actual == ty => {
+            Some(bytes.as_slice().as_chunks().0)
+        }
+        _ => None,
+    };
+    let ids = elements(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, Type::CUDNN_TYPE_INT64)?;
+    let pointers = elements(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, Type::CUDNN_TYPE_VOID_PTR)?;
+    (ids.len() == pointers.len()).then_some([ids, pointers])
+}
+
+/// Checks the pack before an execution.
+pub(super) fn executing(state: &State, plan: Raw, pack: Raw) {
+    let (Some(tensors), Some(pack)) = (tensors_of(plan), shadow::content(pack)) else { return };
+    let Some([ids, pointers]) = pack_of(&pack) else { return };
+    let required = tensors.all.iter().filter(|entry| entry.is_required);
+    if ids.is_empty() {
+        let count = required.count();
+        if count > 0 {
+            let what = format!("the variant pack is empty, expected {count} tensors");
+            tensors.report(state, &rules::EMPTY_PACK, &what);
+        }
+        return;
+    }
+    let mut seen = vec![false; tensors.all.len()];
+    for (id, pointer) in ids.iter().zip(pointers) {
+        let (id, pointer) = (i64::from_ne_bytes(*id), u64::from_ne_bytes(*pointer) as usize);
+        let Ok(index) = tensors.all.binary_search_by_key(&id, |entry| entry.id) else { continue };
+        let (Some(entry), Some(seen)) = (tensors.all.get(index), seen.get_mut(index)) else { continue };
+        if std::mem::replace(seen, true) {
+            let what = format!("{} is in the variant pack twice", entry.text);
+            tensors.report(state, &rules::DUPLICATE_ENTRY, &what);
+        }
+        if pointer == 0 {
+            tensors.report(state, &rules::NULL_POINTER, &format!("the pointer of {} is null", entry.text));
+        } else if !pointer.is_multiple_of(entry.alignment) {
+            // Without the address, the message is the same in every step.
+            let (actual, stated) = (1_usize << pointer.trailing_zeros(), entry.alignment);
+            let what = format!("{} is aligned to {actual} bytes, expected {stated}", entry.text);
+            tensors.report(state, &rules::MISALIGNED, &what);
+        }
+    }
+    for (entry, _) in tensors.all.iter().zip(seen).filter(|(entry, is_seen)| entry.is_required && !is_seen) {
+        tensors.report(state, &rules::MISSING_ENTRY, &format!("{} is not in the variant pack", entry.text));
+    }
+}
+
+/// Checks the pack after an execution has failed. Some engines ignore unknown entries.
+pub(super) fn failed(state: &State, plan: Raw, pack: Raw) {
+    let (Some(tensors), Some(pack)) = (tensors_of(plan), shadow::content(pack)) else { return };
+    let Some([ids, _]) = pack_of(&pack) else { return };
+    for id in ids.iter().map(|id| i64::from_ne_bytes(*id)) {
+        if tensors.all.binary_search_by_key(&id, |entry| entry.id).is_err() {
+            let what = format!("the variant pack contains tensor {id}, which is not in the graph");
+            tensors.report(state, &rules::UNKNOWN_ENTRY, &what);
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Checks graphs: how operations are connected.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cudnn_sys::types::cudnnDataType_t as DataType;
+
+use super::descriptor::is_known;
+use super::message::State;
+use super::operation::{self, is_virtual};
+use super::rules;
+use super::texts::{Place, id, shape, tensor};
+use crate::lock::Lock;
+use crate::shadow::content::{Child, Content, Value};
+use crate::shadow::elements::{Kind, Name};
+use crate::shadow::{self, Named, Operation, data_type};
+
+/// The maximum number of operations and of descriptors below a graph. Larger graphs are not checked.
+const MAX_OPERATIONS: usize = 512;
+const MAX_DESCRIPTORS: usize = 20_000;
+
+/// The graph that was checked last, because programs create many engines for one graph.
+pub(super) static CHECKED: Lock<Option<Arc<Content>>> = Lock::new(None);
+
+/// Returns whether all descriptors of a content are known.
+pub(super) fn is_certain(content: &Content, room: &mut usize) -> bool {
+    let Some(rest) = room.checked_sub(1) else { return false };
+    *room = rest;
+    is_known(content)
+        && content.attributes.iter().all(|attribute| match &attribute.value {
+            Value::Elements(_) => true,
+            Value::Descriptors(children) => {
+                children.iter().all(|child| child.content().is_some_and(|child| is_certain(child, room)))
+            }
+            Value::Undeclared | Value::TooLarge => false,
+        })
+}
+
+/// Returns the operations of a graph if all of them are known.
+pub(super) fn known_operations(graph: &Content) -> Option<Vec<Operation<'_>>> {
+    let children = graph.children(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS);
+    let is_graph = graph.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && children.len() <= MAX_OPERATIONS;
+    let are_operations = || children.iter().filter_map(Child::content).all(|child| shadow::is_operation(child));
+    (is_graph && is_certain(graph, &mut { MAX_DESCRIPTORS }) && are_operations()).then(|| shadow::operations(graph))
+}
+
+fn place<'a>(operations: &'a [Operation<'a>], index: usize) -> Option<Place<'a>> {
+    let operation = operations.get(index)?;
+    Some(Place { operation, number: Some((index + 1, operations.len())) })
+}
+
+/// Checks an operation that cuDNN has refused. The graph is unknown.
+pub(super) fn operation_refused(state: &State, content: &Content) {
+    if is_certain(content, &mut { MAX_DESCRIPTORS }) {
+        let place = Place { operation: &Operation::new(content), number: None };
+        operation::check(state, &place, true);
+    }
+}
+
+/// Checks a graph that cuDNN has finalized or refused.
+pub(super) fn finalized(state: &State, graph: &Content, has_failed: bool) {
+    let Some(operations) = known_operations(graph) else { return };
+    for index in 0..operations.len() {
+        if let Some(place) = place(&operations, index) {
+            operation::check(state, &place, has_failed);
+        }
+    }
+    let check = Check::new(state, &operations);
+    check.ids();
+    if has_failed {
+        check.producers();
+        check.cycles();
+        check.whole();
+    }
+}
+
+/// Checks a graph that the program searches an engine for. Rules about the graph's inputs and outputs must wait until
+/// then, because a nested graph reads and writes virtual tensors of the graph around it.
+pub(super) fn used(state: &State, graph: &Arc<Content>) {
+    let Some(mut checked) = CHECKED.lock() else { return };
+    if checked.as_ref().is_some_and(|checked| Arc::ptr_eq(checked, graph)) {
+        return;
+    }
+    let former = checked.replace(graph.clone());
+    drop(checked);
+    drop(former);
+    let Some(operations) = known_operations(graph) else { return };
+    let check = Check::new(state, &operations);
+    check.whole();
+    check.attention();
+}
+
+/// A tensor of an operation.
+#[derive(Clone, Copy)]
+struct Use<'a> {
+    operation: usize,
+    is_output: bool,
+    named: &'a Named<'a>,
+}
+
+struct Check<'a> {
+    state: &'a State,
+    operations: &'a [Operation<'a>],
+    /// The tensors of all operations in order, with the ids.
+    uses: Vec<(i64, Use<'a>)>,
+    /// The positions in `uses`, by id.
+    by_id: HashMap<i64, Vec<usize>>,
+    has_all_ids: bool,
+}
+
+impl<'a> Check<'a> {
+    fn new(state: &'a State, operations: &'a [Operation<'a>]) -> Self {
+        let (mut uses, mut by_id, mut has_all_ids) = (Vec::new(), HashMap::<i64, Vec<usize>>::new(), true);
+        for (index, operation) in operations.iter().enumerate() {
+            let outputs = operation.outputs.iter().map(|named| (true, named));
+            for (is_output, named) in operation.inputs.iter().map(|named| (false, named)).chain(outputs) {
+                let Some(id) = id(named.tensor) else {
+                    has_all_ids = false;
+                    continue;
+                };
+                by_id.entry(id).or_default().push(uses.len());
+                uses.push((id, Use { operation: index, is_output, named }));
+            }
+        }
+        Check { state, operations, uses, by_id, has_all_ids }
+    }
+
+    /// Returns the uses of a tensor.
+    fn uses_of(&self, id: i64) -> impl Iterator<Item = Use<'a>> {
+        let positions = self.by_id.get(&id).map(Vec::as_slice).unwrap_or_default();
+        positions.iter().filter_map(|position| self.uses.get(*position)).map(|(_, found)| *found)
+    }
+
+    /// Returns the text of a tensor and of the operation, such as `output y (tensor 4) of relu, operation 2 of 2`.
+    fn text(&self, found: Use<'_>) -> String {
+        match place(self.operations, found.operation) {
+            Some(place) => format!("{} of {place}", tensor(place.operation, found.named)),
+            None => String::new(),
+        }
+    }
+
+    fn report(&self, rule: &rules::Rule, found: Use<'_>, what: &str) {
+        if let Some(place) = place(self.operations, found.operation) {
+            self.state.report(rule, &format!("{place}: {} {what}", tensor(place.operation, found.named)));
+        }
+    }
+
+    /// Finds different tensors with the same id. Programs may create several equal descriptors for a tensor.
+    fn ids(&self) {
+        for (id, found) in &self.uses {
+            let Some(first) = self.uses_of(*id).next() else { continue };
+            if let Some((one, other)) = difference(first.named.tensor, found.named.tensor) {
+                self.report(&rules::DUPLICATE_ID, *found, &format!("is {other}, but {} is {one}", self.text(first)));
+            }
+        }
+    }
+
+    fn producers(&self) {
+        for (id, found) in self.uses.iter().filter(|(_, found)| found.is_output) {
+            let first = self.uses_of(*id).find(|found| found.is_output);
+            if let Some(first) = first.filter(|first| first.operation != found.operation) {
+                self.report(&rules::TWO_PRODUCERS, *found, &format!("is also {}", self.text(first)));
+            }
+        }
+    }
+
+    /// Returns the operations that read an output of this operation.
+    fn readers(&self, operation: usize) -> Vec<usize> {
+        let written = self.uses.iter().filter(|(_, found)| found.is_output && found.operation == operation);
+        written
+            .flat_map(|(id, _)| self.uses_of(*id))
+            .filter(|found| !found.is_output)
+            .map(|found| found.operation)
+            .collect()
+    }
+
+    /// Reports the first operation that depends on its own output.
+    fn cycles(&self) {
+        for (_, output) in self.uses.iter().filter(|(_, found)| found.is_output) {
+            let (mut seen, mut next) = (vec![false; self.operations.len()], self.readers(output.operation));
+            while let Some(reader) = next.pop() {
+                if reader == output.operation {
+                    self.report(&rules::CYCLE, *output, "depends on itself");
+                    return;
+                }
+                if let Some(seen) = seen.get_mut(reader)
+                    && !std::mem::replace(seen, true)
+                {
+                    next.extend(self.readers(reader));
+                }
+            }
+        }
+    }
+
+    /// Checks the inputs and outputs of the whole graph.
+    fn whole(&self) {
+        let are_roles_known = self.operations.iter().all(|operation| has_known_roles(operation.content));
+        if !are_roles_known || !self.has_all_ids {
+            return;
+        }
+        self.connections();
+        let is_read = |found: &Use<'_>| {
+            let is_by_value = found.named.tensor.number(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) == Some(1);
+            !found.is_output && is_virtual(found.named.tensor) && !is_by_value
+        };
+        for (id, found) in self.uses.iter().filter(|(_, found)| is_read(found)) {
+            if !self.uses_of(*id).any(|found| found.is_output) {
+                self.report(&rules::UNPRODUCED, *found, "is virtual, but no operation writes it");
+            }
+        }
+        let mut outputs = self.uses.iter().map(|(_, found)| *found).filter(|found| found.is_output);
+        if outputs.clone().all(|found| is_virtual(found.named.tensor))
+            && let Some(last) = outputs.next_back()
+        {
+            self.report(&rules::NO_OUTPUT, last, "is virtual, and so are all outputs; expected one that is not");
+        }
+    }
+
+    /// Reports operations that no chain of shared tensors connects to the first one.
+    fn connections(&self) {
+        let mut is_connected = vec![false; self.operations.len()];
+        let mut next = vec![0];
+        let mut tensors: Vec<Vec<i64>> = vec![Vec::new(); self.operations.len()];
+        for (id, found) in &self.uses {
+            if let Some(ids) = tensors.get_mut(found.operation) {
+                ids.push(*id);
+            }
+        }
+        while let Some(index) = next.pop() {
+            match is_connected.get_mut(index) {
+                Some(is_connected) if !*is_connected => *is_connected = true,
+                _ => continue,
+            }
+            let ids = tensors.get(index).map(Vec::as_slice).unwrap_or_default();
+            next.extend(ids.iter().flat_map(|id| self.uses_of(*id)).map(|found| found.operation));
+        }
+        let first = is_connected.iter().position(|is_connected| !is_connected);
+        if let Some(place) = first.and_then(|index| place(self.operations, index)) {
+            let tensors: Vec<_> = place.operation.tensors().map(|named| tensor(place.operation, named)).collect();
+            let what = format!("{place}: {} connect it to no operation before it", tensors.join(" and "));
+            self.state.report(&rules::DISCONNECTED, &what);
+        }
+    }
+
+    /// Reports an attention with inputs of 32-bit floats.
+    fn attention(&self) {
+        let of = |name: &str| self.operations.iter().filter(|operation| operation.name == name).count();
+        let is_composed = of("matmul") >= 2 && ["reduce_max", "exp", "reduce_add"].iter().all(|name| of(name) > 0);
+        for (_, found) in &self.uses {
+            let Some(operation) = self.operations.get(found.operation) else { continue };
+            let is_query = match operation.content.kind {
+                Kind::CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR
+                | Kind::CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR => found.named.role == "q",
+                Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR => is_composed && found.named.role == "a",
+                _ => false,
+            };
+            let number = found.named.tensor.number(Name::CUDNN_ATTR_TENSOR_DATA_TYPE);
+            let is_float = number == Some(i64::from(DataType::CUDNN_DATA_FLOAT.0));
+            if is_query && is_float && !found.is_output && !is_virtual(found.named.tensor) {
+                let what = "is float, but the engines for attention compute with 16 or 8 bits and write out of bounds";
+                self.report(&rules::FLOAT_ATTENTION, *found, what);
+                return;
+            }
+        }
+    }
+}
+
+/// Returns whether it is known which tensors an operation reads and writes.
+fn has_known_roles(operation: &Content) -> bool {
+    let has_graph =
+        shadow::descriptors(operation).any(|(_, child)| child.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    !has_graph
+        && matches!(
+            operation.kind,
+            Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR
+                | Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR
+                | Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR
+                | Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR
+                | Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR
+                | Kind::CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR
+                | Kind::CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR
+                | Kind::CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR
+                | Kind::CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR
+                | Kind::CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR
+                | Kind::CUDNN_BACKEND_OPERATION_CONCAT_DESCRIPTOR
+                | Kind::CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR
+                | Kind::CUDNN_BACKEND_OPERATION_BLOCK_SCALE_DEQUANTIZE_DESCRIPTOR
+                | Kind::CUDNN_BACKEND_OPERATION_BLOCK_SCALE_QUANTIZE_DESCRIPTOR
+        )
+}
+
+/// Returns the first difference between two tensors in words.
+fn difference(one: &Content, other: &Content) -> Option<(String, String)> {
+    if std::ptr::eq(one, other) {
+        return None;
+    }
+    let numbers = |name, format: fn(&[i64]) -> String| {
+        let (one, other) = (one.numbers(name), other.numbers(name));
+        (one != other && !one.is_empty() && !other.is_empty()).then(|| (format(&one), format(&other)))
+    };
+    let flag = |name, yes: &str| {
+        let (one, other) = (one.number(name) == Some(1), other.number(name) == Some(1));
+        let text = |is_set| if is_set { yes.to_owned() } else { format!("not {yes}") };
+        (one != other).then(|| (text(one), text(other)))
+    };
+    numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS, shape)
+        .or_else(|| {
+            numbers(Name::CUDNN_ATTR_TENSOR_STRIDES, |strides| format!("a tensor with the strides {}", shape(strides)))
+        })
+        .or_else(|| {
+            numbers(Name::CUDNN_ATTR_TENSOR_DATA_TYPE, |types| {
+                types.first().copied().map(data_type).unwrap_or_default()
+            })
+        })
+        .or_else(|| flag(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL, "virtual"))
+        .or_else(|| flag(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, "by value"))
+}

@@ -1,0 +1,72 @@
+//! Writes each message once.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cudnn_layer_api::Host;
+use cudnn_os::cancel::ThreadStateGuard;
+use cudnn_os::escape::one_line;
+use cudnn_os::text_file::TextFile;
+
+use super::rules::Rule;
+use crate::lock::Lock;
+
+/// The layer's state after it has started.
+pub(super) struct State {
+    pub(super) host: Host,
+    pub(super) file: TextFile,
+}
+
+/// Set when the layer starts.
+pub(super) static STATE: OnceLock<State> = OnceLock::new();
+
+/// The maximum number of messages in a process.
+const LIMIT: usize = 256;
+/// Maximum length of a line. Writes of up to this size to a pipe stay intact if there are several writers.
+const LINE_LIMIT: usize = 4096;
+
+/// The hashes of written messages.
+pub(super) static WRITTEN: Lock<Option<HashSet<u64>>> = Lock::new(None);
+
+impl State {
+    /// Writes a message, unless it was written before. `place` names the descriptor and says what is wrong.
+    #[cold]
+    pub(super) fn report(&self, rule: &Rule, place: &str) {
+        // After a missed call, the descriptors may be different.
+        if !rule.includes_release(self.host.cudnn_version()) || self.host.missed_calls() > 0 {
+            return;
+        }
+        // Thread cancellation must not unwind from here.
+        let _guard = ThreadStateGuard::new();
+        let mut line = format!("{} {}: {place}", rule.code, rule.name);
+        if line.contains(char::is_control) {
+            line = one_line(&line);
+        }
+        if line.len() >= LINE_LIMIT {
+            let end = (0..LINE_LIMIT - 4).rev().find(|end| line.is_char_boundary(*end)).unwrap_or_default();
+            line.truncate(end);
+            line.push_str("...");
+        }
+        let mut hasher = DefaultHasher::new();
+        line.hash(&mut hasher);
+        let Some(mut written) = WRITTEN.lock() else { return };
+        let all = written.get_or_insert_default();
+        let (count, is_new) = (all.len(), all.len() <= LIMIT && all.insert(hasher.finish()));
+        drop(written);
+        if !is_new {
+            return;
+        }
+        if count == LIMIT {
+            line = format!("{LIMIT} mistakes were reported; more are not shown");
+        }
+        line.push('\n');
+        static IS_BROKEN: AtomicBool = AtomicBool::new(false);
+        if let Err(error) = self.file.write(line.as_bytes())
+            && !IS_BROKEN.swap(true, Ordering::Relaxed)
+        {
+            self.host.error(&format!("cannot write a message; the program continues: {error}"));
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The rules, with the codes and names that messages and the guide use.
+
+/// A rule for a mistake.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Rule {
+    /// The code, such as `V07`. It never changes its meaning.
+    pub code: &'static str,
+    /// A short name, such as `wrong-output-shape`.
+    pub name: &'static str,
+    /// The mistake, in one sentence without a full stop.
+    pub mistake: &'static str,
+    /// The first release of cuDNN with this rule, as `cudnnGetVersion` returns it. 0 for all.
+    pub from: u32,
+    /// The first release without it. `u32::MAX` if there is none.
+    pub before: u32,
+}
+
+impl Rule {
+    /// Returns whether the rule applies to a release of cuDNN.
+    pub fn includes_release(&self, version: u32) -> bool {
+        (self.from..self.before).contains(&version)
+    }
+
+    /// Returns the releases in words: `all`, or for example `before 9.29`.
+    pub fn releases(&self) -> String {
+        let text = |version: u32| format!("{}.{}", version / 10_000, version / 100 % 100);
+        match (self.from, self.before) {
+            (0, u32::MAX) => "all".to_owned(),
+            (0, before) => format!("before {}", text(before)),
+            (from, u32::MAX) => format!("from {}", text(from)),
+            (from, before) => format!("from {} to before {}", text(from), text(before)),
+        }
+    }
+}
+
+/// The release after the newest one that the project knows. A later release may allow more.
+const UNKNOWN: u32 = 92_900;
+const ALL: u32 = u32::MAX;
+
+macro_rules! rules {
+    ($($constant:ident: $code:literal $name:literal $mistake:literal before $before:ident,)*) => {
+        $(
+            pub(super) static $constant: Rule =
+                Rule { code: $code, name: $name, mistake: $mistake, from: 0, before: $before };
+        )*
+
+        /// All rules, in the order of their codes.
+        pub static RULES: &[&Rule] = &[$(&$constant,)*];
+    };
+}
+rules! {
+    DUPLICATE_ID: "V01" "duplicate-id" "two different tensors of a graph have the same id" before ALL,
+    DISCONNECTED: "V02" "disconnected-operation" "an operation shares no tensor with the rest of the graph" before ALL,
+    UNPRODUCED: "V03" "unproduced-tensor" "an operation reads a virtual tensor that no operation writes" before ALL,
+    NO_OUTPUT: "V04" "no-output" "all outputs of a graph are virtual" before ALL,
+    TWO_PRODUCERS: "V05" "two-producers" "two operations write the same tensor" before ALL,
+    CYCLE: "V06" "cycle" "an operation depends on its own output" before ALL,
+    WRONG_SHAPE: "V07" "wrong-output-shape" "the shape of an output does not follow from the inputs" before ALL,
+    BROADCAST: "V08" "impossible-broadcast" "the operands of a pointwise operation have incompatible shapes" before ALL,
+    OVERLAP: "V09" "overlapping-output" "the strides of an output give two elements the same address" before ALL,
+    ZERO_DIMENSION: "V10" "zero-dimension" "a dimension of a tensor is 0" before ALL,
+    MISSING_DESCRIPTOR: "V11" "missing-descriptor" "a descriptor that another one needs is not set" before ALL,
+    MISSING_ATTRIBUTE: "V12" "missing-attribute" "an attribute that a descriptor needs is not set" before ALL,
+    WRONG_KIND: "V13" "wrong-descriptor-kind" "an attribute is set to another kind of descriptor" before ALL,
+    EXTRA_OPERAND: "V14" "extra-operand" "a pointwise function of one operand has operand B" before ALL,
+    MISSING_OPERAND: "V15" "missing-operand" "a pointwise function of two operands has no operand B" before ALL,
+    VALUE_AND_VIRTUAL: "V16" "by-value-and-virtual" "a tensor is both by value and virtual" before ALL,
+    UNKNOWN_TYPE: "V17" "unknown-data-type" "the data type of a tensor does not exist" before UNKNOWN,
+    VECTOR: "V18" "vector-without-dimension" "a tensor has a vector count but no vectorized dimension" before ALL,
+    CLIP: "V19" "clip-bounds" "the lower clip of a ReLU is above the upper clip" before ALL,
+    STRIDED_MATMUL: "V20" "strided-matmul" "no tensor of a matmul has a stride of 1" before UNKNOWN,
+    MIXED_MATMUL: "V21" "mixed-matmul" "a matmul multiplies half by bfloat16" before UNKNOWN,
+    NOT_FINALIZED: "V22" "not-finalized" "an operation was given a tensor that was not finalized" before ALL,
+    WRONG_ATTRIBUTE: "V23" "wrong-attribute" "an attribute belongs to another kind of descriptor" before ALL,
+    SET_AFTER_FINALIZE: "V24" "set-after-finalize" "an attribute is set after the descriptor was finalized" before ALL,
+    NEGATIVE_PADDING: "V25" "negative-padding" "the padding of a convolution is negative" before ALL,
+    NEGATIVE_ENGINE: "V26" "negative-engine" "the index of an engine is negative" before ALL,
+    RANKS: "V27" "different-ranks" "the tensors of a matmul have different numbers of dimensions" before ALL,
+    UNKNOWN_KIND: "V28" "unknown-kind" "a descriptor has an unknown kind" before ALL,
+    DESTROYED: "V29" "use-after-destroy" "a call uses a descriptor that was destroyed" before ALL,
+    MISALIGNED: "V30" "misaligned-pointer" "a data pointer is less aligned than the tensor states" before ALL,
+    MISSING_ENTRY: "V31" "missing-entry" "a variant pack lacks a tensor of the graph" before ALL,
+    NULL_POINTER: "V32" "null-pointer" "a data pointer is null" before ALL,
+    DUPLICATE_ENTRY: "V33" "duplicate-entry" "a variant pack contains an id twice" before ALL,
+    UNKNOWN_ENTRY: "V34" "unknown-entry" "an execution fails and the variant pack contains an unknown id" before ALL,
+    EMPTY_PACK: "V35" "empty-pack" "a variant pack is empty" before ALL,
+    FLOAT_ATTENTION: "V36" "float-attention" "an attention has inputs of 32-bit floats" before UNKNOWN,
+}

@@ -1,0 +1,147 @@
+//! Computes the shapes that operations produce.
+//!
+//! A function returns `None` if the shape is unknown, for example because cuDNN interprets the dimensions differently.
+
+/// The result of combining the operands of a pointwise operation.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Broadcast {
+    Shape(Vec<i64>),
+    /// The index of a dimension with two different extents other than 1.
+    Impossible(usize),
+}
+
+/// Combines operands with the same rank.
+pub(super) fn broadcast(operands: &[Vec<i64>]) -> Option<Broadcast> {
+    let (first, rest) = operands.split_first()?;
+    let mut shape = first.clone();
+    for operand in rest {
+        if operand.len() != shape.len() {
+            return None;
+        }
+        for (index, (extent, other)) in shape.iter_mut().zip(operand).enumerate() {
+            if *extent == 1 {
+                *extent = *other;
+            } else if *other != 1 && other != extent {
+                return Some(Broadcast::Impossible(index));
+            }
+        }
+    }
+    Some(Broadcast::Shape(shape))
+}
+
+/// Returns whether a pointwise operation can write this output. Operands of extent 1 are repeated.
+pub(super) fn is_broadcast_to(shape: &[i64], output: &[i64]) -> bool {
+    shape.len() != output.len() || shape.iter().zip(output).all(|(from, to)| from == to || *from == 1)
+}
+
+/// Returns whether a reduction can write this output: each dimension is either kept or reduced to 1.
+pub(super) fn is_reduced_to(shape: &[i64], output: &[i64]) -> bool {
+    is_broadcast_to(output, shape)
+}
+
+/// Returns the output of a matrix product. For dimensions of the batch that cuDNN repeats in other ways, such as the
+/// heads of a grouped attention, it returns the extent of the actual output.
+pub(super) fn product(a: &[i64], b: &[i64], c: &[i64]) -> Option<Vec<i64>> {
+    let rank = a.len();
+    if rank < 2 || b.len() != rank || c.len() != rank {
+        return None;
+    }
+    let ((batch_a, [rows, _]), (batch_b, [_, columns])) = (a.split_last_chunk::<2>()?, b.split_last_chunk::<2>()?);
+    let batch =
+        batch_a.iter().zip(batch_b).zip(c).map(|((a, b), c)| if a == b || *a == 1 || *b == 1 { *a.max(b) } else { *c });
+    Some(batch.chain([*rows, *columns]).collect())
+}
+
+/// The parameters of a convolution for one dimension.
+pub(super) struct Axis {
+    pub(super) before: i64,
+    pub(super) after: i64,
+    pub(super) stride: i64,
+    pub(super) dilation: i64,
+}
+
+/// Returns the output of a convolution of the image `x` with the filter `w`.
+pub(super) fn convolved(x: &[i64], w: &[i64], axes: &[Axis]) -> Option<Vec<i64>> {
+    let ([batch, channels, image @ ..], [outputs, group, filter @ ..]) = (x, w) else { return None };
+    let is_divisible = *group > 0 && channels % group == 0;
+    if !is_divisible || image.len() != axes.len() || filter.len() != axes.len() {
+        return None;
+    }
+    let spatial = image.iter().zip(filter).zip(axes).map(|((image, filter), axis)| {
+        let reach = filter.checked_sub(1)?.checked_mul(axis.dilation)?.checked_add(1)?;
+        let padded = image.checked_add(axis.before)?.checked_add(axis.after)?;
+        let steps = padded.checked_sub(reach).filter(|steps| *steps >= 0)?;
+        (axis.stride > 0).then(|| steps / axis.stride + 1)
+    });
+    let spatial: Vec<i64> = spatial.collect::<Option<_>>()?;
+    Some([*batch, *outputs].into_iter().chain(spatial).collect())
+}
+
+/// Returns whether two elements certainly have the same address. Unusual layouts may overlap without being detected.
+pub(super) fn overlaps(dims: &[i64], strides: &[i64]) -> bool {
+    if dims.len() != strides.len() || strides.iter().any(|stride| *stride < 0) {
+        return false;
+    }
+    let long: Vec<(i64, i64)> =
+        dims.iter().copied().zip(strides.iter().copied()).filter(|(extent, _)| *extent > 1).collect();
+    long.iter().enumerate().any(|(index, (extent, stride))| {
+        // Some steps along this dimension equal one step along the other one.
+        let equals = |(other, (_, longer)): (usize, &(i64, i64))| {
+            other != index && *stride > 0 && longer % stride == 0 && longer / stride < *extent
+        };
+        *stride == 0 || long.iter().enumerate().any(equals)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operands_are_broadcast() {
+        let of = |operands: &[&[i64]]| broadcast(&operands.iter().map(|dims| dims.to_vec()).collect::<Vec<_>>());
+        assert_eq!(of(&[&[4, 64, 1], &[1, 64, 8]]), Some(Broadcast::Shape(vec![4, 64, 8])));
+        assert_eq!(of(&[&[4, 64, 64], &[1, 3, 64]]), Some(Broadcast::Impossible(1)));
+        assert_eq!(of(&[&[4, 64], &[1, 3, 64]]), None);
+        assert!(is_broadcast_to(&[1, 64], &[4, 64]) && !is_broadcast_to(&[4, 64], &[1, 64]));
+        assert!(is_reduced_to(&[4, 64], &[4, 1]) && !is_reduced_to(&[4, 64], &[4, 2]));
+    }
+
+    #[test]
+    fn products_have_the_rows_of_a_and_the_columns_of_b() {
+        assert_eq!(product(&[2, 1, 5, 7], &[1, 8, 7, 3], &[0; 4]), Some(vec![2, 8, 5, 3]));
+        // Two heads of B serve eight heads of A.
+        assert_eq!(product(&[1, 8, 5, 7], &[1, 2, 7, 3], &[1, 8, 5, 3]), Some(vec![1, 8, 5, 3]));
+        assert_eq!(product(&[5, 7], &[1, 7, 3], &[5, 3]), None);
+    }
+
+    #[test]
+    fn convolutions_depend_on_all_parameters() {
+        let axis = |before, after, stride, dilation| Axis { before, after, stride, dilation };
+        let of = |image, filter, axis| convolved(&[4, 16, image], &[32, 8, filter], &[axis]);
+        assert_eq!(of(14, 3, axis(1, 1, 1, 1)), Some(vec![4, 32, 14]));
+        assert_eq!(of(14, 3, axis(1, 0, 2, 1)), Some(vec![4, 32, 7]));
+        assert_eq!(of(14, 3, axis(0, 0, 1, 2)), Some(vec![4, 32, 10]));
+        assert_eq!(of(2, 3, axis(0, 0, 1, 1)), None);
+        assert_eq!(of(14, 3, axis(0, 0, 0, 1)), None);
+        assert_eq!(convolved(&[4, 15, 14], &[32, 8, 3], &[axis(0, 0, 1, 1)]), None);
+        assert_eq!(of(i64::MAX, 3, axis(1, 1, 1, i64::MAX)), None);
+    }
+
+    #[test]
+    fn only_certain_overlaps_are_found() {
+        for (dims, strides, expected) in [
+            (&[2, 3, 4][..], &[12, 4, 1][..], false),
+            (&[2, 3, 4], &[1, 2, 6], false),
+            (&[2, 3, 4], &[12, 3, 1], true),
+            (&[2, 3, 4], &[0, 4, 1], true),
+            (&[1, 3, 4], &[0, 4, 1], false),
+            (&[4, 4], &[1, 1], true),
+            // 0, 2, 4 and 3, 5, 7
+            (&[3, 2], &[2, 3], false),
+            (&[2, 2], &[-1, 1], false),
+        ] {
+            assert_eq!(overlaps(dims, strides), expected, "{dims:?} {strides:?}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Names descriptors, tensors and shapes in messages.
+
+use std::fmt::{Display, Formatter};
+
+use crate::shadow::content::Content;
+use crate::shadow::elements::{Kind, Name};
+use crate::shadow::{Named, Operation};
+
+/// Returns the name of a kind, such as `CUDNN_BACKEND_TENSOR_DESCRIPTOR`.
+pub(super) fn kind_name(kind: Kind) -> String {
+    kind.name().map_or_else(|| format!("descriptor of kind {}", kind.0), |name| name.to_string_lossy().into_owned())
+}
+
+/// Returns the name of an attribute.
+pub(super) fn attribute(name: Name) -> String {
+    name.name().map_or_else(|| format!("attribute {}", name.0), |name| name.to_string_lossy().into_owned())
+}
+
+/// Names a descriptor that is not part of a graph.
+pub(super) fn subject(content: &Content) -> String {
+    match id(content) {
+        Some(id) => format!("tensor {id}"),
+        None => kind_name(content.kind),
+    }
+}
+
+/// Returns the id of a tensor.
+pub(super) fn id(tensor: &Content) -> Option<i64> {
+    tensor.number(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID)
+}
+
+/// Formats a shape as `[4,64,64]`.
+pub(super) fn shape(dims: &[i64]) -> String {
+    let dims: Vec<_> = dims.iter().map(i64::to_string).collect();
+    format!("[{}]", dims.join(","))
+}
+
+/// Formats a tensor of an operation as `output y (tensor 4)`.
+pub(super) fn tensor(operation: &Operation<'_>, named: &Named<'_>) -> String {
+    let is_output = operation.outputs.iter().any(|output| output.role == named.role);
+    let side = if is_output { "output" } else { "input" };
+    match id(named.tensor) {
+        Some(id) => format!("{side} {} (tensor {id})", named.role),
+        None => format!("{side} {}", named.role),
+    }
+}
+
+/// An operation and its position in a graph.
+pub(super) struct Place<'a> {
+    pub(super) operation: &'a Operation<'a>,
+    /// The number of the operation, from 1 on, and the number of operations. `None` if the graph is unknown.
+    pub(super) number: Option<(usize, usize)>,
+}
+
+impl Display for Place<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.operation.name)?;
+        match self.number {
+            Some((number, count)) => write!(f, ", operation {number} of {count}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Tests the layer `validate`: it names every mistake, reports no correct program, and changes nothing.
+
+use std::path::PathBuf;
+
+use cudnn_layers::validate::RULES;
+use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version, lib_dir};
+
+use crate::plans::PLANNER;
+
+/// The mistakes by number, and the code of the message. See `docs/measurements/validate.md`.
+const MISTAKES: [(u32, &str); 49] = [
+    (1, "V07"),
+    (2, "V08"),
+    (3, "V14"),
+    (4, "V10"),
+    (5, "V09"),
+    (6, "V11"),
+    (7, "V13"),
+    (8, "V20"),
+    (9, "V21"),
+    (10, "V22"),
+    (11, "V16"),
+    (12, "V17"),
+    (13, "V18"),
+    (14, "V12"),
+    (15, "V19"),
+    (16, "V12"),
+    (17, "V12"),
+    (18, "V35"),
+    (19, "V33"),
+    (20, "V32"),
+    (21, "V01"),
+    (22, "V02"),
+    (23, "V04"),
+    (24, "V30"),
+    (26, "V36"),
+    (27, "V11"),
+    (28, "V27"),
+    (29, "V12"),
+    (30, "V26"),
+    (31, "V11"),
+    (32, "V28"),
+    (33, "V23"),
+    (34, "V24"),
+    (35, "V25"),
+    (36, "V05"),
+    (37, "V01"),
+    (38, "V06"),
+    (39, "V13"),
+    (40, "V15"),
+    (41, "V07"),
+    (51, "V03"),
+    (52, "V07"),
+    (53, "V07"),
+    (54, "V07"),
+    (55, "V07"),
+    (56, "V07"),
+    (57, "V31"),
+    (58, "V34"),
+    (59, "V29"),
+];
+
+/// Executions and calls with freed memory need the stand-in.
+const ONLY_STAND_IN: [u32; 7] = [18, 19, 20, 24, 57, 58, 59];
+
+/// cuDNN takes a tensor for an operation, or uses freed memory, and may crash or not.
+const UNDEFINED: [u32; 2] = [39, 59];
+
+/// A directory with cuDNN, for programs that plan for a described H200.
+pub(super) struct Validating {
+    dir: TempDir,
+    cudnn: PathBuf,
+    /// `None` for the stand-in.
+    libraries: Option<PlanningLibraries>,
+}
+
+impl Validating {
+    pub(super) fn real(test: &str, release: &str) -> Option<Self> {
+        let (libraries, cudnn) = (PlanningLibraries::new(test)?, lib_dir(release)?);
+        let dir = TempDir::new();
+        std::fs::write(dir.path().join("h200.json"), cudnn_backend::device::H200).unwrap();
+        Some(Validating { dir, cudnn, libraries: Some(libraries) })
+    }
+
+    fn stand_in() -> Self {
+        let dir = TempDir::new();
+        let code = include_str!("../../layers/planner.c");
+        let graph =
+            FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(code).with_body("LOG; return 0;");
+        graph.build(&dir.file(Library::Graph));
+        Validating { cudnn: dir.path().to_owned(), dir, libraries: None }
+    }
+
+    fn child(&self) -> Child {
+        let child = Child::new(PLANNER, Subject::Loader, &self.cudnn);
+        match &self.libraries {
+            Some(libraries) => child.env("LD_LIBRARY_PATH", &libraries.path),
+            None => child,
+        }
+    }
+
+    fn run(&self, layers: &str, arguments: &[&str]) -> ChildOutput {
+        self.child().env("CUDNN_PLANS_DIR", self.dir.path().join("plans")).run(&[&[layers], arguments].concat())
+    }
+
+    fn mistakes(&self, layers: &str, which: &str) -> ChildOutput {
+        let device = self.dir.path().join("h200.json").display().to_string();
+        let arguments = ["mistakes", which, &device];
+        self.run(layers, if self.libraries.is_some() { &arguments } else { &arguments[..2] })
+    }
+
+    /// Asserts that the layer names the mistakes, and changes no result.
+    pub(super) fn assert_names(&self, mistakes: &[(u32, &str)]) {
+        let mut wrong = Vec::new();
+        for (number, code) in mistakes {
+            let (without, with) =
+                (self.mistakes("none", &number.to_string()), self.mistakes("validate", &number.to_string()));
+            if std::env::var_os("SHOW").is_some() {
+                println!(
+                    "{number} {code} {:?}: {}{}",
+                    with.signal.map(|_| &with.stderr),
+                    with.stdout,
+                    messages(&with).join("\n")
+                );
+            }
+            if !UNDEFINED.contains(number) {
+                assert_eq!((&without.stdout, without.signal), (&with.stdout, with.signal), "{number}");
+            }
+            let messages = messages(&with);
+            if messages.is_empty() || !messages.iter().all(|message| message.starts_with(code)) {
+                wrong.push((number, code, messages));
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    /// Asserts that correct programs with a real cuDNN cause no message.
+    pub(super) fn assert_correct_programs_are_silent(&self) {
+        let device = self.dir.path().join("h200.json").display().to_string();
+        self.assert_silent(&["mistakes", "legitimate", &device]);
+        self.assert_silent(&["errata", &device]);
+        self.assert_silent(&["alike", &device, "own", "read", "relu", "add"]);
+        self.assert_silent(&["real", "7", &device]);
+    }
+
+    /// Asserts that a correct program causes no message.
+    fn assert_silent(&self, arguments: &[&str]) {
+        let output = self.run("validate", arguments);
+        assert_eq!((output.code, messages(&output)), (Some(0), Vec::new()), "{arguments:?}: {output:#?}");
+    }
+}
+
+/// Returns the mistakes that a real cuDNN can be used for.
+pub(super) fn real_mistakes() -> Vec<(u32, &'static str)> {
+    MISTAKES.into_iter().filter(|(number, _)| !ONLY_STAND_IN.contains(number)).collect()
+}
+
+/// Returns the lines that the layer has written.
+pub(super) fn messages(output: &ChildOutput) -> Vec<String> {
+    let is_message = |line: &&str| RULES.iter().any(|rule| line.starts_with(&format!("{} {}: ", rule.code, rule.name)));
+    output.stderr.lines().filter(is_message).map(str::to_owned).collect()
+}
+
+#[test]
+fn mistakes_with_a_real_cudnn_are_named() {
+    let test = "mistakes_with_a_real_cudnn_are_named";
+    let Some(real) = Validating::real(test, "jit-cu12-9.19.0") else { return };
+    real.assert_names(&real_mistakes());
+    real.assert_correct_programs_are_silent();
+}
+
+#[test]
+fn mistakes_with_executions_are_named() {
+    let stand_in = Validating::stand_in();
+    let mistakes: Vec<_> = MISTAKES.into_iter().filter(|(number, _)| ONLY_STAND_IN.contains(number)).collect();
+    stand_in.assert_names(&mistakes);
+    stand_in.assert_silent(&["mistakes", "legitimate"]);
+}
+
+#[test]
+fn every_rule_has_a_test_and_is_documented() {
+    let untested: Vec<_> = RULES.iter().filter(|rule| !MISTAKES.iter().any(|(_, code)| *code == rule.code)).collect();
+    assert!(untested.is_empty(), "{untested:?}");
+    let guide = include_str!("../../../docs/guide/validate.md");
+    for (index, rule) in RULES.iter().enumerate() {
+        assert_eq!(rule.code, format!("V{:02}", index + 1));
+        let row = format!("| `{}` `{}` | {} | {} |\n", rule.code, rule.name, rule.mistake, rule.releases());
+        assert!(guide.contains(&row), "the guide lacks the line\n{row}");
+    }
+}
+
+/// Correct programs cause no message, and random programs see no difference.
+#[test]
+fn programs_see_no_difference_with_validation() {
+    let stand_in = Validating::stand_in();
+    for arguments in [&["variants"][..], &["workspace"], &["outlive"], &["last-error"]] {
+        let (without, with) = (stand_in.run("none", arguments), stand_in.run("validate", arguments));
+        assert!(without.stdout == with.stdout, "{arguments:?}");
+    }
+    for arguments in [&["0", "300"][..], &["300", "600", "8"], &["attack", "0", "200"], &["throw"], &["bounds"]] {
+        let without = stand_in.run("none", arguments);
+        for layers in ["validate", "validate,trace", "trace,validate"] {
+            let with = stand_in.run(layers, arguments);
+            assert_eq!((with.code, without.code), (Some(0), Some(0)), "{layers} {arguments:?}: {with:#?}");
+            assert!(without.stdout == with.stdout, "{layers} {arguments:?}");
+        }
+    }
+    // The stand-in throws in each call in turn.
+    let (without, with) = (stand_in.run("none", &["throw-in-each"]), stand_in.run("validate", &["throw-in-each"]));
+    assert_eq!((without.code, &without.stdout), (with.code, &with.stdout));
+}
