@@ -209,3 +209,48 @@ fn programs_see_no_difference_with_validation() {
     let (without, with) = (stand_in.run("none", &["throw-in-each"]), stand_in.run("validate", &["throw-in-each"]));
     assert_eq!((without.code, &without.stdout), (with.code, &with.stdout));
 }
+
+#[test]
+fn messages_are_written_to_the_chosen_destination() {
+    let stand_in = Validating::stand_in();
+    let file = stand_in.dir.path().join("mistakes.txt");
+    let run = |destination: &std::path::Path| {
+        let child = stand_in.child().env("CUDNN_VALIDATE", destination);
+        let output = child.run(&["validate", "mistakes", "1"]);
+        assert_eq!((output.code, output.stdout.lines().last()), (Some(0), Some("done")), "{output:#?}");
+        output
+    };
+    let expected =
+        "V07 wrong-output-shape: relu, operation 1 of 1: output y (tensor 2) is [4,32,64], expected [4,64,64]";
+    let output = run("stdout".as_ref());
+    assert!(output.stdout.contains(expected) && messages(&output).is_empty(), "{output:#?}");
+    assert_eq!(messages(&run("stderr".as_ref())), [expected]);
+    assert!(messages(&run(&file)).is_empty());
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{expected}\n"));
+    let output = run("/nonexistent/file".as_ref());
+    assert!(output.stderr.contains("cannot write /nonexistent/file"), "{output:#?}");
+}
+
+/// The layer changes nothing, so it may run below `plans`.
+#[test]
+fn plans_are_cached_with_validation_below() {
+    let stand_in = Validating::stand_in();
+    for layers in ["plans,validate", "plans,trace,validate", "validate,plans"] {
+        let output = stand_in.run(layers, &["0", "50"]);
+        assert!(!output.stderr.contains("runs below plans"), "{layers}: {}", output.stderr);
+    }
+    let output = stand_in.run("plans,other,validate", &["0", "50"]);
+    assert!(output.stderr.contains("the layer other runs below plans"), "{}", output.stderr);
+}
+
+/// Prints the numbers of `docs/measurements/validate.md`.
+#[test]
+#[ignore = "measures the time of a step; run it with --release --nocapture"]
+fn the_cost_of_a_step() {
+    let stand_in = Validating::stand_in();
+    for _ in 0..3 {
+        for layers in ["none", "validate", "plans"] {
+            println!("{layers}: {} ns", stand_in.run(layers, &["mistakes", "steps"]).stdout.trim());
+        }
+    }
+}

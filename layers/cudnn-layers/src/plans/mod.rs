@@ -78,11 +78,15 @@ unsafe impl Layer for Plans {
         }
         // A layer below this one could change the graph, and the plan would be cached under the key of the original
         // graph.
-        let inside = host.inside().to_bytes().split(|byte| *byte == b'\n').filter(|name| !name.is_empty());
-        // These layers of this library are harmless. Compare the names that they were started with, because a different
-        // library may also have a layer called "trace".
-        let harmless = [crate::trace::name(), crate::validate::name()].map(|name| name.map(CStr::to_bytes));
-        if let Some(name) = { inside }.find(|name| !harmless.contains(&Some(*name))) {
+        let mut inside = host.inside().to_bytes().split(|byte| *byte == b'\n').filter(|name| !name.is_empty());
+        // These layers of this library are harmless. Each is expected once with the name that it was started with,
+        // because a different library may also have a layer called "trace".
+        let mut harmless = [crate::trace::name(), crate::validate::name()].map(|name| name.map(CStr::to_bytes));
+        let is_other = |name: &&[u8]| match harmless.iter_mut().find(|known| **known == Some(*name)) {
+            Some(known) => known.take().is_none(),
+            None => true,
+        };
+        if let Some(name) = inside.find(is_other) {
             let name = String::from_utf8_lossy(name);
             return Err(format!(
                 "the layer {name} runs below plans and may change graphs; list it before plans in CUDNN_LAYERS"
