@@ -5,8 +5,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cudnn_sys::types::cudnnStatus_t as Status;
+use cudnn_sys::types::{cudnnBackendHeurMode_t, cudnnStatus_t as Status};
 
+use super::drawing::draw;
 use super::reason::status_name;
 use crate::lock::Lock;
 use crate::shadow;
@@ -29,6 +30,8 @@ pub(super) struct Attempt {
     pub(super) failed_executions: BTreeMap<String, usize>,
     /// The workspace sizes of plans that were built.
     pub(super) workspaces: Vec<i64>,
+    /// The free device memory when the program destroyed a plan without executing it, in bytes.
+    pub(super) free_memory: Option<u64>,
     live_plans: usize,
     is_destroyed: bool,
 }
@@ -57,9 +60,17 @@ impl Attempt {
             failed_plans: BTreeMap::new(),
             failed_executions: BTreeMap::new(),
             workspaces: Vec::new(),
+            free_memory: None,
             live_plans: 0,
             is_destroyed: false,
         }
+    }
+
+    /// Returns whether the program has tried all proposals, including those of the fallback mode, which is the last one.
+    fn is_exhausted(&self) -> bool {
+        let proposals: usize = self.proposals.values().map(|proposals| proposals.as_ref().copied().unwrap_or(0)).sum();
+        let tried = self.failed_plans.values().sum::<usize>() + self.workspaces.len();
+        self.proposals.contains_key(&FALLBACK) && self.live_plans == 0 && tried >= proposals
     }
 
     /// Returns why the graph is reported, if the program does nothing more with it.
@@ -78,10 +89,13 @@ impl Attempt {
     }
 }
 
+/// The number of the heuristics' fallback mode.
+const FALLBACK: i64 = cudnnBackendHeurMode_t::CUDNN_HEUR_MODE_FALLBACK.0 as i64;
+
 /// A plan that was built and not destroyed yet.
 struct Plan {
     /// The key of the graph.
-    graph: usize,
+    graph: u64,
     /// The time to build it.
     duration: Duration,
     /// The label of the plan that it was restored from.
@@ -91,8 +105,10 @@ struct Plan {
 
 #[derive(Default)]
 struct State {
-    /// By the address of the graph's content, which is the same for all descriptors below it.
-    attempts: HashMap<usize, Attempt>,
+    /// By a hash of the graph. PyTorch describes a graph again to ask another mode of the heuristics.
+    attempts: HashMap<u64, Attempt>,
+    /// Hashes of graphs by the address of the content, which is the same for all descriptors below the graph.
+    keys: HashMap<usize, (Arc<Content>, u64)>,
     /// By address.
     plans: HashMap<usize, Plan>,
     /// The labels of plans that the program has serialized, by a hash of the JSON.
@@ -106,57 +122,75 @@ fn with<T>(section: impl FnOnce(&mut State) -> T) -> Option<T> {
     Some(section(state.get_or_insert_default()))
 }
 
-fn key(graph: &Arc<Content>) -> usize {
-    Arc::as_ptr(graph).addr()
+/// More graphs than a program plans at the same time.
+const MAX_KEYS: usize = 256;
+
+/// Returns a hash of a graph.
+fn key(graph: &Arc<Content>) -> u64 {
+    let address = Arc::as_ptr(graph).addr();
+    if let Some(key) = with(|state| state.keys.get(&address).map(|(_, key)| *key)).flatten() {
+        return key;
+    }
+    let key = hash(draw(graph).as_bytes());
+    let _former = with(|state| {
+        let former = if state.keys.len() < MAX_KEYS { HashMap::new() } else { std::mem::take(&mut state.keys) };
+        state.keys.insert(address, (graph.clone(), key));
+        former
+    });
+    key
 }
 
-/// Runs a closure with the attempt of the graph that a descriptor belongs to.
-fn with_attempt(descriptor: Raw, device: Name, section: impl FnOnce(&mut Attempt, &Arc<Content>)) {
-    let Some(content) = shadow::content(descriptor) else { return };
-    let Some(graph) = shadow::graph_of(&content) else { return };
+/// Runs a closure with the attempt of the graph that a descriptor belongs to. Returns the attempt if the program has tried
+/// everything.
+fn with_attempt(descriptor: Raw, device: Name, section: impl FnOnce(&mut Attempt, &Arc<Content>)) -> Option<Attempt> {
+    let content = shadow::content(descriptor)?;
+    let graph = shadow::graph_of(&content)?;
+    let key = key(graph);
     with(|state| {
-        let attempt = state.attempts.entry(key(graph)).or_insert_with(|| Attempt::new(graph.clone()));
+        let attempt = state.attempts.entry(key).or_insert_with(|| Attempt::new(graph.clone()));
         if let Some(device) = content.child(device) {
             attempt.device = Some(device.clone());
         }
         section(attempt, &content);
-    });
+        if attempt.is_exhausted() { state.attempts.remove(&key) } else { None }
+    })
+    .flatten()
 }
 
 /// Records that the heuristics returned this number of proposals in total.
-pub(super) fn proposed(heuristics: Raw, count: usize) {
+pub(super) fn proposed(heuristics: Raw, count: usize) -> Option<Attempt> {
     with_attempt(heuristics, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, |attempt, content| {
         let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE).unwrap_or(-1);
         let known = attempt.proposals.entry(mode).or_insert(Ok(0));
         *known = Ok(count.max(known.as_ref().copied().unwrap_or(0)));
-    });
+    })
 }
 
 /// Records the result of finalizing heuristics or an engine.
-pub(super) fn finalized(descriptor: Raw, kind: Kind, status: Status) {
+pub(super) fn finalized(descriptor: Raw, kind: Kind, status: Status) -> Option<Attempt> {
     let is_success = status == Status::CUDNN_STATUS_SUCCESS;
     match kind {
         Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR if !is_success => {
             with_attempt(descriptor, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, |attempt, content| {
                 let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE).unwrap_or(-1);
                 attempt.proposals.entry(mode).or_insert_with(|| Err(status_name(status)));
-            });
+            })
         }
         Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => {
             with_attempt(descriptor, Name::CUDNN_ATTR_ENGINE_DEVICEPROP, |attempt, _| {
                 let count = if is_success { &mut attempt.engines_built } else { &mut attempt.engines_failed };
                 *count += 1;
-            });
+            })
         }
-        _ => {}
+        _ => None,
     }
 }
 
 /// Records that finalizing a plan has failed.
-pub(super) fn plan_failed(plan: Raw, status: Status) {
+pub(super) fn plan_failed(plan: Raw, status: Status) -> Option<Attempt> {
     with_attempt(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, |attempt, _| {
         *attempt.failed_plans.entry(status_name(status)).or_default() += 1;
-    });
+    })
 }
 
 /// Records a plan that was built.
@@ -164,7 +198,7 @@ pub(super) fn plan_built(plan: Raw, workspace: i64, duration: Duration) {
     let Some(content) = shadow::content(plan) else { return };
     let graph = shadow::graph_of(&content).map_or(0, key);
     let json = content.elements(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION).map(|json| hash(json.as_slice()));
-    with_attempt(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, |attempt, _| {
+    let _not_exhausted = with_attempt(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, |attempt, _| {
         attempt.live_plans += 1;
         attempt.workspaces.push(workspace);
     });
@@ -219,23 +253,31 @@ pub(super) fn execution_failed(plan: Raw, status: Status) {
 /// Records that a graph is about to be destroyed. Returns what the program has tried, if nothing can follow.
 pub(super) fn graph_destroyed(graph: Raw) -> Option<Attempt> {
     let content = shadow::content(graph)?;
-    with(|state| {
-        let attempt = state.attempts.get_mut(&key(&content))?;
+    let key = key(&content);
+    let (attempt, _content) = with(|state| {
+        let content = state.keys.remove(&Arc::as_ptr(&content).addr());
+        let Some(attempt) = state.attempts.get_mut(&key) else { return (None, content) };
         attempt.is_destroyed = true;
         // A live plan may still be executed.
-        if attempt.live_plans > 0 { None } else { state.attempts.remove(&key(&content)) }
-    })
-    .flatten()
+        (if attempt.live_plans > 0 { None } else { state.attempts.remove(&key) }, content)
+    })?;
+    attempt
+}
+
+/// Returns whether a plan was built and not executed.
+pub(super) fn is_unused(plan: Raw) -> bool {
+    with(|state| state.plans.get(&plan.addr()).is_some_and(|plan| !plan.was_executed)).unwrap_or(false)
 }
 
 /// Records that a plan is about to be destroyed. Returns what the program has tried, if nothing can follow.
-pub(super) fn plan_destroyed(plan: Raw) -> Option<Attempt> {
+pub(super) fn plan_destroyed(plan: Raw, free_memory: Option<u64>) -> Option<Attempt> {
     let (_plan, attempt) = with(|state| {
         let plan = state.plans.remove(&plan.addr())?;
         let graph = plan.graph;
         let Some(attempt) = state.attempts.get_mut(&graph) else { return Some((plan, None)) };
         attempt.live_plans = attempt.live_plans.saturating_sub(1);
-        let is_over = attempt.is_destroyed && attempt.live_plans == 0;
+        attempt.free_memory = free_memory.or(attempt.free_memory);
+        let is_over = attempt.live_plans == 0 && (attempt.is_destroyed || attempt.is_exhausted());
         let attempt = if is_over { state.attempts.remove(&graph) } else { None };
         Some((plan, attempt))
     })

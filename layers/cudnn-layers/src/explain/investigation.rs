@@ -62,44 +62,42 @@ fn write(state: &State, text: &str) {
     }
 }
 
-/// Reports a graph that the program has given up. Without `graph`, no engines are tried.
-///
-/// # Safety
-/// `graph` is finalized and live.
-pub(super) unsafe fn report(state: &State, attempt: &Attempt, graph: Option<Raw>) {
+/// Reports a graph that the program has given up.
+pub(super) fn report(state: &State, attempt: &Attempt) {
     let Some(failure) = attempt.failure() else { return };
     // Thread cancellation must not unwind from here.
     let _guard = ThreadStateGuard::new();
     let mut findings = Findings { nvrtc: candidates::nvrtc(&state.cudnn), ..Findings::default() };
-    if failure == Failure::NotExecuted {
-        findings.free_memory = free_memory();
-        // Programs may also build plans without executing them.
-        let smallest = attempt.workspaces.iter().min().copied().unwrap_or(0);
-        let is_short = findings.free_memory.is_some_and(|free| u64::try_from(smallest).is_ok_and(|size| size > free));
-        if !is_short {
-            return;
-        }
+    if failure == Failure::NotExecuted && !lacks_memory(attempt) {
+        return;
     }
     if !is_current(state) || !is_new_graph(attempt, failure) {
         return;
     }
-    if let Some(graph) = graph.filter(|_| failure != Failure::NotExecuted) {
-        let cudnn = &state.cudnn;
-        // SAFETY: guaranteed by the caller.
-        hide_errors(cudnn, || unsafe { investigate(state, attempt, failure, graph, &mut findings) });
+    if failure != Failure::NotExecuted {
+        hide_errors(&state.cudnn, || investigate(state, attempt, failure, &mut findings));
     }
     write(state, &report::failed(&process_name(state.host), attempt, failure, &findings));
 }
 
 /// Reports a graph that the program has neither used nor destroyed when the process exits. cuDNN may not work any more.
 pub(super) fn report_at_exit(state: &State, attempt: &Attempt) {
-    let Some(failure) = attempt.failure().filter(|failure| *failure != Failure::NotExecuted) else { return };
+    let Some(failure) = attempt.failure() else { return };
+    if failure == Failure::NotExecuted && !lacks_memory(attempt) {
+        return;
+    }
     if is_current(state) && is_new_graph(attempt, failure) {
         let omission =
             "unknown, because the program ended without destroying the graph; no engine was tried".to_owned();
         let findings = Findings { omission: Some(omission), ..Findings::default() };
         write(state, &report::failed(&process_name(state.host), attempt, failure, &findings));
     }
+}
+
+/// Returns whether the plans need more memory than was free. Programs may also build plans without executing them.
+fn lacks_memory(attempt: &Attempt) -> bool {
+    let smallest = attempt.workspaces.iter().min().copied().unwrap_or(0);
+    attempt.free_memory.is_some_and(|free| u64::try_from(smallest).is_ok_and(|size| size > free))
 }
 
 fn is_new_graph(attempt: &Attempt, failure: Failure) -> bool {
@@ -118,10 +116,7 @@ fn is_current(state: &State) -> bool {
 }
 
 /// Tries the engines and, if the heuristics have proposed nothing, changes of the graph.
-///
-/// # Safety
-/// The graph is finalized and live.
-unsafe fn investigate(state: &State, attempt: &Attempt, failure: Failure, graph: Raw, findings: &mut Findings) {
+fn investigate(state: &State, attempt: &Attempt, failure: Failure, findings: &mut Findings) {
     let cudnn = &state.cudnn;
     if let Some(library) = candidates::missing_cublas_lt(cudnn, state.host) {
         findings.omission = Some(format!("{library} was not found. cuDNN needs it to try its engines"));
@@ -134,8 +129,10 @@ unsafe fn investigate(state: &State, attempt: &Attempt, failure: Failure, graph:
         };
         with_device(&mut |device| {
             let deadline = Instant::now() + ENGINES_TIME;
-            // SAFETY: guaranteed by the caller; the device is live.
-            let tried = unsafe { candidates::try_all(cudnn, messages, Planned { graph, device }, deadline) };
+            let tried = with_rebuilt(cudnn, &attempt.graph, |graph| {
+                // SAFETY: the graph and the device are live.
+                unsafe { candidates::try_all(cudnn, messages, Planned { graph, device }, deadline) }
+            });
             findings.candidates = tried.unwrap_or_default();
             let tried = &findings.candidates.tried;
             let mut reasons = tried.iter().filter_map(|tried| tried.failure.as_ref());
@@ -163,15 +160,16 @@ unsafe fn investigate(state: &State, attempt: &Attempt, failure: Failure, graph:
                 }
             }
         });
-        messages.are_received()
     });
-    if tried != Some(true) && findings.candidates.tried.is_empty() {
-        findings.omission = Some("unknown, because cuDNN's messages could not be received".to_owned());
+    if findings.candidates.tried.is_empty() {
+        let reason =
+            if tried.is_none() { "another thread tries engines" } else { "the graph could not be described again" };
+        findings.omission = Some(format!("unknown, because {reason}"));
     }
 }
 
 /// Returns the free memory of this thread's current device, in bytes.
-fn free_memory() -> Option<u64> {
+pub(super) fn free_memory() -> Option<u64> {
     const DRIVER: &str = cudnn_os::windows_or!("nvcuda.dll", "libcuda.so.1");
     let driver = cudnn_os::libraries::Library::loaded(DRIVER.as_ref())?;
     let (mut free, mut total) = (0_usize, 0_usize);

@@ -64,11 +64,6 @@ impl Messages<'_> {
             .flatten()
             .unwrap_or_default()
     }
-
-    /// Returns whether messages can be received.
-    pub(super) fn are_received(&self) -> bool {
-        self.has_callback
-    }
 }
 
 /// Runs a closure that can receive cuDNN's messages about its calls. Returns `None` if another thread does the same for

@@ -53,6 +53,7 @@ use cudnn_os::fork;
 use cudnn_os::text_file::TextFile;
 use cudnn_sys::types::{cudnnCallback_t, cudnnStatus_t};
 
+use self::attempts::Attempt;
 use self::messages::Callback;
 use crate::cudnn::{Cudnn, read};
 use crate::last_error::{self, hide_errors};
@@ -181,16 +182,15 @@ impl Around for Explain {
         let destruction = calls::before(call);
         match destruction.as_ref().and_then(shadow::Destruction::kind) {
             Some(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) => {
-                let graph = calls::descriptor(call);
-                if let Some(attempt) = attempts::graph_destroyed(graph) {
-                    // SAFETY: the program destroys the graph after this call.
-                    unsafe { investigation::report(state, &attempt, Some(graph)) };
+                if let Some(attempt) = attempts::graph_destroyed(calls::descriptor(call)) {
+                    investigation::report(state, &attempt);
                 }
             }
             Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) => {
-                if let Some(attempt) = attempts::plan_destroyed(calls::descriptor(call)) {
-                    // SAFETY: no graph is passed.
-                    unsafe { investigation::report(state, &attempt, None) };
+                let plan = calls::descriptor(call);
+                let free = if attempts::is_unused(plan) { investigation::free_memory() } else { None };
+                if let Some(attempt) = attempts::plan_destroyed(plan, free) {
+                    investigation::report(state, &attempt);
                 }
             }
             _ => {}
@@ -208,7 +208,9 @@ impl Around for Explain {
         } else if matches!(call.function, Id::CudnnBackendSetAttribute | Id::CudnnBackendInitialize) {
             shadow::failed(calls::descriptor(call));
         }
-        follow(state, call, status, duration);
+        if let Some(attempt) = follow(state, call, status, duration) {
+            investigation::report(state, &attempt);
+        }
         returned
     }
 
@@ -217,8 +219,8 @@ impl Around for Explain {
     }
 }
 
-/// Follows a call that has returned.
-fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Duration) {
+/// Follows a call that has returned. Returns an attempt if the program has tried everything.
+fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Duration) -> Option<Attempt> {
     let is_success = status == cudnnStatus_t::CUDNN_STATUS_SUCCESS;
     match call.function {
         Id::CudnnCreate if is_success => {
@@ -243,11 +245,11 @@ fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Durat
             let [descriptor, name, _, requested, count, elements] = call.bits();
             // SAFETY: cuDNN has written the number if the program has passed an address.
             let count = unsafe { (count as *const i64).as_ref() }.copied();
-            let Some(count) = count.and_then(|count| usize::try_from(count).ok()) else { return };
+            let count = count.and_then(|count| usize::try_from(count).ok())?;
             match Name(calls::number(name)) {
                 // Without room for results, cuDNN returns an upper limit.
                 Name::CUDNN_ATTR_ENGINEHEUR_RESULTS if requested > 0 => {
-                    attempts::proposed(calls::raw(descriptor), count);
+                    return attempts::proposed(calls::raw(descriptor), count);
                 }
                 Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION
                     if state.is_used_shown && requested >= count as u64 && elements != 0 =>
@@ -261,15 +263,15 @@ fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Durat
         }
         Id::CudnnBackendFinalize => {
             let descriptor = calls::descriptor(call);
-            let Some(kind) = shadow::content(descriptor).map(|content| content.kind) else { return };
-            match kind {
+            match shadow::content(descriptor)?.kind {
                 Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR if is_success => built(state, descriptor, duration),
-                Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => attempts::plan_failed(descriptor, status),
-                kind => attempts::finalized(descriptor, kind, status),
+                Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => return attempts::plan_failed(descriptor, status),
+                kind => return attempts::finalized(descriptor, kind, status),
             }
         }
         _ => {}
     }
+    None
 }
 
 /// Reads the workspace of a plan that was built, and its engine if used plans are shown.

@@ -24,8 +24,6 @@ pub(super) struct Findings {
     pub(super) nvrtc: &'static str,
     /// Whether no engine has accepted the graph and NVRTC is missing.
     pub(super) lacks_nvrtc: bool,
-    /// The free device memory, in bytes.
-    pub(super) free_memory: Option<u64>,
 }
 
 /// Maximum number of changes in a report.
@@ -98,7 +96,7 @@ fn cause(attempt: &Attempt, failure: Failure, findings: &Findings, groups: &[Gro
             1 => "the only plan needs a workspace of".to_owned(),
             _ => format!("the {plans} plans need a workspace of at least"),
         };
-        let free = findings.free_memory.and_then(|free| i64::try_from(free).ok()).unwrap_or(0);
+        let free = attempt.free_memory.and_then(|free| i64::try_from(free).ok()).unwrap_or(0);
         return format!(
             "not enough device memory: {needed} {}, and {} are free",
             shadow::bytes(smallest),
