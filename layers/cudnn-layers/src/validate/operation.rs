@@ -218,7 +218,7 @@ impl Check<'_> {
         let (dims, output) = (x.extents(), y.extents());
         if !shape::is_reduced_to(&dims, &output) {
             let (x, y) = (self.text(x), self.text(y));
-            let what = format!("{y} is {}, but {x} is {}, expected equal extents or 1", text(&output), text(&dims));
+            let what = format!("{y} is {}, but {x} is {}, expected extents that divide those", text(&output), text(&dims));
             self.report(&rules::WRONG_SHAPE, &what);
         }
     }
