@@ -165,6 +165,8 @@ fn options_set_the_corresponding_variables() {
         (&[], "trace", "trace|unset|unset|unset"),
         (&["--plans"], "", "plans|unset|unset|unset"),
         (&["--plans"], "trace", "trace,plans|unset|unset|unset"),
+        (&["--validate"], "plans", "validate,plans|unset|unset|unset"),
+        (&["--validate"], "trace,validate", "trace,validate|unset|unset|unset"),
         (&["--trace", "t.%i.json"], "plans", "trace,plans|/t.%i.json|unset|unset"),
         (&["--layers", "plans,trace", "--trace", "/tmp/%i/t"], "trace", "plans,trace|/tmp/%i/t|unset|unset"),
         (&["--verbose-errors", "--preload", "files,libraries"], "", "|unset|1|files,libraries"),

@@ -8,8 +8,8 @@ use super::texts::{attribute, kind_name, shape, subject};
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Type};
 
-/// An attribute or a descriptor that must be set. cuDNN crashes if the engine of a configuration is missing, accepts the
-/// other descriptors without the attribute, or refuses them without a reason.
+/// Required attributes and descriptors. If one is missing, cuDNN crashes (for the engine of a configuration), refuses the
+/// descriptor without a reason (for the index of an engine), or accepts it.
 const NEEDED: [(Kind, Name, &Rule); 5] = [
     (Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR, Name::CUDNN_ATTR_POINTWISE_MODE, &rules::MISSING_ATTRIBUTE),
     (Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, Name::CUDNN_ATTR_ENGINEHEUR_MODE, &rules::MISSING_ATTRIBUTE),

@@ -103,6 +103,10 @@ fn entry(tensor: &Content, text: String, is_required: bool) -> Option<Entry> {
     let is_by_value = tensor.number(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) == Some(1);
     let alignment = tensor.number(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT).filter(|_| !is_by_value);
     let alignment = alignment.and_then(|alignment| usize::try_from(alignment).ok()).unwrap_or(1).max(1);
+    // Frontends state the default alignment even for a sequence length, which is not read in vectors.
+    let elements = tensor.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS).into_iter().fold(1_i64, i64::saturating_mul);
+    let elements = usize::try_from(elements).unwrap_or(usize::MAX);
+    let alignment = if elements < alignment { 1 } else { alignment };
     Some(Entry { id: id(tensor)?, alignment, is_required: is_required && !is_by_value, text })
 }
 

@@ -275,3 +275,51 @@ fn finalized(state: &State, descriptor: Raw, has_failed: bool) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    use cudnn_os::testing::check_in_child;
+
+    use super::*;
+
+    fn use_locks(addresses: std::ops::Range<usize>) {
+        for address in addresses {
+            let descriptor: Raw = std::ptr::without_provenance_mut(address * 64);
+            Destroying::new(descriptor, Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR).succeeded();
+            execution::forget(descriptor);
+            drop((WRITTEN.lock(), graph::CHECKED.lock()));
+            destroyed::revived(descriptor.addr());
+        }
+    }
+
+    #[test]
+    fn a_forked_child_never_waits() {
+        fork::call_at_forks(before_fork, after_fork, in_child);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let addresses = 0x4000 + thread * 1000..0x4000 + thread * 1000 + 100;
+                let stop = &stop;
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        use_locks(addresses.clone());
+                    }
+                });
+            }
+            let failed = (0..40).find(|_| {
+                let check = || {
+                    let start = Instant::now();
+                    use_locks(0x9000..0x9100);
+                    start.elapsed() < Duration::from_millis(900)
+                };
+                // SAFETY: the child uses only memory and the locks, which are free after a fork.
+                !unsafe { check_in_child(check) }.unwrap_or(true)
+            });
+            stop.store(true, Ordering::Relaxed);
+            assert_eq!(failed, None);
+        });
+    }
+}

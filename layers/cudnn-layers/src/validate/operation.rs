@@ -34,7 +34,7 @@ fn operands(mode: Mode) -> Operands {
     }
 }
 
-/// Checks an operation. `has_failed` says that cuDNN has refused the operation or the graph.
+/// Checks an operation. `has_failed` means that cuDNN refused the operation or the graph.
 pub(super) fn check(state: &State, place: &Place<'_>, has_failed: bool) {
     let check = Check { state, place, content: place.operation.content };
     if has_failed {
@@ -151,7 +151,7 @@ impl Check<'_> {
             Name::CUDNN_ATTR_OPERATION_MATMUL_BDESC,
             Name::CUDNN_ATTR_OPERATION_MATMUL_CDESC,
         ];
-        // cuDNN accepts an operation without the description of the function, but refuses it without tensors.
+        // cuDNN accepts an operation without a matmul descriptor, but refuses it without tensors.
         let needed =
             [Name::CUDNN_ATTR_OPERATION_MATMUL_DESC].into_iter().chain(TENSORS.into_iter().filter(|_| has_failed));
         for name in needed.filter(|name| self.content.attribute(*name).is_none()) {

@@ -593,6 +593,29 @@ fn legitimate(program: &Program) {
         search(&[convolution(pass, 2, &x, &w, &image(3, &[4, 32, 7, 7]))]);
     }
     program.attention(HALF, 32);
+    // A vectorized tensor, whose dimensions count vectors, and a bound that equals the other one.
+    let vectorized = image(1, &[4, 16, 14, 14]).of_type(DataType::CUDNN_DATA_INT8).open();
+    let _ = vectorized
+        .numbers(Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT, &[4])
+        .numbers(Name::CUDNN_ATTR_TENSOR_VECTORIZED_DIMENSION, &[1])
+        .finalize();
+    let clipped = new(Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
+        .set(Name::CUDNN_ATTR_POINTWISE_MODE, Type::CUDNN_TYPE_POINTWISE_MODE, &[Mode::CUDNN_POINTWISE_RELU_FWD])
+        .data_type(Name::CUDNN_ATTR_POINTWISE_MATH_PREC, FLOAT)
+        .set(Name::CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, Type::CUDNN_TYPE_DOUBLE, &[6.0])
+        .set(Name::CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, Type::CUDNN_TYPE_DOUBLE, &[6.0])
+        .finalize();
+    search(&[pointwise_of(clipped, &x, None, &y)]);
+    // A tensor with offsets, which may overlap by its strides.
+    let offset = tensor(6, &[5, 1, 1]).of_type(DataType::CUDNN_DATA_INT32).made();
+    let ragged = tensor(2, &DIMS).strided(&[64, 64, 1]).open();
+    let ragged = ragged.child(Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, offset).finalize();
+    let operation = new(Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
+        .child(Name::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function(Mode::CUDNN_POINTWISE_RELU_FWD))
+        .child(Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x.made())
+        .child(Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC, ragged)
+        .finalize();
+    search(&[operation]);
     // Descriptors that are destroyed early, and addresses that are used again.
     let (a, b, c) = (x.made(), function(Mode::CUDNN_POINTWISE_RELU_FWD), y.made());
     let operation = new(Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
