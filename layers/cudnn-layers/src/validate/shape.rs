@@ -34,9 +34,11 @@ pub(super) fn is_broadcast_to(shape: &[i64], output: &[i64]) -> bool {
     shape.len() != output.len() || shape.iter().zip(output).all(|(from, to)| from == to || *from == 1)
 }
 
-/// Returns whether a reduction can write this output: each dimension is either kept or reduced to 1.
+/// Returns whether a reduction can write this output. A dimension may be reduced in groups, such as the heads of a grouped
+/// attention.
 pub(super) fn is_reduced_to(shape: &[i64], output: &[i64]) -> bool {
-    is_broadcast_to(output, shape)
+    let is_reduced = |(from, to): (&i64, &i64)| *to > 0 && from % to == 0;
+    shape.len() != output.len() || shape.iter().zip(output).all(is_reduced)
 }
 
 /// Returns the output of a matrix product. For dimensions of the batch that cuDNN repeats in other ways, such as the
@@ -104,7 +106,8 @@ mod tests {
         assert_eq!(of(&[&[4, 64, 64], &[1, 3, 64]]), Some(Broadcast::Impossible(1)));
         assert_eq!(of(&[&[4, 64], &[1, 3, 64]]), None);
         assert!(is_broadcast_to(&[1, 64], &[4, 64]) && !is_broadcast_to(&[4, 64], &[1, 64]));
-        assert!(is_reduced_to(&[4, 64], &[4, 1]) && !is_reduced_to(&[4, 64], &[4, 2]));
+        assert!(is_reduced_to(&[4, 64], &[4, 1]) && is_reduced_to(&[4, 64], &[4, 2]));
+        assert!(!is_reduced_to(&[4, 64], &[4, 24]) && !is_reduced_to(&[4, 1], &[4, 64]));
     }
 
     #[test]
