@@ -77,7 +77,7 @@ fn collect(plan: Raw, content: &Arc<Content>) -> Option<Tensors> {
     let operations = known_operations(graph)?;
     let mut all: Vec<Entry> = Vec::new();
     for (index, operation) in operations.iter().enumerate() {
-        let place = Place { operation, number: Some((index + 1, operations.len())) };
+        let place = Place { operation, number: Some((index + 1, operations.len())), is_in_attention: false };
         for named in operation.tensors().filter(|named| !is_virtual(named.tensor)) {
             let text = format!("{} of {place}", tensor(operation, named));
             all.extend(entry(named.tensor, text, true));

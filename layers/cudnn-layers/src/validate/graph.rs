@@ -46,13 +46,13 @@ pub(super) fn known_operations(graph: &Content) -> Option<Vec<Operation<'_>>> {
 
 fn place<'a>(operations: &'a [Operation<'a>], index: usize) -> Option<Place<'a>> {
     let operation = operations.get(index)?;
-    Some(Place { operation, number: Some((index + 1, operations.len())) })
+    Some(Place { operation, number: Some((index + 1, operations.len())), is_in_attention: false })
 }
 
 /// Checks an operation that cuDNN has refused. The graph is unknown.
 pub(super) fn operation_refused(state: &State, content: &Content) {
     if is_certain(content, &mut { MAX_DESCRIPTORS }) {
-        let place = Place { operation: &Operation::new(content), number: None };
+        let place = Place { operation: &Operation::new(content), number: None, is_in_attention: false };
         operation::check(state, &place, true);
     }
 }
@@ -60,9 +60,10 @@ pub(super) fn operation_refused(state: &State, content: &Content) {
 /// Checks a graph that cuDNN has finalized or refused.
 pub(super) fn finalized(state: &State, graph: &Content, has_failed: bool) {
     let Some(operations) = known_operations(graph) else { return };
+    let is_in_attention = is_attention(&operations);
     for index in 0..operations.len() {
         if let Some(place) = place(&operations, index) {
-            operation::check(state, &place, has_failed);
+            operation::check(state, &Place { is_in_attention, ..place }, has_failed);
         }
     }
     let check = Check::new(state, &operations);
@@ -244,8 +245,8 @@ impl<'a> Check<'a> {
 
     /// Reports an attention with inputs of 32-bit floats.
     fn attention(&self) {
-        let of = |name: &str| self.operations.iter().filter(|operation| operation.name == name).count();
-        let is_composed = of("matmul") >= 2 && ["reduce_max", "exp", "reduce_add"].iter().all(|name| of(name) > 0);
+        let has_softmax = ["reduce_max", "reduce_add"].iter().all(|name| count(self.operations, name) > 0);
+        let is_composed = is_attention(self.operations) && has_softmax;
         for (_, found) in &self.uses {
             let Some(operation) = self.operations.get(found.operation) else { continue };
             let is_query = match operation.content.kind {
@@ -263,6 +264,15 @@ impl<'a> Check<'a> {
             }
         }
     }
+}
+
+fn count(operations: &[Operation<'_>], name: &str) -> usize {
+    operations.iter().filter(|operation| operation.name == name).count()
+}
+
+/// Returns whether operations form an attention, forward or backward.
+fn is_attention(operations: &[Operation<'_>]) -> bool {
+    count(operations, "matmul") >= 2 && count(operations, "exp") > 0
 }
 
 /// Returns whether it is known which tensors an operation reads and writes.

@@ -118,6 +118,11 @@ impl Check<'_> {
             _ => {}
         }
         let Some(output) = operation.outputs.first() else { return };
+        // Engines for attention recognize the pattern of operations and ignore the shapes between them. cudnn-frontend
+        // 1.32 sets a wrong one in an attention with sink tokens.
+        if self.place.is_in_attention && is_virtual(output.tensor) {
+            return;
+        }
         if operation.tensors().any(|named| is_vectorized(named.tensor)) {
             return;
         }

@@ -50,6 +50,7 @@ pub(super) struct Place<'a> {
     pub(super) operation: &'a Operation<'a>,
     /// The number of the operation, from 1 on, and the number of operations. `None` if the graph is unknown.
     pub(super) number: Option<(usize, usize)>,
+    pub(super) is_in_attention: bool,
 }
 
 impl Display for Place<'_> {

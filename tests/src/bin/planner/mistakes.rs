@@ -358,7 +358,7 @@ impl Program {
     }
 
     /// Makes an attention of one head: the product of Q and K, a softmax, and the product with V.
-    fn attention(&self, data_type: DataType, size_of_output: i64) {
+    fn attention(&self, data_type: DataType, size_of_output: i64, has_sink: bool) {
         let (length, inner) = (128, |uid, dims: &[i64]| tensor(uid, dims).intermediate());
         let scores = [2, 4, length, length];
         let column = [2, 4, length, 1];
@@ -369,15 +369,23 @@ impl Program {
         let s = inner(5, &scores);
         let (max, shifted, exp) = (inner(6, &column), inner(7, &scores), inner(8, &scores));
         let (sum, p) = (inner(9, &column), inner(10, &scores).of_type(data_type));
-        self.search(&[
-            matmul(&q, &k, &s),
-            reduction(Reduction::CUDNN_REDUCE_TENSOR_MAX, &s, &max),
+        // cudnn-frontend 1.32 sets the shape of the scores here, although the operation writes one value per row.
+        let (largest, sink) = (inner(11, &scores), tensor(12, &[1, 4, 1, 1]).of_type(FLOAT));
+        let maximum = match has_sink {
+            true => vec![
+                reduction(Reduction::CUDNN_REDUCE_TENSOR_MAX, &s, &largest),
+                pointwise(Mode::CUDNN_POINTWISE_MAX, &largest, Some(&sink), &max),
+            ],
+            false => vec![reduction(Reduction::CUDNN_REDUCE_TENSOR_MAX, &s, &max)],
+        };
+        let softmax = [
             pointwise(Mode::CUDNN_POINTWISE_SUB, &s, Some(&max), &shifted),
             pointwise(Mode::CUDNN_POINTWISE_EXP, &shifted, None, &exp),
             reduction(Reduction::CUDNN_REDUCE_TENSOR_ADD, &exp, &sum),
             pointwise(Mode::CUDNN_POINTWISE_DIV, &exp, Some(&sum), &p),
-            matmul(&p, &v, &o),
-        ]);
+        ];
+        let all = [&[matmul(&q, &k, &s)], &*maximum, &softmax, &[matmul(&p, &v, &o)]];
+        self.search(&all.concat());
     }
 }
 
@@ -487,7 +495,7 @@ fn graphs_and_executions(program: &Program, number: u32) {
         23 => _ = program.search(&[relu(&x, &y.intermediate())]),
         24 => program.execute(&[&[(1, 0x1004), (2, 0x2000)]]),
         // Number 25 depends on data in the memory of the device.
-        _ => program.attention(FLOAT, 32),
+        _ => program.attention(FLOAT, 32, false),
     }
 }
 
@@ -520,7 +528,7 @@ fn refused_and_others(program: &Program, number: u32) {
         }
         39 => search(&[x.made()]),
         40 => search(&[pointwise(Mode::CUDNN_POINTWISE_ADD, &x, None, &y)]),
-        41 => program.attention(HALF, 64),
+        41 => program.attention(HALF, 64, false),
         // These are not in the list.
         51 => search(&[relu(&tensor(3, &DIMS).intermediate(), &y)]),
         52 => {
@@ -535,7 +543,7 @@ fn refused_and_others(program: &Program, number: u32) {
             let (x, w, y) = (image(1, &[4, 16, 14, 14]), image(2, &[32, 16, 5, 5]), image(3, &[4, 32, 14, 14]));
             search(&[convolution(Pass::Filter, 1, &x, &w, &y)]);
         }
-        55 => search(&[reduction(Reduction::CUDNN_REDUCE_TENSOR_ADD, &x, &tensor(2, &[4, 32, 1]))]),
+        55 => search(&[reduction(Reduction::CUDNN_REDUCE_TENSOR_ADD, &x, &tensor(2, &[4, 24, 1]))]),
         56 => search(&[matmul(&x, &tensor(3, &DIMS), &tensor(2, &[4, 64, 32]))]),
         57 => program.execute(&[&[(1, 0x1000)]]),
         58 => program.execute(&[&[(1, 0x1000), (2, 0x2000), (999, 0x3000)]]),
@@ -587,12 +595,14 @@ fn legitimate(program: &Program) {
         &y,
     )]);
     search(&[reduction(Reduction::CUDNN_REDUCE_TENSOR_ADD, &x, &tensor(2, &[4, 1, 1]).of_type(FLOAT))]);
+    search(&[reduction(Reduction::CUDNN_REDUCE_TENSOR_ADD, &x, &tensor(2, &[4, 16, 64]).of_type(FLOAT))]);
     // Convolutions that leave out the last rows, in all passes.
     for (pass, size) in [(Pass::Forward, 14), (Pass::Data, 14), (Pass::Filter, 13)] {
         let (x, w) = (image(1, &[4, 16, size, size]), image(2, &[32, 16, 3, 3]));
         search(&[convolution(pass, 2, &x, &w, &image(3, &[4, 32, 7, 7]))]);
     }
-    program.attention(HALF, 32);
+    program.attention(HALF, 32, false);
+    program.attention(HALF, 32, true);
     // A vectorized tensor, whose dimensions count vectors, and a bound that equals the other one.
     let vectorized = image(1, &[4, 16, 14, 14]).of_type(DataType::CUDNN_DATA_INT8).open();
     let _ = vectorized
