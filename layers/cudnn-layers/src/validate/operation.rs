@@ -138,10 +138,7 @@ impl Check<'_> {
                 let what = format!("{}, expected equal extents or 1 in dimension {index}", list());
                 self.report(&rules::BROADCAST, &what);
             }
-            // cudnn-frontend states smaller shapes for virtual tensors of an attention.
-            Some(Broadcast::Shape(expected))
-                if !is_virtual(output.tensor) && !shape::is_broadcast_to(&expected, &output_dims) =>
-            {
+            Some(Broadcast::Shape(expected)) if !shape::is_broadcast_to(&expected, &output_dims) => {
                 self.wrong_shape(output, &expected);
             }
             _ => {}
