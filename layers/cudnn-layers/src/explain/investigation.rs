@@ -125,7 +125,12 @@ fn investigate(state: &State, attempt: &Attempt, failure: Failure, findings: &mu
     let tried = messages::receive(cudnn, |messages| {
         let with_device = |work: &mut dyn FnMut(Option<Raw>)| match &attempt.device {
             None => work(None),
-            Some(device) => _ = with_rebuilt(cudnn, device, |device| Ok(work(Some(device)))),
+            Some(device) => {
+                let _ = with_rebuilt(cudnn, device, |device| {
+                    work(Some(device));
+                    Ok(())
+                });
+            }
         };
         with_device(&mut |device| {
             let deadline = Instant::now() + ENGINES_TIME;

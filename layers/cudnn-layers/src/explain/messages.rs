@@ -139,9 +139,25 @@ pub(super) fn defer(callback: Callback) -> bool {
     is_receiving
 }
 
-/// Returns the program's callback if this layer's callback is installed.
-pub(super) fn deferred() -> Option<Callback> {
-    PROGRAM.lock().filter(|_| IS_INSTALLED.load(Ordering::SeqCst)).map(|stored| *stored)
+/// Completes a call of `cudnnGetCallback`: returns the program's callback if this layer's callback is installed.
+///
+/// # Safety
+/// The pointers are null or valid for writes.
+pub(super) unsafe fn correct(mask: *mut c_uint, data: *mut *mut c_void, function: *mut cudnnCallback_t) {
+    let Some(program) = PROGRAM.lock().filter(|_| IS_INSTALLED.load(Ordering::SeqCst)).map(|stored| *stored) else {
+        return;
+    };
+    // SAFETY: guaranteed by the caller.
+    let pointers = unsafe { (mask.as_mut(), data.as_mut(), function.as_mut()) };
+    if let Some(mask) = pointers.0 {
+        *mask = program.mask;
+    }
+    if let Some(data) = pointers.1 {
+        *data = program.data;
+    }
+    if let Some(function) = pointers.2 {
+        *function = program.function;
+    }
 }
 
 /// Takes the lock before a fork.

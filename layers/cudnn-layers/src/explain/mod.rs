@@ -231,15 +231,9 @@ fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Durat
             }
         }
         Id::CudnnGetCallback if is_success => {
-            if let Some(program) = messages::deferred() {
-                let [mask, data, function] = call.bits();
-                // SAFETY: cuDNN has accepted these pointers and has written to them.
-                unsafe {
-                    (mask as *mut std::ffi::c_uint).as_mut().map(|to| *to = program.mask);
-                    (data as *mut *mut c_void).as_mut().map(|to| *to = program.data);
-                    (function as *mut cudnnCallback_t).as_mut().map(|to| *to = program.function);
-                }
-            }
+            let [mask, data, function] = call.bits();
+            // SAFETY: cuDNN has accepted these pointers and has written to them.
+            unsafe { messages::correct(mask as *mut _, data as *mut _, function as *mut _) };
         }
         Id::CudnnBackendGetAttribute if is_success => {
             let [descriptor, name, _, requested, count, elements] = call.bits();

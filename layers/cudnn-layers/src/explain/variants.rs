@@ -129,24 +129,26 @@ impl<'a> Search<'a> {
     }
 
     fn layouts(&self) -> Vec<Variant> {
-        let strides = [
-            ("channels-last", channels_last as fn(&[i64]) -> Vec<i64>, 4..=5),
-            ("packed in row-major order", packed, 1..=8),
-        ];
-        let layout = |(layout, strides, ranks): &(&str, fn(&[i64]) -> Vec<i64>, std::ops::RangeInclusive<usize>)| {
-            let is_meant = |extents: &[i64]| ranks.contains(&extents.len());
-            let differs =
-                |named: &Named<'_>| is_meant(&named.extents()) && named.strides() != strides(&named.extents());
-            self.in_memory().any(differs).then(|| Variant {
-                change: format!("all tensors are {layout}"),
-                graph: self.with_tensors(|tensor| {
-                    let extents = tensor.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
-                    let strides = strides(&extents);
-                    is_meant(&extents).then(|| tensor.clone().with_numbers(Name::CUDNN_ATTR_TENSOR_STRIDES, &strides))
-                }),
-            })
-        };
-        strides.iter().filter_map(layout).collect()
+        let channels_last = self.layout("channels-last", |extents| (4..=5).contains(&extents.len()), channels_last);
+        channels_last.into_iter().chain(self.layout("packed in row-major order", |_| true, packed)).collect()
+    }
+
+    /// Returns the graph with these strides for tensors that can have the layout, or `None` if they have it already.
+    fn layout(
+        &self,
+        name: &str,
+        is_possible: impl Fn(&[i64]) -> bool,
+        strides: impl Fn(&[i64]) -> Vec<i64>,
+    ) -> Option<Variant> {
+        let differs = |named: &Named<'_>| is_possible(&named.extents()) && named.strides() != strides(&named.extents());
+        self.in_memory().any(differs).then(|| Variant {
+            change: format!("all tensors are {name}"),
+            graph: self.with_tensors(|tensor| {
+                let extents = tensor.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
+                let strides = strides(&extents);
+                is_possible(&extents).then(|| tensor.clone().with_numbers(Name::CUDNN_ATTR_TENSOR_STRIDES, &strides))
+            }),
+        })
     }
 
     /// Replaces an extent by another one, in all tensors.
@@ -232,8 +234,13 @@ impl<'a> Search<'a> {
                 content.with_numbers(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL, &[0])
             });
             variants.push(Variant {
-                change: format!("the graph ends without {} (operation {} of {})", operation.name, index + 1, all.len())
-                    .replace("ends without", if is_last { "ends before" } else { "starts after" }),
+                change: format!(
+                    "the graph {} {} (operation {} of {})",
+                    if is_last { "ends before" } else { "starts after" },
+                    operation.name,
+                    index + 1,
+                    all.len()
+                ),
                 graph,
             });
         }
