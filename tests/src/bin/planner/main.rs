@@ -15,10 +15,10 @@
 //! planner LAYERS throw | throw-in-each | ask-back | outlive | last-error | workspace    single cases: see `callbacks`
 //! ```
 //!
-//! The program adds layers itself: `none`, or some of `errata`, `explain`, `plans`, `trace`, `validate`, `other` and `impostor`, which is `other`
-//! under the name `trace`. With `PLANNER_SETS_LATE` it sets the variable `CUDNN_NVRTC_RUNTIME_LINKING` to that value
-//! after its first call. With `PLANNER_SETS_AFTER_LOAD` it sets `CUDNN_JIT_FLAGS_DBG` to that value once cuDNN is
-//! loaded, before its first call.
+//! The program adds layers itself: `none`, or some of `errata`, `explain`, `plans`, `trace`, `validate`, `other` and
+//! `impostor`, which is `other` under the name `trace`. With `PLANNER_SETS_LATE` it sets the variable
+//! `CUDNN_NVRTC_RUNTIME_LINKING` to that value after its first call. With `PLANNER_SETS_AFTER_LOAD` it sets
+//! `CUDNN_JIT_FLAGS_DBG` to that value once cuDNN is loaded, before its first call.
 //!
 //! A seed determines a small program. It makes handles, graphs, engine configurations (from scratch or heuristics) and
 //! plans, shares and reuses descriptors, destroys them early or late, sets attributes in any order, twice, or wrongly,
