@@ -8,7 +8,7 @@ use cudnn_layer_api::Host;
 use cudnn_sys::signatures::unwinding;
 use cudnn_sys::types::cudnnStatus_t;
 
-use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::shadow::elements::{Kind, Name, Raw, Type, element_size};
 use crate::shadow::handles::Handle;
 
 type Status = cudnnStatus_t;
@@ -167,20 +167,23 @@ impl Descriptor<'_> {
         checked(unsafe { set(self.raw, name, ty, count, elements.as_ptr().cast()) })
     }
 
-    /// Sets an attribute to elements that are stored as bytes.
+    /// Sets an attribute to elements that are stored as bytes. Missing bytes are zero, because a text is stored up to its
+    /// first NUL.
     ///
     /// # Safety
-    /// The bytes contain `count` elements of the type.
+    /// The bytes are elements of the type.
     pub(crate) unsafe fn set_bytes(&self, name: Name, ty: Type, count: i64, bytes: &[u8]) -> Result<(), Status> {
         // cuDNN may read the elements as numbers, which must be aligned.
-        let mut aligned = vec![0_u64; bytes.len().div_ceil(size_of::<u64>())];
+        let needed =
+            usize::try_from(count).ok().and_then(|count| count.checked_mul(element_size(ty)?)).ok_or(ABSENT)?;
+        let mut aligned = vec![0_u64; needed.max(bytes.len()).div_ceil(size_of::<u64>())];
         for (to, from) in aligned.iter_mut().zip(bytes.chunks(size_of::<u64>())) {
             let mut word = [0_u8; size_of::<u64>()];
             word.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
             *to = u64::from_ne_bytes(word);
         }
         let set = self.cudnn.cudnnBackendSetAttribute.ok_or(ABSENT)?;
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: guaranteed by the caller; the buffer has room for `count` elements.
         checked(unsafe { set(self.raw, name, ty, count, aligned.as_ptr().cast()) })
     }
 

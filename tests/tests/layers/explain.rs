@@ -105,6 +105,37 @@ fn the_cause_and_a_supported_change_are_named() {
     assert!(report.contains("supported if: b (tensor 2) is half instead of bfloat16"), "{report}");
 }
 
+/// PyTorch describes a graph again for each mode of the heuristics, and destroys it before it tries the plans.
+#[test]
+fn graphs_that_are_described_again_are_one_graph() {
+    let test = "graphs_that_are_described_again_are_one_graph";
+    let Some(explaining) = Explaining::new(test, "jit-cu12-9.19.0") else { return };
+    assert_eq!(explaining.reports(&["retry:works"]), [""; 0]);
+    let reports = explaining.reports(&["retry:integers", "retry:integers"]);
+    let [report] = reports.as_slice() else { panic!("{reports:#?}") };
+    assert!(report.starts_with("the only plan failed for conv_fwd"), "{report}");
+    let reports = explaining.reports(&["retry:mixed-types"]);
+    assert!(matches!(reports.as_slice(), [report] if report.starts_with("no engine supports")), "{reports:#?}");
+}
+
+#[test]
+fn graphs_without_an_end_are_reported_at_exit() {
+    let test = "graphs_without_an_end_are_reported_at_exit";
+    let Some(explaining) = Explaining::new(test, "jit-cu12-9.19.0") else { return };
+    let reports = explaining.reports(&["leak:mixed-types", "leak:works"]);
+    let [report] = reports.as_slice() else { panic!("{reports:#?}") };
+    assert!(report.starts_with("no engine supports") && report.contains("the program ended"), "{report}");
+    assert!(report.contains("heuristics mode_a: 0 proposals"), "{report}");
+}
+
+#[test]
+fn failed_executions_are_reported() {
+    let Some(explaining) = Explaining::new("failed_executions_are_reported", "jit-cu12-9.19.0") else { return };
+    let reports = explaining.reports(&["execute:works"]);
+    let [report] = reports.as_slice() else { panic!("{reports:#?}") };
+    assert!(report.starts_with("all executions failed for conv_fwd"), "{report}");
+}
+
 #[test]
 fn a_missing_library_is_named_first() {
     let Some(explaining) = Explaining::new("a_missing_library_is_named_first", "jit-cu12-9.19.0") else { return };
@@ -173,8 +204,7 @@ fn random_programs_see_no_difference_and_their_engines_are_shown() {
     };
     for args in [&["0", "300"][..], &["300", "600", "8"], &["variants"], &["throw"], &["ask-back"], &["last-error"]] {
         let without = run("none", "", args).stdout;
-        for (layers, reports) in [("explain", "used"), ("explain", "failures"), ("trace,explain,errata,plans", "used")]
-        {
+        for (layers, reports) in [("explain", "used"), ("trace,explain,validate,errata,plans", "failures")] {
             let with = run(layers, reports, args).stdout;
             let mut lines = without.lines().zip(with.lines());
             let difference = lines.find(|(without, with)| without != with);

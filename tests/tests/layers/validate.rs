@@ -115,14 +115,6 @@ impl Validating {
         for (number, code) in mistakes {
             let (without, with) =
                 (self.mistakes("none", &number.to_string()), self.mistakes("validate", &number.to_string()));
-            if std::env::var_os("SHOW").is_some() {
-                println!(
-                    "{number} {code} {:?}: {}{}",
-                    with.signal.map(|_| &with.stderr),
-                    with.stdout,
-                    messages(&with).join("\n")
-                );
-            }
             if !UNDEFINED.contains(number) {
                 assert_eq!((&without.stdout, without.signal), (&with.stdout, with.signal), "{number}");
             }
@@ -249,7 +241,7 @@ fn plans_are_cached_with_validation_below() {
 fn the_cost_of_a_step() {
     let stand_in = Validating::stand_in();
     for _ in 0..3 {
-        for layers in ["none", "validate", "plans"] {
+        for layers in ["none", "explain", "validate", "plans"] {
             println!("{layers}: {} ns", stand_in.run(layers, &["mistakes", "steps"]).stdout.trim());
         }
     }

@@ -114,6 +114,8 @@ fn run_turns_the_layer_on_and_refuses_invalid_rules() {
         (&["--errata", "known", "--plans"], "errata,plans|known\n"),
         (&["--errata", "known", "--layers", "plans"], "errata,plans|known\n"),
         (&["--errata", "known", "--trace", "trace.json"], "trace,errata|known\n"),
+        (&["--explain", "--errata", "known", "--plans"], "explain,errata,plans|known\n"),
+        (&["--explain=used", "--validate", "--plans"], "validate,explain,plans|\n"),
         (&["--validate"], "validate|\n"),
         (&["--validate", "--errata", "known", "--trace", "trace.json"], "trace,validate,errata|known\n"),
     ] {

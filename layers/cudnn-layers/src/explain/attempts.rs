@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cudnn_sys::types::{cudnnBackendHeurMode_t, cudnnStatus_t as Status};
 
-use super::drawing::draw;
 use super::reason::status_name;
 use crate::lock::Lock;
 use crate::shadow;
-use crate::shadow::content::Content;
+use crate::shadow::content::{Child, Content, Value};
 use crate::shadow::elements::{Kind, Name, Raw};
 
 /// What the program has tried with a graph.
@@ -66,11 +66,13 @@ impl Attempt {
         }
     }
 
-    /// Returns whether the program has tried all proposals, including those of the fallback mode, which is the last one.
+    /// Returns whether the program has tried all proposals and is unlikely to ask for more: it has asked the fallback mode,
+    /// which is the last one, or has destroyed the graph.
     fn is_exhausted(&self) -> bool {
         let proposals: usize = self.proposals.values().map(|proposals| proposals.as_ref().copied().unwrap_or(0)).sum();
         let tried = self.failed_plans.values().sum::<usize>() + self.workspaces.len();
-        self.proposals.contains_key(&FALLBACK) && self.live_plans == 0 && tried >= proposals
+        let is_last = self.proposals.contains_key(&FALLBACK) || self.is_destroyed;
+        is_last && self.live_plans == 0 && tried >= proposals
     }
 
     /// Returns why the graph is reported, if the program does nothing more with it.
@@ -117,79 +119,105 @@ struct State {
 
 static STATE: Lock<Option<State>> = Lock::new(None);
 
+/// The number of live plans that were not executed yet. Steps that execute only known plans take no lock.
+static UNUSED_PLANS: AtomicUsize = AtomicUsize::new(0);
+
 fn with<T>(section: impl FnOnce(&mut State) -> T) -> Option<T> {
     let mut state = STATE.lock()?;
     Some(section(state.get_or_insert_default()))
 }
 
 /// More graphs than a program plans at the same time.
-const MAX_KEYS: usize = 256;
+const MAX_GRAPHS: usize = 1024;
 
 /// Returns a hash of a graph.
-fn key(graph: &Arc<Content>) -> u64 {
+pub(super) fn key(graph: &Arc<Content>) -> u64 {
     let address = Arc::as_ptr(graph).addr();
     if let Some(key) = with(|state| state.keys.get(&address).map(|(_, key)| *key)).flatten() {
         return key;
     }
-    let key = hash(draw(graph).as_bytes());
+    let mut hasher = DefaultHasher::new();
+    hash_content(graph, &mut hasher);
+    let key = hasher.finish();
     let _former = with(|state| {
-        let former = if state.keys.len() < MAX_KEYS { HashMap::new() } else { std::mem::take(&mut state.keys) };
+        let is_full = state.keys.len() >= MAX_GRAPHS;
+        let former = if is_full { std::mem::take(&mut state.keys) } else { HashMap::new() };
         state.keys.insert(address, (graph.clone(), key));
         former
     });
     key
 }
 
+/// Adds all attributes of a content, and of everything below it.
+fn hash_content(content: &Content, hasher: &mut DefaultHasher) {
+    (content.kind.0, content.attributes.len()).hash(hasher);
+    for attribute in &content.attributes {
+        (attribute.name.0, attribute.ty.0, attribute.count).hash(hasher);
+        match &attribute.value {
+            Value::Elements(bytes) => bytes.as_slice().hash(hasher),
+            Value::Descriptors(children) => {
+                children.iter().filter_map(Child::content).for_each(|child| hash_content(child, hasher));
+            }
+            Value::Undeclared | Value::TooLarge => {}
+        }
+    }
+}
+
 /// Runs a closure with the attempt of the graph that a descriptor belongs to. Returns the attempt if the program has tried
 /// everything.
-fn with_attempt(descriptor: Raw, device: Name, section: impl FnOnce(&mut Attempt, &Arc<Content>)) -> Option<Attempt> {
-    let content = shadow::content(descriptor)?;
-    let graph = shadow::graph_of(&content)?;
+fn with_attempt(content: &Arc<Content>, device: Name, section: impl FnOnce(&mut Attempt)) -> Option<Attempt> {
+    let graph = shadow::graph_of(content)?;
     let key = key(graph);
-    with(|state| {
+    // Removed values are dropped after the lock is released.
+    let (exhausted, _former) = with(|state| {
+        let is_full = state.attempts.len() >= MAX_GRAPHS;
+        let all = if is_full { std::mem::take(&mut state.attempts) } else { HashMap::new() };
         let attempt = state.attempts.entry(key).or_insert_with(|| Attempt::new(graph.clone()));
-        if let Some(device) = content.child(device) {
-            attempt.device = Some(device.clone());
-        }
-        section(attempt, &content);
-        if attempt.is_exhausted() { state.attempts.remove(&key) } else { None }
-    })
-    .flatten()
+        let device = content.child(device).and_then(|device| attempt.device.replace(device.clone()));
+        section(attempt);
+        let exhausted = if attempt.is_exhausted() { state.attempts.remove(&key) } else { None };
+        (exhausted, (all, device))
+    })?;
+    exhausted
+}
+
+fn mode_of(heuristics: &Content) -> i64 {
+    heuristics.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE).unwrap_or(-1)
 }
 
 /// Records that the heuristics returned this number of proposals in total.
 pub(super) fn proposed(heuristics: Raw, count: usize) -> Option<Attempt> {
-    with_attempt(heuristics, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, |attempt, content| {
-        let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE).unwrap_or(-1);
+    let content = shadow::content(heuristics)?;
+    let mode = mode_of(&content);
+    with_attempt(&content, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, |attempt| {
         let known = attempt.proposals.entry(mode).or_insert(Ok(0));
         *known = Ok(count.max(known.as_ref().copied().unwrap_or(0)));
     })
 }
 
 /// Records the result of finalizing heuristics or an engine.
-pub(super) fn finalized(descriptor: Raw, kind: Kind, status: Status) -> Option<Attempt> {
+pub(super) fn finalized(content: &Arc<Content>, status: Status) -> Option<Attempt> {
     let is_success = status == Status::CUDNN_STATUS_SUCCESS;
-    match kind {
+    match content.kind {
         Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR if !is_success => {
-            with_attempt(descriptor, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, |attempt, content| {
-                let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE).unwrap_or(-1);
+            let mode = mode_of(content);
+            with_attempt(content, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, |attempt| {
                 attempt.proposals.entry(mode).or_insert_with(|| Err(status_name(status)));
             })
         }
-        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => {
-            with_attempt(descriptor, Name::CUDNN_ATTR_ENGINE_DEVICEPROP, |attempt, _| {
-                let count = if is_success { &mut attempt.engines_built } else { &mut attempt.engines_failed };
-                *count += 1;
-            })
-        }
+        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => with_attempt(content, Name::CUDNN_ATTR_ENGINE_DEVICEPROP, |attempt| {
+            let count = if is_success { &mut attempt.engines_built } else { &mut attempt.engines_failed };
+            *count += 1;
+        }),
         _ => None,
     }
 }
 
 /// Records that finalizing a plan has failed.
-pub(super) fn plan_failed(plan: Raw, status: Status) -> Option<Attempt> {
-    with_attempt(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, |attempt, _| {
-        *attempt.failed_plans.entry(status_name(status)).or_default() += 1;
+pub(super) fn plan_failed(content: &Arc<Content>, status: Status) -> Option<Attempt> {
+    let name = status_name(status);
+    with_attempt(content, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, |attempt| {
+        *attempt.failed_plans.entry(name).or_default() += 1;
     })
 }
 
@@ -198,7 +226,8 @@ pub(super) fn plan_built(plan: Raw, workspace: i64, duration: Duration) {
     let Some(content) = shadow::content(plan) else { return };
     let graph = shadow::graph_of(&content).map_or(0, key);
     let json = content.elements(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION).map(|json| hash(json.as_slice()));
-    let _not_exhausted = with_attempt(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, |attempt, _| {
+    UNUSED_PLANS.fetch_add(1, Ordering::Relaxed);
+    let _not_exhausted = with_attempt(&content, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, |attempt| {
         attempt.live_plans += 1;
         attempt.workspaces.push(workspace);
     });
@@ -230,9 +259,13 @@ fn hash(text: &[u8]) -> u64 {
 /// Records that the program has executed a plan. If this is the first execution, returns the time to build the plan, and
 /// the label of the plan that it was restored from.
 pub(super) fn executed(plan: Raw) -> Option<(Duration, Option<Arc<str>>)> {
+    if UNUSED_PLANS.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
     let (executed, _attempt) = with(|state| {
         let executed = state.plans.get_mut(&plan.addr()).filter(|plan| !plan.was_executed)?;
         executed.was_executed = true;
+        UNUSED_PLANS.fetch_sub(1, Ordering::Relaxed);
         let result = (executed.duration, executed.restored_from.take());
         Some((result, state.attempts.remove(&executed.graph)))
     })
@@ -258,8 +291,8 @@ pub(super) fn graph_destroyed(graph: Raw) -> Option<Attempt> {
         let content = state.keys.remove(&Arc::as_ptr(&content).addr());
         let Some(attempt) = state.attempts.get_mut(&key) else { return (None, content) };
         attempt.is_destroyed = true;
-        // A live plan may still be executed.
-        (if attempt.live_plans > 0 { None } else { state.attempts.remove(&key) }, content)
+        // Plans of the remaining proposals may follow.
+        (if attempt.is_exhausted() { state.attempts.remove(&key) } else { None }, content)
     })?;
     attempt
 }
@@ -273,11 +306,14 @@ pub(super) fn is_unused(plan: Raw) -> bool {
 pub(super) fn plan_destroyed(plan: Raw, free_memory: Option<u64>) -> Option<Attempt> {
     let (_plan, attempt) = with(|state| {
         let plan = state.plans.remove(&plan.addr())?;
+        if !plan.was_executed {
+            UNUSED_PLANS.fetch_sub(1, Ordering::Relaxed);
+        }
         let graph = plan.graph;
         let Some(attempt) = state.attempts.get_mut(&graph) else { return Some((plan, None)) };
         attempt.live_plans = attempt.live_plans.saturating_sub(1);
         attempt.free_memory = free_memory.or(attempt.free_memory);
-        let is_over = attempt.live_plans == 0 && (attempt.is_destroyed || attempt.is_exhausted());
+        let is_over = attempt.is_exhausted();
         let attempt = if is_over { state.attempts.remove(&graph) } else { None };
         Some((plan, attempt))
     })
@@ -300,7 +336,9 @@ pub(super) fn after_fork() {
     STATE.release_after_fork();
 }
 
-/// Releases the lock in the child after a fork.
+/// Releases the lock in the child after a fork, and forgets the graphs, which the parent reports.
 pub(super) fn in_child() {
     STATE.release_in_child(None);
+    UNUSED_PLANS.store(0, Ordering::Relaxed);
+    let _former = STATE.lock().map(|mut state| state.take());
 }

@@ -47,7 +47,7 @@ pub(super) struct Candidates {
 /// The graph and the device are finalized and live.
 pub(super) unsafe fn try_all(
     cudnn: &Cudnn,
-    messages: &Messages<'_>,
+    messages: &Messages,
     planned: Planned,
     deadline: Instant,
 ) -> Result<Candidates, Status> {
@@ -76,7 +76,7 @@ pub(super) unsafe fn try_all(
 }
 
 /// Returns the reason of the call that has just failed.
-fn failure(cudnn: &Cudnn, messages: &Messages<'_>, status: Status) -> Reason {
+fn failure(cudnn: &Cudnn, messages: &Messages, status: Status) -> Reason {
     let last_error = cudnn.take_last_error();
     Reason::new(status, &messages.take(), &String::from_utf8_lossy(&last_error))
 }

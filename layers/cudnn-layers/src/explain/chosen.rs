@@ -13,7 +13,7 @@ pub(super) fn learn(cudnn: &Cudnn, plan: Raw, workspace: i64) {
     let Some(content) = shadow::content(plan) else { return };
     if let Some(facts) = &content.facts {
         let name = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
-        shadow::learn(facts, name, Type::CUDNN_TYPE_INT64, &workspace.to_ne_bytes());
+        facts.learn(name, Type::CUDNN_TYPE_INT64, &workspace.to_ne_bytes());
     }
     let Some(configuration) = content.child(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG) else { return };
     if let Ok(choice) = choice(cudnn, plan) {
@@ -41,12 +41,12 @@ fn add_engine(configuration: &Content, choice: &Choice) {
         None => configuration
             .facts
             .as_ref()
-            .and_then(|facts| shadow::learn_children(facts, Name::CUDNN_ATTR_ENGINECFG_ENGINE, 1).into_iter().next()),
+            .and_then(|facts| facts.learn_children(Name::CUDNN_ATTR_ENGINECFG_ENGINE, 1).into_iter().next()),
     };
     let Some(facts) = place else { return };
     if let Some(index) = choice.engine {
         let name = Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX;
-        shadow::learn(&facts, name, Type::CUDNN_TYPE_INT64, &index.to_ne_bytes());
+        facts.learn(name, Type::CUDNN_TYPE_INT64, &index.to_ne_bytes());
     }
     let numerical: Vec<u8> = choice.numerical_notes.iter().flat_map(|note| note.0.to_ne_bytes()).collect();
     let behavior: Vec<u8> = choice.behavior_notes.iter().flat_map(|note| note.0.to_ne_bytes()).collect();
@@ -54,7 +54,7 @@ fn add_engine(configuration: &Content, choice: &Choice) {
         (Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, Type::CUDNN_TYPE_NUMERICAL_NOTE, numerical),
         (Name::CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, Type::CUDNN_TYPE_BEHAVIOR_NOTE, behavior),
     ] {
-        shadow::learn(&facts, name, ty, &notes);
+        facts.learn(name, ty, &notes);
     }
 }
 
@@ -62,11 +62,11 @@ fn add_knobs(configuration: &Content, choice: &Choice) {
     const CHOICES: Name = Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES;
     let is_set = configuration.attribute(CHOICES).is_some();
     let Some(facts) = configuration.facts.as_ref().filter(|_| !is_set && !choice.knobs.is_empty()) else { return };
-    let places = shadow::learn_children(facts, CHOICES, choice.knobs.len());
+    let places = facts.learn_children(CHOICES, choice.knobs.len());
     for (place, (knob, value)) in places.iter().zip(&choice.knobs) {
         let (name, ty) = (Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, Type::CUDNN_TYPE_KNOB_TYPE);
-        shadow::learn(place, name, ty, &knob.to_ne_bytes());
+        place.learn(name, ty, &knob.to_ne_bytes());
         let name = Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE;
-        shadow::learn(place, name, Type::CUDNN_TYPE_INT64, &value.to_ne_bytes());
+        place.learn(name, Type::CUDNN_TYPE_INT64, &value.to_ne_bytes());
     }
 }

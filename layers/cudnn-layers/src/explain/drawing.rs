@@ -15,7 +15,7 @@ pub(super) fn draw(graph: &Content) -> String {
     let mut text = String::new();
     for (number, operation) in operations.iter().enumerate().take(MAX_OPERATIONS) {
         let _ = write!(text, "  {}. {}", number + 1, operation.name);
-        for (separator, tensors) in [("  ", operation.inputs()), (" -> ", operation.outputs())] {
+        for (separator, tensors) in [("  ", &operation.inputs), (" -> ", &operation.outputs)] {
             let shown: Vec<String> = tensors.iter().map(tensor).collect();
             if !shown.is_empty() {
                 let _ = write!(text, "{separator}{}", shown.join(", "));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cudnn_os::cancel::ThreadStateGuard;
 
 use super::State;
-use super::attempts::{Attempt, Failure};
+use super::attempts::{Attempt, Failure, key};
 use super::candidates::{self, Planned};
 use super::messages;
 use super::reason::Reason;
@@ -21,6 +21,7 @@ use crate::lock::Lock;
 use crate::report::{Shown, process_name};
 use crate::shadow;
 use crate::shadow::elements::Raw;
+use crate::trial;
 
 /// The time for trying engines. Plans that cuDNN compiles take up to half a second each.
 const ENGINES_TIME: Duration = Duration::from_secs(5);
@@ -75,7 +76,7 @@ pub(super) fn report(state: &State, attempt: &Attempt) {
         return;
     }
     if failure != Failure::NotExecuted {
-        hide_errors(&state.cudnn, || investigate(state, attempt, failure, &mut findings));
+        hide_errors(&state.cudnn, || trial::run(|| investigate(state, attempt, failure, &mut findings)));
     }
     write(state, &report::failed(&process_name(state.host), attempt, failure, &findings));
 }
@@ -101,8 +102,7 @@ fn lacks_memory(attempt: &Attempt) -> bool {
 }
 
 fn is_new_graph(attempt: &Attempt, failure: Failure) -> bool {
-    let label = shadow::describe(&attempt.graph).unwrap_or_default();
-    is_new(&format!("{failure:?} {label} {}", super::drawing::draw(&attempt.graph)))
+    is_new(&format!("{failure:?} {}", key(&attempt.graph)))
 }
 
 /// Returns whether the layer has seen all calls.
@@ -144,7 +144,9 @@ fn investigate(state: &State, attempt: &Attempt, failure: Failure, findings: &mu
             let has_accepted = tried.iter().any(|tried| tried.has_accepted);
             // Some engines do not say that they lack NVRTC.
             findings.lacks_nvrtc = !has_accepted && !candidates::is_available(findings.nvrtc, state.host);
-            if findings.lacks_nvrtc
+            let is_built = tried.iter().any(|tried| tried.failure.is_none());
+            if is_built
+                || findings.lacks_nvrtc
                 || reasons.any(Reason::is_prerequisite)
                 || failure != Failure::NoEngine
                 || !is_complete(&attempt.graph)

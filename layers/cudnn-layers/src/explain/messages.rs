@@ -5,11 +5,9 @@
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_uint, c_void};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use cudnn_os::lock::lock_within;
 use cudnn_sys::types::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
 
 use crate::cudnn::Cudnn;
@@ -33,36 +31,41 @@ unsafe impl Send for Callback {}
 
 const NONE: Callback = Callback { mask: 0, data: std::ptr::null_mut(), function: None };
 
-/// Allows one thread at a time to receive messages.
-static TURN: Mutex<()> = Mutex::new(());
-/// The time that a thread waits for its turn. A child process may wait in vain for a thread of the parent.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Whether a thread has the turn to receive messages.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+/// The time that a thread waits for its turn.
+const TURN_TIMEOUT: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(1);
 /// Whether this layer's callback is installed.
 static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
-/// Whether a thread receives messages.
+/// Whether a thread receives messages. The program's new callbacks are then stored instead of passed to cuDNN.
 static IS_RECEIVING: AtomicBool = AtomicBool::new(false);
 /// The program's callback while this layer's callback is installed.
-static PROGRAM: Lock<Callback> = Lock::new(NONE);
+static PROGRAM: Lock<Stored> = Lock::new(Stored::NONE);
+
+struct Stored {
+    callback: Callback,
+    /// The number of callbacks that the program has set since a thread receives messages.
+    changes: u64,
+}
+
+impl Stored {
+    const NONE: Stored = Stored { callback: NONE, changes: 0 };
+}
 
 thread_local! {
     /// The messages of this thread, or `None` if it does not try engines.
     static RECEIVED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Receives the messages of calls that this thread makes.
-pub(super) struct Messages<'a> {
-    cudnn: &'a Cudnn,
-    has_callback: bool,
-}
+/// The messages of calls that this thread makes.
+pub(super) struct Messages(());
 
-impl Messages<'_> {
+impl Messages {
     /// Returns the messages since the previous call of this function.
     pub(super) fn take(&self) -> String {
-        RECEIVED
-            .try_with(|received| received.borrow_mut().as_mut().map(std::mem::take))
-            .ok()
-            .flatten()
-            .unwrap_or_default()
+        let taken = RECEIVED.try_with(|received| received.borrow_mut().as_mut().map(std::mem::take));
+        taken.ok().flatten().unwrap_or_default()
     }
 }
 
@@ -70,15 +73,22 @@ impl Messages<'_> {
 /// too long.
 ///
 /// If the environment selects a log file, no callback is installed, because cuDNN would close the file.
-pub(super) fn receive<T>(cudnn: &Cudnn, work: impl FnOnce(&Messages<'_>) -> T) -> Option<T> {
-    let _turn = lock_within(&TURN, PATIENCE)?;
-    let messages = Messages { cudnn, has_callback: !writes_log() && install(cudnn) };
-    let _ = RECEIVED.try_with(|received| received.replace(Some(String::new())));
-    let result = work(&messages);
-    let _ = RECEIVED.try_with(|received| received.replace(None));
-    if messages.has_callback {
-        restore(messages.cudnn);
+pub(super) fn receive<T>(cudnn: &Cudnn, work: impl FnOnce(&Messages) -> T) -> Option<T> {
+    let start = Instant::now();
+    while IS_TAKEN.swap(true, Ordering::Acquire) {
+        if start.elapsed() > TURN_TIMEOUT {
+            return None;
+        }
+        std::thread::sleep(PAUSE);
     }
+    let has_callback = !writes_log() && install(cudnn);
+    let _ = RECEIVED.try_with(|received| received.replace(Some(String::new())));
+    let result = work(&Messages(()));
+    let _ = RECEIVED.try_with(|received| received.replace(None));
+    if has_callback {
+        restore(cudnn);
+    }
+    IS_TAKEN.store(false, Ordering::Release);
     Some(result)
 }
 
@@ -89,50 +99,67 @@ fn writes_log() -> bool {
 
 fn install(cudnn: &Cudnn) -> bool {
     let (Some(get), Some(set)) = (cudnn.cudnnGetCallback, cudnn.cudnnSetCallback) else { return false };
-    let mut program = NONE;
+    let Some(mut stored) = PROGRAM.lock() else { return false };
+    stored.changes = 0;
+    drop(stored);
+    // From here on, other threads store callbacks.
+    IS_RECEIVING.store(true, Ordering::SeqCst);
     if !IS_INSTALLED.load(Ordering::SeqCst) {
+        let mut program = NONE;
         // SAFETY: the pointers are valid for writes.
         let status = unsafe { get(&raw mut program.mask, &raw mut program.data, &raw mut program.function) };
-        let Some(mut stored) = PROGRAM.lock().filter(|_| status == cudnnStatus_t::CUDNN_STATUS_SUCCESS) else {
+        let stored = PROGRAM.lock().filter(|_| status == cudnnStatus_t::CUDNN_STATUS_SUCCESS);
+        let Some(mut stored) = stored else {
+            IS_RECEIVING.store(false, Ordering::SeqCst);
             return false;
         };
-        *stored = program;
+        if stored.changes == 0 {
+            stored.callback = program;
+        }
     }
     IS_INSTALLED.store(true, Ordering::SeqCst);
-    IS_RECEIVING.store(true, Ordering::SeqCst);
     // SAFETY: the function accepts cuDNN's arguments in any thread, and uses no data.
-    let status = unsafe { set(program.mask | MASK, std::ptr::null_mut(), RECEIVE) };
-    let is_installed = status == cudnnStatus_t::CUDNN_STATUS_SUCCESS;
-    if !is_installed {
+    let status = unsafe { set(program().mask | MASK, std::ptr::null_mut(), RECEIVE) };
+    if status != cudnnStatus_t::CUDNN_STATUS_SUCCESS {
         IS_INSTALLED.store(false, Ordering::SeqCst);
         IS_RECEIVING.store(false, Ordering::SeqCst);
     }
-    is_installed
+    status == cudnnStatus_t::CUDNN_STATUS_SUCCESS
+}
+
+/// Returns the program's callback.
+fn program() -> Callback {
+    PROGRAM.lock().map_or(NONE, |stored| stored.callback)
 }
 
 /// Restores the program's callback. If the program has none, this layer's callback stays installed for errors, because
 /// cuDNN would print errors to stderr from now on.
 fn restore(cudnn: &Cudnn) {
     let Some(set) = cudnn.cudnnSetCallback else { return };
-    IS_RECEIVING.store(false, Ordering::SeqCst);
-    let program = PROGRAM.lock().map_or(NONE, |stored| *stored);
-    let has_callback = program.function.is_some();
-    let Callback { mask, data, function } =
-        if has_callback { program } else { Callback { function: RECEIVE, ..program } };
-    if has_callback {
-        IS_INSTALLED.store(false, Ordering::SeqCst);
+    loop {
+        let Some(stored) = PROGRAM.lock().map(|stored| (stored.callback, stored.changes)) else { return };
+        let (program, changes) = stored;
+        let has_callback = program.function.is_some();
+        let installed = if has_callback { program } else { Callback { function: RECEIVE, ..program } };
+        // SAFETY: the program has set this callback, or the function uses no data.
+        let _ = unsafe { set(installed.mask, installed.data, installed.function) };
+        let Some(stored) = PROGRAM.lock() else { return };
+        if stored.changes == changes {
+            IS_INSTALLED.store(!has_callback, Ordering::SeqCst);
+            IS_RECEIVING.store(false, Ordering::SeqCst);
+            return;
+        }
     }
-    // SAFETY: the program has set this callback, or the function uses no data.
-    let _ = unsafe { set(mask, data, function) };
 }
 
 /// Stores the program's new callback if a thread receives messages. Otherwise returns `false`, and the call must be
 /// passed to cuDNN.
-pub(super) fn defer(callback: Callback) -> bool {
+pub(super) fn store_if_receiving(callback: Callback) -> bool {
     let Some(mut stored) = PROGRAM.lock() else { return false };
     let is_receiving = IS_RECEIVING.load(Ordering::SeqCst);
     if is_receiving {
-        *stored = callback;
+        stored.callback = callback;
+        stored.changes += 1;
     } else {
         IS_INSTALLED.store(false, Ordering::SeqCst);
     }
@@ -143,10 +170,13 @@ pub(super) fn defer(callback: Callback) -> bool {
 ///
 /// # Safety
 /// The pointers are null or valid for writes.
-pub(super) unsafe fn correct(mask: *mut c_uint, data: *mut *mut c_void, function: *mut cudnnCallback_t) {
-    let Some(program) = PROGRAM.lock().filter(|_| IS_INSTALLED.load(Ordering::SeqCst)).map(|stored| *stored) else {
-        return;
-    };
+pub(super) unsafe fn replace_with_program_callback(
+    mask: *mut c_uint,
+    data: *mut *mut c_void,
+    function: *mut cudnnCallback_t,
+) {
+    let stored = PROGRAM.lock().filter(|_| IS_INSTALLED.load(Ordering::SeqCst));
+    let Some(program) = stored.map(|stored| stored.callback) else { return };
     // SAFETY: guaranteed by the caller.
     let pointers = unsafe { (mask.as_mut(), data.as_mut(), function.as_mut()) };
     if let Some(mask) = pointers.0 {
@@ -170,9 +200,12 @@ pub(super) fn after_fork() {
     PROGRAM.release_after_fork();
 }
 
-/// Releases the lock in the child after a fork.
+/// Releases the lock in the child after a fork, where no thread receives messages. This layer's callback may be installed,
+/// and passes all messages on.
 pub(super) fn in_child() {
-    PROGRAM.release_in_child(NONE);
+    PROGRAM.release_in_child(Stored::NONE);
+    IS_RECEIVING.store(false, Ordering::SeqCst);
+    IS_TAKEN.store(false, Ordering::SeqCst);
 }
 
 /// The function type in `cudnnCallback_t`. [`RECEIVE`] verifies that it matches cuDNN's declaration.
@@ -199,8 +232,7 @@ unsafe extern "C-unwind" fn received(
     if is_own.unwrap_or(false) {
         return;
     }
-    let program = PROGRAM.lock().map(|stored| *stored);
-    let Some(Callback { mask, data, function: Some(function) }) = program else { return };
+    let Callback { mask, data, function: Some(function) } = program() else { return };
     // cuDNN always reports fatal messages and errors.
     if (mask | 0b11).checked_shr(severity.0).is_some_and(|mask| mask & 1 == 1) {
         // SAFETY: it is the same function; the new type only permits unwinding.

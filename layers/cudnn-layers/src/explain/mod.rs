@@ -124,7 +124,7 @@ extern "C" fn at_exit() {
     }
 }
 
-const FOLLOWED: [Id; 12] = [
+const FOLLOWED: [Id; 14] = [
     Id::CudnnCreate,
     Id::CudnnDestroy,
     Id::CudnnGetLastErrorString,
@@ -137,6 +137,8 @@ const FOLLOWED: [Id; 12] = [
     Id::CudnnBackendGetAttribute,
     Id::CudnnBackendFinalize,
     Id::CudnnBackendExecute,
+    Id::CudnnBackendPopulateCudaGraph,
+    Id::CudnnBackendUpdateCudaGraph,
 ];
 
 impl Around for Explain {
@@ -148,7 +150,7 @@ impl Around for Explain {
                 let [handle] = call.bits();
                 handles::destroying(handle as usize);
             }
-            Id::CudnnBackendExecute => {
+            function if calls::is_execution(function) => {
                 let returned = next();
                 executed(state, call, returned.status());
                 return returned;
@@ -171,7 +173,7 @@ impl Around for Explain {
                 // SAFETY: these are the arguments of the call.
                 let callback = unsafe { callback(mask, data, function) };
                 if let Some(answer) = R::from_status(cudnnStatus_t::CUDNN_STATUS_SUCCESS)
-                    && messages::defer(callback)
+                    && messages::store_if_receiving(callback)
                 {
                     return answer;
                 }
@@ -233,7 +235,7 @@ fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Durat
         Id::CudnnGetCallback if is_success => {
             let [mask, data, function] = call.bits();
             // SAFETY: cuDNN has accepted these pointers and has written to them.
-            unsafe { messages::correct(mask as *mut _, data as *mut _, function as *mut _) };
+            unsafe { messages::replace_with_program_callback(mask as *mut _, data as *mut _, function as *mut _) };
         }
         Id::CudnnBackendGetAttribute if is_success => {
             let [descriptor, name, _, requested, count, elements] = call.bits();
@@ -257,10 +259,11 @@ fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Durat
         }
         Id::CudnnBackendFinalize => {
             let descriptor = calls::descriptor(call);
-            match shadow::content(descriptor)?.kind {
+            let content = shadow::content(descriptor)?;
+            match content.kind {
                 Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR if is_success => built(state, descriptor, duration),
-                Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => return attempts::plan_failed(descriptor, status),
-                kind => return attempts::finalized(descriptor, kind, status),
+                Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => return attempts::plan_failed(&content, status),
+                _ => return attempts::finalized(&content, status),
             }
         }
         _ => {}

@@ -36,14 +36,21 @@ const MAX_REASON_LENGTH: usize = 300;
 pub(super) fn failed(process: &str, attempt: &Attempt, failure: Failure, findings: &Findings) -> String {
     let label = shadow::describe(&attempt.graph).unwrap_or_else(|| "a graph".to_owned());
     let plans: usize = attempt.failed_plans.values().sum();
+    let tried = &findings.candidates.tried;
+    let built: Vec<i64> = tried.iter().filter(|tried| tried.failure.is_none()).map(|tried| tried.engine).collect();
     let mut text = match failure {
-        Failure::NoEngine => format!("cudnn-explain: no engine supports {label}\n"),
+        Failure::NoEngine if built.is_empty() => format!("cudnn-explain: no engine supports {label}\n"),
+        Failure::NoEngine => format!("cudnn-explain: the heuristics proposed no engine for {label}\n"),
         Failure::NoPlan => format!("cudnn-explain: {} failed for {label}\n", all(plans)),
         Failure::NotExecuted => format!("cudnn-explain: no plan was executed for {label}\n"),
         Failure::NoExecution => format!("cudnn-explain: all executions failed for {label}\n"),
     };
     let groups = groups(&findings.candidates);
-    let _ = writeln!(text, "  cause: {}", cause(attempt, failure, findings, &groups));
+    let cause = match built.as_slice() {
+        [] => cause(attempt, failure, findings, &groups),
+        built => format!("not every engine is proposed or tried; a plan can be built with engine {}", list(built)),
+    };
+    let _ = writeln!(text, "  cause: {cause}");
     let mut label = "supported if";
     for change in findings.changes.iter().take(MAX_CHANGES) {
         let _ = writeln!(text, "  {label:<12}: {change}");
@@ -75,8 +82,6 @@ pub(super) fn failed(process: &str, attempt: &Attempt, failure: Failure, finding
             let _ = writeln!(text, "    and {} more reasons", more + 1);
         }
     }
-    let built: Vec<i64> =
-        findings.candidates.tried.iter().filter(|tried| tried.failure.is_none()).map(|tried| tried.engine).collect();
     if !built.is_empty() {
         let _ = writeln!(text, "    {:>3}  can be built (engine {})", built.len(), list(&built));
     }

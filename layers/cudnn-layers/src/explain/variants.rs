@@ -8,7 +8,7 @@ use super::drawing::{packed, tensors};
 use super::rebuild::edited;
 use crate::shadow::content::{Attribute, Child, Content, Value};
 use crate::shadow::elements::{Kind, Name, Type};
-use crate::shadow::{Named, Operation, all_operations, operations, vocabulary};
+use crate::shadow::{Named, Operation, all_operations, data_type, operations};
 
 /// Maximum number of variants of a graph.
 const MAX_VARIANTS: usize = 64;
@@ -94,7 +94,7 @@ impl<'a> Search<'a> {
         let mut types: Vec<i64> = present.iter().copied().collect();
         types.extend(USUAL.iter().map(|ty| i64::from(ty.0)).filter(|ty| !present.contains(ty)));
         let variant = |named: &Named<'_>, ty: i64| Variant {
-            change: format!("{} is {} instead of {}", name(named), vocabulary::data_type(ty), named.data_type()),
+            change: format!("{} is {} instead of {}", name(named), data_type(ty), named.data_type()),
             graph: self.with_tensor(named, |tensor| tensor.with_numbers(Name::CUDNN_ATTR_TENSOR_DATA_TYPE, &[ty])),
         };
         // Types that the graph uses already are more plausible.
@@ -110,8 +110,8 @@ impl<'a> Search<'a> {
     fn broadcasts(&self) -> Vec<Variant> {
         let mut all = Vec::new();
         for operation in self.operations.iter().filter(|operation| operation.is_pointwise()) {
-            let Some(output) = operation.outputs().first().map(Named::extents) else { continue };
-            for input in operation.inputs() {
+            let Some(output) = operation.outputs.first().map(Named::extents) else { continue };
+            for input in &operation.inputs {
                 let extents = input.extents();
                 let fits = |(own, of_output): (&i64, &i64)| if own == of_output { *own } else { 1 };
                 let fitting: Vec<i64> = extents.iter().zip(&output).map(fits).collect();
@@ -175,7 +175,7 @@ impl<'a> Search<'a> {
     fn compute_types(&self) -> Vec<Variant> {
         let present: HashSet<String> = self.operations.iter().filter_map(Operation::compute_type).collect();
         let types = [DataType::CUDNN_DATA_FLOAT, DataType::CUDNN_DATA_INT32];
-        let types = types.map(|ty| (i64::from(ty.0), vocabulary::data_type(i64::from(ty.0))));
+        let types = types.map(|ty| (i64::from(ty.0), data_type(i64::from(ty.0))));
         let others = types.into_iter().filter(|(_, name)| !present.is_empty() && present.iter().any(|own| own != name));
         let variant = |(ty, name): (i64, String)| Variant {
             change: format!("all operations compute in {name}"),
@@ -198,7 +198,7 @@ impl<'a> Search<'a> {
         let pairs =
             present.iter().flat_map(|from| USUAL.map(|to| (*from, i64::from(to.0)))).filter(|(from, to)| from != to);
         let variant = |(from, to): (i64, i64)| Variant {
-            change: format!("all {} tensors are {}", vocabulary::data_type(from), vocabulary::data_type(to)),
+            change: format!("all {} tensors are {}", data_type(from), data_type(to)),
             graph: self.with_tensors(|tensor| {
                 let name = Name::CUDNN_ATTR_TENSOR_DATA_TYPE;
                 (tensor.number(name) == Some(from)).then(|| tensor.clone().with_numbers(name, &[to]))
@@ -217,10 +217,10 @@ impl<'a> Search<'a> {
         let mut variants = Vec::new();
         for (index, operation) in all.iter().enumerate().rev() {
             let others = || all.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, operation)| operation);
-            let read: HashSet<i64> = others().flat_map(|other| ids(other.inputs())).collect();
-            let written: HashSet<i64> = others().flat_map(|other| ids(other.outputs())).collect();
-            let is_last = ids(operation.outputs()).is_disjoint(&read);
-            let is_first = ids(operation.inputs()).is_disjoint(&written);
+            let read: HashSet<i64> = others().flat_map(|other| ids(&other.inputs)).collect();
+            let written: HashSet<i64> = others().flat_map(|other| ids(&other.outputs)).collect();
+            let is_last = ids(&operation.outputs).is_disjoint(&read);
+            let is_first = ids(&operation.inputs).is_disjoint(&written);
             if !is_last && !is_first {
                 continue;
             }

@@ -18,6 +18,7 @@ use crate::shadow;
 use crate::shadow::calls::is_of_variant_pack;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::handles;
+use crate::trial;
 
 type Status = cudnnStatus_t;
 
@@ -198,7 +199,11 @@ unsafe extern "C-unwind" fn get_attribute(
 }
 
 unsafe extern "C-unwind" fn finalize(descriptor: Raw) -> Status {
-    let Some(state) = STATE.get() else { return ABSENT };
+    next!(state, cudnnBackendFinalize);
+    if trial::is_running() {
+        // SAFETY: guaranteed by the caller.
+        return unsafe { cudnnBackendFinalize(descriptor) };
+    }
     // SAFETY: guaranteed by the caller.
     unsafe { finalize::finalize(state, descriptor) }
 }

@@ -61,6 +61,12 @@ pub(crate) fn is_of_variant_pack(name: Name) -> bool {
     (Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0..Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0 + 100).contains(&name.0)
 }
 
+/// Returns whether a function receives a handle, a plan and a variant pack, and executes the plan or adds it to a CUDA
+/// graph.
+pub(crate) fn is_execution(function: Id) -> bool {
+    matches!(function, Id::CudnnBackendExecute | Id::CudnnBackendPopulateCudaGraph | Id::CudnnBackendUpdateCudaGraph)
+}
+
 /// Returns the first argument of a call whose first argument is a descriptor.
 pub(crate) fn descriptor(call: &Call<'_>) -> Raw {
     let [descriptor] = call.bits();

@@ -77,8 +77,8 @@ impl Facts {
             .unwrap_or_default()
     }
 
-    /// Stores the elements of an attribute that the program has read.
-    pub(super) fn learn(&self, name: Name, ty: Type, bytes: &[u8]) {
+    /// Stores the elements of an attribute that the program or a layer has read.
+    pub(crate) fn learn(&self, name: Name, ty: Type, bytes: &[u8]) {
         let Some((_gate, mut list)) = self.lock() else { return };
         let is_full = list.len() >= MAX_FACTS;
         match list.iter_mut().find(|fact| fact.name == name) {
@@ -92,9 +92,9 @@ impl Facts {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Stores that the program has read `count` descriptors from an attribute. Returns their facts, which the caller
+    /// Stores that the program or a layer has read `count` descriptors from an attribute. Returns their facts, which the caller
     /// attaches to the program's descriptors.
-    pub(super) fn learn_children(&self, name: Name, count: usize) -> Vec<Arc<Facts>> {
+    pub(crate) fn learn_children(&self, name: Name, count: usize) -> Vec<Arc<Facts>> {
         let count = count.min(MAX_CHILDREN);
         let Some((_gate, mut list)) = self.lock() else { return Vec::new() };
         let index = list.iter().position(|fact| fact.name == name).unwrap_or(list.len());

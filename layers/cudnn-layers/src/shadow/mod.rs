@@ -35,7 +35,6 @@ use std::sync::Arc;
 
 use content::{Attribute, Child, Content, Value};
 use elements::{Bytes, Kind, MAX_DESCRIPTORS, Name, Raw, Type};
-use facts::Facts;
 use table::CachedLabel;
 
 pub(crate) use label::{Named, Operation, all_operations, bytes, data_type, descriptors, is_operation, operations};
@@ -278,16 +277,6 @@ pub(crate) fn label(descriptor: Raw) -> Option<Arc<str>> {
         record.label.replace(made)
     });
     text
-}
-
-/// Stores values that a layer has read from a descriptor, as if the program had read them.
-pub(crate) fn learn(facts: &Facts, name: Name, ty: Type, bytes: &[u8]) {
-    facts.learn(name, ty, bytes);
-}
-
-/// Stores that a layer has read this number of descriptors from an attribute. Returns the place for their values.
-pub(crate) fn learn_children(facts: &Facts, name: Name, count: usize) -> Vec<Arc<Facts>> {
-    facts.learn_children(name, count)
 }
 
 /// Returns a line that describes a content, without a cache.

@@ -54,11 +54,6 @@ pub(crate) fn numerical_note(note: cudnnBackendNumericalNote_t) -> String {
     names::numerical_note(i64::from(note.0))
 }
 
-/// Returns the name of a data type.
-pub(crate) fn data_type(data_type: i64) -> String {
-    names::data_type(data_type)
-}
-
 /// Returns the name of a heuristics mode.
 pub(crate) fn heuristics_mode(mode: i64) -> String {
     names::heuristics_mode(mode)

@@ -5,6 +5,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use cudnn_sys::types::cudnnDataType_t as DataType;
+
 use super::descriptor::is_known;
 use super::graph::known_operations;
 use super::message::State;
@@ -103,10 +105,13 @@ fn entry(tensor: &Content, text: String, is_required: bool) -> Option<Entry> {
     let is_by_value = tensor.number(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) == Some(1);
     let alignment = tensor.number(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT).filter(|_| !is_by_value);
     let alignment = alignment.and_then(|alignment| usize::try_from(alignment).ok()).unwrap_or(1).max(1);
-    // Frontends state the default alignment even for a sequence length, which is not read in vectors.
-    let elements = tensor.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS).into_iter().fold(1_i64, i64::saturating_mul);
-    let elements = usize::try_from(elements).unwrap_or(usize::MAX);
-    let alignment = if elements < alignment { 1 } else { alignment };
+    // Frontends state the default alignment also for sequence lengths and offsets, which are read one by one.
+    let data_type = tensor.number(Name::CUDNN_ATTR_TENSOR_DATA_TYPE).unwrap_or(0);
+    let alignment = match DataType(data_type as u32) {
+        DataType::CUDNN_DATA_INT32 => alignment.min(4),
+        DataType::CUDNN_DATA_INT64 => alignment.min(8),
+        _ => alignment,
+    };
     Some(Entry { id: id(tensor)?, alignment, is_required: is_required && !is_by_value, text })
 }
 
@@ -156,7 +161,7 @@ pub(super) fn executing(state: &State, plan: Raw, pack: Raw) {
             let what = format!("{} is in the variant pack twice", entry.text);
             tensors.report(state, &rules::DUPLICATE_ENTRY, &what);
         }
-        if pointer == 0 {
+        if pointer == 0 && entry.is_required {
             tensors.report(state, &rules::NULL_POINTER, &format!("the pointer of {} is null", entry.text));
         } else if !pointer.is_multiple_of(entry.alignment) {
             // Without the address, the message is the same in every step.

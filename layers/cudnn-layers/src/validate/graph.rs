@@ -27,6 +27,7 @@ pub(super) fn is_certain(content: &Content, room: &mut usize) -> bool {
     let Some(rest) = room.checked_sub(1) else { return false };
     *room = rest;
     is_known(content)
+        && content.origin.is_none()
         && content.attributes.iter().all(|attribute| match &attribute.value {
             Value::Elements(_) => true,
             Value::Descriptors(children) => {
@@ -258,7 +259,7 @@ impl<'a> Check<'a> {
             let number = found.named.tensor.number(Name::CUDNN_ATTR_TENSOR_DATA_TYPE);
             let is_float = number == Some(i64::from(DataType::CUDNN_DATA_FLOAT.0));
             if is_query && is_float && !found.is_output && !is_virtual(found.named.tensor) {
-                let what = "is float, but the engines for attention compute with 16 or 8 bits and write out of bounds";
+                let what = "is float, but the engines for attention compute with 16 or 8 bits";
                 self.report(&rules::FLOAT_ATTENTION, *found, what);
                 return;
             }

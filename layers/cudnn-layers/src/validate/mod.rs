@@ -49,7 +49,8 @@ use self::destroyed::Destroying;
 use self::message::{STATE, State, WRITTEN};
 use crate::report;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
-use crate::shadow::{self, calls};
+use crate::shadow::{self, calls, declared};
+use crate::trial;
 use crate::wrappers::{self, Around, Call, Id, Next, Returned};
 
 pub use self::options::{VARIABLE, configure};
@@ -124,14 +125,9 @@ const FOLLOWED: [Id; 10] = [
     Id::CudnnGetExecutionPlanWorkspaceSize,
 ];
 
-/// Functions that receive a handle, a plan and a variant pack.
-fn is_execution(function: Id) -> bool {
-    matches!(function, Id::CudnnBackendExecute | Id::CudnnBackendPopulateCudaGraph | Id::CudnnBackendUpdateCudaGraph)
-}
-
 impl Around for Validate {
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
-        let Some(state) = STATE.get() else { return next() };
+        let Some(state) = STATE.get().filter(|_| !trial::is_running()) else { return next() };
         before(state, call);
         let destruction = calls::before(call);
         let destroying = destruction.as_ref().and_then(|destruction| destruction.kind()).map(|kind| {
@@ -161,12 +157,12 @@ impl Around for Validate {
 fn before(state: &State, call: &Call<'_>) {
     match call.function {
         Id::CudnnBackendCreateDescriptor => {}
-        function if is_execution(function) || function == Id::CudnnGetExecutionPlanWorkspaceSize => {
+        function if calls::is_execution(function) || function == Id::CudnnGetExecutionPlanWorkspaceSize => {
             let [_, plan, pack] = call.bits();
             let (plan, pack) = (calls::raw(plan), calls::raw(pack));
             check_alive(state, call, plan);
             check_alive(state, call, pack);
-            if is_execution(function) {
+            if calls::is_execution(function) {
                 execution::executing(state, plan, pack);
             }
         }
@@ -175,7 +171,8 @@ fn before(state: &State, call: &Call<'_>) {
             let (descriptor, name) = (calls::raw(descriptor), Name(calls::number(name)));
             check_alive(state, call, descriptor);
             let is_descriptor = Type(calls::number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
-            if is_descriptor && count.cast_signed() > 0 && elements != 0 {
+            let is_declared = declared::is_declared(name, Type(calls::number(ty)), count.cast_signed());
+            if is_descriptor && is_declared && elements != 0 {
                 check_first_element(state, call, descriptor, name, elements);
             }
         }
@@ -195,7 +192,7 @@ fn check_first_element(state: &State, call: &Call<'_>, descriptor: Raw, name: Na
     let Some(parent) = shadow::content(descriptor).filter(|content| !content.is_finalized) else { return };
     let kind = parent.kind;
     drop(parent);
-    // SAFETY: the program passes at least one descriptor.
+    // SAFETY: the program passes at least one descriptor, as cuDNN declares it.
     let child = unsafe { (elements as *const Raw).read_unaligned() };
     check_alive(state, call, child);
     if let Some(child) = shadow::content(child) {
@@ -246,7 +243,7 @@ fn failed(state: &State, call: &Call<'_>) {
             attribute::refused(state, descriptor, Name(calls::number(name)));
         }
         Id::CudnnBackendFinalize => finalized(state, calls::descriptor(call), true),
-        function if is_execution(function) => {
+        function if calls::is_execution(function) => {
             let [_, plan, pack] = call.bits();
             execution::failed(state, calls::raw(plan), calls::raw(pack));
         }

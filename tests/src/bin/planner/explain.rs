@@ -27,7 +27,9 @@ unsafe extern "C" fn count(_: cudnnSeverity_t, _: *mut c_void, _: *const cudnnDe
 }
 
 /// Plans these graphs for a described device, and prints the result of each call. Instead of a graph, `set-callback` sets
-/// a callback, `callback` prints what cuDNN returns about it, and `threads` plans the rest in parallel.
+/// a callback, `callback` prints what cuDNN returns about it, and `threads` plans the rest in parallel. A prefix changes
+/// what the program does with a graph: `retry:` describes it again for each mode and destroys it before it tries plans, as
+/// PyTorch does, `leak:` asks one mode and never destroys it, and `execute:` also executes the plan, which fails.
 pub(crate) fn run(device: &str, graphs: &[String]) {
     let json = std::fs::read_to_string(device).unwrap_or_default();
     for (index, name) in graphs.iter().enumerate() {
@@ -59,11 +61,57 @@ fn line(json: &str, name: &str) -> String {
             let messages = MESSAGES.swap(0, Ordering::Relaxed);
             format!("{status:?}: mask {mask}, own {is_own}, none {}, {messages} messages", function.is_none())
         }
-        _ => match attempt(json, name) {
-            Ok(results) => format!("{name}: {results}"),
-            Err(error) => format!("{name}: {error}"),
-        },
+        _ => {
+            let attempted = match name.split_once(':') {
+                Some(("retry", graph)) => retry(json, graph),
+                Some(("leak", graph)) => leak(json, graph),
+                Some(("execute", graph)) => execute(json, graph),
+                _ => attempt(json, name),
+            };
+            match attempted {
+                Ok(results) => format!("{name}: {results}"),
+                Err(error) => format!("{name}: {error}"),
+            }
+        }
     }
+}
+
+fn retry(json: &str, name: &str) -> Result<String, Error> {
+    let device = device::from_json(json)?;
+    let target = Target::Device(&device);
+    let mut results = Vec::new();
+    for mode in [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK] {
+        let proposals = proposals(&build(name)?, mode, target)?;
+        // The first mode is asked in vain.
+        for proposal in proposals.iter().filter(|_| mode == Mode::CUDNN_HEUR_MODE_FALLBACK || name == "integers") {
+            match Plan::new(proposal, target) {
+                Ok(_) => return Ok("a plan".to_owned()),
+                Err(error) => results.push(format!("{:?}", error.status)),
+            }
+        }
+    }
+    Ok(results.join(", "))
+}
+
+fn leak(json: &str, name: &str) -> Result<String, Error> {
+    let device = device::from_json(json)?;
+    let graph = build(name)?;
+    let count = proposals(&graph, Mode::CUDNN_HEUR_MODE_A, Target::Device(&device))?.len();
+    std::mem::forget(graph);
+    Ok(format!("{count} proposals"))
+}
+
+fn execute(json: &str, name: &str) -> Result<String, Error> {
+    let device = device::from_json(json)?;
+    let target = Target::Device(&device);
+    let graph = build(name)?;
+    let proposals = proposals(&graph, Mode::CUDNN_HEUR_MODE_A, target)?;
+    let plan = proposals.iter().find_map(|proposal| Plan::new(proposal, target).ok());
+    let Some(plan) = plan else { return Ok("no plan".to_owned()) };
+    let pack = Descriptor::new(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?;
+    // SAFETY: cuDNN refuses a null handle.
+    let status = unsafe { cudnn_loader::cudnnBackendExecute(std::ptr::null_mut(), plan.descriptor.raw(), pack.raw()) };
+    Ok(format!("{status:?}"))
 }
 
 fn attempt(json: &str, name: &str) -> Result<String, Error> {

@@ -100,16 +100,6 @@ impl<'a> Operation<'a> {
         is_pointwise(self.content)
     }
 
-    /// Returns the tensors that the operation reads.
-    pub(crate) fn inputs(&self) -> &[Named<'a>] {
-        &self.inputs
-    }
-
-    /// Returns the tensors that the operation writes.
-    pub(crate) fn outputs(&self) -> &[Named<'a>] {
-        &self.outputs
-    }
-
     /// Returns the parameters that differ from the default, such as `, pad 1, stride 2`.
     pub(crate) fn parameters(&self) -> String {
         let mut text = String::new();
