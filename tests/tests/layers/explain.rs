@@ -17,7 +17,8 @@ impl Explaining {
     pub(super) fn new(test: &str, release: &str) -> Option<Self> {
         let (libraries, cudnn) = (PlanningLibraries::new(test)?, lib_dir(release)?);
         let dir = TempDir::new();
-        std::fs::write(dir.path().join("h200.json"), cudnn_backend::device::H200).unwrap();
+        // Programs may pass the description with its NUL.
+        std::fs::write(dir.path().join("h200.json"), format!("{}\0", cudnn_backend::device::H200.trim_end())).unwrap();
         Some(Explaining { changes_texts: release.ends_with("9.10.2"), dir, cudnn, libraries })
     }
 
