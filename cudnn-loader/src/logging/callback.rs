@@ -13,7 +13,7 @@ use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_sys::signatures::unwinding;
 use cudnn_sys::types::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
 
-use super::entry::{ERROR_BIT, WARNING_BIT};
+use super::entry::{ERROR_BIT, INFO_BIT, WARNING_BIT};
 use crate::resolve::libraries::graph_functions;
 use crate::sync::once::RaceOnce;
 use crate::thread::reentrancy::ReentrancyGuard;
@@ -38,9 +38,9 @@ pub(crate) struct Callback {
 }
 
 impl Callback {
-    /// Creates a callback. The mask always includes errors, as with cuDNN.
+    /// Creates a callback. As with cuDNN, the mask always includes errors, and only the bits that can be turned off.
     pub(crate) fn new(mask: c_uint, data: *mut c_void, function: cudnnCallback_t) -> Self {
-        Callback { mask: mask | ERROR_BIT, data, function }
+        Callback { mask: (mask | ERROR_BIT) & (ERROR_BIT | WARNING_BIT | INFO_BIT), data, function }
     }
 
     /// Returns whether a function is set. Without a function, the program only set the mask.
@@ -188,11 +188,18 @@ fn observer() -> Option<Observer> {
     (!observer.is_null()).then(|| unsafe { std::mem::transmute::<*mut (), Observer>(observer) })
 }
 
+thread_local! {
+    /// This thread is passing a callback to cuDNN.
+    static IS_INSTALLING: Cell<bool> = const { Cell::new(false) };
+}
+
 /// No callback, which is cuDNN's initial state.
 const NO_CALLBACK: Callback = Callback { mask: 0, data: null_mut(), function: None };
 
 fn install_current(set_callback: *mut c_void) -> cudnnStatus_t {
     let mut status = cudnnStatus_t::CUDNN_STATUS_SUCCESS;
+    // The program's callback may set a callback when cuDNN logs the call below. The outer call then repeats it.
+    let Some(_guard) = ReentrancyGuard::enter(&IS_INSTALLING) else { return status };
     let mut has_installed = false;
     loop {
         let setting = SET_COUNT.load(Ordering::SeqCst);

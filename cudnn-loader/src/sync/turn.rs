@@ -37,7 +37,8 @@ impl Turn {
             }
             Err(_) => false,
         };
-        taken.then_some(TurnGuard { owner: &self.owner, token })
+        // An unused guard would release the lock of a thread that tries to take it twice.
+        taken.then(|| TurnGuard { owner: &self.owner, token })
     }
 
     #[cfg(all(test, not(loom)))]

@@ -51,7 +51,8 @@ impl<T> Lock<T> {
     /// Acquires the lock. Returns `None` if another thread holds it for too long.
     #[inline]
     pub(crate) fn lock(&self) -> Option<Guard<'_, T>> {
-        (self.try_take() || self.wait()).then_some(Guard(self))
+        // An unused guard would release the lock of another thread.
+        (self.try_take() || self.wait()).then(|| Guard(self))
     }
 
     /// Returns whether a thread continued without the lock, and resets this flag.
@@ -145,5 +146,23 @@ impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.0.is_taken.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_gives_up_leaves_the_lock_to_its_holder() {
+        let lock = Lock::new(());
+        let holder = lock.lock();
+        // A thread gives up at once if an earlier one has waited in vain.
+        lock.was_missed.store(true, Ordering::Relaxed);
+        for _ in 0..2 {
+            assert!(lock.lock().is_none());
+        }
+        drop(holder);
+        assert!(lock.lock().is_some());
     }
 }

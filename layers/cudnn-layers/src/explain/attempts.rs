@@ -166,7 +166,8 @@ fn hash_content(content: &Content, hasher: &mut DefaultHasher) {
 /// Runs a closure with the attempt of the graph that a descriptor belongs to. Returns the attempt if the program has tried
 /// everything.
 fn with_attempt(content: &Arc<Content>, device: Name, section: impl FnOnce(&mut Attempt)) -> Option<Attempt> {
-    let graph = shadow::graph_of(content)?;
+    // cuDNN names the mistake if it refuses a graph.
+    let graph = shadow::graph_of(content).filter(|graph| graph.is_finalized)?;
     let key = key(graph);
     // Removed values are dropped after the lock is released.
     let (exhausted, _former) = with(|state| {

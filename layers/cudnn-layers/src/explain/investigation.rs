@@ -18,7 +18,7 @@ use super::report::{self, Findings};
 use super::variants::variants;
 use crate::last_error::hide_errors;
 use crate::lock::Lock;
-use crate::report::{Shown, process_name};
+use crate::report::{Destination, Shown, open, process_name};
 use crate::shadow;
 use crate::shadow::elements::Raw;
 use crate::trial;
@@ -59,7 +59,10 @@ fn write(state: &State, text: &str) {
     if let Err(error) = state.output.write(text.as_bytes())
         && !IS_REPORTED.swap(true, Ordering::Relaxed)
     {
-        state.host.error(&format!("cannot write a report: {error}"));
+        let line = format!("cannot write a report: {error}");
+        state.host.error(&line);
+        // The program may have no log.
+        let _ = open(&Destination::Stderr).map(|stderr| stderr.write(format!("cudnn-explain: {line}\n").as_bytes()));
     }
 }
 
@@ -122,6 +125,7 @@ fn investigate(state: &State, attempt: &Attempt, failure: Failure, findings: &mu
         findings.omission = Some(format!("{library} was not found. cuDNN needs it to try its engines"));
         return;
     }
+    findings.lacks_messages = messages::go_to_a_log();
     let tried = messages::receive(cudnn, |messages| {
         let with_device = |work: &mut dyn FnMut(Option<Raw>)| match &attempt.device {
             None => work(None),
@@ -145,12 +149,9 @@ fn investigate(state: &State, attempt: &Attempt, failure: Failure, findings: &mu
             // Some engines do not say that they lack NVRTC.
             findings.lacks_nvrtc = !has_accepted && !candidates::is_available(findings.nvrtc, state.host);
             let is_built = tried.iter().any(|tried| tried.failure.is_none());
-            if is_built
-                || findings.lacks_nvrtc
-                || reasons.any(Reason::is_prerequisite)
-                || failure != Failure::NoEngine
-                || !is_complete(&attempt.graph)
-            {
+            let lacks_prerequisite = findings.lacks_nvrtc || reasons.any(Reason::is_prerequisite);
+            let is_unsupported = matches!(failure, Failure::NoEngine | Failure::NoPlan) && !is_built;
+            if lacks_prerequisite || !is_unsupported || !is_complete(&attempt.graph) {
                 return;
             }
             let deadline = Instant::now() + VARIANTS_TIME;

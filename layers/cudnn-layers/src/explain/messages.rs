@@ -81,7 +81,7 @@ pub(super) fn receive<T>(cudnn: &Cudnn, work: impl FnOnce(&Messages) -> T) -> Op
         }
         std::thread::sleep(PAUSE);
     }
-    let has_callback = !writes_log() && install(cudnn);
+    let has_callback = !go_to_a_log() && install(cudnn);
     let _ = RECEIVED.try_with(|received| received.replace(Some(String::new())));
     let result = work(&Messages(()));
     let _ = RECEIVED.try_with(|received| received.replace(None));
@@ -93,7 +93,7 @@ pub(super) fn receive<T>(cudnn: &Cudnn, work: impl FnOnce(&Messages) -> T) -> Op
 }
 
 /// Returns whether cuDNN writes a log to a destination that the environment selects.
-fn writes_log() -> bool {
+pub(super) fn go_to_a_log() -> bool {
     std::env::var_os("CUDNN_LOGDEST_DBG").is_some_and(|value| !value.is_empty() && value != "NULL")
 }
 

@@ -37,9 +37,10 @@ impl Reason {
         match self.status.as_str() {
             _ if self.is_prerequisite() => 0,
             _ if has_accepted => 1,
-            _ if self.text == "status" => UNRELATED + 2,
+            _ if self.text == "status" => UNRELATED + 3,
+            "NOT_SUPPORTED_ARCH_MISMATCH" => UNRELATED + 2,
             "NOT_SUPPORTED" => UNRELATED + 1,
-            "NOT_SUPPORTED_GRAPH_PATTERN" | "NOT_SUPPORTED_ARCH_MISMATCH" => UNRELATED,
+            "NOT_SUPPORTED_GRAPH_PATTERN" => UNRELATED,
             _ => 2,
         }
     }
@@ -51,7 +52,8 @@ impl Reason {
 
     /// Returns whether an engine lacks NVRTC.
     pub(super) fn lacks_nvrtc(&self) -> bool {
-        self.is_prerequisite() && self.text.to_ascii_lowercase().contains("nvrtc")
+        // Without a text, cuDNN's messages were not received.
+        self.is_prerequisite() && (self.text.is_empty() || self.text.to_ascii_lowercase().contains("nvrtc"))
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Findings {
     pub(super) changes_tried: usize,
     /// Why engines or changes were not tried.
     pub(super) omission: Option<String>,
+    /// Whether cuDNN's messages could not be received.
+    pub(super) lacks_messages: bool,
     /// The name of the NVRTC library that cuDNN loads.
     pub(super) nvrtc: &'static str,
     /// Whether no engine has accepted the graph and NVRTC is missing.
@@ -39,8 +41,9 @@ pub(super) fn failed(process: &str, attempt: &Attempt, failure: Failure, finding
     let tried = &findings.candidates.tried;
     let built: Vec<i64> = tried.iter().filter(|tried| tried.failure.is_none()).map(|tried| tried.engine).collect();
     let mut text = match failure {
+        Failure::NoEngine if tried.is_empty() => format!("cudnn-explain: the program found no engine for {label}\n"),
         Failure::NoEngine if built.is_empty() => format!("cudnn-explain: no engine supports {label}\n"),
-        Failure::NoEngine => format!("cudnn-explain: the heuristics proposed no engine for {label}\n"),
+        Failure::NoEngine => format!("cudnn-explain: the program did not find the engine that supports {label}\n"),
         Failure::NoPlan => format!("cudnn-explain: {} failed for {label}\n", all(plans)),
         Failure::NotExecuted => format!("cudnn-explain: no plan was executed for {label}\n"),
         Failure::NoExecution => format!("cudnn-explain: all executions failed for {label}\n"),
@@ -48,7 +51,7 @@ pub(super) fn failed(process: &str, attempt: &Attempt, failure: Failure, finding
     let groups = groups(&findings.candidates);
     let cause = match built.as_slice() {
         [] => cause(attempt, failure, findings, &groups),
-        built => format!("not every engine is proposed or tried; a plan can be built with engine {}", list(built)),
+        built => format!("a plan can be built with engine {}, which the program has not tried", list(built)),
     };
     let _ = writeln!(text, "  cause: {cause}");
     let mut label = "supported if";
@@ -113,10 +116,17 @@ fn cause(attempt: &Attempt, failure: Failure, findings: &Findings, groups: &[Gro
     }
     match groups.first() {
         Some(Group { reason, engines, .. }) if reason.lacks_nvrtc() => {
-            format!("{} of {tried} engines: {} was not found ({})", engines.len(), findings.nvrtc, sentence(reason))
+            let (engines, reason) = (engines.len(), sentence(reason));
+            format!(
+                "{engines} of {tried} engines: {} was not found ({reason}); it may hide other reasons",
+                findings.nvrtc
+            )
         }
-        Some(Group { rank, .. }) if findings.lacks_nvrtc && *rank > 0 => {
-            format!("{} was not found. Engines that compile code need it", findings.nvrtc)
+        Some(Group { rank, .. }) if findings.lacks_nvrtc && *rank >= UNRELATED => {
+            format!("{} was not found. Engines that compile code need it, and may not say so", findings.nvrtc)
+        }
+        Some(Group { rank, reason, .. }) if findings.lacks_messages && *rank > 0 && reason.text.is_empty() => {
+            "unknown, because cuDNN writes its reasons to the log that CUDNN_LOGDEST_DBG selects".to_owned()
         }
         Some(Group { rank, .. }) if *rank >= UNRELATED => {
             format!("none of {tried} engines is made for this combination of operations, types and extents")

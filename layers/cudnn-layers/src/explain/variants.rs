@@ -20,7 +20,7 @@ pub(super) struct Variant {
     pub(super) graph: Content,
 }
 
-/// Returns the variants of a graph. Changes that affect one tensor come first, and changes of the operations last.
+/// Returns the variants of a graph. The most likely changes come first, because each attempt may compile code.
 pub(super) fn variants(graph: &Content) -> Vec<Variant> {
     let operations = all_operations(graph);
     let tensors = tensors(&operations);
@@ -28,11 +28,11 @@ pub(super) fn variants(graph: &Content) -> Vec<Variant> {
     let mut all = Vec::new();
     all.extend(search.alignment());
     all.extend(search.by_value());
+    all.extend(search.compute_types());
     all.extend(search.types_of_tensors());
     all.extend(search.broadcasts());
     all.extend(search.layouts());
     all.extend(search.extents());
-    all.extend(search.compute_types());
     all.extend(search.types_of_all());
     all.extend(search.without_operations());
     all.truncate(MAX_VARIANTS);

@@ -10,7 +10,8 @@ use crate::shadow::elements::{Kind, Name, Type};
 
 /// Required attributes and descriptors. If one is missing, cuDNN crashes (for the engine of a configuration), refuses the
 /// descriptor without a reason (for the index of an engine), or accepts it.
-const NEEDED: [(Kind, Name, &Rule); 5] = [
+const NEEDED: [(Kind, Name, &Rule); 6] = [
+    (Kind::CUDNN_BACKEND_REDUCTION_DESCRIPTOR, Name::CUDNN_ATTR_REDUCTION_OPERATOR, &rules::MISSING_ATTRIBUTE),
     (Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR, Name::CUDNN_ATTR_POINTWISE_MODE, &rules::MISSING_ATTRIBUTE),
     (Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, Name::CUDNN_ATTR_ENGINEHEUR_MODE, &rules::MISSING_ATTRIBUTE),
     (Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, &rules::MISSING_ATTRIBUTE),

@@ -26,8 +26,14 @@ unsafe extern "C" fn count(_: cudnnSeverity_t, _: *mut c_void, _: *const cudnnDe
     MESSAGES.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Sets another callback when it receives a message.
+unsafe extern "C" fn replace(_: cudnnSeverity_t, _: *mut c_void, _: *const cudnnDebug_t, _: *const c_char) {
+    // SAFETY: the function accepts cuDNN's arguments in any thread.
+    let _ = unsafe { cudnn_loader::cudnnSetCallback(0b0111, std::ptr::null_mut(), Some(count)) };
+}
+
 /// Plans these graphs for a described device, and prints the result of each call. Instead of a graph, `set-callback` sets
-/// a callback, `callback` prints what cuDNN returns about it, and `threads` plans the rest in parallel. A prefix changes
+/// a callback, `replace-callback` sets one that sets another, `callback` prints what cuDNN returns about it, and `threads` plans the rest in parallel. A prefix changes
 /// what the program does with a graph: `retry:` describes it again for each mode and destroys it before it tries plans, as
 /// PyTorch does, `leak:` asks one mode and never destroys it, and `execute:` also executes the plan, which fails.
 pub(crate) fn run(device: &str, graphs: &[String]) {
@@ -51,6 +57,11 @@ fn line(json: &str, name: &str) -> String {
         "set-callback" => {
             // SAFETY: the function accepts cuDNN's arguments in any thread.
             let status = unsafe { cudnn_loader::cudnnSetCallback(0b0111, std::ptr::null_mut(), Some(count)) };
+            format!("{status:?}")
+        }
+        "replace-callback" => {
+            // SAFETY: the function accepts cuDNN's arguments in any thread.
+            let status = unsafe { cudnn_loader::cudnnSetCallback(0b1111, std::ptr::null_mut(), Some(replace)) };
             format!("{status:?}")
         }
         "callback" => {
