@@ -38,9 +38,14 @@ pub(crate) struct Callback {
 }
 
 impl Callback {
-    /// Creates a callback. As with cuDNN, the mask always includes errors, and only the bits that can be turned off.
+    /// Creates a callback. As with cuDNN, the mask always includes errors, and each severity includes the more severe ones.
     pub(crate) fn new(mask: c_uint, data: *mut c_void, function: cudnnCallback_t) -> Self {
-        Callback { mask: (mask | ERROR_BIT) & (ERROR_BIT | WARNING_BIT | INFO_BIT), data, function }
+        let mask = match mask {
+            _ if mask & INFO_BIT != 0 => ERROR_BIT | WARNING_BIT | INFO_BIT,
+            _ if mask & WARNING_BIT != 0 => ERROR_BIT | WARNING_BIT,
+            _ => ERROR_BIT,
+        };
+        Callback { mask, data, function }
     }
 
     /// Returns whether a function is set. Without a function, the program only set the mask.

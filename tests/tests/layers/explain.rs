@@ -136,6 +136,7 @@ fn failed_executions_are_reported() {
     let reports = explaining.reports(&["execute:works"]);
     let [report] = reports.as_slice() else { panic!("{reports:#?}") };
     assert!(report.starts_with("all executions failed for conv_fwd"), "{report}");
+    assert!(first_lines(report).contains("cause: executions failed: 1 times BAD_PARAM"), "{report}");
 }
 
 #[test]
@@ -158,7 +159,9 @@ fn a_rule_that_blocks_all_engines_is_the_cause() {
     let output = explaining.run_as(child, "explain,errata", &["works"]);
     let reports = reports(&output.stderr);
     let report = reports.iter().find(|report| report.starts_with("all ")).unwrap();
-    assert!(first_lines(report).contains("blocked by the erratum all"), "{report}");
+    assert!(first_lines(report).contains("blocked by the erratum all: a test blocks it"), "{report}");
+    // The engines have one reason.
+    assert_eq!(report.matches("blocked by the erratum").count(), 2, "{report}");
 }
 
 /// The program's callback stays the same and receives no messages about the layer's calls, also in other threads.

@@ -72,15 +72,17 @@ impl Attempt {
         let proposals: usize = self.proposals.values().map(|proposals| proposals.as_ref().copied().unwrap_or(0)).sum();
         let tried = self.failed_plans.values().sum::<usize>() + self.workspaces.len();
         let is_last = self.proposals.contains_key(&FALLBACK) || self.is_destroyed;
-        is_last && self.live_plans == 0 && tried >= proposals
+        let has_failed = self.is_destroyed && !self.failed_executions.is_empty();
+        self.live_plans == 0 && (has_failed || is_last && tried >= proposals)
     }
 
     /// Returns why the graph is reported, if the program does nothing more with it.
     pub(super) fn failure(&self) -> Option<Failure> {
         let has_proposals = self.proposals.values().any(|proposals| proposals.as_ref().is_ok_and(|count| *count > 0));
-        if !self.workspaces.is_empty() {
-            let failure = if self.failed_executions.is_empty() { Failure::NotExecuted } else { Failure::NoExecution };
-            (self.live_plans == 0).then_some(failure)
+        if !self.failed_executions.is_empty() {
+            Some(Failure::NoExecution)
+        } else if !self.workspaces.is_empty() {
+            (self.live_plans == 0).then_some(Failure::NotExecuted)
         } else if !self.failed_plans.is_empty() {
             Some(Failure::NoPlan)
         } else if has_proposals || self.engines_built > 0 {

@@ -78,7 +78,7 @@ pub(super) fn report(state: &State, attempt: &Attempt) {
     if !is_current(state) || !is_new_graph(attempt, failure) {
         return;
     }
-    if failure != Failure::NotExecuted {
+    if !matches!(failure, Failure::NotExecuted | Failure::NoExecution) {
         hide_errors(&state.cudnn, || trial::run(|| investigate(state, attempt, failure, &mut findings)));
     }
     write(state, &report::failed(&process_name(state.host), attempt, failure, &findings));
@@ -92,7 +92,7 @@ pub(super) fn report_at_exit(state: &State, attempt: &Attempt) {
     }
     if is_current(state) && is_new_graph(attempt, failure) {
         let omission =
-            "unknown, because the program ended without destroying the graph; no engine was tried".to_owned();
+            "unknown, because the program ended before it had tried all proposals; no engine was tried".to_owned();
         let findings = Findings { omission: Some(omission), ..Findings::default() };
         write(state, &report::failed(&process_name(state.host), attempt, failure, &findings));
     }

@@ -12,6 +12,8 @@ pub(super) struct Reason {
 }
 
 const PREFIX: &str = "CUDNN_STATUS_";
+/// The beginning of the last error that the layer `errata` sets.
+const ERRATUM: &str = "blocked by the erratum ";
 
 impl Reason {
     /// Finds the reason of a call with this status in the messages of the call, or else in the last error's text.
@@ -28,14 +30,21 @@ impl Reason {
             Some(frame) => frame.text,
             None => last_error.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default(),
         };
+        // The graph and the engine follow the reason of an erratum.
+        let text = if text.starts_with(ERRATUM) { text.rsplit_once(": ").map_or(text, |(rule, _)| rule) } else { text };
         Reason { status: name, text: text.to_owned() }
+    }
+
+    /// Returns whether the layer `errata` has blocked the plan.
+    pub(super) fn is_erratum(&self) -> bool {
+        self.text.starts_with(ERRATUM)
     }
 
     /// Returns the place of this reason in a report: missing prerequisites first, then engines that accepted the graph
     /// before they failed, then special conditions. Engines for other graphs and other GPUs come last.
     pub(super) fn rank(&self, has_accepted: bool) -> u8 {
         match self.status.as_str() {
-            _ if self.is_prerequisite() => 0,
+            _ if self.is_prerequisite() || self.is_erratum() => 0,
             _ if has_accepted => 1,
             _ if self.text == "status" => UNRELATED + 3,
             "NOT_SUPPORTED_ARCH_MISMATCH" => UNRELATED + 2,

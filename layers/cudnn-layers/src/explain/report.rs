@@ -49,8 +49,9 @@ pub(super) fn failed(process: &str, attempt: &Attempt, failure: Failure, finding
         Failure::NoExecution => format!("cudnn-explain: all executions failed for {label}\n"),
     };
     let groups = groups(&findings.candidates);
+    let is_blocked = groups.first().is_some_and(|group| group.reason.is_erratum());
     let cause = match built.as_slice() {
-        [] => cause(attempt, failure, findings, &groups),
+        built if built.is_empty() || is_blocked => cause(attempt, failure, findings, &groups),
         built => format!("a plan can be built with engine {}, which the program has not tried", list(built)),
     };
     let _ = writeln!(text, "  cause: {cause}");
@@ -111,6 +112,12 @@ fn cause(attempt: &Attempt, failure: Failure, findings: &Findings, groups: &[Gro
             shadow::bytes(free)
         );
     }
+    let statuses = |counts: &BTreeMap<String, usize>| {
+        counts.iter().map(|(status, count)| format!("{count} times {status}")).collect::<Vec<_>>().join(", ")
+    };
+    if failure == Failure::NoExecution {
+        return format!("executions failed: {}", statuses(&attempt.failed_executions));
+    }
     if let Some(omission) = &findings.omission {
         return omission.clone();
     }
@@ -132,11 +139,7 @@ fn cause(attempt: &Attempt, failure: Failure, findings: &Findings, groups: &[Gro
             format!("none of {tried} engines is made for this combination of operations, types and extents")
         }
         Some(Group { reason, engines, .. }) => format!("{} of {tried} engines: {}", engines.len(), sentence(reason)),
-        None => {
-            let statuses = attempt.failed_executions.iter().chain(&attempt.failed_plans);
-            let statuses = statuses.map(|(status, count)| format!("{count} times {status}"));
-            format!("unknown; {}", statuses.collect::<Vec<_>>().join(", "))
-        }
+        None => format!("unknown; plans failed: {}", statuses(&attempt.failed_plans)),
     }
 }
 
