@@ -205,6 +205,7 @@ fn random_programs_see_no_difference_and_their_engines_are_shown() {
     let run = |layers: &str, reports: &str, args: &[&str]| {
         let child = Child::new(PLANNER, Subject::Loader, dir.path()).env("CUDNN_EXPLAIN", reports);
         let child = child.env("CUDNN_PLANS_DIR", dir.path().join("plans"));
+        let child = child.env("CUDNN_TRACE_LINES", dir.path().join("lines.txt"));
         let output = child.run(&[&[layers], args].concat());
         assert_eq!(output.code, Some(0), "{output:#?}");
         output
@@ -221,4 +222,9 @@ fn random_programs_see_no_difference_and_their_engines_are_shown() {
     let used = run("explain", "used", &["0", "300"]).stderr;
     let line = used.lines().find(|line| line.contains("; engine ")).unwrap_or_else(|| panic!("{used}"));
     assert!(line.starts_with("cudnn-explain: used: ") && line.contains("; built in "), "{line}");
+    // A trace shows the same label.
+    let label = line.trim_start_matches("cudnn-explain: used: ").split("; built in ").next().unwrap();
+    run("trace,explain", "used", &["0", "300"]);
+    let trace = std::fs::read_to_string(dir.path().join("lines.txt")).unwrap();
+    assert!(trace.lines().any(|line| line.contains("cudnnBackendExecute") && line.ends_with(label)), "{label}");
 }

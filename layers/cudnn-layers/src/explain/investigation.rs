@@ -149,7 +149,7 @@ fn investigate(state: &State, attempt: &Attempt, failure: Failure, findings: &mu
             // Some engines do not say that they lack NVRTC.
             findings.lacks_nvrtc = !has_accepted && !candidates::is_available(findings.nvrtc, state.host);
             let is_built = tried.iter().any(|tried| tried.failure.is_none());
-            let lacks_prerequisite = findings.lacks_nvrtc || reasons.any(Reason::is_prerequisite);
+            let lacks_prerequisite = reasons.any(Reason::is_prerequisite);
             let is_unsupported = matches!(failure, Failure::NoEngine | Failure::NoPlan) && !is_built;
             if lacks_prerequisite || !is_unsupported || !is_complete(&attempt.graph) {
                 return;
@@ -165,6 +165,8 @@ fn investigate(state: &State, attempt: &Attempt, failure: Failure, findings: &mu
                 });
                 if is_supported == Ok(true) {
                     findings.changes.push(variant.change);
+                    // cuDNN 9.28 compiles some plans without NVRTC.
+                    findings.lacks_nvrtc = false;
                 }
             }
         });
