@@ -198,6 +198,10 @@ fn reports_go_to_the_selected_file() {
 /// Random programs see no difference. Their executed plans are shown with the engine that they use.
 #[test]
 fn random_programs_see_no_difference_and_their_engines_are_shown() {
+    let test = "random_programs_see_no_difference_and_their_engines_are_shown";
+    if support::is_emulated(test, "an emulator is slow") {
+        return;
+    }
     let dir = TempDir::new();
     let code = include_str!("../../layers/planner.c");
     let graph = FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(code).with_body("LOG; return 0;");
