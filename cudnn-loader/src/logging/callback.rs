@@ -193,6 +193,9 @@ fn observer() -> Option<Observer> {
     (!observer.is_null()).then(|| unsafe { std::mem::transmute::<*mut (), Observer>(observer) })
 }
 
+/// A program's callback may set a callback for each message, including those about this file's calls.
+const MAX_REPETITIONS: usize = 16;
+
 thread_local! {
     /// This thread is passing a callback to cuDNN.
     static IS_INSTALLING: Cell<bool> = const { Cell::new(false) };
@@ -206,6 +209,7 @@ fn install_current(set_callback: *mut c_void) -> cudnnStatus_t {
     // The program's callback may set a callback when cuDNN logs the call below. The outer call then repeats it.
     let Some(_guard) = ReentrancyGuard::enter(&IS_INSTALLING) else { return status };
     let mut has_installed = false;
+    let mut repetitions = 0;
     loop {
         let setting = SET_COUNT.load(Ordering::SeqCst);
         // After this thread has installed a callback, check again: another thread may have installed a newer one in
@@ -235,7 +239,8 @@ fn install_current(set_callback: *mut c_void) -> cudnnStatus_t {
             ACTIVE.store(current, Ordering::SeqCst);
             INSTALLED.store(setting, Ordering::SeqCst);
         }
-        if SET_COUNT.load(Ordering::SeqCst) == setting {
+        repetitions += 1;
+        if SET_COUNT.load(Ordering::SeqCst) == setting || repetitions >= MAX_REPETITIONS {
             return status;
         }
     }

@@ -6,12 +6,20 @@ thread_local! {
     static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs the calls of a layer. Exceptions of the program's callbacks must not leave them.
+/// Runs the calls of a layer.
 pub(crate) fn run<T>(work: impl FnOnce() -> T) -> T {
     let _ = IS_RUNNING.try_with(|running| running.set(true));
-    let result = work();
-    let _ = IS_RUNNING.try_with(|running| running.set(false));
-    result
+    let _end = End;
+    work()
+}
+
+/// Ends the trial, also if an exception of the program's callback leaves cuDNN.
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let _ = IS_RUNNING.try_with(|running| running.set(false));
+    }
 }
 
 /// Returns whether a layer on this thread makes such calls.

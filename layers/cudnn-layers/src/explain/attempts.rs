@@ -1,6 +1,6 @@
 //! Follows each graph from the heuristics to the first execution, to find the graphs for which no plan works.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -72,8 +72,7 @@ impl Attempt {
         let proposals: usize = self.proposals.values().map(|proposals| proposals.as_ref().copied().unwrap_or(0)).sum();
         let tried = self.failed_plans.values().sum::<usize>() + self.workspaces.len();
         let is_last = self.proposals.contains_key(&FALLBACK) || self.is_destroyed;
-        let has_failed = self.is_destroyed && !self.failed_executions.is_empty();
-        self.live_plans == 0 && (has_failed || is_last && tried >= proposals)
+        is_last && self.live_plans == 0 && tried >= proposals
     }
 
     /// Returns why the graph is reported, if the program does nothing more with it.
@@ -115,6 +114,8 @@ struct State {
     keys: HashMap<usize, (Arc<Content>, u64)>,
     /// By address.
     plans: HashMap<usize, Plan>,
+    /// The keys of graphs that were executed, which are not reported any more.
+    succeeded: HashSet<u64>,
     /// The labels of plans that the program has serialized, by a hash of the JSON.
     serialized: HashMap<u64, Arc<str>>,
 }
@@ -173,6 +174,9 @@ fn with_attempt(content: &Arc<Content>, device: Name, section: impl FnOnce(&mut 
     let key = key(graph);
     // Removed values are dropped after the lock is released.
     let (exhausted, _former) = with(|state| {
+        if state.succeeded.contains(&key) {
+            return (None, (HashMap::new(), None));
+        }
         let is_full = state.attempts.len() >= MAX_GRAPHS;
         let all = if is_full { std::mem::take(&mut state.attempts) } else { HashMap::new() };
         let attempt = state.attempts.entry(key).or_insert_with(|| Attempt::new(graph.clone()));
@@ -229,14 +233,18 @@ pub(super) fn plan_built(plan: Raw, workspace: i64, duration: Duration) {
     let Some(content) = shadow::content(plan) else { return };
     let graph = shadow::graph_of(&content).map_or(0, key);
     let json = content.elements(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION).map(|json| hash(json.as_slice()));
-    UNUSED_PLANS.fetch_add(1, Ordering::Relaxed);
     let _not_exhausted = with_attempt(&content, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, |attempt| {
         attempt.live_plans += 1;
         attempt.workspaces.push(workspace);
     });
     let _former = with(|state| {
         let restored_from = json.and_then(|json| state.serialized.get(&json).cloned());
-        state.plans.insert(plan.addr(), Plan { graph, duration, restored_from, was_executed: false })
+        let former = state.plans.insert(plan.addr(), Plan { graph, duration, restored_from, was_executed: false });
+        // The destruction of a plan at this address was not seen.
+        if former.as_ref().is_none_or(|former| former.was_executed) {
+            UNUSED_PLANS.fetch_add(1, Ordering::Relaxed);
+        }
+        former
     });
 }
 
@@ -249,6 +257,8 @@ pub(super) fn serialized(plan: Raw, json: &[u8]) {
     });
 }
 
+/// More graphs than most programs execute. If there are more, the record starts again.
+const MAX_SUCCEEDED: usize = 65_536;
 /// More plans than a program restores.
 const MAX_SERIALIZED: usize = 4096;
 
@@ -269,6 +279,10 @@ pub(super) fn executed(plan: Raw) -> Option<(Duration, Option<Arc<str>>)> {
         let executed = state.plans.get_mut(&plan.addr()).filter(|plan| !plan.was_executed)?;
         executed.was_executed = true;
         UNUSED_PLANS.fetch_sub(1, Ordering::Relaxed);
+        if state.succeeded.len() >= MAX_SUCCEEDED {
+            state.succeeded.clear();
+        }
+        state.succeeded.insert(executed.graph);
         let result = (executed.duration, executed.restored_from.take());
         Some((result, state.attempts.remove(&executed.graph)))
     })

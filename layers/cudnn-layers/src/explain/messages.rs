@@ -81,15 +81,26 @@ pub(super) fn receive<T>(cudnn: &Cudnn, work: impl FnOnce(&Messages) -> T) -> Op
         }
         std::thread::sleep(PAUSE);
     }
-    let has_callback = !go_to_a_log() && install(cudnn);
+    let _turn = Turn;
+    // The program's callback receives no messages about the calls that exchange it.
     let _ = RECEIVED.try_with(|received| received.replace(Some(String::new())));
+    let has_callback = !go_to_a_log() && install(cudnn);
     let result = work(&Messages(()));
-    let _ = RECEIVED.try_with(|received| received.replace(None));
     if has_callback {
         restore(cudnn);
     }
-    IS_TAKEN.store(false, Ordering::Release);
     Some(result)
+}
+
+/// The turn to receive messages. Ends also if an exception of the program's callback leaves cuDNN.
+struct Turn;
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let _ = RECEIVED.try_with(|received| received.replace(None));
+        IS_RECEIVING.store(false, Ordering::SeqCst);
+        IS_TAKEN.store(false, Ordering::Release);
+    }
 }
 
 /// Returns whether cuDNN writes a log to a destination that the environment selects.
@@ -113,7 +124,8 @@ fn install(cudnn: &Cudnn) -> bool {
             IS_RECEIVING.store(false, Ordering::SeqCst);
             return false;
         };
-        if stored.changes == 0 {
+        // The program's call may have been under way when another thread restored the callback.
+        if stored.changes == 0 && !is_own(program.function) {
             stored.callback = program;
         }
     }
@@ -127,6 +139,11 @@ fn install(cudnn: &Cudnn) -> bool {
     status == cudnnStatus_t::CUDNN_STATUS_SUCCESS
 }
 
+/// Returns whether a function is this layer's callback.
+fn is_own(function: cudnnCallback_t) -> bool {
+    function.zip(RECEIVE).is_some_and(|(function, own)| std::ptr::fn_addr_eq(function, own))
+}
+
 /// Returns the program's callback.
 fn program() -> Callback {
     PROGRAM.lock().map_or(NONE, |stored| stored.callback)
@@ -136,7 +153,7 @@ fn program() -> Callback {
 /// cuDNN would print errors to stderr from now on.
 fn restore(cudnn: &Cudnn) {
     let Some(set) = cudnn.cudnnSetCallback else { return };
-    loop {
+    for _ in 0..MAX_REPETITIONS {
         let Some(stored) = PROGRAM.lock().map(|stored| (stored.callback, stored.changes)) else { return };
         let (program, changes) = stored;
         let has_callback = program.function.is_some();
@@ -146,11 +163,15 @@ fn restore(cudnn: &Cudnn) {
         let Some(stored) = PROGRAM.lock() else { return };
         if stored.changes == changes {
             IS_INSTALLED.store(!has_callback, Ordering::SeqCst);
+            // While the lock is held, no callback can be stored in vain.
             IS_RECEIVING.store(false, Ordering::SeqCst);
             return;
         }
     }
 }
+
+/// A program's callback may set another callback for each message.
+const MAX_REPETITIONS: usize = 16;
 
 /// Stores the program's new callback if a thread receives messages. Otherwise returns `false`, and the call must be
 /// passed to cuDNN.
@@ -175,10 +196,12 @@ pub(super) unsafe fn replace_with_program_callback(
     data: *mut *mut c_void,
     function: *mut cudnnCallback_t,
 ) {
-    let stored = PROGRAM.lock().filter(|_| IS_INSTALLED.load(Ordering::SeqCst));
-    let Some(program) = stored.map(|stored| stored.callback) else { return };
     // SAFETY: guaranteed by the caller.
     let pointers = unsafe { (mask.as_mut(), data.as_mut(), function.as_mut()) };
+    if !pointers.2.as_ref().is_some_and(|function| is_own(**function)) {
+        return;
+    }
+    let program = program();
     if let Some(mask) = pointers.0 {
         *mask = program.mask;
     }

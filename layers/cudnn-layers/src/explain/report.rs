@@ -43,7 +43,9 @@ pub(super) fn failed(process: &str, attempt: &Attempt, failure: Failure, finding
     let mut text = match failure {
         Failure::NoEngine if tried.is_empty() => format!("cudnn-explain: the program found no engine for {label}\n"),
         Failure::NoEngine if built.is_empty() => format!("cudnn-explain: no engine supports {label}\n"),
-        Failure::NoEngine => format!("cudnn-explain: the program did not find the engine that supports {label}\n"),
+        Failure::NoEngine => {
+            format!("cudnn-explain: the heuristics did not propose the engine that supports {label}\n")
+        }
         Failure::NoPlan => format!("cudnn-explain: {} failed for {label}\n", all(plans)),
         Failure::NotExecuted => format!("cudnn-explain: no plan was executed for {label}\n"),
         Failure::NoExecution => format!("cudnn-explain: all executions failed for {label}\n"),
@@ -52,7 +54,7 @@ pub(super) fn failed(process: &str, attempt: &Attempt, failure: Failure, finding
     let is_blocked = groups.first().is_some_and(|group| group.reason.is_erratum());
     let cause = match built.as_slice() {
         built if built.is_empty() || is_blocked => cause(attempt, failure, findings, &groups),
-        built => format!("a plan can be built with engine {}, which the program has not tried", list(built)),
+        built => format!("a plan can be built with the default settings of engine {}", list(built)),
     };
     let _ = writeln!(text, "  cause: {cause}");
     let mut label = "supported if";

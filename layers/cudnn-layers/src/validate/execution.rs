@@ -105,9 +105,12 @@ fn entry(tensor: &Content, text: String, is_required: bool) -> Option<Entry> {
     let is_by_value = tensor.number(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) == Some(1);
     let alignment = tensor.number(Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT).filter(|_| !is_by_value);
     let alignment = alignment.and_then(|alignment| usize::try_from(alignment).ok()).unwrap_or(1).max(1);
-    // Frontends state the default alignment also for sequence lengths and offsets, which are read one by one.
+    // Frontends state the default alignment also for scalars, sequence lengths and offsets, which are read
+    // one by one.
     let data_type = tensor.number(Name::CUDNN_ATTR_TENSOR_DATA_TYPE).unwrap_or(0);
+    let is_one_element = tensor.numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS).iter().all(|extent| *extent == 1);
     let alignment = match DataType(data_type as u32) {
+        _ if is_one_element => 1,
         DataType::CUDNN_DATA_INT32 => alignment.min(4),
         DataType::CUDNN_DATA_INT64 => alignment.min(8),
         _ => alignment,
