@@ -14,7 +14,7 @@ use super::cudnn_reason::{self, fetch_cudnn_error, functions, shown};
 use super::device;
 use crate::error::status_name;
 use crate::last_error::{intern, report_line, take_newer_flag, take_unreported};
-use crate::logging::reasons;
+use crate::logging::{callback, reasons};
 use crate::thread::fork::is_in_child;
 
 /// If set to 1, [`cudnnGetErrorString`](crate::cudnnGetErrorString) appends the reason of the thread's last failure to
@@ -91,6 +91,8 @@ pub(super) unsafe extern "C-unwind" fn get_last_error_string(message: *mut c_cha
         // SAFETY: there is room for one byte.
         return unsafe { get_last_error_string(discarded.as_mut_ptr(), 1) };
     }
+    // Otherwise, the text would be unavailable while another thread sets the first callback.
+    callback::finish_installation();
     // SAFETY: there is room for one byte.
     unsafe { message.write(0) };
     // SAFETY: the caller's obligation, passed on.

@@ -164,6 +164,13 @@ pub(crate) fn is_pending() -> bool {
     (!CURRENT.load(Ordering::SeqCst).is_null() || observer().is_some()) && FIRST_INSTALLED.get().is_none()
 }
 
+/// Waits until another thread has installed the first callback, at most one second. The caller must let exceptions pass.
+pub(crate) fn finish_installation() {
+    if is_pending() && !IS_INSTALLING.try_with(Cell::get).unwrap_or(true) {
+        let _ = install();
+    }
+}
+
 /// Receives cuDNN's warnings and errors before the program's callback does.
 pub(super) type Observer = unsafe fn(*const c_char);
 
