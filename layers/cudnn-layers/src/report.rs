@@ -77,6 +77,22 @@ fn joined(pieces: &[&[u8]]) -> PathBuf {
     PathBuf::from(unsafe { OsString::from_encoded_bytes_unchecked(pieces.concat()) })
 }
 
+/// Maximum length of a line. Writes of up to this size to a pipe stay intact if there are several writers.
+const LINE_LIMIT: usize = 4096;
+
+/// Escapes control characters and shortens a line, so that a newline can be added within the limit.
+pub(crate) fn bounded_line(mut line: String) -> String {
+    if line.contains(char::is_control) {
+        line = one_line(&line);
+    }
+    if line.len() >= LINE_LIMIT {
+        let end = (0..LINE_LIMIT - 4).rev().find(|end| line.is_char_boundary(*end)).unwrap_or_default();
+        line.truncate(end);
+        line.push_str("...");
+    }
+    line
+}
+
 /// Returns the name of the program and the version of cuDNN, for display.
 pub(crate) fn process_name(host: Host) -> String {
     let program = std::env::current_exe().ok();

@@ -98,24 +98,11 @@ const FOLLOWED: [Id; 9] = [
 
 impl Around for Errata {
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
-        let Some(state) = STATE.get() else { return next() };
+        let Some(state) = STATE.get().filter(|_| !calls::makes_variant_pack(call)) else { return next() };
         match call.function {
             Id::CudnnDestroy => {
                 let [handle] = call.bits();
                 handles::destroying(handle as usize);
-            }
-            // The descriptors of every step are neither tracked nor looked up.
-            Id::CudnnBackendSetAttribute => {
-                let [_, name] = call.bits();
-                if calls::is_of_variant_pack(Name(calls::number(name))) {
-                    return next();
-                }
-            }
-            Id::CudnnBackendCreateDescriptor => {
-                let [kind] = call.bits();
-                if Kind(calls::number(kind)) == Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR {
-                    return next();
-                }
             }
             Id::CudnnBackendFinalize => {
                 let refused = R::from_status(cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED);

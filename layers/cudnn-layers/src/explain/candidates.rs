@@ -24,6 +24,13 @@ pub(super) struct Planned {
     pub(super) device: Option<Raw>,
 }
 
+impl Planned {
+    fn set_device(&self, descriptor: &Descriptor<'_>, name: Name) -> Result<(), Status> {
+        let Some(device) = self.device else { return Ok(()) };
+        descriptor.set(name, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &[device])
+    }
+}
+
 /// An engine that was tried.
 pub(super) struct Candidate {
     pub(super) engine: i64,
@@ -91,9 +98,7 @@ fn with_default_configuration<T>(
         let descriptor = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
         engine.set(Name::CUDNN_ATTR_ENGINE_OPERATION_GRAPH, descriptor, &[planned.graph])?;
         engine.set(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64, &[index])?;
-        if let Some(device) = planned.device {
-            engine.set(Name::CUDNN_ATTR_ENGINE_DEVICEPROP, descriptor, &[device])?;
-        }
+        planned.set_device(engine, Name::CUDNN_ATTR_ENGINE_DEVICEPROP)?;
         engine.finalize()?;
         cudnn.with_descriptor(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, |configuration| {
             configuration.set(Name::CUDNN_ATTR_ENGINECFG_ENGINE, descriptor, &[engine.raw()])?;
@@ -108,9 +113,7 @@ fn build_plan(cudnn: &Cudnn, planned: Planned, configuration: Raw) -> Result<(),
     cudnn.with_descriptor(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, |plan| {
         let descriptor = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
         plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, descriptor, &[configuration])?;
-        if let Some(device) = planned.device {
-            plan.set(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, descriptor, &[device])?;
-        }
+        planned.set_device(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP)?;
         plan.finalize()
     })
 }
@@ -127,9 +130,7 @@ pub(super) fn has_plan(cudnn: &Cudnn, planned: Planned, deadline: Instant) -> bo
             let descriptor = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
             heuristics.set(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, descriptor, &[planned.graph])?;
             heuristics.set(Name::CUDNN_ATTR_ENGINEHEUR_MODE, Type::CUDNN_TYPE_HEUR_MODE, &[mode])?;
-            if let Some(device) = planned.device {
-                heuristics.set(Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, descriptor, &[device])?;
-            }
+            planned.set_device(heuristics, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP)?;
             heuristics.finalize()?;
             let results = Name::CUDNN_ATTR_ENGINEHEUR_RESULTS;
             let count = heuristics.read::<Raw>(results, descriptor, &mut [])?;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::strides::packed;
 use crate::shadow::content::Content;
 use crate::shadow::{Named, Operation, all_operations};
 
@@ -63,22 +64,6 @@ fn tensor(named: &Named<'_>) -> String {
 
 fn list(numbers: &[i64]) -> String {
     format!("[{}]", numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(","))
-}
-
-/// Returns the strides of a row-major tensor without gaps.
-pub(super) fn packed(extents: &[i64]) -> Vec<i64> {
-    let mut stride = 1_i64;
-    let mut strides: Vec<i64> = extents
-        .iter()
-        .rev()
-        .map(|extent| {
-            let own = stride;
-            stride = stride.saturating_mul(*extent);
-            own
-        })
-        .collect();
-    strides.reverse();
-    strides
 }
 
 /// Returns the tensors of a graph with their roles, each id once.

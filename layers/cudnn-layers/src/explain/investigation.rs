@@ -13,7 +13,7 @@ use super::attempts::{Attempt, Failure, key};
 use super::candidates::{self, Planned};
 use super::messages;
 use super::reason::Reason;
-use super::rebuild::{is_complete, with_rebuilt};
+use super::rebuild::with_rebuilt;
 use super::report::{self, Findings};
 use super::variants::variants;
 use crate::last_error::hide_errors;
@@ -151,7 +151,7 @@ fn investigate(state: &State, attempt: &Attempt, failure: Failure, findings: &mu
             let is_built = tried.iter().any(|tried| tried.failure.is_none());
             let lacks_prerequisite = reasons.any(Reason::is_prerequisite);
             let is_unsupported = matches!(failure, Failure::NoEngine | Failure::NoPlan) && !is_built;
-            if lacks_prerequisite || !is_unsupported || !is_complete(&attempt.graph) {
+            if lacks_prerequisite || !is_unsupported || !attempt.graph.is_complete() {
                 return;
             }
             let deadline = Instant::now() + VARIANTS_TIME;

@@ -14,6 +14,7 @@
 //! | `rebuild` | creates descriptors from the attributes that the shadow has recorded |
 //! | `messages` | receives cuDNN's messages, and hides them from the program |
 //! | `reason` | finds the reason of a failure in the messages |
+//! | `strides` | computes the strides of usual layouts |
 //! | `drawing`, `report` | format the reports |
 //! | `options` | the options from the environment or the program |
 //!
@@ -40,6 +41,7 @@ mod options;
 mod reason;
 mod rebuild;
 mod report;
+mod strides;
 mod variants;
 
 use std::ffi::{CStr, c_void};
@@ -143,7 +145,7 @@ const FOLLOWED: [Id; 14] = [
 
 impl Around for Explain {
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
-        let Some(state) = STATE.get() else { return next() };
+        let Some(state) = STATE.get().filter(|_| !calls::makes_variant_pack(call)) else { return next() };
         let mut start = None;
         match call.function {
             Id::CudnnDestroy => {
@@ -154,19 +156,6 @@ impl Around for Explain {
                 let returned = next();
                 executed(state, call, returned.status());
                 return returned;
-            }
-            // The descriptors of every step are neither tracked nor looked up.
-            Id::CudnnBackendSetAttribute => {
-                let [_, name] = call.bits();
-                if calls::is_of_variant_pack(Name(calls::number(name))) {
-                    return next();
-                }
-            }
-            Id::CudnnBackendCreateDescriptor => {
-                let [kind] = call.bits();
-                if Kind(calls::number(kind)) == Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR {
-                    return next();
-                }
             }
             Id::CudnnSetCallback => {
                 let [mask, data, function] = call.bits();

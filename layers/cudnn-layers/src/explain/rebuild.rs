@@ -70,21 +70,6 @@ impl Rebuilt<'_> {
     }
 }
 
-/// Returns whether everything about a content is known, so that it can be created again.
-pub(super) fn is_complete(content: &Content) -> bool {
-    let is_known = |value: &Value| match value {
-        Value::Descriptors(children) => {
-            children.iter().all(|child| child.content().is_some_and(|child| is_complete(child)))
-        }
-        Value::Elements(_) => true,
-        Value::Undeclared | Value::TooLarge => false,
-    };
-    !content.is_uncertain
-        && !content.lacks_attributes
-        && content.origin.is_none()
-        && content.attributes.iter().all(|attribute| is_known(&attribute.value))
-}
-
 /// Returns a copy of a content in which `edit` has replaced some of the descriptors, innermost first.
 pub(super) fn edited(content: &Content, edit: &dyn Fn(Content) -> Content) -> Content {
     let mut copy = content.clone();

@@ -115,7 +115,11 @@ fn cause(attempt: &Attempt, failure: Failure, findings: &Findings, groups: &[Gro
         );
     }
     let statuses = |counts: &BTreeMap<String, usize>| {
-        counts.iter().map(|(status, count)| format!("{count} times {status}")).collect::<Vec<_>>().join(", ")
+        counts
+            .iter()
+            .map(|(status, count)| format!("{status} ({})", counted(*count, "time")))
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     if failure == Failure::NoExecution {
         return format!("executions failed: {}", statuses(&attempt.failed_executions));

@@ -4,8 +4,9 @@ use std::collections::{BTreeSet, HashSet};
 
 use cudnn_sys::types::cudnnDataType_t as DataType;
 
-use super::drawing::{packed, tensors};
+use super::drawing::tensors;
 use super::rebuild::edited;
+use super::strides::{channels_last, packed, strides_in};
 use crate::shadow::content::{Attribute, Child, Content, Value};
 use crate::shadow::elements::{Kind, Name, Type};
 use crate::shadow::{Named, Operation, all_operations, data_type, operations};
@@ -277,22 +278,4 @@ fn with_extents(tensor: Content, extents: &[i64]) -> Content {
     tensor
         .with_numbers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS, extents)
         .with_numbers(Name::CUDNN_ATTR_TENSOR_STRIDES, &strides)
-}
-
-/// Returns the strides of a channels-last tensor.
-fn channels_last(extents: &[i64]) -> Vec<i64> {
-    let order: Vec<usize> = [1].into_iter().chain((2..extents.len()).rev()).chain([0]).collect();
-    strides_in(&order, extents)
-}
-
-/// Returns the strides of a tensor without gaps, with dimensions in this order in memory, innermost first.
-fn strides_in(order: &[usize], extents: &[i64]) -> Vec<i64> {
-    let (mut strides, mut stride) = (vec![1; extents.len()], 1_i64);
-    for dimension in order {
-        if let (Some(to), Some(extent)) = (strides.get_mut(*dimension), extents.get(*dimension)) {
-            *to = stride;
-            stride = stride.saturating_mul(*extent);
-        }
-    }
-    strides
 }

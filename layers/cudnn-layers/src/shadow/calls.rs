@@ -61,6 +61,22 @@ pub(crate) fn is_of_variant_pack(name: Name) -> bool {
     (Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0..Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS.0 + 100).contains(&name.0)
 }
 
+/// Returns whether a call creates a variant pack or sets an attribute of one. Layers that ignore executions pass on these
+/// calls of every step without a lookup.
+pub(crate) fn makes_variant_pack(call: &Call<'_>) -> bool {
+    match call.function {
+        Id::CudnnBackendSetAttribute => {
+            let [_, name] = call.bits();
+            is_of_variant_pack(Name(number(name)))
+        }
+        Id::CudnnBackendCreateDescriptor => {
+            let [kind] = call.bits();
+            Kind(number(kind)) == Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR
+        }
+        _ => false,
+    }
+}
+
 /// Returns whether a function receives a handle, a plan and a variant pack, and executes the plan or adds it to a CUDA
 /// graph.
 pub(crate) fn is_execution(function: Id) -> bool {

@@ -10,6 +10,8 @@ use super::facts::Facts;
 
 /// More attributes than any kind of descriptor has.
 const MAX_ATTRIBUTES: usize = 256;
+/// Maximum number of descriptors that are searched for unknown attributes.
+const MAX_BELOW: usize = 20_000;
 /// Maximum nesting of descriptors. cuDNN uses about 8 levels: plan, configuration, engine, graph, operation, tensor,
 /// and a tensor of offsets.
 const MAX_DEPTH: u8 = 32;
@@ -190,6 +192,27 @@ impl Content {
     pub(crate) fn without(&self, names: &[Name]) -> Content {
         let kept = self.attributes.iter().filter(|attribute| !names.contains(&attribute.name));
         Content { attributes: kept.cloned().collect(), origin: None, facts: None, ..self.clone() }
+    }
+
+    /// Returns whether all attributes are known, also of the descriptors below. Contents with too many descriptors count as
+    /// incomplete.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_complete_within(&mut { MAX_BELOW })
+    }
+
+    fn is_complete_within(&self, remaining: &mut usize) -> bool {
+        let Some(rest) = remaining.checked_sub(1) else { return false };
+        *remaining = rest;
+        !self.is_uncertain
+            && !self.lacks_attributes
+            && self.origin.is_none()
+            && self.attributes.iter().all(|attribute| match &attribute.value {
+                Value::Elements(_) => true,
+                Value::Descriptors(children) => {
+                    children.iter().all(|child| child.content().is_some_and(|it| it.is_complete_within(remaining)))
+                }
+                Value::Undeclared | Value::TooLarge => false,
+            })
     }
 
     /// Returns an attribute that the program has set.

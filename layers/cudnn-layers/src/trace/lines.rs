@@ -4,18 +4,14 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_layer_api::Host;
-use cudnn_os::escape::one_line;
 use cudnn_os::text_file::TextFile;
 
 use super::call::FinishedCall;
 use super::chrome::Event;
 use super::parameters::pieces;
 
-use crate::report::{Destination, open};
+use crate::report::{Destination, bounded_line, open};
 use crate::wrappers::Value;
-
-/// Maximum length of a line. Writes of up to this size to a pipe stay intact if there are several writers.
-const LINE_LIMIT: usize = 4096;
 
 /// The destination of the lines.
 pub(super) struct Lines {
@@ -91,18 +87,11 @@ impl Lines {
         );
     }
 
-    fn write(&self, mut line: String) {
+    fn write(&self, line: String) {
         if self.is_broken.load(Ordering::Relaxed) {
             return;
         }
-        if line.contains(char::is_control) {
-            line = one_line(&line);
-        }
-        if line.len() >= LINE_LIMIT {
-            let end = (0..LINE_LIMIT - 4).rev().find(|end| line.is_char_boundary(*end)).unwrap_or_default();
-            line.truncate(end);
-            line.push_str("...");
-        }
+        let mut line = bounded_line(line);
         line.push('\n');
         let Err(error) = self.file.write(line.as_bytes()) else { return };
         // If the reader of a pipe is too slow, only this line is lost.

@@ -5,44 +5,27 @@ use std::sync::Arc;
 
 use cudnn_sys::types::cudnnDataType_t as DataType;
 
-use super::descriptor::is_known;
 use super::message::State;
 use super::operation::{self, is_virtual};
 use super::rules;
 use super::texts::{Place, id, shape, tensor};
 use crate::lock::Lock;
-use crate::shadow::content::{Child, Content, Value};
+use crate::shadow::content::{Child, Content};
 use crate::shadow::elements::{Kind, Name};
 use crate::shadow::{self, Named, Operation, data_type};
 
-/// The maximum number of operations and of descriptors below a graph. Larger graphs are not checked.
+/// The maximum number of operations. Larger graphs are not checked.
 const MAX_OPERATIONS: usize = 512;
-const MAX_DESCRIPTORS: usize = 20_000;
 
 /// The graph that was checked last, because programs create many engines for one graph.
 pub(super) static CHECKED: Lock<Option<Arc<Content>>> = Lock::new(None);
-
-/// Returns whether all descriptors of a content are known.
-pub(super) fn is_certain(content: &Content, room: &mut usize) -> bool {
-    let Some(rest) = room.checked_sub(1) else { return false };
-    *room = rest;
-    is_known(content)
-        && content.origin.is_none()
-        && content.attributes.iter().all(|attribute| match &attribute.value {
-            Value::Elements(_) => true,
-            Value::Descriptors(children) => {
-                children.iter().all(|child| child.content().is_some_and(|child| is_certain(child, room)))
-            }
-            Value::Undeclared | Value::TooLarge => false,
-        })
-}
 
 /// Returns the operations of a graph if all of them are known.
 pub(super) fn known_operations(graph: &Content) -> Option<Vec<Operation<'_>>> {
     let children = graph.children(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS);
     let is_graph = graph.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && children.len() <= MAX_OPERATIONS;
     let are_operations = || children.iter().filter_map(Child::content).all(|child| shadow::is_operation(child));
-    (is_graph && is_certain(graph, &mut { MAX_DESCRIPTORS }) && are_operations()).then(|| shadow::operations(graph))
+    (is_graph && graph.is_complete() && are_operations()).then(|| shadow::operations(graph))
 }
 
 fn place<'a>(operations: &'a [Operation<'a>], index: usize) -> Option<Place<'a>> {
@@ -52,7 +35,7 @@ fn place<'a>(operations: &'a [Operation<'a>], index: usize) -> Option<Place<'a>>
 
 /// Checks an operation that cuDNN has refused. The graph is unknown.
 pub(super) fn operation_refused(state: &State, content: &Content) {
-    if is_certain(content, &mut { MAX_DESCRIPTORS }) {
+    if content.is_complete() {
         let place = Place { operation: &Operation::new(content), number: None, is_in_attention: false };
         operation::check(state, &place, true);
     }

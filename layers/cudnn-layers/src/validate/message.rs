@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_layer_api::Host;
 use cudnn_os::cancel::ThreadStateGuard;
-use cudnn_os::escape::one_line;
 use cudnn_os::text_file::TextFile;
 
 use super::rules::Rule;
 use crate::lock::Lock;
+use crate::report::bounded_line;
 
 /// The layer's state after it has started.
 pub(super) struct State {
@@ -24,8 +24,6 @@ pub(super) static STATE: OnceLock<State> = OnceLock::new();
 
 /// The maximum number of messages in a process.
 const LIMIT: usize = 256;
-/// Maximum length of a line. Writes of up to this size to a pipe stay intact if there are several writers.
-const LINE_LIMIT: usize = 4096;
 
 /// The hashes of written messages.
 pub(super) static WRITTEN: Lock<Option<HashSet<u64>>> = Lock::new(None);
@@ -40,15 +38,8 @@ impl State {
         }
         // Thread cancellation must not unwind from here.
         let _guard = ThreadStateGuard::new();
-        let mut line = format!("{} {}: {place}", rule.code, rule.name);
-        if line.contains(char::is_control) {
-            line = one_line(&line);
-        }
-        if line.len() >= LINE_LIMIT {
-            let end = (0..LINE_LIMIT - 4).rev().find(|end| line.is_char_boundary(*end)).unwrap_or_default();
-            line.truncate(end);
-            line.push_str("...");
-        }
+        let line = format!("{} {}: {place}", rule.code, rule.name);
+        let mut line = bounded_line(line);
         let mut hasher = DefaultHasher::new();
         line.hash(&mut hasher);
         let Some(mut written) = WRITTEN.lock() else { return };
