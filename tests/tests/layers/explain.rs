@@ -107,7 +107,8 @@ fn the_cause_and_a_supported_change_are_named() {
     assert!(report.contains("supported if: b (tensor 2) is half instead of bfloat16"), "{report}");
 }
 
-/// PyTorch describes a graph again for each mode of the heuristics, and destroys it before it tries the plans.
+/// PyTorch describes a graph again for each mode of the heuristics, destroys it before it tries the plans, and ignores some
+/// proposals.
 #[test]
 fn graphs_that_are_described_again_are_one_graph() {
     let test = "graphs_that_are_described_again_are_one_graph";
@@ -116,6 +117,8 @@ fn graphs_that_are_described_again_are_one_graph() {
     let reports = explaining.reports(&["retry:integers", "retry:integers"]);
     let [report] = reports.as_slice() else { panic!("{reports:#?}") };
     assert!(report.starts_with("the only plan failed for conv_fwd"), "{report}");
+    assert!(report.contains("mode_a: 1 proposal\n") && report.contains("mode_fallback: 1 proposal\n"), "{report}");
+    assert!(!report.contains("the program ended"), "{report}");
     let reports = explaining.reports(&["retry:mixed-types"]);
     assert!(matches!(reports.as_slice(), [report] if report.starts_with("no engine supports")), "{reports:#?}");
 }

@@ -33,6 +33,8 @@ pub(super) struct Attempt {
     /// The free device memory when the program destroyed a plan without executing it, in bytes.
     pub(super) free_memory: Option<u64>,
     live_plans: usize,
+    /// The number of proposals that the program has not destroyed.
+    live_proposals: usize,
     is_destroyed: bool,
 }
 
@@ -62,17 +64,19 @@ impl Attempt {
             workspaces: Vec::new(),
             free_memory: None,
             live_plans: 0,
+            live_proposals: 0,
             is_destroyed: false,
         }
     }
 
-    /// Returns whether the program has tried all proposals and is unlikely to ask for more: it has asked the fallback mode,
-    /// which is the last one, or has destroyed the graph.
+    /// Returns whether the program can do nothing more: no plan is left, and either all proposals were tried and the fallback
+    /// mode was asked, which is the last one, or the graph and all proposals are destroyed.
     fn is_exhausted(&self) -> bool {
         let proposals: usize = self.proposals.values().map(|proposals| proposals.as_ref().copied().unwrap_or(0)).sum();
         let tried = self.failed_plans.values().sum::<usize>() + self.workspaces.len();
-        let is_last = self.proposals.contains_key(&FALLBACK) || self.is_destroyed;
-        is_last && self.live_plans == 0 && tried >= proposals
+        let has_tried_all = self.proposals.contains_key(&FALLBACK) && tried >= proposals;
+        let is_destroyed = self.is_destroyed && self.live_proposals == 0;
+        self.live_plans == 0 && (has_tried_all || is_destroyed)
     }
 
     /// Returns why the graph is reported, if the program does nothing more with it.
@@ -114,6 +118,8 @@ struct State {
     keys: HashMap<usize, (Arc<Content>, u64)>,
     /// By address.
     plans: HashMap<usize, Plan>,
+    /// The keys of graphs by the address of a proposal.
+    proposals: HashMap<usize, u64>,
     /// The keys of graphs that were executed, which are not reported any more.
     succeeded: HashSet<u64>,
     /// The labels of plans that the program has serialized, by a hash of the JSON.
@@ -132,6 +138,8 @@ fn with<T>(section: impl FnOnce(&mut State) -> T) -> Option<T> {
 
 /// More graphs than a program plans at the same time.
 const MAX_GRAPHS: usize = 1024;
+/// More proposals than are live at the same time.
+const MAX_PROPOSALS: usize = 1 << 16;
 
 /// Returns a hash of a graph.
 pub(super) fn key(graph: &Arc<Content>) -> u64 {
@@ -192,14 +200,35 @@ fn mode_of(heuristics: &Content) -> i64 {
     heuristics.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE).unwrap_or(-1)
 }
 
-/// Records that the heuristics returned this number of proposals in total.
-pub(super) fn proposed(heuristics: Raw, count: usize) -> Option<Attempt> {
+/// Records that the heuristics returned this number of proposals in total, and stored these.
+pub(super) fn proposed(heuristics: Raw, count: usize, stored: &[Raw]) -> Option<Attempt> {
     let content = shadow::content(heuristics)?;
     let mode = mode_of(&content);
+    let key = shadow::graph_of(&content).map(key)?;
+    let added = with(|state| {
+        if state.succeeded.contains(&key) || state.proposals.len() >= MAX_PROPOSALS {
+            return 0;
+        }
+        stored.iter().filter(|proposal| state.proposals.insert(proposal.addr(), key) != Some(key)).count()
+    })?;
     with_attempt(&content, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, |attempt| {
         let known = attempt.proposals.entry(mode).or_insert(Ok(0));
         *known = Ok(count.max(known.as_ref().copied().unwrap_or(0)));
+        attempt.live_proposals += added;
+        // The heuristics refer to a graph that the program has described again.
+        attempt.is_destroyed = false;
     })
+}
+
+/// Records that a configuration is about to be destroyed. Returns what the program has tried, if nothing can follow.
+pub(super) fn configuration_destroyed(configuration: Raw) -> Option<Attempt> {
+    with(|state| {
+        let key = state.proposals.remove(&configuration.addr())?;
+        let attempt = state.attempts.get_mut(&key)?;
+        attempt.live_proposals = attempt.live_proposals.saturating_sub(1);
+        if attempt.is_exhausted() { state.attempts.remove(&key) } else { None }
+    })
+    .flatten()
 }
 
 /// Records the result of finalizing heuristics or an engine.

@@ -177,6 +177,11 @@ impl Around for Explain {
                     investigation::report(state, &attempt);
                 }
             }
+            Some(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) => {
+                if let Some(attempt) = attempts::configuration_destroyed(calls::descriptor(call)) {
+                    investigation::report(state, &attempt);
+                }
+            }
             Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) => {
                 let plan = calls::descriptor(call);
                 let free = if attempts::is_unused(plan) { investigation::free_memory() } else { None };
@@ -233,8 +238,11 @@ fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Durat
             let count = count.and_then(|count| usize::try_from(count).ok())?;
             match Name(calls::number(name)) {
                 // Without room for results, cuDNN returns an upper limit.
-                Name::CUDNN_ATTR_ENGINEHEUR_RESULTS if requested > 0 => {
-                    return attempts::proposed(calls::raw(descriptor), count);
+                Name::CUDNN_ATTR_ENGINEHEUR_RESULTS if requested > 0 && elements != 0 => {
+                    let stored = count.min(requested as usize);
+                    // SAFETY: cuDNN has filled these descriptors of the program.
+                    let stored = unsafe { std::slice::from_raw_parts(elements as *const Raw, stored) };
+                    return attempts::proposed(calls::raw(descriptor), count, stored);
                 }
                 Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION
                     if state.is_used_shown && requested >= count as u64 && elements != 0 =>

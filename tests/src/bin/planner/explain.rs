@@ -34,8 +34,8 @@ unsafe extern "C" fn replace(_: cudnnSeverity_t, _: *mut c_void, _: *const cudnn
 
 /// Plans these graphs for a described device, and prints the result of each call. Instead of a graph, `set-callback` sets
 /// a callback, `replace-callback` sets one that sets another, `callback` prints what cuDNN returns about it, and `threads` plans the rest in parallel. A prefix changes
-/// what the program does with a graph: `retry:` describes it again for each mode and destroys it before it tries plans, as
-/// PyTorch does, `leak:` asks one mode and never destroys it, and `execute:` also executes the plan, which fails.
+/// what the program does with a graph: `retry:` describes it again for each mode, destroys it before it tries plans, and
+/// keeps the proposals until it has asked the next mode, as PyTorch does, `leak:` asks one mode and never destroys it, and `execute:` also executes the plan, which fails.
 pub(crate) fn run(device: &str, graphs: &[String]) {
     let json = std::fs::read_to_string(device).unwrap_or_default();
     for (index, name) in graphs.iter().enumerate() {
@@ -91,16 +91,21 @@ fn retry(json: &str, name: &str) -> Result<String, Error> {
     let device = device::from_json(json)?;
     let target = Target::Device(&device);
     let mut results = Vec::new();
+    let mut former = Vec::new();
     for mode in [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK] {
+        let is_last = mode == Mode::CUDNN_HEUR_MODE_FALLBACK;
+        // The proposals of the first mode are destroyed after the second mode is asked.
         let proposals = proposals(&build(name)?, mode, target)?;
-        // The first mode is asked in vain.
-        for proposal in proposals.iter().filter(|_| mode == Mode::CUDNN_HEUR_MODE_FALLBACK || name == "integers") {
+        // The program ignores the first proposal, as if a filter had rejected it, and a working graph only works in the last mode.
+        for proposal in proposals.iter().skip(usize::from(!is_last)).filter(|_| is_last || name == "integers") {
             match Plan::new(proposal, target) {
                 Ok(_) => return Ok("a plan".to_owned()),
                 Err(error) => results.push(format!("{:?}", error.status)),
             }
         }
+        former = proposals;
     }
+    drop(former);
     Ok(results.join(", "))
 }
 
