@@ -1,0 +1,222 @@
+//! A graph as a list of descriptors.
+
+use cudnn_sys::types::{
+    cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type, cudnnBackendDescriptorType_t as Kind,
+};
+use serde::de::Error as _;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value as Json};
+use sha2::{Digest, Sha256};
+
+use crate::names::{ATTRIBUTES, KINDS};
+use crate::value::Value;
+
+/// Maximum number of descriptors in a graph.
+pub const MAX_NODES: usize = 20_000;
+
+/// Descriptors with everything that they refer to. Each one refers only to earlier ones, and the last one is the graph.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Graph {
+    nodes: Vec<Node>,
+}
+
+/// A descriptor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// The kind of descriptor.
+    pub kind: Kind,
+    /// Whether the program has finalized it.
+    pub is_finalized: bool,
+    /// The attributes, in the order in which they are set.
+    pub attributes: Vec<Attribute>,
+}
+
+/// An attribute of a descriptor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attribute {
+    /// The name.
+    pub name: Name,
+    /// The type of the elements.
+    pub ty: Type,
+    /// The elements.
+    pub value: Value,
+}
+
+impl Graph {
+    /// Returns a graph with these descriptors, or the reason why they are none.
+    ///
+    /// # Errors
+    /// Returns an error if there are too many or no descriptors, or if one refers to a descriptor that does not precede it.
+    pub fn new(nodes: Vec<Node>) -> Result<Self, String> {
+        if nodes.is_empty() || nodes.len() > MAX_NODES {
+            return Err(format!("a graph has {} descriptors; 1 to {MAX_NODES} are allowed", nodes.len()));
+        }
+        for (place, node) in nodes.iter().enumerate() {
+            for attribute in &node.attributes {
+                if let Value::Nodes(children) = &attribute.value
+                    && let Some(child) = children.iter().find(|child| **child >= place)
+                {
+                    return Err(format!("descriptor {place} refers to descriptor {child}, which does not precede it"));
+                }
+            }
+        }
+        Ok(Graph { nodes })
+    }
+
+    /// Returns the descriptors, each one after those that it refers to.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Returns the descriptor of the graph itself.
+    #[must_use]
+    pub fn root(&self) -> Option<&Node> {
+        self.nodes.last()
+    }
+
+    /// Returns the descriptors of an attribute.
+    #[must_use]
+    pub fn children(&self, node: &Node, name: Name) -> Vec<&Node> {
+        let Some(Value::Nodes(children)) = node.value(name) else { return Vec::new() };
+        children.iter().filter_map(|child| self.nodes.get(*child)).collect()
+    }
+
+    /// Returns the operations.
+    #[must_use]
+    pub fn operations(&self) -> Vec<&Node> {
+        self.root().map(|root| self.children(root, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS)).unwrap_or_default()
+    }
+
+    /// Returns the tensors, in the order of the descriptors.
+    pub fn tensors(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| node.kind == Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)
+    }
+
+    /// Returns 16 hexadecimal digits that depend only on the content: the first half of the SHA-256 of the JSON, shortened
+    /// to 64 bits.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let json = serde_json::to_vec(self).unwrap_or_default();
+        Sha256::digest(&json).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl Node {
+    /// Returns the elements of an attribute.
+    #[must_use]
+    pub fn value(&self, name: Name) -> Option<&Value> {
+        self.attributes.iter().find(|attribute| attribute.name == name).map(|attribute| &attribute.value)
+    }
+
+    /// Returns the integers of an attribute. Empty if it is not set.
+    #[must_use]
+    pub fn integers(&self, name: Name) -> &[i64] {
+        match self.value(name) {
+            Some(Value::Integers(integers)) => integers,
+            _ => &[],
+        }
+    }
+
+    /// Returns the integer of an attribute with one element.
+    #[must_use]
+    pub fn integer(&self, name: Name) -> Option<i64> {
+        self.integers(name).first().copied()
+    }
+}
+
+impl Serialize for Node {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("kind", &KINDS.name(i64::from(self.kind.0) as u32))?;
+        if !self.is_finalized {
+            map.serialize_entry("finalized", &false)?;
+        }
+        for Attribute { name, ty, value } in &self.attributes {
+            let key = format!("{}:{}", ATTRIBUTES.name(i64::from(name.0) as u32), ty.0);
+            map.serialize_entry(&key, &value.to_json())?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let map = Map::<String, Json>::deserialize(deserializer)?;
+        let mut node = Node { kind: Kind(0), is_finalized: true, attributes: Vec::new() };
+        let mut has_kind = false;
+        for (key, json) in &map {
+            match key.as_str() {
+                "kind" => {
+                    let number = json.as_str().and_then(|name| KINDS.number(name));
+                    node.kind = Kind(number.ok_or_else(|| D::Error::custom(format!("unknown kind {json}")))?);
+                    has_kind = true;
+                }
+                "finalized" => node.is_finalized = json.as_bool().unwrap_or(true),
+                _ => {
+                    let attribute = attribute(key, json);
+                    node.attributes.push(
+                        attribute.ok_or_else(|| {
+                            D::Error::custom(format!("attribute {key} cannot be {}", shortened(json)))
+                        })?,
+                    );
+                }
+            }
+        }
+        if has_kind { Ok(node) } else { Err(D::Error::missing_field("kind")) }
+    }
+}
+
+fn attribute(key: &str, json: &Json) -> Option<Attribute> {
+    let (name, ty) = key.rsplit_once(':')?;
+    let (name, ty) = (Name(ATTRIBUTES.number(name)?), Type(ty.parse().ok()?));
+    Some(Attribute { name, ty, value: Value::from_json(ty, json)? })
+}
+
+fn shortened(json: &Json) -> String {
+    json.to_string().chars().take(80).collect()
+}
+
+impl<'de> Deserialize<'de> for Graph {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Graph::new(Vec::<Node>::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JSON: &str = r##"[{"kind":"TENSOR","TENSOR_DATA_TYPE:1":2,"TENSOR_DIMENSIONS:3":[8,64],"TENSOR_UNIQUE_ID:3":1},{"kind":"OPERATION_POINTWISE","OPERATION_POINTWISE_ALPHA1:5":0.1,"OPERATION_POINTWISE_XDESC:15":0},{"kind":"OPERATIONGRAPH","finalized":false,"#99999:3":7,"OPERATIONGRAPH_HANDLE:0":1,"OPERATIONGRAPH_OPS:15":1}]"##;
+
+    #[test]
+    fn a_graph_equals_its_text() {
+        let graph: Graph = serde_json::from_str(JSON).unwrap();
+        assert_eq!(serde_json::to_string(&graph).unwrap(), JSON);
+        assert_eq!(graph.operations().len(), 1);
+        assert_eq!(graph.tensors().next().unwrap().integers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS), [8, 64]);
+        assert!(!graph.root().unwrap().is_finalized);
+        let other: Graph = serde_json::from_str(&JSON.replace("[8,64]", "[8,65]")).unwrap();
+        assert_ne!(graph.id(), other.id());
+        assert_eq!(graph.id().len(), 16);
+    }
+
+    #[test]
+    fn invalid_graphs_are_refused() {
+        for (json, reason) in [
+            ("[]", "0 descriptors"),
+            (r#"[{"kind":"NO_SUCH_KIND"}]"#, "unknown kind"),
+            (r#"[{"TENSOR_UNIQUE_ID:3":1}]"#, "missing field `kind`"),
+            (r#"[{"kind":"TENSOR","NO_SUCH_NAME:3":1}]"#, "NO_SUCH_NAME"),
+            (r#"[{"kind":"TENSOR","TENSOR_UNIQUE_ID:3":"x"}]"#, "cannot be"),
+            (r#"[{"kind":"TENSOR","TENSOR_UNIQUE_ID:6":1}]"#, "cannot be"),
+            (r#"[{"kind":"OPERATIONGRAPH","OPERATIONGRAPH_OPS:15":0}]"#, "does not precede"),
+            (r#"[{"kind":"TENSOR","TENSOR_DATA_TYPE:1":4294967296}]"#, "cannot be"),
+        ] {
+            let error = serde_json::from_str::<Graph>(json).unwrap_err().to_string();
+            assert!(error.contains(reason), "{json}: {error}");
+        }
+    }
+}

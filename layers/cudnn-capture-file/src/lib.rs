@@ -1,0 +1,37 @@
+//! Reads and writes captures: files with the work that a program has given to cuDNN.
+//!
+//! A capture consists of JSON lines, one [`Record`] per line. The layer `capture` of cudnn-layers appends them, and
+//! `cudnn-doctor replay` reads them. A process that is killed loses at most the last line.
+//!
+//! ```
+//! use cudnn_capture_file::{Capture, Record, Start};
+//!
+//! let start = Record::Start(Start { format: 1, cudnn: 91_900, cudart: 13_000 });
+//! let capture = Capture::parse(start.to_line().as_bytes())?;
+//! assert_eq!(capture.records, [start]);
+//! # Ok::<(), cudnn_capture_file::Error>(())
+//! ```
+//!
+//! | module | purpose |
+//! | --- | --- |
+//! | `names` | cuDNN's names of kinds and attributes |
+//! | `graph` | a graph as a list of descriptors, with an id that depends only on the content |
+//! | `value` | the elements of an attribute as JSON and as bytes |
+//! | `record` | the records |
+//! | `capture` | reads files |
+//!
+//! This crate is independent of layers and of the loader. It does not call cuDNN.
+
+mod capture;
+mod graph;
+mod names;
+mod record;
+mod value;
+
+pub use capture::{Capture, Error, Problem};
+pub use graph::{Attribute, Graph, MAX_NODES, Node};
+pub use record::{
+    Call, Count, Data, Device, Engine, Execution, FORMAT, Failure, GraphRecord, Incomplete, Memory, Plan, Proposals,
+    Record, Start, Tensor, status_name,
+};
+pub use value::{Value, element_size};
