@@ -1,0 +1,1 @@
+//! Writes a graph as a program in C++, Python or Rust.

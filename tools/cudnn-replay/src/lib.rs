@@ -1,0 +1,11 @@
+//! Replays captured cuDNN work.
+//!
+//! | module | purpose |
+//! | --- | --- |
+//! | [`mod@emit`] | writes a graph as a program in C++, Python or Rust |
+//! | [`mod@reduce`] | makes a graph smaller while a condition holds |
+//! | [`mod@replay`] | plans and executes a graph with the loaded cuDNN |
+
+pub mod emit;
+pub mod reduce;
+pub mod replay;

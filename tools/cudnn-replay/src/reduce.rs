@@ -1,0 +1,1 @@
+//! Makes a graph smaller while a condition holds.

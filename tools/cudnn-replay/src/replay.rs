@@ -1,0 +1,1 @@
+//! Plans and executes a graph with the loaded cuDNN.
