@@ -137,6 +137,7 @@ def run(drop_in, program, capture=None, steps=0):
         **os.environ,
         "LD_PRELOAD": drop_in,
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "XLA_FLAGS": "--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     }
     if capture:
