@@ -1,7 +1,7 @@
 //! The options of the trace, from the environment or from the program.
 
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use cudnn_os::environment::is_secure_execution;
@@ -69,15 +69,6 @@ impl Options {
             nvtx: set("NVTX_INJECTION64_PATH").map(PathBuf::from),
         })
     }
-}
-
-/// Inserts the process ID before the extension, for a second process with the same name.
-pub(super) fn with_number(name: &Path, process: u32) -> PathBuf {
-    let extension = name.extension().map(|extension| [OsStr::new("."), extension].join(OsStr::new("")));
-    let mut file_name = name.file_stem().unwrap_or_default().to_owned();
-    file_name.push(format!(".{process}"));
-    file_name.push(extension.unwrap_or_default());
-    name.with_file_name(file_name)
 }
 
 #[cfg(test)]
