@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use cudnn_capture_file::{FORMAT, Record, Start};
 use cudnn_layer_api::Host;
 use cudnn_os::append_file::{AppendFile, uninterrupted};
-use cudnn_os::text_file::TextFile;
 
 use crate::cudnn::Cudnn;
 use crate::lock::Lock;
@@ -119,10 +118,7 @@ impl Output {
     }
 
     fn report(&self, name: &Path, error: &std::io::Error) {
-        let line = format!("cannot write {}; the program continues: {error}", name.display());
-        self.host.error(&line);
-        // The program may have no log.
-        let _ = TextFile::stderr().write(format!("cudnn-capture: {line}\n").as_bytes());
+        self.host.error(&format!("cannot write {}; the program continues: {error}", name.display()));
     }
 }
 
