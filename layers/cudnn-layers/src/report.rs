@@ -167,6 +167,12 @@ mod tests {
     }
 
     #[test]
+    fn a_second_name_has_the_number_of_the_process() {
+        assert_eq!(with_number(Path::new("/x.y/a.json"), 7), Path::new("/x.y/a.7.json"));
+        assert_eq!(with_number(Path::new("/x.y/a"), 7), Path::new("/x.y/a.7"));
+    }
+
+    #[test]
     fn durations_have_three_digits_and_a_unit() {
         let shown = |nanoseconds| Shown(Duration::from_nanos(nanoseconds)).to_string();
         let durations = [0, 999, 1_000, 12_345, 123_456, 9_999_000, 4_321_000_000, 1_234_000_000_000];

@@ -51,9 +51,9 @@ use self::file::Output;
 use crate::cudnn::Cudnn;
 use crate::report::save_working_dir;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
-use crate::shadow::{self, calls, handles};
+use crate::shadow::{self, calls};
 use crate::wrappers::{self, Around, Call, Id, Next, Returned};
-use crate::{last_error, trial};
+use crate::{follow, trial};
 
 pub use self::options::{VARIABLE, configure};
 
@@ -136,21 +136,6 @@ const FOLLOWED: [Id; 13] = [
 impl Around for Capture {
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !trial::is_running()) else { return next() };
-        match call.function {
-            Id::CudnnDestroy => {
-                let [handle] = call.bits();
-                handles::destroying(handle as usize);
-                return next();
-            }
-            Id::CudnnGetLastErrorString => {
-                let returned = next();
-                let [message, size] = call.bits();
-                // SAFETY: these are the arguments of the call that has just returned.
-                unsafe { last_error::add_saved(message as *mut _, size as usize) };
-                return returned;
-            }
-            _ => {}
-        }
         let start = (call.function == Id::CudnnBackendFinalize).then(Instant::now);
         let destruction = calls::before(call);
         if destruction.as_ref().and_then(shadow::Destruction::kind)
@@ -159,16 +144,22 @@ impl Around for Capture {
             plans::destroyed(calls::descriptor(call));
         }
         let returned = next();
-        let Some(status) = returned.status() else { return returned };
         let duration = start.map(|start| start.elapsed()).unwrap_or_default();
-        if status == cudnnStatus_t::CUDNN_STATUS_SUCCESS {
-            // Packs are made for every execution.
-            if plans::is_any_awaited() || !calls::makes_variant_pack(call) {
-                calls::after(call, destruction);
-                succeeded(state, call, duration);
+        match returned.status() {
+            Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) => {
+                // Packs are made for every execution.
+                if plans::is_any_awaited() || !calls::makes_variant_pack(call) {
+                    follow::returned(call, returned.status(), destruction);
+                    succeeded(state, call, duration);
+                }
             }
-        } else {
-            failed(state, call, status, duration);
+            status => {
+                // The record shows the descriptor as before the call.
+                if let Some(status) = status {
+                    failed(state, call, status, duration);
+                }
+                follow::returned(call, status, destruction);
+            }
         }
         returned
     }
@@ -180,13 +171,6 @@ impl Around for Capture {
 
 fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
     match call.function {
-        Id::CudnnCreate => {
-            let [to] = call.bits();
-            // SAFETY: cuDNN has written the handle.
-            if let Some(handle) = unsafe { (to as *const usize).as_ref() } {
-                handles::created(*handle);
-            }
-        }
         Id::CudnnBackendSetAttribute => {
             let [plan, name, _, _, elements] = call.bits();
             if Name(calls::number(name)) == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG && elements != 0 {
@@ -230,7 +214,7 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
 
 #[cold]
 fn failed(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Duration) {
-    if call.function == Id::CudnnCreate {
+    if matches!(call.function, Id::CudnnCreate | Id::CudnnDestroy) {
         return;
     }
     let _guard = ThreadStateGuard::new();
@@ -250,9 +234,6 @@ fn failed(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Durat
     };
     if !is_recorded {
         failure::record(state, call, status);
-    }
-    if matches!(call.function, Id::CudnnBackendSetAttribute | Id::CudnnBackendInitialize) {
-        shadow::failed(calls::descriptor(call));
     }
 }
 

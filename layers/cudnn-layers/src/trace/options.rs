@@ -105,10 +105,4 @@ mod tests {
         let reason = options(&[("CUDNN_TRACE_LIMIT", "lots")]);
         assert_eq!(reason, Err("CUDNN_TRACE_LIMIT=\"lots\" is not a size".into()));
     }
-
-    #[test]
-    fn a_second_name_has_the_number_of_the_process() {
-        assert_eq!(with_number(Path::new("/x.y/a.json"), 7), Path::new("/x.y/a.7.json"));
-        assert_eq!(with_number(Path::new("/x.y/a"), 7), Path::new("/x.y/a.7"));
-    }
 }
