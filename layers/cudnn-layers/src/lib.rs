@@ -2,6 +2,7 @@
 //!
 //! | layer | description |
 //! | --- | --- |
+//! | [`capture`] | writes the graphs, plans, executions and failures of a program to a file that can be replayed |
 //! | [`errata`] | blocks plans that are known to be wrong or slow, so that programs use another engine |
 //! | [`explain`] | reports why a graph has no engine, and which engine a program uses |
 //! | [`plans`] | caches compiled execution plans on disk, so that later processes start faster |
@@ -31,6 +32,7 @@
 //! these calls, `follow` restores them, `trial` hides the calls from other layers, and `report` opens the output files.
 #![allow(deprecated, reason = "programs also call deprecated functions")]
 
+pub mod capture;
 mod cudnn;
 mod engine;
 pub mod errata;
