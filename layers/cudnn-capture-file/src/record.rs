@@ -261,6 +261,12 @@ impl Record {
     }
 }
 
+/// Returns the name of an attribute without the prefix, such as `TENSOR_DIMENSIONS`.
+#[must_use]
+pub fn attribute_name(name: cudnn_sys::types::cudnnBackendAttributeName_t) -> String {
+    crate::names::ATTRIBUTES.name(i64::from(name.0) as u32)
+}
+
 /// Returns the name of a status without the prefix, such as `SUCCESS`.
 #[must_use]
 pub fn status_name(status: cudnn_sys::types::cudnnStatus_t) -> String {

@@ -39,6 +39,7 @@ functions! {
     cudnnGetLastErrorString
     cudnnSetCallback
     cudnnGetCallback
+    cudnnGetStream
     cudnnBackendCreateDescriptor
     cudnnBackendDestroyDescriptor
     cudnnBackendInitialize

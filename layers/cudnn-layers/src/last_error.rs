@@ -29,6 +29,15 @@ pub(crate) fn hide_errors<T>(cudnn: &Cudnn, work: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Returns the text of the thread's last failure, which the program can still read.
+pub(crate) fn peek(cudnn: &Cudnn) -> Vec<u8> {
+    let text = cudnn.take_last_error();
+    if !text.is_empty() {
+        let _ = SAVED_TEXT.try_with(|kept| kept.replace(Some(text.clone())));
+    }
+    text
+}
+
 /// Replaces the text of the thread's last failure.
 pub(crate) fn set(cudnn: &Cudnn, text: &str) {
     cudnn.take_last_error();

@@ -2,6 +2,7 @@
 //!
 //! | layer | description |
 //! | --- | --- |
+//! | [`capture`] | writes the graphs, plans, executions and failures of a program to a file that can be replayed |
 //! | [`errata`] | blocks plans that are known to be wrong or slow, so that programs use another engine |
 //! | [`explain`] | reports why a graph has no engine, and which engine a program uses |
 //! | [`plans`] | caches compiled execution plans on disk, so that later processes start faster |
@@ -28,13 +29,15 @@
 //! Each layer is one module. Layers depend on cuDNN's types and on `cudnn-layer-api`, but not on the loader or on each
 //! other. They share private modules: `wrappers` generates a wrapper for each cuDNN function, `shadow` tracks the
 //! attributes of backend descriptors, `cudnn` and `engine` make calls below a layer, `last_error` hides the errors of
-//! these calls, `trial` hides them from other layers, and `report` opens the output files.
+//! these calls, `follow` restores them, `trial` hides the calls from other layers, and `report` opens the output files.
 #![allow(deprecated, reason = "programs also call deprecated functions")]
 
+pub mod capture;
 mod cudnn;
 mod engine;
 pub mod errata;
 pub mod explain;
+mod follow;
 mod last_error;
 mod lock;
 pub mod plans;

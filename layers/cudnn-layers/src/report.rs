@@ -1,11 +1,13 @@
 //! Opens the files and streams that layers write reports to, and formats the process name and durations in them.
 
 use std::ffi::{OsStr, OsString};
+use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use cudnn_layer_api::Host;
+use cudnn_os::append_file::AppendFile;
 use cudnn_os::escape::one_line;
 use cudnn_os::text_file::TextFile;
 
@@ -32,7 +34,7 @@ impl Destination {
 }
 
 /// Opens a destination for writing.
-pub(crate) fn open(destination: &Destination) -> Result<TextFile, String> {
+pub(crate) fn open(destination: &Destination) -> std::result::Result<TextFile, String> {
     match destination {
         Destination::Stdout => Ok(TextFile::stdout()),
         Destination::Stderr => Ok(TextFile::stderr()),
@@ -61,6 +63,41 @@ pub(crate) fn expanded(name: &Path, process: u32) -> PathBuf {
         |(before, after)| joined(&[before, process.to_string().as_bytes(), after.get(2..).unwrap_or_default()]),
     );
     WORKING_DIR.get().map_or(name.clone(), |dir| dir.join(name))
+}
+
+/// Inserts the process ID before the extension, for a second process with the same name.
+pub(crate) fn with_number(name: &Path, process: u32) -> PathBuf {
+    let extension = name.extension().map(|extension| [OsStr::new("."), extension].join(OsStr::new("")));
+    let mut file_name = name.file_stem().unwrap_or_default().to_owned();
+    file_name.push(format!(".{process}"));
+    file_name.push(extension.unwrap_or_default());
+    name.with_file_name(file_name)
+}
+
+/// Maximum number of attempts to create a file while other processes create and remove it.
+const ATTEMPTS: usize = 8;
+
+/// Creates a file that only this process writes to, or replaces a file that `is_old` accepts by its first bytes. Returns
+/// `None` if a process is writing to it.
+pub(crate) fn create_or_replace(path: &Path, kind: &str, is_old: impl Fn(&[u8]) -> bool) -> Result<Option<AppendFile>> {
+    for _ in 0..ATTEMPTS {
+        match AppendFile::create_new(path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                let removed = AppendFile::remove(path, &is_old).map_err(|error| match error.kind() {
+                    ErrorKind::AlreadyExists => {
+                        Error::new(error.kind(), format!("the file exists and is not a {kind}"))
+                    }
+                    _ => error,
+                });
+                if !removed? {
+                    return Ok(None);
+                }
+            }
+            Ok(None) => {}
+            created => return created,
+        }
+    }
+    Ok(None)
 }
 
 /// Returns whether the name contains `%i`, so that every process writes to a separate file.
@@ -127,6 +164,12 @@ mod tests {
     fn names_get_the_number_of_the_process() {
         assert_eq!(expanded(Path::new("/a%i/b%i.json"), 7), Path::new("/a7/b%i.json"));
         assert_eq!(expanded(Path::new("a.json"), 7), Path::new("a.json"));
+    }
+
+    #[test]
+    fn a_second_name_has_the_number_of_the_process() {
+        assert_eq!(with_number(Path::new("/x.y/a.json"), 7), Path::new("/x.y/a.7.json"));
+        assert_eq!(with_number(Path::new("/x.y/a"), 7), Path::new("/x.y/a.7"));
     }
 
     #[test]

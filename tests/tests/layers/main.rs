@@ -1,5 +1,6 @@
 //! Tests layers between a program and cuDNN, with a child process for every case.
 
+mod capture;
 mod errata;
 mod explain;
 mod full_releases;

@@ -174,12 +174,21 @@ Examples:
   cudnn-doctor plans clear                remove the plans from the directory
 The directory is CUDNN_PLANS_DIR, or ~/.cache/cudnn-plans.")]
     Plans(cmd::plans::Arguments),
+    /// Show the graphs, plans and failed calls that `run --capture` has recorded.
+    ///
+    /// The exit status is 1 if a part of the file could not be read.
+    #[command(after_help = "\
+Examples:
+  cudnn-doctor run --capture app.cudnncap -- python train.py
+  cudnn-doctor capture show app.cudnncap")]
+    Capture(cmd::capture::Arguments),
     /// Show the rules of the layer `errata`, which blocks plans that are known to be wrong or slow.
     #[command(after_help = "\
 Examples:
   cudnn-doctor errata list                         the shipped rules, and whether they apply here
   cudnn-doctor errata why conv3d-tf32-wrong        one rule in detail
   cudnn-doctor errata check --rules my-rules.json  check a file with rules
+  cudnn-doctor run --capture app.cudnncap -- python train.py graphs and plans, to compare releases of cuDNN
   cudnn-doctor run --errata known -- python train.py
                                                    run a program with the rules")]
     Errata(cmd::errata::Arguments),
@@ -321,6 +330,7 @@ fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>>
         Command::Log(arguments) => cmd::log::run(&arguments, format)?,
         Command::Layers(arguments) => cmd::layers::run(&arguments, context, format)?,
         Command::Errata(arguments) => cmd::errata::run(&arguments, context, &timeouts, format)?,
+        Command::Capture(arguments) => cmd::capture::run(&arguments, format)?,
         Command::Plans(arguments) => cmd::plans::run(&arguments, &timeouts, format)?,
         Command::Install(arguments) => cmd::install::install(&arguments, context, format)?,
         Command::Uninstall(place) => cmd::install::uninstall(&place, context, format)?,

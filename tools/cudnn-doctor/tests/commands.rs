@@ -474,6 +474,7 @@ fn the_manual_and_the_completions_have_every_subcommand() {
         "preload",
         "log",
         "layers",
+        "capture",
         "plans",
         "install",
         "uninstall",

@@ -113,6 +113,7 @@ fn the_documents_have_exactly_the_documented_keys() {
     let cudnn = TempDir::copy_of(&wheel);
     let change = |arguments: &[&str]| document(&[arguments, &[cudnn.path().to_str().unwrap()]].concat(), None);
     let lib = support::drop_in().join("lib");
+    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures/small.cudnncap");
     let documents = [
         ("install and uninstall", change(&["install", "--from", lib.to_str().unwrap()])),
         ("install and uninstall", change(&["uninstall"])),
@@ -135,6 +136,7 @@ fn the_documents_have_exactly_the_documented_keys() {
         ("plans", plans_of(&["verify"])),
         ("plans", plans_of(&["pack", packed.to_str().unwrap()])),
         ("plans", plans_of(&["clear"])),
+        ("capture", document(&["capture", "show", capture.to_str().unwrap()], None)),
         ("errata", document(&["errata", "list"], None)),
         ("facts", document(&["facts"], None)),
         ("frameworks", document(&["frameworks", frameworks.path().to_str().unwrap()], None)),
@@ -168,6 +170,7 @@ fn a_failure_of_the_doctor_is_a_document_too() {
         &["pid", "4194304"][..],
         &["explain", "/nowhere"],
         &["env", "/nowhere"],
+        &["capture", "show", "/nowhere"],
         &["fetch", "nothing"],
         &["frameworks", "/nowhere"],
         &["install", "/nowhere"],

@@ -168,6 +168,8 @@ fn options_set_the_corresponding_variables() {
         (&["--validate"], "plans", "validate,plans|unset|unset|unset"),
         (&["--validate"], "trace,validate", "trace,validate|unset|unset|unset"),
         (&["--trace", "t.%i.json"], "plans", "trace,plans|/t.%i.json|unset|unset"),
+        (&["--capture", "c", "--validate"], "trace", "capture,validate,trace|unset|unset|unset"),
+        (&["--capture", "c", "--trace", "/t"], "", "capture,trace|/t|unset|unset"),
         (&["--layers", "plans,trace", "--trace", "/tmp/%i/t"], "trace", "plans,trace|/tmp/%i/t|unset|unset"),
         (&["--verbose-errors", "--preload", "files,libraries"], "", "|unset|1|files,libraries"),
     ] {

@@ -5,6 +5,7 @@
 use std::ffi::{CStr, c_int};
 
 use cudnn_layer_api::{abi, begin};
+use cudnn_layers::capture::Capture;
 use cudnn_layers::errata::Errata;
 use cudnn_layers::explain::Explain;
 use cudnn_layers::plans::Plans;
@@ -36,6 +37,11 @@ pub static cudnn_layer_explain: u8 = 1;
 #[allow(non_upper_case_globals, reason = "an exported symbol")]
 pub static cudnn_layer_validate: u8 = 1;
 
+/// Marks that this library contains the layer, like [`cudnn_layer_trace`].
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "an exported symbol")]
+pub static cudnn_layer_capture: u8 = 1;
+
 /// Starts the layer with the requested name: see `cudnn_layer.h`. Rejects unknown names.
 ///
 /// # Safety
@@ -47,6 +53,8 @@ pub unsafe extern "C" fn cudnnLayerBegin(host: *const abi::Host, layer: *mut abi
     // SAFETY: the loader passes a C string.
     let name = unsafe { CStr::from_ptr(known.name) };
     match name.to_bytes() {
+        // SAFETY: guaranteed by the caller.
+        b"capture" => unsafe { begin::<Capture>(host, layer) },
         // SAFETY: guaranteed by the caller.
         b"errata" => unsafe { begin::<Errata>(host, layer) },
         // SAFETY: guaranteed by the caller.

@@ -34,9 +34,9 @@ use cudnn_sys::types::cudnnStatus_t;
 
 use self::blocking::{CONFIGURED, STATE, State};
 use crate::cudnn::Cudnn;
-use crate::last_error;
+use crate::follow;
+use crate::shadow::calls;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
-use crate::shadow::{self, calls, handles};
 use crate::wrappers::{self, Around, Call, Id, Next, Returned};
 
 pub use self::options::{VARIABLE, configure, items};
@@ -99,18 +99,11 @@ const FOLLOWED: [Id; 9] = [
 impl Around for Errata {
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !calls::makes_variant_pack(call)) else { return next() };
-        match call.function {
-            Id::CudnnDestroy => {
-                let [handle] = call.bits();
-                handles::destroying(handle as usize);
+        if call.function == Id::CudnnBackendFinalize {
+            let refused = R::from_status(cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED);
+            if let Some(refused) = refused.filter(|_| blocking::is_blocked(state, calls::descriptor(call))) {
+                return refused;
             }
-            Id::CudnnBackendFinalize => {
-                let refused = R::from_status(cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED);
-                if let Some(refused) = refused.filter(|_| blocking::is_blocked(state, calls::descriptor(call))) {
-                    return refused;
-                }
-            }
-            _ => {}
         }
         let destruction = calls::before(call);
         if let Some(destruction) = &destruction
@@ -119,20 +112,10 @@ impl Around for Errata {
             blocking::forget(state, calls::descriptor(call));
         }
         let returned = next();
-        if call.function == Id::CudnnGetLastErrorString {
-            let [message, size] = call.bits();
-            // SAFETY: these are the arguments of the call that has just returned.
-            unsafe { last_error::add_saved(message as *mut _, size as usize) };
-        }
-        match returned.status() {
-            Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) => {
-                calls::after(call, destruction);
-                succeeded(state, call);
-            }
-            Some(_) if matches!(call.function, Id::CudnnBackendSetAttribute | Id::CudnnBackendInitialize) => {
-                shadow::failed(calls::descriptor(call));
-            }
-            _ => {}
+        let status = returned.status();
+        follow::returned(call, status, destruction);
+        if status == Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) {
+            succeeded(state, call);
         }
         returned
     }
@@ -142,16 +125,9 @@ impl Around for Errata {
     }
 }
 
-/// Follows handles, and the configurations of plans.
+/// Follows the configurations of plans.
 fn succeeded(state: &State, call: &Call<'_>) {
     match call.function {
-        Id::CudnnCreate => {
-            let [to] = call.bits();
-            // SAFETY: cuDNN has written the handle.
-            if let Some(handle) = unsafe { (to as *const usize).as_ref() } {
-                handles::created(*handle);
-            }
-        }
         Id::CudnnBackendInitialize | Id::CudnnBackendFinalize => blocking::forget(state, calls::descriptor(call)),
         Id::CudnnBackendSetAttribute => {
             let [_, name, ty, count, elements] = call.bits();

@@ -58,10 +58,11 @@ use cudnn_sys::types::{cudnnCallback_t, cudnnStatus_t};
 use self::attempts::Attempt;
 use self::messages::Callback;
 use crate::cudnn::{Cudnn, read};
-use crate::last_error::{self, hide_errors};
+use crate::follow;
+use crate::last_error::hide_errors;
 use crate::report::{open, save_working_dir};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
-use crate::shadow::{self, calls, handles};
+use crate::shadow::{self, calls};
 use crate::wrappers::{self, Around, Call, Id, Next, Returned};
 
 pub use self::options::{OUTPUT_VARIABLE, Options, VARIABLE, configure};
@@ -148,10 +149,6 @@ impl Around for Explain {
         let Some(state) = STATE.get().filter(|_| !calls::makes_variant_pack(call)) else { return next() };
         let mut start = None;
         match call.function {
-            Id::CudnnDestroy => {
-                let [handle] = call.bits();
-                handles::destroying(handle as usize);
-            }
             function if calls::is_execution(function) => {
                 let returned = next();
                 executed(state, call, returned.status());
@@ -193,17 +190,9 @@ impl Around for Explain {
         }
         let returned = next();
         let duration = start.map(|start| start.elapsed()).unwrap_or_default();
-        if call.function == Id::CudnnGetLastErrorString {
-            let [message, size] = call.bits();
-            // SAFETY: these are the arguments of the call that has just returned.
-            unsafe { last_error::add_saved(message as *mut _, size as usize) };
-        }
-        let Some(status) = returned.status() else { return returned };
-        if status == cudnnStatus_t::CUDNN_STATUS_SUCCESS {
-            calls::after(call, destruction);
-        } else if matches!(call.function, Id::CudnnBackendSetAttribute | Id::CudnnBackendInitialize) {
-            shadow::failed(calls::descriptor(call));
-        }
+        let status = returned.status();
+        follow::returned(call, status, destruction);
+        let Some(status) = status else { return returned };
         if let Some(attempt) = follow(state, call, status, duration) {
             investigation::report(state, &attempt);
         }
@@ -219,13 +208,6 @@ impl Around for Explain {
 fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Duration) -> Option<Attempt> {
     let is_success = status == cudnnStatus_t::CUDNN_STATUS_SUCCESS;
     match call.function {
-        Id::CudnnCreate if is_success => {
-            let [to] = call.bits();
-            // SAFETY: cuDNN has written the handle.
-            if let Some(handle) = unsafe { (to as *const usize).as_ref() } {
-                handles::created(*handle);
-            }
-        }
         Id::CudnnGetCallback if is_success => {
             let [mask, data, function] = call.bits();
             // SAFETY: cuDNN has accepted these pointers and has written to them.

@@ -1,21 +1,34 @@
 //! Reports calls of the backend API to the shadow, for layers that wrap the functions generically.
 
 use super::elements::{Kind, Name, Raw, Type};
+use super::handles;
 use crate::wrappers::{Call, Id};
 
-/// Call this before a call. Handles descriptors that are about to be destroyed.
+/// Call this before a call. Handles descriptors and handles that are about to be destroyed.
 #[inline]
 pub(crate) fn before(call: &Call<'_>) -> Option<super::Destruction> {
-    if call.function != Id::CudnnBackendDestroyDescriptor {
-        return None;
+    match call.function {
+        Id::CudnnBackendDestroyDescriptor => Some(super::destroying(descriptor(call))),
+        Id::CudnnDestroy => {
+            let [handle] = call.bits();
+            handles::destroying(handle as usize);
+            None
+        }
+        _ => None,
     }
-    Some(super::destroying(descriptor(call)))
 }
 
 /// Call this after a successful call.
 #[inline]
 pub(crate) fn after(call: &Call<'_>, destruction: Option<super::Destruction>) {
     match call.function {
+        Id::CudnnCreate => {
+            let [to] = call.bits();
+            // SAFETY: cuDNN has written the handle.
+            if let Some(handle) = unsafe { (to as *const usize).as_ref() } {
+                handles::created(*handle);
+            }
+        }
         Id::CudnnBackendCreateDescriptor => {
             let [kind, to] = call.bits();
             // SAFETY: cuDNN has written the descriptor.

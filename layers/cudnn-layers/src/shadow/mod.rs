@@ -37,7 +37,9 @@ use content::{Attribute, Child, Content, Value};
 use elements::{Bytes, Kind, MAX_DESCRIPTORS, Name, Raw, Type};
 use table::CachedLabel;
 
-pub(crate) use label::{Named, Operation, all_operations, bytes, data_type, descriptors, is_operation, operations};
+pub(crate) use label::{
+    Named, Operation, all_operations, bytes, data_type, descriptors, is_operation, operations, place,
+};
 
 /// Call this when `cudnnBackendCreateDescriptor` has returned a descriptor.
 pub(crate) fn created(kind: Kind, descriptor: Raw) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use cudnn_sys::types::cudnnBackendNumericalNote_t;
+use cudnn_sys::types::{cudnnBackendBehaviorNote_t, cudnnBackendNumericalNote_t};
 
 use super::elements::Kind;
 use super::label::names;
@@ -52,6 +52,11 @@ pub(crate) static NUMERICAL_NOTES: LazyLock<BTreeSet<String>> =
 /// Returns the name of a note.
 pub(crate) fn numerical_note(note: cudnnBackendNumericalNote_t) -> String {
     names::numerical_note(i64::from(note.0))
+}
+
+/// Returns the name of a note about an engine's behavior.
+pub(crate) fn behavior_note(note: cudnnBackendBehaviorNote_t) -> String {
+    names::behavior_note(i64::from(note.0))
 }
 
 /// Returns the name of a heuristics mode.

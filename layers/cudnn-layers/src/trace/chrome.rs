@@ -10,10 +10,10 @@ use cudnn_sys::types::cudnnStatus_t;
 
 use super::call::FinishedCall;
 use super::file::{START, TraceFile};
-use super::options::{Options, with_number};
+use super::options::Options;
 use super::parameters::pieces;
 use super::record::{Members, Record};
-use crate::report::{expanded, has_placeholder};
+use crate::report::{expanded, has_placeholder, with_number};
 use crate::wrappers::Value;
 
 /// Maximum length of a name or an argument.

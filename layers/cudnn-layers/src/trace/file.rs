@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use cudnn_os::append_file::{AppendFile, uninterrupted};
 
+use crate::report::create_or_replace;
+
 /// The first bytes of a trace. Only files that are empty or start with these bytes are replaced.
 pub(super) const START: &str = "[\n{\"name\":\"process_name\"";
 /// The end of the array.
 const END: &[u8] = b"\n]\n";
 /// How long the exiting process waits for threads that are writing a record.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum number of attempts to create the file while other processes create and remove it.
-const ATTEMPTS: usize = 8;
 
 /// The trace file of this process, shared by all threads without locks.
 pub(super) struct TraceFile {
@@ -36,9 +36,11 @@ impl TraceFile {
     /// Creates the file with the first record, which must start with [`START`]. If another process is writing a trace
     /// to `name`, this uses `other_name` instead.
     pub(super) fn create(name: &Path, other_name: &Path, limit: u64, first: &[u8]) -> Result<Self> {
-        let file = match create_or_replace(&std::path::absolute(name)?)? {
+        let is_trace = |start: &[u8]| start.is_empty() || start.starts_with(START.as_bytes());
+        let create = |name| create_or_replace(&std::path::absolute(name)?, "trace", is_trace);
+        let file = match create(name)? {
             Some(file) => file,
-            None => create_or_replace(&std::path::absolute(other_name)?)?.ok_or(ErrorKind::AlreadyExists)?,
+            None => create(other_name)?.ok_or(ErrorKind::AlreadyExists)?,
         };
         let is_torn = AtomicBool::new(false);
         if let Err(error) = uninterrupted(|| file.append(first, &is_torn)) {
@@ -100,25 +102,4 @@ impl TraceFile {
     pub(super) fn leave_to_parent(&self) {
         self.file.close();
     }
-}
-
-/// Creates the file, or replaces an old trace. Returns `None` if a process is writing to it.
-fn create_or_replace(path: &Path) -> Result<Option<AppendFile>> {
-    let is_trace = |start: &[u8]| start.is_empty() || start.starts_with(START.as_bytes());
-    for _ in 0..ATTEMPTS {
-        match AppendFile::create_new(path) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                let removed = AppendFile::remove(path, is_trace).map_err(|error| match error.kind() {
-                    ErrorKind::AlreadyExists => Error::new(error.kind(), "the file exists and is not a trace"),
-                    _ => error,
-                });
-                if !removed? {
-                    return Ok(None);
-                }
-            }
-            Ok(None) => {}
-            created => return created,
-        }
-    }
-    Ok(None)
 }

@@ -1,7 +1,7 @@
 //! The options of the trace, from the environment or from the program.
 
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use cudnn_os::environment::is_secure_execution;
@@ -71,15 +71,6 @@ impl Options {
     }
 }
 
-/// Inserts the process ID before the extension, for a second process with the same name.
-pub(super) fn with_number(name: &Path, process: u32) -> PathBuf {
-    let extension = name.extension().map(|extension| [OsStr::new("."), extension].join(OsStr::new("")));
-    let mut file_name = name.file_stem().unwrap_or_default().to_owned();
-    file_name.push(format!(".{process}"));
-    file_name.push(extension.unwrap_or_default());
-    name.with_file_name(file_name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,11 +104,5 @@ mod tests {
         assert_eq!(options(&[("CUDNN_TRACE", ""), ("CUDNN_TRACE_GPU", "0")]), Ok(Options::default()));
         let reason = options(&[("CUDNN_TRACE_LIMIT", "lots")]);
         assert_eq!(reason, Err("CUDNN_TRACE_LIMIT=\"lots\" is not a size".into()));
-    }
-
-    #[test]
-    fn a_second_name_has_the_number_of_the_process() {
-        assert_eq!(with_number(Path::new("/x.y/a.json"), 7), Path::new("/x.y/a.7.json"));
-        assert_eq!(with_number(Path::new("/x.y/a"), 7), Path::new("/x.y/a.7"));
     }
 }

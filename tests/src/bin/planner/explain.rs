@@ -33,12 +33,30 @@ unsafe extern "C" fn replace(_: cudnnSeverity_t, _: *mut c_void, _: *const cudnn
 }
 
 /// Plans these graphs for a described device, and prints the result of each call. Instead of a graph, `set-callback` sets
-/// a callback, `replace-callback` sets one that sets another, `callback` prints what cuDNN returns about it, and `threads` plans the rest in parallel. A prefix changes
+/// a callback, `replace-callback` sets one that sets another, `callback` prints what cuDNN returns about it, `threads` plans the rest in parallel, `fork` starts a child that also plans the rest, and `kill` kills the process. A prefix changes
 /// what the program does with a graph: `retry:` describes it again for each mode, destroys it before it tries plans, and
 /// keeps the proposals until it has asked the next mode, as PyTorch does, `leak:` asks one mode and never destroys it, and `execute:` also executes the plan, which fails.
 pub(crate) fn run(device: &str, graphs: &[String]) {
     let json = std::fs::read_to_string(device).unwrap_or_default();
     for (index, name) in graphs.iter().enumerate() {
+        #[cfg(unix)]
+        match name.as_str() {
+            "kill" => {
+                // SAFETY: the call has no memory effects.
+                unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+            }
+            "fork" => {
+                // SAFETY: the process has a single thread.
+                let child = unsafe { libc::fork() };
+                if child > 0 {
+                    println!("child {child}");
+                    // SAFETY: the child was started above.
+                    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+                }
+                continue;
+            }
+            _ => {}
+        }
         if name == "threads" {
             let rest = graphs.get(index + 1..).unwrap_or_default();
             let texts: Vec<String> = std::thread::scope(|scope| {

@@ -15,7 +15,7 @@
 //! planner LAYERS throw | throw-in-each | ask-back | outlive | last-error | workspace    single cases: see `callbacks`
 //! ```
 //!
-//! The program adds layers itself: `none`, or some of `errata`, `explain`, `plans`, `trace`, `validate`, `other` and
+//! The program adds layers itself: `none`, or some of `capture`, `errata`, `explain`, `plans`, `trace`, `validate`, `other` and
 //! `impostor`, which is `other` under the name `trace`. With `PLANNER_SETS_LATE` it sets the variable
 //! `CUDNN_NVRTC_RUNTIME_LINKING` to that value after its first call. With `PLANNER_SETS_AFTER_LOAD` it sets
 //! `CUDNN_JIT_FLAGS_DBG` to that value once cuDNN is loaded, before its first call.
@@ -42,6 +42,7 @@ use std::ffi::{CStr, c_void};
 use std::process::ExitCode;
 
 use cudnn_layer_api::{Host, Layer};
+use cudnn_layers::capture::Capture;
 use cudnn_layers::errata::Errata;
 use cudnn_layers::explain::Explain;
 use cudnn_layers::plans::Plans;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
     for layer in std::env::args().nth(1).unwrap_or_default().split(',') {
         let added = match layer {
             "plans" => cudnn_loader::layers::add::<Plans>("plans"),
+            "capture" => cudnn_loader::layers::add::<Capture>("capture"),
             "errata" => cudnn_loader::layers::add::<Errata>("errata"),
             "explain" => cudnn_loader::layers::add::<Explain>("explain"),
             "trace" => cudnn_loader::layers::add::<Trace>("trace"),

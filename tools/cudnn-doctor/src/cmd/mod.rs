@@ -1,5 +1,6 @@
 //! Provides the subcommands. They read their options, print their results, then return the exit status.
 
+pub(crate) mod capture;
 pub(crate) mod check;
 pub(crate) mod demo;
 pub(crate) mod env;

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 use std::time::SystemTime;
 
 use cudnn_layers::errata::{self, Rules};
-use cudnn_layers::explain;
+use cudnn_layers::{capture, explain};
 use cudnn_os::child::become_program;
 use cudnn_probe::layers::{LAYER_PATH_VARIABLE, LAYERS_VARIABLE, requested_layers};
 use cudnn_probe::{FileIdentity, Library, Os};
@@ -40,10 +40,14 @@ const PARTS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
 /// The options of `run`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Turn on these layers, outermost first: `trace`, `validate`, `explain`, `errata`, `plans`, or the path of a layer.
+    /// Turn on these layers, outermost first: `capture`, `trace`, `validate`, `explain`, `errata`, `plans`, or the path of a layer.
     /// Replaces CUDNN_LAYERS.
     #[arg(long, value_name = "LAYERS", value_delimiter = ',')]
     layers: Vec<OsString>,
+    /// Write graphs, plans, executions and failed calls to this file, with the layer `capture`. The first `%i` in the name
+    /// becomes the process id.
+    #[arg(long, value_name = "FILE")]
+    capture: Option<PathBuf>,
     /// Write all cuDNN calls to this file, with the layer `trace`. The first `%i` in the name becomes the process id.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -134,7 +138,10 @@ fn variables(
         variables.push((LAYERS_VARIABLE, layers));
     }
     if let Some(file) = &arguments.trace {
-        variables.push((TRACE_VARIABLE, trace_file(file)?));
+        variables.push((TRACE_VARIABLE, output_file(file, "trace")?));
+    }
+    if let Some(file) = &arguments.capture {
+        variables.push((capture::VARIABLE, output_file(file, "capture")?));
     }
     if let Some(rules) = &arguments.errata {
         let rules = absolute_files(rules)?;
@@ -165,10 +172,10 @@ fn nvidia_shim(program: &OsStr, context: &Context) -> Option<PathBuf> {
     linked.or_else(|| nvidia_shim_in(&context.selected()?.dir))
 }
 
-/// Returns the absolute path of the trace file, so that the program may change its working directory.
-fn trace_file(file: &Path) -> Result<OsString, Refusal> {
+/// Returns the absolute path of an output file, so that the program may change its working directory.
+fn output_file(file: &Path, kind: &str) -> Result<OsString, Refusal> {
     let refused = |reason: std::io::Error| {
-        let message = format!("the trace cannot be written to {}: {reason}", file.printable());
+        let message = format!("the {kind} cannot be written to {}: {reason}", file.printable());
         Refusal::new(message).help("name a file in a directory that exists")
     };
     let absolute = std::path::absolute(file).map_err(refused)?;
@@ -232,8 +239,8 @@ fn layer_path(library: &Path) -> Option<OsString> {
 
 /// Returns the new value of CUDNN_LAYERS if an option changes it.
 fn layers(arguments: &Arguments) -> Option<OsString> {
-    let Arguments { layers, trace, plans, errata, explain, validate, .. } = arguments;
-    let is_any = trace.is_some() || *plans || errata.is_some() || explain.is_some() || *validate;
+    let Arguments { layers, capture, trace, plans, errata, explain, validate, .. } = arguments;
+    let is_any = capture.is_some() || trace.is_some() || *plans || errata.is_some() || explain.is_some() || *validate;
     if layers.is_empty() && !is_any {
         return None;
     }
@@ -248,6 +255,10 @@ fn layers(arguments: &Arguments) -> Option<OsString> {
     // Put the trace first, so that it records the program's own calls.
     if trace.is_some() && !has("trace") {
         list.insert(0, "trace".into());
+    }
+    // As for a trace.
+    if capture.is_some() && !has("capture") {
+        list.insert(0, "capture".into());
     }
     // The layer `plans` caches nothing if another layer could change graphs below it.
     let before_plans = list.iter().position(|layer| layer == "plans").unwrap_or(list.len());
@@ -271,7 +282,7 @@ fn check_layers(layers: &OsStr, drop_in: &Path, context: &Context) -> Result<(),
     let answers = requested_layers(&host, drop_in.parent()).into_iter().map(check_layer);
     let missing = { answers }.find_map(|answer| Some((answer.name, answer.file.err()?)));
     let Some((name, reason)) = missing else { return Ok(()) };
-    let help = "`trace`, `validate`, `explain`, `errata` and `plans` are in the library next to the drop-in; for other \
-                CUDNN_LAYER_PATH or give the path";
+    let help = "`capture`, `trace`, `validate`, `explain`, `errata` and `plans` are in the library next to the drop-in; for \
+                other layers, set CUDNN_LAYER_PATH or give the path";
     Err(Refusal::new(format!("the layer {} cannot be used: {reason}", name.printable())).help(help))
 }

@@ -68,7 +68,7 @@ fn notes(content: &Content) -> Vec<String> {
 }
 
 /// Returns the place of a configuration among the proposals of the heuristics, from 1, and the number of proposals.
-fn place(content: &Content) -> Option<(usize, usize)> {
+pub(crate) fn place(content: &Content) -> Option<(usize, usize)> {
     if content.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR {
         return place(content.child(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)?);
     }

@@ -18,7 +18,7 @@ use super::content::Content;
 use super::elements::{Kind, Name};
 use names::short;
 
-pub(crate) use engine::bytes;
+pub(crate) use engine::{bytes, place};
 pub(crate) use graph::{Operation, all_operations, descriptors, is_operation, operations};
 pub(crate) use names::data_type;
 pub(crate) use tensor::Named;

@@ -1,0 +1,96 @@
+//! Wraps the functions of NVIDIA's driver that tell where memory is and whether a stream is captured.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::OnceLock;
+
+use cudnn_os::libraries::Library;
+
+/// The driver's library.
+const DRIVER: &str = cudnn_os::windows_or!("nvcuda.dll", "libcuda.so.1");
+
+type Status = c_int;
+
+const SUCCESS: Status = 0;
+const INVALID_VALUE: Status = 1;
+/// `CU_STREAM_CAPTURE_STATUS_NONE`.
+const NOT_CAPTURING: c_int = 0;
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`.
+const RELAXED: c_int = 2;
+/// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`.
+const MEMORY_TYPE: c_int = 2;
+/// `CU_MEMORYTYPE_HOST`.
+const HOST: c_uint = 1;
+
+/// The driver library that the process has loaded.
+pub(super) struct Driver {
+    attribute: unsafe extern "C" fn(*mut c_void, c_int, u64) -> Status,
+    is_capturing: unsafe extern "C" fn(*mut c_void, *mut c_int) -> Status,
+    exchange_mode: unsafe extern "C" fn(*mut c_int) -> Status,
+}
+
+/// Where memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Device,
+    /// Host memory that the driver has allocated or registered.
+    RegisteredHost,
+    /// Other host memory, or an invalid address.
+    Unregistered,
+}
+
+/// Returns the driver if the process has loaded it.
+pub(super) fn loaded() -> Option<&'static Driver> {
+    static DRIVER: OnceLock<Driver> = OnceLock::new();
+    if DRIVER.get().is_none() {
+        let _ = DRIVER.set(Driver::loaded()?);
+    }
+    DRIVER.get()
+}
+
+impl Driver {
+    fn loaded() -> Option<Driver> {
+        let library = Library::loaded(DRIVER.as_ref())?;
+        // SAFETY: the driver's functions with these names have these signatures since CUDA 10.1.
+        unsafe {
+            Some(Driver {
+                attribute: library.function(c"cuPointerGetAttribute")?,
+                is_capturing: library.function(c"cuStreamIsCapturing")?,
+                exchange_mode: library.function(c"cuThreadExchangeStreamCaptureMode")?,
+            })
+        }
+    }
+
+    /// Runs driver calls in a mode that neither fails during the capture of a CUDA graph nor invalidates a capture.
+    fn relaxed<T>(&self, calls: impl FnOnce() -> T) -> T {
+        let mut mode = RELAXED;
+        // SAFETY: the pointer is valid for writes.
+        let was_exchanged = unsafe { (self.exchange_mode)(&raw mut mode) } == SUCCESS;
+        let result = calls();
+        if was_exchanged {
+            // SAFETY: as above. This restores the program's mode.
+            unsafe { (self.exchange_mode)(&raw mut mode) };
+        }
+        result
+    }
+
+    /// Returns where the memory at an address is. `None` if the driver does not answer.
+    pub(super) fn place(&self, address: u64) -> Option<Place> {
+        let mut ty: c_uint = 0;
+        // SAFETY: the driver writes a number of this type, and does not access the memory at the address.
+        let status = self.relaxed(|| unsafe { (self.attribute)((&raw mut ty).cast(), MEMORY_TYPE, address) });
+        match status {
+            SUCCESS if ty == HOST => Some(Place::RegisteredHost),
+            SUCCESS => Some(Place::Device),
+            INVALID_VALUE => Some(Place::Unregistered),
+            _ => None,
+        }
+    }
+
+    /// Returns whether work on the stream is, or may be, captured into a graph.
+    pub(super) fn is_capturing(&self, stream: *mut c_void) -> bool {
+        let mut status = NOT_CAPTURING;
+        // SAFETY: the stream belongs to a handle that the program is using, and the pointer is valid for writes.
+        let asked = self.relaxed(|| unsafe { (self.is_capturing)(stream, &raw mut status) });
+        asked != SUCCESS || status != NOT_CAPTURING
+    }
+}

@@ -1,0 +1,130 @@
+//! Records the first execution of each plan: the layout of the variant pack, and small values in host memory.
+
+use std::sync::Arc;
+
+use cudnn_capture_file::{Execution, Graph, Record, Tensor, status_name};
+use cudnn_sys::types::cudnnStatus_t as Status;
+
+use super::State;
+use super::driver::{self, Driver, Place};
+use super::layout::{Range, buffers, is_by_value, span, tensor};
+use super::nodes;
+use super::once::Once;
+use super::plans::Stored;
+use crate::shadow;
+use crate::shadow::calls::raw;
+use crate::shadow::content::{Attribute, Content, Value};
+use crate::shadow::elements::{Kind, Name, Type};
+use crate::wrappers::{Call, Id};
+
+/// Executions by plan and status.
+pub(super) static EXECUTIONS: Once = Once::new();
+
+/// The maximum size of values in host memory that are stored.
+const MAX_VALUE: u64 = 4096;
+
+/// Records an execution that has returned, unless one of this plan with the same status is in the capture.
+pub(super) fn record(state: &State, call: &Call<'_>, stored: &Stored, status: Status) {
+    let _ordinal = EXECUTIONS.write(&(stored.ordinal, status.0), |_| {
+        let [handle, plan, pack] = call.bits();
+        let driver = driver::loaded();
+        let in_cuda_graph = call.function != Id::CudnnBackendExecute || is_capturing(state, driver, handle);
+        let (plan, pack) = (shadow::content(raw(plan)), shadow::content(raw(pack)));
+        let (tensors, workspace) = match (plan, pack) {
+            (Some(plan), Some(pack)) => layout(driver, &plan, &pack, status).unwrap_or_default(),
+            _ => Default::default(),
+        };
+        let status = status_name(status);
+        let plan = stored.ordinal;
+        state.output.write(&Record::Execution(Execution { plan, status, in_cuda_graph, tensors, workspace }));
+    });
+}
+
+/// Returns whether the stream of a handle is captured into a CUDA graph.
+fn is_capturing(state: &State, driver: Option<&Driver>, handle: u64) -> bool {
+    let (Some(driver), Some(get)) = (driver, state.cudnn.cudnnGetStream) else { return false };
+    let mut stream = std::ptr::null_mut();
+    // SAFETY: the program has just used the handle, and the pointer is valid for writes.
+    let status = unsafe { get(std::ptr::with_exposed_provenance_mut(handle as usize), &raw mut stream) };
+    status == Status::CUDNN_STATUS_SUCCESS && driver.is_capturing(stream.cast())
+}
+
+type Layout = (Vec<Tensor>, Option<cudnn_capture_file::Memory>);
+
+fn layout(driver: Option<&Driver>, plan: &Arc<Content>, pack: &Content, status: Status) -> Option<Layout> {
+    let graph = nodes::graph(shadow::graph_of(plan)?).ok()?;
+    let (uids, pointers) = pack_of(pack)?;
+    let mut ranges: Vec<Range> = Vec::new();
+    // The tensors with their places in `ranges`; `None` for null pointers.
+    let mut tensors: Vec<(i64, Option<usize>, Option<String>)> = Vec::new();
+    for (uid, address) in uids.into_iter().zip(pointers) {
+        if address == 0 {
+            tensors.push((uid, None, None));
+            continue;
+        }
+        let (range, value) = memory(driver, &graph, uid, address, status);
+        tensors.push((uid, Some(ranges.len()), value));
+        ranges.push(range);
+    }
+    let workspace = pack.number(Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE).map(i64::cast_unsigned);
+    let workspace = workspace.filter(|address| *address != 0);
+    let workspace = workspace.map(|address| {
+        let size = plan.number(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+        let span = size.and_then(|size| u64::try_from(size).ok());
+        ranges.push(Range { address, span, is_host: false });
+        ranges.len() - 1
+    });
+    let memory = buffers(&ranges);
+    let at = |place: Option<usize>| memory.get(place?).cloned();
+    let tensors = tensors.into_iter().map(|(uid, place, value)| Tensor { uid, memory: at(place), value });
+    Some((tensors.collect(), at(workspace)))
+}
+
+/// Returns the range of a tensor, and the values as hexadecimal text if they are small and in host memory.
+fn memory(driver: Option<&Driver>, graph: &Graph, uid: i64, address: u64, status: Status) -> (Range, Option<String>) {
+    let node = tensor(graph, uid);
+    let span = node.and_then(span);
+    let is_by_value = node.is_some_and(is_by_value);
+    let place = match driver {
+        Some(driver) if !is_by_value => driver.place(address),
+        _ => None,
+    };
+    let is_host = is_by_value || matches!(place, Some(Place::RegisteredHost | Place::Unregistered));
+    // cuDNN has read scalars if it returned success. Other memory that the driver does not know may be unreadable.
+    let is_readable = match place {
+        Some(Place::RegisteredHost) => true,
+        _ => is_by_value && status == Status::CUDNN_STATUS_SUCCESS,
+    };
+    let value = span.filter(|span| is_readable && *span <= MAX_VALUE).map(|span| {
+        // SAFETY: cuDNN has just read these bytes, or the driver has allocated the memory, which the program passes with a
+        // tensor of this size.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(address as usize), span as usize)
+        };
+        hex(bytes)
+    });
+    (Range { address, span, is_host }, value)
+}
+
+/// Returns bytes as hexadecimal text.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the ids and the addresses of a variant pack, or `None` if they are not certain.
+fn pack_of(pack: &Content) -> Option<(Vec<i64>, Vec<u64>)> {
+    if pack.kind != Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR || pack.is_uncertain || pack.lacks_attributes {
+        return None;
+    }
+    let elements = |name, ty| match pack.attribute(name) {
+        None | Some(Attribute { count: 0, .. }) => Some(&[][..]),
+        Some(Attribute { value: Value::Elements(bytes), ty: actual, .. }) if *actual == ty => {
+            Some(bytes.as_slice().as_chunks::<8>().0)
+        }
+        _ => None,
+    };
+    let uids = elements(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, Type::CUDNN_TYPE_INT64)?;
+    let pointers = elements(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, Type::CUDNN_TYPE_VOID_PTR)?;
+    let numbers = uids.iter().map(|uid| i64::from_ne_bytes(*uid)).collect();
+    (uids.len() == pointers.len()).then(|| (numbers, pointers.iter().map(|it| u64::from_ne_bytes(*it)).collect()))
+}

@@ -1,0 +1,82 @@
+//! Records calls of the backend API that fail, with the attribute that cuDNN has refused.
+
+use cudnn_capture_file::{Failure, Node, Record, attribute_name, status_name};
+use cudnn_sys::types::cudnnStatus_t as Status;
+
+use super::State;
+use super::execution::hex;
+use super::nodes;
+use super::once::Once;
+use super::reason::reason;
+use crate::shadow::elements::{Name, Type, element_size};
+use crate::shadow::{self, calls, declared};
+use crate::wrappers::{Call, Id};
+
+pub(super) static FAILURES: Once = Once::new();
+
+/// More distinct failures than a person reads.
+const MAX_FAILURES: usize = 1000;
+
+/// Records a failed call. Call this before the shadow learns about the failure.
+#[cold]
+pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
+    if FAILURES.len() >= MAX_FAILURES {
+        return;
+    }
+    let subject = match call.function {
+        Id::CudnnBackendCreateDescriptor => None,
+        function if calls::is_execution(function) || function == Id::CudnnGetExecutionPlanWorkspaceSize => {
+            let [_, plan] = call.bits();
+            shadow::content(calls::raw(plan))
+        }
+        _ => shadow::content(calls::descriptor(call)),
+    };
+    let descriptors = subject.as_ref().map(nodes::known_parts).unwrap_or_default();
+    let attribute = attribute(call);
+    let function = call.function.name();
+    let content = (function, status.0, &attribute, text(&descriptors));
+    let _ordinal = FAILURES.write(&content, |_| {
+        state.output.write(&Record::Failure(Failure {
+            call: function.to_owned(),
+            status: status_name(status),
+            reason: reason(&state.cudnn),
+            attribute: attribute.clone(),
+            descriptors,
+        }));
+    });
+}
+
+fn text(descriptors: &[Node]) -> String {
+    serde_json::to_string(descriptors).unwrap_or_default()
+}
+
+/// Returns the name, the type, the count and the elements of the attribute in a call.
+fn attribute(call: &Call<'_>) -> Option<(String, u32, i64, Option<String>)> {
+    if !matches!(call.function, Id::CudnnBackendSetAttribute | Id::CudnnBackendGetAttribute) {
+        return None;
+    }
+    let [_, name, ty, count, elements] = call.bits();
+    let (name, ty, count) = (Name(calls::number(name)), Type(calls::number(ty)), count.cast_signed());
+    let is_set = call.function == Id::CudnnBackendSetAttribute;
+    let value = if is_set { elements_of(name, ty, count, elements) } else { None };
+    Some((attribute_name(name), i64::from(ty.0) as u32, count, value))
+}
+
+/// Returns the elements as hexadecimal text, if they are no addresses and cuDNN declares them.
+fn elements_of(name: Name, ty: Type, count: i64, elements: u64) -> Option<String> {
+    let is_address = matches!(
+        ty,
+        Type::CUDNN_TYPE_HANDLE
+            | Type::CUDNN_TYPE_VOID_PTR
+            | Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
+            // A text may be shorter than the count.
+            | Type::CUDNN_TYPE_CHAR
+    );
+    if is_address || elements == 0 || calls::is_of_variant_pack(name) || !declared::is_declared(name, ty, count) {
+        return None;
+    }
+    let len = element_size(ty)?.checked_mul(usize::try_from(count).ok()?)?;
+    // SAFETY: the program passes this number of elements, which cuDNN declares for the attribute.
+    let bytes = unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(elements as usize), len) };
+    Some(hex(bytes))
+}

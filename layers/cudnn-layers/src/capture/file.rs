@@ -1,0 +1,143 @@
+//! Writes the records of this process to a file of its own.
+//!
+//! A forked child starts a second file when it writes its first record, so that the records of two processes never mix.
+
+use std::io::{ErrorKind, Result};
+use std::path::{Path, PathBuf};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+use cudnn_capture_file::{FORMAT, Record, Start};
+use cudnn_layer_api::Host;
+use cudnn_os::append_file::{AppendFile, uninterrupted};
+
+use crate::cudnn::Cudnn;
+use crate::lock::Lock;
+use crate::report::{create_or_replace, expanded, has_placeholder, with_number};
+
+/// The first bytes of a capture. Only files that are empty or start with these bytes are replaced.
+const START: &str = "{\"record\":\"start\"";
+/// Readers refuse larger captures.
+const MAX_RECORDS: usize = (1 << 20) - 1;
+
+/// Creates the files of this process and its forked children.
+pub(super) struct Output {
+    /// The name as the user has chosen it.
+    name: PathBuf,
+    host: Host,
+    start: Record,
+}
+
+/// The file of one process. Never freed, because other threads may be using it.
+struct ProcessFile {
+    file: AppendFile,
+    records: AtomicUsize,
+    has_ended: AtomicBool,
+    is_torn: AtomicBool,
+}
+
+/// Null in a forked child that has not written a record yet.
+static FILE: AtomicPtr<ProcessFile> = AtomicPtr::new(null_mut());
+/// Held while a forked child creates its file.
+static CREATING: Lock<()> = Lock::new(());
+/// This process has no file because of an error.
+static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+
+impl Output {
+    /// Creates the file of the first process.
+    pub(super) fn create(name: PathBuf, host: Host, cudnn: &Cudnn) -> std::result::Result<Self, String> {
+        // SAFETY: the function only returns a number.
+        let cudart = cudnn.cudnnGetCudartVersion.map_or(0, |version| unsafe { version() });
+        let start = Record::Start(Start { format: FORMAT, cudnn: host.cudnn_version() as usize, cudart });
+        let output = Output { name, host, start };
+        let name = expanded(&output.name, std::process::id());
+        let file = output.new_file(&name, &with_number(&name, std::process::id()));
+        let file = file.map_err(|error| format!("cannot write {}: {error}", name.display()))?;
+        FILE.store(file, Ordering::Release);
+        Ok(output)
+    }
+
+    /// Appends a record. After an error, the file ends.
+    pub(super) fn write(&self, record: &Record) {
+        let Some(file) = self.file() else { return };
+        if file.has_ended.load(Ordering::Relaxed) {
+            return;
+        }
+        let written = if file.records.fetch_add(1, Ordering::Relaxed) < MAX_RECORDS {
+            let line = record.to_line();
+            uninterrupted(|| file.file.append(line.as_bytes(), &file.is_torn))
+        } else {
+            Err(std::io::Error::other(format!("the limit of {MAX_RECORDS} records is reached")))
+        };
+        if let Err(error) = written
+            && !file.has_ended.swap(true, Ordering::Relaxed)
+        {
+            self.report(file.file.path(), &error);
+        }
+    }
+
+    /// Returns the file of this process, which a forked child creates.
+    fn file(&self) -> Option<&'static ProcessFile> {
+        // SAFETY: files are never freed.
+        let opened = || unsafe { FILE.load(Ordering::Acquire).as_ref() };
+        if let Some(file) = opened() {
+            return Some(file);
+        }
+        let _guard = CREATING.lock()?;
+        if opened().is_none() && !HAS_FAILED.load(Ordering::Relaxed) {
+            let process = std::process::id();
+            let name = expanded(&self.name, process);
+            let name = if has_placeholder(&self.name) { name } else { with_number(&name, process) };
+            match self.new_file(&name, &with_number(&name, process)) {
+                Ok(file) => FILE.store(file, Ordering::Release),
+                Err(error) => {
+                    HAS_FAILED.store(true, Ordering::Relaxed);
+                    self.report(&name, &error);
+                }
+            }
+        }
+        opened()
+    }
+
+    /// Creates a file with the first record. If another process is writing to `name`, this uses `other_name` instead.
+    fn new_file(&self, name: &Path, other_name: &Path) -> Result<*mut ProcessFile> {
+        let is_capture = |start: &[u8]| start.is_empty() || start.starts_with(START.as_bytes());
+        let create = |name| create_or_replace(&std::path::absolute(name)?, "capture", is_capture);
+        let file = match create(name)? {
+            Some(file) => file,
+            None => create(other_name)?.ok_or(ErrorKind::AlreadyExists)?,
+        };
+        let is_torn = AtomicBool::new(false);
+        if let Err(error) = uninterrupted(|| file.append(self.start.to_line().as_bytes(), &is_torn)) {
+            let _ = std::fs::remove_file(file.path());
+            file.close();
+            return Err(error);
+        }
+        let (records, has_ended) = (AtomicUsize::new(1), AtomicBool::new(false));
+        Ok(Box::into_raw(Box::new(ProcessFile { file, records, has_ended, is_torn })))
+    }
+
+    fn report(&self, name: &Path, error: &std::io::Error) {
+        self.host.error(&format!("cannot write {}; the program continues: {error}", name.display()));
+    }
+}
+
+/// Call this before a fork.
+pub(super) fn before_fork() {
+    CREATING.hold_for_fork();
+}
+
+/// Call this in the parent after a fork.
+pub(super) fn after_fork() {
+    CREATING.release_after_fork();
+}
+
+/// Call this in the child after a fork. Leaves the file to the parent.
+pub(super) fn in_child() {
+    CREATING.release_in_child(());
+    HAS_FAILED.store(false, Ordering::Relaxed);
+    // SAFETY: files are never freed.
+    if let Some(parents) = unsafe { FILE.swap(null_mut(), Ordering::Relaxed).as_ref() } {
+        parents.file.close();
+    }
+}

@@ -1,0 +1,257 @@
+//! The layer `capture`, which writes the work that a program gives to cuDNN to a file.
+//!
+//! The file contains graphs, plans, the layout of executions, and failed calls, in the format of `cudnn-capture-file`.
+//! It contains no addresses, and only small values that are in host memory. The layer never changes a call or a result.
+//!
+//! | module | purpose |
+//! | --- | --- |
+//! | `plans` | records graphs, devices, proposals and plans, and counts executions |
+//! | `execution` | records the first execution of a plan |
+//! | `failure`, `reason` | record failed calls, and cuDNN's reasons |
+//! | `nodes` | converts descriptors for the file |
+//! | `layout` | describes memory without addresses |
+//! | `driver` | asks the driver about memory and streams |
+//! | `once` | remembers which records are written |
+//! | `file` | writes the records of a process |
+//! | `options` | the name of the file |
+//!
+//! Add the layer in a Rust program:
+//!
+//! ```no_run
+//! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
+//! use cudnn_layers::capture::{self, Capture};
+//!
+//! capture::configure("app.cudnncap".into());
+//! cudnn_loader::layers::add::<Capture>("capture")?;
+//! # Ok::<(), std::fmt::Error>(())
+//! ```
+
+mod driver;
+mod execution;
+mod failure;
+mod file;
+mod layout;
+mod nodes;
+mod once;
+mod options;
+mod plans;
+mod reason;
+
+use std::ffi::{CStr, c_void};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use cudnn_layer_api::{Host, Layer};
+use cudnn_os::cancel::ThreadStateGuard;
+use cudnn_os::exit::call_at_exit;
+use cudnn_os::fork;
+use cudnn_sys::types::cudnnStatus_t;
+
+use self::file::Output;
+use crate::cudnn::Cudnn;
+use crate::report::save_working_dir;
+use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::shadow::{self, calls};
+use crate::wrappers::{self, Around, Call, Id, Next, Returned};
+use crate::{follow, trial};
+
+pub use self::options::{VARIABLE, configure};
+
+/// Writes a capture.
+#[derive(Debug)]
+pub struct Capture(());
+
+struct State {
+    host: Host,
+    cudnn: Cudnn,
+    output: Output,
+}
+
+static STATE: OnceLock<State> = OnceLock::new();
+static NEXT: Next = Next::new();
+
+// SAFETY: the wrappers have the signatures of the functions that they call.
+unsafe impl Layer for Capture {
+    fn begin(host: Host) -> Result<Self, String> {
+        save_working_dir();
+        let cudnn = Cudnn::new(host);
+        let output = Output::create(options::chosen()?, host, &cudnn)?;
+        if STATE.set(State { host, cudnn, output }).is_err() {
+            return Err("capture is already active".into());
+        }
+        fork::call_at_forks(before_fork, after_fork, in_child);
+        call_at_exit(at_exit);
+        Ok(Capture(()))
+    }
+
+    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
+        let is_followed = Id::from_name(function.to_bytes()).is_some_and(|function| FOLLOWED.contains(&function));
+        if is_followed { wrappers::wrap::<Capture>(function, next) } else { next }
+    }
+}
+
+unsafe extern "C" fn before_fork() {
+    plans::before_fork();
+    execution::EXECUTIONS.before_fork();
+    failure::FAILURES.before_fork();
+    file::before_fork();
+}
+
+unsafe extern "C" fn after_fork() {
+    file::after_fork();
+    failure::FAILURES.after_fork();
+    execution::EXECUTIONS.after_fork();
+    plans::after_fork();
+}
+
+unsafe extern "C" fn in_child() {
+    file::in_child();
+    failure::FAILURES.in_child();
+    execution::EXECUTIONS.in_child();
+    plans::in_child();
+}
+
+extern "C" fn at_exit() {
+    if let Some(state) = STATE.get() {
+        plans::write_counts(state);
+    }
+}
+
+const FOLLOWED: [Id; 13] = [
+    Id::CudnnCreate,
+    Id::CudnnDestroy,
+    Id::CudnnGetLastErrorString,
+    Id::CudnnBackendCreateDescriptor,
+    Id::CudnnBackendDestroyDescriptor,
+    Id::CudnnBackendInitialize,
+    Id::CudnnBackendSetAttribute,
+    Id::CudnnBackendGetAttribute,
+    Id::CudnnBackendFinalize,
+    Id::CudnnBackendExecute,
+    Id::CudnnBackendPopulateCudaGraph,
+    Id::CudnnBackendUpdateCudaGraph,
+    Id::CudnnGetExecutionPlanWorkspaceSize,
+];
+
+impl Around for Capture {
+    fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
+        let Some(state) = STATE.get().filter(|_| !trial::is_running()) else { return next() };
+        let start = (call.function == Id::CudnnBackendFinalize).then(Instant::now);
+        let destruction = calls::before(call);
+        if destruction.as_ref().and_then(shadow::Destruction::kind)
+            == Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
+        {
+            plans::destroyed(calls::descriptor(call));
+        }
+        let returned = next();
+        let duration = start.map(|start| start.elapsed()).unwrap_or_default();
+        match returned.status() {
+            Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) => {
+                // Packs are made for every execution.
+                if plans::is_any_awaited() || !calls::makes_variant_pack(call) {
+                    follow::returned(call, returned.status(), destruction);
+                    succeeded(state, call, duration);
+                }
+            }
+            status => {
+                // The record shows the descriptor as before the call.
+                if let Some(status) = status {
+                    failed(state, call, status, duration);
+                }
+                follow::returned(call, status, destruction);
+            }
+        }
+        returned
+    }
+
+    fn next() -> &'static Next {
+        &NEXT
+    }
+}
+
+fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
+    match call.function {
+        Id::CudnnBackendSetAttribute => {
+            let [plan, name, _, _, elements] = call.bits();
+            if Name(calls::number(name)) == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG && elements != 0 {
+                // SAFETY: cuDNN has read the descriptor.
+                plans::configured(calls::raw(plan), unsafe { (elements as *const Raw).read_unaligned() });
+            }
+        }
+        Id::CudnnBackendGetAttribute => {
+            let [heuristics, name, ty, requested, count, elements] = call.bits();
+            let is_read = requested > 0 && elements != 0;
+            if Name(calls::number(name)) == Name::CUDNN_ATTR_ENGINEHEUR_RESULTS
+                && Type(calls::number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
+                && is_read
+                && is_current(state)
+                // SAFETY: cuDNN has written the number if the program has passed an address.
+                && let Some(count) = unsafe { (count as *const i64).as_ref() }
+            {
+                let _guard = ThreadStateGuard::new();
+                plans::proposed(state, calls::raw(heuristics), usize::try_from(*count).unwrap_or(0));
+            }
+        }
+        Id::CudnnBackendFinalize => {
+            let plan = calls::descriptor(call);
+            if is_plan(plan) && is_current(state) {
+                let _guard = ThreadStateGuard::new();
+                plans::finalized(state, plan, cudnnStatus_t::CUDNN_STATUS_SUCCESS, duration);
+            }
+        }
+        function if calls::is_execution(function) => {
+            let [_, plan, pack] = call.bits();
+            let pack = || shadow::content(calls::raw(pack));
+            if let Some(stored) = plans::executed(state, calls::raw(plan), || pack().is_some()) {
+                // Thread cancellation must not unwind from here.
+                let _guard = ThreadStateGuard::new();
+                execution::record(state, call, &stored, cudnnStatus_t::CUDNN_STATUS_SUCCESS);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cold]
+fn failed(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Duration) {
+    if matches!(call.function, Id::CudnnCreate | Id::CudnnDestroy) {
+        return;
+    }
+    let _guard = ThreadStateGuard::new();
+    let is_recorded = match call.function {
+        _ if !is_current(state) => true,
+        Id::CudnnBackendFinalize if is_new_plan(calls::descriptor(call)) => {
+            plans::finalized(state, calls::descriptor(call), status, duration)
+        }
+        function if calls::is_execution(function) => {
+            let [_, plan] = call.bits();
+            if let Some(stored) = plans::stored(calls::raw(plan)) {
+                execution::record(state, call, &stored, status);
+            }
+            false
+        }
+        _ => false,
+    };
+    if !is_recorded {
+        failure::record(state, call, status);
+    }
+}
+
+fn is_plan(descriptor: Raw) -> bool {
+    shadow::content(descriptor).is_some_and(|content| content.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
+}
+
+/// Returns whether a descriptor is a plan that has never been finalized.
+fn is_new_plan(descriptor: Raw) -> bool {
+    is_plan(descriptor) && shadow::content(descriptor).is_some_and(|content| !content.is_finalized)
+}
+
+/// Returns whether the layer has seen all calls.
+fn is_current(state: &State) -> bool {
+    static IS_REPORTED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+    let is_current = state.host.missed_calls() == 0;
+    if !is_current && !IS_REPORTED.swap(true, std::sync::atomic::Ordering::Relaxed) {
+        state.host.error("nothing more is captured, because calls have bypassed this layer");
+    }
+    is_current
+}

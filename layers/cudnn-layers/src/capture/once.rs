@@ -1,0 +1,68 @@
+//! Remembers which records are written, so that each one is written once.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::lock::Lock;
+
+/// The records of one kind, by a hash of their content.
+pub(super) struct Once(Lock<Option<HashMap<u64, Known>>>);
+
+#[derive(Clone, Copy)]
+struct Known {
+    ordinal: usize,
+    is_written: bool,
+}
+
+/// More records than any program needs. Further ones are not written.
+const MAX_RECORDS: usize = 1 << 18;
+
+impl Once {
+    pub(super) const fn new() -> Self {
+        Once(Lock::new(None))
+    }
+
+    /// Writes a record with its ordinal, unless it has been written. Returns the ordinal.
+    ///
+    /// Two threads may write the same record. However, when this returns, the record precedes all later ones of this thread.
+    pub(super) fn write(&self, content: &impl Hash, write: impl FnOnce(usize)) -> Option<usize> {
+        let mut hasher = DefaultHasher::new();
+        content.hash(&mut hasher);
+        let key = hasher.finish();
+        let known = {
+            let mut all = self.0.lock()?;
+            let all = all.get_or_insert_default();
+            let ordinal = all.len();
+            if ordinal >= MAX_RECORDS && !all.contains_key(&key) {
+                return None;
+            }
+            *all.entry(key).or_insert(Known { ordinal, is_written: false })
+        };
+        if !known.is_written {
+            write(known.ordinal);
+            if let Some(known) = self.0.lock()?.as_mut()?.get_mut(&key) {
+                known.is_written = true;
+            }
+        }
+        Some(known.ordinal)
+    }
+
+    /// Returns the number of records.
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().and_then(|all| all.as_ref().map(HashMap::len)).unwrap_or(0)
+    }
+
+    pub(super) fn before_fork(&self) {
+        self.0.hold_for_fork();
+    }
+
+    pub(super) fn after_fork(&self) {
+        self.0.release_after_fork();
+    }
+
+    /// Forgets all records in a forked child, which writes another file.
+    pub(super) fn in_child(&self) {
+        self.0.release_in_child(None);
+        let _former = self.0.lock().map(|mut all| all.take());
+    }
+}

@@ -1,0 +1,21 @@
+//! Reports calls that have returned to the shadow, and restores error texts, in layers that make calls of their own.
+
+use cudnn_sys::types::cudnnStatus_t;
+
+use crate::last_error;
+use crate::shadow::{self, Destruction, calls};
+use crate::wrappers::{Call, Id};
+
+/// Call this after a call.
+pub(crate) fn returned(call: &Call<'_>, status: Option<cudnnStatus_t>, destruction: Option<Destruction>) {
+    match call.function {
+        Id::CudnnGetLastErrorString => {
+            let [message, size] = call.bits();
+            // SAFETY: these are the arguments of the call that has just returned.
+            unsafe { last_error::add_saved(message as *mut _, size as usize) };
+        }
+        _ if status == Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) => calls::after(call, destruction),
+        Id::CudnnBackendSetAttribute | Id::CudnnBackendInitialize => shadow::failed(calls::descriptor(call)),
+        _ => {}
+    }
+}

@@ -1,0 +1,330 @@
+//! Tests the layer `capture`: the file contains what the program did, and the program sees no difference.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_capture_file::{Capture, Count, Execution, Failure, GraphRecord, Plan, Record};
+use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version, lib_dir};
+
+use crate::plans::PLANNER;
+
+/// Runs programs with the layer.
+pub(super) struct Capturing {
+    dir: TempDir,
+    cudnn: PathBuf,
+    /// `None` for the stand-in.
+    libraries: Option<PlanningLibraries>,
+}
+
+impl Capturing {
+    pub(super) fn real(test: &str, release: &str) -> Option<Self> {
+        let (libraries, cudnn) = (PlanningLibraries::new(test)?, lib_dir(release)?);
+        let dir = TempDir::new();
+        std::fs::write(dir.path().join("h200.json"), cudnn_backend::device::H200).unwrap();
+        Some(Capturing { dir, cudnn, libraries: Some(libraries) })
+    }
+
+    fn stand_in() -> Self {
+        let dir = TempDir::new();
+        let code = include_str!("../../layers/planner.c");
+        let graph =
+            FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(code).with_body("LOG; return 0;");
+        graph.build(&dir.file(Library::Graph));
+        Capturing { cudnn: dir.path().to_owned(), dir, libraries: None }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.path().join("app.cudnncap")
+    }
+
+    fn child(&self) -> Child {
+        let child = Child::new(PLANNER, Subject::Loader, &self.cudnn).env("CUDNN_CAPTURE", self.file());
+        let child = child.env("CUDNN_PLANS_DIR", self.dir.path().join("plans"));
+        match &self.libraries {
+            Some(libraries) => child.env("LD_LIBRARY_PATH", &libraries.path),
+            None => child,
+        }
+    }
+
+    fn run(&self, layers: &str, arguments: &[&str]) -> ChildOutput {
+        self.child().run(&[&[layers], arguments].concat())
+    }
+
+    /// Plans graphs for a described H200.
+    fn plan(&self, layers: &str, graphs: &[&str]) -> ChildOutput {
+        let device = self.dir.path().join("h200.json").display().to_string();
+        self.run(layers, &[&["explain", &device], graphs].concat())
+    }
+
+    /// Returns the capture of these graphs, after the output was compared with that of a program without the layer.
+    pub(super) fn capture(&self, graphs: &[&str]) -> Vec<Record> {
+        let (without, with) = (self.plan("none", graphs), self.plan("capture", graphs));
+        assert_eq!((without.code, &without.stdout), (with.code, &with.stdout));
+        assert_eq!((with.code, with.stderr.as_str()), (Some(0), ""));
+        records(&self.file())
+    }
+}
+
+/// Reads a capture without problems.
+fn records(file: &Path) -> Vec<Record> {
+    let capture = Capture::read(file).unwrap();
+    assert_eq!(capture.problems, [], "{}", file.display());
+    assert!(matches!(capture.records[0], Record::Start(_)));
+    capture.records
+}
+
+macro_rules! all {
+    ($records:expr, $variant:ident) => {
+        $records.iter().filter_map(|record| if let Record::$variant(it) = record { Some(it) } else { None })
+    };
+}
+
+fn graphs(records: &[Record]) -> Vec<&GraphRecord> {
+    all!(records, Graph).collect()
+}
+
+fn plans(records: &[Record]) -> Vec<&Plan> {
+    all!(records, Plan).collect()
+}
+
+fn executions(records: &[Record]) -> Vec<&Execution> {
+    all!(records, Execution).collect()
+}
+
+fn failures(records: &[Record]) -> Vec<&Failure> {
+    all!(records, Failure).collect()
+}
+
+/// Returns the number of executions in the last record of each plan.
+fn counts(records: &[Record]) -> Vec<&Count> {
+    all!(records, Count).collect()
+}
+
+/// Asserts that the captures of planned graphs are complete.
+pub(super) fn assert_captures(capturing: &Capturing) {
+    let planned = ["works", "mixed-types", "works", "fused", "works"];
+    let records = capturing.capture(&planned);
+    let graphs = graphs(&records);
+    let labels: Vec<_> = graphs.iter().map(|graph| graph.label.split(' ').next().unwrap()).collect();
+    assert_eq!(labels, ["conv_fwd", "matmul", "matmul"]);
+    for graph in &graphs {
+        assert_eq!(graph.nodes.id(), graph.graph);
+        assert!(serde_json::to_string(&graph.nodes).unwrap().len() < 2048, "{}", graph.label);
+    }
+    let tensors: Vec<_> = graphs[0].nodes.tensors().collect();
+    let dims = cudnn_sys::types::cudnnBackendAttributeName_t::CUDNN_ATTR_TENSOR_DIMENSIONS;
+    assert_eq!(tensors[0].integers(dims), [4, 16, 14, 14]);
+    assert_eq!(graphs[2].nodes.operations().len(), 2);
+    // The first graph is planned three times in the same way.
+    let plans = plans(&records);
+    let successful = plans.iter().filter(|plan| plan.status == "SUCCESS");
+    assert_eq!(successful.clone().map(|plan| &plan.graph).collect::<Vec<_>>(), [&graphs[0].graph, &graphs[2].graph]);
+    for plan in successful {
+        assert!(plan.engine.as_ref().is_some_and(|engine| !engine.notes.is_empty()), "{plan:#?}");
+        assert!(plan.proposal.is_some_and(|(place, count)| (1..=count).contains(&place)), "{plan:#?}");
+        assert!(plan.workspace.is_some() && plan.device == Some(0) && plan.build_us > 0, "{plan:#?}");
+    }
+    let devices: Vec<_> = all!(&records, Device).collect();
+    assert!(matches!(devices.as_slice(), [device] if device.description.contains("\"multiProcessorCount\":132")));
+    let proposed = |graph: &str| {
+        let of_graph = all!(&records, Proposals).filter(move |proposals| proposals.graph == graph);
+        of_graph.map(|proposals| proposals.count).collect::<Vec<_>>()
+    };
+    assert!(proposed(&graphs[0].graph)[0] > 0, "{records:#?}");
+    assert_eq!(proposed(&graphs[1].graph), [0, 0]);
+    // The program ends with a tensor that has no attributes.
+    let failures = failures(&records);
+    let [failure] = failures.as_slice() else { panic!("{failures:#?}") };
+    assert_eq!((failure.call.as_str(), failure.status.as_str()), ("cudnnBackendFinalize", "BAD_PARAM"));
+    assert!(failure.reason.is_some() && failure.descriptors.len() == 1, "{failure:#?}");
+}
+
+#[test]
+fn graphs_plans_and_failures_are_captured() {
+    let test = "graphs_plans_and_failures_are_captured";
+    let Some(real) = Capturing::real(test, "jit-cu12-9.19.0") else { return };
+    assert_captures(&real);
+    let records = real.capture(&["integers"]);
+    for plan in plans(&records) {
+        assert_eq!(plan.status, "INTERNAL_ERROR_COMPILATION_FAILED");
+        assert!(plan.engine.is_some() && plan.proposal == Some((1, 1)) && plan.workspace.is_none(), "{plan:#?}");
+        assert!(plan.reason.as_ref().unwrap().contains("NVRTC"), "{plan:#?}");
+    }
+    let records = real.capture(&["execute:works"]);
+    assert_eq!(executions(&records)[0].status, "BAD_PARAM");
+    assert_eq!(failures(&records)[0].call, "cudnnBackendExecute");
+}
+
+/// The 49 mistakes of the layer `validate` include attributes of the wrong type.
+#[test]
+fn refused_attributes_are_captured() {
+    let Some(real) = Capturing::real("refused_attributes_are_captured", "jit-cu12-9.19.0") else { return };
+    let device = real.dir.path().join("h200.json").display().to_string();
+    let mut refused = Vec::new();
+    for number in 1..60 {
+        let arguments = ["mistakes", &number.to_string(), &device];
+        let (without, with) = (real.run("none", &arguments), real.run("capture", &arguments));
+        // A mistake uses freed memory.
+        if number != 59 && number != 39 {
+            assert_eq!((&without.stdout, without.signal), (&with.stdout, with.signal), "{number}");
+        }
+        let records = Capture::read(&real.file()).unwrap().records;
+        refused.extend(failures(&records).into_iter().filter_map(|failure| failure.attribute.clone()));
+    }
+    assert!(refused.iter().any(|(name, ..)| name == "TENSOR_UNIQUE_ID"), "{refused:#?}");
+    assert!(refused.iter().any(|(.., value)| value.is_some()), "{refused:#?}");
+    assert!(refused.iter().any(|(.., value)| value.is_none()), "{refused:#?}");
+}
+
+#[test]
+fn executions_are_described_once_and_counted() {
+    let stand_in = Capturing::stand_in();
+    let output = stand_in.run("capture", &["mistakes", "steps"]);
+    assert_eq!(output.code, Some(0), "{output:#?}");
+    let records = records(&stand_in.file());
+    let executions = executions(&records);
+    let [execution] = executions.as_slice() else { panic!("{executions:#?}") };
+    assert_eq!((execution.status.as_str(), execution.in_cuda_graph), ("SUCCESS", false));
+    // The program passes 0x1000 and 0x2000, and each tensor has 32 KiB.
+    let places: Vec<_> = execution.tensors.iter().map(|tensor| (tensor.uid, tensor.memory.clone().unwrap())).collect();
+    let [(1, x), (2, y)] = places.as_slice() else { panic!("{places:#?}") };
+    assert_eq!((x.buffer, x.offset, x.span, x.alignment, x.is_host), (0, 0, Some(32_768), 4096, false));
+    assert_eq!((y.buffer, y.offset, y.span, y.alignment, y.is_host), (0, 0x1000, Some(32_768), 4096, false));
+    let counts: Vec<u64> = counts(&records).iter().map(|count| count.executions).collect();
+    let powers: Vec<u64> = (1..18).map(|power| 1 << power).collect();
+    assert_eq!(counts, [powers, vec![180_000]].concat());
+}
+
+#[test]
+fn programs_see_no_difference_while_they_are_captured() {
+    let test = "programs_see_no_difference_while_they_are_captured";
+    let stand_in = Capturing::stand_in();
+    for arguments in [&["variants"][..], &["workspace"], &["outlive"], &["last-error"], &["ask-back"]] {
+        let (without, with) = (stand_in.run("none", arguments), stand_in.run("capture", arguments));
+        assert_eq!((without.code, without.stdout), (with.code, with.stdout), "{arguments:?}");
+    }
+    if support::is_emulated(test, "an emulator is slow") {
+        return;
+    }
+    for arguments in [&["0", "300"][..], &["300", "600", "8"], &["attack", "0", "200"], &["throw"], &["bounds"]] {
+        let without = stand_in.run("none", arguments);
+        for layers in ["capture", "capture,trace,validate,explain,errata,plans", "explain,validate,capture"] {
+            let with = stand_in.run(layers, arguments);
+            assert_eq!((with.code, without.code), (Some(0), Some(0)), "{layers} {arguments:?}: {with:#?}");
+            let mut lines = without.stdout.lines().zip(with.stdout.lines());
+            let difference = lines.find(|(without, with)| without != with);
+            assert!(without.stdout == with.stdout, "{layers} {arguments:?}: {difference:#?}");
+            records(&stand_in.file());
+        }
+    }
+    let counts = |records: &[Record]| (plans(records).len(), executions(records).len());
+    stand_in.run("capture", &["0", "300"]);
+    let (plans, executions) = counts(&records(&stand_in.file()));
+    assert!(plans > 50 && executions > 20, "{plans} plans, {executions} executions");
+}
+
+#[test]
+fn threads_write_one_capture() {
+    let Some(real) = Capturing::real("threads_write_one_capture", "jit-cu12-9.19.0") else { return };
+    let rest = ["mixed-types", "broadcast", "float-filter", "works", "mixed-types", "fused"].repeat(4);
+    let records = real.capture(&[&["threads"], rest.as_slice()].concat());
+    // Each record follows those that it refers to, although two threads may write the same one.
+    let mut known = std::collections::HashSet::new();
+    for record in &records {
+        match record {
+            Record::Graph(graph) => _ = known.insert(graph.graph.clone()),
+            Record::Device(device) => _ = known.insert(device.device.to_string()),
+            Record::Proposals(proposals) => assert!(known.contains(&proposals.graph)),
+            Record::Plan(plan) => assert!(known.contains(&plan.graph) && known.contains("0")),
+            _ => {}
+        }
+    }
+    assert_eq!(known.len(), 6);
+}
+
+#[test]
+fn a_killed_program_leaves_all_records() {
+    let Some(real) = Capturing::real("a_killed_program_leaves_all_records", "jit-cu12-9.19.0") else { return };
+    let output = real.plan("capture", &["works", "kill", "mixed-types"]);
+    assert_eq!(output.signal, Some(9));
+    let records = records(&real.file());
+    assert_eq!((graphs(&records).len(), plans(&records).len()), (1, 1));
+}
+
+#[test]
+fn a_forked_child_writes_its_own_capture() {
+    let Some(real) = Capturing::real("a_forked_child_writes_its_own_capture", "jit-cu12-9.19.0") else { return };
+    for name in ["app.cudnncap", "app-%i.cudnncap"] {
+        let device = real.dir.path().join("h200.json").display().to_string();
+        let child = real.child().env("CUDNN_CAPTURE", real.dir.path().join(name));
+        let output = child.run(&["capture", "explain", &device, "works", "fork", "mixed-types"]);
+        assert_eq!(output.code, Some(0), "{output:#?}");
+        let process = output.stdout.lines().find_map(|line| line.strip_prefix("child ")).unwrap();
+        let file =
+            if name.contains("%i") { format!("app-{process}.cudnncap") } else { format!("app.{process}.cudnncap") };
+        let of_child = records(&real.dir.path().join(file));
+        let labels: Vec<_> = graphs(&of_child).iter().map(|graph| graph.label.split(' ').next().unwrap()).collect();
+        assert_eq!(labels, ["matmul"]);
+        if !name.contains("%i") {
+            assert_eq!(graphs(&records(&real.file())).len(), 2);
+        }
+    }
+}
+
+#[test]
+fn a_program_continues_if_the_capture_cannot_be_written() {
+    let test = "a_program_continues_if_the_capture_cannot_be_written";
+    let Some(real) = Capturing::real(test, "jit-cu12-9.19.0") else { return };
+    let device = real.dir.path().join("h200.json").display().to_string();
+    let expected = real.plan("none", &["works", "mixed-types"]).stdout;
+    let other = real.dir.path().join("other");
+    std::fs::write(&other, "important").unwrap();
+    for file in ["/nonexistent/file".as_ref(), "/dev/full".as_ref(), other.as_path()] {
+        let output =
+            real.child().env("CUDNN_CAPTURE", file).run(&["capture", "explain", &device, "works", "mixed-types"]);
+        assert!(output.stderr.contains(&format!("cannot write {}", file.display())), "{output:#?}");
+    }
+    assert_eq!(std::fs::read_to_string(&other).unwrap(), "important");
+    // A shell limits the size of files to one or two blocks.
+    for blocks in ["1", "3"] {
+        let program = format!("ulimit -f {blocks}; exec \"$@\"");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &program, "sh", PLANNER, "capture", "explain", &device, "works", "mixed-types"]);
+        command.env("CUDNN_LOADER_DIR", &real.cudnn).env("CUDNN_CAPTURE", real.file());
+        command.env("LD_LIBRARY_PATH", &real.libraries.as_ref().unwrap().path);
+        let output = command.output().unwrap();
+        let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(stdout, expected, "{stderr}");
+        assert_eq!(stderr.matches("cannot write").count(), 1, "{stderr}");
+        let capture = Capture::read(&real.file()).unwrap();
+        assert!(capture.problems.len() <= 1 && !capture.records.is_empty(), "{capture:#?}");
+    }
+}
+
+/// The file contains neither paths nor names nor variables nor addresses.
+#[test]
+fn a_capture_contains_no_private_values() {
+    let Some(real) = Capturing::real("a_capture_contains_no_private_values", "jit-cu12-9.19.0") else { return };
+    let planted = real.dir.path().join("planted-dir");
+    std::fs::create_dir(&planted).unwrap();
+    // The copies show in messages about libraries.
+    for entry in std::fs::read_dir(&real.cudnn).unwrap().map(|entry| entry.unwrap().path()) {
+        std::fs::hard_link(&entry, planted.join(entry.file_name().unwrap()))
+            .or_else(|_| std::fs::copy(&entry, planted.join(entry.file_name().unwrap())).map(drop))
+            .unwrap();
+    }
+    let device = real.dir.path().join("h200.json").display().to_string();
+    let file = planted.join("planted.cudnncap");
+    for libraries in [Some(real.libraries.as_ref().unwrap().path.as_str()), None] {
+        let child = Child::new(PLANNER, Subject::Loader, &planted).env("CUDNN_CAPTURE", &file);
+        let child = child.env("LD_LIBRARY_PATH", libraries.unwrap_or_default()).env("PLANTED", "planted-value");
+        let graphs = ["works", "integers", "mixed-types", "fused", "execute:works"];
+        let output = child.within(&planted).run(&[&["capture", "explain", &device], &graphs[..]].concat());
+        assert_eq!(output.code, Some(0), "{output:#?}");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or("planted".into());
+        for private in ["planted", "planner", "/tmp", "/root", "/home", "0x7f", host.trim()] {
+            assert!(!text.contains(private), "{private}: {text}");
+        }
+        assert!(text.contains("\"failure\""), "{text}");
+    }
+}
