@@ -105,6 +105,7 @@ const HARMLESS: &[&str] = &[
     // The working directory, which NVRTC uses in messages.
     "PWD",
     // This project's own variables. A test compares them with the list in the documentation.
+    "CUDNN_CAPTURE",
     "CUDNN_ERRATA",
     "CUDNN_EXPLAIN",
     "CUDNN_EXPLAIN_OUTPUT",

@@ -1,1 +1,0 @@
-//! Writes a graph as a program in C++, Python or Rust.

@@ -1,0 +1,74 @@
+//! The elements of an attribute as numbers or bytes.
+
+use cudnn_capture_file::{Attribute, Value};
+use cudnn_loader::cudnnBackendAttributeType_t as Type;
+
+use super::constants::{self, Constant};
+
+/// The elements of an attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Elements {
+    /// Numbers of one type.
+    Numbers(NumberType, Vec<Number>),
+    /// Bytes in cuDNN's layout, for elements that are no literals in the languages.
+    Bytes(Vec<u8>),
+    /// Indices of descriptors.
+    Descriptors(Vec<usize>),
+    /// The handle, this number of times.
+    Handles,
+}
+
+/// The type of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NumberType {
+    /// Bytes for booleans.
+    U8,
+    /// 32-bit integers and C enums.
+    I32,
+    /// 64-bit integers.
+    I64,
+    /// Single precision.
+    F32,
+    /// Double precision.
+    F64,
+}
+
+/// A number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Number {
+    /// An integer.
+    Integer(i64),
+    /// A value of a C enum.
+    Constant(Constant),
+    /// A finite float.
+    Float(f64),
+}
+
+impl Elements {
+    pub(super) fn new(attribute: &Attribute) -> Self {
+        let ty = attribute.ty;
+        let bytes = || Elements::Bytes(attribute.value.to_bytes(ty));
+        match &attribute.value {
+            Value::Nodes(nodes) => Elements::Descriptors(nodes.clone()),
+            Value::Handles(_) => Elements::Handles,
+            Value::Text(..) => bytes(),
+            Value::Integers(integers) if integers.is_empty() => bytes(),
+            Value::Floats(floats) if floats.is_empty() || !floats.iter().all(|float| float.is_finite()) => bytes(),
+            Value::Integers(integers) => {
+                let number =
+                    |value: &i64| constants::element(ty, *value).map_or(Number::Integer(*value), Number::Constant);
+                let number_type = match ty {
+                    Type::CUDNN_TYPE_INT64 | Type::CUDNN_TYPE_FRACTION => NumberType::I64,
+                    Type::CUDNN_TYPE_BOOLEAN => NumberType::U8,
+                    _ => NumberType::I32,
+                };
+                Elements::Numbers(number_type, integers.iter().map(number).collect())
+            }
+            Value::Floats(floats) => {
+                let is_double = ty == Type::CUDNN_TYPE_DOUBLE;
+                let number_type = if is_double { NumberType::F64 } else { NumberType::F32 };
+                Elements::Numbers(number_type, floats.iter().copied().map(Number::Float).collect())
+            }
+        }
+    }
+}

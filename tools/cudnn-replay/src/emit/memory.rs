@@ -1,0 +1,227 @@
+//! Plans the memory of an execution: buffers for the tensors, and the numbers to fill them with.
+//!
+//! If the capture contains an execution, tensors overlap and are aligned as in the captured program.
+
+use std::collections::BTreeMap;
+
+use cudnn_capture_file::{Graph, Node, Tensor as Captured};
+use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnDataType_t as DataType};
+
+use super::case::Case;
+
+/// The memory of an execution.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Memory {
+    pub(super) buffers: Vec<Buffer>,
+    pub(super) tensors: Vec<Tensor>,
+}
+
+/// A range of device memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Buffer {
+    pub(super) bytes: u64,
+    /// The distance of the start from an aligned address.
+    pub(super) misalignment: u64,
+}
+
+/// An entry of the variant pack.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Tensor {
+    pub(super) uid: i64,
+    /// The index of the buffer, and the distance from its start; `None` for host memory.
+    pub(super) buffer: Option<(usize, u64)>,
+    pub(super) bytes: u64,
+    /// The size of the numbers.
+    pub(super) element_bytes: u64,
+    /// Bit patterns to fill the memory with.
+    pub(super) numbers: Vec<u64>,
+    /// The content of host memory. Empty for a null pointer.
+    pub(super) value: Vec<u8>,
+}
+
+/// The addresses that the driver returns are multiples of this number.
+const DRIVER_ALIGNMENT: u64 = 256;
+
+impl Memory {
+    /// Plans the memory of an execution.
+    ///
+    /// # Errors
+    /// Returns the reason if the program cannot execute the graph.
+    pub(super) fn new(case: &Case) -> Result<Self, String> {
+        let mut memory = Memory::default();
+        let mut nodes = BTreeMap::new();
+        for node in case.graph.tensors().filter(|node| node.integer(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL) != Some(1)) {
+            let uid = node.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID).ok_or("a tensor has no id")?;
+            nodes.entry(uid).or_insert(node);
+        }
+        let captured = case.execution.as_ref().map(|execution| execution.tensors.as_slice()).unwrap_or_default();
+        let mut places = BTreeMap::new();
+        for tensor in captured {
+            let node = nodes.remove(&tensor.uid);
+            memory.add_captured(&case.graph, tensor, node, &mut places)?;
+        }
+        for (uid, node) in nodes {
+            memory.add(&case.graph, uid, node)?;
+        }
+        Ok(memory)
+    }
+
+    /// Adds a tensor that is not part of a captured execution.
+    fn add(&mut self, graph: &Graph, uid: i64, node: &Node) -> Result<(), String> {
+        let mut tensor = Tensor::new(graph, uid, node)?;
+        if node.integer(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) != Some(1) {
+            tensor.buffer = Some((self.buffers.len(), 0));
+            self.buffers.push(Buffer { bytes: tensor.bytes, misalignment: 0 });
+            tensor.value.clear();
+        }
+        self.tensors.push(tensor);
+        Ok(())
+    }
+
+    /// Adds a tensor of a captured execution. `places` has the index of each of its buffers.
+    fn add_captured(
+        &mut self,
+        graph: &Graph,
+        captured: &Captured,
+        node: Option<&Node>,
+        places: &mut BTreeMap<usize, usize>,
+    ) -> Result<(), String> {
+        let uid = captured.uid;
+        let nothing = Tensor { uid, buffer: None, bytes: 0, element_bytes: 1, numbers: Vec::new(), value: Vec::new() };
+        let mut tensor = node.map_or(Ok(nothing), |node| Tensor::new(graph, uid, node))?;
+        match &captured.memory {
+            None => tensor.value.clear(),
+            Some(memory) if memory.is_host => {
+                if let Some(value) = &captured.value {
+                    tensor.value = from_hexadecimal(value).ok_or("a value in the capture is damaged")?;
+                }
+            }
+            Some(memory) => {
+                tensor.value.clear();
+                let index = *places.entry(memory.buffer).or_insert_with(|| {
+                    self.buffers.push(Buffer::default());
+                    self.buffers.len() - 1
+                });
+                tensor.bytes = tensor.bytes.max(memory.span.unwrap_or(0));
+                let end = memory.offset.checked_add(tensor.bytes).ok_or("a buffer in the capture is too large")?;
+                if let Some(buffer) = self.buffers.get_mut(index) {
+                    buffer.bytes = buffer.bytes.max(end);
+                    if memory.offset == 0 && memory.alignment < DRIVER_ALIGNMENT {
+                        buffer.misalignment = memory.alignment;
+                    }
+                }
+                tensor.buffer = Some((index, memory.offset));
+            }
+        }
+        if tensor.buffer.is_none() {
+            tensor.bytes = tensor.value.len() as u64;
+        }
+        self.tensors.push(tensor);
+        Ok(())
+    }
+}
+
+impl Tensor {
+    /// Returns a tensor in host memory with the value 1.
+    fn new(graph: &Graph, uid: i64, node: &Node) -> Result<Self, String> {
+        let data_type = node.integer(Name::CUDNN_ATTR_TENSOR_DATA_TYPE).unwrap_or(0);
+        let data_type = DataType(u32::try_from(data_type).unwrap_or(u32::MAX) as _);
+        let format = Format::of(data_type).ok_or_else(|| format!("tensor {uid} has the data type {data_type:?}"))?;
+        let bits = extent(node).and_then(|elements| elements.checked_mul(format.bits));
+        let bytes = bits.ok_or_else(|| format!("tensor {uid} is too large"))?.div_ceil(8);
+        let mut numbers = format.numbers.to_vec();
+        if let Some(length) = sequence_length(graph, node) {
+            numbers = vec![length];
+        }
+        let size = format.element_bytes;
+        let value = format.one.to_le_bytes().iter().copied().take(size as usize).collect();
+        Ok(Tensor { uid, buffer: None, bytes, element_bytes: size, numbers, value })
+    }
+}
+
+/// Returns an upper limit for the number of elements between the first and the last one.
+fn extent(node: &Node) -> Option<u64> {
+    let dims = node.integers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
+    let strides = node.integers(Name::CUDNN_ATTR_TENSOR_STRIDES);
+    let last = dims.iter().zip(strides).try_fold(0_u64, |sum, (dim, stride)| {
+        let steps = u64::try_from(*dim).ok()?.saturating_sub(1);
+        sum.checked_add(steps.checked_mul(stride.unsigned_abs())?)
+    })?;
+    let mut elements = last.checked_add(1)?;
+    // Reordered tensors are padded to multiples of at most 128.
+    if node.integer(Name::CUDNN_ATTR_TENSOR_REORDERING_MODE).unwrap_or(0) != 0 {
+        let padded = dims.iter().try_fold(1_u64, |product, dim| {
+            product.checked_mul(u64::try_from(*dim).ok()?.checked_next_multiple_of(128)?)
+        });
+        elements = elements.max(padded?);
+    }
+    let vector = node.integer(Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT).unwrap_or(1);
+    elements.checked_mul(u64::try_from(vector).ok()?.max(1))
+}
+
+/// Returns the longest sequence of an attention if the tensor contains the lengths of its sequences.
+fn sequence_length(graph: &Graph, tensor: &Node) -> Option<u64> {
+    for operation in graph.operations() {
+        for attribute in &operation.attributes {
+            let name = attribute.name.name()?.to_str().ok()?;
+            let Some((start, end)) = name.split_once("SEQ_LEN_") else { continue };
+            if !graph.children(operation, attribute.name).iter().any(|node| std::ptr::eq(*node, tensor)) {
+                continue;
+            }
+            let sibling = format!("{start}{}", if end.starts_with("KV") { "KDESC" } else { "QDESC" });
+            let sibling = operation
+                .attributes
+                .iter()
+                .find(|other| other.name.name().and_then(|name| name.to_str().ok()) == Some(sibling.as_str()))?;
+            let dims = graph.children(operation, sibling.name).first()?.integers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
+            return dims.iter().rev().nth(1).and_then(|length| u64::try_from(*length).ok());
+        }
+    }
+    None
+}
+
+/// How a data type is stored.
+struct Format {
+    /// The size of an element.
+    bits: u64,
+    /// The size of the numbers.
+    element_bytes: u64,
+    numbers: &'static [u64],
+    one: u64,
+}
+
+impl Format {
+    fn of(data_type: DataType) -> Option<Format> {
+        const FLOATS: &[u64] = &[0xc000_0000, 0xbf80_0000, 0, 0x3f80_0000, 0x4000_0000];
+        const DOUBLES: &[u64] =
+            &[0xc000_0000_0000_0000, 0xbff0_0000_0000_0000, 0, 0x3ff0_0000_0000_0000, 0x4000_0000_0000_0000];
+        let (bits, element_bytes, numbers, one): (_, _, &[u64], _) = match data_type {
+            DataType::CUDNN_DATA_FLOAT => (32, 4, FLOATS, 0x3f80_0000),
+            DataType::CUDNN_DATA_COMPLEX_FP32 => (64, 4, FLOATS, 0x3f80_0000),
+            DataType::CUDNN_DATA_DOUBLE => (64, 8, DOUBLES, 0x3ff0_0000_0000_0000),
+            DataType::CUDNN_DATA_COMPLEX_FP64 => (128, 8, DOUBLES, 0x3ff0_0000_0000_0000),
+            DataType::CUDNN_DATA_HALF => (16, 2, &[0xc000, 0xbc00, 0, 0x3c00, 0x4000], 0x3c00),
+            DataType::CUDNN_DATA_BFLOAT16 => (16, 2, &[0xc000, 0xbf80, 0, 0x3f80, 0x4000], 0x3f80),
+            DataType::CUDNN_DATA_FP8_E4M3 => (8, 1, &[0xc0, 0xb8, 0, 0x38, 0x40], 0x38),
+            DataType::CUDNN_DATA_FP8_E5M2 => (8, 1, &[0xc0, 0xbc, 0, 0x3c, 0x40], 0x3c),
+            // These scales have no sign and no zero.
+            DataType::CUDNN_DATA_FP8_E8M0 => (8, 1, &[0x7f, 0x80], 0x7f),
+            DataType::CUDNN_DATA_FP4_E2M1 => (4, 1, &[0xcc, 0xaa, 0, 0x22, 0x44], 0x22),
+            DataType::CUDNN_DATA_INT4 => (4, 1, &[0xee, 0xff, 0, 0x11, 0x22], 0x11),
+            DataType::CUDNN_DATA_UINT4 => (4, 1, &[0, 0x11, 0x22], 0x11),
+            DataType::CUDNN_DATA_INT8 => (8, 1, &[0xfe, 0xff, 0, 1, 2], 1),
+            DataType::CUDNN_DATA_UINT8 => (8, 1, &[0, 1, 2], 1),
+            DataType::CUDNN_DATA_BOOLEAN | DataType::CUDNN_DATA_BYTE_BOOLEAN => (8, 1, &[0, 1], 1),
+            // Offsets and indices other than 0 could point outside of a tensor.
+            DataType::CUDNN_DATA_INT32 | DataType::CUDNN_DATA_UINT32 => (32, 4, &[0], 1),
+            DataType::CUDNN_DATA_INT64 => (64, 8, &[0], 1),
+            _ => return None,
+        };
+        Some(Format { bits, element_bytes, numbers, one })
+    }
+}
+
+fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    text.len().is_multiple_of(2).then(|| digits.collect()).flatten()
+}

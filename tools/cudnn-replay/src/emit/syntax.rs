@@ -1,0 +1,143 @@
+//! What the languages share: the statements that create the graph, and the template.
+
+use cudnn_capture_file::Engine;
+use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendKnobType_t as Knob};
+
+use super::case::Case;
+use super::constants::{self, Constant};
+use super::elements::Elements;
+use super::header;
+use super::memory::Memory;
+
+/// A language.
+pub(super) trait Syntax {
+    /// The program, with lines such as `@header@` that are replaced.
+    const TEMPLATE: &'static str;
+    /// Begins a comment.
+    const COMMENT: &'static str;
+    /// The commands to compile and run the program.
+    const HOW_TO_RUN: &'static [&'static str];
+
+    /// Returns the statement that creates a descriptor.
+    fn create(&self, index: usize, kind: &Constant) -> String;
+    /// Returns the statement that sets an attribute.
+    fn set(&self, index: usize, attribute: &Setting<'_>) -> String;
+    /// Returns the statement that finalizes a descriptor.
+    fn finalize(&self, index: usize) -> String;
+    /// Returns the statement that names the last descriptor `graph`.
+    fn name_graph(&self, index: usize) -> String;
+    /// Returns the definitions of the options.
+    fn options(&self, options: &Options<'_>) -> Vec<String>;
+    /// Returns the definitions of names, if the language has no header for them.
+    fn constants(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// An attribute to set.
+pub(super) struct Setting<'a> {
+    pub(super) name: Constant,
+    pub(super) ty: Constant,
+    pub(super) count: i64,
+    pub(super) elements: &'a Elements,
+}
+
+/// The options of a program.
+pub(super) struct Options<'a> {
+    /// The description of the device.
+    pub(super) device: &'a [u8],
+    /// The engine, if the capture contains one.
+    pub(super) engine: Option<i64>,
+    /// The settings of the engine.
+    pub(super) knobs: Vec<(Constant, i64)>,
+    /// Whether the graph has a handle.
+    pub(super) has_handle: bool,
+    /// Whether the program can execute the graph.
+    pub(super) can_execute: bool,
+    /// The memory of an execution.
+    pub(super) memory: &'a Memory,
+}
+
+/// Writes a program.
+pub(super) fn write<S: Syntax>(syntax: &S, case: &Case) -> String {
+    let (memory, cannot_execute) = match Memory::new(case) {
+        Ok(memory) => (memory, None),
+        Err(reason) => (Memory::default(), Some(reason)),
+    };
+    let options = Options::new(case, &memory, cannot_execute.is_none());
+    let header = header::lines(case, S::HOW_TO_RUN, cannot_execute.as_deref());
+    let header = header.iter().map(|line| format!("{} {line}", S::COMMENT).trim_end().to_owned()).collect();
+    let blocks = [
+        ("@header@", header),
+        ("@constants@", syntax.constants()),
+        ("@options@", syntax.options(&options)),
+        ("@descriptors@", descriptors(syntax, case)),
+    ];
+    let mut program = String::new();
+    for line in S::TEMPLATE.lines() {
+        let (indentation, name) = line.split_at(line.len() - line.trim_start().len());
+        match blocks.iter().find(|(block, _)| *block == name) {
+            Some((_, lines)) => {
+                for line in lines {
+                    program.push_str(indentation);
+                    program.push_str(line);
+                    program.push('\n');
+                }
+            }
+            None => {
+                program.push_str(line);
+                program.push('\n');
+            }
+        }
+    }
+    program
+}
+
+impl<'a> Options<'a> {
+    fn new(case: &'a Case, memory: &'a Memory, can_execute: bool) -> Self {
+        let engine = case.plan.as_ref().and_then(|plan| plan.engine.as_ref());
+        let handles = case.graph.root().map(|root| root.value(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE).is_some());
+        Options {
+            device: case.device.trim_end_matches('\0').as_bytes(),
+            engine: engine.map(|engine| engine.index),
+            knobs: knobs(case),
+            has_handle: handles.unwrap_or(false),
+            can_execute,
+            memory,
+        }
+    }
+}
+
+/// Returns the knobs of the captured engine.
+pub(super) fn knobs(case: &Case) -> Vec<(Constant, i64)> {
+    let engine = case.plan.as_ref().and_then(|plan| plan.engine.as_ref());
+    let knobs = engine.iter().flat_map(|engine| &engine.knobs).filter_map(|(name, value)| {
+        let number = Engine::knob_number(name)?;
+        Some((constants::knob(Knob(number as _)), *value))
+    });
+    knobs.collect()
+}
+
+/// Returns the statements that create the graph.
+fn descriptors<S: Syntax>(syntax: &S, case: &Case) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (index, node) in case.graph.nodes().iter().enumerate() {
+        lines.push(syntax.create(index, &constants::kind(node.kind)));
+        for attribute in &node.attributes {
+            let elements = Elements::new(attribute);
+            let (name, ty) = (constants::attribute(attribute.name), constants::attribute_type(attribute.ty));
+            let count = attribute.value.count(attribute.ty);
+            lines.push(syntax.set(index, &Setting { name, ty, count, elements: &elements }));
+        }
+        if node.is_finalized {
+            lines.push(syntax.finalize(index));
+        }
+    }
+    lines.push(syntax.name_graph(case.graph.nodes().len().saturating_sub(1)));
+    lines
+}
+
+/// Joins list elements.
+pub(super) fn joined<T>(list: &[T], format: impl Fn(&T) -> String) -> String {
+    list.iter().map(format).collect::<Vec<_>>().join(", ")
+}
