@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `plans` | records graphs, devices, proposals and plans, and counts executions |
 //! | `execution` | records the first execution of a plan |
+//! | `call`, `descriptors` | record calls outside of the backend API, and read their descriptors |
 //! | `failure`, `reason` | record failed calls, and cuDNN's reasons |
 //! | `nodes` | converts descriptors for the file |
 //! | `layout` | describes memory without addresses |
@@ -26,6 +27,8 @@
 //! # Ok::<(), std::fmt::Error>(())
 //! ```
 
+mod call;
+mod descriptors;
 mod driver;
 mod execution;
 mod failure;
@@ -85,7 +88,9 @@ unsafe impl Layer for Capture {
     }
 
     fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
-        let is_followed = Id::from_name(function.to_bytes()).is_some_and(|function| FOLLOWED.contains(&function));
+        let is_followed = Id::from_name(function.to_bytes()).is_some_and(|function| {
+            FOLLOWED.contains(&function) || call::is_recorded(function) || call::is_of_descriptor(function)
+        });
         if is_followed { wrappers::wrap::<Capture>(function, next) } else { next }
     }
 }
@@ -94,11 +99,13 @@ unsafe extern "C" fn before_fork() {
     plans::before_fork();
     execution::EXECUTIONS.before_fork();
     failure::FAILURES.before_fork();
+    call::before_fork();
     file::before_fork();
 }
 
 unsafe extern "C" fn after_fork() {
     file::after_fork();
+    call::after_fork();
     failure::FAILURES.after_fork();
     execution::EXECUTIONS.after_fork();
     plans::after_fork();
@@ -106,6 +113,7 @@ unsafe extern "C" fn after_fork() {
 
 unsafe extern "C" fn in_child() {
     file::in_child();
+    call::in_child();
     failure::FAILURES.in_child();
     execution::EXECUTIONS.in_child();
     plans::in_child();
@@ -136,6 +144,9 @@ const FOLLOWED: [Id; 13] = [
 impl Around for Capture {
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !trial::is_running()) else { return next() };
+        if !FOLLOWED.contains(&call.function) {
+            return outside_backend(state, call, next);
+        }
         let start = (call.function == Id::CudnnBackendFinalize).then(Instant::now);
         let destruction = calls::before(call);
         if destruction.as_ref().and_then(shadow::Destruction::kind)
@@ -167,6 +178,28 @@ impl Around for Capture {
     fn next() -> &'static Next {
         &NEXT
     }
+}
+
+/// Follows a call that is not part of the backend API.
+fn outside_backend<R: Returned>(state: &State, call: &Call<'_>, next: impl FnOnce() -> R) -> R {
+    let is_of_descriptor = call::is_of_descriptor(call.function);
+    if is_of_descriptor && call.function.name().starts_with("cudnnDestroy") {
+        call::destroying(call);
+    }
+    let returned = next();
+    match returned.status() {
+        Some(status) if is_of_descriptor => {
+            if status == cudnnStatus_t::CUDNN_STATUS_SUCCESS && call.function.name().starts_with("cudnnCreate") {
+                call::created(call);
+            }
+        }
+        Some(status) if is_current(state) => {
+            let _guard = ThreadStateGuard::new();
+            call::record(state, call, status);
+        }
+        _ => {}
+    }
+    returned
 }
 
 fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {

@@ -12,6 +12,7 @@
 //! planner LAYERS explain DEVICE.json GRAPH...    graphs with and without an engine: see `explain`
 //! planner LAYERS mistakes WHICH [DEVICE.json]    one mistake, or `legitimate`: see `mistakes`
 //! planner LAYERS alike DEVICE.json WHICH...      plans that are easily confused: see `alike`
+//! planner LAYERS classic                         functions outside of the backend API: see `classic`
 //! planner LAYERS throw | throw-in-each | ask-back | outlive | last-error | workspace    single cases: see `callbacks`
 //! ```
 //!
@@ -29,6 +30,7 @@ mod attacks;
 #[cfg(unix)]
 mod bounds;
 mod callbacks;
+mod classic;
 mod errata;
 mod explain;
 mod mistakes;
@@ -167,6 +169,7 @@ fn main() -> ExitCode {
             "outlive" => callbacks::outlive_handle,
             "last-error" => callbacks::read_last_error,
             "workspace" => callbacks::ask_for_workspace,
+            "classic" => classic::run,
             _ => return None,
         })
     });
