@@ -223,6 +223,50 @@ fn executions_are_described_once_and_counted() {
     assert_eq!(counts, [powers, vec![180_000]].concat());
 }
 
+/// A driver for which all addresses are device memory that contains bits 12 to 19 of the address.
+const DRIVER: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+int cuPointerGetAttribute(unsigned *type, int attribute, unsigned long long address) { *type = 2; return 0; }
+int cuStreamIsCapturing(void *stream, int *status) { *status = getenv("CAPTURING") != 0; return 0; }
+int cuThreadExchangeStreamCaptureMode(int *mode) { return 0; }
+int cuStreamSynchronize(void *stream) { return 0; }
+int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t size) { memset(to, from >> 12, size); return 0; }
+"#;
+
+#[test]
+fn tensors_are_stored_on_request_only() {
+    let stand_in = Capturing::stand_in();
+    let driver = stand_in.dir.path().join("libcuda.so.1");
+    support::compile(DRIVER, &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"], &driver);
+    let data = stand_in.dir.path().join("app.cudnncap.data");
+    let run = |requested: &str, capturing: Option<&str>| {
+        let child = stand_in.child().env("LD_PRELOAD", &driver).env("CUDNN_CAPTURE_DATA", requested);
+        let child = if let Some(value) = capturing { child.env("CAPTURING", value) } else { child };
+        let output = child.run(&["capture", "mistakes", "steps"]);
+        assert_eq!(output.code, Some(0), "{output:#?}");
+        records(&stand_in.file())
+    };
+    for (requested, capturing) in [("", None), ("0123456789abcdef", None), ("all", Some("1"))] {
+        let records = run(requested, capturing);
+        assert_eq!(all!(&records, Data).count(), 0, "{requested}");
+        assert_eq!(executions(&records)[0].in_cuda_graph, capturing.is_some());
+        assert!(!data.exists());
+    }
+    let id = graphs(&run("", None))[0].graph.clone();
+    for requested in ["all".to_owned(), format!("0123456789abcdef,{id}")] {
+        let records = run(&requested, None);
+        let stored: Vec<_> = all!(&records, Data).map(|data| (data.uid, data.is_after, data.bytes)).collect();
+        let size = 4 * 64 * 64 * 2;
+        assert_eq!(stored, [(1, false, size), (2, false, size), (1, true, size), (2, true, size)]);
+        for record in all!(&records, Data) {
+            let values = std::fs::read(data.join(&record.file)).unwrap();
+            assert_eq!(values, vec![record.uid as u8; size as usize], "{record:?}");
+        }
+        std::fs::remove_dir_all(&data).unwrap();
+    }
+}
+
 #[test]
 fn programs_see_no_difference_while_they_are_captured() {
     let test = "programs_see_no_difference_while_they_are_captured";

@@ -8,6 +8,7 @@
 //! | `plans` | records graphs, devices, proposals and plans, and counts executions |
 //! | `execution` | records the first execution of a plan |
 //! | `call`, `descriptors` | record calls outside of the backend API, and read their descriptors |
+//! | `data` | stores the values of tensors on request |
 //! | `failure`, `reason` | record failed calls, and cuDNN's reasons |
 //! | `nodes` | converts descriptors for the file |
 //! | `layout` | describes memory without addresses |
@@ -28,6 +29,7 @@
 //! ```
 
 mod call;
+mod data;
 mod descriptors;
 mod driver;
 mod execution;
@@ -58,7 +60,7 @@ use crate::shadow::{self, calls};
 use crate::wrappers::{self, Around, Call, Id, Next, Returned};
 use crate::{follow, trial};
 
-pub use self::options::{VARIABLE, configure};
+pub use self::options::{DATA_VARIABLE, VARIABLE, configure};
 
 /// Writes a capture.
 #[derive(Debug)]
@@ -68,6 +70,8 @@ struct State {
     host: Host,
     cudnn: Cudnn,
     output: Output,
+    /// The ids of graphs whose tensors are stored, or `all`.
+    data: Vec<String>,
 }
 
 static STATE: OnceLock<State> = OnceLock::new();
@@ -78,8 +82,8 @@ unsafe impl Layer for Capture {
     fn begin(host: Host) -> Result<Self, String> {
         save_working_dir();
         let cudnn = Cudnn::new(host);
-        let output = Output::create(options::chosen()?, host, &cudnn)?;
-        if STATE.set(State { host, cudnn, output }).is_err() {
+        let output = Output::create(options::file()?, host, &cudnn)?;
+        if STATE.set(State { host, cudnn, output, data: options::data() }).is_err() {
             return Err("capture is already active".into());
         }
         fork::call_at_forks(before_fork, after_fork, in_child);
@@ -147,6 +151,9 @@ impl Around for Capture {
         if !FOLLOWED.contains(&call.function) {
             return outside_backend(state, call, next);
         }
+        if calls::is_execution(call.function) {
+            data::before(state, call);
+        }
         let start = (call.function == Id::CudnnBackendFinalize).then(Instant::now);
         let destruction = calls::before(call);
         if destruction.as_ref().and_then(shadow::Destruction::kind)
@@ -187,17 +194,14 @@ fn outside_backend<R: Returned>(state: &State, call: &Call<'_>, next: impl FnOnc
         call::destroying(call);
     }
     let returned = next();
-    match returned.status() {
-        Some(status) if is_of_descriptor => {
-            if status == cudnnStatus_t::CUDNN_STATUS_SUCCESS && call.function.name().starts_with("cudnnCreate") {
-                call::created(call);
-            }
+    let Some(status) = returned.status() else { return returned };
+    if is_of_descriptor {
+        if status == cudnnStatus_t::CUDNN_STATUS_SUCCESS && call.function.name().starts_with("cudnnCreate") {
+            call::created(call);
         }
-        Some(status) if is_current(state) => {
-            let _guard = ThreadStateGuard::new();
-            call::record(state, call, status);
-        }
-        _ => {}
+    } else if is_current(state) {
+        let _guard = ThreadStateGuard::new();
+        call::record(state, call, status);
     }
     returned
 }
@@ -239,6 +243,7 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
                 // Thread cancellation must not unwind from here.
                 let _guard = ThreadStateGuard::new();
                 execution::record(state, call, &stored, cudnnStatus_t::CUDNN_STATUS_SUCCESS);
+                data::after(state, call, &stored);
             }
         }
         _ => {}

@@ -33,9 +33,11 @@ static PROPOSALS: Once = Once::new();
 static PLANS: Once = Once::new();
 
 /// A plan in the capture. Plans of the same graph, device, engine and status share one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Stored {
     pub(super) ordinal: usize,
+    /// The id of the graph.
+    pub(super) graph: Arc<str>,
     /// The number of successful executions.
     executions: AtomicU64,
     /// The number in the last record.
@@ -256,7 +258,8 @@ fn store(state: &State, plan: Raw, status: Status, reason: Option<String>, durat
     })?;
     let mut all = STORED.lock()?;
     let stored = all.get_or_insert_default().entry(ordinal);
-    Some(stored.or_insert_with(|| Arc::new(Stored { ordinal, ..Stored::default() })).clone())
+    let new = || Stored { ordinal, graph, executions: AtomicU64::new(0), written: AtomicU64::new(0) };
+    Some(stored.or_insert_with(|| Arc::new(new())).clone())
 }
 
 fn engine(index: i64, choice: &Choice) -> Engine {
@@ -307,6 +310,12 @@ pub(super) fn executed(state: &State, plan: Raw, is_pack_known: impl FnOnce() ->
         write_count(state, &stored, executions);
     }
     first
+}
+
+/// Returns the stored plan of a descriptor if it awaits its first execution.
+pub(super) fn awaited(plan: Raw) -> Option<Arc<Stored>> {
+    let live = live(plan).lock()?;
+    live.as_ref()?.get(&plan.addr()).filter(|live| live.awaits_execution).map(|live| live.stored.clone())
 }
 
 /// Returns the stored plan of a descriptor.
