@@ -43,8 +43,8 @@ impl Id {
         Id::PARAMETERS.get(self as usize).copied().unwrap_or_default()
     }
 
-    /// Returns whether the function has a handle or a stream and starts work on the device. cuDNN's names are regular enough
-    /// to decide this.
+    /// Returns whether the function has a handle or a stream and starts work on the device. cuDNN's names are regular
+    /// enough to decide this.
     pub(crate) fn starts_work(self) -> bool {
         const WORK: [&str; 18] = [
             "AddTensor",

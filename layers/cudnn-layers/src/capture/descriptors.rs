@@ -43,11 +43,14 @@ macro_rules! call {
     }};
 }
 
-/// Reads a descriptor with a function of cuDNN. The parameters are: inputs, properties, arrays with the property that is
-/// their length, more properties, and more inputs.
+/// Reads a descriptor with a function of cuDNN. The parameters are: inputs, properties, arrays with the property that
+/// is their length, more properties, and more inputs.
 macro_rules! properties {
-    ($host:ident, $function:ident($($before:expr),*) [$($first:ident)*] [$($count:ident: $($array:ident)*)?] [$($last:ident)*]
-        ($($after:expr),*)) => {{
+    (
+        $host:ident,
+        $function:ident($($before:expr),*)
+            [$($first:ident)*] [$($count:ident: $($array:ident)*)?] [$($last:ident)*] ($($after:expr),*)
+    ) => {{
         // SAFETY: the properties are numbers, enums and pointers, for which zero is valid.
         $(let mut $first = unsafe { std::mem::zeroed() };)*
         $($(let mut $array = [0; MAX_DIMENSIONS];)*)?

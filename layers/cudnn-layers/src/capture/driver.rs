@@ -1,4 +1,5 @@
-//! Wraps the functions of NVIDIA's driver that tell where memory is and whether a stream is captured, and that copy memory.
+//! Wraps the functions of NVIDIA's driver that tell where memory is and whether a stream is captured, and that copy
+//! memory.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::OnceLock;

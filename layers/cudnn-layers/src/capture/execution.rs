@@ -104,8 +104,8 @@ fn memory(driver: Option<&Driver>, graph: &Graph, uid: i64, address: u64, status
         _ => is_by_value && status == Status::CUDNN_STATUS_SUCCESS,
     };
     let value = span.filter(|span| is_readable && *span <= MAX_VALUE).map(|span| {
-        // SAFETY: cuDNN has just read these bytes, or the driver has allocated the memory, which the program passes with a
-        // tensor of this size.
+        // SAFETY: cuDNN has just read these bytes, or the driver has allocated the memory, which the program passes
+        // with a tensor of this size.
         let bytes = unsafe {
             std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(address as usize), span as usize)
         };

@@ -14,8 +14,8 @@ pub const DATA_VARIABLE: &str = "CUDNN_CAPTURE_DATA";
 
 static CHOSEN: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// Sets the file in code, instead of from [`VARIABLE`]. Call this before you add the layer, because later changes have no
-/// effect.
+/// Sets the file in code, instead of from [`VARIABLE`]. Call this before you add the layer, because later changes have
+/// no effect.
 pub fn configure(file: PathBuf) {
     *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
 }

@@ -130,7 +130,8 @@ fn incomplete(state: &State, label: &str, reason: &str) {
     });
 }
 
-/// Returns the ordinal of the device that a plan or a query of the heuristics refers to, and writes the device if it is new.
+/// Returns the ordinal of the device that a plan or a query of the heuristics refers to, and writes the device if it is
+/// new.
 fn device(state: &State, content: &Arc<Content>) -> Option<usize> {
     let described = [Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP]
         .into_iter()
@@ -288,8 +289,8 @@ fn forgotten(live: Option<&Live>) {
 /// Programs that make the variant pack before the plan may make another one for a later execution.
 const MAX_AWAITED: u64 = 8;
 
-/// Counts a successful execution. Returns the plan if its first execution should be recorded. If the variant pack was made
-/// while no plan awaited an execution, the record waits for the next one.
+/// Counts a successful execution. Returns the plan if its first execution should be recorded. If the variant pack was
+/// made while no plan awaited an execution, the record waits for the next one.
 pub(super) fn executed(state: &State, plan: Raw, is_pack_known: impl FnOnce() -> bool) -> Option<Arc<Stored>> {
     let is_complete = !is_any_awaited() || is_pack_known();
     let (executions, written, first) = {
