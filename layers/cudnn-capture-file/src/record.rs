@@ -230,7 +230,9 @@ pub struct Call {
     /// The status, if it returns one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// The arguments in order, by the names in cuDNN's headers. Pointers are not stored; descriptors are read back.
+    /// The arguments in order, by the names in cuDNN's headers. Enums are numbers. Descriptors are objects with the
+    /// properties that cuDNN reports, or `null` if they are unknown. Scaling factors in host memory are numbers. Other
+    /// pointers are `true`, or `null`.
     pub arguments: Vec<(String, Json)>,
 }
 

@@ -43,6 +43,36 @@ impl Id {
         Id::PARAMETERS.get(self as usize).copied().unwrap_or_default()
     }
 
+    /// Returns whether the function has a handle or a stream and starts work on the device. cuDNN's names are regular
+    /// enough to decide this.
+    pub(crate) fn starts_work(self) -> bool {
+        const WORK: [&str; 18] = [
+            "AddTensor",
+            "Apply",
+            "Backward",
+            "CTCLoss",
+            "Conv1d",
+            "Execute",
+            "Forward",
+            "Gnn",
+            "Im2Col",
+            "OpTensor",
+            "ReduceTensor",
+            "ReorderFilter",
+            "ScaleTensor",
+            "SetTensor",
+            "SpatialTf",
+            "Subquadratic",
+            "TransformFilter",
+            "TransformTensor",
+        ];
+        const NO_WORK: [&str; 6] = ["Create", "Descriptor", "Find", "Get", "Make", "Size"];
+        let runs_on = ["cudnnHandle_t", "cudaStream_t"];
+        let has_stream = self.parameters().iter().any(|it| runs_on.iter().any(|name| it.rust_type.ends_with(name)));
+        let name = self.name();
+        has_stream && WORK.iter().any(|word| name.contains(word)) && !NO_WORK.iter().any(|word| name.contains(word))
+    }
+
     /// Finds the function with this name.
     pub(crate) fn from_name(name: &[u8]) -> Option<Id> {
         Id::ALL.iter().copied().find(|function| function.name().as_bytes() == name)

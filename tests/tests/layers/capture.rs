@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_capture_file::{Capture, Count, Execution, Failure, GraphRecord, Plan, Record};
+use serde_json::{Value, json};
 use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version, lib_dir};
 
 use crate::plans::PLANNER;
@@ -138,6 +139,34 @@ pub(super) fn assert_captures(capturing: &Capturing) {
     assert!(failure.reason.is_some() && failure.descriptors.len() == 1, "{failure:#?}");
 }
 
+/// Asserts that calls outside of the backend API are captured with their descriptors. The release must be complete.
+pub(super) fn assert_captures_calls(capturing: &Capturing) {
+    let (without, with) = (capturing.run("none", &["classic"]), capturing.run("capture", &["classic"]));
+    assert_eq!((without.code, &without.stdout), (with.code, &with.stdout));
+    let records = records(&capturing.file());
+    let calls: Vec<_> = all!(&records, Call).collect();
+    let functions: Vec<_> = calls.iter().map(|call| call.function.as_str()).collect();
+    let expected =
+        ["cudnnConvolutionForward", "cudnnActivationForward", "cudnnPoolingForward", "cudnnActivationForward"];
+    assert_eq!(functions, expected);
+    let argument = |call: usize, name: &str| {
+        let found = calls[call].arguments.iter().find(|(known, _)| known == name);
+        found.unwrap_or_else(|| panic!("{name}: {calls:#?}")).1.clone()
+    };
+    assert!(calls.iter().all(|call| call.status.as_deref().is_some_and(|status| status.starts_with("BAD_PARAM"))));
+    let tensor = json!({"dataType": 0, "nbDims": 4, "dimA": [8, 16, 14, 14], "strideA": [3136, 196, 14, 1]});
+    assert_eq!(argument(0, "xDesc"), tensor);
+    assert_eq!(argument(0, "wDesc"), json!({"dataType": 0, "format": 0, "nbDims": 4, "filterDimA": [32, 16, 3, 3]}));
+    let convolution = argument(0, "convDesc");
+    assert_eq!((&convolution["padA"], &convolution["groupCount"]), (&json!([1, 2]), &json!(4)), "{convolution}");
+    assert_eq!((argument(0, "x"), argument(0, "workSpaceSizeInBytes")), (Value::Null, json!(77)));
+    assert_eq!(argument(1, "activationDesc")["coef"], 0.5);
+    let pooling = argument(2, "poolingDesc");
+    assert_eq!((&pooling["windowDimA"], &pooling["paddingA"]), (&json!([3, 2]), &json!([1, 0])), "{pooling}");
+    // The program has destroyed the descriptor.
+    assert_eq!(argument(3, "xDesc"), Value::Null);
+}
+
 #[test]
 fn graphs_plans_and_failures_are_captured() {
     let test = "graphs_plans_and_failures_are_captured";
@@ -192,6 +221,50 @@ fn executions_are_described_once_and_counted() {
     let counts: Vec<u64> = counts(&records).iter().map(|count| count.executions).collect();
     let powers: Vec<u64> = (1..18).map(|power| 1 << power).collect();
     assert_eq!(counts, [powers, vec![180_000]].concat());
+}
+
+/// A driver for which all addresses are device memory that contains bits 12 to 19 of the address.
+const DRIVER: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+int cuPointerGetAttribute(unsigned *type, int attribute, unsigned long long address) { *type = 2; return 0; }
+int cuStreamIsCapturing(void *stream, int *status) { *status = getenv("CAPTURING") != 0; return 0; }
+int cuThreadExchangeStreamCaptureMode(int *mode) { return 0; }
+int cuStreamSynchronize(void *stream) { return 0; }
+int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t size) { memset(to, from >> 12, size); return 0; }
+"#;
+
+#[test]
+fn tensors_are_stored_on_request_only() {
+    let stand_in = Capturing::stand_in();
+    let driver = stand_in.dir.path().join("libcuda.so.1");
+    support::compile(DRIVER, &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"], &driver);
+    let data = stand_in.dir.path().join("app.cudnncap.data");
+    let run = |requested: &str, capturing: Option<&str>| {
+        let child = stand_in.child().env("LD_PRELOAD", &driver).env("CUDNN_CAPTURE_DATA", requested);
+        let child = if let Some(value) = capturing { child.env("CAPTURING", value) } else { child };
+        let output = child.run(&["capture", "mistakes", "steps"]);
+        assert_eq!(output.code, Some(0), "{output:#?}");
+        records(&stand_in.file())
+    };
+    for (requested, capturing) in [("", None), ("0123456789abcdef", None), ("all", Some("1"))] {
+        let records = run(requested, capturing);
+        assert_eq!(all!(&records, Data).count(), 0, "{requested}");
+        assert_eq!(executions(&records)[0].in_cuda_graph, capturing.is_some());
+        assert!(!data.exists());
+    }
+    let id = graphs(&run("", None))[0].graph.clone();
+    for requested in ["all".to_owned(), format!("0123456789abcdef,{id}")] {
+        let records = run(&requested, None);
+        let stored: Vec<_> = all!(&records, Data).map(|data| (data.uid, data.is_after, data.bytes)).collect();
+        let size = 4 * 64 * 64 * 2;
+        assert_eq!(stored, [(1, false, size), (2, false, size), (1, true, size), (2, true, size)]);
+        for record in all!(&records, Data) {
+            let values = std::fs::read(data.join(&record.file)).unwrap();
+            assert_eq!(values, vec![record.uid as u8; size as usize], "{record:?}");
+        }
+        std::fs::remove_dir_all(&data).unwrap();
+    }
 }
 
 #[test]

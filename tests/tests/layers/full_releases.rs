@@ -6,6 +6,7 @@ use std::process::Command;
 
 use support::{Child, ChildOutput, PlanningLibraries, Subject, TempDir, lib_dir};
 
+use crate::capture::{Capturing, assert_captures, assert_captures_calls};
 use crate::errata::Planning;
 use crate::explain::{Explaining, assert_names_causes, first_lines};
 use crate::plans::{FRONTEND, PLANNER, Real, assert_order_does_not_count, assert_variables_are_known, count};
@@ -148,6 +149,17 @@ fn causes_are_named_with_full_releases() {
             let [report] = reports.as_slice() else { panic!("{reports:#?}") };
             assert!(first_lines(report).contains("engines: libnvrtc.so.12 was not found"), "{report}");
         }
+    }
+}
+
+#[test]
+#[ignore = "downloads full releases of cuDNN"]
+fn captures_of_full_releases_are_complete() {
+    let test = "captures_of_full_releases_are_complete";
+    for release in ["cu12-9.10.2", newest_id()] {
+        let Some(capturing) = Capturing::real(test, release) else { return };
+        assert_captures(&capturing);
+        assert_captures_calls(&capturing);
     }
 }
 

@@ -1,4 +1,5 @@
-//! Wraps the functions of NVIDIA's driver that tell where memory is and whether a stream is captured.
+//! Wraps the functions of NVIDIA's driver that tell where memory is and whether a stream is captured, and that copy
+//! memory.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -26,6 +27,8 @@ pub(super) struct Driver {
     attribute: unsafe extern "C" fn(*mut c_void, c_int, u64) -> Status,
     is_capturing: unsafe extern "C" fn(*mut c_void, *mut c_int) -> Status,
     exchange_mode: unsafe extern "C" fn(*mut c_int) -> Status,
+    synchronize: unsafe extern "C" fn(*mut c_void) -> Status,
+    copy: unsafe extern "C" fn(*mut c_void, u64, usize) -> Status,
 }
 
 /// Where memory is.
@@ -56,6 +59,8 @@ impl Driver {
                 attribute: library.function(c"cuPointerGetAttribute")?,
                 is_capturing: library.function(c"cuStreamIsCapturing")?,
                 exchange_mode: library.function(c"cuThreadExchangeStreamCaptureMode")?,
+                synchronize: library.function(c"cuStreamSynchronize")?,
+                copy: library.function(c"cuMemcpyDtoH_v2")?,
             })
         }
     }
@@ -92,5 +97,20 @@ impl Driver {
         // SAFETY: the stream belongs to a handle that the program is using, and the pointer is valid for writes.
         let asked = self.relaxed(|| unsafe { (self.is_capturing)(stream, &raw mut status) });
         asked != SUCCESS || status != NOT_CAPTURING
+    }
+
+    /// Waits for the work on a stream that is not captured.
+    pub(super) fn synchronize(&self, stream: *mut c_void) -> bool {
+        // SAFETY: the stream belongs to a handle that the program is using.
+        unsafe { (self.synchronize)(stream) == SUCCESS }
+    }
+
+    /// Copies device memory.
+    pub(super) fn copy(&self, address: u64, bytes: usize) -> Option<Vec<u8>> {
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(bytes).ok()?;
+        copy.resize(bytes, 0);
+        // SAFETY: the buffer has this size, and the driver refuses addresses that are not in its memory.
+        (unsafe { (self.copy)(copy.as_mut_ptr().cast(), address, bytes) } == SUCCESS).then_some(copy)
     }
 }

@@ -1,5 +1,6 @@
 //! Records the first execution of each plan: the layout of the variant pack, and small values in host memory.
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use cudnn_capture_file::{Execution, Graph, Record, Tensor, status_name};
@@ -42,11 +43,18 @@ pub(super) fn record(state: &State, call: &Call<'_>, stored: &Stored, status: St
 
 /// Returns whether the stream of a handle is captured into a CUDA graph.
 fn is_capturing(state: &State, driver: Option<&Driver>, handle: u64) -> bool {
-    let (Some(driver), Some(get)) = (driver, state.cudnn.cudnnGetStream) else { return false };
+    let (Some(driver), Some(stream)) = (driver, stream(state, handle)) else { return false };
+    driver.is_capturing(stream)
+}
+
+/// Returns the stream of a handle that the program is using.
+pub(super) fn stream(state: &State, handle: u64) -> Option<*mut c_void> {
     let mut stream = std::ptr::null_mut();
-    // SAFETY: the program has just used the handle, and the pointer is valid for writes.
-    let status = unsafe { get(std::ptr::with_exposed_provenance_mut(handle as usize), &raw mut stream) };
-    status == Status::CUDNN_STATUS_SUCCESS && driver.is_capturing(stream.cast())
+    // SAFETY: the program uses the handle, and the pointer is valid for writes.
+    let status = unsafe {
+        (state.cudnn.cudnnGetStream?)(std::ptr::with_exposed_provenance_mut(handle as usize), &raw mut stream)
+    };
+    (status == Status::CUDNN_STATUS_SUCCESS).then_some(stream.cast())
 }
 
 type Layout = (Vec<Tensor>, Option<cudnn_capture_file::Memory>);
@@ -96,8 +104,8 @@ fn memory(driver: Option<&Driver>, graph: &Graph, uid: i64, address: u64, status
         _ => is_by_value && status == Status::CUDNN_STATUS_SUCCESS,
     };
     let value = span.filter(|span| is_readable && *span <= MAX_VALUE).map(|span| {
-        // SAFETY: cuDNN has just read these bytes, or the driver has allocated the memory, which the program passes with a
-        // tensor of this size.
+        // SAFETY: cuDNN has just read these bytes, or the driver has allocated the memory, which the program passes
+        // with a tensor of this size.
         let bytes = unsafe {
             std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(address as usize), span as usize)
         };
@@ -112,7 +120,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 }
 
 /// Returns the ids and the addresses of a variant pack, or `None` if they are not certain.
-fn pack_of(pack: &Content) -> Option<(Vec<i64>, Vec<u64>)> {
+pub(super) fn pack_of(pack: &Content) -> Option<(Vec<i64>, Vec<u64>)> {
     if pack.kind != Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR || pack.is_uncertain || pack.lacks_attributes {
         return None;
     }

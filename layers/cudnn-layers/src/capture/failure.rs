@@ -7,6 +7,7 @@ use super::State;
 use super::execution::hex;
 use super::nodes;
 use super::once::Once;
+use super::plans;
 use super::reason::reason;
 use crate::shadow::elements::{Name, Type, element_size};
 use crate::shadow::{self, calls, declared};
@@ -27,7 +28,9 @@ pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
         Id::CudnnBackendCreateDescriptor => None,
         function if calls::is_execution(function) || function == Id::CudnnGetExecutionPlanWorkspaceSize => {
             let [_, plan] = call.bits();
-            shadow::content(calls::raw(plan))
+            let plan = calls::raw(plan);
+            // Otherwise, the record of the execution names the plan.
+            shadow::content(plan).filter(|_| plans::stored(plan).is_none())
         }
         _ => shadow::content(calls::descriptor(call)),
     };

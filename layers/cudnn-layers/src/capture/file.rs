@@ -76,6 +76,22 @@ impl Output {
         }
     }
 
+    /// Writes the values of a tensor to a file next to the capture, in the directory with the suffix `.data`.
+    pub(super) fn write_data(&self, name: &str, values: &[u8]) -> bool {
+        let Some(file) = self.file().filter(|file| !file.has_ended.load(Ordering::Relaxed)) else { return false };
+        let mut dir = file.file.path().as_os_str().to_owned();
+        dir.push(".data");
+        let dir = PathBuf::from(dir);
+        let written = uninterrupted(|| {
+            std::fs::create_dir_all(&dir)?;
+            std::fs::write(dir.join(name), values)
+        });
+        if let Err(error) = &written {
+            self.report(&dir.join(name), error);
+        }
+        written.is_ok()
+    }
+
     /// Returns the file of this process, which a forked child creates.
     fn file(&self) -> Option<&'static ProcessFile> {
         // SAFETY: files are never freed.

@@ -7,6 +7,8 @@
 //! | --- | --- |
 //! | `plans` | records graphs, devices, proposals and plans, and counts executions |
 //! | `execution` | records the first execution of a plan |
+//! | `call`, `descriptors` | record calls outside of the backend API, and read their descriptors |
+//! | `data` | stores the values of tensors on request |
 //! | `failure`, `reason` | record failed calls, and cuDNN's reasons |
 //! | `nodes` | converts descriptors for the file |
 //! | `layout` | describes memory without addresses |
@@ -26,6 +28,9 @@
 //! # Ok::<(), std::fmt::Error>(())
 //! ```
 
+mod call;
+mod data;
+mod descriptors;
 mod driver;
 mod execution;
 mod failure;
@@ -55,7 +60,7 @@ use crate::shadow::{self, calls};
 use crate::wrappers::{self, Around, Call, Id, Next, Returned};
 use crate::{follow, trial};
 
-pub use self::options::{VARIABLE, configure};
+pub use self::options::{DATA_VARIABLE, VARIABLE, configure};
 
 /// Writes a capture.
 #[derive(Debug)]
@@ -65,6 +70,8 @@ struct State {
     host: Host,
     cudnn: Cudnn,
     output: Output,
+    /// The ids of graphs whose tensors are stored, or `all`.
+    data: Vec<String>,
 }
 
 static STATE: OnceLock<State> = OnceLock::new();
@@ -75,8 +82,8 @@ unsafe impl Layer for Capture {
     fn begin(host: Host) -> Result<Self, String> {
         save_working_dir();
         let cudnn = Cudnn::new(host);
-        let output = Output::create(options::chosen()?, host, &cudnn)?;
-        if STATE.set(State { host, cudnn, output }).is_err() {
+        let output = Output::create(options::file()?, host, &cudnn)?;
+        if STATE.set(State { host, cudnn, output, data: options::data() }).is_err() {
             return Err("capture is already active".into());
         }
         fork::call_at_forks(before_fork, after_fork, in_child);
@@ -85,7 +92,9 @@ unsafe impl Layer for Capture {
     }
 
     fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
-        let is_followed = Id::from_name(function.to_bytes()).is_some_and(|function| FOLLOWED.contains(&function));
+        let is_followed = Id::from_name(function.to_bytes()).is_some_and(|function| {
+            FOLLOWED.contains(&function) || call::is_recorded(function) || call::is_of_descriptor(function)
+        });
         if is_followed { wrappers::wrap::<Capture>(function, next) } else { next }
     }
 }
@@ -94,11 +103,13 @@ unsafe extern "C" fn before_fork() {
     plans::before_fork();
     execution::EXECUTIONS.before_fork();
     failure::FAILURES.before_fork();
+    call::before_fork();
     file::before_fork();
 }
 
 unsafe extern "C" fn after_fork() {
     file::after_fork();
+    call::after_fork();
     failure::FAILURES.after_fork();
     execution::EXECUTIONS.after_fork();
     plans::after_fork();
@@ -106,6 +117,7 @@ unsafe extern "C" fn after_fork() {
 
 unsafe extern "C" fn in_child() {
     file::in_child();
+    call::in_child();
     failure::FAILURES.in_child();
     execution::EXECUTIONS.in_child();
     plans::in_child();
@@ -136,6 +148,12 @@ const FOLLOWED: [Id; 13] = [
 impl Around for Capture {
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !trial::is_running()) else { return next() };
+        if !FOLLOWED.contains(&call.function) {
+            return outside_backend(state, call, next);
+        }
+        if calls::is_execution(call.function) {
+            data::before(state, call);
+        }
         let start = (call.function == Id::CudnnBackendFinalize).then(Instant::now);
         let destruction = calls::before(call);
         if destruction.as_ref().and_then(shadow::Destruction::kind)
@@ -167,6 +185,25 @@ impl Around for Capture {
     fn next() -> &'static Next {
         &NEXT
     }
+}
+
+/// Follows a call that is not part of the backend API.
+fn outside_backend<R: Returned>(state: &State, call: &Call<'_>, next: impl FnOnce() -> R) -> R {
+    let is_of_descriptor = call::is_of_descriptor(call.function);
+    if is_of_descriptor && call.function.name().starts_with("cudnnDestroy") {
+        call::destroying(call);
+    }
+    let returned = next();
+    let Some(status) = returned.status() else { return returned };
+    if is_of_descriptor {
+        if status == cudnnStatus_t::CUDNN_STATUS_SUCCESS && call.function.name().starts_with("cudnnCreate") {
+            call::created(call);
+        }
+    } else if is_current(state) {
+        let _guard = ThreadStateGuard::new();
+        call::record(state, call, status);
+    }
+    returned
 }
 
 fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
@@ -206,6 +243,7 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
                 // Thread cancellation must not unwind from here.
                 let _guard = ThreadStateGuard::new();
                 execution::record(state, call, &stored, cudnnStatus_t::CUDNN_STATUS_SUCCESS);
+                data::after(state, call, &stored);
             }
         }
         _ => {}

@@ -24,7 +24,8 @@ impl Once {
 
     /// Writes a record with its ordinal, unless it has been written. Returns the ordinal.
     ///
-    /// Two threads may write the same record. However, when this returns, the record precedes all later ones of this thread.
+    /// Two threads may write the same record. However, when this returns, the record precedes all later ones of this
+    /// thread.
     pub(super) fn write(&self, content: &impl Hash, write: impl FnOnce(usize)) -> Option<usize> {
         let mut hasher = DefaultHasher::new();
         content.hash(&mut hasher);

@@ -33,9 +33,11 @@ static PROPOSALS: Once = Once::new();
 static PLANS: Once = Once::new();
 
 /// A plan in the capture. Plans of the same graph, device, engine and status share one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Stored {
     pub(super) ordinal: usize,
+    /// The id of the graph.
+    pub(super) graph: Arc<str>,
     /// The number of successful executions.
     executions: AtomicU64,
     /// The number in the last record.
@@ -128,7 +130,8 @@ fn incomplete(state: &State, label: &str, reason: &str) {
     });
 }
 
-/// Returns the ordinal of the device that a plan or a query of the heuristics refers to, and writes the device if it is new.
+/// Returns the ordinal of the device that a plan or a query of the heuristics refers to, and writes the device if it is
+/// new.
 fn device(state: &State, content: &Arc<Content>) -> Option<usize> {
     let described = [Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP]
         .into_iter()
@@ -256,7 +259,8 @@ fn store(state: &State, plan: Raw, status: Status, reason: Option<String>, durat
     })?;
     let mut all = STORED.lock()?;
     let stored = all.get_or_insert_default().entry(ordinal);
-    Some(stored.or_insert_with(|| Arc::new(Stored { ordinal, ..Stored::default() })).clone())
+    let new = || Stored { ordinal, graph, executions: AtomicU64::new(0), written: AtomicU64::new(0) };
+    Some(stored.or_insert_with(|| Arc::new(new())).clone())
 }
 
 fn engine(index: i64, choice: &Choice) -> Engine {
@@ -285,8 +289,8 @@ fn forgotten(live: Option<&Live>) {
 /// Programs that make the variant pack before the plan may make another one for a later execution.
 const MAX_AWAITED: u64 = 8;
 
-/// Counts a successful execution. Returns the plan if its first execution should be recorded. If the variant pack was made
-/// while no plan awaited an execution, the record waits for the next one.
+/// Counts a successful execution. Returns the plan if its first execution should be recorded. If the variant pack was
+/// made while no plan awaited an execution, the record waits for the next one.
 pub(super) fn executed(state: &State, plan: Raw, is_pack_known: impl FnOnce() -> bool) -> Option<Arc<Stored>> {
     let is_complete = !is_any_awaited() || is_pack_known();
     let (executions, written, first) = {
@@ -307,6 +311,12 @@ pub(super) fn executed(state: &State, plan: Raw, is_pack_known: impl FnOnce() ->
         write_count(state, &stored, executions);
     }
     first
+}
+
+/// Returns the stored plan of a descriptor if it awaits its first execution.
+pub(super) fn awaited(plan: Raw) -> Option<Arc<Stored>> {
+    let live = live(plan).lock()?;
+    live.as_ref()?.get(&plan.addr()).filter(|live| live.awaits_execution).map(|live| live.stored.clone())
 }
 
 /// Returns the stored plan of a descriptor.

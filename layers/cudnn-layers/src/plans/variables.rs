@@ -106,6 +106,7 @@ const HARMLESS: &[&str] = &[
     "PWD",
     // This project's own variables. A test compares them with the list in the documentation.
     "CUDNN_CAPTURE",
+    "CUDNN_CAPTURE_DATA",
     "CUDNN_ERRATA",
     "CUDNN_EXPLAIN",
     "CUDNN_EXPLAIN_OUTPUT",

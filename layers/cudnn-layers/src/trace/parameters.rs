@@ -31,7 +31,7 @@ static FUNCTIONS: [AtomicPtr<Pieces>; Id::NAMES.len()] = [const { AtomicPtr::new
 /// Computes the parts for a function.
 pub(super) fn prepare(function: Id) {
     let Some(cell) = FUNCTIONS.get(function as usize) else { return };
-    let new = Box::into_raw(Box::new(Pieces::new(function.name(), function.parameters())));
+    let new = Box::into_raw(Box::new(Pieces::new(function)));
     if cell.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         // SAFETY: the box was created above and never shared.
         drop(unsafe { Box::from_raw(new) });
@@ -46,13 +46,11 @@ pub(super) fn pieces(function: Id) -> Option<&'static Pieces> {
 }
 
 impl Pieces {
-    fn new(name: &str, parameters: &[Parameter]) -> Self {
-        let parameters: Vec<Piece> = parameters.iter().map(Piece::new).collect();
+    fn new(function: Id) -> Self {
+        let parameters: Vec<Piece> = function.parameters().iter().map(Piece::new).collect();
         let stream = parameters.iter().position(|piece| piece.text.ends_with(": cudaStream_t"));
-        let has_stream = stream.is_some() || parameters.iter().any(|piece| piece.is_handle);
-        let is_execution = has_stream && is_execution(name);
-        let name = CString::new(name).unwrap_or_default();
-        Pieces { parameters, is_execution, stream, name }
+        let name = CString::new(function.name()).unwrap_or_default();
+        Pieces { parameters, is_execution: function.starts_work(), stream, name }
     }
 }
 
@@ -63,32 +61,6 @@ impl Piece {
         let text = format!("{}: {ty}", parameter.name.trim_end_matches('_'));
         Piece { text, is_handle: ty == "cudnnHandle_t" }
     }
-}
-
-/// Returns whether a function with a handle starts work on the device. cuDNN's names are regular enough to decide this.
-fn is_execution(name: &str) -> bool {
-    const WORK: [&str; 18] = [
-        "AddTensor",
-        "Apply",
-        "Backward",
-        "CTCLoss",
-        "Conv1d",
-        "Execute",
-        "Forward",
-        "Gnn",
-        "Im2Col",
-        "OpTensor",
-        "ReduceTensor",
-        "ReorderFilter",
-        "ScaleTensor",
-        "SetTensor",
-        "SpatialTf",
-        "Subquadratic",
-        "TransformFilter",
-        "TransformTensor",
-    ];
-    const NO_WORK: [&str; 6] = ["Create", "Descriptor", "Find", "Get", "Make", "Size"];
-    WORK.iter().any(|word| name.contains(word)) && !NO_WORK.iter().any(|word| name.contains(word))
 }
 
 /// Converts a type of the function table to C syntax.
@@ -173,7 +145,7 @@ mod tests {
             ["cudnnGetRNNWeightParams", "cudnnFindConvolutionForwardAlgorithm", "cudnnSetStream", "cudnnCreate"];
         let is_execution = |name: &&str| {
             let function = Id::from_name(name.as_bytes()).unwrap();
-            Pieces::new(name, function.parameters()).is_execution
+            Pieces::new(function).is_execution
         };
         assert!(work.iter().all(is_execution));
         assert!(!no_work.iter().any(is_execution));

@@ -32,10 +32,12 @@ unsafe extern "C" fn replace(_: cudnnSeverity_t, _: *mut c_void, _: *const cudnn
     let _ = unsafe { cudnn_loader::cudnnSetCallback(0b0111, std::ptr::null_mut(), Some(count)) };
 }
 
-/// Plans these graphs for a described device, and prints the result of each call. Instead of a graph, `set-callback` sets
-/// a callback, `replace-callback` sets one that sets another, `callback` prints what cuDNN returns about it, `threads` plans the rest in parallel, `fork` starts a child that also plans the rest, and `kill` kills the process. A prefix changes
-/// what the program does with a graph: `retry:` describes it again for each mode, destroys it before it tries plans, and
-/// keeps the proposals until it has asked the next mode, as PyTorch does, `leak:` asks one mode and never destroys it, and `execute:` also executes the plan, which fails.
+/// Plans these graphs for a described device, and prints the result of each call. Instead of a graph, `set-callback`
+/// sets a callback, `replace-callback` sets one that sets another, `callback` prints what cuDNN returns about it,
+/// `threads` plans the rest in parallel, `fork` starts a child that also plans the rest, and `kill` kills the process.
+/// A prefix changes what the program does with a graph: `retry:` describes it again for each mode, destroys it before
+/// it tries plans, and keeps the proposals until it has asked the next mode, as PyTorch does, `leak:` asks one mode and
+/// never destroys it, and `execute:` also executes the plan, which fails.
 pub(crate) fn run(device: &str, graphs: &[String]) {
     let json = std::fs::read_to_string(device).unwrap_or_default();
     for (index, name) in graphs.iter().enumerate() {
@@ -114,7 +116,8 @@ fn retry(json: &str, name: &str) -> Result<String, Error> {
         let is_last = mode == Mode::CUDNN_HEUR_MODE_FALLBACK;
         // The proposals of the first mode are destroyed after the second mode is asked.
         let proposals = proposals(&build(name)?, mode, target)?;
-        // The program ignores the first proposal, as if a filter had rejected it, and a working graph only works in the last mode.
+        // The program ignores the first proposal, as if a filter had rejected it, and a working graph only works in the
+        // last mode.
         for proposal in proposals.iter().skip(usize::from(!is_last)).filter(|_| is_last || name == "integers") {
             match Plan::new(proposal, target) {
                 Ok(_) => return Ok("a plan".to_owned()),

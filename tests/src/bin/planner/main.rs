@@ -12,11 +12,12 @@
 //! planner LAYERS explain DEVICE.json GRAPH...    graphs with and without an engine: see `explain`
 //! planner LAYERS mistakes WHICH [DEVICE.json]    one mistake, or `legitimate`: see `mistakes`
 //! planner LAYERS alike DEVICE.json WHICH...      plans that are easily confused: see `alike`
+//! planner LAYERS classic                        functions outside of the backend API: see `classic`
 //! planner LAYERS throw | throw-in-each | ask-back | outlive | last-error | workspace    single cases: see `callbacks`
 //! ```
 //!
-//! The program adds layers itself: `none`, or some of `capture`, `errata`, `explain`, `plans`, `trace`, `validate`, `other` and
-//! `impostor`, which is `other` under the name `trace`. With `PLANNER_SETS_LATE` it sets the variable
+//! The program adds layers itself: `none`, or some of `capture`, `errata`, `explain`, `plans`, `trace`, `validate`,
+//! `other` and `impostor`, which is `other` under the name `trace`. With `PLANNER_SETS_LATE` it sets the variable
 //! `CUDNN_NVRTC_RUNTIME_LINKING` to that value after its first call. With `PLANNER_SETS_AFTER_LOAD` it sets
 //! `CUDNN_JIT_FLAGS_DBG` to that value once cuDNN is loaded, before its first call.
 //!
@@ -29,6 +30,7 @@ mod attacks;
 #[cfg(unix)]
 mod bounds;
 mod callbacks;
+mod classic;
 mod errata;
 mod explain;
 mod mistakes;
@@ -167,6 +169,7 @@ fn main() -> ExitCode {
             "outlive" => callbacks::outlive_handle,
             "last-error" => callbacks::read_last_error,
             "workspace" => callbacks::ask_for_workspace,
+            "classic" => classic::run,
             _ => return None,
         })
     });

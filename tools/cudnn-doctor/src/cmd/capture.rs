@@ -154,7 +154,10 @@ impl<'a> Summary<'a> {
                 "build_us": plan.build_us, "executions": executions,
             })
         };
-        let graph = |(id, label): &(&str, &str)| json!({"graph": id, "label": label, "plans": self.plans_of(id).map(plan).collect::<Vec<_>>()});
+        let graph = |(id, label): &(&str, &str)| {
+            let plans: Vec<Value> = self.plans_of(id).map(plan).collect();
+            json!({"graph": id, "label": label, "plans": plans})
+        };
         let failure =
             |(call, status, reason): &(&str, &str, &str)| json!({"call": call, "status": status, "reason": reason});
         json!({

@@ -40,12 +40,12 @@ const PARTS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
 /// The options of `run`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Turn on these layers, outermost first: `capture`, `trace`, `validate`, `explain`, `errata`, `plans`, or the path of a layer.
-    /// Replaces CUDNN_LAYERS.
+    /// Turn on these layers, outermost first: `capture`, `trace`, `validate`, `explain`, `errata`, `plans`, or the path
+    /// of a layer. Replaces CUDNN_LAYERS.
     #[arg(long, value_name = "LAYERS", value_delimiter = ',')]
     layers: Vec<OsString>,
-    /// Write graphs, plans, executions and failed calls to this file, with the layer `capture`. The first `%i` in the name
-    /// becomes the process id.
+    /// Write graphs, plans, executions and failed calls to this file, with the layer `capture`. The first `%i` in the
+    /// name becomes the process id.
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
     /// Write all cuDNN calls to this file, with the layer `trace`. The first `%i` in the name becomes the process id.
@@ -57,7 +57,8 @@ pub(crate) struct Arguments {
     /// Block plans that match these rules, with the layer `errata`: `known`, files, or both, separated by commas.
     #[arg(long, value_name = "RULES")]
     errata: Option<OsString>,
-    /// Report graphs that no engine supports, with the layer `explain`. `--explain=used` also shows the engines that run.
+    /// Report graphs that no engine supports, with the layer `explain`. `--explain=used` also shows the engines that
+    /// run.
     #[arg(long, value_name = "REPORTS", num_args = 0..=1, require_equals = true, default_missing_value = "failures",
           value_parser = ["failures", "used"])]
     explain: Option<String>,
@@ -282,7 +283,7 @@ fn check_layers(layers: &OsStr, drop_in: &Path, context: &Context) -> Result<(),
     let answers = requested_layers(&host, drop_in.parent()).into_iter().map(check_layer);
     let missing = { answers }.find_map(|answer| Some((answer.name, answer.file.err()?)));
     let Some((name, reason)) = missing else { return Ok(()) };
-    let help = "`capture`, `trace`, `validate`, `explain`, `errata` and `plans` are in the library next to the drop-in; for \
-                other layers, set CUDNN_LAYER_PATH or give the path";
+    let help = "`capture`, `trace`, `validate`, `explain`, `errata` and `plans` are in the library next to the drop-in; \
+                for other layers, set CUDNN_LAYER_PATH or give the path";
     Err(Refusal::new(format!("the layer {} cannot be used: {reason}", name.printable())).help(help))
 }
