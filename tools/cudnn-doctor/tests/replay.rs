@@ -120,3 +120,39 @@ fn unreadable_captures_are_refused_and_unreadable_records_are_named() {
     let (code, text) = doctor(&[&write(&dir, &lines), "--compare", "9.1234", &working], "");
     assert!(code == Some(3) && text.contains("9.1234"), "{text}");
 }
+
+#[test]
+fn a_graph_that_hangs_does_not_stop_the_others() {
+    let dir = TempDir::new();
+    let hang = "#include <unistd.h>\nint cudnnBackendFinalize(void *d) { for (;;) pause(); }";
+    let broken = fake(&dir.path().join("hang"), hang, "return 0;");
+    let file = write(&dir, &[START, &convolution("first", 2), &convolution("second", 2)]);
+    let (code, report) = json(&[&file, "--timeout", "1", "--compare", &broken, &broken], "");
+    assert_eq!(code, Some(0), "{report:#}");
+    let graphs = report["graphs"].as_array().unwrap();
+    assert!(graphs.iter().all(|graph| graph["after"]["status"] == "HUNG") && graphs.len() == 2, "{report:#}");
+}
+
+/// An engine that the program used is forced with its knobs, or it is skipped with a reason.
+#[test]
+fn the_captured_engine_is_forced_or_skipped() {
+    let test = "the_captured_engine_is_forced_or_skipped";
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
+    let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
+    let plan = |graph: &str, engine: &str| {
+        format!(r#"{{"record":"plan","plan":0,"graph":"{graph}","status":"SUCCESS","engine":{engine},"build_us":1}}"#)
+    };
+    let lines = [
+        START.to_owned(),
+        convolution("a", 2),
+        convolution("b", 2),
+        plan("a", r#"{"index":8}"#),
+        plan("b", r#"{"index":4711,"knobs":{"TILE_SIZE":3}}"#),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let file = write(&dir, &lines);
+    let (_, report) = json(&[&file, "--engines", "captured", "--compare", cudnn, cudnn], &libraries.path);
+    let [a, b] = [0, 1].map(|index| &report["graphs"][index]["after"]);
+    assert_eq!((&a["status"], &a["plans"][0]["engine"]["index"]), (&"SUCCESS".into(), &8.into()), "{report:#}");
+    assert!(b["status"] != "SUCCESS" && b["plans"][0]["skipped"].is_string(), "{report:#}");
+}

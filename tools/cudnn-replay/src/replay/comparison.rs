@@ -1,5 +1,6 @@
 //! Finds the changes between two releases, and what became worse.
 
+use cudnn_capture_file::Engine;
 use serde::Serialize;
 
 use super::request::{PlanReport, Report, Run};
@@ -117,6 +118,12 @@ fn runs(report: &Report) -> impl Iterator<Item = &Run> {
     report.plans.iter().flat_map(|plan| &plan.runs)
 }
 
+/// Formats an engine with its knobs.
+fn engine(engine: &Engine) -> String {
+    let knobs: String = engine.knobs.iter().map(|(name, value)| format!(" {name}={value}")).collect();
+    format!("{}{knobs}", engine.index)
+}
+
 fn changes(before: &Report, after: &Report) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut add = |is_worse, aspect, text| changes.push(Change { is_worse, aspect, text });
@@ -153,10 +160,12 @@ fn changes(before: &Report, after: &Report) -> Vec<Change> {
         add(b.workspace > a.workspace.saturating_add(margin), Aspect::Workspace, text);
     }
     if (a.engine.index, &a.engine.knobs) != (b.engine.index, &b.engine.knobs) {
-        add(false, Aspect::Engine, format!("{} → {}", a.engine.index, b.engine.index));
+        add(false, Aspect::Engine, format!("{} → {}", engine(&a.engine), engine(&b.engine)));
     }
     if has_same_bits(before, after) == Some(false) {
-        add(false, Aspect::Bits, "the outputs differ".to_owned());
+        let has_reference = largest_error(before).is_some() && largest_error(after).is_some();
+        let text = if has_reference { "the outputs differ" } else { "the outputs differ: a hint, without a reference" };
+        add(false, Aspect::Bits, text.to_owned());
     }
     changes
 }
