@@ -90,6 +90,16 @@ pub fn largest_error(report: &Report) -> Option<f64> {
     runs(report).filter_map(|run| run.error).reduce(f64::max)
 }
 
+/// Formats an error.
+#[must_use]
+pub fn error_text(error: f64) -> String {
+    match error {
+        f64::MAX => "NaN".to_owned(),
+        large if large >= 1e5 => format!("{large:.1e}"),
+        error => format!("{error:.3}"),
+    }
+}
+
 /// Returns whether the first plans of both reports returned the same bits. `None` if one was not executed.
 #[must_use]
 pub fn has_same_bits(before: &Report, after: &Report) -> Option<bool> {
@@ -140,7 +150,7 @@ fn changes(before: &Report, after: &Report) -> Vec<Change> {
     if let (Some(a), Some(b)) = (largest_error(before), largest_error(after))
         && a != b
     {
-        add(b > a * ERROR_FACTOR && b > ERROR_FACTOR, Aspect::Error, format!("{a:.3} → {b:.3}"));
+        add(b > a * ERROR_FACTOR && b > ERROR_FACTOR, Aspect::Error, format!("{} → {}", error_text(a), error_text(b)));
     }
     let is_repeatable = |report: &Report| runs(report).all(|run| run.is_repeatable);
     if is_repeatable(before) != is_repeatable(after) {

@@ -277,3 +277,62 @@ fn captured(request: &Request, uid: i64) -> Option<Vec<u8>> {
     let digits = tensor.value.as_ref()?.as_bytes();
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MATMUL: &str = r#"[
+        {"kind":"TENSOR","TENSOR_UNIQUE_ID:3":1,"TENSOR_DATA_TYPE:1":2,"TENSOR_DIMENSIONS:3":[1,3,5],"TENSOR_STRIDES:3":[24,8,1]},
+        {"kind":"TENSOR","TENSOR_UNIQUE_ID:3":2,"TENSOR_DATA_TYPE:1":9,"TENSOR_DIMENSIONS:3":[1,5,2],"TENSOR_STRIDES:3":[10,1,5]},
+        {"kind":"TENSOR","TENSOR_UNIQUE_ID:3":3,"TENSOR_DATA_TYPE:1":2,"TENSOR_DIMENSIONS:3":[1,3,2],"TENSOR_STRIDES:3":[12,4,1]},
+        {"kind":"MATMUL"},
+        {"kind":"OPERATION_MATMUL","OPERATION_MATMUL_ADESC:15":0,"OPERATION_MATMUL_BDESC:15":1,"OPERATION_MATMUL_CDESC:15":2},
+        {"kind":"OPERATIONGRAPH","OPERATIONGRAPH_OPS:15":4}]"#;
+
+    fn request() -> Request {
+        Request {
+            graph: serde_json::from_str(MATMUL).unwrap(),
+            device: None,
+            engines: super::super::Engines::First,
+            execution: None,
+            data: Vec::new(),
+            repeat: 1,
+            time: false,
+        }
+    }
+
+    #[test]
+    fn only_a_correct_and_complete_output_has_a_small_error() {
+        for data in [DataSet::Integers, DataSet::Normal, DataSet::Adversarial] {
+            let prepared = Prepared::new(&request(), data).unwrap();
+            let untouched: Vec<Vec<u8>> = prepared.memory.buffers.iter().map(|buffer| buffer.bytes.clone()).collect();
+            assert_eq!(prepared.error(&untouched), Some(f64::MAX));
+            // Writes what a correct engine would write.
+            let expected = prepared.expected.as_ref().unwrap()[&3].clone();
+            let place = prepared.memory.places.iter().find(|place| place.tensor.uid == 3).unwrap().clone();
+            let mut computed = prepared.memory.clone();
+            computed.fill(&place, |index| expected.get(index as usize));
+            let mut after: Vec<Vec<u8>> = computed.buffers.into_iter().map(|buffer| buffer.bytes).collect();
+            let error = prepared.error(&after).unwrap();
+            assert!(if data == DataSet::Integers { error == 0.0 } else { error <= 0.5 }, "{data:?}: {error}");
+            assert!((0..after.len()).all(|at| prepared.memory.damage(at, &after[at]).is_none()));
+            let bits = prepared.digest(&after);
+            after[place.buffer][place.offset + 1] ^= 0x40;
+            assert!(prepared.error(&after) > Some(100.0) && prepared.digest(&after) != bits, "{data:?}");
+        }
+    }
+
+    #[test]
+    fn graphs_that_cannot_be_executed_are_refused() {
+        for (from, to, reason) in [
+            (r#""TENSOR_DATA_TYPE:1":9"#, r#""TENSOR_DATA_TYPE:1":16"#, "element type"),
+            ("[1,3,5]", "[4294967296,3,4294967296]", "too large"),
+            ("[24,8,1]", "[24,268435455,1]", "too large"),
+        ] {
+            let graph = serde_json::from_str(&MATMUL.replace(from, to)).unwrap();
+            let refused = Prepared::new(&Request { graph, ..request() }, DataSet::Normal);
+            assert!(refused.err().unwrap().contains(reason), "{to}");
+        }
+    }
+}
