@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use cudnn_capture_file::Capture;
 use cudnn_fetch::{Network, RELEASES, Release};
 use cudnn_replay::replay::capture::{Captured, graphs};
-use cudnn_replay::replay::comparison::{self, Row, has_same_bits, largest_error, status, working_plan};
+use cudnn_replay::replay::comparison::{self, Row, error_text, has_same_bits, largest_error, status, working_plan};
 use cudnn_replay::replay::{DataSet, Engines, Report, Request, page};
 use serde_json::json;
 
@@ -243,7 +243,7 @@ fn cells(report: &Report) -> [String; 6] {
         plan.map_or(String::new(), |plan| plan.workspace.to_string()),
         plan.map_or(String::new(), |plan| format!("{:.1} ms", plan.build_us as f64 / 1e3)),
         time.map_or(String::new(), |time| format!("{time:.4} ms")),
-        largest_error(report).map_or(String::new(), |error| format!("{error:.3}")),
+        largest_error(report).map_or(String::new(), error_text),
     ]
 }
 
@@ -280,7 +280,7 @@ fn notes(report: &Report) -> String {
         }
         for run in &plan.runs {
             let data = format!("{:?}", run.data).to_lowercase();
-            let error = run.error.map(|error| format!("error {error:.3}"));
+            let error = run.error.map(|error| format!("error {}", error_text(error)));
             let result = error.or_else(|| run.no_reference.clone().map(|reason| format!("no reference: {reason}")));
             note(&format!("engine {engine}, {data}: {} {}", run.status, result.unwrap_or_default()));
             if let Some(reason) = &run.reason {

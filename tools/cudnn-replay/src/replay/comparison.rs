@@ -1,5 +1,6 @@
 //! Finds the changes between two releases, and what became worse.
 
+use cudnn_capture_file::Engine;
 use serde::Serialize;
 
 use super::request::{PlanReport, Report, Run};
@@ -89,6 +90,16 @@ pub fn largest_error(report: &Report) -> Option<f64> {
     runs(report).filter_map(|run| run.error).reduce(f64::max)
 }
 
+/// Formats an error.
+#[must_use]
+pub fn error_text(error: f64) -> String {
+    match error {
+        f64::MAX => "NaN".to_owned(),
+        large if large >= 1e5 => format!("{large:.1e}"),
+        error => format!("{error:.3}"),
+    }
+}
+
 /// Returns whether the first plans of both reports returned the same bits. `None` if one was not executed.
 #[must_use]
 pub fn has_same_bits(before: &Report, after: &Report) -> Option<bool> {
@@ -117,6 +128,12 @@ fn runs(report: &Report) -> impl Iterator<Item = &Run> {
     report.plans.iter().flat_map(|plan| &plan.runs)
 }
 
+/// Formats an engine with its knobs.
+fn engine(engine: &Engine) -> String {
+    let knobs: String = engine.knobs.iter().map(|(name, value)| format!(" {name}={value}")).collect();
+    format!("{}{knobs}", engine.index)
+}
+
 fn changes(before: &Report, after: &Report) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut add = |is_worse, aspect, text| changes.push(Change { is_worse, aspect, text });
@@ -133,7 +150,7 @@ fn changes(before: &Report, after: &Report) -> Vec<Change> {
     if let (Some(a), Some(b)) = (largest_error(before), largest_error(after))
         && a != b
     {
-        add(b > a * ERROR_FACTOR && b > ERROR_FACTOR, Aspect::Error, format!("{a:.3} → {b:.3}"));
+        add(b > a * ERROR_FACTOR && b > ERROR_FACTOR, Aspect::Error, format!("{} → {}", error_text(a), error_text(b)));
     }
     let is_repeatable = |report: &Report| runs(report).all(|run| run.is_repeatable);
     if is_repeatable(before) != is_repeatable(after) {
@@ -153,10 +170,12 @@ fn changes(before: &Report, after: &Report) -> Vec<Change> {
         add(b.workspace > a.workspace.saturating_add(margin), Aspect::Workspace, text);
     }
     if (a.engine.index, &a.engine.knobs) != (b.engine.index, &b.engine.knobs) {
-        add(false, Aspect::Engine, format!("{} → {}", a.engine.index, b.engine.index));
+        add(false, Aspect::Engine, format!("{} → {}", engine(&a.engine), engine(&b.engine)));
     }
     if has_same_bits(before, after) == Some(false) {
-        add(false, Aspect::Bits, "the outputs differ".to_owned());
+        let has_reference = largest_error(before).is_some() && largest_error(after).is_some();
+        let text = if has_reference { "the outputs differ" } else { "the outputs differ: a hint, without a reference" };
+        add(false, Aspect::Bits, text.to_owned());
     }
     changes
 }

@@ -9,19 +9,38 @@
 //! | [`mod@capture`] | the requests for the graphs of a capture |
 //! | `rebuild` | cuDNN's descriptors for a graph |
 //! | `planning` | heuristics, engines and plans |
+//! | `element` | the elements of tensors as bytes |
+//! | `tensor` | tensors, and walks through their elements |
+//! | `tensors` | the tensors that operations read and write |
+//! | `reference` | the outputs of a graph, computed on the CPU |
+//! | `accuracy` | the error of a result |
+//! | `data` | the values of inputs |
+//! | `memory` | buffers with red zones |
+//! | `execution` | executions on the GPU |
 //! | [`mod@comparison`] | the changes between two releases |
 //! | [`mod@page`] | the comparison as an HTML page |
 
+mod accuracy;
 pub mod capture;
 pub mod comparison;
+mod data;
+mod element;
+mod execution;
+mod memory;
 pub mod page;
 mod planning;
 mod rebuild;
+mod reference;
 mod request;
+mod tensor;
+mod tensors;
 
 use cudnn_backend::device::{self, H200, Target};
 use cudnn_backend::gpu::Gpu;
 use cudnn_backend::handle::Handle;
+
+use execution::Executor;
+use planning::Step;
 
 pub use request::{DataSet, Engines, PlanReport, Report, Request, Run};
 
@@ -35,7 +54,13 @@ pub fn run(request: &Request, step: &mut dyn FnMut(&str)) -> Report {
         Ok(gpu) => {
             report.device.clone_from(&gpu.name);
             match Handle::new() {
-                Ok(handle) => planning::plan(request, Target::Handle(&handle), &mut report, step, &mut |_, _, _| {}),
+                Ok(handle) => {
+                    let mut executor = Executor::new(&gpu, &handle, request);
+                    let execute =
+                        &mut |plan: &_, planned: &mut _, step: &mut Step<'_>| executor.execute(plan, planned, step);
+                    planning::plan(request, Target::Handle(&handle), &mut report, step, execute);
+                    report.not_executed = executor.refusal;
+                }
                 Err(error) => report.fail(&error, "cudnnCreate"),
             }
         }

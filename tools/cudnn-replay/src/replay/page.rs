@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::comparison::{Row, has_same_bits, largest_error, status, working_plan};
+use super::comparison::{Row, error_text, has_same_bits, largest_error, status, working_plan};
 use super::request::Report;
 
 const STYLE: &str = "body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}\
@@ -57,7 +57,7 @@ fn cells(release: &str, report: &Report) -> String {
         of(plan.map(|plan| plan.workspace.to_string())),
         of(plan.map(|plan| format!("{:.1} ms", plan.build_us as f64 / 1e3))),
         of(plan.and_then(|plan| plan.time_ms).map(|time| format!("{time:.4} ms"))),
-        of(largest_error(report).map(|error| format!("{error:.3}"))),
+        of(largest_error(report).map(error_text)),
     )
 }
 

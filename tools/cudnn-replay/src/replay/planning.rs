@@ -86,7 +86,8 @@ pub(super) fn plan(
             }
             Err(error) => {
                 let reason = cudnn_backend::first_reason(&error.text);
-                planned.skipped = Some(format!("{}: {reason}", status_name(error.status)));
+                let separator = if reason.is_empty() { "" } else { ": " };
+                planned.skipped = Some(format!("{}{separator}{reason}", status_name(error.status)));
                 // Engines that were not proposed fail without a reason.
                 if report.status != "SUCCESS" && !reason.is_empty() {
                     report.fail(&error, &format!("engine {}", planned.engine.index));

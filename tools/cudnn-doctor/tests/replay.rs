@@ -1,0 +1,158 @@
+//! Tests `replay` with real and broken releases of cuDNN, and with hostile captures.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use support::{FakeLibrary, Library, PlanningLibraries, TempDir, Version, lib_dir};
+
+const START: &str = r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#;
+
+/// Returns a record of a convolution with filters of this type.
+fn convolution(id: &str, filter_type: u8) -> String {
+    let tensor = |uid: u8, ty: u8, dims: [i64; 4]| {
+        let [_, channels, height, width] = dims;
+        let strides = [height * width * channels, 1, width * channels, channels];
+        format!(
+            r#"{{"kind":"TENSOR","TENSOR_UNIQUE_ID:3":{uid},"TENSOR_DATA_TYPE:1":{ty},"TENSOR_BYTE_ALIGNMENT:3":16,"TENSOR_DIMENSIONS:3":{dims:?},"TENSOR_STRIDES:3":{strides:?}}}"#
+        )
+    };
+    let [x, w, y] =
+        [tensor(1, 2, [4, 16, 14, 14]), tensor(2, filter_type, [32, 16, 3, 3]), tensor(3, 2, [4, 32, 14, 14])];
+    let rest = r#"{"kind":"CONVOLUTION","CONVOLUTION_COMP_TYPE:1":0,"CONVOLUTION_CONV_MODE:7":1,"CONVOLUTION_SPATIAL_DIMS:3":2,"CONVOLUTION_PRE_PADDINGS:3":[1,1],"CONVOLUTION_POST_PADDINGS:3":[1,1],"CONVOLUTION_FILTER_STRIDES:3":[1,1],"CONVOLUTION_DILATIONS:3":[1,1]},{"kind":"OPERATION_CONVOLUTION_FORWARD","OPERATION_CONVOLUTION_FORWARD_X:15":0,"OPERATION_CONVOLUTION_FORWARD_W:15":1,"OPERATION_CONVOLUTION_FORWARD_Y:15":2,"OPERATION_CONVOLUTION_FORWARD_CONV_DESC:15":3,"OPERATION_CONVOLUTION_FORWARD_ALPHA:4":1.0,"OPERATION_CONVOLUTION_FORWARD_BETA:4":0.0},{"kind":"OPERATIONGRAPH","OPERATIONGRAPH_HANDLE:0":1,"OPERATIONGRAPH_OPS:15":4}"#;
+    format!(r#"{{"record":"graph","graph":"{id}","label":"conv {id}","nodes":[{x},{w},{y},{rest}]}}"#)
+}
+
+fn doctor(arguments: &[&str], libraries: &str) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+    command.arg("replay").args(arguments).env_clear().env("LD_LIBRARY_PATH", libraries);
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.code(), text)
+}
+
+/// Like `doctor`, with `--json`.
+fn json(arguments: &[&str], libraries: &str) -> (Option<i32>, Value) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+    command.arg("replay").args(arguments).arg("--json").env_clear().env("LD_LIBRARY_PATH", libraries);
+    let output = command.output().unwrap();
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap())
+}
+
+fn write(dir: &TempDir, lines: &[&str]) -> String {
+    let file = dir.path().join("app.cudnncap");
+    std::fs::write(&file, lines.join("\n") + "\n").unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+/// Builds a graph library whose functions have this body, except for some C code.
+fn fake(dir: &Path, code: &str, body: &'static str) -> String {
+    std::fs::create_dir_all(dir).unwrap();
+    let library = FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(code).with_body(body);
+    library.build(&dir.join("libcudnn_graph.so.9"));
+    dir.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_working_and_a_refused_graph_are_planned_without_a_gpu() {
+    let test = "a_working_and_a_refused_graph_are_planned_without_a_gpu";
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
+    let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
+    let file = write(&dir, &[START, &convolution("good", 2), &convolution("mixed", 0)]);
+    let (code, report) = json(&[&file, "--compare", cudnn, cudnn], &libraries.path);
+    assert_eq!((code, &report["worse"]), (Some(0), &Value::from(0)), "{report:#}");
+    let (good, mixed) = (&report["graphs"][0], &report["graphs"][1]);
+    assert_eq!((&good["before"]["status"], &good["after"]["cudnn"]), (&"SUCCESS".into(), &91_900.into()), "{good:#}");
+    assert!(good["before"]["supporting"].as_u64() > Some(0) && good["before"]["plans"][0]["engine"]["index"].is_u64());
+    assert_eq!((&mixed["after"]["status"], &mixed["changes"]), (&"NOT_SUPPORTED".into(), &Value::Array(vec![])));
+    let (code, text) = doctor(&[&file, "--compare", cudnn, cudnn, "--graph", "good"], &libraries.path);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("planned for NVIDIA H200; nothing was executed") && !text.contains("mixed"), "{text}");
+}
+
+#[test]
+fn a_failure_a_crash_and_a_lost_process_are_findings() {
+    let test = "a_failure_a_crash_and_a_lost_process_are_findings";
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
+    let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
+    let file = write(&dir, &[START, &convolution("<b>", 2)]);
+    let crash = "int cudnnBackendFinalize(void *d) { *(volatile int *)0 = 0; return 0; }";
+    let exit = "#include <stdlib.h>\nint cudnnBackendFinalize(void *d) { exit(0); }";
+    let refuse = "int cudnnBackendFinalize(void *d) { return 3000; }";
+    for (name, code, status, reason) in [
+        ("crash", crash, "CRASHED", "signal 11"),
+        ("exit", exit, "CRASHED", "ended without a report"),
+        ("refuse", refuse, "NOT_SUPPORTED", "description of the device"),
+    ] {
+        let broken = fake(&dir.path().join(name), code, "return 0;");
+        let page = dir.path().join("page.html");
+        let arguments = [&file, "--compare", cudnn, &broken, "--html", page.to_str().unwrap()];
+        let (code, report) = json(&arguments, &libraries.path);
+        let after = &report["graphs"][0]["after"];
+        assert_eq!((code, &after["status"]), (Some(1), &status.into()), "{name}: {report:#}");
+        assert!(after["reason"].as_str().unwrap().contains(reason), "{name}: {after:#}");
+        assert_eq!(report["graphs"][0]["changes"][0]["aspect"], "status", "{report:#}");
+        let page = std::fs::read_to_string(page).unwrap();
+        assert!(page.contains(status) && page.contains("&lt;b&gt;") && !page.contains("<b>&"), "{page}");
+        let (code, report) = json(&[&file, "--compare", &broken, cudnn], &libraries.path);
+        assert_eq!((code, &report["worse"]), (Some(0), &0.into()), "{name}: an improvement: {report:#}");
+    }
+}
+
+#[test]
+fn unreadable_captures_are_refused_and_unreadable_records_are_named() {
+    let dir = TempDir::new();
+    let working = fake(&dir.path().join("cudnn"), "", "return 0;");
+    let compare = |file: &str| doctor(&[file, "--compare", &working, &working], "");
+    let (code, text) = compare("/no/such/file");
+    assert!(code == Some(3) && text.contains("/no/such/file"), "{text}");
+    let (code, text) = compare(&write(&dir, &["{}"]));
+    assert!(code == Some(3) && text.contains("not a capture"), "{text}");
+    let (code, text) = compare(&write(&dir, &[START]));
+    assert!(code == Some(3) && text.contains("no such graph"), "{text}");
+    let hostile = r#"{"record":"graph","graph":"\u001b[31m","label":"\u202e","nodes":[{"kind":"TENSOR","TENSOR_DIMENSIONS:3":[9223372036854775807,9223372036854775807],"TENSOR_STRIDES:3":[-1,0]}]}"#;
+    let lines = [START, hostile, r#"{"record":"future"}"#, r#"{"record":"graph","graph":"x","label":"","nodes":[]}"#];
+    let (code, text) = compare(&write(&dir, &lines));
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("unknown type \"future\"") && text.contains("line 4 is damaged"), "{text}");
+    assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+    let (code, text) = doctor(&[&write(&dir, &lines), "--compare", "9.1234", &working], "");
+    assert!(code == Some(3) && text.contains("9.1234"), "{text}");
+}
+
+#[test]
+fn a_graph_that_hangs_does_not_stop_the_others() {
+    let dir = TempDir::new();
+    let hang = "#include <unistd.h>\nint cudnnBackendFinalize(void *d) { for (;;) pause(); }";
+    let broken = fake(&dir.path().join("hang"), hang, "return 0;");
+    let file = write(&dir, &[START, &convolution("first", 2), &convolution("second", 2)]);
+    let (code, report) = json(&[&file, "--timeout", "1", "--compare", &broken, &broken], "");
+    assert_eq!(code, Some(0), "{report:#}");
+    let graphs = report["graphs"].as_array().unwrap();
+    assert!(graphs.iter().all(|graph| graph["after"]["status"] == "HUNG") && graphs.len() == 2, "{report:#}");
+}
+
+/// An engine that the program used is forced with its knobs, or it is skipped with a reason.
+#[test]
+fn the_captured_engine_is_forced_or_skipped() {
+    let test = "the_captured_engine_is_forced_or_skipped";
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
+    let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
+    let plan = |graph: &str, engine: &str| {
+        format!(r#"{{"record":"plan","plan":0,"graph":"{graph}","status":"SUCCESS","engine":{engine},"build_us":1}}"#)
+    };
+    let lines = [
+        START.to_owned(),
+        convolution("a", 2),
+        convolution("b", 2),
+        plan("a", r#"{"index":8}"#),
+        plan("b", r#"{"index":4711,"knobs":{"TILE_SIZE":3}}"#),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let file = write(&dir, &lines);
+    let (_, report) = json(&[&file, "--engines", "captured", "--compare", cudnn, cudnn], &libraries.path);
+    let [a, b] = [0, 1].map(|index| &report["graphs"][index]["after"]);
+    assert_eq!((&a["status"], &a["plans"][0]["engine"]["index"]), (&"SUCCESS".into(), &8.into()), "{report:#}");
+    assert!(b["status"] != "SUCCESS" && b["plans"][0]["skipped"].is_string(), "{report:#}");
+}

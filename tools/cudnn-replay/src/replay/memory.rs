@@ -1,0 +1,227 @@
+//! Lays out the tensors of a graph in buffers with red zones, and finds bytes that must not have changed.
+
+use std::collections::BTreeMap;
+
+use cudnn_capture_file::Execution;
+
+use super::element;
+use super::tensor::Tensor;
+
+/// The size of the red zone before and after each buffer.
+pub(super) const RED_ZONE: usize = 4096;
+/// The byte of red zones and gaps. Floating-point numbers of such bytes are NaN.
+pub(super) const PATTERN: u8 = 0xff;
+/// The driver aligns memory to this number of bytes.
+const ALIGNMENT: usize = 256;
+/// Maximum size of all buffers.
+const MAX_BYTES: usize = 1 << 31;
+
+/// The memory of all tensors.
+#[derive(Clone, Debug)]
+pub(super) struct Memory {
+    /// The buffers, with red zones.
+    pub(super) buffers: Vec<Buffer>,
+    /// The tensors.
+    pub(super) places: Vec<Place>,
+}
+
+/// A buffer.
+#[derive(Clone, Debug)]
+pub(super) struct Buffer {
+    pub(super) is_host: bool,
+    /// The bytes before the execution.
+    pub(super) bytes: Vec<u8>,
+    /// Whether an execution may change each byte.
+    writable: Vec<bool>,
+}
+
+/// The place of a tensor.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) tensor: Tensor,
+    pub(super) buffer: usize,
+    /// The distance from the start of the buffer, including the red zone.
+    pub(super) offset: usize,
+}
+
+impl Memory {
+    /// Lays out tensors as in an execution. Other tensors get a buffer each.
+    ///
+    /// # Errors
+    /// The reason why the tensors cannot be laid out.
+    pub(super) fn new(tensors: Vec<Tensor>, execution: Option<&Execution>) -> Result<Self, String> {
+        let mut memory = Memory { buffers: Vec::new(), places: Vec::new() };
+        // Of each captured buffer: the index, and the distance of its start from the red zone.
+        let mut captured = BTreeMap::<(usize, bool), (usize, usize)>::new();
+        let mut sizes: Vec<(bool, usize)> = Vec::new();
+        for tensor in tensors {
+            if element::size(tensor.ty).is_none() {
+                return Err(format!("tensor {} has an element type that is not supported", tensor.uid));
+            }
+            let known = execution
+                .and_then(|execution| execution.tensors.iter().find(|known| known.uid == tensor.uid)?.memory.as_ref());
+            let known = known.filter(|known| known.is_host == tensor.is_by_value && known.offset < MAX_BYTES as u64);
+            let (buffer, offset) = match known {
+                Some(known) => {
+                    let start = known.offset as usize;
+                    let (buffer, shift) = *captured.entry((known.buffer, known.is_host)).or_insert_with(|| {
+                        sizes.push((tensor.is_by_value, 0));
+                        (sizes.len() - 1, shift(start, known.alignment))
+                    });
+                    (buffer, RED_ZONE + shift + start)
+                }
+                None => {
+                    sizes.push((tensor.is_by_value, 0));
+                    (sizes.len() - 1, RED_ZONE)
+                }
+            };
+            if let Some((_, size)) = sizes.get_mut(buffer) {
+                *size = (*size).max(offset + tensor.span() + RED_ZONE);
+            }
+            memory.places.push(Place { tensor, buffer, offset });
+        }
+        let total: usize = sizes.iter().map(|(_, size)| size).sum();
+        if total > MAX_BYTES {
+            return Err(format!("the tensors need {total} bytes of memory, and at most {MAX_BYTES} are used"));
+        }
+        memory.buffers = sizes
+            .into_iter()
+            .map(|(is_host, size)| Buffer { is_host, bytes: vec![PATTERN; size], writable: vec![false; size] })
+            .collect();
+        Ok(memory)
+    }
+
+    /// Sets the elements of a tensor.
+    pub(super) fn fill(&mut self, place: &Place, value: impl Fn(u64) -> f64) {
+        let Some(buffer) = self.buffers.get_mut(place.buffer) else { return };
+        let size = element::size(place.tensor.ty).unwrap_or(1);
+        let mut bytes = Vec::with_capacity(8);
+        for (index, offset) in place.tensor.offsets().enumerate() {
+            bytes.clear();
+            element::encode(place.tensor.ty, value(index as u64), &mut bytes);
+            let start = place.offset + offset * size;
+            if let Some(target) = buffer.bytes.get_mut(start..start + size) {
+                target.copy_from_slice(&bytes);
+            }
+        }
+    }
+
+    /// Sets the first bytes of a tensor.
+    pub(super) fn write(&mut self, place: &Place, bytes: &[u8]) {
+        let end = place.offset + bytes.len().min(place.tensor.span());
+        if let Some(target) =
+            self.buffers.get_mut(place.buffer).and_then(|buffer| buffer.bytes.get_mut(place.offset..end))
+        {
+            target.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        }
+    }
+
+    /// Allows executions to change the elements of a tensor.
+    pub(super) fn allow_writes(&mut self, place: &Place) {
+        let Some(buffer) = self.buffers.get_mut(place.buffer) else { return };
+        if !place.tensor.is_plain {
+            let range = place.offset..place.offset + place.tensor.span();
+            buffer.writable.get_mut(range).unwrap_or_default().fill(true);
+            return;
+        }
+        let size = element::size(place.tensor.ty).unwrap_or(1);
+        for offset in place.tensor.offsets() {
+            let start = place.offset + offset * size;
+            buffer.writable.get_mut(start..start + size).unwrap_or_default().fill(true);
+        }
+    }
+
+    /// Describes the first changed byte of a buffer that must not change.
+    pub(super) fn damage(&self, buffer: usize, after: &[u8]) -> Option<String> {
+        let Buffer { bytes, writable, .. } = self.buffers.get(buffer)?;
+        let changes = bytes.iter().zip(after).zip(writable).enumerate();
+        let mut damaged = changes.filter(|(_, ((before, after), writable))| before != after && !**writable);
+        let (first, _) = damaged.next()?;
+        let count = damaged.count() + 1;
+        let places = || self.places.iter().filter(|place| place.buffer == buffer);
+        let end = |place: &Place| place.offset + place.tensor.span();
+        let text = if let Some(inside) = places().find(|place| (place.offset..end(place)).contains(&first)) {
+            let at = first - inside.offset;
+            format!("at offset {at} of tensor {}, in an input or between elements", inside.tensor.uid)
+        } else if let Some(before) = places().filter(|place| end(place) <= first).max_by_key(|place| end(place)) {
+            format!("{} bytes after the end of tensor {}", first - end(before), before.tensor.uid)
+        } else {
+            let uid = places().map(|place| place.tensor.uid).next().unwrap_or(0);
+            format!("before tensor {uid}")
+        };
+        Some(format!("{count} bytes were changed, the first one {text}"))
+    }
+}
+
+/// Returns the distance of a buffer from the red zone, so that an address in it has the captured alignment and no larger
+/// one.
+fn shift(offset: usize, alignment: u64) -> usize {
+    let alignment = usize::try_from(alignment).unwrap_or(1).clamp(1, ALIGNMENT).next_power_of_two();
+    let wanted = alignment % ALIGNMENT;
+    (wanted + ALIGNMENT - (RED_ZONE + offset) % ALIGNMENT) % ALIGNMENT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cudnn_loader::cudnnDataType_t as DataType;
+
+    fn tensor(uid: i64, dims: &[usize], strides: &[usize]) -> Tensor {
+        Tensor {
+            uid,
+            ty: DataType::CUDNN_DATA_HALF,
+            dims: dims.to_vec(),
+            strides: strides.to_vec(),
+            is_virtual: false,
+            is_by_value: false,
+            is_plain: true,
+        }
+    }
+
+    #[test]
+    fn each_changed_byte_outside_of_outputs_is_found() {
+        let mut memory = Memory::new(vec![tensor(1, &[4], &[1]), tensor(2, &[2, 2], &[4, 1])], None).unwrap();
+        let [input, output] = [0, 1].map(|index| memory.places[index].clone());
+        memory.fill(&input, |index| index as f64);
+        memory.allow_writes(&output);
+        assert_eq!(input.tensor.read(&memory.buffers[0].bytes[RED_ZONE..]).values, [0.0, 1.0, 2.0, 3.0]);
+        let changed = |buffer: usize, at: usize| {
+            let mut after = memory.buffers[buffer].bytes.clone();
+            after[at] ^= 1;
+            memory.damage(buffer, &after)
+        };
+        assert_eq!(changed(1, RED_ZONE), None);
+        assert_eq!(changed(1, RED_ZONE + 8), None);
+        for (buffer, at, text) in [
+            (0, RED_ZONE + 3, "at offset 3 of tensor 1"),
+            (1, RED_ZONE + 4, "at offset 4 of tensor 2"),
+            (1, RED_ZONE + 12, "0 bytes after the end of tensor 2"),
+            (1, 2 * RED_ZONE + 11, "4095 bytes after the end of tensor 2"),
+            (1, 0, "before tensor 2"),
+        ] {
+            assert!(changed(buffer, at).unwrap().contains(text), "{text}: {:?}", changed(buffer, at));
+        }
+    }
+
+    #[test]
+    fn captured_offsets_and_alignments_are_reproduced() {
+        let execution: Execution = serde_json::from_str(
+            r#"{"plan":0,"status":"SUCCESS","tensors":[
+                {"uid":1,"memory":{"buffer":5,"offset":0,"alignment":2}},
+                {"uid":2,"memory":{"buffer":5,"offset":4,"alignment":2}},
+                {"uid":3,"memory":{"buffer":7,"offset":64,"alignment":4096}}]}"#,
+        )
+        .unwrap();
+        let tensors = [1, 2, 3, 4].map(|uid| tensor(uid, &[4], &[1])).to_vec();
+        let memory = Memory::new(tensors, Some(&execution)).unwrap();
+        let [first, overlapping, aligned, other] = &memory.places[..] else { panic!() };
+        assert_eq!((first.buffer, overlapping.buffer, memory.buffers.len()), (0, 0, 3));
+        assert_eq!((overlapping.offset - first.offset, first.offset % 4), (4, 2));
+        assert_eq!((aligned.offset % ALIGNMENT, other.offset % ALIGNMENT), (0, 0));
+        let far: Execution = serde_json::from_str(
+            r#"{"plan":0,"status":"SUCCESS","tensors":[{"uid":1,"memory":{"buffer":0,"offset":2147483000,"alignment":1}}]}"#,
+        )
+        .unwrap();
+        assert!(Memory::new(vec![tensor(1, &[4], &[1])], Some(&far)).unwrap_err().contains("at most"));
+    }
+}

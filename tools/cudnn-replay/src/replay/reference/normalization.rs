@@ -1,0 +1,73 @@
+//! Normalizations: layer, instance and RMS, and batch normalization for inference.
+
+use cudnn_capture_file::Node;
+use cudnn_loader::{
+    cudnnBackendAttributeName_t as Name, cudnnBackendNormFwdPhase_t as Phase, cudnnBackendNormMode_t as Mode,
+};
+
+use super::super::tensor::{Array, Walk};
+use super::context::{Context, Results};
+
+pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
+    let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_XDESC)?;
+    let (uid, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_YDESC)?;
+    let scale = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC)?;
+    if dims != x.dims || scale.dims.len() != dims.len() {
+        return Err("a normalization whose extents do not fit".to_owned());
+    }
+    let bias = context.optional(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC);
+    let mode = Mode(operation.integer(Name::CUDNN_ATTR_OPERATION_NORM_FWD_MODE).unwrap_or(-1) as _);
+    let phase = Phase(operation.integer(Name::CUDNN_ATTR_OPERATION_NORM_FWD_PHASE).unwrap_or(-1) as _);
+    let is_training = phase == Phase::CUDNN_NORM_FWD_TRAINING;
+    let zero = Array::filled(&[1], 0.0);
+    let mut results = Vec::new();
+    let (mean, inverse) = if mode == Mode::CUDNN_BATCH_NORM && !is_training {
+        let mean = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC)?;
+        let inverse = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC)?;
+        (mean.clone(), inverse.clone())
+    } else {
+        // A dimension is normalized if the scale depends on it, or for instances if the scale does not.
+        let of_scale = x.dims.iter().zip(&scale.dims);
+        let stat_dims: Vec<usize> = match mode {
+            Mode::CUDNN_LAYER_NORM | Mode::CUDNN_RMS_NORM => {
+                of_scale.map(|(extent, scale)| if extent == scale { 1 } else { *extent }).collect()
+            }
+            Mode::CUDNN_INSTANCE_NORM => {
+                x.dims.iter().enumerate().map(|(at, extent)| if at < 2 { *extent } else { 1 }).collect()
+            }
+            _ => return Err("a normalization over batches or groups".to_owned()),
+        };
+        let epsilon = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC)?.get(0);
+        let mean = if mode == Mode::CUDNN_RMS_NORM { zero.clone() } else { mean_of(x, &zero, &stat_dims, 1)? };
+        let mut inverse = mean_of(x, &mean, &stat_dims, 2)?;
+        inverse.values.iter_mut().for_each(|variance| *variance = 1.0 / (*variance + epsilon).sqrt());
+        let outputs = [
+            (Name::CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, &mean),
+            (Name::CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, &inverse),
+        ];
+        for (name, array) in outputs.into_iter().filter(|(name, _)| is_training && operation.value(*name).is_some()) {
+            results.push((context.output(operation, name)?.0, array.clone()));
+        }
+        (mean, inverse)
+    };
+    let bias = bias.unwrap_or(&zero);
+    let strides =
+        [mean.strides_in(&dims)?, inverse.strides_in(&dims)?, scale.strides_in(&dims)?, bias.strides_in(&dims)?];
+    let [mean_s, inverse_s, scale_s, bias_s] = &strides;
+    let places = Walk::new(&dims, [mean_s, inverse_s, scale_s, bias_s]);
+    let value = |(x, [m, i, s, b]): (&f64, [usize; 4])| (x - mean.get(m)) * inverse.get(i) * scale.get(s) + bias.get(b);
+    results.push((uid, Array { values: x.values.iter().zip(places).map(value).collect(), dims }));
+    Ok(results)
+}
+
+/// Returns the mean of a power of the distances from a center, for each index of `dims`.
+fn mean_of(x: &Array, center: &Array, dims: &[usize], power: i32) -> Result<Array, String> {
+    let mut mean = Array::filled(dims, 0.0);
+    let (center_strides, strides) = (center.strides_in(&x.dims)?, mean.strides_in(&x.dims)?);
+    for (value, [at_center, at]) in x.values.iter().zip(Walk::new(&x.dims, [&center_strides, &strides])) {
+        mean.update(at, |sum| sum + (value - center.get(at_center)).powi(power));
+    }
+    let count = x.values.len() as f64 / mean.values.len().max(1) as f64;
+    mean.values.iter_mut().for_each(|sum| *sum /= count);
+    Ok(mean)
+}

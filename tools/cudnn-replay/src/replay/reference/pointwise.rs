@@ -1,0 +1,229 @@
+//! Functions of single elements, and their gradients.
+
+use std::f64::consts::{FRAC_1_SQRT_2, PI};
+
+use cudnn_capture_file::Node;
+use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnPointwiseMode_t as Mode};
+
+use super::super::tensor::{Array, Walk};
+use super::context::{Context, Results, float};
+
+pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
+    let parameters = context.graph.children(operation, Name::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+    let parameters = Parameters::new(parameters.first().copied().ok_or("no parameters")?)?;
+    let gradient = operation.value(Name::CUDNN_ATTR_OPERATION_POINTWISE_DXDESC).is_some();
+    let (target, second) = if gradient {
+        (Name::CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, Name::CUDNN_ATTR_OPERATION_POINTWISE_DYDESC)
+    } else {
+        (Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC, Name::CUDNN_ATTR_OPERATION_POINTWISE_BDESC)
+    };
+    let (uid, dims) = context.output(operation, target)?;
+    let none = Array::filled(&[1], 0.0);
+    let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC)?;
+    let b = context.optional(operation, second).unwrap_or(&none);
+    let t = context.optional(operation, Name::CUDNN_ATTR_OPERATION_POINTWISE_TDESC).unwrap_or(&none);
+    let alpha = |name| float(operation, name).unwrap_or(1.0);
+    let scales = [Name::CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, Name::CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2].map(alpha);
+    let strides = [x.strides_in(&dims)?, b.strides_in(&dims)?, t.strides_in(&dims)?];
+    // The strides of the index along the axis.
+    let along: Vec<usize> = (0..dims.len()).map(|dimension| usize::from(Some(dimension) == parameters.axis)).collect();
+    let [x_strides, b_strides, t_strides] = &strides;
+    let mut values = Vec::with_capacity(dims.iter().product());
+    for [at_x, at_b, at_t, index] in Walk::new(&dims, [x_strides, b_strides, t_strides, &along]) {
+        let [alpha1, alpha2] = scales;
+        values.push(parameters.value(x.get(at_x) * alpha1, b.get(at_b) * alpha2, t.get(at_t), index)?);
+    }
+    Ok(vec![(uid, Array { dims, values })])
+}
+
+struct Parameters {
+    mode: Mode,
+    axis: Option<usize>,
+    lower: f64,
+    upper: f64,
+    slope: f64,
+    elu: f64,
+    softplus: f64,
+    swish: f64,
+}
+
+impl Parameters {
+    fn new(node: &Node) -> Result<Self, String> {
+        let number = |name, default| float(node, name).unwrap_or(default);
+        let mode = node.integer(Name::CUDNN_ATTR_POINTWISE_MODE).ok_or("a pointwise operation without a mode")?;
+        Ok(Parameters {
+            mode: Mode(mode as _),
+            axis: node.integer(Name::CUDNN_ATTR_POINTWISE_AXIS).and_then(|axis| usize::try_from(axis).ok()),
+            lower: number(Name::CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, 0.0),
+            upper: number(Name::CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, f64::INFINITY),
+            slope: number(Name::CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, 0.0),
+            elu: number(Name::CUDNN_ATTR_POINTWISE_ELU_ALPHA, 1.0),
+            softplus: number(Name::CUDNN_ATTR_POINTWISE_SOFTPLUS_BETA, 1.0),
+            swish: number(Name::CUDNN_ATTR_POINTWISE_SWISH_BETA, 1.0),
+        })
+    }
+
+    /// Returns the function of these elements, or the gradient for `b`, the gradient of its result.
+    fn value(&self, x: f64, b: f64, t: f64, index: usize) -> Result<f64, String> {
+        let Parameters { lower, upper, slope, elu, softplus, swish, .. } = *self;
+        let truth = |is_true: bool| f64::from(u8::from(is_true));
+        let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+        // The argument of the tangent in the approximation of GELU, and its derivative.
+        let inner = (2.0 / PI).sqrt() * (x + 0.044715 * x.powi(3));
+        let inner_slope = (2.0 / PI).sqrt() * (1.0 + 3.0 * 0.044715 * x * x);
+        let normal = (1.0 + erf(x * FRAC_1_SQRT_2)) / 2.0;
+        Ok(match self.mode {
+            Mode::CUDNN_POINTWISE_ADD => x + b,
+            Mode::CUDNN_POINTWISE_ADD_SQUARE => x + b * b,
+            Mode::CUDNN_POINTWISE_SUB => x - b,
+            Mode::CUDNN_POINTWISE_MUL => x * b,
+            Mode::CUDNN_POINTWISE_DIV => x / b,
+            Mode::CUDNN_POINTWISE_MAX => x.max(b),
+            Mode::CUDNN_POINTWISE_MIN => x.min(b),
+            Mode::CUDNN_POINTWISE_MOD => x % b,
+            Mode::CUDNN_POINTWISE_FLOOR_MOD => x - b * (x / b).floor(),
+            Mode::CUDNN_POINTWISE_POW => x.powf(b),
+            Mode::CUDNN_POINTWISE_ATAN2 => x.atan2(b),
+            Mode::CUDNN_POINTWISE_ABS => x.abs(),
+            Mode::CUDNN_POINTWISE_CEIL => x.ceil(),
+            Mode::CUDNN_POINTWISE_FLOOR => x.floor(),
+            Mode::CUDNN_POINTWISE_COS => x.cos(),
+            Mode::CUDNN_POINTWISE_SIN => x.sin(),
+            Mode::CUDNN_POINTWISE_TAN => x.tan(),
+            Mode::CUDNN_POINTWISE_EXP => x.exp(),
+            Mode::CUDNN_POINTWISE_LOG => x.ln(),
+            Mode::CUDNN_POINTWISE_NEG => -x,
+            Mode::CUDNN_POINTWISE_SQRT => x.sqrt(),
+            Mode::CUDNN_POINTWISE_RSQRT => 1.0 / x.sqrt(),
+            Mode::CUDNN_POINTWISE_RECIPROCAL => 1.0 / x,
+            Mode::CUDNN_POINTWISE_ERF => erf(x),
+            Mode::CUDNN_POINTWISE_IDENTITY => x,
+            Mode::CUDNN_POINTWISE_GEN_INDEX if self.axis.is_some() => index as f64,
+            Mode::CUDNN_POINTWISE_BINARY_SELECT => {
+                if t != 0.0 {
+                    x
+                } else {
+                    b
+                }
+            }
+            Mode::CUDNN_POINTWISE_CMP_EQ => truth(x == b),
+            Mode::CUDNN_POINTWISE_CMP_NEQ => truth(x != b),
+            Mode::CUDNN_POINTWISE_CMP_GT => truth(x > b),
+            Mode::CUDNN_POINTWISE_CMP_GE => truth(x >= b),
+            Mode::CUDNN_POINTWISE_CMP_LT => truth(x < b),
+            Mode::CUDNN_POINTWISE_CMP_LE => truth(x <= b),
+            Mode::CUDNN_POINTWISE_LOGICAL_AND => truth(x != 0.0 && b != 0.0),
+            Mode::CUDNN_POINTWISE_LOGICAL_OR => truth(x != 0.0 || b != 0.0),
+            Mode::CUDNN_POINTWISE_LOGICAL_NOT => truth(x == 0.0),
+            Mode::CUDNN_POINTWISE_RELU_FWD => {
+                if x > lower {
+                    x.min(upper)
+                } else {
+                    lower + slope * (x - lower)
+                }
+            }
+            Mode::CUDNN_POINTWISE_RELU_BWD => b * if x > lower { truth(x < upper) } else { slope },
+            Mode::CUDNN_POINTWISE_TANH_FWD => x.tanh(),
+            Mode::CUDNN_POINTWISE_TANH_BWD => b * (1.0 - x.tanh().powi(2)),
+            Mode::CUDNN_POINTWISE_SIGMOID_FWD => sigmoid(x),
+            Mode::CUDNN_POINTWISE_SIGMOID_BWD => b * sigmoid(x) * (1.0 - sigmoid(x)),
+            Mode::CUDNN_POINTWISE_ELU_FWD => {
+                if x > 0.0 {
+                    x
+                } else {
+                    elu * x.exp_m1()
+                }
+            }
+            Mode::CUDNN_POINTWISE_ELU_BWD => b * if x > 0.0 { 1.0 } else { elu * x.exp() },
+            Mode::CUDNN_POINTWISE_SOFTPLUS_FWD => {
+                // Without overflow.
+                x.max(0.0) + (-(softplus * x).abs()).exp().ln_1p() / softplus
+            }
+            Mode::CUDNN_POINTWISE_SOFTPLUS_BWD => b * sigmoid(softplus * x),
+            Mode::CUDNN_POINTWISE_SWISH_FWD => x * sigmoid(swish * x),
+            Mode::CUDNN_POINTWISE_SWISH_BWD => {
+                let s = sigmoid(swish * x);
+                b * (s + swish * x * s * (1.0 - s))
+            }
+            Mode::CUDNN_POINTWISE_GELU_FWD => x * normal,
+            Mode::CUDNN_POINTWISE_GELU_BWD => b * (normal + x * (-x * x / 2.0).exp() / (2.0 * PI).sqrt()),
+            Mode::CUDNN_POINTWISE_GELU_APPROX_TANH_FWD => x / 2.0 * (1.0 + inner.tanh()),
+            Mode::CUDNN_POINTWISE_GELU_APPROX_TANH_BWD => {
+                b * ((1.0 + inner.tanh()) / 2.0 + x / 2.0 * (1.0 - inner.tanh().powi(2)) * inner_slope)
+            }
+            mode => return Err(format!("the pointwise mode {mode:?}")),
+        })
+    }
+}
+
+/// The error function. Its series for small arguments, and the continued fraction of its complement for large ones.
+fn erf(x: f64) -> f64 {
+    let size = x.abs();
+    if size < 2.0 {
+        let (mut term, mut sum) = (x, x);
+        for n in 1..200 {
+            let n = f64::from(n);
+            term *= -x * x / n;
+            let next = sum + term / (2.0 * n + 1.0);
+            if next == sum {
+                break;
+            }
+            sum = next;
+        }
+        return 2.0 / PI.sqrt() * sum;
+    }
+    let fraction = (1..=200).rev().fold(size, |fraction, n| size + f64::from(n) / 2.0 / fraction);
+    let complement = if size.is_finite() { (-size * size).exp() / fraction / PI.sqrt() } else { 0.0 };
+    if x.is_nan() { x } else { x.signum() * (1.0 - complement) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_function_is_exact() {
+        let known = [
+            (0.5, 0.5204998778130465),
+            (1.0, 0.8427007929497149),
+            (2.9, 0.9999589021219005),
+            (3.5, 0.9999992569016276),
+        ];
+        for (x, value) in known {
+            assert!((erf(x) - value).abs() < 1e-14 && erf(-x) == -erf(x), "{x}: {}", erf(x));
+        }
+        assert_eq!((erf(0.0), erf(f64::INFINITY)), (0.0, 1.0));
+    }
+
+    #[test]
+    fn gradients_are_derivatives() {
+        let pairs = [
+            (Mode::CUDNN_POINTWISE_RELU_FWD, Mode::CUDNN_POINTWISE_RELU_BWD),
+            (Mode::CUDNN_POINTWISE_TANH_FWD, Mode::CUDNN_POINTWISE_TANH_BWD),
+            (Mode::CUDNN_POINTWISE_SIGMOID_FWD, Mode::CUDNN_POINTWISE_SIGMOID_BWD),
+            (Mode::CUDNN_POINTWISE_ELU_FWD, Mode::CUDNN_POINTWISE_ELU_BWD),
+            (Mode::CUDNN_POINTWISE_SOFTPLUS_FWD, Mode::CUDNN_POINTWISE_SOFTPLUS_BWD),
+            (Mode::CUDNN_POINTWISE_SWISH_FWD, Mode::CUDNN_POINTWISE_SWISH_BWD),
+            (Mode::CUDNN_POINTWISE_GELU_FWD, Mode::CUDNN_POINTWISE_GELU_BWD),
+            (Mode::CUDNN_POINTWISE_GELU_APPROX_TANH_FWD, Mode::CUDNN_POINTWISE_GELU_APPROX_TANH_BWD),
+        ];
+        let with = |mode| Parameters {
+            mode,
+            axis: None,
+            lower: 0.0,
+            upper: 6.0,
+            slope: 0.1,
+            elu: 0.7,
+            softplus: 1.3,
+            swish: 1.1,
+        };
+        for (forward, backward) in pairs {
+            let f = |x| with(forward).value(x, 0.0, 0.0, 0).unwrap();
+            for x in [-2.3, -0.4, 0.7, 1.9, 7.0] {
+                let slope = (f(x + 1e-6) - f(x - 1e-6)) / 2e-6;
+                let gradient = with(backward).value(x, 3.0, 0.0, 0).unwrap();
+                assert!((gradient - 3.0 * slope).abs() < 1e-6, "{backward:?} at {x}: {gradient}, not {}", 3.0 * slope);
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Reductions along the dimensions whose extent becomes 1.
+
+use cudnn_capture_file::Node;
+use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnReduceTensorOp_t as Op};
+
+use super::super::tensor::{Array, Walk};
+use super::context::{Context, Results};
+
+pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
+    for name in [Name::CUDNN_ATTR_OPERATION_REDUCTION_GROUP_OFFSET_DESC, Name::CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH]
+    {
+        if operation.value(name).is_some() {
+            return Err("a reduction of groups or with a graph".to_owned());
+        }
+    }
+    let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_REDUCTION_XDESC)?;
+    let (uid, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_REDUCTION_YDESC)?;
+    let parameters = context.graph.children(operation, Name::CUDNN_ATTR_OPERATION_REDUCTION_DESC);
+    let op = parameters.first().and_then(|node| node.integer(Name::CUDNN_ATTR_REDUCTION_OPERATOR));
+    let op = Op(op.ok_or("a reduction without an operator")? as _);
+    let (initial, add): (f64, fn(f64, f64) -> f64) = match op {
+        Op::CUDNN_REDUCE_TENSOR_ADD | Op::CUDNN_REDUCE_TENSOR_AVG => (0.0, |sum, x| sum + x),
+        Op::CUDNN_REDUCE_TENSOR_MUL => (1.0, |product, x| product * x),
+        Op::CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS => (1.0, |product, x| if x == 0.0 { product } else { product * x }),
+        Op::CUDNN_REDUCE_TENSOR_MIN => (f64::INFINITY, f64::min),
+        Op::CUDNN_REDUCE_TENSOR_MAX => (f64::NEG_INFINITY, f64::max),
+        Op::CUDNN_REDUCE_TENSOR_AMAX => (0.0, |max, x| max.max(x.abs())),
+        Op::CUDNN_REDUCE_TENSOR_NORM1 => (0.0, |sum, x| sum + x.abs()),
+        Op::CUDNN_REDUCE_TENSOR_NORM2 => (0.0, |sum, x| sum + x * x),
+        _ => return Err("a reduction with an unknown operator".to_owned()),
+    };
+    let mut y = Array::filled(&dims, initial);
+    let strides = y.strides_in(&x.dims)?;
+    for (value, [at]) in x.values.iter().zip(Walk::new(&x.dims, [&strides])) {
+        y.update(at, |sum| add(sum, *value));
+    }
+    let count = x.values.len() as f64 / y.values.len().max(1) as f64;
+    match op {
+        Op::CUDNN_REDUCE_TENSOR_AVG => y.values.iter_mut().for_each(|sum| *sum /= count),
+        Op::CUDNN_REDUCE_TENSOR_NORM2 => y.values.iter_mut().for_each(|sum| *sum = sum.sqrt()),
+        _ => {}
+    }
+    Ok(vec![(uid, y)])
+}

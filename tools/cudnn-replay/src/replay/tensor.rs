@@ -1,0 +1,225 @@
+//! Describes tensors, and walks through their elements.
+
+use cudnn_capture_file::Node;
+use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnDataType_t as DataType};
+
+use super::element;
+
+/// Maximum number of elements of a tensor.
+const MAX_ELEMENTS: usize = 1 << 28;
+/// Maximum number of bytes between the first and the last element of a tensor.
+const MAX_SPAN: usize = 1 << 32;
+
+/// A tensor of a graph.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Tensor {
+    pub(super) uid: i64,
+    pub(super) ty: DataType,
+    pub(super) dims: Vec<usize>,
+    /// The distances in elements.
+    pub(super) strides: Vec<usize>,
+    pub(super) is_virtual: bool,
+    /// Whether the value is in host memory.
+    pub(super) is_by_value: bool,
+    /// Whether dimensions and strides describe the places of all elements.
+    pub(super) is_plain: bool,
+}
+
+impl Tensor {
+    /// Reads a descriptor.
+    ///
+    /// # Errors
+    /// The reason why the tensor is not supported.
+    pub(super) fn new(node: &Node) -> Result<Self, String> {
+        let uid = node.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID).unwrap_or(0);
+        let number = |name| node.integer(name).unwrap_or(0);
+        let lengths = |name| {
+            let numbers = node.integers(name).iter().map(|number| usize::try_from(*number).ok());
+            numbers
+                .collect::<Option<Vec<usize>>>()
+                .ok_or_else(|| format!("tensor {uid} has a negative extent or stride"))
+        };
+        let tensor = Tensor {
+            uid,
+            ty: DataType(number(Name::CUDNN_ATTR_TENSOR_DATA_TYPE) as _),
+            dims: lengths(Name::CUDNN_ATTR_TENSOR_DIMENSIONS)?,
+            strides: lengths(Name::CUDNN_ATTR_TENSOR_STRIDES)?,
+            is_virtual: number(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL) != 0,
+            is_by_value: number(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) != 0,
+            is_plain: node.value(Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC).is_none()
+                && number(Name::CUDNN_ATTR_TENSOR_REORDERING_MODE) == 0
+                && number(Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT) <= 1,
+        };
+        let count = tensor.dims.iter().try_fold(1_usize, |count, extent| count.checked_mul(*extent));
+        let last = tensor.dims.iter().zip(&tensor.strides).try_fold(0_usize, |last, (extent, stride)| {
+            last.checked_add(extent.saturating_sub(1).checked_mul(*stride)?)
+        });
+        let is_small = count.is_some_and(|count| count <= MAX_ELEMENTS) && last.is_some_and(|last| last < MAX_SPAN / 8);
+        if !is_small || tensor.dims.len() != tensor.strides.len() || tensor.dims.len() > 16 {
+            return Err(format!("tensor {uid} is too large"));
+        }
+        Ok(tensor)
+    }
+
+    /// Returns the number of elements.
+    pub(super) fn count(&self) -> usize {
+        self.dims.iter().product()
+    }
+
+    /// Returns the number of bytes from the first to the last element. 0 if the size of an element is unknown.
+    pub(super) fn span(&self) -> usize {
+        let last: usize =
+            self.dims.iter().zip(&self.strides).map(|(extent, stride)| extent.saturating_sub(1) * stride).sum();
+        if self.count() == 0 { 0 } else { (last + 1) * element::size(self.ty).unwrap_or(0) }
+    }
+
+    /// Returns the offset of each element in elements, the last dimension first.
+    pub(super) fn offsets(&self) -> impl Iterator<Item = usize> + use<> {
+        Walk::new(&self.dims, [&self.strides]).map(|[offset]| offset)
+    }
+
+    /// Returns the values in memory that starts with the first element.
+    pub(super) fn read(&self, memory: &[u8]) -> Array {
+        let size = element::size(self.ty).unwrap_or(1);
+        let value = |offset: usize| element::decode(self.ty, memory.get(offset * size..).unwrap_or_default());
+        Array { dims: self.dims.clone(), values: self.offsets().map(value).collect() }
+    }
+}
+
+/// Values in the order of their indices, without gaps.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Array {
+    pub(super) dims: Vec<usize>,
+    pub(super) values: Vec<f64>,
+}
+
+impl Array {
+    /// Returns an array of this value.
+    pub(super) fn filled(dims: &[usize], value: f64) -> Self {
+        Array { dims: dims.to_vec(), values: vec![value; dims.iter().product()] }
+    }
+
+    pub(super) fn get(&self, index: usize) -> f64 {
+        self.values.get(index).copied().unwrap_or(f64::NAN)
+    }
+
+    /// Replaces a value by a function of it.
+    pub(super) fn update(&mut self, index: usize, function: impl FnOnce(f64) -> f64) {
+        if let Some(value) = self.values.get_mut(index) {
+            *value = function(*value);
+        }
+    }
+
+    /// Returns the strides that broadcast this array to an array with these extents: an extent of 1 is repeated.
+    ///
+    /// # Errors
+    /// The reason why that is impossible.
+    pub(super) fn strides_in(&self, dims: &[usize]) -> Result<Vec<usize>, String> {
+        let mut strides = vec![0; dims.len()];
+        let mut stride = 1;
+        let mut extents = self.dims.iter().rev();
+        for (target, extent) in strides.iter_mut().zip(dims).rev() {
+            let own = extents.next().copied().unwrap_or(1);
+            if own != 1 && own != *extent {
+                return Err(format!("{:?} is not broadcast to {dims:?}", self.dims));
+            }
+            *target = if own == 1 { 0 } else { stride };
+            stride *= own;
+        }
+        match extents.all(|extent| *extent == 1) {
+            true => Ok(strides),
+            false => Err(format!("{:?} is not broadcast to {dims:?}", self.dims)),
+        }
+    }
+}
+
+/// The offsets of the elements in several arrays, in the order of the indices.
+pub(super) struct Walk<const N: usize> {
+    axes: Vec<Axis<N>>,
+    offsets: [usize; N],
+    left: usize,
+}
+
+struct Axis<const N: usize> {
+    extent: usize,
+    position: usize,
+    steps: [usize; N],
+}
+
+impl<const N: usize> Walk<N> {
+    /// Walks through these extents. Each array has its strides.
+    pub(super) fn new(dims: &[usize], strides: [&[usize]; N]) -> Self {
+        let axis = |(index, extent): (usize, &usize)| Axis {
+            extent: *extent,
+            position: 0,
+            steps: strides.map(|strides| strides.get(index).copied().unwrap_or(0)),
+        };
+        Walk { axes: dims.iter().enumerate().map(axis).collect(), offsets: [0; N], left: dims.iter().product() }
+    }
+}
+
+impl<const N: usize> Iterator for Walk<N> {
+    type Item = [usize; N];
+
+    fn next(&mut self) -> Option<[usize; N]> {
+        self.left = self.left.checked_sub(1)?;
+        let current = self.offsets;
+        for axis in self.axes.iter_mut().rev() {
+            axis.position += 1;
+            let is_over = axis.position == axis.extent;
+            for (offset, step) in self.offsets.iter_mut().zip(&axis.steps) {
+                *offset = if is_over { *offset - step * (axis.extent - 1) } else { *offset + step };
+            }
+            if !is_over {
+                break;
+            }
+            axis.position = 0;
+        }
+        Some(current)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cudnn_capture_file::Graph;
+
+    fn tensor(text: &str) -> Result<Tensor, String> {
+        let graph: Graph = serde_json::from_str(&format!("[{{\"kind\":\"TENSOR\",{text}}}]")).unwrap();
+        Tensor::new(graph.root().unwrap())
+    }
+
+    #[test]
+    fn elements_are_visited_in_the_order_of_their_indices() {
+        let tensor = tensor(r#""TENSOR_DIMENSIONS:3":[2,3],"TENSOR_STRIDES:3":[1,4],"TENSOR_DATA_TYPE:1":2"#).unwrap();
+        assert_eq!(tensor.offsets().collect::<Vec<_>>(), [0, 4, 8, 1, 5, 9]);
+        assert_eq!((tensor.count(), tensor.span()), (6, 20));
+        let bytes: Vec<u8> = (0..10_u8).flat_map(|index| half::f16::from_f32(f32::from(index)).to_le_bytes()).collect();
+        assert_eq!(tensor.read(&bytes).values, [0.0, 4.0, 8.0, 1.0, 5.0, 9.0]);
+    }
+
+    #[test]
+    fn arrays_are_broadcast() {
+        let array = Array { dims: vec![1, 3, 1], values: vec![0.0; 3] };
+        assert_eq!(array.strides_in(&[2, 3, 4]).unwrap(), [0, 1, 0]);
+        assert_eq!(Array::filled(&[4], 0.0).strides_in(&[2, 4]).unwrap(), [0, 1]);
+        assert!(array.strides_in(&[2, 4, 4]).is_err() && Array::filled(&[2, 4], 0.0).strides_in(&[4]).is_err());
+        let walked: Vec<_> = Walk::new(&[2, 2], [&[2, 1], &[0, 1]]).collect();
+        assert_eq!(walked, [[0, 0], [1, 1], [2, 0], [3, 1]]);
+        assert_eq!(Walk::new(&[0, 2], [&[2, 1]]).count(), 0);
+        assert_eq!(Walk::new(&[], [&[]]).count(), 1);
+    }
+
+    #[test]
+    fn sizes_from_a_file_are_bounded() {
+        for text in [
+            r#""TENSOR_DIMENSIONS:3":[9223372036854775807,2],"TENSOR_STRIDES:3":[1,1]"#,
+            r#""TENSOR_DIMENSIONS:3":[2,2],"TENSOR_STRIDES:3":[9223372036854775807,9223372036854775807]"#,
+            r#""TENSOR_DIMENSIONS:3":[536870912],"TENSOR_STRIDES:3":[0]"#,
+            r#""TENSOR_DIMENSIONS:3":[-1],"TENSOR_STRIDES:3":[1]"#,
+            r#""TENSOR_DIMENSIONS:3":[2,2],"TENSOR_STRIDES:3":[1]"#,
+        ] {
+            assert!(tensor(text).is_err(), "{text}");
+        }
+    }
+}
