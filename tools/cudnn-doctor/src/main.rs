@@ -30,6 +30,7 @@ mod python;
 mod python_shim;
 mod refusal;
 mod remedy;
+mod replay_child;
 mod rights;
 mod saved_facts;
 mod shell;
@@ -182,6 +183,18 @@ Examples:
   cudnn-doctor run --capture app.cudnncap -- python train.py
   cudnn-doctor capture show app.cudnncap")]
     Capture(cmd::capture::Arguments),
+    /// Plan the graphs of a capture again, execute them if there is a GPU, and compare two releases of cuDNN.
+    ///
+    /// Every graph is replayed in a child process. With --compare, the exit status is 1 if something became worse.
+    /// Otherwise it is 1 if a graph does not work. It is 3 if the replay was impossible.
+    #[command(after_help = "\
+Examples:
+  cudnn-doctor replay app.cudnncap                        this cuDNN
+  cudnn-doctor replay app.cudnncap --engines all          every engine, not only the first one
+  cudnn-doctor replay app.cudnncap --compare 9.10 9.28    what changes between two releases
+  cudnn-doctor replay app.cudnncap --compare 9.10 /opt/cudnn/lib --html report.html
+                                                          a release and a directory, as a page for a bug report")]
+    Replay(cmd::replay::Arguments),
     /// Show the rules of the layer `errata`, which blocks plans that are known to be wrong or slow.
     #[command(after_help = "\
 Examples:
@@ -268,6 +281,9 @@ Examples:
         #[arg(long)]
         cuda: Vec<PathBuf>,
     },
+    /// Replay one graph, for `replay`.
+    #[command(name = replay_child::COMMAND, hide = true)]
+    InternalReplay { request: PathBuf },
     /// Rebuild plans, for `plans pack`.
     #[command(name = plan_again::COMMAND, hide = true)]
     InternalPlan(plan_again::Arguments),
@@ -332,6 +348,7 @@ fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>>
         Command::Errata(arguments) => cmd::errata::run(&arguments, context, &timeouts, format)?,
         Command::Capture(arguments) => cmd::capture::run(&arguments, format)?,
         Command::Plans(arguments) => cmd::plans::run(&arguments, &timeouts, format)?,
+        Command::Replay(arguments) => cmd::replay::run(&arguments, &timeouts, format)?,
         Command::Install(arguments) => cmd::install::install(&arguments, context, format)?,
         Command::Uninstall(place) => cmd::install::uninstall(&place, context, format)?,
         Command::Run(arguments) => return cmd::run::run(&arguments, context),
@@ -349,6 +366,7 @@ fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>>
             let parts = check::load_test::Parts { convolution: gpu, driver, engines, cuda };
             return Ok(check::load_test::run_child(&dir, &parts));
         }
+        Command::InternalReplay { request } => return Ok(replay_child::run_child(&request)),
         Command::InternalPlan(arguments) => return Ok(plan_again::run_child(&arguments)),
     };
     Ok(outcome.into())

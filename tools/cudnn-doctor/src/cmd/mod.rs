@@ -20,4 +20,5 @@ pub(crate) mod pid;
 pub(crate) mod plans;
 pub(crate) mod preload;
 mod prose;
+pub(crate) mod replay;
 pub(crate) mod run;

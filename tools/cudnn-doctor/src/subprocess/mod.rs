@@ -106,6 +106,11 @@ fn words(arguments: &[&OsStr]) -> String {
 }
 
 fn run_here(arguments: &[&OsStr], timeouts: &Timeouts) -> std::io::Result<Ended> {
+    run_command(doctor(arguments)?, timeouts)
+}
+
+/// Returns the command that runs the doctor with these arguments in a safe working directory.
+pub(crate) fn doctor(arguments: &[&OsStr]) -> std::io::Result<Command> {
     let mut command = this_program()?;
     command
         .args(arguments)
@@ -114,7 +119,7 @@ fn run_here(arguments: &[&OsStr], timeouts: &Timeouts) -> std::io::Result<Ended>
         // cuDNN's log would mix with the child's output.
         .env_remove("CUDNN_LOGDEST_DBG")
         .env_remove("CUDNN_LOGLEVEL_DBG");
-    run_command(command, timeouts)
+    Ok(command)
 }
 
 /// Returns a command that starts this program again in the same way.

@@ -1,1 +1,0 @@
-//! Plans and executes a graph with the loaded cuDNN.

@@ -1,0 +1,72 @@
+//! Turns a capture into requests.
+
+use std::collections::BTreeMap;
+
+use cudnn_capture_file::{Capture, Execution, Graph, Plan, Record};
+
+/// A graph of a capture with the first records about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Captured {
+    /// The id.
+    pub id: String,
+    /// The graph in one line.
+    pub label: String,
+    /// The graph.
+    pub graph: Graph,
+    /// cuDNN's description of the device.
+    pub device: Option<String>,
+    /// The first plan that worked, otherwise the first one.
+    pub plan: Option<Plan>,
+    /// The first execution.
+    pub execution: Option<Execution>,
+}
+
+/// Returns the distinct graphs of a capture, in the order of their first records.
+#[must_use]
+pub fn graphs(capture: &Capture) -> Vec<Captured> {
+    let mut graphs = Vec::<Captured>::new();
+    let mut places = BTreeMap::<&str, usize>::new();
+    // Ordinals count from the start of a process.
+    let (mut devices, mut plans) = (BTreeMap::new(), BTreeMap::new());
+    for record in &capture.records {
+        match record {
+            Record::Start(_) => (devices, plans) = (BTreeMap::new(), BTreeMap::new()),
+            Record::Device(device) if !device.description.is_empty() => {
+                devices.insert(device.device, &device.description);
+            }
+            Record::Graph(record) if !places.contains_key(record.graph.as_str()) => {
+                places.insert(&record.graph, graphs.len());
+                graphs.push(Captured {
+                    id: record.graph.clone(),
+                    label: record.label.clone(),
+                    graph: record.nodes.clone(),
+                    device: None,
+                    plan: None,
+                    execution: None,
+                });
+            }
+            Record::Plan(plan) => {
+                let graph = places.get(plan.graph.as_str()).and_then(|place| graphs.get_mut(*place));
+                let Some(graph) = graph else { continue };
+                let works = |plan: &Plan| plan.status == "SUCCESS";
+                if graph.device.is_none() {
+                    graph.device = plan.device.and_then(|device| devices.get(&device)).map(|text| (*text).clone());
+                }
+                if graph.plan.as_ref().is_none_or(|former| !works(former) && works(plan)) {
+                    graph.plan = Some(plan.clone());
+                }
+                plans.insert(plan.plan, plan.graph.as_str());
+            }
+            Record::Execution(execution) => {
+                let graph = plans.get(&execution.plan).and_then(|id| places.get(id));
+                if let Some(graph) = graph.and_then(|place| graphs.get_mut(*place))
+                    && graph.execution.is_none()
+                {
+                    graph.execution = Some(execution.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+    graphs
+}

@@ -1,0 +1,135 @@
+//! Asks the heuristics, tries engines, and builds plans.
+
+use std::time::Instant;
+
+use cudnn_backend::descriptor::Descriptor;
+use cudnn_backend::device::Target;
+use cudnn_backend::engine::{self, ConfigurationInfo, can_try_every_engine, configuration, engine, proposals};
+use cudnn_backend::plan::Plan;
+use cudnn_capture_file::{Engine, status_name};
+use cudnn_loader::{
+    Error, cudnnBackendAttributeName_t as Name, cudnnBackendHeurMode_t as Mode, cudnnBackendKnobType_t as Knob,
+};
+
+use super::rebuild::{Refused, rebuild};
+use super::request::{Engines, PlanReport, Report, Request};
+
+/// Receives a description of each step that may take long.
+pub(super) type Step<'a> = dyn FnMut(&str) + 'a;
+/// Receives each plan.
+pub(super) type Execute<'a> = dyn FnMut(&Plan, &mut PlanReport, &mut Step<'_>) + 'a;
+
+/// A configuration, or the reason why there is none.
+struct Candidate {
+    engine: Engine,
+    configuration: Result<Descriptor, Error>,
+}
+
+/// Plans the graph for this device, and passes each plan to `execute`.
+pub(super) fn plan(
+    request: &Request,
+    target: Target<'_>,
+    report: &mut Report,
+    step: &mut Step<'_>,
+    execute: &mut Execute<'_>,
+) {
+    step("created the descriptors of the graph");
+    let graph = match rebuild(&request.graph, target) {
+        Ok(graph) => graph,
+        Err(Refused { error: Some(error), place }) => return report.fail(&error, &place),
+        Err(Refused { error: None, place }) => {
+            (report.status, report.reason) = ("BAD_PARAM".to_owned(), Some(place));
+            return;
+        }
+    };
+    report.status = "NOT_SUPPORTED".to_owned();
+    report.reason = Some("no engine is proposed".to_owned());
+    let mut proposed = Vec::new();
+    let mut counts = [0; 2];
+    for (mode, count) in [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK].into_iter().zip(&mut counts) {
+        step("asked the heuristics");
+        match proposals(&graph, mode, target) {
+            Ok(configurations) => {
+                *count = configurations.len();
+                proposed.extend(configurations);
+            }
+            Err(error) => report.fail(&error, "the heuristics"),
+        }
+    }
+    report.proposals = Some(counts);
+    let mut supporting = None;
+    if can_try_every_engine() {
+        step("tried every engine");
+        let engines = engine::supporting_engines(&graph, target).map(Iterator::collect::<Vec<_>>);
+        report.supporting = engines.as_ref().ok().map(Vec::len);
+        supporting = engines.ok();
+    }
+    let candidates: Vec<Candidate> = match (&request.engines, supporting) {
+        (Engines::Forced(wanted), _) => vec![Candidate::forced(&graph, wanted, target)],
+        (Engines::All, Some(supporting)) => supporting.iter().map(Candidate::with_defaults).collect(),
+        // JIT-only releases have no heuristics.
+        (Engines::First, Some(supporting)) if proposed.is_empty() => {
+            supporting.iter().map(Candidate::with_defaults).collect()
+        }
+        _ => proposed.into_iter().map(Candidate::proposed).collect(),
+    };
+    for Candidate { engine, configuration } in candidates {
+        step(&format!("built a plan with engine {}", engine.index));
+        let start = Instant::now();
+        let mut planned = PlanReport { engine, ..PlanReport::default() };
+        match configuration.and_then(|configuration| Plan::new(&configuration, target)) {
+            Ok(plan) => {
+                planned.build_us = start.elapsed().as_micros() as u64;
+                planned.workspace = plan.workspace_size as u64;
+                (report.status, report.reason) = ("SUCCESS".to_owned(), None);
+                execute(&plan, &mut planned, step);
+            }
+            Err(error) => {
+                let reason = cudnn_backend::first_reason(&error.text);
+                planned.skipped = Some(format!("{}: {reason}", status_name(error.status)));
+                // Engines that were not proposed fail without a reason.
+                if report.status != "SUCCESS" && !reason.is_empty() {
+                    report.fail(&error, &format!("engine {}", planned.engine.index));
+                }
+            }
+        }
+        let works = planned.skipped.is_none();
+        if works || request.engines != Engines::First {
+            report.plans.push(planned);
+        }
+        if works && request.engines == Engines::First {
+            break;
+        }
+    }
+}
+
+impl Candidate {
+    fn proposed(configuration: Descriptor) -> Self {
+        let engine = ConfigurationInfo::new(&configuration).map(|info| Engine {
+            index: info.engine,
+            knobs: info
+                .knobs
+                .iter()
+                .map(|(knob, value)| (Engine::knob_name(i64::from(knob.0) as u32), *value))
+                .collect(),
+            notes: info.notes_text().split_whitespace().map(str::to_lowercase).collect(),
+        });
+        Candidate { engine: engine.unwrap_or_default(), configuration: Ok(configuration) }
+    }
+
+    fn with_defaults(engine: &Descriptor) -> Self {
+        let index = engine.number(Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX).unwrap_or(-1);
+        match configuration(engine, &[]) {
+            Ok(configuration) => Candidate::proposed(configuration),
+            Err(error) => Candidate { engine: Engine { index, ..Engine::default() }, configuration: Err(error) },
+        }
+    }
+
+    fn forced(graph: &Descriptor, wanted: &Engine, target: Target<'_>) -> Self {
+        let knobs =
+            wanted.knobs.iter().filter_map(|(name, value)| Some((Knob(Engine::knob_number(name)? as _), *value)));
+        let knobs: Vec<(Knob, i64)> = knobs.collect();
+        let configuration = engine(graph, wanted.index, target).and_then(|engine| configuration(&engine, &knobs));
+        Candidate { engine: wanted.clone(), configuration }
+    }
+}
