@@ -3,6 +3,7 @@
 pub(crate) mod capture;
 pub(crate) mod check;
 pub(crate) mod demo;
+pub(crate) mod emit;
 pub(crate) mod env;
 pub(crate) mod errata;
 pub(crate) mod explain;

@@ -50,18 +50,19 @@ impl Memory {
     pub(super) fn new(case: &Case) -> Result<Self, String> {
         let mut memory = Memory::default();
         let mut nodes = BTreeMap::new();
-        for node in case.graph.tensors().filter(|node| node.integer(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL) != Some(1)) {
+        for node in case.graph().tensors().filter(|node| node.integer(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL) != Some(1)) {
             let uid = node.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID).ok_or("a tensor has no id")?;
             nodes.entry(uid).or_insert(node);
         }
-        let captured = case.execution.as_ref().map(|execution| execution.tensors.as_slice()).unwrap_or_default();
+        let captured =
+            case.captured.execution.as_ref().map(|execution| execution.tensors.as_slice()).unwrap_or_default();
         let mut places = BTreeMap::new();
         for tensor in captured {
             let node = nodes.remove(&tensor.uid);
-            memory.add_captured(&case.graph, tensor, node, &mut places)?;
+            memory.add_captured(case.graph(), tensor, node, &mut places)?;
         }
         for (uid, node) in nodes {
-            memory.add(&case.graph, uid, node)?;
+            memory.add(case.graph(), uid, node)?;
         }
         Ok(memory)
     }

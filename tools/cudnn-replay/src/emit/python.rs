@@ -21,7 +21,7 @@ pub(super) struct Python {
 impl Python {
     pub(super) fn new(case: &Case) -> Self {
         let mut used = of_template();
-        for node in case.graph.nodes() {
+        for node in case.graph().nodes() {
             used.push(constants::kind(node.kind));
             for attribute in &node.attributes {
                 used.push(constants::attribute(attribute.name));
