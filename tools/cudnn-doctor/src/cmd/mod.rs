@@ -21,5 +21,6 @@ pub(crate) mod pid;
 pub(crate) mod plans;
 pub(crate) mod preload;
 mod prose;
+pub(crate) mod reduce;
 pub(crate) mod replay;
 pub(crate) mod run;
