@@ -106,7 +106,8 @@ pub(super) fn adjust_convolutions(mut edit: Edit, original: &Graph) -> Edit {
             };
             let of = |node, name| edit.integers(node, name);
             let dims = Name::CUDNN_ATTR_TENSOR_DIMENSIONS;
-            let former = original.nodes().get(y).map(|node| node.integers(dims).to_vec()).unwrap_or_default();
+            let former = |node: usize| original.nodes().get(node).map(|node| node.integers(dims).to_vec());
+            let (Some(former_w), Some(former_y)) = (former(w), former(y)) else { continue };
             if let Some(spatial) = output(
                 &of(x, dims),
                 &of(w, dims),
@@ -118,31 +119,36 @@ pub(super) fn adjust_convolutions(mut edit: Edit, original: &Graph) -> Edit {
                 let mut now = of(y, dims);
                 let start = now.len().saturating_sub(spatial.len());
                 now.iter_mut().skip(start).zip(&spatial).for_each(|(dim, extent)| *dim = *extent);
-                changes.insert(former, (start, spatial));
-                set_dims(&mut edit, y, now);
+                // The number of filters is the number of channels, except for groups.
+                if former_w.first() == former_y.get(1)
+                    && let (Some(channels), Some(filters)) = (now.get_mut(1), of(w, dims).first())
+                {
+                    *channels = *filters;
+                }
+                set_dims(&mut edit, y, now.clone());
+                changes.insert(former_y, now);
             }
         }
     }
-    // Tensors with the extents of an output are its neighbors.
     for tensor in edit.tensors() {
         let dims = Name::CUDNN_ATTR_TENSOR_DIMENSIONS;
         let former = original.nodes().get(tensor).map(|node| node.integers(dims).to_vec()).unwrap_or_default();
-        for (output, (start, spatial)) in &changes {
-            if output.len() == former.len() && output.iter().skip(*start).eq(former.iter().skip(*start)) {
-                let mut now = edit.integers(tensor, dims);
-                now.iter_mut().skip(*start).zip(spatial).for_each(|(dim, extent)| *dim = *extent);
-                if is_output_shape(&former, output) {
-                    set_dims(&mut edit, tensor, now);
-                }
-            }
+        for (output, changed) in changes.iter().filter(|(output, _)| is_output_shape(&former, output)) {
+            let follow = |(place, (dim, extent)): (usize, (&i64, &i64))| {
+                // Dimension 0 contains the images.
+                let follows = place > 0 && former.get(place) == output.get(place);
+                if follows { *extent } else { *dim }
+            };
+            let now = edit.integers(tensor, dims).iter().zip(changed).enumerate().map(follow).collect();
+            set_dims(&mut edit, tensor, now);
         }
     }
     edit
 }
 
-/// Returns whether a tensor has the images and channels of an output, or none.
+/// Returns whether a tensor has the shape of an output, perhaps broadcast along some dimensions.
 fn is_output_shape(dims: &[i64], output: &[i64]) -> bool {
-    dims.iter().zip(output).all(|(dim, extent)| dim == extent || *dim == 1)
+    dims.len() == output.len() && dims.iter().zip(output).all(|(dim, extent)| dim == extent || *dim == 1)
 }
 
 /// Returns the spatial extents of a convolution's output.
