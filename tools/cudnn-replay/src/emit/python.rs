@@ -46,7 +46,8 @@ fn of_template() -> Vec<Constant> {
     let mut used = Vec::new();
     macro_rules! of {
         ($($ty:ident: $function:ident,)*) => { $(
-            let named = $ty::ENUMERATORS.iter().filter(|(_, name)| name.to_str().is_ok_and(|name| words.contains(&name)));
+            let is_used = |name: &std::ffi::CStr| name.to_str().is_ok_and(|name| words.contains(&name));
+            let named = $ty::ENUMERATORS.iter().filter(|(_, name)| is_used(name));
             used.extend(named.map(|(value, _)| constants::$function(*value)));
         )* };
     }

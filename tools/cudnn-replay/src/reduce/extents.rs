@@ -1,7 +1,7 @@
 //! Makes dimensions smaller.
 //!
-//! Equal extents are probably tied, so they change together: all extents with a value, or those at one place. The outputs
-//! of convolutions are computed again, and their former extents change everywhere else.
+//! Equal extents are probably tied, so they change together: all extents with a value, or those at one place. The
+//! outputs of convolutions are computed again, and their former extents change everywhere else.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
 //! Makes a graph smaller while a condition holds.
 //!
-//! Every change produces a candidate, and the condition decides whether it replaces the graph. A candidate may therefore
-//! be invalid: cuDNN refuses it, the condition does not hold, and the next change is tried. A module imports only modules
-//! above it in this list:
+//! Every change produces a candidate, and the condition decides whether it replaces the graph. A candidate may
+//! therefore be invalid: cuDNN refuses it, the condition does not hold, and the next change is tried. A module imports
+//! only modules above it in this list:
 //!
 //! | module | purpose |
 //! | --- | --- |
