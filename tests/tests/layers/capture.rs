@@ -24,6 +24,11 @@ impl Capturing {
         Some(Capturing { dir, cudnn, libraries: Some(libraries) })
     }
 
+    /// Returns the directories with the driver and NVRTC.
+    pub(super) fn library_path(&self) -> Option<&str> {
+        self.libraries.as_ref().map(|libraries| libraries.path.as_str())
+    }
+
     fn stand_in() -> Self {
         let dir = TempDir::new();
         let code = include_str!("../../layers/planner.c");

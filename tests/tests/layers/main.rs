@@ -1,6 +1,7 @@
 //! Tests layers between a program and cuDNN, with a child process for every case.
 
 mod capture;
+mod emit;
 mod errata;
 mod explain;
 mod full_releases;

@@ -195,6 +195,21 @@ Examples:
   cudnn-doctor replay app.cudnncap --compare 9.10 /opt/cudnn/lib --html report.html
                                                           a release and a directory, as a page for a bug report")]
     Replay(cmd::replay::Arguments),
+    /// Write a graph of a capture as a program in C++, Python or Rust, for a bug report.
+    #[command(after_help = "\
+Examples:
+  cudnn-doctor capture show app.cudnncap                   the ids of the graphs
+  cudnn-doctor emit app.cudnncap --graph 0658 --language python --output bug.py
+  cudnn-doctor emit app.cudnncap --graph 0658 --language c++ --output bug.cpp")]
+    Emit(cmd::emit::Arguments),
+    /// Make a graph of a capture smaller while it still fails in the same way.
+    ///
+    /// Every smaller graph is tried in a child process.
+    #[command(after_help = "\
+Examples:
+  cudnn-doctor reduce app.cudnncap --graph 0658 --when status --output small.cudnncap
+  cudnn-doctor emit small.cudnncap --graph '' --language python")]
+    Reduce(cmd::reduce::Arguments),
     /// Show the rules of the layer `errata`, which blocks plans that are known to be wrong or slow.
     #[command(after_help = "\
 Examples:
@@ -349,6 +364,8 @@ fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>>
         Command::Capture(arguments) => cmd::capture::run(&arguments, format)?,
         Command::Plans(arguments) => cmd::plans::run(&arguments, &timeouts, format)?,
         Command::Replay(arguments) => cmd::replay::run(&arguments, &timeouts, format)?,
+        Command::Reduce(arguments) => cmd::reduce::run(&arguments, &timeouts, format)?,
+        Command::Emit(arguments) => cmd::emit::run(&arguments, format)?,
         Command::Install(arguments) => cmd::install::install(&arguments, context, format)?,
         Command::Uninstall(place) => cmd::install::uninstall(&place, context, format)?,
         Command::Run(arguments) => return cmd::run::run(&arguments, context),

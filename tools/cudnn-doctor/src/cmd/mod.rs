@@ -3,6 +3,7 @@
 pub(crate) mod capture;
 pub(crate) mod check;
 pub(crate) mod demo;
+pub(crate) mod emit;
 pub(crate) mod env;
 pub(crate) mod errata;
 pub(crate) mod explain;
@@ -20,5 +21,6 @@ pub(crate) mod pid;
 pub(crate) mod plans;
 pub(crate) mod preload;
 mod prose;
+pub(crate) mod reduce;
 pub(crate) mod replay;
 pub(crate) mod run;

@@ -9,13 +9,13 @@ use super::escape::quoted;
 pub(super) fn lines(case: &Case, how_to_run: &[&str], cannot_execute: Option<&str>) -> Vec<String> {
     let mut lines = vec![
         "Describe the bug".to_owned(),
-        format!("  The graph {} ({})", quoted(&case.label), case.graph.id()),
+        format!("  The graph {} ({})", quoted(&case.captured.label), case.captured.id),
         format!("  What happens: {}", what_happens(case)),
         format!("  What is expected: {}", expectation(case)),
         String::new(),
         "System environment".to_owned(),
         format!("  cuDNN {} for CUDA {}", release(case.start.cudnn), cuda(case.start.cudart)),
-        format!("  GPU: {}", gpu(&case.device)),
+        format!("  GPU: {}", gpu(case.device())),
         String::new(),
         "To reproduce".to_owned(),
     ];
@@ -37,7 +37,7 @@ pub(super) fn lines(case: &Case, how_to_run: &[&str], cannot_execute: Option<&st
 fn what_happens(case: &Case) -> String {
     let reason =
         |reason: &Option<String>| reason.as_ref().map_or(String::new(), |reason| format!(": {}", quoted(reason)));
-    match (&case.plan, &case.execution) {
+    match (&case.captured.plan, &case.captured.execution) {
         (_, Some(execution)) if execution.status != "SUCCESS" => {
             format!("cudnnBackendExecute returns {}.", quoted(&format!("CUDNN_STATUS_{}", execution.status)))
         }
@@ -56,8 +56,8 @@ fn what_happens(case: &Case) -> String {
 
 fn expectation(case: &Case) -> &'static str {
     let is_success = |status: &str| status == "SUCCESS";
-    let execution = case.execution.as_ref().is_none_or(|execution| is_success(&execution.status));
-    if execution && case.plan.as_ref().is_none_or(|plan| is_success(&plan.status)) {
+    let execution = case.captured.execution.as_ref().is_none_or(|execution| is_success(&execution.status));
+    if execution && case.captured.plan.as_ref().is_none_or(|plan| is_success(&plan.status)) {
         "[Describe the correct result.]"
     } else {
         "the graph is planned and executed."
@@ -76,6 +76,6 @@ fn cuda(version: usize) -> String {
 
 /// Returns the name of a described device.
 fn gpu(description: &str) -> String {
-    let json = serde_json::from_str::<Json>(description.trim_end_matches('\0')).unwrap_or_default();
+    let json = serde_json::from_str::<Json>(description).unwrap_or_default();
     json.get("deviceName").and_then(Json::as_str).map_or_else(|| "unknown".to_owned(), quoted)
 }

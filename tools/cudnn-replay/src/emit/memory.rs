@@ -50,18 +50,19 @@ impl Memory {
     pub(super) fn new(case: &Case) -> Result<Self, String> {
         let mut memory = Memory::default();
         let mut nodes = BTreeMap::new();
-        for node in case.graph.tensors().filter(|node| node.integer(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL) != Some(1)) {
+        for node in case.graph().tensors().filter(|node| node.integer(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL) != Some(1)) {
             let uid = node.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID).ok_or("a tensor has no id")?;
             nodes.entry(uid).or_insert(node);
         }
-        let captured = case.execution.as_ref().map(|execution| execution.tensors.as_slice()).unwrap_or_default();
+        let captured =
+            case.captured.execution.as_ref().map(|execution| execution.tensors.as_slice()).unwrap_or_default();
         let mut places = BTreeMap::new();
         for tensor in captured {
             let node = nodes.remove(&tensor.uid);
-            memory.add_captured(&case.graph, tensor, node, &mut places)?;
+            memory.add_captured(case.graph(), tensor, node, &mut places)?;
         }
         for (uid, node) in nodes {
-            memory.add(&case.graph, uid, node)?;
+            memory.add(case.graph(), uid, node)?;
         }
         Ok(memory)
     }
@@ -224,4 +225,35 @@ impl Format {
 fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
     text.len().is_multiple_of(2).then(|| digits.collect()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use cudnn_capture_file::Capture;
+
+    use super::*;
+
+    #[test]
+    fn tensors_overlap_as_in_the_captured_program() {
+        let lines = [
+            r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#,
+            r#"{"record":"graph","graph":"x","label":"","nodes":[{"kind":"TENSOR","TENSOR_DATA_TYPE:1":2,"TENSOR_DIMENSIONS:3":[4,8],"TENSOR_STRIDES:3":[16,1],"TENSOR_UNIQUE_ID:3":1},{"kind":"TENSOR","TENSOR_DATA_TYPE:1":0,"TENSOR_DIMENSIONS:3":[1],"TENSOR_STRIDES:3":[1],"TENSOR_UNIQUE_ID:3":2,"TENSOR_IS_BY_VALUE:2":1},{"kind":"TENSOR","TENSOR_DATA_TYPE:1":0,"TENSOR_DIMENSIONS:3":[2],"TENSOR_STRIDES:3":[1],"TENSOR_UNIQUE_ID:3":3},{"kind":"OPERATIONGRAPH"}]}"#,
+            r#"{"record":"plan","plan":0,"graph":"x","status":"SUCCESS","build_us":1}"#,
+            r#"{"record":"execution","plan":0,"status":"SUCCESS","tensors":[{"uid":1,"memory":{"buffer":7,"offset":0,"alignment":16}},{"uid":9,"memory":{"buffer":7,"offset":16,"span":200,"alignment":16}},{"uid":2,"memory":{"buffer":8,"offset":0,"alignment":4,"is_host":true},"value":"0000803e"},{"uid":4}]}"#,
+        ];
+        let capture = Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
+        let memory = Memory::new(&Case::select(&capture, "x").unwrap()).unwrap();
+        let buffer = |bytes, misalignment| Buffer { bytes, misalignment };
+        assert_eq!(memory.buffers, [buffer(216, 16), buffer(8, 0)]);
+        let of = |tensor: &Tensor| (tensor.uid, tensor.buffer, tensor.bytes, tensor.value.clone());
+        let expected = [
+            (1, Some((0, 0)), 112, Vec::new()),
+            (9, Some((0, 16)), 200, Vec::new()),
+            (2, None, 4, vec![0, 0, 0x80, 0x3e]),
+            (4, None, 0, Vec::new()),
+            // The execution lacks this tensor.
+            (3, Some((1, 0)), 8, Vec::new()),
+        ];
+        assert_eq!(memory.tensors.iter().map(of).collect::<Vec<_>>(), expected);
+    }
 }

@@ -1,8 +1,8 @@
 //! Writes a captured graph as a program in C++, Python or Rust.
 //!
 //! The program creates the same descriptors as the captured program, with the same attributes in the same order, plans
-//! the graph, and prints cuDNN's version, the status, the engine and the workspace. With a GPU it also executes the plan
-//! on small integers, and prints a checksum of each tensor that the plan has changed. Without a GPU it plans for the
+//! the graph, and prints cuDNN's version, the status, the engine and the workspace. With a GPU it also executes the
+//! plan on small integers, and prints a checksum of each tensor that the plan has changed. Without a GPU it plans for the
 //! described device of the capture.
 //!
 //! | module | purpose |

@@ -21,7 +21,7 @@ pub(super) struct Python {
 impl Python {
     pub(super) fn new(case: &Case) -> Self {
         let mut used = of_template();
-        for node in case.graph.nodes() {
+        for node in case.graph().nodes() {
             used.push(constants::kind(node.kind));
             for attribute in &node.attributes {
                 used.push(constants::attribute(attribute.name));
@@ -46,7 +46,8 @@ fn of_template() -> Vec<Constant> {
     let mut used = Vec::new();
     macro_rules! of {
         ($($ty:ident: $function:ident,)*) => { $(
-            let named = $ty::ENUMERATORS.iter().filter(|(_, name)| name.to_str().is_ok_and(|name| words.contains(&name)));
+            let is_used = |name: &std::ffi::CStr| name.to_str().is_ok_and(|name| words.contains(&name));
+            let named = $ty::ENUMERATORS.iter().filter(|(_, name)| is_used(name));
             used.extend(named.map(|(value, _)| constants::$function(*value)));
         )* };
     }

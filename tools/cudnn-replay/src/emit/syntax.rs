@@ -95,10 +95,10 @@ pub(super) fn write<S: Syntax>(syntax: &S, case: &Case) -> String {
 
 impl<'a> Options<'a> {
     fn new(case: &'a Case, memory: &'a Memory, can_execute: bool) -> Self {
-        let engine = case.plan.as_ref().and_then(|plan| plan.engine.as_ref());
-        let handles = case.graph.root().map(|root| root.value(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE).is_some());
+        let engine = case.captured.plan.as_ref().and_then(|plan| plan.engine.as_ref());
+        let handles = case.graph().root().map(|root| root.value(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE).is_some());
         Options {
-            device: case.device.trim_end_matches('\0').as_bytes(),
+            device: case.device().as_bytes(),
             engine: engine.map(|engine| engine.index),
             knobs: knobs(case),
             has_handle: handles.unwrap_or(false),
@@ -110,7 +110,7 @@ impl<'a> Options<'a> {
 
 /// Returns the knobs of the captured engine.
 pub(super) fn knobs(case: &Case) -> Vec<(Constant, i64)> {
-    let engine = case.plan.as_ref().and_then(|plan| plan.engine.as_ref());
+    let engine = case.captured.plan.as_ref().and_then(|plan| plan.engine.as_ref());
     let knobs = engine.iter().flat_map(|engine| &engine.knobs).filter_map(|(name, value)| {
         let number = Engine::knob_number(name)?;
         Some((constants::knob(Knob(number as _)), *value))
@@ -121,7 +121,7 @@ pub(super) fn knobs(case: &Case) -> Vec<(Constant, i64)> {
 /// Returns the statements that create the graph.
 fn descriptors<S: Syntax>(syntax: &S, case: &Case) -> Vec<String> {
     let mut lines = Vec::new();
-    for (index, node) in case.graph.nodes().iter().enumerate() {
+    for (index, node) in case.graph().nodes().iter().enumerate() {
         lines.push(syntax.create(index, &constants::kind(node.kind)));
         for attribute in &node.attributes {
             let elements = Elements::new(attribute);
@@ -133,7 +133,7 @@ fn descriptors<S: Syntax>(syntax: &S, case: &Case) -> Vec<String> {
             lines.push(syntax.finalize(index));
         }
     }
-    lines.push(syntax.name_graph(case.graph.nodes().len().saturating_sub(1)));
+    lines.push(syntax.name_graph(case.graph().nodes().len().saturating_sub(1)));
     lines
 }
 

@@ -1,0 +1,56 @@
+//! `emit`: writes a captured graph as a program.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use cudnn_capture_file::Capture;
+use cudnn_replay::emit::{Case, Language, emit};
+use serde_json::json;
+
+use crate::escape::Printable;
+use crate::output::{CommandResult, Format, Outcome, outln, remark};
+
+/// The options of `emit`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The capture.
+    file: PathBuf,
+    /// The id of the graph, or its first digits. `cudnn-doctor capture show` lists them.
+    #[arg(long, value_name = "ID")]
+    graph: String,
+    /// The language of the program.
+    #[arg(long, value_enum)]
+    language: LanguageChoice,
+    /// Write the program to this file instead of standard output.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LanguageChoice {
+    #[value(name = "c++")]
+    Cpp,
+    Python,
+    Rust,
+}
+
+pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
+    let name = arguments.file.printable();
+    let capture = Capture::read(&arguments.file).map_err(|error| format!("{name}: {error}"))?;
+    for problem in &capture.problems {
+        remark(format_args!("warning: {name}: {problem}"));
+    }
+    let case = Case::select(&capture, &arguments.graph).map_err(|error| format!("{name}: {error}"))?;
+    let language = match arguments.language {
+        LanguageChoice::Cpp => Language::Cpp,
+        LanguageChoice::Python => Language::Python,
+        LanguageChoice::Rust => Language::Rust,
+    };
+    let program = emit(&case, language);
+    match &arguments.output {
+        Some(file) => std::fs::write(file, program).map_err(|error| format!("{}: {error}", file.printable()))?,
+        None => format
+            .report(|| json!({ "graph": case.captured.id, "program": program }), || outln!("{}", program.trim_end())),
+    }
+    Ok(Outcome::Fine)
+}

@@ -1,1 +1,0 @@
-//! Makes a graph smaller while a condition holds.

@@ -1,0 +1,50 @@
+//! Removes padding, dilation, the steps of filters, and scales.
+
+use cudnn_capture_file::Graph;
+use cudnn_loader::cudnnBackendAttributeName_t as Name;
+
+use super::Candidate;
+use super::edit::{Edit, scale};
+use super::extents::adjust_convolutions;
+
+const ARRAYS: [(Name, i64); 4] = [
+    (Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 0),
+    (Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, 0),
+    (Name::CUDNN_ATTR_CONVOLUTION_DILATIONS, 1),
+    (Name::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 1),
+];
+
+pub(super) fn candidates(graph: &Graph) -> Vec<Candidate> {
+    let edit = Edit::new(graph);
+    let mut candidates = Vec::new();
+    for (name, number) in ARRAYS {
+        let mut changed = edit.clone();
+        for node in 0..edit.nodes.len() {
+            let length = edit.integers(node, name).len();
+            changed.replace(node, name, vec![number; length]);
+        }
+        let finished = adjust_convolutions(changed, graph).finish();
+        candidates.extend(finished.map(|graph| Candidate { graph, change: format!("{} {number}", short(name)) }));
+    }
+    for (place, node) in edit.nodes.iter().enumerate() {
+        for attribute in &node.attributes {
+            let name = short(attribute.name);
+            let number = match (name.contains("ALPHA"), name.ends_with("_BETA")) {
+                (true, _) => 1.0,
+                (_, true) => 0.0,
+                _ => continue,
+            };
+            let Some(value) = scale(attribute, number) else { continue };
+            let mut changed = edit.clone();
+            changed.replace_value(place, attribute.name, value);
+            candidates.extend(changed.finish().map(|graph| Candidate { graph, change: format!("{name} {number}") }));
+        }
+    }
+    candidates
+}
+
+/// Returns a name without the common prefix.
+fn short(name: Name) -> String {
+    let full = name.name().and_then(|name| name.to_str().ok()).unwrap_or_default();
+    full.strip_prefix("CUDNN_ATTR_").unwrap_or(full).to_owned()
+}

@@ -1,0 +1,63 @@
+//! Makes a graph smaller while a condition holds.
+//!
+//! Every change produces a candidate, and the condition decides whether it replaces the graph. A candidate may
+//! therefore be invalid: cuDNN refuses it, the condition does not hold, and the next change is tried. A module imports
+//! only modules above it in this list:
+//!
+//! | module | purpose |
+//! | --- | --- |
+//! | `edit` | a graph with nodes that can be changed |
+//! | `operations` | drops operations |
+//! | `extents` | makes dimensions smaller, and adjusts the outputs of convolutions |
+//! | `strides` | chooses usual layouts |
+//! | `attributes` | removes padding, scales and the steps of filters |
+
+mod attributes;
+mod edit;
+mod extents;
+mod operations;
+mod strides;
+
+use std::collections::HashSet;
+
+use cudnn_capture_file::Graph;
+
+/// The usual limit for the number of candidates.
+pub const LIMIT: usize = 500;
+
+/// A smaller or simpler graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// The graph.
+    pub graph: Graph,
+    /// What was changed, for display.
+    pub change: String,
+}
+
+/// Returns the smallest graph that was found, after at most `limit` calls of the condition. The condition is assumed to
+/// hold for the original graph.
+pub fn reduce(graph: &Graph, holds: &mut dyn FnMut(&Candidate) -> bool, limit: usize) -> Graph {
+    let mut best = graph.clone();
+    let mut tried = HashSet::from([best.id()]);
+    let mut tries = 0;
+    loop {
+        let before = best.id();
+        for candidates in [operations::candidates, extents::candidates, strides::candidates, attributes::candidates] {
+            // The candidates of the smaller graph replace those of the larger one.
+            while let Some(next) = candidates(&best).into_iter().find(|candidate| {
+                tries < limit && tried.insert(candidate.graph.id()) && {
+                    tries += 1;
+                    holds(candidate)
+                }
+            }) {
+                best = next.graph;
+            }
+        }
+        if best.id() == before || tries >= limit {
+            return best;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
