@@ -200,7 +200,9 @@ mod tests {
 
     #[test]
     fn every_bit_survives() {
-        for bits in [0, 1, 0x8000_0000, 0x3dcc_cccd, 0x7f80_0000, 0xff80_0000, 0x7f80_0001, 0xffc0_1234_u32] {
+        for bits in
+            [0, 1, 0x8000_0000, 0x3dcc_cccd, f32::MAX.to_bits(), 0x7f80_0000, 0xff80_0000, 0x7f80_0001, 0xffc0_1234_u32]
+        {
             let bytes = bits.to_ne_bytes();
             let value = Value::from_bytes(Type::CUDNN_TYPE_FLOAT, 1, &bytes).unwrap();
             let text = serde_json::to_string(&value.to_json()).unwrap();
