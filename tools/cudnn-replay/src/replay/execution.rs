@@ -52,14 +52,25 @@ impl<'a> Executor<'a> {
             return;
         }
         if self.prepared.is_empty() {
-            for data in &self.request.data {
-                step("computed the reference");
-                match Prepared::new(self.request, *data) {
-                    Ok(prepared) => self.prepared.push(prepared),
-                    Err(reason) => {
-                        self.refusal = Some(reason);
-                        return;
-                    }
+            step("computed the references");
+            let request = self.request;
+            // References take seconds, and data sets are independent.
+            let prepared: Result<Vec<Prepared>, String> = std::thread::scope(|scope| {
+                let start = |data: &DataSet| {
+                    scope.spawn({
+                        let data = *data;
+                        move || Prepared::new(request, data)
+                    })
+                };
+                let threads: Vec<_> = request.data.iter().map(start).collect();
+                let stopped = |_| Err("the reference cannot be computed".to_owned());
+                threads.into_iter().map(|thread| thread.join().unwrap_or_else(stopped)).collect()
+            });
+            match prepared {
+                Ok(prepared) => self.prepared = prepared,
+                Err(reason) => {
+                    self.refusal = Some(reason);
+                    return;
                 }
             }
         }

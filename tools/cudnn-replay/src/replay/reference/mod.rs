@@ -35,6 +35,9 @@ const MAX_ELEMENTS: usize = 1 << 27;
 pub(super) fn compute(graph: &Graph, given: BTreeMap<i64, Array>) -> Result<BTreeMap<i64, Array>, String> {
     let mut context = Context::new(graph, given)?;
     let mut pending = graph.operations();
+    for operation in &pending {
+        known(operation.kind)?;
+    }
     while !pending.is_empty() {
         let before = pending.len();
         let mut waiting = Vec::new();
@@ -67,17 +70,21 @@ fn function(kind: Kind) -> Option<Evaluate> {
     })
 }
 
+/// Returns the function that computes an operation, or the name of the operation.
+fn known(kind: Kind) -> Result<Evaluate, String> {
+    function(kind).ok_or_else(|| match kind.name() {
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => "an unknown operation".to_owned(),
+    })
+}
+
 /// Returns whether all operations of a graph are known here.
 pub(super) fn is_known(graph: &Graph) -> bool {
     graph.operations().iter().all(|operation| function(operation.kind).is_some())
 }
 
 fn evaluate(context: &mut Context<'_>, operation: &Node) -> Result<(), String> {
-    let function = function(operation.kind).ok_or_else(|| match operation.kind.name() {
-        Some(name) => name.to_string_lossy().into_owned(),
-        None => "an unknown operation".to_owned(),
-    })?;
-    let results = function(context, operation)?;
+    let results = known(operation.kind)?(context, operation)?;
     if results.len() != outputs(context.graph, operation).len() {
         return Err("an output of an operation is not computed".to_owned());
     }
