@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::FetchError;
+use crate::release::Release;
 use crate::variable::CACHE_VARIABLE;
 use cudnn_os::IS_WINDOWS;
 
@@ -26,6 +27,14 @@ pub fn cache_dir() -> Result<PathBuf, FetchError> {
     let xdg = variable("XDG_CACHE_HOME").filter(absolute).map(|cache| cache.join("cudnn-shim"));
     xdg.or_else(|| variable("HOME").filter(absolute).map(|home| home.join(".cache/cudnn-shim")))
         .ok_or(FetchError::NoCacheDir)
+}
+
+impl Release {
+    /// Returns whether the cache contains the release. It may be damaged, which only fetching finds out.
+    #[must_use]
+    pub fn is_cached(&self) -> bool {
+        cache_dir().is_ok_and(|cache| cache.join(self.dir_name()).is_dir())
+    }
 }
 
 /// Creates a directory with a unique name in the cache, for a release with this directory name.

@@ -4,8 +4,6 @@ use std::path::{Path, PathBuf};
 
 use cudnn_os::IS_WINDOWS;
 
-use crate::cache::cache_dir;
-
 /// A pinned wheel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
@@ -83,12 +81,6 @@ impl Release {
     /// Returns the file name of the library that every cuDNN wheel must contain. `None` for other packages.
     pub(crate) fn graph_library(&self) -> Option<&'static str> {
         self.is_cudnn().then_some(if self.is_windows() { "cudnn_graph64_9.dll" } else { "libcudnn_graph.so.9" })
-    }
-
-    /// Returns whether the cache contains the release. It may be damaged, which only fetching finds out.
-    #[must_use]
-    pub fn is_cached(&self) -> bool {
-        cache_dir().is_ok_and(|cache| cache.join(self.dir_name()).is_dir())
     }
 
     /// Returns the name of the release's directory in the cache.

@@ -29,7 +29,7 @@ pub(super) fn value(data: DataSet, seed: u64, index: u64) -> f64 {
             // Few mantissas, so that equal values are frequent.
             let mantissa = 1.0 + ((bits >> 1) % 4) as f64 / 4.0;
             let exponent = ((bits >> 8) % 13) as i32 - 6;
-            sign * mantissa * f64::from(exponent).exp2()
+            sign * mantissa * libm::exp2(f64::from(exponent))
         }
     }
 }

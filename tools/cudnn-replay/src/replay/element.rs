@@ -42,7 +42,7 @@ pub(super) fn precision(ty: DataType) -> f64 {
         DataType::CUDNN_DATA_FP8_E5M2 => 2,
         _ => 0,
     };
-    (-f64::from(bits)).exp2()
+    libm::exp2(-f64::from(bits))
 }
 
 /// Returns the value of an element. Bytes that are missing count as zeros.
@@ -65,7 +65,7 @@ pub(super) fn decode(ty: DataType, bytes: &[u8]) -> f64 {
         DataType::CUDNN_DATA_FP8_E4M3 => decode_fp8(E4M3, byte),
         DataType::CUDNN_DATA_FP8_E5M2 => decode_fp8(E5M2, byte),
         DataType::CUDNN_DATA_FP8_E8M0 if byte == 0xff => f64::NAN,
-        DataType::CUDNN_DATA_FP8_E8M0 => (f64::from(byte) - 127.0).exp2(),
+        DataType::CUDNN_DATA_FP8_E8M0 => libm::exp2(f64::from(byte) - 127.0),
         _ => f64::from(byte),
     }
 }
@@ -88,7 +88,7 @@ pub(super) fn encode(ty: DataType, value: f64, bytes: &mut Vec<u8>) {
         DataType::CUDNN_DATA_FP8_E4M3 => bytes.push(encode_fp8(E4M3, value)),
         DataType::CUDNN_DATA_FP8_E5M2 => bytes.push(encode_fp8(E5M2, value)),
         DataType::CUDNN_DATA_FP8_E8M0 => {
-            bytes.push((value.abs().max(f64::MIN_POSITIVE).log2().round() + 127.0).clamp(0.0, 254.0) as u8);
+            bytes.push((libm::log2(value.abs().max(f64::MIN_POSITIVE)).round() + 127.0).clamp(0.0, 254.0) as u8);
         }
         _ => bytes.push(u8::from(value > 0.0)),
     }
@@ -113,8 +113,8 @@ fn decode_fp8(Fp8 { mantissa, bias, max }: Fp8, byte: u8) -> f64 {
     }
     let fraction = f64::from(code & ((1 << mantissa) - 1)) / f64::from(1 << mantissa);
     let magnitude = match i32::from(code >> mantissa) {
-        0 => fraction * f64::from(1 - bias).exp2(),
-        exponent => (1.0 + fraction) * f64::from(exponent - bias).exp2(),
+        0 => fraction * libm::exp2(f64::from(1 - bias)),
+        exponent => (1.0 + fraction) * libm::exp2(f64::from(exponent - bias)),
     };
     sign * magnitude
 }
