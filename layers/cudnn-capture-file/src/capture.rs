@@ -26,6 +26,8 @@ pub enum Problem {
     Unknown(String, usize),
     /// A line that is not a record: its number from 1, and the reason.
     Damaged(usize, String),
+    /// This number of other lines cannot be read.
+    More(usize),
     /// The last line is incomplete, because the program was killed or the disk was full.
     Truncated,
 }
@@ -46,8 +48,10 @@ pub enum Error {
 
 /// Maximum length of a line in bytes.
 const MAX_LINE: u64 = 16 << 20;
-/// Maximum number of records.
-const MAX_RECORDS: usize = 1 << 20;
+/// Maximum number of damaged lines and of unknown types that are named.
+const MAX_DAMAGED: usize = 20;
+/// Maximum number of lines.
+const MAX_LINES: usize = 1 << 20;
 
 impl Capture {
     /// Reads a file.
@@ -70,14 +74,15 @@ impl Capture {
         let mut reader = BufReader::new(content);
         let mut capture = Capture::default();
         let mut unknown = BTreeMap::<String, usize>::new();
+        let mut damaged = 0;
         let mut line = Vec::new();
-        for number in 1.. {
+        for number in 1_usize.. {
             line.clear();
             reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(Error::Io)?;
             if line.is_empty() {
                 break;
             }
-            if line.len() as u64 == MAX_LINE || capture.records.len() >= MAX_RECORDS {
+            if line.len() as u64 == MAX_LINE || number > MAX_LINES {
                 return Err(Error::TooLarge);
             }
             let is_complete = line.last() == Some(&b'\n');
@@ -92,13 +97,23 @@ impl Capture {
                 Err(_) if number == 1 => return Err(Error::NoCapture),
                 Err(_) if !is_complete => capture.problems.push(Problem::Truncated),
                 Err(error) => match unknown_record(&line) {
-                    Some(name) => *unknown.entry(name).or_default() += 1,
-                    None => capture.problems.push(Problem::Damaged(number, error.to_string())),
+                    Some(name) if unknown.len() < MAX_DAMAGED || unknown.contains_key(&name) => {
+                        *unknown.entry(name).or_default() += 1;
+                    }
+                    Some(_) => damaged += 1,
+                    None if damaged < MAX_DAMAGED => {
+                        damaged += 1;
+                        capture.problems.push(Problem::Damaged(number, error.to_string()));
+                    }
+                    None => damaged += 1,
                 },
             }
         }
         if capture.records.is_empty() {
             return Err(Error::NoCapture);
+        }
+        if damaged > MAX_DAMAGED {
+            capture.problems.push(Problem::More(damaged - MAX_DAMAGED));
         }
         capture.problems.extend(unknown.into_iter().map(|(name, count)| Problem::Unknown(name, count)));
         Ok(capture)
@@ -119,6 +134,7 @@ impl fmt::Display for Problem {
             Problem::Unknown(name, 1) => write!(f, "1 record of the unknown type {name:?} was skipped"),
             Problem::Unknown(name, count) => write!(f, "{count} records of the unknown type {name:?} were skipped"),
             Problem::Damaged(line, reason) => write!(f, "line {line} is damaged: {reason}"),
+            Problem::More(count) => write!(f, "{count} more lines cannot be read"),
             Problem::Truncated => f.write_str("the last line is incomplete"),
         }
     }
@@ -162,6 +178,13 @@ mod tests {
         assert!(problems[1].starts_with("line 5 is damaged: "), "{problems:?}");
         assert_eq!(problems[2], "the last line is incomplete");
         assert_eq!(problems[3], "2 records of the unknown type \"future\" were skipped");
+    }
+
+    #[test]
+    fn only_some_problems_are_named() {
+        let capture = Capture::parse(&[START.as_bytes(), &b"x\n".repeat(30)].concat()).unwrap();
+        assert_eq!(capture.problems.len(), MAX_DAMAGED + 1);
+        assert_eq!(capture.problems.last().unwrap().to_string(), "10 more lines cannot be read");
     }
 
     #[test]

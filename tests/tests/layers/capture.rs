@@ -236,7 +236,7 @@ int cuPointerGetAttribute(unsigned *type, int attribute, unsigned long long addr
 int cuStreamIsCapturing(void *stream, int *status) { *status = getenv("CAPTURING") != 0; return 0; }
 int cuThreadExchangeStreamCaptureMode(int *mode) { return 0; }
 int cuStreamSynchronize(void *stream) { return 0; }
-int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t size) { memset(to, from >> 12, size); return 0; }
+int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t size, void *stream) { memset(to, from >> 12, size); return 0; }
 "#;
 
 #[test]

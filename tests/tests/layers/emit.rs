@@ -129,8 +129,11 @@ fn texts_of_a_capture_do_not_become_code() {
     let hostile = "\\\n!planted\r!planted\u{2028}!planted \\\"\"\"'''*/ ??/\n!planted \u{202e}\u{0}@options@ {} \\";
     for record in &mut capture.records {
         match record {
-            Record::Graph(graph) => graph.label = hostile.to_owned(),
+            Record::Graph(graph) => {
+                (graph.label, graph.graph) = (hostile.to_owned(), hostile.to_owned());
+            }
             Record::Plan(plan) => {
+                plan.graph = hostile.to_owned();
                 (plan.status, plan.reason) = (hostile.to_owned(), Some(hostile.to_owned()));
                 plan.engine = None;
             }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
+mod captures;
 mod check;
 mod child_report;
 mod cmd;

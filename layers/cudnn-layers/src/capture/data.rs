@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudnn_capture_file::{Data, Record};
+use cudnn_os::cancel::ThreadStateGuard;
 
 use super::State;
 use super::driver::{self, Place};
@@ -25,6 +26,8 @@ pub(super) fn before(state: &State, call: &Call<'_>) {
     if state.data.is_empty() || !plans::is_any_awaited() {
         return;
     }
+    // Thread cancellation must not unwind from here.
+    let _guard = ThreadStateGuard::new();
     let [_, plan] = call.bits();
     if let Some(stored) = plans::awaited(raw(plan)) {
         store(state, call, &stored, false);
@@ -65,7 +68,7 @@ fn store_tensors(state: &State, call: &Call<'_>, plan: usize, is_after: bool) ->
             state.host.error("no more values of tensors are captured, because the limit of 1 GiB is reached");
             return None;
         }
-        let values = driver.copy(address, usize::try_from(bytes).ok()?)?;
+        let Some(values) = driver.copy(address, usize::try_from(bytes).ok()?, stream) else { continue };
         let moment = if is_after { "after" } else { "before" };
         let file = format!("plan-{plan}-tensor-{uid}-{moment}.bin");
         if state.output.write_data(&file, &values) {

@@ -28,7 +28,7 @@ pub(super) struct Driver {
     is_capturing: unsafe extern "C" fn(*mut c_void, *mut c_int) -> Status,
     exchange_mode: unsafe extern "C" fn(*mut c_int) -> Status,
     synchronize: unsafe extern "C" fn(*mut c_void) -> Status,
-    copy: unsafe extern "C" fn(*mut c_void, u64, usize) -> Status,
+    copy: unsafe extern "C" fn(*mut c_void, u64, usize, *mut c_void) -> Status,
 }
 
 /// Where memory is.
@@ -60,7 +60,7 @@ impl Driver {
                 is_capturing: library.function(c"cuStreamIsCapturing")?,
                 exchange_mode: library.function(c"cuThreadExchangeStreamCaptureMode")?,
                 synchronize: library.function(c"cuStreamSynchronize")?,
-                copy: library.function(c"cuMemcpyDtoH_v2")?,
+                copy: library.function(c"cuMemcpyDtoHAsync_v2")?,
             })
         }
     }
@@ -102,15 +102,16 @@ impl Driver {
     /// Waits for the work on a stream that is not captured.
     pub(super) fn synchronize(&self, stream: *mut c_void) -> bool {
         // SAFETY: the stream belongs to a handle that the program is using.
-        unsafe { (self.synchronize)(stream) == SUCCESS }
+        self.relaxed(|| unsafe { (self.synchronize)(stream) == SUCCESS })
     }
 
-    /// Copies device memory.
-    pub(super) fn copy(&self, address: u64, bytes: usize) -> Option<Vec<u8>> {
+    /// Copies device memory, and waits for the work on this stream. Other streams may be captured.
+    pub(super) fn copy(&self, address: u64, bytes: usize, stream: *mut c_void) -> Option<Vec<u8>> {
         let mut copy = Vec::new();
         copy.try_reserve_exact(bytes).ok()?;
         copy.resize(bytes, 0);
         // SAFETY: the buffer has this size, and the driver refuses addresses that are not in its memory.
-        (unsafe { (self.copy)(copy.as_mut_ptr().cast(), address, bytes) } == SUCCESS).then_some(copy)
+        let status = self.relaxed(|| unsafe { (self.copy)(copy.as_mut_ptr().cast(), address, bytes, stream) });
+        (self.synchronize(stream) && status == SUCCESS).then_some(copy)
     }
 }

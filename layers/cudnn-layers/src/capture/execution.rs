@@ -12,10 +12,12 @@ use super::layout::{Range, buffers, is_by_value, span, tensor};
 use super::nodes;
 use super::once::Once;
 use super::plans::Stored;
+use crate::last_error::hide_errors;
 use crate::shadow;
 use crate::shadow::calls::raw;
 use crate::shadow::content::{Attribute, Content, Value};
 use crate::shadow::elements::{Kind, Name, Type};
+use crate::trial;
 use crate::wrappers::{Call, Id};
 
 /// Executions by plan and status.
@@ -29,7 +31,10 @@ pub(super) fn record(state: &State, call: &Call<'_>, stored: &Stored, status: St
     let _ordinal = EXECUTIONS.write(&(stored.ordinal, status.0), |_| {
         let [handle, plan, pack] = call.bits();
         let driver = driver::loaded();
-        let in_cuda_graph = call.function != Id::CudnnBackendExecute || is_capturing(state, driver, handle);
+        // After a failure, the handle may be invalid.
+        let is_success = status == Status::CUDNN_STATUS_SUCCESS;
+        let in_cuda_graph =
+            call.function != Id::CudnnBackendExecute || is_success && is_capturing(state, driver, handle);
         let (plan, pack) = (shadow::content(raw(plan)), shadow::content(raw(pack)));
         let (tensors, workspace) = match (plan, pack) {
             (Some(plan), Some(pack)) => layout(driver, &plan, &pack, status).unwrap_or_default(),
@@ -47,13 +52,13 @@ fn is_capturing(state: &State, driver: Option<&Driver>, handle: u64) -> bool {
     driver.is_capturing(stream)
 }
 
-/// Returns the stream of a handle that the program is using.
+/// Returns the stream of a handle that cuDNN has accepted, or is about to check.
 pub(super) fn stream(state: &State, handle: u64) -> Option<*mut c_void> {
     let mut stream = std::ptr::null_mut();
-    // SAFETY: the program uses the handle, and the pointer is valid for writes.
-    let status = unsafe {
-        (state.cudnn.cudnnGetStream?)(std::ptr::with_exposed_provenance_mut(handle as usize), &raw mut stream)
-    };
+    let get = state.cudnn.cudnnGetStream?;
+    let handle = std::ptr::with_exposed_provenance_mut(handle as usize);
+    // SAFETY: the program executes a plan with the handle, and the pointer is valid for writes.
+    let status = hide_errors(&state.cudnn, || trial::run(|| unsafe { get(handle, &raw mut stream) }));
     (status == Status::CUDNN_STATUS_SUCCESS).then_some(stream.cast())
 }
 
@@ -98,14 +103,10 @@ fn memory(driver: Option<&Driver>, graph: &Graph, uid: i64, address: u64, status
         _ => None,
     };
     let is_host = is_by_value || matches!(place, Some(Place::RegisteredHost | Place::Unregistered));
-    // cuDNN has read scalars if it returned success. Other memory that the driver does not know may be unreadable.
-    let is_readable = match place {
-        Some(Place::RegisteredHost) => true,
-        _ => is_by_value && status == Status::CUDNN_STATUS_SUCCESS,
-    };
+    // cuDNN has read scalars if it returned success. A kernel may be writing to other memory.
+    let is_readable = is_by_value && status == Status::CUDNN_STATUS_SUCCESS;
     let value = span.filter(|span| is_readable && *span <= MAX_VALUE).map(|span| {
-        // SAFETY: cuDNN has just read these bytes, or the driver has allocated the memory, which the program passes
-        // with a tensor of this size.
+        // SAFETY: cuDNN has just read these bytes.
         let bytes = unsafe {
             std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(address as usize), span as usize)
         };

@@ -92,17 +92,19 @@ fn bits(data_type: DataType) -> Option<u64> {
         DataType::CUDNN_DATA_DOUBLE | DataType::CUDNN_DATA_INT64 => 64,
         DataType::CUDNN_DATA_FLOAT
         | DataType::CUDNN_DATA_INT32
+        | DataType::CUDNN_DATA_UINT32
         | DataType::CUDNN_DATA_INT8x4
         | DataType::CUDNN_DATA_UINT8x4
         | DataType::CUDNN_DATA_FAST_FLOAT_FOR_FP8 => 32,
         DataType::CUDNN_DATA_HALF | DataType::CUDNN_DATA_BFLOAT16 => 16,
         DataType::CUDNN_DATA_INT8
         | DataType::CUDNN_DATA_UINT8
-        | DataType::CUDNN_DATA_BOOLEAN
+        | DataType::CUDNN_DATA_BYTE_BOOLEAN
         | DataType::CUDNN_DATA_FP8_E4M3
         | DataType::CUDNN_DATA_FP8_E5M2
         | DataType::CUDNN_DATA_FP8_E8M0 => 8,
         DataType::CUDNN_DATA_INT8x32 => 256,
+        DataType::CUDNN_DATA_BOOLEAN => 1,
         DataType::CUDNN_DATA_INT4 | DataType::CUDNN_DATA_UINT4 | DataType::CUDNN_DATA_FP4_E2M1 => 4,
         _ => return None,
     })

@@ -263,10 +263,12 @@ fn failed(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Durat
         }
         function if calls::is_execution(function) => {
             let [_, plan] = call.bits();
+            // The reason comes first, because other calls replace it.
+            failure::record(state, call, status);
             if let Some(stored) = plans::stored(calls::raw(plan)) {
                 execution::record(state, call, &stored, status);
             }
-            false
+            true
         }
         _ => false,
     };

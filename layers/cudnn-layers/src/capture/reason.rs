@@ -17,10 +17,18 @@ pub(super) fn reason(cudnn: &Cudnn) -> Option<String> {
 fn without_paths(text: &str) -> String {
     let is_path = |word: &str| {
         let start = word.trim_start_matches(|c: char| !c.is_alphanumeric() && c != '/' && c != '\\');
-        start.starts_with('/') || start.starts_with('\\') || start.get(1..3) == Some(":\\") || start.contains("=/")
+        start.starts_with('/')
+            || start.starts_with('\\')
+            || start.get(1..3) == Some(":\\")
+            || start.contains("=/")
+            || start.contains(":/")
     };
-    let words = text.split(' ').map(|word| if is_path(word) { "<path>" } else { word });
-    words.collect::<Vec<_>>().join(" ")
+    let words = text.split_inclusive(char::is_whitespace).map(|word| {
+        let end = word.trim_end().len();
+        let (word, space) = word.split_at_checked(end).unwrap_or((word, ""));
+        [if is_path(word) { "<path>" } else { word }, space].concat()
+    });
+    words.collect()
 }
 
 #[cfg(test)]
@@ -32,5 +40,6 @@ mod tests {
         assert_eq!(without_paths("a: ptr->finalize() failed (2000), 1/2"), "a: ptr->finalize() failed (2000), 1/2");
         let text = r#"cannot load "/home/alice/libx.so": C:\Users\alice\x.dll file=/home/alice/x"#;
         assert_eq!(without_paths(text), "cannot load <path> <path> <path>");
+        assert_eq!(without_paths("at\n/home/alice/x\tfile:/home/bob"), "at\n<path>\t<path>");
     }
 }

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use cudnn_capture_file::Capture;
 use cudnn_replay::emit::{Case, Language, emit};
 use serde_json::json;
 
+use crate::captures;
 use crate::escape::Printable;
-use crate::output::{CommandResult, Format, Outcome, outln, remark};
+use crate::output::{CommandResult, Format, Outcome, outln};
 
 /// The options of `emit`.
 #[derive(clap::Args)]
@@ -36,9 +36,9 @@ enum LanguageChoice {
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     let name = arguments.file.printable();
-    let capture = Capture::read(&arguments.file).map_err(|error| format!("{name}: {error}"))?;
-    for problem in &capture.problems {
-        remark(format_args!("warning: {name}: {problem}"));
+    let capture = captures::read(&arguments.file)?;
+    if let Some(output) = &arguments.output {
+        captures::check_output(output, &arguments.file)?;
     }
     let case = Case::select(&capture, &arguments.graph).map_err(|error| format!("{name}: {error}"))?;
     let language = match arguments.language {

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use cudnn_capture_file::{Capture, Device, GraphRecord, Record};
+use cudnn_capture_file::{Device, Execution, GraphRecord, Plan, Record};
 use cudnn_replay::emit::Case;
 use cudnn_replay::reduce::{self, reduce};
 use cudnn_replay::replay::comparison::{largest_error, status, working_plan};
 use cudnn_replay::replay::{DataSet, Engines, Report, Request};
 use serde_json::json;
 
+use crate::captures;
 use crate::escape::Printable;
 use crate::output::{CommandResult, Format, Outcome, outln, remark};
 use crate::replay_child;
@@ -53,10 +54,8 @@ const MIN_RATIO: f64 = 2.0;
 
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
     let name = arguments.file.printable();
-    let capture = Capture::read(&arguments.file).map_err(|error| format!("{name}: {error}"))?;
-    for problem in &capture.problems {
-        remark(format_args!("warning: {name}: {problem}"));
-    }
+    let capture = captures::read(&arguments.file)?;
+    captures::check_output(&arguments.output, &arguments.file)?;
     let case = Case::select(&capture, &arguments.graph).map_err(|error| format!("{name}: {error}"))?;
     let mut request = Request {
         graph: case.captured.graph.clone(),
@@ -67,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
                 case.captured.plan.as_ref().and_then(|plan| plan.engine.clone()).map_or(Engines::First, Engines::Forced)
             }
         },
-        execution: None,
+        execution: case.captured.execution.clone().map(host_values),
         data: vec![DataSet::Integers, DataSet::Normal],
         repeat: 2,
         time: arguments.when == Condition::Slow,
@@ -77,6 +76,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         let found = original.reason.as_deref().unwrap_or("no reason");
         return Err(format!("the graph does not show this: {}, {}", status(&original), found.printable()).into());
     }
+    let mut last = original.clone();
     let mut tries = 0;
     let mut failure = None;
     let graph = reduce(
@@ -92,6 +92,9 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
                     let holds = arguments.when.holds(&original, &report);
                     let result = if holds { "kept" } else { "dropped" };
                     remark(format_args!("{tries}: {}: {result} ({})", candidate.change, status(&report).printable()));
+                    if holds {
+                        last = report;
+                    }
                     holds
                 }
                 Err(error) => {
@@ -106,27 +109,45 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         return Err(error.into());
     }
     let id = graph.id();
-    let mut records = vec![Record::Start(case.start.clone())];
+    let mut start = case.start.clone();
+    start.cudnn = last.cudnn;
+    let mut records = vec![Record::Start(start)];
     if let Some(description) = case.captured.device.clone() {
         records.push(Record::Device(Device { device: 0, description }));
     }
-    let label = format!("reduced from {}: {}", case.captured.id, case.captured.label);
+    let (before, after) = (case.captured.graph.nodes().len(), graph.nodes().len());
+    let label = format!("{after} descriptors, reduced from the {before} of graph {}", case.captured.id);
     records.push(Record::Graph(GraphRecord { graph: id.clone(), label, nodes: graph.clone() }));
-    if let Some(mut plan) = case.captured.plan.clone() {
-        plan.graph.clone_from(&id);
-        plan.device = case.captured.device.as_ref().map(|_| 0);
-        // These belong to the original graph.
-        (plan.proposal, plan.workspace, plan.build_us) = (None, None, 0);
-        records.push(Record::Plan(plan));
+    let planned = working_plan(&last).or(last.plans.first());
+    records.push(Record::Plan(Plan {
+        plan: 0,
+        graph: id.clone(),
+        device: case.captured.device.as_ref().map(|_| 0),
+        status: last.status.clone(),
+        reason: last.reason.clone(),
+        engine: planned.map(|plan| plan.engine.clone()),
+        proposal: None,
+        workspace: planned.filter(|_| last.status == "SUCCESS").and_then(|plan| i64::try_from(plan.workspace).ok()),
+        build_us: planned.map_or(0, |plan| plan.build_us),
+    }));
+    if let Some(mut execution) = request.execution.filter(|execution| !execution.tensors.is_empty()) {
+        execution.plan = 0;
+        records.push(Record::Execution(execution));
     }
     let text: String = records.iter().map(Record::to_line).collect();
     std::fs::write(&arguments.output, text).map_err(|error| format!("{}: {error}", arguments.output.printable()))?;
-    let (before, after) = (case.captured.graph.nodes().len(), graph.nodes().len());
     format.report(
         || json!({ "graph": id, "descriptors": after, "tries": tries }),
         || outln!("graph {id}: {after} descriptors instead of {before}, after {tries} tries"),
     );
     Ok(Outcome::Fine)
+}
+
+/// Returns the scalars of an execution. The layout of the other tensors changes with the graph.
+fn host_values(mut execution: Execution) -> Execution {
+    execution.tensors.retain(|tensor| tensor.value.is_some());
+    execution.workspace = None;
+    execution
 }
 
 impl Condition {

@@ -4,7 +4,6 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use cudnn_capture_file::Capture;
 use cudnn_fetch::{Network, RELEASES, Release};
 use cudnn_replay::replay::capture::{Captured, graphs};
 use cudnn_replay::replay::comparison::{self, Row, error_text, has_same_bits, largest_error, status, working_plan};
@@ -12,8 +11,9 @@ use cudnn_replay::replay::{DataSet, Engines, Report, Request, page};
 use serde_json::json;
 
 use super::fetch::fetch_libraries;
+use crate::captures;
 use crate::escape::Printable;
-use crate::output::{CommandResult, Format, Outcome, count, outln, remark};
+use crate::output::{CommandResult, Format, Outcome, count, outln};
 use crate::replay_child;
 use crate::subprocess::Timeouts;
 use crate::table::table;
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     /// Compare two releases: names such as 9.10 or cu12-9.10.2, which are fetched if necessary, or directories.
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"])]
     compare: Option<Vec<String>>,
-    /// Replay only the graph with this id. Can be repeated.
+    /// Replay only the graphs whose ids begin with this. Can be repeated.
     #[arg(long, value_name = "ID")]
     graph: Vec<String>,
     /// The engines to try: the first one that works, the captured one with its knobs, or all.
@@ -62,16 +62,20 @@ enum DataChoice {
 
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
     let name = arguments.file.printable();
-    let capture = Capture::read(&arguments.file).map_err(|error| format!("{name}: {error}"))?;
-    for problem in &capture.problems {
-        remark(format_args!("warning: {name}: {problem}"));
+    let capture = captures::read(&arguments.file)?;
+    if let Some(html) = &arguments.html {
+        captures::check_output(html, &arguments.file)?;
     }
     let mut graphs = graphs(&capture);
-    if !arguments.graph.is_empty() {
-        graphs.retain(|graph| arguments.graph.contains(&graph.id));
-    }
     if graphs.is_empty() {
-        return Err(format!("{name}: the capture contains no such graph").into());
+        return Err(format!("{name}: the capture contains no graph").into());
+    }
+    let is_of = |graph: &Captured, id: &str| graph.id.starts_with(id);
+    if let Some(id) = arguments.graph.iter().find(|id| !graphs.iter().any(|graph| is_of(graph, id))) {
+        return Err(format!("{name}: the capture contains no graph {}", id.printable()).into());
+    }
+    if !arguments.graph.is_empty() {
+        graphs.retain(|graph| arguments.graph.iter().any(|id| is_of(graph, id)));
     }
     let problems: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
     match arguments.compare.as_deref() {
@@ -142,15 +146,15 @@ fn compare(
         rows.push(Row::new(graph.id.clone(), graph.label.clone(), before, after));
     }
     comparison::sort(&mut rows);
-    if let Some(file) = &arguments.html {
-        std::fs::write(file, page::html(&rows, releases[0], releases[1]))
-            .map_err(|error| format!("{}: {error}", file.printable()))?;
-    }
     let worse = rows.iter().filter(|row| row.is_worse()).count();
     format.report(
         || json!({ "problems": problems, "before": releases[0], "after": releases[1], "worse": worse, "graphs": rows }),
         || print_rows(&rows, releases, worse),
     );
+    if let Some(file) = &arguments.html {
+        std::fs::write(file, page::html(&rows, releases[0], releases[1]))
+            .map_err(|error| format!("{}: {error}", file.printable()))?;
+    }
     Ok(if worse == 0 { Outcome::Fine } else { Outcome::Warnings })
 }
 

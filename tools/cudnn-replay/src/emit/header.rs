@@ -9,13 +9,16 @@ use super::escape::quoted;
 pub(super) fn lines(case: &Case, how_to_run: &[&str], cannot_execute: Option<&str>) -> Vec<String> {
     let mut lines = vec![
         "Describe the bug".to_owned(),
-        format!("  The graph {} ({})", quoted(&case.captured.label), case.captured.id),
+        format!("  The graph {} ({})", quoted(&case.captured.label), case.graph().id()),
         format!("  What happens: {}", what_happens(case)),
         format!("  What is expected: {}", expectation(case)),
         String::new(),
         "System environment".to_owned(),
         format!("  cuDNN {} for CUDA {}", release(case.start.cudnn), cuda(case.start.cudart)),
-        format!("  GPU: {}", gpu(case.device())),
+        format!(
+            "  GPU: {}",
+            case.captured.device.as_deref().map_or_else(|| "unknown; planned for an H200".to_owned(), gpu)
+        ),
         String::new(),
         "To reproduce".to_owned(),
     ];

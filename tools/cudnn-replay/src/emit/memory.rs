@@ -92,7 +92,7 @@ impl Memory {
         let mut tensor = node.map_or(Ok(nothing), |node| Tensor::new(graph, uid, node))?;
         match &captured.memory {
             None => tensor.value.clear(),
-            Some(memory) if memory.is_host => {
+            Some(memory) if memory.is_host && node.is_some_and(is_by_value) => {
                 if let Some(value) = &captured.value {
                     tensor.value = from_hexadecimal(value).ok_or("a value in the capture is damaged")?;
                 }
@@ -120,6 +120,11 @@ impl Memory {
         self.tensors.push(tensor);
         Ok(())
     }
+}
+
+/// Returns whether a tensor is a scalar in host memory.
+fn is_by_value(tensor: &Node) -> bool {
+    tensor.integer(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE).is_some_and(|is| is != 0)
 }
 
 impl Tensor {

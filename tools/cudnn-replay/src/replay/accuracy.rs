@@ -15,12 +15,13 @@ pub(super) fn error(ty: DataType, result: &Array, reference: &Array) -> f64 {
     let max = decode(ty, &bytes);
     let in_range = |value: f64| value.clamp(-max, max);
     let largest =
-        reference.values.iter().filter(|value| !value.is_nan()).fold(0.0_f64, |a, b| a.max(in_range(*b).abs()));
+        reference.values.iter().filter(|value| value.is_finite()).fold(0.0_f64, |a, b| a.max(in_range(*b).abs()));
     let unit = if is_integer(ty) || largest == 0.0 { precision(ty) } else { precision(ty) * largest };
     let mut error = 0.0_f64;
     for (value, expected) in result.values.iter().zip(&reference.values) {
         let difference = match (value.is_nan(), expected.is_nan()) {
             (true, true) => 0.0,
+            (false, false) if expected.is_infinite() && in_range(*value) == in_range(*expected) => 0.0,
             (false, false) => (in_range(*value) - in_range(*expected)).abs() / unit,
             _ => f64::MAX,
         };
@@ -47,6 +48,7 @@ mod tests {
         assert_eq!(measure(half, &[f64::NAN], &[f64::NAN]), 0.0);
         assert_eq!(measure(half, &[f64::INFINITY, 1.0], &[1e6, 1.0]), 0.0);
         assert!(measure(half, &[f64::INFINITY], &[1.0]) > 1e6);
+        assert_eq!(measure(half, &[f64::INFINITY, 1.0 + 1.0 / 1024.0], &[f64::INFINITY, 1.0]), 1.0);
         assert_eq!(measure(DataType::CUDNN_DATA_INT8, &[3.0, 127.0], &[1.0, 200.0]), 2.0);
         assert_eq!(measure(half, &[0.5], &[0.0]), 512.0);
     }

@@ -49,20 +49,21 @@ pub fn graphs(capture: &Capture) -> Vec<Captured> {
                 let graph = places.get(plan.graph.as_str()).and_then(|place| graphs.get_mut(*place));
                 let Some(graph) = graph else { continue };
                 let works = |plan: &Plan| plan.status == "SUCCESS";
-                if graph.device.is_none() {
-                    graph.device = plan.device.and_then(|device| devices.get(&device)).map(|text| (*text).clone());
-                }
                 if graph.plan.as_ref().is_none_or(|former| !works(former) && works(plan)) {
                     graph.plan = Some(plan.clone());
+                    graph.device = plan.device.and_then(|device| devices.get(&device)).map(|text| (*text).clone());
                 }
-                plans.insert(plan.plan, plan.graph.as_str());
+                plans.insert(plan.plan, plan);
             }
             Record::Execution(execution) => {
-                let graph = plans.get(&execution.plan).and_then(|id| places.get(id));
-                if let Some(graph) = graph.and_then(|place| graphs.get_mut(*place))
-                    && graph.execution.is_none()
-                {
-                    graph.execution = Some(execution.clone());
+                let Some(plan) = plans.get(&execution.plan).copied() else { continue };
+                let graph = places.get(plan.graph.as_str()).and_then(|place| graphs.get_mut(*place));
+                let Some(graph) = graph else { continue };
+                let failed = |execution: &Execution| execution.status != "SUCCESS";
+                let is_first = graph.execution.is_none() && graph.plan.as_ref() == Some(plan);
+                // A failure is what the user wants to see, with the plan that has failed.
+                if is_first || failed(execution) && !graph.execution.as_ref().is_some_and(failed) {
+                    (graph.plan, graph.execution) = (Some(plan.clone()), Some(execution.clone()));
                 }
             }
             _ => {}

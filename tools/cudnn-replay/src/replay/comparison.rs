@@ -124,6 +124,15 @@ pub fn status(report: &Report) -> &str {
     runs(report).map(|run| run.status.as_str()).find(|status| *status != "SUCCESS").unwrap_or(&report.status)
 }
 
+/// Orders statuses: success, a refusal, the end of the process.
+fn severity(status: &str) -> u8 {
+    match status {
+        "SUCCESS" => 0,
+        "CRASHED" | "HUNG" => 2,
+        _ => 1,
+    }
+}
+
 fn runs(report: &Report) -> impl Iterator<Item = &Run> {
     report.plans.iter().flat_map(|plan| &plan.runs)
 }
@@ -139,11 +148,16 @@ fn changes(before: &Report, after: &Report) -> Vec<Change> {
     let mut add = |is_worse, aspect, text| changes.push(Change { is_worse, aspect, text });
     let (status_before, status_after) = (status(before), status(after));
     if status_before != status_after {
-        let reason = after.reason.as_deref().or(before.reason.as_deref()).unwrap_or_default();
-        add(status_before == "SUCCESS", Aspect::Status, format!("{status_before} → {status_after} {reason}"));
+        let text = |status: &str, report: &Report| match &report.reason {
+            Some(reason) => format!("{status} ({reason})"),
+            None => status.to_owned(),
+        };
+        let (text_before, text_after) = (text(status_before, before), text(status_after, after));
+        add(severity(status_after) > severity(status_before), Aspect::Status, format!("{text_before} → {text_after}"));
     }
     let is_damaged = |report: &Report| runs(report).any(|run| !run.damage.is_empty());
-    if is_damaged(before) != is_damaged(after) {
+    let have_run = runs(before).next().is_some() && runs(after).next().is_some();
+    if have_run && is_damaged(before) != is_damaged(after) {
         let text = runs(if is_damaged(after) { after } else { before }).flat_map(|run| &run.damage).next();
         add(is_damaged(after), Aspect::Memory, text.cloned().unwrap_or_default());
     }
@@ -153,7 +167,7 @@ fn changes(before: &Report, after: &Report) -> Vec<Change> {
         add(b > a * ERROR_FACTOR && b > ERROR_FACTOR, Aspect::Error, format!("{} → {}", error_text(a), error_text(b)));
     }
     let is_repeatable = |report: &Report| runs(report).all(|run| run.is_repeatable);
-    if is_repeatable(before) != is_repeatable(after) {
+    if have_run && is_repeatable(before) != is_repeatable(after) {
         let text = if is_repeatable(after) { "repeatable now" } else { "repeated executions differ" };
         add(!is_repeatable(after), Aspect::Repeatability, text.to_owned());
     }
@@ -209,6 +223,7 @@ mod tests {
     fn each_aspect_can_become_worse() {
         let good = report(0.5, 0);
         let failed = Report { status: "NOT_SUPPORTED".to_owned(), ..Report::default() };
+        let crashed = Report { status: "CRASHED".to_owned(), ..Report::default() };
         let (mut random, mut damaged, mut slow, mut fast) = (good.clone(), good.clone(), good.clone(), good.clone());
         random.plans[0].runs[0].is_repeatable = false;
         damaged.plans[0].runs[0].damage = vec!["1 byte after tensor 3".to_owned()];
@@ -217,6 +232,8 @@ mod tests {
             (&good, &good, vec![]),
             (&good, &failed, vec![Aspect::Status]),
             (&failed, &good, vec![]),
+            (&failed, &crashed, vec![Aspect::Status]),
+            (&crashed, &random, vec![]),
             (&good, &report(3.9, 0), vec![]),
             (&good, &report(4.1, 0), vec![Aspect::Error]),
             (&good, &report(f64::MAX, 0), vec![Aspect::Error]),
