@@ -110,7 +110,7 @@ fn unreadable_captures_are_refused_and_unreadable_records_are_named() {
     let (code, text) = compare(&write(&dir, &["{}"]));
     assert!(code == Some(3) && text.contains("not a capture"), "{text}");
     let (code, text) = compare(&write(&dir, &[START]));
-    assert!(code == Some(3) && text.contains("no such graph"), "{text}");
+    assert!(code == Some(3) && text.contains("contains no graph"), "{text}");
     let hostile = r#"{"record":"graph","graph":"\u001b[31m","label":"\u202e","nodes":[{"kind":"TENSOR","TENSOR_DIMENSIONS:3":[9223372036854775807,9223372036854775807],"TENSOR_STRIDES:3":[-1,0]}]}"#;
     let lines = [START, hostile, r#"{"record":"future"}"#, r#"{"record":"graph","graph":"x","label":"","nodes":[]}"#];
     let (code, text) = compare(&write(&dir, &lines));

@@ -12,7 +12,6 @@ use super::layout::{Range, buffers, is_by_value, span, tensor};
 use super::nodes;
 use super::once::Once;
 use super::plans::Stored;
-use crate::last_error::hide_errors;
 use crate::shadow;
 use crate::shadow::calls::raw;
 use crate::shadow::content::{Attribute, Content, Value};
@@ -58,7 +57,7 @@ pub(super) fn stream(state: &State, handle: u64) -> Option<*mut c_void> {
     let get = state.cudnn.cudnnGetStream?;
     let handle = std::ptr::with_exposed_provenance_mut(handle as usize);
     // SAFETY: the program executes a plan with the handle, and the pointer is valid for writes.
-    let status = hide_errors(&state.cudnn, || trial::run(|| unsafe { get(handle, &raw mut stream) }));
+    let status = trial::run(|| unsafe { get(handle, &raw mut stream) });
     (status == Status::CUDNN_STATUS_SUCCESS).then_some(stream.cast())
 }
 
