@@ -342,7 +342,7 @@ pub(super) fn write_counts(state: &State) {
     }
 }
 
-const ALL: [&Once; 5] = [&GRAPHS, &INCOMPLETE, &DEVICES, &PROPOSALS, &PLANS];
+static ALL: [&Once; 5] = [&GRAPHS, &INCOMPLETE, &DEVICES, &PROPOSALS, &PLANS];
 
 /// Takes the locks before a fork.
 pub(super) fn before_fork() {
