@@ -95,8 +95,7 @@ impl Graph {
         self.nodes.iter().filter(|node| node.kind == Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)
     }
 
-    /// Returns 16 hexadecimal digits that depend only on the content: the first half of the SHA-256 of the JSON, shortened
-    /// to 64 bits.
+    /// Returns 16 hexadecimal digits that depend only on the content: the first 8 bytes of the SHA-256 of the JSON.
     #[must_use]
     pub fn id(&self) -> String {
         let json = serde_json::to_vec(self).unwrap_or_default();
@@ -118,6 +117,12 @@ impl Node {
             Some(Value::Integers(integers)) => integers,
             _ => &[],
         }
+    }
+
+    /// Returns whether this is a tensor of a scalar in host memory.
+    #[must_use]
+    pub fn is_by_value(&self) -> bool {
+        self.integer(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE).is_some_and(|is| is != 0)
     }
 
     /// Returns the integer of an attribute with one element.

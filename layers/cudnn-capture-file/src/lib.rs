@@ -32,6 +32,6 @@ pub use capture::{Capture, Error, Problem};
 pub use graph::{Attribute, Graph, MAX_NODES, Node};
 pub use record::{
     Call, Count, Data, Device, Engine, Execution, FORMAT, Failure, GraphRecord, Incomplete, Memory, Plan, Proposals,
-    Record, Start, Tensor, attribute_name, status_name,
+    Record, Start, Tensor, attribute_name, hexadecimal, status_name,
 };
 pub use value::{Value, element_size};

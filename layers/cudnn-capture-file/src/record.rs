@@ -178,6 +178,22 @@ pub struct Tensor {
     pub value: Option<String>,
 }
 
+/// Returns bytes as hexadecimal text.
+#[must_use]
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Tensor {
+    /// Returns the bytes of the stored value. `None` if there is none, or if it is damaged.
+    #[must_use]
+    pub fn value_bytes(&self) -> Option<Vec<u8>> {
+        let text = self.value.as_ref().filter(|text| text.len().is_multiple_of(2))?;
+        let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        text.as_bytes().chunks(2).map(byte).collect()
+    }
+}
+
 /// A range of memory, without its address.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Memory {

@@ -1,27 +1,33 @@
 //! Tests the layer `capture`: the file contains what the program did, and the program sees no difference.
 
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use cudnn_capture_file::{Capture, Count, Execution, Failure, GraphRecord, Plan, Record};
 use serde_json::{Value, json};
-use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version, lib_dir};
+use support::{Child, ChildOutput, Subject};
 
+use crate::planning::Planning;
 use crate::plans::PLANNER;
 
 /// Runs programs with the layer.
-pub(super) struct Capturing {
-    dir: TempDir,
-    cudnn: PathBuf,
-    /// `None` for the stand-in.
-    libraries: Option<PlanningLibraries>,
+pub(super) struct Capturing(Planning);
+
+impl Deref for Capturing {
+    type Target = Planning;
+
+    fn deref(&self) -> &Planning {
+        &self.0
+    }
 }
 
 impl Capturing {
     pub(super) fn real(test: &str, release: &str) -> Option<Self> {
-        let (libraries, cudnn) = (PlanningLibraries::new(test)?, lib_dir(release)?);
-        let dir = TempDir::new();
-        std::fs::write(dir.path().join("h200.json"), cudnn_backend::device::H200).unwrap();
-        Some(Capturing { dir, cudnn, libraries: Some(libraries) })
+        Some(Capturing(Planning::real(test, release)?))
+    }
+
+    fn stand_in() -> Self {
+        Capturing(Planning::stand_in())
     }
 
     /// Returns the directories with the driver and NVRTC.
@@ -29,26 +35,12 @@ impl Capturing {
         self.libraries.as_ref().map(|libraries| libraries.path.as_str())
     }
 
-    fn stand_in() -> Self {
-        let dir = TempDir::new();
-        let code = include_str!("../../layers/planner.c");
-        let graph =
-            FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(code).with_body("LOG; return 0;");
-        graph.build(&dir.file(Library::Graph));
-        Capturing { cudnn: dir.path().to_owned(), dir, libraries: None }
-    }
-
     fn file(&self) -> PathBuf {
         self.dir.path().join("app.cudnncap")
     }
 
     fn child(&self) -> Child {
-        let child = Child::new(PLANNER, Subject::Loader, &self.cudnn).env("CUDNN_CAPTURE", self.file());
-        let child = child.env("CUDNN_PLANS_DIR", self.dir.path().join("plans"));
-        match &self.libraries {
-            Some(libraries) => child.env("LD_LIBRARY_PATH", &libraries.path),
-            None => child,
-        }
+        self.0.child().env("CUDNN_CAPTURE", self.file())
     }
 
     fn run(&self, layers: &str, arguments: &[&str]) -> ChildOutput {
@@ -57,7 +49,7 @@ impl Capturing {
 
     /// Plans graphs for a described H200.
     fn plan(&self, layers: &str, graphs: &[&str]) -> ChildOutput {
-        let device = self.dir.path().join("h200.json").display().to_string();
+        let device = self.device();
         self.run(layers, &[&["explain", &device], graphs].concat())
     }
 
@@ -192,7 +184,7 @@ fn graphs_plans_and_failures_are_captured() {
 #[test]
 fn refused_attributes_are_captured() {
     let Some(real) = Capturing::real("refused_attributes_are_captured", "jit-cu12-9.19.0") else { return };
-    let device = real.dir.path().join("h200.json").display().to_string();
+    let device = real.device();
     let mut refused = Vec::new();
     for number in 1..60 {
         let arguments = ["mistakes", &number.to_string(), &device];
@@ -332,7 +324,7 @@ fn a_killed_program_leaves_all_records() {
 fn a_forked_child_writes_its_own_capture() {
     let Some(real) = Capturing::real("a_forked_child_writes_its_own_capture", "jit-cu12-9.19.0") else { return };
     for name in ["app.cudnncap", "app-%i.cudnncap"] {
-        let device = real.dir.path().join("h200.json").display().to_string();
+        let device = real.device();
         let child = real.child().env("CUDNN_CAPTURE", real.dir.path().join(name));
         let output = child.run(&["capture", "explain", &device, "works", "fork", "mixed-types"]);
         assert_eq!(output.code, Some(0), "{output:#?}");
@@ -352,7 +344,7 @@ fn a_forked_child_writes_its_own_capture() {
 fn a_program_continues_if_the_capture_cannot_be_written() {
     let test = "a_program_continues_if_the_capture_cannot_be_written";
     let Some(real) = Capturing::real(test, "jit-cu12-9.19.0") else { return };
-    let device = real.dir.path().join("h200.json").display().to_string();
+    let device = real.device();
     let expected = real.plan("none", &["works", "mixed-types"]).stdout;
     let other = real.dir.path().join("other");
     std::fs::write(&other, "important").unwrap();
@@ -390,7 +382,7 @@ fn a_capture_contains_no_private_values() {
             .or_else(|_| std::fs::copy(&entry, planted.join(entry.file_name().unwrap())).map(drop))
             .unwrap();
     }
-    let device = real.dir.path().join("h200.json").display().to_string();
+    let device = real.device();
     let file = planted.join("planted.cudnncap");
     for libraries in [Some(real.libraries.as_ref().unwrap().path.as_str()), None] {
         let child = Child::new(PLANNER, Subject::Loader, &planted).env("CUDNN_CAPTURE", &file);

@@ -6,6 +6,7 @@ mod errata;
 mod explain;
 mod full_releases;
 mod mechanism;
+mod planning;
 mod plans;
 mod trace;
 mod validate;

@@ -1,11 +1,11 @@
 //! Tests the layer `validate`: it names every mistake, reports no correct program, and changes nothing.
 
-use std::path::PathBuf;
+use std::ops::Deref;
 
 use cudnn_layers::validate::RULES;
-use support::{Child, ChildOutput, FakeLibrary, Library, PlanningLibraries, Subject, TempDir, Version, lib_dir};
+use support::ChildOutput;
 
-use crate::plans::PLANNER;
+use crate::planning::Planning;
 
 /// The mistakes by number, and the code of the message. See `docs/measurements/validate.md`.
 const MISTAKES: [(u32, &str); 49] = [
@@ -67,44 +67,31 @@ const ONLY_STAND_IN: [u32; 7] = [18, 19, 20, 24, 57, 58, 59];
 const UNDEFINED: [u32; 2] = [39, 59];
 
 /// A directory with cuDNN, for programs that plan for a described H200.
-pub(super) struct Validating {
-    dir: TempDir,
-    cudnn: PathBuf,
-    /// `None` for the stand-in.
-    libraries: Option<PlanningLibraries>,
+pub(super) struct Validating(Planning);
+
+impl Deref for Validating {
+    type Target = Planning;
+
+    fn deref(&self) -> &Planning {
+        &self.0
+    }
 }
 
 impl Validating {
     pub(super) fn real(test: &str, release: &str) -> Option<Self> {
-        let (libraries, cudnn) = (PlanningLibraries::new(test)?, lib_dir(release)?);
-        let dir = TempDir::new();
-        std::fs::write(dir.path().join("h200.json"), cudnn_backend::device::H200).unwrap();
-        Some(Validating { dir, cudnn, libraries: Some(libraries) })
+        Some(Validating(Planning::real(test, release)?))
     }
 
     fn stand_in() -> Self {
-        let dir = TempDir::new();
-        let code = include_str!("../../layers/planner.c");
-        let graph =
-            FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(code).with_body("LOG; return 0;");
-        graph.build(&dir.file(Library::Graph));
-        Validating { cudnn: dir.path().to_owned(), dir, libraries: None }
-    }
-
-    fn child(&self) -> Child {
-        let child = Child::new(PLANNER, Subject::Loader, &self.cudnn);
-        match &self.libraries {
-            Some(libraries) => child.env("LD_LIBRARY_PATH", &libraries.path),
-            None => child,
-        }
+        Validating(Planning::stand_in())
     }
 
     fn run(&self, layers: &str, arguments: &[&str]) -> ChildOutput {
-        self.child().env("CUDNN_PLANS_DIR", self.dir.path().join("plans")).run(&[&[layers], arguments].concat())
+        self.child().run(&[&[layers], arguments].concat())
     }
 
     fn mistakes(&self, layers: &str, which: &str) -> ChildOutput {
-        let device = self.dir.path().join("h200.json").display().to_string();
+        let device = self.device();
         let arguments = ["mistakes", which, &device];
         self.run(layers, if self.libraries.is_some() { &arguments } else { &arguments[..2] })
     }
@@ -128,7 +115,7 @@ impl Validating {
 
     /// Asserts that correct programs with a real cuDNN cause no message.
     pub(super) fn assert_correct_programs_are_silent(&self) {
-        let device = self.dir.path().join("h200.json").display().to_string();
+        let device = self.device();
         self.assert_silent(&["mistakes", "legitimate", &device]);
         self.assert_silent(&["errata", &device]);
         self.assert_silent(&["alike", &device, "own", "read", "relu", "add"]);

@@ -6,6 +6,7 @@
 //! | [`mod@reduce`] | makes a graph smaller while a condition holds |
 //! | [`mod@replay`] | plans and executes a graph with the loaded cuDNN |
 
+mod device;
 pub mod emit;
 pub mod reduce;
 pub mod replay;

@@ -8,7 +8,7 @@ use cudnn_os::cancel::ThreadStateGuard;
 use super::State;
 use super::driver::{self, Place};
 use super::execution::{pack_of, stream};
-use super::layout::{is_by_value, span, tensor};
+use super::layout::{span, tensor};
 use super::nodes;
 use super::plans::{self, Stored};
 use crate::shadow;
@@ -59,7 +59,7 @@ fn store_tensors(state: &State, call: &Call<'_>, plan: usize, is_after: bool) ->
     let pack = shadow::content(raw(pack))?;
     let (uids, pointers) = pack_of(&pack)?;
     for (uid, address) in uids.into_iter().zip(pointers) {
-        let node = tensor(&graph, uid).filter(|node| address != 0 && !is_by_value(node));
+        let node = tensor(&graph, uid).filter(|node| address != 0 && !node.is_by_value());
         let Some(bytes) = node.and_then(span) else { continue };
         if driver.place(address) != Some(Place::Device) {
             continue;

@@ -4,19 +4,9 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
-use cudnn_os::libraries::Library;
+use crate::driver::{SUCCESS, Status, StreamCapture, library};
 
-/// The driver's library.
-const DRIVER: &str = cudnn_os::windows_or!("nvcuda.dll", "libcuda.so.1");
-
-type Status = c_int;
-
-const SUCCESS: Status = 0;
 const INVALID_VALUE: Status = 1;
-/// `CU_STREAM_CAPTURE_STATUS_NONE`.
-const NOT_CAPTURING: c_int = 0;
-/// `CU_STREAM_CAPTURE_MODE_RELAXED`.
-const RELAXED: c_int = 2;
 /// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`.
 const MEMORY_TYPE: c_int = 2;
 /// `CU_MEMORYTYPE_HOST`.
@@ -25,8 +15,7 @@ const HOST: c_uint = 1;
 /// The driver library that the process has loaded.
 pub(super) struct Driver {
     attribute: unsafe extern "C" fn(*mut c_void, c_int, u64) -> Status,
-    is_capturing: unsafe extern "C" fn(*mut c_void, *mut c_int) -> Status,
-    exchange_mode: unsafe extern "C" fn(*mut c_int) -> Status,
+    capture: StreamCapture,
     synchronize: unsafe extern "C" fn(*mut c_void) -> Status,
     copy: unsafe extern "C" fn(*mut c_void, u64, usize, *mut c_void) -> Status,
 }
@@ -52,37 +41,24 @@ pub(super) fn loaded() -> Option<&'static Driver> {
 
 impl Driver {
     fn loaded() -> Option<Driver> {
-        let library = Library::loaded(DRIVER.as_ref())?;
-        // SAFETY: the driver's functions with these names have these signatures since CUDA 10.1.
+        let library = library()?;
+        let capture = StreamCapture::new(&library)?;
+        // SAFETY: the driver's functions with these names have these signatures since CUDA 4.0.
         unsafe {
             Some(Driver {
                 attribute: library.function(c"cuPointerGetAttribute")?,
-                is_capturing: library.function(c"cuStreamIsCapturing")?,
-                exchange_mode: library.function(c"cuThreadExchangeStreamCaptureMode")?,
+                capture,
                 synchronize: library.function(c"cuStreamSynchronize")?,
                 copy: library.function(c"cuMemcpyDtoHAsync_v2")?,
             })
         }
     }
 
-    /// Runs driver calls in a mode that neither fails during the capture of a CUDA graph nor invalidates a capture.
-    fn relaxed<T>(&self, calls: impl FnOnce() -> T) -> T {
-        let mut mode = RELAXED;
-        // SAFETY: the pointer is valid for writes.
-        let was_exchanged = unsafe { (self.exchange_mode)(&raw mut mode) } == SUCCESS;
-        let result = calls();
-        if was_exchanged {
-            // SAFETY: as above. This restores the program's mode.
-            unsafe { (self.exchange_mode)(&raw mut mode) };
-        }
-        result
-    }
-
     /// Returns where the memory at an address is. `None` if the driver does not answer.
     pub(super) fn place(&self, address: u64) -> Option<Place> {
         let mut ty: c_uint = 0;
         // SAFETY: the driver writes a number of this type, and does not access the memory at the address.
-        let status = self.relaxed(|| unsafe { (self.attribute)((&raw mut ty).cast(), MEMORY_TYPE, address) });
+        let status = self.capture.relaxed(|| unsafe { (self.attribute)((&raw mut ty).cast(), MEMORY_TYPE, address) });
         match status {
             SUCCESS if ty == HOST => Some(Place::RegisteredHost),
             SUCCESS => Some(Place::Device),
@@ -93,16 +69,13 @@ impl Driver {
 
     /// Returns whether work on the stream is, or may be, captured into a graph.
     pub(super) fn is_capturing(&self, stream: *mut c_void) -> bool {
-        let mut status = NOT_CAPTURING;
-        // SAFETY: the stream belongs to a handle that the program is using, and the pointer is valid for writes.
-        let asked = self.relaxed(|| unsafe { (self.is_capturing)(stream, &raw mut status) });
-        asked != SUCCESS || status != NOT_CAPTURING
+        self.capture.relaxed(|| self.capture.is_capturing(stream))
     }
 
     /// Waits for the work on a stream that is not captured.
     pub(super) fn synchronize(&self, stream: *mut c_void) -> bool {
         // SAFETY: the stream belongs to a handle that the program is using.
-        self.relaxed(|| unsafe { (self.synchronize)(stream) == SUCCESS })
+        self.capture.relaxed(|| unsafe { (self.synchronize)(stream) == SUCCESS })
     }
 
     /// Copies device memory, and waits for the work on this stream. Other streams may be captured.
@@ -111,7 +84,7 @@ impl Driver {
         copy.try_reserve_exact(bytes).ok()?;
         copy.resize(bytes, 0);
         // SAFETY: the buffer has this size, and the driver refuses addresses that are not in its memory.
-        let status = self.relaxed(|| unsafe { (self.copy)(copy.as_mut_ptr().cast(), address, bytes, stream) });
+        let status = self.capture.relaxed(|| unsafe { (self.copy)(copy.as_mut_ptr().cast(), address, bytes, stream) });
         (self.synchronize(stream) && status == SUCCESS).then_some(copy)
     }
 }

@@ -3,12 +3,12 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use cudnn_capture_file::{Execution, Graph, Record, Tensor, status_name};
+use cudnn_capture_file::{Execution, Graph, Node, Record, Tensor, hexadecimal, status_name};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
 use super::driver::{self, Driver, Place};
-use super::layout::{Range, buffers, is_by_value, span, tensor};
+use super::layout::{Range, buffers, span, tensor};
 use super::nodes;
 use super::once::Once;
 use super::plans::Stored;
@@ -96,7 +96,7 @@ fn layout(driver: Option<&Driver>, plan: &Arc<Content>, pack: &Content, status: 
 fn memory(driver: Option<&Driver>, graph: &Graph, uid: i64, address: u64, status: Status) -> (Range, Option<String>) {
     let node = tensor(graph, uid);
     let span = node.and_then(span);
-    let is_by_value = node.is_some_and(is_by_value);
+    let is_by_value = node.is_some_and(Node::is_by_value);
     let place = match driver {
         Some(driver) if !is_by_value => driver.place(address),
         _ => None,
@@ -109,14 +109,9 @@ fn memory(driver: Option<&Driver>, graph: &Graph, uid: i64, address: u64, status
         let bytes = unsafe {
             std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(address as usize), span as usize)
         };
-        hex(bytes)
+        hexadecimal(bytes)
     });
     (Range { address, span, is_host }, value)
-}
-
-/// Returns bytes as hexadecimal text.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the ids and the addresses of a variant pack, or `None` if they are not certain.

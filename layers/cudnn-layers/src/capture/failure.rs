@@ -1,10 +1,9 @@
 //! Records calls of the backend API that fail, with the attribute that cuDNN has refused.
 
-use cudnn_capture_file::{Failure, Node, Record, attribute_name, status_name};
+use cudnn_capture_file::{Failure, Node, Record, attribute_name, hexadecimal, status_name};
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
-use super::execution::hex;
 use super::nodes;
 use super::once::Once;
 use super::plans;
@@ -81,5 +80,5 @@ fn elements_of(name: Name, ty: Type, count: i64, elements: u64) -> Option<String
     let len = element_size(ty)?.checked_mul(usize::try_from(count).ok()?)?;
     // SAFETY: the program passes this number of elements, which cuDNN declares for the attribute.
     let bytes = unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(elements as usize), len) };
-    Some(hex(bytes))
+    Some(hexadecimal(bytes))
 }

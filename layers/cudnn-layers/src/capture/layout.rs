@@ -59,11 +59,6 @@ pub(super) fn tensor(graph: &Graph, uid: i64) -> Option<&Node> {
     graph.tensors().find(|tensor| tensor.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID) == Some(uid))
 }
 
-/// Returns whether a tensor is a scalar in host memory.
-pub(super) fn is_by_value(tensor: &Node) -> bool {
-    tensor.integer(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) == Some(1)
-}
-
 /// Returns the number of bytes between the first and the last element. `None` if the strides or the type do not tell.
 pub(super) fn span(tensor: &Node) -> Option<u64> {
     debug_assert_eq!(tensor.kind, Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR);

@@ -1,24 +1,14 @@
 //! Wraps the functions of NVIDIA's driver that measure time on a device.
 //!
-//! All calls use a mode that neither fails during the capture of a CUDA graph nor invalidates a capture in any thread.
+//! All calls run in the relaxed mode of [`StreamCapture`].
 
-use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
+use std::ffi::{c_uint, c_ulonglong, c_void};
 use std::ptr::null_mut;
 
-use cudnn_os::libraries::Library;
-
-/// The driver's library.
-const DRIVER: &str = cudnn_os::windows_or!("nvcuda.dll", "libcuda.so.1");
+use crate::driver::{SUCCESS, Status, StreamCapture, library};
 
 pub(super) type Event = *mut c_void;
-type Status = c_int;
-
-const SUCCESS: Status = 0;
 const NOT_READY: Status = 600;
-/// `CU_STREAM_CAPTURE_STATUS_NONE`.
-const NOT_CAPTURING: c_int = 0;
-/// `CU_STREAM_CAPTURE_MODE_RELAXED`.
-const RELAXED: c_int = 2;
 
 /// The driver library that the process has loaded.
 pub(super) struct Driver {
@@ -29,8 +19,7 @@ pub(super) struct Driver {
     record: unsafe extern "C" fn(Event, *mut c_void) -> Status,
     query: unsafe extern "C" fn(Event) -> Status,
     elapsed: unsafe extern "C" fn(*mut f32, Event, Event) -> Status,
-    is_capturing: unsafe extern "C" fn(*mut c_void, *mut c_int) -> Status,
-    exchange_mode: unsafe extern "C" fn(*mut c_int) -> Status,
+    pub(super) capture: StreamCapture,
 }
 
 /// The state of an event.
@@ -44,7 +33,8 @@ pub(super) enum State {
 impl Driver {
     /// Returns `None` if no driver is loaded, or if it is older than CUDA 12 and lacks `cuCtxGetId`.
     pub(super) fn loaded() -> Option<Driver> {
-        let library = Library::loaded(DRIVER.as_ref())?;
+        let library = library()?;
+        let capture = StreamCapture::new(&library)?;
         // SAFETY: the driver's functions with these names have these signatures since CUDA 12.
         unsafe {
             Some(Driver {
@@ -54,23 +44,9 @@ impl Driver {
                 record: library.function(c"cuEventRecord")?,
                 query: library.function(c"cuEventQuery")?,
                 elapsed: library.function(c"cuEventElapsedTime")?,
-                is_capturing: library.function(c"cuStreamIsCapturing")?,
-                exchange_mode: library.function(c"cuThreadExchangeStreamCaptureMode")?,
+                capture,
             })
         }
-    }
-
-    /// Runs driver calls in relaxed capture mode.
-    pub(super) fn relaxed<T>(&self, calls: impl FnOnce() -> T) -> T {
-        let mut mode = RELAXED;
-        // SAFETY: the pointer is valid for writes.
-        let was_exchanged = unsafe { (self.exchange_mode)(&raw mut mode) } == SUCCESS;
-        let result = calls();
-        if was_exchanged {
-            // SAFETY: as above. This restores the program's mode.
-            unsafe { (self.exchange_mode)(&raw mut mode) };
-        }
-        result
     }
 
     /// Returns the unique ID of this thread's current context. IDs are never reused.
@@ -84,14 +60,6 @@ impl Driver {
         // SAFETY: as above.
         let status = unsafe { (self.context_id)(context, &raw mut id) };
         (status == SUCCESS).then_some(id)
-    }
-
-    /// Returns whether work on the stream is, or may be, captured into a graph.
-    pub(super) fn is_capturing(&self, stream: *mut c_void) -> bool {
-        let mut status = NOT_CAPTURING;
-        // SAFETY: the stream belongs to a handle that the program is using, and the pointer is valid for writes.
-        let asked = unsafe { (self.is_capturing)(stream, &raw mut status) };
-        asked != SUCCESS || status != NOT_CAPTURING
     }
 
     pub(super) fn create(&self) -> Option<Event> {

@@ -128,9 +128,9 @@ impl Gpu {
             *driver = Driver::loaded();
         }
         let driver = driver.as_ref()?;
-        driver.relaxed(|| {
+        driver.capture.relaxed(|| {
             let raw = std::ptr::with_exposed_provenance_mut::<c_void>(stream);
-            if driver.is_capturing(raw) {
+            if driver.capture.is_capturing(raw) {
                 return None;
             }
             let id = driver.context()?;
@@ -155,10 +155,10 @@ impl Gpu {
     pub(super) fn end(&self, started: Started, function: Id, label: Option<Arc<str>>, report: impl FnMut(Measured)) {
         let Some(mut calls) = self.lock() else { return };
         let Some(driver) = calls.driver.take() else { return };
-        driver.relaxed(|| {
+        driver.capture.relaxed(|| {
             let stream = std::ptr::with_exposed_provenance_mut::<c_void>(started.stream);
             // Recording would invalidate a capture that began during the call.
-            if driver.is_capturing(stream) || !driver.record(started.pair.end, stream) {
+            if driver.capture.is_capturing(stream) || !driver.record(started.pair.end, stream) {
                 calls.give_back(started.context, started.pair);
             } else {
                 calls.pending.push_back(Pending { started, function, label });
@@ -172,7 +172,7 @@ impl Gpu {
     pub(super) fn finish(&self, report: impl FnMut(Measured)) {
         let Some(mut calls) = self.lock() else { return };
         let Some(driver) = calls.driver.take() else { return };
-        driver.relaxed(|| calls.read(&driver, MAX_CALLS, report));
+        driver.capture.relaxed(|| calls.read(&driver, MAX_CALLS, report));
         calls.driver = Some(driver);
     }
 }

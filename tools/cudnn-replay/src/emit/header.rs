@@ -1,9 +1,8 @@
 //! The comment at the top of a program, in the form of a bug report.
 
-use serde_json::Value as Json;
-
 use super::case::Case;
 use super::escape::quoted;
+use crate::device;
 
 /// Returns the lines of the comment. `how_to_run` are the commands for this language.
 pub(super) fn lines(case: &Case, how_to_run: &[&str], cannot_execute: Option<&str>) -> Vec<String> {
@@ -79,6 +78,5 @@ fn cuda(version: usize) -> String {
 
 /// Returns the name of a described device.
 fn gpu(description: &str) -> String {
-    let json = serde_json::from_str::<Json>(description).unwrap_or_default();
-    json.get("deviceName").and_then(Json::as_str).map_or_else(|| "unknown".to_owned(), quoted)
+    device::name(description).map_or_else(|| "unknown".to_owned(), |name| quoted(&name))
 }

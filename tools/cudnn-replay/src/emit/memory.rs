@@ -92,9 +92,9 @@ impl Memory {
         let mut tensor = node.map_or(Ok(nothing), |node| Tensor::new(graph, uid, node))?;
         match &captured.memory {
             None => tensor.value.clear(),
-            Some(memory) if memory.is_host && node.is_some_and(is_by_value) => {
-                if let Some(value) = &captured.value {
-                    tensor.value = from_hexadecimal(value).ok_or("a value in the capture is damaged")?;
+            Some(memory) if memory.is_host && node.is_some_and(Node::is_by_value) => {
+                if captured.value.is_some() {
+                    tensor.value = captured.value_bytes().ok_or("a value in the capture is damaged")?;
                 }
             }
             Some(memory) => {
@@ -120,11 +120,6 @@ impl Memory {
         self.tensors.push(tensor);
         Ok(())
     }
-}
-
-/// Returns whether a tensor is a scalar in host memory.
-fn is_by_value(tensor: &Node) -> bool {
-    tensor.integer(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE).is_some_and(|is| is != 0)
 }
 
 impl Tensor {
@@ -225,11 +220,6 @@ impl Format {
         };
         Some(Format { bits, element_bytes, numbers, one })
     }
-}
-
-fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
-    text.len().is_multiple_of(2).then(|| digits.collect()).flatten()
 }
 
 #[cfg(test)]

@@ -284,9 +284,7 @@ fn accumulates(graph: &Graph) -> bool {
 
 /// Returns the captured bytes of a tensor in host memory.
 fn captured(request: &Request, uid: i64) -> Option<Vec<u8>> {
-    let tensor = request.execution.as_ref()?.tensors.iter().find(|tensor| tensor.uid == uid)?;
-    let digits = tensor.value.as_ref()?.as_bytes();
-    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+    request.execution.as_ref()?.tensors.iter().find(|tensor| tensor.uid == uid)?.value_bytes()
 }
 
 #[cfg(test)]

@@ -65,8 +65,8 @@ pub fn run(request: &Request, step: &mut dyn FnMut(&str)) -> Report {
             }
         }
         Err(reason) => {
-            let description = request.device.as_deref().map_or_else(|| H200.to_owned(), completed);
-            report.device = device_name(&description);
+            let description = request.device.as_deref().map_or_else(|| H200.to_owned(), crate::device::completed);
+            report.device = crate::device::name(&description).unwrap_or_else(|| "an unnamed device".to_owned());
             report.not_executed = Some(reason.to_string());
             match device::from_json(&description) {
                 Ok(device) => planning::plan(request, Target::Device(&device), &mut report, step, &mut |_, _, _| {}),
@@ -75,38 +75,4 @@ pub fn run(request: &Request, step: &mut dyn FnMut(&str)) -> Report {
         }
     }
     report
-}
-
-/// Returns a description of a device with all members that an H200's has.
-///
-/// cuDNN refuses descriptions that older releases have written, because each release adds members: 9.28.1 needs three that
-/// 9.19 does not write. They get the values of the H200.
-fn completed(description: &str) -> String {
-    let read = |text| serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text);
-    let (Ok(mut members), Ok(all)) = (read(description), read(H200)) else { return description.to_owned() };
-    for (name, value) in all {
-        members.entry(name).or_insert(value);
-    }
-    serde_json::to_string(&members).unwrap_or_else(|_| description.to_owned())
-}
-
-/// Returns the name in cuDNN's description of a device.
-fn device_name(description: &str) -> String {
-    let json: serde_json::Value = serde_json::from_str(description).unwrap_or_default();
-    let name = json.pointer("/deviceName").or_else(|| json.pointer("/GPUProfile/deviceName"));
-    name.and_then(serde_json::Value::as_str).unwrap_or("an unnamed device").to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn descriptions_of_older_releases_are_completed() {
-        let older = completed(r#"{"deviceName":"NVIDIA A","smCountOrigin":7}"#);
-        let members: serde_json::Value = serde_json::from_str(&older).unwrap();
-        assert_eq!((device_name(&older).as_str(), &members["smCountOrigin"]), ("NVIDIA A", &7.into()));
-        assert!(members["memoryBusWidth"].is_u64());
-        assert_eq!(completed("no JSON"), "no JSON");
-    }
 }

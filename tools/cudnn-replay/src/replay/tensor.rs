@@ -45,7 +45,7 @@ impl Tensor {
             dims: lengths(Name::CUDNN_ATTR_TENSOR_DIMENSIONS)?,
             strides: lengths(Name::CUDNN_ATTR_TENSOR_STRIDES)?,
             is_virtual: number(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL) != 0,
-            is_by_value: number(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) != 0,
+            is_by_value: node.is_by_value(),
             is_plain: node.value(Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC).is_none()
                 && number(Name::CUDNN_ATTR_TENSOR_REORDERING_MODE) == 0
                 && number(Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT) <= 1,
