@@ -3,6 +3,7 @@
 use cudnn_capture_file::{Capture, FORMAT, Graph, Record, Start};
 use cudnn_loader::devices::H200;
 
+use crate::device::completed;
 use crate::replay::capture::{Captured, graphs};
 
 /// A graph and the circumstances under which it was captured.
@@ -40,8 +41,8 @@ impl Case {
         &self.captured.graph
     }
 
-    /// Returns cuDNN's description of the device.
-    pub(super) fn device(&self) -> &str {
-        self.captured.device.as_deref().unwrap_or(H200).trim_end_matches('\0')
+    /// Returns cuDNN's description of the device, with the members that newer releases need.
+    pub(super) fn device(&self) -> String {
+        completed(self.captured.device.as_deref().unwrap_or(H200).trim_end_matches('\0'))
     }
 }

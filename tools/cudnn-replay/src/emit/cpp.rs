@@ -49,7 +49,7 @@ impl Syntax for Cpp {
         let mut lines = vec![
             format!("static const int64_t kEngine = {};  // -1: the heuristics choose the engine", integer(engine)),
             format!("static const std::vector<Knob> kKnobs = {{{knobs}}};  // of the engine"),
-            format!("static const char kDevice[] = {};", byte_string(options.device, octal)),
+            format!("static const char kDevice[] = {};", byte_string(options.device.as_bytes(), octal)),
             String::new(),
             format!("static const bool kGraphHasHandle = {};", options.has_handle),
             format!("static const bool kCanExecute = {};", options.can_execute),

@@ -53,7 +53,7 @@ impl Elements {
             Value::Handles(_) => Elements::Handles,
             Value::Text(..) => bytes(),
             Value::Integers(integers) if integers.is_empty() => bytes(),
-            Value::Floats(floats) if floats.is_empty() || !floats.iter().all(|float| float.is_finite()) => bytes(),
+            Value::Floats(floats) if floats.is_empty() || !floats.iter().all(|float| has_literal(ty, *float)) => bytes(),
             Value::Integers(integers) => {
                 let number =
                     |value: &i64| constants::element(ty, *value).map_or(Number::Integer(*value), Number::Constant);
@@ -71,4 +71,9 @@ impl Elements {
             }
         }
     }
+}
+
+/// Returns whether the number is finite in its own type. A large double is infinite as a float.
+fn has_literal(ty: Type, float: f64) -> bool {
+    if ty == Type::CUDNN_TYPE_DOUBLE { float.is_finite() } else { (float as f32).is_finite() }
 }

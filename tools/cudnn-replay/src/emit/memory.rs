@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use cudnn_capture_file::{Graph, Node, Tensor as Captured};
+use cudnn_capture_file::{Graph, Memory as Range, Node, Tensor as Captured};
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnDataType_t as DataType};
 
 use super::case::Case;
@@ -61,6 +61,13 @@ impl Memory {
             let node = nodes.remove(&tensor.uid);
             memory.add_captured(case.graph(), tensor, node, &mut places)?;
         }
+        let workspace = case.captured.execution.as_ref().and_then(|execution| execution.workspace.as_ref());
+        for (ordinal, index) in places {
+            let ranges = captured.iter().filter_map(|tensor| tensor.memory.as_ref()).chain(workspace);
+            if let Some(buffer) = memory.buffers.get_mut(index) {
+                buffer.misalignment = misalignment(ranges.filter(|range| range.buffer == ordinal));
+            }
+        }
         for (uid, node) in nodes {
             memory.add(case.graph(), uid, node)?;
         }
@@ -107,9 +114,6 @@ impl Memory {
                 let end = memory.offset.checked_add(tensor.bytes).ok_or("a buffer in the capture is too large")?;
                 if let Some(buffer) = self.buffers.get_mut(index) {
                     buffer.bytes = buffer.bytes.max(end);
-                    if memory.offset == 0 && memory.alignment < DRIVER_ALIGNMENT {
-                        buffer.misalignment = memory.alignment;
-                    }
                 }
                 tensor.buffer = Some((index, memory.offset));
             }
@@ -140,6 +144,12 @@ impl Tensor {
     }
 }
 
+/// Returns the distance of a buffer's start from an aligned address. The range with the largest alignment determines it.
+fn misalignment<'a>(ranges: impl Iterator<Item = &'a Range>) -> u64 {
+    let most_aligned = ranges.max_by_key(|range| range.alignment);
+    most_aligned.map_or(0, |range| range.alignment.wrapping_sub(range.offset) % DRIVER_ALIGNMENT)
+}
+
 /// Returns an upper limit for the number of elements between the first and the last one.
 fn extent(node: &Node) -> Option<u64> {
     let dims = node.integers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
@@ -164,7 +174,7 @@ fn extent(node: &Node) -> Option<u64> {
 fn sequence_length(graph: &Graph, tensor: &Node) -> Option<u64> {
     for operation in graph.operations() {
         for attribute in &operation.attributes {
-            let name = attribute.name.name()?.to_str().ok()?;
+            let name = attribute.name.name().and_then(|name| name.to_str().ok()).unwrap_or_default();
             let Some((start, end)) = name.split_once("SEQ_LEN_") else { continue };
             if !graph.children(operation, attribute.name).iter().any(|node| std::ptr::eq(*node, tensor)) {
                 continue;
@@ -234,7 +244,7 @@ mod tests {
             r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#,
             r#"{"record":"graph","graph":"x","label":"","nodes":[{"kind":"TENSOR","TENSOR_DATA_TYPE:1":2,"TENSOR_DIMENSIONS:3":[4,8],"TENSOR_STRIDES:3":[16,1],"TENSOR_UNIQUE_ID:3":1},{"kind":"TENSOR","TENSOR_DATA_TYPE:1":0,"TENSOR_DIMENSIONS:3":[1],"TENSOR_STRIDES:3":[1],"TENSOR_UNIQUE_ID:3":2,"TENSOR_IS_BY_VALUE:2":1},{"kind":"TENSOR","TENSOR_DATA_TYPE:1":0,"TENSOR_DIMENSIONS:3":[2],"TENSOR_STRIDES:3":[1],"TENSOR_UNIQUE_ID:3":3},{"kind":"OPERATIONGRAPH"}]}"#,
             r#"{"record":"plan","plan":0,"graph":"x","status":"SUCCESS","build_us":1}"#,
-            r#"{"record":"execution","plan":0,"status":"SUCCESS","tensors":[{"uid":1,"memory":{"buffer":7,"offset":0,"alignment":16}},{"uid":9,"memory":{"buffer":7,"offset":16,"span":200,"alignment":16}},{"uid":2,"memory":{"buffer":8,"offset":0,"alignment":4,"is_host":true},"value":"0000803e"},{"uid":4}]}"#,
+            r#"{"record":"execution","plan":0,"status":"SUCCESS","tensors":[{"uid":1,"memory":{"buffer":7,"offset":0,"alignment":16}},{"uid":9,"memory":{"buffer":7,"offset":16,"span":200,"alignment":32}},{"uid":2,"memory":{"buffer":8,"offset":0,"alignment":4,"is_host":true},"value":"0000803e"},{"uid":4}]}"#,
         ];
         let capture = Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
         let memory = Memory::new(&Case::select(&capture, "x").unwrap()).unwrap();
@@ -250,5 +260,29 @@ mod tests {
             (3, Some((1, 0)), 8, Vec::new()),
         ];
         assert_eq!(memory.tensors.iter().map(of).collect::<Vec<_>>(), expected);
+    }
+    #[test]
+    fn the_most_aligned_range_determines_the_start_of_a_buffer() {
+        let range = |offset, alignment| Range { buffer: 0, offset, span: None, alignment, is_host: false };
+        for (ranges, start) in [
+            (&[range(0, 16)][..], 16),
+            (&[range(0, 4096)], 0),
+            // The workspace comes first, and the tensor is aligned to 512 bytes.
+            (&[range(48, 512), range(0, 16)], 256 - 48),
+            (&[range(0, 16), range(48, 64)], 16),
+            (&[range(1 << 40, 2)], 2),
+            (&[], 0),
+        ] {
+            assert_eq!(misalignment(ranges.iter()), start, "{ranges:?}");
+        }
+    }
+
+    #[test]
+    fn unknown_attributes_do_not_hide_the_lengths_of_sequences() {
+        let json = r##"[{"kind":"TENSOR","DATA_TYPE:1":2,"DIMENSIONS:3":[2,4,96,64],"STRIDES:3":[24576,6144,64,1],"UNIQUE_ID:3":1},{"kind":"TENSOR","DATA_TYPE:1":4,"DIMENSIONS:3":[2,1,1,1],"STRIDES:3":[1,1,1,1],"UNIQUE_ID:3":2},{"kind":"OPERATION_SDPA_FWD","#99999:3":7,"OPERATION_SDPA_FWD_QDESC:15":0,"OPERATION_SDPA_FWD_SEQ_LEN_QDESC:15":1},{"kind":"OPERATIONGRAPH","OPS:15":2}]"##;
+        let graph: Graph = serde_json::from_str(json).unwrap();
+        let tensors: Vec<&Node> = graph.tensors().collect();
+        assert_eq!(sequence_length(&graph, tensors[1]), Some(96));
+        assert_eq!(sequence_length(&graph, tensors[0]), None);
     }
 }

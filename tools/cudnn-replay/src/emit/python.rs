@@ -93,7 +93,7 @@ impl Syntax for Python {
         let mut lines = vec![
             format!("ENGINE = {}  # -1: the heuristics choose the engine", options.engine.unwrap_or(-1)),
             format!("KNOBS = [{knobs}]  # of the engine"),
-            format!("DEVICE = b{}", byte_string(options.device, hexadecimal)),
+            format!("DEVICE = b{}", byte_string(options.device.as_bytes(), hexadecimal)),
             String::new(),
             format!("GRAPH_HAS_HANDLE = {}", boolean(options.has_handle)),
             format!("CAN_EXECUTE = {}", boolean(options.can_execute)),

@@ -45,7 +45,7 @@ pub(super) struct Setting<'a> {
 /// The options of a program.
 pub(super) struct Options<'a> {
     /// The description of the device.
-    pub(super) device: &'a [u8],
+    pub(super) device: String,
     /// The engine, if the capture contains one.
     pub(super) engine: Option<i64>,
     /// The settings of the engine.
@@ -98,7 +98,7 @@ impl<'a> Options<'a> {
         let engine = case.captured.plan.as_ref().and_then(|plan| plan.engine.as_ref());
         let handles = case.graph().root().map(|root| root.value(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE).is_some());
         Options {
-            device: case.device().as_bytes(),
+            device: case.device(),
             engine: engine.map(|engine| engine.index),
             knobs: knobs(case),
             has_handle: handles.unwrap_or(false),

@@ -151,6 +151,7 @@ static cudnnBackendDescriptor_t plan_of_heuristics(cudnnBackendDescriptor_t grap
     int64_t count = 0;
     check("the number of proposals", cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr));
+    if (reason.empty()) reason = last_error();
     std::vector<cudnnBackendDescriptor_t> configs;
     for (int64_t i = 0; i < count; i++) configs.push_back(create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
     check("the proposals", cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,

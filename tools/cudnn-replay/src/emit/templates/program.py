@@ -153,6 +153,7 @@ def plan_of_heuristics(graph):
         count = c_int64()
         results = heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR
         check("the number of proposals", cudnn.cudnnBackendGetAttribute(*results, 0, byref(count), None))
+        reason = reason or last_error()
         made = [create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) for _ in range(count.value)]
         configs = (c_void_p * len(made))(*made)
         check("the proposals", cudnn.cudnnBackendGetAttribute(*results, len(made), byref(count), configs))

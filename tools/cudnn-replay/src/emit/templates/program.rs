@@ -206,6 +206,9 @@ fn plan_of_heuristics(graph: Descriptor, target: Target) -> (Descriptor, Descrip
         check("the number of proposals", unsafe {
             cudnn::cudnnBackendGetAttribute(heuristics, name, ty, 0, &mut count, null_mut())
         });
+        if reason.is_empty() {
+            reason = last_error();
+        }
         let mut configs: Vec<Descriptor> =
             (0..count).map(|_| create(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)).collect();
         // SAFETY: there is room for this number of descriptors.
