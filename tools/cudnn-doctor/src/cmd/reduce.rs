@@ -54,6 +54,9 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let capture = captures::read(&arguments.file)?;
     captures::check_output(&arguments.output, &arguments.file)?;
     let case = Case::select(&capture, &arguments.graph).map_err(|error| format!("{name}: {error}"))?;
+    if case.failure.is_some() {
+        return Err(format!("{name}: a failed call cannot be made smaller").into());
+    }
     let condition = match arguments.when {
         Choice::Wrong => Condition::Wrong,
         Choice::Crash => Condition::Crash,

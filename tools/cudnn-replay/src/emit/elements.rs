@@ -53,7 +53,9 @@ impl Elements {
             Value::Handles(_) => Elements::Handles,
             Value::Text(..) => bytes(),
             Value::Integers(integers) if integers.is_empty() => bytes(),
-            Value::Floats(floats) if floats.is_empty() || !floats.iter().all(|float| has_literal(ty, *float)) => bytes(),
+            Value::Floats(floats) if floats.is_empty() || !floats.iter().all(|float| has_literal(ty, *float)) => {
+                bytes()
+            }
             Value::Integers(integers) => {
                 let number =
                     |value: &i64| constants::element(ty, *value).map_or(Number::Integer(*value), Number::Constant);

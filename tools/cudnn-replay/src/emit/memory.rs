@@ -35,8 +35,10 @@ pub(super) struct Tensor {
     pub(super) element_bytes: u64,
     /// Bit patterns to fill the memory with.
     pub(super) numbers: Vec<u64>,
-    /// The content of host memory. Empty for a null pointer.
+    /// The content. Empty for a null pointer, and for device memory that is filled.
     pub(super) value: Vec<u8>,
+    /// The captured content after the execution.
+    pub(super) after: Vec<u8>,
 }
 
 /// The addresses that the driver returns are multiples of this number.
@@ -59,7 +61,7 @@ impl Memory {
         let mut places = BTreeMap::new();
         for tensor in captured {
             let node = nodes.remove(&tensor.uid);
-            memory.add_captured(case.graph(), tensor, node, &mut places)?;
+            memory.add_captured(case, tensor, node, &mut places)?;
         }
         let workspace = case.captured.execution.as_ref().and_then(|execution| execution.workspace.as_ref());
         for (ordinal, index) in places {
@@ -89,14 +91,15 @@ impl Memory {
     /// Adds a tensor of a captured execution. `places` has the index of each of its buffers.
     fn add_captured(
         &mut self,
-        graph: &Graph,
+        case: &Case,
         captured: &Captured,
         node: Option<&Node>,
         places: &mut BTreeMap<usize, usize>,
     ) -> Result<(), String> {
         let uid = captured.uid;
-        let nothing = Tensor { uid, buffer: None, bytes: 0, element_bytes: 1, numbers: Vec::new(), value: Vec::new() };
-        let mut tensor = node.map_or(Ok(nothing), |node| Tensor::new(graph, uid, node))?;
+        let (numbers, value, after) = (Vec::new(), Vec::new(), Vec::new());
+        let nothing = Tensor { uid, buffer: None, bytes: 0, element_bytes: 1, numbers, value, after };
+        let mut tensor = node.map_or(Ok(nothing), |node| Tensor::new(case.graph(), uid, node))?;
         match &captured.memory {
             None => tensor.value.clear(),
             Some(memory) if memory.is_host && node.is_some_and(Node::is_by_value) => {
@@ -105,12 +108,14 @@ impl Memory {
                 }
             }
             Some(memory) => {
-                tensor.value.clear();
+                let values = |values: &BTreeMap<i64, Vec<u8>>| values.get(&uid).cloned().unwrap_or_default();
+                (tensor.value, tensor.after) = (values(&case.values.before), values(&case.values.after));
                 let index = *places.entry(memory.buffer).or_insert_with(|| {
                     self.buffers.push(Buffer::default());
                     self.buffers.len() - 1
                 });
-                tensor.bytes = tensor.bytes.max(memory.span.unwrap_or(0));
+                let captured = tensor.value.len().max(tensor.after.len()) as u64;
+                tensor.bytes = tensor.bytes.max(memory.span.unwrap_or(0)).max(captured);
                 let end = memory.offset.checked_add(tensor.bytes).ok_or("a buffer in the capture is too large")?;
                 if let Some(buffer) = self.buffers.get_mut(index) {
                     buffer.bytes = buffer.bytes.max(end);
@@ -140,7 +145,7 @@ impl Tensor {
         }
         let size = format.element_bytes;
         let value = format.one.to_le_bytes().iter().copied().take(size as usize).collect();
-        Ok(Tensor { uid, buffer: None, bytes, element_bytes: size, numbers, value })
+        Ok(Tensor { uid, buffer: None, bytes, element_bytes: size, numbers, value, after: Vec::new() })
     }
 }
 

@@ -77,6 +77,7 @@ impl Syntax for Rust {
             lines.push(format!("        element_bytes: {},", tensor.element_bytes));
             lines.push(format!("        numbers: &[{}],", joined(&tensor.numbers, |number| format!("{number:#x}"))));
             lines.push(format!("        value: b{},", byte_string(&tensor.value, hexadecimal)));
+            lines.push(format!("        after: b{},", byte_string(&tensor.after, hexadecimal)));
             lines.push("    },".to_owned());
         }
         lines.push("];".to_owned());

@@ -187,11 +187,7 @@ mod tests {
     #[test]
     fn a_failure_keeps_the_status_and_the_reason() {
         let failed = |status: &str, reason: &str| Observed {
-            report: Report {
-                status: status.to_owned(),
-                reason: Some(reason.to_owned()),
-                ..Report::default()
-            },
+            report: Report { status: status.to_owned(), reason: Some(reason.to_owned()), ..Report::default() },
             ..Observed::default()
         };
         let original = failed("NOT_SUPPORTED", "descriptor 12: no engine");

@@ -18,7 +18,8 @@ pub fn adapted(execution: &Execution, original: &Graph, smaller: &Graph) -> Exec
         return execution;
     }
     execution.workspace = None;
-    let memory = |tensor: &cudnn_capture_file::Tensor| tensor.memory.as_ref().map(|memory| (memory.buffer, memory.offset));
+    let memory =
+        |tensor: &cudnn_capture_file::Tensor| tensor.memory.as_ref().map(|memory| (memory.buffer, memory.offset));
     let starts: BTreeSet<_> = execution.tensors.iter().filter_map(memory).collect();
     for memory in execution.tensors.iter_mut().filter_map(|tensor| tensor.memory.as_mut()) {
         memory.buffer = starts.range(..(memory.buffer, memory.offset)).count();
@@ -68,7 +69,9 @@ mod tests {
         assert_eq!(places(&smaller), [(1, 0, 0, 64), (2, 0, 0, 64), (3, 1, 0, 128)]);
         assert_eq!(smaller.workspace, None);
         assert!(smaller.tensors.iter().all(|tensor| tensor.memory.as_ref().unwrap().span.is_none()));
-        let fewer = serde_json::from_str(&GRAPH.replace(r#""TENSOR_UNIQUE_ID:3":3"#, r#""TENSOR_UNIQUE_ID:3":3,"TENSOR_IS_VIRTUAL:2":1"#));
+        let fewer = serde_json::from_str(
+            &GRAPH.replace(r#""TENSOR_UNIQUE_ID:3":3"#, r#""TENSOR_UNIQUE_ID:3":3,"TENSOR_IS_VIRTUAL:2":1"#),
+        );
         assert_eq!(places(&adapted(&execution, &graph, &fewer.unwrap())), [(1, 5, 64, 64), (2, 5, 64, 64)]);
     }
 }
