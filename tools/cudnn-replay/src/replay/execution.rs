@@ -16,7 +16,6 @@ use super::memory::{Memory, PATTERN, Place, RED_ZONE};
 use super::planning::Step;
 use super::request::{DataSet, PlanReport, Request, Run};
 use super::tensor::{Array, Tensor};
-use super::tensors::{inputs, outputs};
 use super::{accuracy, data, element, reference};
 
 /// The number of executions to measure the time.
@@ -207,8 +206,8 @@ impl Prepared {
         let is_readable = tensors.values().all(|tensor| tensor.is_plain && element::is_readable(tensor.ty));
         let mut memory = Memory::new(tensors.into_values().collect(), request.execution.as_ref())?;
         let is_known = reference::is_known(graph);
-        let written: Vec<i64> = uids(graph, outputs);
-        let read: Vec<i64> = uids(graph, inputs);
+        let written: Vec<i64> = uids(graph, Graph::outputs);
+        let read: Vec<i64> = uids(graph, Graph::inputs);
         let id = graph.id();
         for place in memory.places.clone() {
             let Tensor { uid, ty, is_by_value, .. } = place.tensor;

@@ -11,7 +11,6 @@
 //! | `planning` | heuristics, engines and plans |
 //! | `element` | the elements of tensors as bytes |
 //! | `tensor` | tensors, and walks through their elements |
-//! | `tensors` | the tensors that operations read and write |
 //! | `reference` | the outputs of a graph, computed on the CPU |
 //! | `accuracy` | the error of a result |
 //! | `data` | the values of inputs |
@@ -33,7 +32,6 @@ mod rebuild;
 mod reference;
 mod request;
 mod tensor;
-mod tensors;
 
 use cudnn_backend::device::{self, H200, Target};
 use cudnn_backend::gpu::Gpu;

@@ -7,7 +7,6 @@ use cudnn_capture_file::{Graph, Node, Value};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
 use super::super::tensor::{Array, Tensor};
-use super::super::tensors::outputs;
 use super::{MAX_ELEMENTS, MAX_PRODUCTS};
 
 /// The values that are known so far.
@@ -31,8 +30,7 @@ impl<'a> Context<'a> {
         if count > MAX_ELEMENTS {
             return Err("the tensors are too large".to_owned());
         }
-        let written: Vec<i64> =
-            graph.operations().into_iter().flat_map(|operation| outputs(graph, operation)).collect();
+        let written: Vec<i64> = graph.operations().into_iter().flat_map(|operation| graph.outputs(operation)).collect();
         let (former, values) = given.into_iter().partition(|(uid, _)| written.contains(uid));
         Ok(Context { graph, values, former, products_left: Cell::new(MAX_PRODUCTS) })
     }

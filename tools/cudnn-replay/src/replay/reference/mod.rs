@@ -20,7 +20,6 @@ use cudnn_capture_file::{Graph, Node};
 use cudnn_loader::cudnnBackendDescriptorType_t as Kind;
 
 use super::tensor::Array;
-use super::tensors::{inputs, outputs};
 use context::Context;
 
 /// Maximum number of multiplications.
@@ -42,7 +41,7 @@ pub(super) fn compute(graph: &Graph, given: BTreeMap<i64, Array>) -> Result<BTre
         let before = pending.len();
         let mut waiting = Vec::new();
         for operation in pending {
-            let is_ready = inputs(graph, operation).iter().all(|uid| context.is_known(*uid));
+            let is_ready = graph.inputs(operation).iter().all(|uid| context.is_known(*uid));
             if is_ready { evaluate(&mut context, operation)? } else { waiting.push(operation) }
         }
         if waiting.len() == before {
@@ -85,7 +84,7 @@ pub(super) fn is_known(graph: &Graph) -> bool {
 
 fn evaluate(context: &mut Context<'_>, operation: &Node) -> Result<(), String> {
     let results = known(operation.kind)?(context, operation)?;
-    if results.len() != outputs(context.graph, operation).len() {
+    if results.len() != context.graph.outputs(operation).len() {
         return Err("an output of an operation is not computed".to_owned());
     }
     for (uid, array) in results {
