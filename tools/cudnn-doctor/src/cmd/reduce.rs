@@ -68,6 +68,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         },
         execution: case.captured.execution.clone().map(host_values),
         data: vec![DataSet::Integers, DataSet::Normal],
+        values: None,
         repeat: 2,
         time: arguments.when == Condition::Slow,
     };
