@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         Choice::Status => Condition::Status,
     };
     let graph = &case.captured.graph;
-    let original = observe(&case, graph, condition, timeouts)?;
+    let original = observe(&case, graph, condition, &arguments.file, timeouts)?;
     if !condition.holds(&original, &original) {
         let report = &original.report;
         let found = report.reason.as_deref().unwrap_or("no reason");
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
                 return false;
             }
             tries += 1;
-            let tried = observe(&case, &candidate.graph, condition, timeouts).and_then(|observed| {
+            let tried = observe(&case, &candidate.graph, condition, &arguments.file, timeouts).and_then(|observed| {
                 let holds = condition.holds(&original, &observed);
                 let (result, status) = (if holds { "kept" } else { "dropped" }, status(&observed.report));
                 remark(format_args!("{tries}: {}: {result} ({})", candidate.change, status.printable()));
@@ -112,17 +112,21 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
 }
 
 /// Replays a graph in child processes.
-fn observe(case: &Case, graph: &Graph, condition: Condition, timeouts: &Timeouts) -> Result<Observed, String> {
-    let is_slow = condition == Condition::Slow;
-    let captured = case.captured.plan.as_ref().and_then(|plan| plan.engine.clone());
+fn observe(
+    case: &Case,
+    graph: &Graph,
+    condition: Condition,
+    file: &Path,
+    timeouts: &Timeouts,
+) -> Result<Observed, String> {
+    let (captured, is_slow) = (&case.captured, condition == Condition::Slow);
+    let engine = captured.plan.as_ref().and_then(|plan| plan.engine.clone());
     let mut request = Request {
         graph: graph.clone(),
-        device: case.captured.device.clone(),
-        engines: captured.filter(|_| !is_slow).map_or(Engines::First, Engines::Forced),
-        execution: case.captured.execution.as_ref().map(|execution| adapted(execution, &case.captured.graph, graph)),
-        data: vec![DataSet::Integers, DataSet::Normal],
-        repeat: 2,
+        engines: engine.filter(|_| !is_slow).map_or(Engines::First, Engines::Forced),
+        execution: captured.execution.as_ref().map(|execution| adapted(execution, &captured.graph, graph)),
         time: is_slow,
+        ..captured.request(file, &[DataSet::Integers, DataSet::Normal])
     };
     let report = replay_child::run(&request, None, timeouts)?;
     let mut observed = Observed { report, alternatives: Vec::new() };

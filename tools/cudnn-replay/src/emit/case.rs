@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cudnn_capture_file::{Capture, Data, Execution, FORMAT, Failure, Graph, Record, Start, Tensor};
+use cudnn_capture_file::{Capture, FORMAT, Failure, Graph, Record, Start, Tensor};
 use cudnn_loader::devices::H200;
 
 use super::values::Values;
@@ -18,8 +18,6 @@ pub struct Case {
     pub start: Start,
     /// The failed call. `None` for a graph.
     pub failure: Option<Failure>,
-    /// The records of the files with values before and after the execution.
-    records: Vec<Data>,
     /// The values of tensors. Empty if the program generates them.
     pub(super) values: Values,
 }
@@ -30,25 +28,15 @@ impl Case {
     /// # Errors
     /// Returns an error if nothing or more than one graph has the id.
     pub fn select(capture: &Capture, id: &str) -> Result<Self, String> {
-        let mut all = graphs(capture);
-        let mut refused = None;
-        for failure in failures(capture) {
-            match failure.graph() {
-                Ok(graph) if all.iter().all(|known| known.id != graph.id()) => all.push(failed(failure, graph)),
-                Ok(_) => {}
-                Err(reason) => refused = refused.or(Some(reason)),
-            }
-        }
-        all.retain(|graph| graph.id.starts_with(id));
-        let captured = match (all.pop(), all.first()) {
-            (Some(captured), None) => captured,
-            (None, _) => {
-                let refused = refused.map_or(String::new(), |reason| format!(". A failed call has no id: {reason}"));
-                let lists = "`cudnn-doctor capture show` lists them";
-                return Err(format!("the capture has no graph {id:?}; {lists}{refused}"));
-            }
-            (Some(_), Some(_)) => return Err(format!("the capture has more than one graph {id:?}; add digits")),
+        let mut matching = graphs(capture).into_iter().filter(|graph| graph.id.starts_with(id));
+        let Some(captured) = matching.next() else {
+            let refused = failures(capture).find_map(|failure| failure.graph().err());
+            let refused = refused.map_or(String::new(), |reason| format!(". A failed call has no id: {reason}"));
+            return Err(format!("the capture has no graph {id:?}; `cudnn-doctor capture show` lists them{refused}"));
         };
+        if matching.any(|other| other.id != captured.id) {
+            return Err(format!("the capture has more than one graph {id:?}; add digits"));
+        }
         let is_graph = |record: &Record| matches!(record, Record::Graph(graph) if graph.graph == captured.id);
         let is_failure = |record: &Record| match record {
             Record::Failure(failure) => failure.graph().is_ok_and(|graph| graph.id() == captured.id),
@@ -63,8 +51,7 @@ impl Case {
             Some(Record::Failure(failure)) => Some(failure.clone()),
             _ => None,
         };
-        let records = captured.execution.as_ref().map(|execution| records_of(capture, execution)).unwrap_or_default();
-        Ok(Case { captured, start, failure, records, values: Values::default() })
+        Ok(Case { captured, start, failure, values: Values::default() })
     }
 
     /// Makes the captured values of tensors, which are in this directory, a part of the program.
@@ -72,10 +59,10 @@ impl Case {
     /// # Errors
     /// Returns the reason if the capture contains values, but the program generates them instead.
     pub fn read_values(&mut self, dir: &Path) -> Result<(), String> {
-        if self.records.is_empty() {
+        if self.captured.values.is_empty() {
             return Ok(());
         }
-        let values = Values::read(dir, &self.records)?;
+        let values = Values::read(dir, &self.captured.values)?;
         let is_lacking = |tensor: &&Tensor| {
             let in_device_memory = tensor.memory.is_some() && tensor.value.is_none();
             in_device_memory && !values.before.contains_key(&tensor.uid)
@@ -98,28 +85,6 @@ impl Case {
     }
 }
 
-/// Returns the records of the values before and after an execution.
-fn records_of(capture: &Capture, execution: &Execution) -> Vec<Data> {
-    // Ordinals of plans count from the start of a process.
-    let mut processes = capture.records.split(|record| matches!(record, Record::Start(_)));
-    let is_execution = |record: &Record| matches!(record, Record::Execution(known) if known == execution);
-    let of_process = processes.find(|records| records.iter().any(is_execution)).unwrap_or_default();
-    let of_plan = || {
-        let data =
-            of_process.iter().filter_map(|record| if let Record::Data(data) = record { Some(data) } else { None });
-        data.filter(|data| data.plan == execution.plan)
-    };
-    let first = of_plan().map(|data| data.execution).min();
-    of_plan().filter(|data| Some(data.execution) == first).cloned().collect()
-}
-
 fn failures(capture: &Capture) -> impl Iterator<Item = &Failure> {
     capture.records.iter().filter_map(|record| if let Record::Failure(failure) = record { Some(failure) } else { None })
-}
-
-/// Returns the descriptors of a failed call as a graph without a plan.
-fn failed(failure: &Failure, graph: Graph) -> Captured {
-    let attribute = failure.attribute.as_ref().map_or(String::new(), |(name, ..)| format!(" of {name}"));
-    let label = format!("{}{attribute}", failure.call);
-    Captured { id: graph.id(), label, graph, device: None, plan: None, execution: None }
 }

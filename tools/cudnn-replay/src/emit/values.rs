@@ -1,11 +1,11 @@
 //! The captured values of tensors, if they are small enough to be part of a program.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
-use std::path::{Component, Path};
+use std::path::Path;
 
 use cudnn_capture_file::Data;
+
+use crate::replay::captured::read;
 
 /// The bytes of tensors in device memory, by unique id.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,31 +30,10 @@ impl Values {
         let mut values = Values::default();
         for record in records {
             let side = if record.is_after { &mut values.after } else { &mut values.before };
-            let bytes = read(dir, record).map_err(|reason| format!("the file {:?}: {reason}", record.file))?;
-            side.insert(record.uid, bytes);
+            let bytes = read(dir, &record.file, record.bytes as usize);
+            side.insert(record.uid, bytes.map_err(|reason| format!("the file {:?}: {reason}", record.file))?);
         }
         Ok(values)
-    }
-}
-
-/// Reads a file, whose name comes from the capture and must be a plain name.
-fn read(dir: &Path, record: &Data) -> Result<Vec<u8>, String> {
-    let mut components = Path::new(&record.file).components();
-    if !matches!((components.next(), components.next()), (Some(Component::Normal(name)), None) if *name == *record.file)
-    {
-        return Err("the name contains a directory".to_owned());
-    }
-    let path = dir.join(&record.file);
-    let metadata = path.symlink_metadata().map_err(|error| error.to_string())?;
-    if !metadata.is_file() || metadata.len() != record.bytes {
-        return Err(format!("it is not a regular file of {} bytes", record.bytes));
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(path).and_then(|file| file.take(record.bytes).read_to_end(&mut bytes));
-    match file {
-        Ok(read) if read as u64 == record.bytes => Ok(bytes),
-        Ok(_) => Err("it was truncated".to_owned()),
-        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -77,18 +56,13 @@ mod tests {
         assert_eq!(values.after[&7].len() as u64, readme);
         for (file, bytes, reason) in [
             ("src/lib.rs", size("src/lib.rs"), "contains a directory"),
-            ("../cudnn-replay", 1, "contains a directory"),
-            ("Cargo.toml/", manifest, "contains a directory"),
-            ("..", 1, "contains a directory"),
-            ("", 0, "contains a directory"),
-            ("src", size("src"), "not a regular file"),
-            ("Cargo.toml", manifest + 1, "not a regular file of"),
-            ("no-such-file", 1, "o such file"),
+            ("Cargo.toml", manifest + 1, "it has"),
             ("Cargo.toml", LIMIT + 1, "a program contains at most"),
-            ("Cargo.toml", u64::MAX, "a program contains at most"),
         ] {
             let refused = Values::read(dir, &[record(file, bytes)]).unwrap_err();
             assert!(refused.contains(reason), "{file}: {refused}");
         }
+        let large = [record("Cargo.toml", u64::MAX), record("README.md", readme)];
+        assert!(Values::read(dir, &large).unwrap_err().contains("a program contains at most"));
     }
 }

@@ -153,6 +153,8 @@ mod tests {
             status: "SUCCESS".to_owned(),
             reason: None,
             error: Some(0.5),
+            is_sampled: false,
+            same_as_captured: None,
             no_reference: None,
             bits: String::new(),
             is_repeatable: true,

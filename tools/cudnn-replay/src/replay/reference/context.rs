@@ -22,7 +22,8 @@ pub(super) struct Context<'a> {
 pub(super) type Results = Result<Vec<(i64, Array)>, String>;
 
 impl<'a> Context<'a> {
-    pub(super) fn new(graph: &'a Graph, given: BTreeMap<i64, Array>) -> Result<Self, String> {
+    /// Returns the values before the first operation. `given` is called only if the tensors are small enough.
+    pub(super) fn new(graph: &'a Graph, given: impl FnOnce() -> BTreeMap<i64, Array>) -> Result<Self, String> {
         let mut count = 0;
         for node in graph.tensors() {
             count += Tensor::new(node)?.count();
@@ -30,9 +31,17 @@ impl<'a> Context<'a> {
         if count > MAX_ELEMENTS {
             return Err("the tensors are too large".to_owned());
         }
-        let written: Vec<i64> = graph.operations().into_iter().flat_map(|operation| graph.outputs(operation)).collect();
-        let (former, values) = given.into_iter().partition(|(uid, _)| written.contains(uid));
+        let written: Vec<i64> = graph.nodes().iter().flat_map(|node| graph.outputs(node)).collect();
+        let (former, values) = given().into_iter().partition(|(uid, _)| written.contains(uid));
         Ok(Context { graph, values, former, products_left: Cell::new(MAX_PRODUCTS) })
+    }
+
+    /// Returns a context for the operations inside of an operation, which read these tensors.
+    pub(super) fn inside(&self, read: &[i64], input: (i64, Array)) -> Self {
+        let known = read.iter().filter_map(|uid| Some((*uid, self.values.get(uid)?.clone())));
+        let mut values: BTreeMap<i64, Array> = known.collect();
+        values.insert(input.0, input.1);
+        Context { graph: self.graph, values, former: BTreeMap::new(), products_left: self.products_left.clone() }
     }
 
     pub(super) fn is_known(&self, uid: i64) -> bool {
@@ -58,16 +67,31 @@ impl<'a> Context<'a> {
         self.optional(operation, name).ok_or_else(|| format!("{} is not set", label(name)))
     }
 
+    /// Returns the values of a tensor, if they are known.
+    pub(super) fn value(&self, uid: i64) -> Option<&Array> {
+        self.values.get(&uid)
+    }
+
+    /// Returns an attribute's tensor.
+    pub(super) fn tensor(&self, operation: &Node, name: Name) -> Result<Tensor, String> {
+        let tensor = self.graph.children(operation, name).first().copied();
+        Tensor::new(tensor.ok_or_else(|| format!("{} is not set", label(name)))?)
+    }
+
     /// Returns the uid and the extents of an attribute's tensor.
     pub(super) fn output(&self, operation: &Node, name: Name) -> Result<(i64, Vec<usize>), String> {
-        let tensor = self.graph.children(operation, name).first().copied();
-        let tensor = Tensor::new(tensor.ok_or_else(|| format!("{} is not set", label(name)))?)?;
+        let tensor = self.tensor(operation, name)?;
         Ok((tensor.uid, tensor.dims))
     }
 
     /// Returns the values of an output before the execution.
     pub(super) fn former(&self, uid: i64) -> Result<&Array, String> {
         self.former.get(&uid).ok_or_else(|| "a virtual tensor is accumulated".to_owned())
+    }
+
+    /// Returns whether this number of multiplications is left.
+    pub(super) fn can_spend(&self, products: Option<u64>) -> bool {
+        products.is_some_and(|products| products <= self.products_left.get())
     }
 
     /// Counts multiplications.
@@ -78,11 +102,48 @@ impl<'a> Context<'a> {
     }
 }
 
+/// Returns an element of a tensor that is not known as a whole.
+pub(super) type Pull<'a> = dyn Fn(i64, usize) -> Result<f64, String> + 'a;
+
+/// A tensor whose elements are read one by one.
+pub(super) enum Operand<'a> {
+    Known(&'a Array),
+    Unknown(Option<i64>),
+}
+
+impl<'a> Operand<'a> {
+    pub(super) fn new(context: &'a Context<'_>, operation: &Node, name: Name) -> Self {
+        match context.optional(operation, name) {
+            Some(array) => Operand::Known(array),
+            None => {
+                let tensor = context.graph.children(operation, name).first().copied();
+                Operand::Unknown(tensor.and_then(|tensor| tensor.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID)))
+            }
+        }
+    }
+
+    pub(super) fn get(&self, index: usize, pull: &Pull<'_>) -> Result<f64, String> {
+        match self {
+            Operand::Known(array) => Ok(array.get(index)),
+            Operand::Unknown(Some(uid)) => pull(*uid, index),
+            Operand::Unknown(None) => Err("an operand is not set".to_owned()),
+        }
+    }
+}
+
 /// Returns the floating-point number of an attribute.
 pub(super) fn float(node: &Node, name: Name) -> Option<f64> {
     match node.value(name) {
         Some(Value::Floats(floats)) => floats.first().copied(),
         _ => None,
+    }
+}
+
+/// Refuses an operation with one of these attributes.
+pub(super) fn refuse(operation: &Node, names: &[Name]) -> Result<(), String> {
+    match names.iter().find(|name| operation.value(**name).is_some()) {
+        Some(name) => Err(format!("{} is set", label(*name))),
+        None => Ok(()),
     }
 }
 
