@@ -245,7 +245,8 @@ fn programs_compare_results_with_captured_ones() {
     let stand_in = dir.path().join("lib");
     std::fs::create_dir_all(&stand_in).unwrap();
     std::os::unix::fs::symlink(cudnn.join("../include").canonicalize().unwrap(), dir.path().join("include")).unwrap();
-    let data = dir.path().join("data");
+    let file = dir.path().join("app.cudnncap");
+    let data = dir.path().join("app.cudnncap.data");
     std::fs::create_dir_all(&data).unwrap();
     let programs = Programs { name: "values", dir, cudnn: stand_in.clone() };
     let capture = Capture::parse((EXECUTED.join("\n") + "\n").as_bytes()).unwrap();
@@ -271,11 +272,11 @@ fn programs_compare_results_with_captured_ones() {
     let generated = LANGUAGES.map(|language| run(&case, language));
     assert!(generated[0].starts_with("tensor 2: crc32 ") && !generated[0].contains("captured"), "{generated:?}");
     assert!(generated.iter().all(|output| *output == generated[0]), "{generated:?}");
-    let missing = case.read_values(&data).unwrap_err();
+    let missing = case.read_values(&file).unwrap_err();
     assert!(missing.starts_with("the file \"after\": "), "{missing}");
     for expected in ["bits as captured", "other bits than captured"] {
         write("after", &after);
-        case.read_values(&data).unwrap();
+        case.read_values(&file).unwrap();
         for language in LANGUAGES {
             // Python's `zlib.crc32(bytes(range(205, 221)))`.
             assert_eq!(run(&case, language), format!("tensor 2: crc32 a89fa162, {expected}\n"), "{language:?}");

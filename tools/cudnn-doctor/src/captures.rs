@@ -1,6 +1,6 @@
 //! Reads captures for commands, and protects them from being overwritten.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cudnn_capture_file::Capture;
 use cudnn_probe::FileIdentity;
@@ -16,13 +16,6 @@ pub(crate) fn read(file: &Path) -> Result<Capture, String> {
         remark(format_args!("warning: {name}: {problem}"));
     }
     Ok(capture)
-}
-
-/// Returns the directory with the values of tensors.
-pub(crate) fn values_dir(capture: &Path) -> PathBuf {
-    let mut dir = capture.as_os_str().to_owned();
-    dir.push(".data");
-    dir.into()
 }
 
 /// Refuses an output file that is the capture, or that cannot be created, before a command works for minutes.

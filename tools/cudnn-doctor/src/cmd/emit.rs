@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
         captures::check_output(output, &arguments.file)?;
     }
     let mut case = Case::select(&capture, &arguments.graph).map_err(|error| format!("{name}: {error}"))?;
-    if let Err(reason) = case.read_values(&captures::values_dir(&arguments.file)) {
+    if let Err(reason) = case.read_values(&arguments.file) {
         remark(format_args!("note: the program generates the values of tensors: {}", reason.printable()));
     }
     let language = match arguments.language {

@@ -7,7 +7,7 @@ use cudnn_loader::devices::H200;
 
 use super::values::Values;
 use crate::device::completed;
-use crate::replay::capture::{Captured, graphs};
+use crate::replay::capture::{Captured, graphs, values_dir};
 
 /// A graph or a failed call, and the circumstances under which it was captured.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,15 +54,15 @@ impl Case {
         Ok(Case { captured, start, failure, values: Values::default() })
     }
 
-    /// Makes the captured values of tensors, which are in this directory, a part of the program.
+    /// Makes the captured values of tensors of this capture file a part of the program.
     ///
     /// # Errors
     /// Returns the reason if the capture contains values, but the program generates them instead.
-    pub fn read_values(&mut self, dir: &Path) -> Result<(), String> {
+    pub fn read_values(&mut self, file: &Path) -> Result<(), String> {
         if self.captured.values.is_empty() {
             return Ok(());
         }
-        let values = Values::read(dir, &self.captured.values)?;
+        let values = Values::read(&values_dir(file), &self.captured.values)?;
         let is_lacking = |tensor: &&Tensor| {
             let in_device_memory = tensor.memory.is_some() && tensor.value.is_none();
             in_device_memory && !values.before.contains_key(&tensor.uid)

@@ -74,6 +74,8 @@ fn is_slow(observed: &Observed) -> bool {
 /// A wrong result.
 struct Problem {
     data: DataSet,
+    /// The output with the largest error.
+    output: Option<i64>,
     kind: Kind,
 }
 
@@ -88,7 +90,10 @@ enum Kind {
 fn problems(report: &Report) -> Vec<Problem> {
     let mut problems = Vec::new();
     for run in report.plans.iter().flat_map(|plan| &plan.runs) {
-        let mut add = |kind| problems.push(Problem { data: run.data, kind });
+        let mut add = |kind| {
+            let has_output = matches!(kind, Kind::Nan | Kind::Error(_));
+            problems.push(Problem { data: run.data, output: run.worst_output.filter(|_| has_output), kind });
+        };
         match run.error {
             Some(f64::MAX) => add(Kind::Nan),
             Some(error) if error > MAX_ERROR => add(Kind::Error(error)),
@@ -106,7 +111,7 @@ fn problems(report: &Report) -> Vec<Problem> {
 
 impl Problem {
     fn is_like(&self, other: &Problem) -> bool {
-        self.data == other.data
+        (self.data, self.output) == (other.data, other.output)
             && match (&self.kind, &other.kind) {
                 (Kind::Error(a), Kind::Error(b)) => a.max(*b) <= SAME_ORDER * a.min(*b),
                 (Kind::Nan, Kind::Nan) | (Kind::NotRepeatable, Kind::NotRepeatable) | (Kind::Damage, Kind::Damage) => {
@@ -155,6 +160,7 @@ mod tests {
             error: Some(0.5),
             is_sampled: false,
             same_as_captured: None,
+            worst_output: None,
             no_reference: None,
             bits: String::new(),
             is_repeatable: true,
@@ -174,6 +180,7 @@ mod tests {
             observed(|run| run.is_repeatable = false),
             observed(|run| run.damage = vec!["before tensor 1".to_owned()]),
             observed(|run| (run.error, run.data) = (Some(1e4), DataSet::Integers)),
+            observed(|run| (run.error, run.worst_output) = (Some(1e4), Some(3))),
         ];
         for (place, original) in kinds.iter().enumerate() {
             for (other, candidate) in kinds.iter().enumerate() {

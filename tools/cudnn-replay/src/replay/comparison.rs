@@ -235,6 +235,7 @@ mod tests {
             error: Some(error),
             is_sampled: false,
             same_as_captured: None,
+            worst_output: None,
             no_reference: None,
             bits: format!("{error}"),
             is_repeatable: true,

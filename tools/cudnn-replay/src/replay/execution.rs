@@ -73,6 +73,7 @@ impl<'a> Executor<'a> {
                 error: None,
                 is_sampled: false,
                 same_as_captured: None,
+                worst_output: None,
                 no_reference: prepared.expected.as_ref().err().cloned(),
                 bits: String::new(),
                 is_repeatable: true,
@@ -132,7 +133,8 @@ impl<'a> Executor<'a> {
                 continue;
             }
             run.bits = bits;
-            run.error = prepared.error(&after);
+            let worst = prepared.worst(&after);
+            (run.error, run.worst_output) = (worst.map(|(error, _)| error), worst.map(|(_, uid)| uid));
             run.is_sampled = run.error.is_some() && prepared.is_sampled();
             run.same_as_captured = prepared.same_as_captured(&after);
             run.damage = after.iter().enumerate().filter_map(|(at, bytes)| prepared.memory.damage(at, bytes)).collect();
@@ -290,14 +292,20 @@ impl Prepared {
         digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
+    #[cfg(test)]
     fn error(&self, after: &[Vec<u8>]) -> Option<f64> {
+        self.worst(after).map(|(error, _)| error)
+    }
+
+    /// Returns the largest error, and the uid of the output that has it.
+    fn worst(&self, after: &[Vec<u8>]) -> Option<(f64, i64)> {
         let expected = self.expected.as_ref().ok()?;
         let errors = self.outputs(after).filter_map(|(place, bytes)| {
             let expected = expected.get(&place.tensor.uid)?;
             let result = expected.select(place.tensor.read(bytes));
-            Some(accuracy::error(place.tensor.ty, &result, &expected.array))
+            Some((accuracy::error(place.tensor.ty, &result, &expected.array), place.tensor.uid))
         });
-        errors.reduce(f64::max)
+        errors.max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
     fn is_sampled(&self) -> bool {
@@ -365,7 +373,7 @@ mod tests {
         for data in [DataSet::Integers, DataSet::Normal, DataSet::Adversarial] {
             let prepared = Prepared::new(&request(), data).unwrap();
             let untouched: Vec<Vec<u8>> = prepared.memory.buffers.iter().map(|buffer| buffer.bytes.clone()).collect();
-            assert_eq!(prepared.error(&untouched), Some(f64::MAX));
+            assert_eq!(prepared.worst(&untouched), Some((f64::MAX, 3)));
             // Writes what a correct engine would write.
             let expected = prepared.expected.as_ref().unwrap()[&3].array.clone();
             let place = prepared.memory.places.iter().find(|place| place.tensor.uid == 3).unwrap().clone();
