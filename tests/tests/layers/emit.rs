@@ -146,6 +146,22 @@ fn programs_plan_the_same_graphs_in_the_same_way() {
     }
 }
 
+/// Asserts that a program for a graph that cuDNN 9.19 has captured plans with a newer release, which needs more members
+/// of the device's description.
+pub(super) fn assert_plans_with(test: &str, release: &str) {
+    let (Some(capturing), Some(cudnn)) = (Capturing::real(test, RELEASE), lib_dir(release)) else { return };
+    let capture = Capture { records: capturing.capture(&["works"]), ..Capture::default() };
+    let mut case = Case::select(&capture, "").unwrap();
+    // Another release may lack the engine.
+    case.captured.plan = None;
+    let programs = Programs { name: "newer", dir: TempDir::new(), cudnn };
+    let (stdout, _) = programs.run(&case, Language::Python, capturing.library_path().unwrap());
+    let version = support::version(release);
+    let number = version.major * 10_000 + version.minor * 100 + version.patch;
+    let expected = format!("cudnn: {number}\ndevice: described\n");
+    assert!(stdout.starts_with(&expected) && stdout.contains("\nstatus: CUDNN_STATUS_SUCCESS\n"), "{stdout}");
+}
+
 /// Failed calls: dimensions of the wrong type, a descriptor that lacks its output, and one with special numbers.
 const FAILURES: [&str; 3] = [
     r#"{"record":"failure","call":"cudnnBackendSetAttribute","status":"BAD_PARAM_ATTRIBUTE_TYPE","attribute":["TENSOR_DIMENSIONS",23,2,"0400000008000000"],"descriptors":[{"kind":"TENSOR","finalized":false,"DATA_TYPE:1":2,"UNIQUE_ID:3":7}]}"#,
