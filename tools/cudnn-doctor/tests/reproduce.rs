@@ -97,6 +97,37 @@ fn programs_are_printed_or_written() {
 }
 
 #[test]
+fn captured_values_are_part_of_the_program_or_a_note_says_why_not() {
+    let dir = TempDir::new();
+    let capture = dir.path().join("app.cudnncap");
+    let emit = |bytes: u64| {
+        let data = |uid| {
+            format!(
+                r#"{{"record":"data","plan":1,"execution":1,"uid":{uid},"is_after":false,"file":"x","bytes":{bytes}}}"#
+            )
+        };
+        let lines = std::fs::read_to_string(small()).unwrap() + &data(1) + "\n" + &data(2) + "\n";
+        std::fs::write(&capture, lines).unwrap();
+        let mut command = doctor(&dir);
+        command.arg("emit").arg(&capture).args(["--graph", ID, "--language", "c++"]);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        let program = String::from_utf8(output.stdout).unwrap();
+        (program.contains("on the captured values"), String::from_utf8(output.stderr).unwrap())
+    };
+    let note = "note: the program generates the values of tensors: ";
+    let (has_values, stderr) = emit(32_768);
+    assert!(!has_values && stderr.starts_with(&format!("{note}the file \"x\": ")), "{stderr}");
+    let values = dir.path().join("app.cudnncap.data");
+    std::fs::create_dir(&values).unwrap();
+    std::fs::write(values.join("x"), [1; 32_768]).unwrap();
+    assert_eq!(emit(32_768), (true, String::new()));
+    std::fs::write(values.join("x"), [1; 32_769]).unwrap();
+    let (has_values, stderr) = emit(32_769);
+    assert!(!has_values && stderr.contains("65538 bytes, and a program contains at most 65536"), "{stderr}");
+}
+
+#[test]
 fn a_failed_call_without_elements_is_refused() {
     let dir = TempDir::new();
     let capture = dir.path().join("app.cudnncap");
