@@ -21,7 +21,7 @@ fn text(program: &str) -> impl Iterator<Item = &str> {
 
 /// Compiles and runs programs.
 struct Programs {
-    /// The name of Rust packages. Tests share the directory in which cargo builds them.
+    /// The name of Rust packages, which all tests build in one directory.
     name: &'static str,
     dir: TempDir,
     cudnn: PathBuf,
@@ -58,7 +58,7 @@ impl Programs {
                     self.name
                 );
                 std::fs::write(file("Cargo.toml"), manifest).unwrap();
-                // Uses the workspace's versions of all dependencies, so that cargo downloads no others.
+                // Uses the workspace's versions of all dependencies. Otherwise cargo would download others.
                 std::fs::copy(root().join("Cargo.lock"), file("Cargo.lock")).unwrap();
                 let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("emitted");
                 let mut cargo = Command::new(env!("CARGO"));
@@ -74,7 +74,7 @@ impl Programs {
         }
     }
 
-    /// Returns what a program prints, and its capture.
+    /// Returns the output and the capture of a program.
     fn run(&self, case: &Case, language: Language, libraries: &str) -> (String, Capture) {
         let file = self.dir.path().join("program.cudnncap");
         let _ = std::fs::remove_file(&file);
@@ -172,7 +172,7 @@ pub(super) fn assert_plans_with(test: &str, release: &str) {
     assert!(stdout.starts_with(&expected) && stdout.contains("\nstatus: CUDNN_STATUS_SUCCESS\n"), "{stdout}");
 }
 
-/// Failed calls: dimensions of the wrong type, a descriptor that lacks its output, and one with special numbers.
+/// Failed calls: dimensions of the wrong type, an operation without output, and a descriptor with special numbers.
 const FAILURES: [&str; 3] = [
     r#"{"record":"failure","call":"cudnnBackendSetAttribute","status":"BAD_PARAM_ATTRIBUTE_TYPE","attribute":["TENSOR_DIMENSIONS",23,2,"0400000008000000"],"descriptors":[{"kind":"TENSOR","finalized":false,"DATA_TYPE:1":2,"UNIQUE_ID:3":7}]}"#,
     r#"{"record":"failure","call":"cudnnBackendFinalize","status":"BAD_PARAM","descriptors":[{"kind":"POINTWISE","MODE:14":100,"MATH_PREC:1":0},{"kind":"TENSOR","DATA_TYPE:1":2,"DIMENSIONS:3":[1,4,8],"STRIDES:3":[32,8,1],"UNIQUE_ID:3":1,"BYTE_ALIGNMENT:3":16},{"kind":"OPERATION_POINTWISE","finalized":false,"PW_DESCRIPTOR:15":0,"XDESC:15":1}]}"#,
@@ -201,7 +201,7 @@ fn programs_repeat_failed_calls() {
                 "{stdout}"
             );
             assert_eq!(stdout, &results[0].0);
-            // NaNs are not equal. Elements of a type that cuDNN does not declare are not captured.
+            // NaNs differ from themselves. Elements are captured only if cuDNN declares the type.
             let content = |failure: &Failure| {
                 let attribute = failure.attribute.clone().map(|(name, ty, count, _)| (name, ty, count));
                 let descriptors = serde_json::to_string(&failure.descriptors).unwrap();
@@ -212,7 +212,7 @@ fn programs_repeat_failed_calls() {
     }
 }
 
-/// A driver whose device memory is host memory.
+/// A driver that uses host memory as device memory.
 const DRIVER: &str = r#"
 #include <stdlib.h>
 #include <string.h>
@@ -227,7 +227,7 @@ int cuMemcpyHtoD_v2(void *to, const void *from, size_t size) { memcpy(to, from, 
 int cuMemcpyDtoH_v2(void *to, const void *from, size_t size) { memcpy(to, from, size); return 0; }
 "#;
 
-/// A cuDNN that adds a host value to each byte of the first tensor. It checks the alignment of the second one.
+/// A cuDNN that adds a host value to all bytes of the first tensor. It checks the alignment of the second one.
 const CUDNN: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>

@@ -17,7 +17,7 @@ fn small() -> PathBuf {
 
 const ID: &str = "3e51aa2e8c0d4a11";
 
-/// Returns the doctor with a directory for its temporary files.
+/// Returns the doctor with a directory for temporary files.
 fn doctor(dir: &TempDir) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
     let temporary = dir.path().join("tmp");
@@ -63,7 +63,7 @@ fn assert_tidy(dir: &TempDir) {
     assert_eq!((all, names(&dir.path().join("tmp"))), (vec!["reduced.cudnncap".to_owned()], vec![]));
 }
 
-/// Builds a graph library in which this code replaces functions.
+/// Builds a graph library with this code instead of some functions.
 fn fake(dir: &TempDir, code: &str) -> PathBuf {
     let cudnn = dir.path().join("cudnn");
     std::fs::create_dir_all(&cudnn).unwrap();
@@ -152,7 +152,7 @@ fn a_graph_that_fails_becomes_smaller_with_a_real_release() {
         let mut command = reduce(&dir, capture, "status", &cudnn);
         command.env("LD_LIBRARY_PATH", &libraries.path).output().unwrap()
     };
-    // The capture contains an engine that this release lacks.
+    // The captured engine exists only in other releases.
     let is_kept = |line: &&str| {
         ["start", "device", "graph"].iter().any(|name| line.starts_with(&format!(r#"{{"record":"{name}""#)))
     };
@@ -183,7 +183,7 @@ fn a_graph_that_fails_becomes_smaller_with_a_real_release() {
     assert_tidy(&dir);
 }
 
-/// The library ends three processes, and stops in the next one.
+/// The library crashes three processes, and waits in the next one.
 const CRASHES: &str = r#"
 #include <fcntl.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@ use crate::output::{CommandResult, Format, Outcome, outln, remark};
 pub(crate) struct Arguments {
     /// The capture.
     file: PathBuf,
-    /// The id of the graph, or its first digits. `cudnn-doctor capture show` lists them.
+    /// The id of the graph, or the first digits of the id. `cudnn-doctor capture show` lists them.
     #[arg(long, value_name = "ID")]
     graph: String,
     /// The language of the program.

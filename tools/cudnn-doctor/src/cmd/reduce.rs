@@ -23,7 +23,7 @@ use crate::subprocess::Timeouts;
 pub(crate) struct Arguments {
     /// The capture.
     file: PathBuf,
-    /// The id of the graph, or its first digits. `cudnn-doctor capture show` lists them.
+    /// The id of the graph, or the first digits of the id. `cudnn-doctor capture show` lists them.
     #[arg(long, value_name = "ID")]
     graph: String,
     /// What the smaller graph must still show.
@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     captures::check_output(&arguments.output, &arguments.file)?;
     let case = Case::select(&capture, &arguments.graph).map_err(|error| format!("{name}: {error}"))?;
     if case.failure.is_some() {
-        return Err(format!("{name}: a failed call cannot be made smaller").into());
+        return Err(format!("{name}: only graphs can be made smaller, and this is a failed call").into());
     }
     let condition = match arguments.when {
         Choice::Wrong => Condition::Wrong,
@@ -172,7 +172,7 @@ fn records(case: &Case, graph: &Graph, report: &Report) -> Vec<Record> {
     records
 }
 
-/// Replaces a file at once, so that an interrupted command leaves a complete one. Writes to special files directly.
+/// Replaces a file at once. An interrupted command leaves the old or the new file. Writes to special files directly.
 fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     if file.symlink_metadata().is_ok_and(|metadata| !metadata.is_file()) {
         return std::fs::write(file, text);

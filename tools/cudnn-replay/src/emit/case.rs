@@ -12,7 +12,7 @@ use crate::replay::capture::{Captured, graphs, values_dir};
 /// A graph or a failed call, and the circumstances under which it was captured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// The graph, its plan, execution and device. For a failed call, the descriptors of [`Failure::graph`].
+    /// The graph, with the plan, execution and device. For a failed call, the descriptors of [`Failure::graph`].
     pub captured: Captured,
     /// The releases that the program used.
     pub start: Start,
@@ -23,15 +23,15 @@ pub struct Case {
 }
 
 impl Case {
-    /// Selects a graph by its id, or by the first digits of its id. The id of a failed call is that of its descriptors.
+    /// Selects a graph or a failed call by the first digits of the id.
     ///
     /// # Errors
-    /// Returns an error if nothing or more than one graph has the id.
+    /// Returns an error unless exactly one graph matches.
     pub fn select(capture: &Capture, id: &str) -> Result<Self, String> {
         let mut matching = graphs(capture).into_iter().filter(|graph| graph.id.starts_with(id));
         let Some(captured) = matching.next() else {
             let refused = failures(capture).find_map(|failure| failure.graph().err());
-            let refused = refused.map_or(String::new(), |reason| format!(". A failed call has no id: {reason}"));
+            let refused = refused.map_or(String::new(), |reason| format!(". A failed call is without id: {reason}"));
             return Err(format!("the capture has no graph {id:?}; `cudnn-doctor capture show` lists them{refused}"));
         };
         if matching.any(|other| other.id != captured.id) {
@@ -69,7 +69,7 @@ impl Case {
         };
         let tensors = self.captured.execution.iter().flat_map(|execution| &execution.tensors);
         if let Some(tensor) = tensors.into_iter().find(is_lacking) {
-            return Err(format!("the capture lacks the values of tensor {}", tensor.uid));
+            return Err(format!("the values of tensor {} are missing in the capture", tensor.uid));
         }
         self.values = values;
         Ok(())

@@ -10,7 +10,7 @@ use super::constants::{self, Constant};
 pub(super) enum Elements {
     /// Numbers of one type.
     Numbers(NumberType, Vec<Number>),
-    /// Bytes in cuDNN's layout, for elements that are no literals in the languages.
+    /// Bytes in cuDNN's layout, for elements without literals in the languages.
     Bytes(Vec<u8>),
     /// Indices of descriptors.
     Descriptors(Vec<usize>),
@@ -75,7 +75,7 @@ impl Elements {
     }
 }
 
-/// Returns whether the number is finite in its own type. A large double is infinite as a float.
+/// Returns whether the number is finite in this type. A large double is infinite as a float.
 fn has_literal(ty: Type, float: f64) -> bool {
     if ty == Type::CUDNN_TYPE_DOUBLE { float.is_finite() } else { (float as f32).is_finite() }
 }

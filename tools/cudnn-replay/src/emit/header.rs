@@ -37,7 +37,7 @@ pub(super) fn lines(case: &Case, how_to_run: &[&str], cannot_execute: Option<&st
         return lines;
     }
     let (data, results) = if case.values.before.is_empty() {
-        ("small integers", "a checksum of each tensor that the plan has changed.")
+        ("small integers", "a checksum of every tensor that the plan has changed.")
     } else {
         ("the captured values", "whether the plan computes the captured results.")
     };
@@ -83,7 +83,7 @@ fn expectation(case: &Case) -> &'static str {
     let is_success = |status: &str| status == "SUCCESS";
     let execution = case.captured.execution.as_ref().is_none_or(|execution| is_success(&execution.status));
     if case.failure.is_some() {
-        "[Describe why the call is valid, or what the reason should explain.]"
+        "[Describe why the call is valid, or how the reason is misleading.]"
     } else if execution && case.captured.plan.as_ref().is_none_or(|plan| is_success(&plan.status)) {
         "[Describe the correct result.]"
     } else {

@@ -28,7 +28,7 @@ pub(super) struct Buffer {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tensor {
     pub(super) uid: i64,
-    /// The index of the buffer, and the distance from its start; `None` for host memory.
+    /// The index of the buffer, and the distance from the start; `None` for host memory.
     pub(super) buffer: Option<(usize, u64)>,
     pub(super) bytes: u64,
     /// The size of the numbers.
@@ -88,7 +88,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Adds a tensor of a captured execution. `places` has the index of each of its buffers.
+    /// Adds a tensor of a captured execution. `places` maps captured buffers to indices.
     fn add_captured(
         &mut self,
         case: &Case,
@@ -149,7 +149,7 @@ impl Tensor {
     }
 }
 
-/// Returns the distance of a buffer's start from an aligned address. The range with the largest alignment determines it.
+/// Returns the distance of a buffer's start from an aligned address, which the most aligned range determines.
 fn misalignment<'a>(ranges: impl Iterator<Item = &'a Range>) -> u64 {
     let most_aligned = ranges.max_by_key(|range| range.alignment);
     most_aligned.map_or(0, |range| range.alignment.wrapping_sub(range.offset) % DRIVER_ALIGNMENT)
@@ -175,7 +175,7 @@ fn extent(node: &Node) -> Option<u64> {
     elements.checked_mul(u64::try_from(vector).ok()?.max(1))
 }
 
-/// Returns the longest sequence of an attention if the tensor contains the lengths of its sequences.
+/// Returns the longest sequence of an attention if the tensor contains the lengths of sequences.
 fn sequence_length(graph: &Graph, tensor: &Node) -> Option<u64> {
     for operation in graph.operations() {
         for attribute in &operation.attributes {
@@ -261,7 +261,7 @@ mod tests {
             (9, Some((0, 16)), 200, Vec::new()),
             (2, None, 4, vec![0, 0, 0x80, 0x3e]),
             (4, None, 0, Vec::new()),
-            // The execution lacks this tensor.
+            // The execution is without this tensor.
             (3, Some((1, 0)), 8, Vec::new()),
         ];
         assert_eq!(memory.tensors.iter().map(of).collect::<Vec<_>>(), expected);

@@ -98,7 +98,7 @@ impl Syntax for Python {
             String::new(),
             format!("GRAPH_HAS_HANDLE = {}", boolean(options.has_handle)),
             format!("CAN_EXECUTE = {}", boolean(options.can_execute)),
-            "# The size of each buffer, and the distance of its start from an aligned address.".to_owned(),
+            "# Buffers: the size, and the distance of the start from an aligned address.".to_owned(),
             "BUFFERS = [".to_owned(),
         ];
         let buffers = &options.memory.buffers;

@@ -93,8 +93,8 @@ pub(super) fn write<S: Syntax>(syntax: &S, case: &Case) -> String {
     program
 }
 
-/// Returns the lines of the template for a graph or for a failed call. Lines after `@if graph@` or `@if failure@` belong to
-/// one of them, up to `@end@`.
+/// Returns the lines of the template for a graph or for a failed call. Lines between `@if graph@` or `@if failure@` and
+/// `@end@` belong to only one of them.
 pub(super) fn template<S: Syntax>(case: &Case) -> impl Iterator<Item = &'static str> {
     let skipped = if case.failure.is_some() { "@if graph@" } else { "@if failure@" };
     let mut is_kept = true;

@@ -10,7 +10,7 @@ pub enum Condition {
     Wrong,
     /// The process crashes, or hangs, as before.
     Crash,
-    /// The first engine takes at least twice as long as another engine that supports the graph.
+    /// The first engine needs at least twice as long as another engine that supports the graph.
     Slow,
     /// The graph fails with the same status and reason.
     Status,
@@ -29,7 +29,7 @@ pub struct Observed {
 const MAX_ERROR: f64 = 1.0;
 /// Errors are of the same order if their ratio is at most this number.
 const SAME_ORDER: f64 = 10.0;
-/// How much longer the first engine takes.
+/// How much longer the first engine needs.
 const MIN_RATIO: f64 = 2.0;
 
 impl Condition {
@@ -80,7 +80,7 @@ struct Problem {
 }
 
 enum Kind {
-    /// An output contains NaN, or lacks it.
+    /// Only the output or only the reference contains NaN.
     Nan,
     Error(f64),
     NotRepeatable,
@@ -143,7 +143,7 @@ mod tests {
         };
         assert!(slow(plan(9, 0, 2.0), &[plan(1, 0, 5.0), plan(2, 0, 1.0)]));
         assert!(!slow(plan(9, 0, 1.9), &[plan(1, 0, 5.0), plan(2, 0, 1.0)]));
-        assert!(!slow(plan(9, 0, 1.0), &[plan(1, 0, 5.0)]), "the first one in the list is not the first proposal");
+        assert!(!slow(plan(9, 0, 1.0), &[plan(1, 0, 5.0)]), "the list is in another order than the proposals");
         assert!(slow(plan(9, 1, 2.0), &[plan(9, 0, 1.0)]), "the same engine with other knobs");
         assert!(!slow(plan(9, 1, 2.0), &[plan(9, 1, 1.0)]), "the same plan");
         let mut refused = plan(2, 0, 1.0);

@@ -89,7 +89,7 @@ impl Edit {
         found
     }
 
-    /// Gives memory to tensors that no longer connect two operations, or that no operation writes any more.
+    /// Moves tensors to memory if they no longer connect two operations, or if no operation writes them any more.
     fn expose_lone_tensors(&mut self, root: usize) {
         let operations = self.children(root, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS);
         let ids_of = |operation: &usize| -> BTreeSet<i64> {

@@ -1,7 +1,7 @@
 //! Makes dimensions smaller.
 //!
-//! Equal extents are probably tied, so they change together: all extents with a value, or those at one place. The
-//! outputs of convolutions are computed again, and their former extents change everywhere else.
+//! Equal extents probably depend on one another, and change together: all extents with a value, or those at one place.
+//! The outputs of convolutions are computed again, and other tensors with the same extents follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::Candidate;
 use super::edit::Edit;
 use super::strides::{packed, packed_order};
 
-/// The tensors of each kind of convolution: input, filter, output, and the descriptor of the convolution.
+/// The tensors of all kinds of convolutions: input, filter, output, and the descriptor of the convolution.
 const CONVOLUTIONS: [[Name; 4]; 3] = [
     [
         Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,

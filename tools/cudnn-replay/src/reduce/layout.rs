@@ -7,8 +7,8 @@ use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
 /// Returns the execution for a smaller graph.
 ///
-/// Tensors that the graph lacks are dropped. If a dimension or stride has changed, offsets are meaningless: ranges that
-/// start at the same address still share a buffer, which has the former alignment, and all others get a buffer each.
+/// Only tensors of the graph remain. If a dimension or stride has changed, offsets are meaningless: ranges that start
+/// at the same address still share a buffer, and all others are separate. Alignments remain.
 #[must_use]
 pub fn adapted(execution: &Execution, original: &Graph, smaller: &Graph) -> Execution {
     let (before, after) = (shapes(original), shapes(smaller));

@@ -21,7 +21,7 @@ pub(super) fn candidates(graph: &Graph) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     let groups = std::iter::once(tensors.as_slice()).chain(tensors.iter().map(std::slice::from_ref));
     for group in groups {
-        // A usual layout is not replaced by another one, which would go on forever.
+        // Usual layouts stay. Replacing one by the other would go on forever.
         let is_usual = group.iter().all(|tensor| {
             let dims = edit.integers(*tensor, Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
             let strides = edit.integers(*tensor, Name::CUDNN_ATTR_TENSOR_STRIDES);
