@@ -103,7 +103,7 @@ unsafe impl Layer for Capture {
     fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
         let is_followed = Id::from_name(function.to_bytes()).is_some_and(|function| {
             let is_outside = functions::function(function).is_some_and(|it| it.role != Role::NotFollowed);
-            FOLLOWED.contains(&function) || is_outside
+            is_followed(function) || is_outside
         });
         if is_followed { wrappers::wrap::<Capture>(function, next) } else { next }
     }
@@ -151,26 +151,15 @@ extern "C" fn at_exit() {
     }
 }
 
-const FOLLOWED: [Id; 13] = [
-    Id::CudnnCreate,
-    Id::CudnnDestroy,
-    Id::CudnnGetLastErrorString,
-    Id::CudnnBackendCreateDescriptor,
-    Id::CudnnBackendDestroyDescriptor,
-    Id::CudnnBackendInitialize,
-    Id::CudnnBackendSetAttribute,
-    Id::CudnnBackendGetAttribute,
-    Id::CudnnBackendFinalize,
-    Id::CudnnBackendExecute,
-    Id::CudnnBackendPopulateCudaGraph,
-    Id::CudnnBackendUpdateCudaGraph,
-    Id::CudnnGetExecutionPlanWorkspaceSize,
-];
+/// Returns whether a function is part of the backend API, or has a handle.
+fn is_followed(function: Id) -> bool {
+    follow::is_followed(function) || calls::is_execution(function) || function == Id::CudnnGetExecutionPlanWorkspaceSize
+}
 
 impl Around for Capture {
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !trial::is_running()) else { return next() };
-        if !FOLLOWED.contains(&call.function) {
+        if !is_followed(call.function) {
             return outside_backend(state, call, next);
         }
         let candidate = if calls::is_execution(call.function) { data::before(state, call) } else { None };
