@@ -339,6 +339,34 @@ fn values_are_stored_for_the_requested_executions() {
 }
 
 #[test]
+fn values_are_neither_read_nor_written_without_a_request() {
+    let stand_in = Capturing::stand_in();
+    let driver = driver(&stand_in);
+    let child = stand_in.child().env("LD_PRELOAD", &driver).env("READS_MEMORY", "1");
+    let output = child.run(&["capture", "executions", "12345.678,87654.32"]);
+    assert_eq!(output.stdout, "done\n", "{output:#?}");
+    assert!(!stand_in.dir.path().join("app.cudnncap.data").exists());
+    let text = std::fs::read_to_string(stand_in.file()).unwrap();
+    for planted in [12345.678_f32, 87654.32] {
+        let hexadecimal: String = planted.to_le_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(!text.contains(&hexadecimal) && !text.contains(&planted.to_string()), "{text}");
+    }
+}
+
+#[test]
+fn values_that_cannot_be_written_are_reported_once() {
+    let stand_in = Capturing::stand_in();
+    let (driver, data) = (driver(&stand_in), stand_in.dir.path().join("app.cudnncap.data"));
+    std::fs::write(&data, "important").unwrap();
+    let child = stand_in.child().env("LD_PRELOAD", &driver).env("READS_MEMORY", "1");
+    let output = child.env("CUDNN_CAPTURE_DATA", "all,all@2").run(&["capture", "executions", "1,2", "1,2"]);
+    assert_eq!((output.stdout.as_str(), output.stderr.matches("cannot write").count()), ("done\n", 1), "{output:#?}");
+    assert_eq!(std::fs::read_to_string(&data).unwrap(), "important");
+    let records = records(&stand_in.file());
+    assert_eq!((all!(&records, Data).count(), executions(&records).len()), (0, 1));
+}
+
+#[test]
 fn graphs_without_an_engine_are_captured() {
     let stand_in = Capturing::stand_in();
     let run = |layers| stand_in.run(layers, &["executions", "unknown-engine"]).stdout;
