@@ -1,4 +1,4 @@
-//! Recognizes plans that a program restores from JSON which it has read from another plan.
+//! Recognizes plans that a program has serialized as JSON and restores.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,10 +9,10 @@ use crate::shadow::content::Content;
 use crate::shadow::elements::Name;
 use crate::wrappers::{Call, Id};
 
-/// The plans whose JSON the program has read, by a hash of the JSON.
+/// The plans that the program has serialized, by a hash of the JSON.
 pub(crate) struct SerializedPlans<T>(Lock<Option<HashMap<u64, T>>>);
 
-/// More plans than a program restores. Further ones are not recognized.
+/// More plans than a program restores. Further ones are ignored.
 const MAX_PLANS: usize = 4096;
 
 impl<T: Clone> SerializedPlans<T> {
@@ -20,10 +20,10 @@ impl<T: Clone> SerializedPlans<T> {
         SerializedPlans(Lock::new(None))
     }
 
-    /// Remembers a plan whose JSON the program has read.
+    /// Remembers a plan and the JSON that the program has read.
     pub(crate) fn add(&self, json: &[u8], plan: T) {
         let key = hash(json);
-        // The former value is dropped after the lock is released.
+        // The old value is dropped after the lock is released.
         let _former = self.0.lock().and_then(|mut plans| {
             let plans = plans.get_or_insert_default();
             if plans.len() < MAX_PLANS { plans.insert(key, plan) } else { None }
@@ -53,7 +53,7 @@ impl<T: Clone> SerializedPlans<T> {
     }
 }
 
-/// Returns the JSON of a plan, if that is what this successful call has read.
+/// Returns the JSON of a plan if this successful call has read it.
 pub(crate) fn json_read<'a>(call: &'a Call<'_>) -> Option<&'a [u8]> {
     let [_, name, _, requested, count, elements] = call.bits();
     let name = Name(calls::number(name));

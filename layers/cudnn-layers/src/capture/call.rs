@@ -24,7 +24,7 @@ static CALLS: WrittenRecords = WrittenRecords::new();
 /// More distinct calls than any model has.
 const MAX_CALLS: usize = 1 << 16;
 
-/// A descriptor that the program has created and not destroyed.
+/// A live descriptor.
 struct Descriptor {
     type_name: &'static str,
     /// The properties, if they were read after the last change.
@@ -39,7 +39,7 @@ struct Properties {
     is_double: bool,
 }
 
-/// Live descriptors by address. Others are not read, because they may be invalid.
+/// Live descriptors by address. Other addresses may be invalid.
 static LIVE: Lock<Option<HashMap<usize, Descriptor>>> = Lock::new(None);
 
 /// Follows a call that creates a descriptor successfully.
@@ -96,7 +96,7 @@ fn visit_descriptors(call: &Call<'_>, mut visit: impl FnMut(&'static str, usize)
     });
 }
 
-/// Reads the descriptors of a call that have changed since they were read.
+/// Reads the descriptors of a call again if they have changed.
 fn read_changed(state: &State, call: &Call<'_>) {
     let mut changed = Vec::new();
     {

@@ -22,7 +22,7 @@ enum Configuration {
     Destroyed(Arc<Choice>),
 }
 
-/// The configurations of plans that are not finalized, by the plan's address.
+/// The configurations of plans before finalizing, by the address of the plan.
 static CONFIGURATIONS: Lock<Option<HashMap<usize, Configuration>>> = Lock::new(None);
 /// More plans than are built at the same time.
 const MAX_CONFIGURATIONS: usize = 4096;
@@ -38,7 +38,7 @@ pub(super) fn set(plan: Raw, configuration: Raw) {
     }
 }
 
-/// Reads the engine of a configuration that is about to be destroyed, if a plan has not been built from it yet.
+/// Reads the engine of a configuration that is about to be destroyed, if a plan may still be built from it.
 pub(super) fn destroying(state: &State, configuration: Raw) {
     let is_this = |known: &Configuration| matches!(known, Configuration::Live(it) if *it == configuration.addr());
     let plans: Vec<usize> = CONFIGURATIONS
@@ -60,8 +60,7 @@ pub(super) fn destroying(state: &State, configuration: Raw) {
     }
 }
 
-/// Returns the engine that a plan was given, if the program has not changed the configuration since. Forgets the
-/// configuration.
+/// Returns the engine that a plan was given, if the configuration is still the same. Forgets the configuration.
 pub(super) fn take(state: &State, plan: Raw, content: &Content) -> Option<Arc<Choice>> {
     match forget(plan)? {
         Configuration::Live(address) => {

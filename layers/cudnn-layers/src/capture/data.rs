@@ -1,6 +1,6 @@
 //! Stores the values of tensors before and after executions that the user requests.
 //!
-//! The values are copied before and after each execution that may be stored. Files are written after the decision.
+//! The values are copied before and after every execution that may be stored. Files are written after the decision.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -32,7 +32,7 @@ const LIMIT: u64 = 1 << 30;
 /// The number of bytes that are stored.
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// The executions of a plan for which values are requested.
+/// The executions of a plan with requested values.
 #[derive(Default)]
 struct Progress {
     executions: u64,
@@ -47,11 +47,11 @@ static PROGRESS: Lock<Option<HashMap<usize, Progress>>> = Lock::new(None);
 /// More distinct inputs than a program repeats.
 const MAX_INPUTS: usize = 1 << 16;
 
-/// An execution whose values may be stored.
+/// An execution that may be stored.
 pub(super) struct Candidate {
     plan: LivePlan,
     number: u64,
-    /// The execution is requested by its number.
+    /// The number of the execution is requested.
     is_requested: bool,
     is_for_nan: bool,
     is_for_mismatch: bool,
@@ -67,7 +67,7 @@ struct Tensor {
     uid: i64,
     address: u64,
     span: u64,
-    /// The values before the execution. `None` for scalars in host memory, which cuDNN has not checked yet.
+    /// The values before the execution. `None` for scalars in host memory, which are read later.
     before: Option<Vec<u8>>,
     is_output: bool,
 }
@@ -203,7 +203,7 @@ impl Candidate {
         )
     }
 
-    /// Returns whether the execution has made values that are not finite from finite ones.
+    /// Returns whether the execution has made NaNs or infinities from finite values.
     fn has_nan(&self, after: &[Vec<u8>]) -> bool {
         let are_finite = |written| self.values(after, written).all(|(tensor, bytes)| values::are_finite(tensor, bytes));
         self.is_for_nan && are_finite(false) && !are_finite(true)
@@ -238,7 +238,7 @@ impl Candidate {
     }
 }
 
-/// Returns whether an operation adds to the former values of an output.
+/// Returns whether an operation adds to the earlier values of an output.
 fn reads_outputs(graph: &Graph) -> bool {
     const FACTORS: [Name; 5] = [
         Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,

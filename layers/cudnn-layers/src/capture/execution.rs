@@ -43,7 +43,7 @@ pub(super) fn record(state: &State, call: &Call<'_>, live: &LivePlan, status: St
     });
 }
 
-/// Records a successful execution of a plan whose layout is unknown, unless an execution is in the capture.
+/// Records a successful execution with an unknown layout, unless an execution of the plan is in the capture.
 pub(super) fn record_without_layout(state: &State, stored: &Stored) {
     let status = Status::CUDNN_STATUS_SUCCESS;
     let _ordinal = EXECUTIONS.write(&(stored.ordinal, status.0), |_| {

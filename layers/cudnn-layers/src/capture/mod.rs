@@ -75,7 +75,7 @@ struct State {
     host: Host,
     cudnn: Cudnn,
     output: Output,
-    /// The executions whose tensors are stored.
+    /// The requested values of tensors.
     data: Vec<options::DataRequest>,
 }
 

@@ -9,8 +9,8 @@ use cudnn_os::environment::is_secure_execution;
 /// The environment variable with the name of the capture. The first `%i` in the name is replaced by the process ID.
 pub const VARIABLE: &str = "CUDNN_CAPTURE";
 
-/// The environment variable with the executions whose tensors are stored, separated by commas: the id of a graph or
-/// `all`, and optionally `@` with the number of the execution, `nan` or `mismatch`. `nan` alone means `all@nan`.
+/// The environment variable that requests the values of tensors. The requests are separated by commas: the id of a graph
+/// or `all`, and optionally `@` with the number of the execution, `nan` or `mismatch`. `nan` means `all@nan`.
 pub const DATA_VARIABLE: &str = "CUDNN_CAPTURE_DATA";
 
 static CHOSEN: Mutex<Option<PathBuf>> = Mutex::new(None);
@@ -27,7 +27,7 @@ pub(super) fn file() -> Result<PathBuf, String> {
     chosen.or_else(|| variable(VARIABLE).map(PathBuf::from)).ok_or(format!("{VARIABLE} does not name a file"))
 }
 
-/// Executions whose tensors are stored.
+/// A request for the values of tensors.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DataRequest {
     /// The id of the graph; `None` for all graphs.
@@ -42,7 +42,7 @@ pub(super) enum Trigger {
     Execution(u64),
     /// The first execution that makes NaNs or infinities from finite inputs.
     Nan,
-    /// The first execution that returns other bits than an earlier one with the same inputs.
+    /// The first execution that returns different bits for inputs of an earlier execution.
     Mismatch,
 }
 
@@ -71,7 +71,7 @@ impl DataRequest {
     }
 }
 
-/// Returns the executions whose tensors are stored.
+/// Returns the requests for values of tensors.
 pub(super) fn data() -> Result<Vec<DataRequest>, String> {
     let value = variable(DATA_VARIABLE).unwrap_or_default();
     let value = value.to_string_lossy();

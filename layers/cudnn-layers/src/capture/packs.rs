@@ -2,7 +2,7 @@
 //!
 //! Programs make a pack for every step, and cuDNN refuses to return the pointers of a pack. Packs are therefore followed
 //! only while a plan awaits the first execution, until the first plan exists, and while values of tensors are requested.
-//! A pack that was made while packs are not followed is unknown, and so is one that may have changed since.
+//! All other packs are unknown, and also those that may have changed later.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::lock::Lock;
 use crate::shadow::elements::Raw;
 
-/// The number of live plans that await their first execution.
+/// The number of live plans that await the first execution.
 static AWAITED: AtomicUsize = AtomicUsize::new(0);
-/// A plan has been recorded.
+/// A plan was recorded.
 static HAS_PLAN: AtomicBool = AtomicBool::new(false);
 /// All packs are followed.
 static IS_ALWAYS: AtomicBool = AtomicBool::new(false);
-/// This grows whenever packs are no longer followed.
+/// This grows whenever the layer stops to follow packs.
 static PERIOD: AtomicU64 = AtomicU64::new(0);
 /// The periods in which packs were made, by address.
 static PACKS: Lock<Option<HashMap<usize, u64>>> = Lock::new(None);
@@ -34,13 +34,13 @@ pub(super) fn are_followed() -> bool {
     AWAITED.load(Ordering::Relaxed) > 0 || !HAS_PLAN.load(Ordering::Relaxed) || IS_ALWAYS.load(Ordering::Relaxed)
 }
 
-/// A plan was recorded, which may await its first execution.
+/// A plan was recorded, which may await the first execution.
 pub(super) fn added_plan(awaits_execution: bool) {
     AWAITED.fetch_add(usize::from(awaits_execution), Ordering::Relaxed);
     HAS_PLAN.store(true, Ordering::Relaxed);
 }
 
-/// A plan no longer awaits its first execution.
+/// A plan stops to await the first execution.
 pub(super) fn stop_awaiting() {
     if AWAITED.fetch_sub(1, Ordering::Relaxed) == 1 && !are_followed() {
         PERIOD.fetch_add(1, Ordering::Relaxed);
@@ -79,7 +79,7 @@ pub(super) fn after_fork() {
     PACKS.release_after_fork();
 }
 
-/// Releases the lock in the child after a fork. The plans of the parent are not awaited.
+/// Releases the lock in the child after a fork. The child ignores the plans of the parent.
 pub(super) fn in_child() {
     PACKS.release_in_child(None);
     AWAITED.store(0, Ordering::Relaxed);

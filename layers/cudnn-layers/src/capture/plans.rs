@@ -66,7 +66,7 @@ struct Part(Lock<Option<HashMap<usize, LivePlan>>>);
 static LIVE: [Part; PARTS] = [const { Part(Lock::new(None)) }; PARTS];
 const PARTS: usize = 32;
 
-/// The plans whose JSON the program has read, with their graphs.
+/// The plans that the program has serialized, with their graphs.
 static SERIALIZED: SerializedPlans<(Arc<Stored>, Arc<Content>)> = SerializedPlans::new();
 
 /// The ids of graphs, by the address of the content. `None` if the graph cannot be stored.
@@ -81,8 +81,8 @@ fn part(plan: Raw) -> &'static Lock<Option<HashMap<usize, LivePlan>>> {
     &LIVE.get(spread as usize % PARTS).unwrap_or(first).0
 }
 
-/// The reason why a restored plan cannot be stored.
-const RESTORED: &str = "the plan was restored from JSON that the program has not read from another plan";
+/// The reason why a restored plan is left out.
+const RESTORED: &str = "the plan was restored from JSON of an unknown plan";
 
 /// Returns the graph of a plan or a query of the heuristics.
 fn graph_of(state: &State, content: &Arc<Content>) -> Option<Arc<Content>> {
@@ -328,8 +328,8 @@ fn forgotten(live: Option<&LivePlan>) {
 /// Programs that make the variant pack before the plan may make another one for a later execution.
 const MAX_AWAITED: u64 = 8;
 
-/// Counts a successful execution. Returns the plan if its first execution should be recorded. If the variant pack is not
-/// known, the record waits for a later execution.
+/// Counts a successful execution. Returns the plan if its first execution should be recorded. If the variant pack is
+/// unknown, the record waits for a later execution.
 pub(super) fn executed(state: &State, plan: Raw, pack: Raw) -> Option<LivePlan> {
     let is_complete = !packs::are_followed() || packs::is_known(pack);
     let (executions, written, first) = {
@@ -362,7 +362,7 @@ fn write_count(state: &State, stored: &Stored, executions: u64) {
     }
 }
 
-/// Writes the number of executions of a plan, if it is not in the capture yet.
+/// Writes the number of executions of a plan, if the capture lacks it.
 pub(super) fn write_last_count(state: &State, stored: &Stored) {
     let executions = stored.executions.load(Ordering::Relaxed);
     if executions > 1 {

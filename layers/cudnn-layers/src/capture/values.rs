@@ -31,7 +31,7 @@ fn visit_elements(tensor: &Node, bytes: &[u8], visit: &mut impl FnMut(&[u8])) {
     });
 }
 
-/// Calls `visit` with the offset of each combination of indices.
+/// Calls `visit` with the offsets of all combinations of indices.
 fn visit_runs(dims: &[(usize, usize)], first: usize, visit: &mut impl FnMut(usize)) {
     match dims {
         [] => visit(first),
@@ -138,7 +138,7 @@ mod tests {
             assert!(!is_finite(data_type, &not_finite.to_le_bytes()[..]), "{data_type:?}");
         }
         assert!(is_finite(DataType::CUDNN_DATA_INT32, &[0xff; 4]));
-        // A NaN between elements does not count.
+        // A NaN between elements is ignored.
         let padded = tensor(DataType::CUDNN_DATA_HALF, &[2], &[2]);
         assert!(are_finite(&padded, &[0, 0, 0xff, 0xff, 0, 0]));
         assert!(!are_finite(&padded, &[0, 0, 0, 0, 0xff, 0xff]));

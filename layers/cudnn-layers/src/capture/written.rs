@@ -22,7 +22,7 @@ impl WrittenRecords {
         WrittenRecords(Lock::new(None))
     }
 
-    /// Writes a record with its ordinal, unless it has been written. `write` returns whether it has succeeded. Returns
+    /// Writes a record with its ordinal, unless an equal one was written. `write` returns whether it succeeded. Returns
     /// the ordinal.
     ///
     /// Two threads may write the same record. However, when this returns, the record precedes all later ones of this

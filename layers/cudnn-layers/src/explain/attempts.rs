@@ -127,7 +127,7 @@ struct State {
 
 static STATE: Lock<Option<State>> = Lock::new(None);
 
-/// The labels of plans whose JSON the program has read.
+/// The labels of plans that the program has serialized.
 static SERIALIZED: SerializedPlans<Arc<str>> = SerializedPlans::new();
 
 /// The number of live plans that were not executed yet. Steps that execute only known plans take no lock.

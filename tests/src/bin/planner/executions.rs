@@ -1,10 +1,10 @@
-//! Executes plans of y = max(x, 0) in unusual ways. Only the stand-in accepts them, and it does not use the memory.
+//! Executes plans of y = max(x, 0) in unusual ways. Only the stand-in accepts them, and it ignores the memory.
 //!
 //! | which | the program |
 //! | --- | --- |
 //! | `restored` | restores a plan from JSON that it has read, and executes it three times |
-//! | `foreign` | restores a plan from JSON that it has not read |
-//! | `unknown-engine` | creates an engine that does not exist |
+//! | `foreign` | restores a plan from JSON of an unknown plan |
+//! | `unknown-engine` | creates an unknown engine |
 //! | `early-configuration` | destroys the configuration before it finalizes the plan |
 //! | `early-pack` | makes the variant pack before the plan, and executes it twice |
 //! | `changed-pack` | changes a variant pack after another plan was executed |
@@ -87,7 +87,7 @@ fn execute(which: &[String]) -> Result<(), Error> {
                     for _ in 0..1000 {
                         let pack = filled(at([0x1000, 0x2000])).and_then(Descriptor::finalize);
                         let Ok(pack) = pack else { return };
-                        // SAFETY: the stand-in does not change these descriptors.
+                        // SAFETY: the stand-in only reads these descriptors.
                         let _ = unsafe {
                             let [handle, plan] = [handle, plan].map(std::ptr::with_exposed_provenance_mut::<c_void>);
                             cudnn_loader::cudnnBackendExecute(handle.cast(), plan, pack.raw())
@@ -105,7 +105,7 @@ fn execute(which: &[String]) -> Result<(), Error> {
                 let [x, y] = memory.as_slice() else { continue };
                 step(handle.raw(), &plan, [x.cast_const(), y.cast_const()])?;
                 for memory in memory {
-                    // SAFETY: the memory is not used again.
+                    // SAFETY: this is the last use of the memory.
                     unsafe { libc::munmap(memory, ELEMENTS * size_of::<f32>()) };
                 }
             }
@@ -131,7 +131,7 @@ fn plan(handle: &Handle, extent: usize) -> Result<Descriptor, Error> {
         .finalize()
 }
 
-/// Returns a variant pack with the tensors 1 and 2 at these addresses, which is not finalized.
+/// Returns an open variant pack with the tensors 1 and 2 at these addresses.
 fn filled(addresses: [*const c_void; 2]) -> Result<Descriptor, Error> {
     filled_with(new(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?, addresses)
 }
@@ -146,7 +146,7 @@ fn step(handle: cudnnHandle_t, plan: &Descriptor, addresses: [*const c_void; 2])
 }
 
 fn run_plan(handle: cudnnHandle_t, plan: &Descriptor, pack: &Descriptor) -> Result<(), Error> {
-    // SAFETY: the descriptors are live, and the stand-in does not use the memory.
+    // SAFETY: the descriptors are live, and the stand-in ignores the memory.
     unsafe { check!(cudnn_loader::cudnnBackendExecute(handle, plan.raw(), pack.raw())) }
 }
 
