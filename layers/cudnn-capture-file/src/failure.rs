@@ -8,26 +8,27 @@ use crate::record::{Failure, from_hexadecimal};
 use crate::value::Value;
 
 impl Failure {
-    /// Returns descriptors whose last one fails as in the program when they are created again: it has the refused
-    /// attribute, or is finalized.
+    /// Returns descriptors that show the failure when they are created again. The last one has the refused attribute, or
+    /// is finalized.
     ///
     /// # Errors
-    /// Returns the reason if the failure depends on more than descriptors, or if the capture lacks the elements of the
-    /// attribute.
+    /// Returns the reason if the failure depends on more than descriptors, or if the elements of the attribute
+    /// are missing.
     pub fn graph(&self) -> Result<Graph, String> {
         let mut nodes = self.descriptors.clone();
-        let last = nodes.last_mut().ok_or("the capture does not contain the descriptor")?;
+        let last = nodes.last_mut().ok_or("the descriptor is missing in the capture")?;
         match self.call.as_str() {
             "cudnnBackendFinalize" => last.is_finalized = true,
             "cudnnBackendSetAttribute" => last.attributes.push(self.refused()?),
-            call => return Err(format!("descriptors do not show why {call} has failed")),
+            call => return Err(format!("a failure of {call} depends on more than descriptors")),
         }
         Graph::new(nodes)
     }
 
     fn refused(&self) -> Result<Attribute, String> {
-        let (name, ty, count, elements) = self.attribute.as_ref().ok_or("the capture does not name the attribute")?;
-        let lacking = || format!("the capture does not contain the elements of the attribute {name}");
+        let (name, ty, count, elements) =
+            self.attribute.as_ref().ok_or("the name of the attribute is missing in the capture")?;
+        let lacking = || format!("the elements of the attribute {name} are missing in the capture");
         let bytes = elements.as_deref().and_then(from_hexadecimal).ok_or_else(lacking)?;
         let number = ATTRIBUTES.number(name).ok_or_else(|| format!("the attribute {name} is unknown"))?;
         let ty = Type(*ty);
@@ -77,9 +78,9 @@ mod tests {
     #[test]
     fn other_failures_are_refused() {
         let set = "cudnnBackendSetAttribute";
-        refused(&failure(set, json!(null), &[]), "the capture does not contain the descriptor");
-        refused(&failure(set, json!(null), &[TENSOR]), "the capture does not name the attribute");
-        let lacking = "the capture does not contain the elements of the attribute TENSOR_DIMENSIONS";
+        refused(&failure(set, json!(null), &[]), "the descriptor is missing in the capture");
+        refused(&failure(set, json!(null), &[TENSOR]), "the name of the attribute is missing in the capture");
+        let lacking = "the elements of the attribute TENSOR_DIMENSIONS are missing in the capture";
         for elements in [json!(null), json!("ff"), json!("f"), json!("zz"), json!("+1")] {
             let attribute = json!(["TENSOR_DIMENSIONS", 3, 1, elements]);
             refused(&failure(set, attribute, &[TENSOR]), lacking);
@@ -87,6 +88,6 @@ mod tests {
         let unknown = json!(["NO_SUCH_NAME", 3, 1, "ffffffffffffffff"]);
         refused(&failure(set, unknown, &[TENSOR]), "the attribute NO_SUCH_NAME is unknown");
         let execute = failure("cudnnBackendExecute", json!(null), &[TENSOR]);
-        refused(&execute, "descriptors do not show why cudnnBackendExecute has failed");
+        refused(&execute, "a failure of cudnnBackendExecute depends on more than descriptors");
     }
 }

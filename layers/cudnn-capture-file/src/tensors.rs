@@ -90,15 +90,15 @@ fn is_output(operation: &Node, name: Name) -> bool {
 }
 
 impl Graph {
-    /// Returns the unique ids of the tensors that an operation writes, except for those of a graph inside of the
-    /// operation.
+    /// Returns the unique ids of the tensors that an operation writes. Tensors of a graph inside of the operation
+    /// are left out.
     #[must_use]
     pub fn outputs(&self, operation: &Node) -> Vec<i64> {
         self.uids(operation, true)
     }
 
-    /// Returns the unique ids of the tensors that an operation reads, except for those of a graph inside of the
-    /// operation.
+    /// Returns the unique ids of the tensors that an operation reads. Tensors of a graph inside of the operation
+    /// are left out.
     #[must_use]
     pub fn inputs(&self, operation: &Node) -> Vec<i64> {
         self.uids(operation, false)
