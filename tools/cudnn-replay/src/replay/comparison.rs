@@ -233,6 +233,7 @@ mod tests {
             status: "SUCCESS".to_owned(),
             reason: None,
             error: Some(error),
+            worst: None,
             is_sampled: false,
             same_as_captured: None,
             no_reference: None,

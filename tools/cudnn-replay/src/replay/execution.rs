@@ -12,6 +12,7 @@ use cudnn_capture_file::{Graph, Value, status_name};
 use cudnn_loader::{Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 use sha2::{Digest, Sha256};
 
+use super::accuracy::Worst;
 use super::captured::Values;
 use super::memory::{Memory, PATTERN, Place, RED_ZONE};
 use super::planning::Step;
@@ -71,6 +72,7 @@ impl<'a> Executor<'a> {
                 status: "SUCCESS".to_owned(),
                 reason: None,
                 error: None,
+                worst: None,
                 is_sampled: false,
                 same_as_captured: None,
                 no_reference: prepared.expected.as_ref().err().cloned(),
@@ -132,7 +134,9 @@ impl<'a> Executor<'a> {
                 continue;
             }
             run.bits = bits;
-            run.error = prepared.error(&after);
+            let worst = prepared.worst(&after);
+            run.error = worst.map(|(_, worst)| worst.error);
+            run.worst = worst.filter(|(_, worst)| worst.error > 0.0).map(|(uid, worst)| describe(uid, &worst));
             run.is_sampled = run.error.is_some() && prepared.is_sampled();
             run.same_as_captured = prepared.same_as_captured(&after);
             run.damage = after.iter().enumerate().filter_map(|(at, bytes)| prepared.memory.damage(at, bytes)).collect();
@@ -290,14 +294,16 @@ impl Prepared {
         digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    fn error(&self, after: &[Vec<u8>]) -> Option<f64> {
+    /// Returns the tensor and the element with the largest error.
+    fn worst(&self, after: &[Vec<u8>]) -> Option<(i64, Worst)> {
         let expected = self.expected.as_ref().ok()?;
-        let errors = self.outputs(after).filter_map(|(place, bytes)| {
-            let expected = expected.get(&place.tensor.uid)?;
-            let result = expected.select(place.tensor.read(bytes));
-            Some(accuracy::error(place.tensor.ty, &result, &expected.array))
+        let worst = self.outputs(after).filter_map(|(place, bytes)| {
+            let Tensor { uid, ty, .. } = place.tensor;
+            let expected = expected.get(&uid)?;
+            let worst = accuracy::worst(ty, &expected.select(place.tensor.read(bytes)), &expected.array)?;
+            Some((uid, Worst { index: expected.index(worst.index), ..worst }))
         });
-        errors.reduce(f64::max)
+        worst.reduce(|a, b| if b.1.error > a.1.error { b } else { a })
     }
 
     fn is_sampled(&self) -> bool {
@@ -314,6 +320,13 @@ impl Prepared {
         });
         same.reduce(|a, b| a && b)
     }
+}
+
+/// Describes the element with the largest error.
+fn describe(uid: i64, worst: &Worst) -> String {
+    let Worst { index, value, expected, is_out_of_range, .. } = worst;
+    let range = if *is_out_of_range { ", which exceeds the range of the type" } else { "" };
+    format!("element {index} of tensor {uid} is {value}, and the reference is {expected}{range}")
 }
 
 /// Returns whether an operation adds to its output.
@@ -360,24 +373,28 @@ mod tests {
         }
     }
 
+    fn error(prepared: &Prepared, after: &[Vec<u8>]) -> Option<f64> {
+        prepared.worst(after).map(|(_, worst)| worst.error)
+    }
+
     #[test]
     fn only_a_correct_and_complete_output_has_a_small_error() {
         for data in [DataSet::Integers, DataSet::Normal, DataSet::Adversarial] {
             let prepared = Prepared::new(&request(), data).unwrap();
             let untouched: Vec<Vec<u8>> = prepared.memory.buffers.iter().map(|buffer| buffer.bytes.clone()).collect();
-            assert_eq!(prepared.error(&untouched), Some(f64::MAX));
+            assert_eq!(error(&prepared, &untouched), Some(f64::MAX));
             // Writes what a correct engine would write.
             let expected = prepared.expected.as_ref().unwrap()[&3].array.clone();
             let place = prepared.memory.places.iter().find(|place| place.tensor.uid == 3).unwrap().clone();
             let mut computed = prepared.memory.clone();
             computed.fill(&place, |index| expected.get(index as usize));
             let mut after: Vec<Vec<u8>> = computed.buffers.into_iter().map(|buffer| buffer.bytes).collect();
-            let error = prepared.error(&after).unwrap();
-            assert!(if data == DataSet::Integers { error == 0.0 } else { error <= 0.5 }, "{data:?}: {error}");
+            let measured = error(&prepared, &after).unwrap();
+            assert!(if data == DataSet::Integers { measured == 0.0 } else { measured <= 0.5 }, "{data:?}: {measured}");
             assert!((0..after.len()).all(|at| prepared.memory.damage(at, &after[at]).is_none()));
             let bits = prepared.digest(&after);
             after[place.buffer][place.offset + 1] ^= 0x40;
-            assert!(prepared.error(&after) > Some(100.0) && prepared.digest(&after) != bits, "{data:?}");
+            assert!(error(&prepared, &after) > Some(100.0) && prepared.digest(&after) != bits, "{data:?}");
         }
     }
 
@@ -404,7 +421,7 @@ mod tests {
         assert_eq!(captured.memory.buffers[0].bytes, prepared.memory.buffers[0].bytes);
         let mut after: Vec<Vec<u8>> = computed.buffers.iter().map(|buffer| buffer.bytes.clone()).collect();
         assert_eq!((captured.same_as_captured(&after), prepared.same_as_captured(&after)), (Some(true), None));
-        assert!(captured.error(&after).unwrap() <= 0.5);
+        assert!(error(&captured, &after).unwrap() <= 0.5);
         // The second byte is in the first element, and the sixth one is between elements.
         after[output.buffer][output.offset + 5] ^= 1;
         assert_eq!(captured.same_as_captured(&after), Some(true));

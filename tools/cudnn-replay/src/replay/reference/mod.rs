@@ -57,6 +57,11 @@ impl Expected {
         self.sample.is_some()
     }
 
+    /// Returns the index in the tensor of an expected value.
+    pub(super) fn index(&self, number: usize) -> usize {
+        self.sample.as_ref().map_or(number, |indices| indices.get(number).copied().unwrap_or(number))
+    }
+
     /// Returns the elements of a result that correspond to the expected values.
     pub(super) fn select(&self, result: Array) -> Array {
         match &self.sample {
