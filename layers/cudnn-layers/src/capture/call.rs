@@ -8,13 +8,13 @@ use serde_json::{Value as Json, json};
 
 use super::State;
 use super::descriptors::{self, json_of};
-use super::once::Once;
+use super::written::WrittenRecords;
 use crate::last_error::hide_errors;
 use crate::lock::Lock;
 use crate::trial;
 use crate::wrappers::{Call, Id, Parameter, Value};
 
-pub(super) static CALLS: Once = Once::new();
+pub(super) static CALLS: WrittenRecords = WrittenRecords::new();
 
 /// More distinct calls than any model has.
 const MAX_CALLS: usize = 1 << 16;
@@ -62,7 +62,7 @@ pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
     let text = serde_json::to_string(&arguments).unwrap_or_default();
     let _ordinal = CALLS.write(&(function, status.0, text), |_| {
         let (function, status) = (function.to_owned(), Some(status_name(status)));
-        state.output.write(&Record::Call(cudnn_capture_file::Call { function, status, arguments }));
+        state.output.write(&Record::Call(cudnn_capture_file::Call { function, status, arguments }))
     });
 }
 

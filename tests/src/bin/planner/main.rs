@@ -9,6 +9,7 @@
 //! planner LAYERS streams                         plans on a GPU and on a part of it: see `streams`
 //! planner LAYERS bounds                          arrays that are shorter than the program claims
 //! planner LAYERS errata DEVICE.json              the status of plans for convolutions: see `errata`
+//! planner LAYERS executions WHICH...             executions in unusual orders: see `executions`
 //! planner LAYERS explain DEVICE.json GRAPH...    graphs with and without an engine: see `explain`
 //! planner LAYERS mistakes WHICH [DEVICE.json]    one mistake, or `legitimate`: see `mistakes`
 //! planner LAYERS alike DEVICE.json WHICH...      plans that are easily confused: see `alike`
@@ -32,6 +33,8 @@ mod bounds;
 mod callbacks;
 mod classic;
 mod errata;
+#[cfg(unix)]
+mod executions;
 mod explain;
 mod mistakes;
 mod random;
@@ -175,6 +178,13 @@ fn main() -> ExitCode {
     });
     if let Some(run) = callbacks {
         run();
+        return ExitCode::SUCCESS;
+    }
+    #[cfg(unix)]
+    if let [mode, which @ ..] = arguments.as_slice()
+        && mode == "executions"
+    {
+        executions::run(which);
         return ExitCode::SUCCESS;
     }
     #[cfg(unix)]
