@@ -33,7 +33,7 @@ pub(super) struct Executor<'a> {
     is_prepared: bool,
     /// Why nothing can be executed.
     pub(super) refusal: Option<String>,
-    /// The data sets that are not used, with the reasons.
+    /// The skipped data sets, with the reasons.
     pub(super) problems: Vec<String>,
 }
 
@@ -115,7 +115,7 @@ impl<'a> Executor<'a> {
             match prepared {
                 Ok(prepared) => self.prepared.push(prepared),
                 Err(reason) if data == DataSet::Captured => {
-                    self.problems.push(format!("the captured values are not used: {reason}"));
+                    self.problems.push(format!("the captured values are skipped: {reason}"));
                 }
                 Err(reason) => self.refusal = Some(reason),
             }
@@ -236,7 +236,7 @@ impl Prepared {
             (DataSet::Captured, Some(values)) => {
                 Some(Values::read(values, memory.places.iter().map(|place| &place.tensor))?)
             }
-            (DataSet::Captured, None) => return Err("the capture contains none".to_owned()),
+            (DataSet::Captured, None) => return Err("they are missing in the capture".to_owned()),
             _ => None,
         };
         let id = graph.id();
@@ -252,7 +252,7 @@ impl Prepared {
             } else if let Some(captured) = &captured {
                 // Some elements of special layouts are never written.
                 if is_read || !is_plain {
-                    let bytes = captured.before.get(&uid).ok_or_else(|| format!("there are none of tensor {uid}"))?;
+                    let bytes = captured.before.get(&uid).ok_or_else(|| format!("the capture lacks tensor {uid}"))?;
                     memory.write(&place, bytes);
                 }
             } else if element::is_integer(ty) && !(is_known && is_readable) {
@@ -335,6 +335,8 @@ fn accumulates(graph: &Graph) -> bool {
         Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
         Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
         Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+        Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_BETA,
+        Name::CUDNN_ATTR_OPERATION_RESAMPLE_BWD_BETA,
     ];
     let is_set =
         |value: Option<&Value>| matches!(value, Some(Value::Floats(beta)) if beta.iter().any(|beta| *beta != 0.0));
@@ -432,8 +434,8 @@ mod tests {
         assert!(refused(Some(values.clone())).contains("it has 1 bytes, and the tensor has 20"));
         let mut lacking = values;
         lacking.records.retain(|record| record.uid != 2);
-        assert_eq!(refused(Some(lacking)), "there are none of tensor 2");
-        assert_eq!(refused(None), "the capture contains none");
+        assert_eq!(refused(Some(lacking)), "the capture lacks tensor 2");
+        assert_eq!(refused(None), "they are missing in the capture");
     }
 
     #[test]

@@ -102,10 +102,10 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Returns an element of a tensor that is not known as a whole.
+/// Returns an element of a tensor that is only known in part.
 pub(super) type Pull<'a> = dyn Fn(i64, usize) -> Result<f64, String> + 'a;
 
-/// A tensor whose elements are read one by one.
+/// A tensor that is read element by element.
 pub(super) enum Operand<'a> {
     Known(&'a Array),
     Unknown(Option<i64>),
@@ -126,7 +126,7 @@ impl<'a> Operand<'a> {
         match self {
             Operand::Known(array) => Ok(array.get(index)),
             Operand::Unknown(Some(uid)) => pull(*uid, index),
-            Operand::Unknown(None) => Err("an operand is not set".to_owned()),
+            Operand::Unknown(None) => Err("an operand is missing".to_owned()),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::super::tensor::{Array, Walk};
 use super::context::{Context, Results};
 
 /// Replaces the elements outside of the band. A left bound compares the column with the row, and otherwise the row is
-/// compared with the column. Sequence lengths move the diagonal to the ends of the sequences.
+/// compared with the column. Sequence lengths move the diagonal to the last elements.
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_XDESC)?;
     let (uid, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_YDESC)?;
@@ -26,7 +26,7 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     };
     let [.., rows, columns] = &*dims else { return Err("a mask with fewer than two dimensions".to_owned()) };
     if dims != x.dims {
-        return Err("a mask whose extents do not fit".to_owned());
+        return Err("a mask of tensors with contradictory extents".to_owned());
     }
     let zero = Array::filled(&[1], 0.0);
     let optional = |name| context.optional(operation, name).unwrap_or(&zero);

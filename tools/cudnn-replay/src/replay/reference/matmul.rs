@@ -36,7 +36,7 @@ impl Extents {
             return Err("a matmul with fewer than two dimensions".to_owned());
         };
         if (k, m, n) != (b_k, c_m, c_n) || a_batch.len() != c_batch.len() || b_batch.len() != c_batch.len() {
-            return Err("a matmul whose extents do not fit".to_owned());
+            return Err("a matmul of tensors with contradictory extents".to_owned());
         }
         let batches = [c_batch, a_batch, b_batch].map(<[usize]>::to_vec);
         Ok(Extents { uid, batches, m: *m, n: *n, k: *k, dims })

@@ -1,6 +1,6 @@
 //! Computes the outputs of a graph on the CPU in double precision.
 //!
-//! Values between operations are not rounded, whatever the types of their tensors are. If a convolution or a matmul
+//! Values between operations have double precision, even if the tensors have smaller types. If a convolution or a matmul
 //! needs too many multiplications, only a sample of the outputs is computed.
 //!
 //! | module | purpose |
@@ -95,8 +95,8 @@ pub(super) fn compute(
     Ok(expected)
 }
 
-/// Evaluates operations in the order in which their inputs become known. Returns the ones that need too many
-/// multiplications, and all that depend on them.
+/// Evaluates operations in the order in which their inputs become known. Returns the operations that need too
+/// many multiplications, and their dependents.
 fn evaluate_all<'a>(context: &mut Context<'_>, operations: Vec<&'a Node>) -> Result<Vec<&'a Node>, String> {
     let (mut pending, mut expensive) = (operations, Vec::new());
     while !pending.is_empty() {

@@ -14,7 +14,7 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let (uid, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_YDESC)?;
     let scale = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC)?;
     if dims != x.dims || scale.dims.len() != dims.len() {
-        return Err("a normalization whose extents do not fit".to_owned());
+        return Err("a normalization of tensors with contradictory extents".to_owned());
     }
     let bias = context.optional(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC);
     let mode = Mode(operation.integer(Name::CUDNN_ATTR_OPERATION_NORM_FWD_MODE).unwrap_or(-1) as _);

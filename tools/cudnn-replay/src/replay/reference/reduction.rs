@@ -43,7 +43,7 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     Ok(vec![(uid, y)])
 }
 
-/// Returns the sums for each index of `dims`, in which reduced dimensions have the extent 1.
+/// Returns the sums along the dimensions with the extent 1 in `dims`.
 pub(super) fn sum_to(x: &Array, dims: &[usize]) -> Result<Array, String> {
     let mut sums = Array::filled(dims, 0.0);
     let strides = sums.strides_in(&x.dims)?;

@@ -357,7 +357,7 @@ fn values_are_moved() {
 
 const ATTENTION: &str = r#""OPERATION_SDPA_FWD_QDESC:15":0,"OPERATION_SDPA_FWD_KDESC:15":1,"OPERATION_SDPA_FWD_VDESC:15":2,"OPERATION_SDPA_FWD_SCALEDESC:15":3,"OPERATION_SDPA_FWD_ODESC:15":4"#;
 
-/// Queries, keys and values with two heads of queries for each head of keys, the scale, and the values' tensors.
+/// Queries, keys and values with two heads of queries per head of keys, the scale, and the values' tensors.
 fn attention_inputs() -> [(i64, Array); 4] {
     [
         (0, noise(&[2, 4, 3, 2], 1)),
@@ -370,7 +370,7 @@ fn attention_inputs() -> [(i64, Array); 4] {
 const ATTENTION_DIMS: [&[usize]; 6] =
     [&[2, 4, 3, 2], &[2, 2, 5, 2], &[2, 1, 5, 3], &[1, 1, 1, 1], &[2, 4, 3, 3], &[2, 4, 3, 1]];
 
-/// Computes the outputs and the statistics from the definition. `keeps` tells which scores a mask keeps.
+/// Computes the outputs and the statistics from the definition. `keeps` returns the scores that a mask preserves.
 fn attention_by_hand(inputs: &[(i64, Array); 4], keeps: fn(usize, usize) -> bool) -> (Vec<f64>, Vec<f64>) {
     let [q, k, v, scale] = inputs.each_ref().map(|(_, array)| &array.values);
     let (mut o, mut stats) = (Vec::new(), Vec::new());
