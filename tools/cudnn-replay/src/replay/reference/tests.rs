@@ -532,3 +532,53 @@ fn expensive_operations_are_sampled() {
     let graph: Graph = serde_json::from_str(&format!("{}{reduction}", &nodes[..root])).unwrap();
     assert!(compute(&graph, ones).unwrap_err().contains("too many multiplications"));
 }
+
+/// The rows and columns inside of the band are counted by hand.
+#[test]
+fn bands_follow_bounds_and_lengths() {
+    use cudnn_loader::cudnnPointwiseMode_t as Mode;
+    let dims: &[usize] = &[2, 1, 3, 4];
+    let inputs = [
+        (0, Array::filled(dims, 1.0)),
+        (1, array(&[1, 1, 1, 1], &[0.0])),
+        (2, array(&[1, 1, 1, 1], &[1.0])),
+        (3, array(&[2, 1, 1, 1], &[3.0, 2.0])),
+        (4, array(&[2, 1, 1, 1], &[4.0, 4.0])),
+    ];
+    let one: &[usize] = &[1, 1, 1, 1];
+    let two: &[usize] = &[2, 1, 1, 1];
+    let lengths = r#""SEQ_LEN_QDESC:15":3,"SEQ_LEN_KVDESC:15":4,"#;
+    for (mode, attributes, counts) in [
+        // The row may precede the column by less than the shift.
+        (Mode::CUDNN_POINTWISE_CMP_GE, r#""SHIFT_RIGHT_BOUND_DESC:15":2,"#.to_owned(), [2, 3, 4, 2, 3, 4]),
+        // Lengths move the diagonal by 1 in the first sequence, and by 2 in the second one.
+        (Mode::CUDNN_POINTWISE_CMP_GE, lengths.to_owned(), [2, 3, 4, 3, 4, 4]),
+        // The column may precede the row by less than the bound.
+        (Mode::CUDNN_POINTWISE_CMP_GT, r#""LEFT_BOUND_DESC:15":2,"#.to_owned(), [4, 3, 2, 4, 3, 2]),
+        (Mode::CUDNN_POINTWISE_CMP_GT, format!(r#"{lengths}"LEFT_BOUND_DESC:15":2,"#), [3, 2, 1, 2, 1, 0]),
+    ] {
+        let operation = format!(
+            r#"{{"kind":"OPERATION_DIAGONAL_BAND_MASK",{attributes}"XDESC:15":0,"BDESC:15":1,"YDESC:15":5,"COMPARISON_MODE:14":{}}}"#,
+            mode.0
+        );
+        let y = run(&single(&[dims, one, one, two, two, dims], &operation), &inputs, 5);
+        let found: Vec<f64> = y.chunks(4).map(|row| row.iter().sum()).collect();
+        assert_eq!(found, counts.map(f64::from), "{attributes}");
+    }
+}
+
+#[test]
+fn a_sink_takes_a_share_of_the_softmax() {
+    let given = [(0, array(&[1, 2, 1, 2], &[0.0, 0.0, 1.0, 2.0])), (1, array(&[1, 2, 1, 1], &[0.0, 4.0]))];
+    let rows: &[usize] = &[1, 2, 1, 1];
+    let graph = single(
+        &[&[1, 2, 1, 2], rows, &[1, 2, 1, 2], rows, rows, rows],
+        r#"{"kind":"OPERATION_SOFTMAX","XDESC:15":0,"SINK_DESC:15":1,"YDESC:15":2,"STATS_DESC:15":3,"MAX_DESC:15":4,"SUM_EXP_DESC:15":5}"#,
+    );
+    let sum = 1_f64.exp() + 2_f64.exp() + 4_f64.exp();
+    let third = 1.0 / 3.0;
+    assert_close(&run(&graph, &given, 2), &[third, third, 1_f64.exp() / sum, 2_f64.exp() / sum]);
+    assert_close(&run(&graph, &given, 3), &[3_f64.ln(), sum.ln()]);
+    assert_close(&run(&graph, &given, 4), &[0.0, 4.0]);
+    assert_close(&run(&graph, &given, 5), &[3.0, sum / 4_f64.exp()]);
+}
