@@ -162,6 +162,11 @@ pub(super) fn assert_captures_calls(capturing: &Capturing) {
     assert_eq!((&pooling["windowDimA"], &pooling["paddingA"]), (&json!([3, 2]), &json!([1, 0])), "{pooling}");
     // The program has destroyed the descriptor.
     assert_eq!(argument(3, "xDesc"), Value::Null);
+    let without = capturing.run("none", &["classic-steps"]);
+    assert_eq!(without.stdout, capturing.run("capture", &["classic-steps"]).stdout);
+    let records = self::records(&capturing.file());
+    let argument = |call: &cudnn_capture_file::Call| call.arguments[0].1["coef"].clone();
+    assert_eq!(all!(&records, Call).map(argument).collect::<Vec<_>>(), [0.5, 0.25]);
 }
 
 #[test]

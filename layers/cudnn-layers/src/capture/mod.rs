@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | `plans`, `configurations` | record graphs, devices, proposals and plans, and count executions |
 //! | `execution`, `packs` | record the first execution of a plan, and follow variant packs |
-//! | `call`, `descriptors` | record calls outside of the backend API, and read their descriptors |
+//! | `call`, `functions`, `descriptors` | record calls outside of the backend API, and read their descriptors |
 //! | `data`, `values` | store the values of tensors on request, and examine them |
 //! | `failure`, `reason` | record failed calls, and cuDNN's reasons |
 //! | `nodes` | converts descriptors for the file |
@@ -36,6 +36,7 @@ mod driver;
 mod execution;
 mod failure;
 mod file;
+mod functions;
 mod layout;
 mod nodes;
 mod options;
@@ -56,6 +57,7 @@ use cudnn_os::fork;
 use cudnn_sys::types::cudnnStatus_t;
 
 use self::file::Output;
+use self::functions::Role;
 use crate::cudnn::Cudnn;
 use crate::report::save_working_dir;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
@@ -100,7 +102,8 @@ unsafe impl Layer for Capture {
 
     fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
         let is_followed = Id::from_name(function.to_bytes()).is_some_and(|function| {
-            FOLLOWED.contains(&function) || call::is_recorded(function) || call::is_of_descriptor(function)
+            let is_outside = functions::function(function).is_some_and(|it| it.role != Role::NotFollowed);
+            is_followed(function) || is_outside
         });
         if is_followed { wrappers::wrap::<Capture>(function, next) } else { next }
     }
@@ -148,26 +151,15 @@ extern "C" fn at_exit() {
     }
 }
 
-const FOLLOWED: [Id; 13] = [
-    Id::CudnnCreate,
-    Id::CudnnDestroy,
-    Id::CudnnGetLastErrorString,
-    Id::CudnnBackendCreateDescriptor,
-    Id::CudnnBackendDestroyDescriptor,
-    Id::CudnnBackendInitialize,
-    Id::CudnnBackendSetAttribute,
-    Id::CudnnBackendGetAttribute,
-    Id::CudnnBackendFinalize,
-    Id::CudnnBackendExecute,
-    Id::CudnnBackendPopulateCudaGraph,
-    Id::CudnnBackendUpdateCudaGraph,
-    Id::CudnnGetExecutionPlanWorkspaceSize,
-];
+/// Returns whether a function is part of the backend API, or has a handle.
+fn is_followed(function: Id) -> bool {
+    follow::is_followed(function) || calls::is_execution(function) || function == Id::CudnnGetExecutionPlanWorkspaceSize
+}
 
 impl Around for Capture {
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !trial::is_running()) else { return next() };
-        if !FOLLOWED.contains(&call.function) {
+        if !is_followed(call.function) {
             return outside_backend(state, call, next);
         }
         let candidate = if calls::is_execution(call.function) { data::before(state, call) } else { None };
@@ -212,19 +204,20 @@ impl Around for Capture {
 
 /// Follows a call that is not part of the backend API.
 fn outside_backend<R: Returned>(state: &State, call: &Call<'_>, next: impl FnOnce() -> R) -> R {
-    let is_of_descriptor = call::is_of_descriptor(call.function);
-    if is_of_descriptor && call.function.name().starts_with("cudnnDestroy") {
+    let role = functions::function(call.function).map_or(Role::NotFollowed, |function| function.role);
+    if role == Role::Destroys {
         call::destroying(call);
     }
     let returned = next();
-    let Some(status) = returned.status() else { return returned };
-    if is_of_descriptor {
-        if status == cudnnStatus_t::CUDNN_STATUS_SUCCESS && call.function.name().starts_with("cudnnCreate") {
-            call::created(call);
+    match (role, returned.status()) {
+        (Role::Creates, Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS)) => call::created(call),
+        // A call that fails may have changed a descriptor, too.
+        (Role::Changes, _) => call::changed(call),
+        (Role::StartsWork, Some(status)) if is_current(state) => {
+            let _guard = ThreadStateGuard::new();
+            call::record(state, call, status);
         }
-    } else if is_current(state) {
-        let _guard = ThreadStateGuard::new();
-        call::record(state, call, status);
+        _ => {}
     }
     returned
 }

@@ -98,7 +98,7 @@ unsafe impl Layer for Explain {
     }
 
     fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
-        let is_followed = Id::from_name(function.to_bytes()).is_some_and(|function| FOLLOWED.contains(&function));
+        let is_followed = Id::from_name(function.to_bytes()).is_some_and(is_followed);
         if is_followed { wrappers::wrap::<Explain>(function, next) } else { next }
     }
 }
@@ -127,22 +127,10 @@ extern "C" fn at_exit() {
     }
 }
 
-const FOLLOWED: [Id; 14] = [
-    Id::CudnnCreate,
-    Id::CudnnDestroy,
-    Id::CudnnGetLastErrorString,
-    Id::CudnnSetCallback,
-    Id::CudnnGetCallback,
-    Id::CudnnBackendCreateDescriptor,
-    Id::CudnnBackendDestroyDescriptor,
-    Id::CudnnBackendInitialize,
-    Id::CudnnBackendSetAttribute,
-    Id::CudnnBackendGetAttribute,
-    Id::CudnnBackendFinalize,
-    Id::CudnnBackendExecute,
-    Id::CudnnBackendPopulateCudaGraph,
-    Id::CudnnBackendUpdateCudaGraph,
-];
+fn is_followed(function: Id) -> bool {
+    let is_of_callback = matches!(function, Id::CudnnSetCallback | Id::CudnnGetCallback);
+    follow::is_followed(function) || calls::is_execution(function) || is_of_callback
+}
 
 impl Around for Explain {
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {

@@ -14,6 +14,7 @@
 //! planner LAYERS mistakes WHICH [DEVICE.json]    one mistake, or `legitimate`: see `mistakes`
 //! planner LAYERS alike DEVICE.json WHICH...      plans that are easily confused: see `alike`
 //! planner LAYERS classic                        functions outside of the backend API: see `classic`
+//! planner LAYERS classic-steps                  three thousand such calls
 //! planner LAYERS throw | throw-in-each | ask-back | outlive | last-error | workspace    single cases: see `callbacks`
 //! ```
 //!
@@ -173,6 +174,7 @@ fn main() -> ExitCode {
             "last-error" => callbacks::read_last_error,
             "workspace" => callbacks::ask_for_workspace,
             "classic" => classic::run,
+            "classic-steps" => classic::run_steps,
             _ => return None,
         })
     });
