@@ -164,3 +164,24 @@ fn output(x: &[i64], w: &[i64], pre: &[i64], post: &[i64], strides: &[i64], dila
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::smaller_extents;
+
+    #[test]
+    fn extents_are_halved_with_the_same_residues_first() {
+        for (extent, smaller) in [
+            (1000, &[488, 500, 1][..]),
+            (200, &[72, 100, 1]),
+            (136, &[8, 68, 1]),
+            (130, &[2, 65, 1]),
+            (128, &[64, 1]),
+            (72, &[8, 36, 1]),
+            (3, &[1]),
+            (2, &[1]),
+        ] {
+            assert_eq!(smaller_extents(extent), smaller, "{extent}");
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Turns a capture into requests.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cudnn_capture_file::{Capture, Data, Execution, Failure, Graph, Plan, Record};
 
@@ -115,6 +115,13 @@ fn label(failure: &Failure) -> String {
     format!("{}{attribute}: {}", failure.call, failure.status)
 }
 
+/// Returns the directory of a capture file with the values of tensors.
+pub(crate) fn values_dir(file: &Path) -> PathBuf {
+    let mut dir = file.as_os_str().to_owned();
+    dir.push(".data");
+    dir.into()
+}
+
 impl Captured {
     fn new(id: String, label: String, graph: Graph) -> Self {
         Captured { id, label, graph, device: None, plan: None, execution: None, values: Vec::new() }
@@ -128,9 +135,7 @@ impl Captured {
         if !self.values.is_empty() && !data.contains(&DataSet::Captured) {
             data.push(DataSet::Captured);
         }
-        let mut dir = file.as_os_str().to_owned();
-        dir.push(".data");
-        let values = CapturedValues { dir: dir.into(), records: self.values.clone() };
+        let values = CapturedValues { dir: values_dir(file), records: self.values.clone() };
         Request {
             graph: self.graph.clone(),
             device: self.device.clone(),

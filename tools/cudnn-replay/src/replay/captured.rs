@@ -38,7 +38,7 @@ impl Values {
 }
 
 /// Reads a file that must have this size. The name comes from a capture and must be a name without directories.
-fn read(dir: &Path, name: &str, size: usize) -> Result<Vec<u8>, String> {
+pub(crate) fn read(dir: &Path, name: &str, size: usize) -> Result<Vec<u8>, String> {
     let mut components = Path::new(name).components();
     let is_name =
         matches!((components.next(), components.next()), (Some(Component::Normal(only)), None) if only == name);

@@ -72,9 +72,10 @@ impl<'a> Executor<'a> {
                 status: "SUCCESS".to_owned(),
                 reason: None,
                 error: None,
-                worst: None,
+                worst_element: None,
                 is_sampled: false,
                 same_as_captured: None,
+                worst_output: None,
                 no_reference: prepared.expected.as_ref().err().cloned(),
                 bits: String::new(),
                 is_repeatable: true,
@@ -135,8 +136,8 @@ impl<'a> Executor<'a> {
             }
             run.bits = bits;
             let worst = prepared.worst(&after);
-            run.error = worst.map(|(_, worst)| worst.error);
-            run.worst = worst.filter(|(_, worst)| worst.error > 0.0).map(|(uid, worst)| describe(uid, &worst));
+            (run.error, run.worst_output) = (worst.map(|(_, worst)| worst.error), worst.map(|(uid, _)| uid));
+            run.worst_element = worst.filter(|(_, worst)| worst.error > 0.0).map(|(uid, worst)| describe(uid, &worst));
             run.is_sampled = run.error.is_some() && prepared.is_sampled();
             run.same_as_captured = prepared.same_as_captured(&after);
             run.damage = after.iter().enumerate().filter_map(|(at, bytes)| prepared.memory.damage(at, bytes)).collect();

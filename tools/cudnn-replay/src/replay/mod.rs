@@ -22,7 +22,7 @@
 
 mod accuracy;
 pub mod capture;
-mod captured;
+pub(crate) mod captured;
 pub mod comparison;
 mod data;
 mod element;

@@ -125,9 +125,12 @@ pub struct Run {
     /// The largest error of an output, in units of the type's precision: see the crate's documentation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
+    /// The output with the largest error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst_output: Option<i64>,
     /// The element with the largest error, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub worst: Option<String>,
+    pub worst_element: Option<String>,
     /// Whether the error was measured on a sample of the outputs, because all of them would need too many multiplications.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_sampled: bool,
