@@ -4,32 +4,13 @@ use cudnn_capture_file::Node;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
 use super::super::tensor::{Array, Walk};
-use super::context::{Context, Results, refuse};
+use super::context::{Context, Results};
 use super::softmax::Softmax;
 use super::{MAX_ELEMENTS, evaluate_inside};
 
 /// Computes the outputs and the statistics. The scores can be changed by a graph inside of the operation, such as a mask.
 pub(super) fn forward(context: &Context<'_>, operation: &Node) -> Results {
     use Name as N;
-    refuse(
-        operation,
-        &[
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_KDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_VDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_QDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_QDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_KVDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_PROBABILITY,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_QDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_KDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_VDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_SDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_SCALE_SDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_SCALE_ODESC,
-        ],
-    )?;
     let q = context.input(operation, N::CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC)?;
     let k = context.input(operation, N::CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC)?;
     let v = context.input(operation, N::CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC)?;
@@ -86,18 +67,6 @@ pub(super) fn forward(context: &Context<'_>, operation: &Node) -> Results {
 /// `p * (dp - d)`.
 pub(super) fn backward(context: &Context<'_>, operation: &Node) -> Results {
     use Name as N;
-    refuse(
-        operation,
-        &[
-            N::CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH,
-            N::CUDNN_ATTR_OPERATION_SDPA_BWD_SEQ_LEN_QDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_BWD_SEQ_LEN_KVDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_BWD_CU_SEQ_LEN_QDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_BWD_CU_SEQ_LEN_KVDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_PROBABILITY,
-            N::CUDNN_ATTR_OPERATION_SDPA_BWD_SINK_DESC,
-        ],
-    )?;
     let q = context.input(operation, N::CUDNN_ATTR_OPERATION_SDPA_BWD_QDESC)?;
     let k = context.input(operation, N::CUDNN_ATTR_OPERATION_SDPA_BWD_KDESC)?;
     let v = context.input(operation, N::CUDNN_ATTR_OPERATION_SDPA_BWD_VDESC)?;

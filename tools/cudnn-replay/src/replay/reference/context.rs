@@ -139,14 +139,7 @@ pub(super) fn float(node: &Node, name: Name) -> Option<f64> {
     }
 }
 
-/// Refuses an operation with one of these attributes.
-pub(super) fn refuse(operation: &Node, names: &[Name]) -> Result<(), String> {
-    match names.iter().find(|name| operation.value(**name).is_some()) {
-        Some(name) => Err(format!("{} is set", label(*name))),
-        None => Ok(()),
-    }
-}
-
-fn label(name: Name) -> String {
+/// Returns the name of an attribute.
+pub(super) fn label(name: Name) -> String {
     name.name().map_or_else(|| "an attribute".to_owned(), |name| name.to_string_lossy().into_owned())
 }

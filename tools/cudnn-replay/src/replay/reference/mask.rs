@@ -11,11 +11,6 @@ use super::context::{Context, Results};
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_XDESC)?;
     let (uid, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_YDESC)?;
-    let cumulative = [
-        Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_CU_SEQ_LEN_QDESC,
-        Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_CU_SEQ_LEN_KVDESC,
-    ];
-    super::context::refuse(operation, &cumulative)?;
     let mode = operation.integer(Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_COMPARISON_MODE);
     let compare: fn(&f64, &f64) -> bool = match mode.map(|mode| Mode(mode as _)) {
         Some(Mode::CUDNN_POINTWISE_CMP_GT) => f64::gt,

@@ -4,7 +4,7 @@ use cudnn_capture_file::Node;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
 use super::super::tensor::{Array, Walk};
-use super::context::{Context, Results, refuse};
+use super::context::{Context, Results};
 use super::reduction::sum_to;
 
 /// Computes the gradients from the statistics of the forward pass. RMS normalization works without a mean.
@@ -12,7 +12,6 @@ use super::reduction::sum_to;
 /// With the normalized values `n` and `g = dy * scale`, the gradient is `inverse * (g - mean(g) - n * mean(g * n))`. The
 /// means are over the elements that share a statistic.
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
-    refuse(operation, &[Name::CUDNN_ATTR_OPERATION_NORM_BWD_PEER_STAT_DESCS])?;
     let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_BWD_XDESC)?;
     let dy = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC)?;
     let scale = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC)?;

@@ -398,6 +398,8 @@ fn attention_follows_the_definition() {
     let paged = format!(r#"{{"kind":"OPERATION_SDPA_FWD",{ATTENTION},"OPERATION_SDPA_FWD_PAGE_TABLE_KDESC:15":3}}"#);
     let refused = compute(&single(&ATTENTION_DIMS, &paged), || inputs.into_iter().collect()).unwrap_err();
     assert!(refused.contains("PAGE_TABLE"), "{refused}");
+    // The numbers of pages must be valid, and are not generated.
+    assert!(is_known(&forward) && !is_known(&single(&ATTENTION_DIMS, &paged)));
 }
 
 /// The scores pass through a graph inside of the operation, and through a softmax with statistics.
