@@ -299,6 +299,9 @@ fn notes(report: &Report) -> String {
             if let Some(reason) = &run.reason {
                 note(reason);
             }
+            if let Some(worst) = &run.worst_element {
+                note(worst);
+            }
             if let Some(same) = run.same_as_captured {
                 note(if same {
                     "the outputs are the captured ones"

@@ -158,6 +158,7 @@ mod tests {
             status: "SUCCESS".to_owned(),
             reason: None,
             error: Some(0.5),
+            worst_element: None,
             is_sampled: false,
             same_as_captured: None,
             worst_output: None,

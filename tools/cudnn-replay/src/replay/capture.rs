@@ -35,7 +35,7 @@ pub fn graphs(capture: &Capture) -> Vec<Captured> {
     // Ordinals count from the start of a process.
     let (mut devices, mut plans) = (BTreeMap::new(), BTreeMap::new());
     let mut process = 0;
-    // The records of values by process and plan, and the process and plan of each graph's execution.
+    // The records of values by process and plan, and the process and plan of the graphs' executions.
     let mut values = BTreeMap::<(usize, usize), Vec<&Data>>::new();
     let mut executed = BTreeMap::<usize, (usize, usize)>::new();
     for record in &capture.records {

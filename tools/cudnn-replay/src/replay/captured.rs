@@ -16,10 +16,10 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// Reads the files for these tensors. Each file must be as long as the memory of the tensor.
+    /// Reads the files for these tensors. A file must be as long as the memory of the tensor.
     ///
     /// # Errors
-    /// The first file that cannot be used, with the reason.
+    /// The first unusable file, with the reason.
     pub(super) fn read<'a>(
         captured: &CapturedValues,
         tensors: impl Iterator<Item = &'a Tensor>,
@@ -48,7 +48,7 @@ pub(crate) fn read(dir: &Path, name: &str, size: usize) -> Result<Vec<u8>, Strin
     let path = dir.join(name);
     let metadata = path.symlink_metadata().map_err(|error| error.to_string())?;
     if !metadata.is_file() {
-        return Err("this is not a regular file".to_owned());
+        return Err("only regular files are read".to_owned());
     }
     if metadata.len() != size as u64 {
         return Err(format!("it has {} bytes, and the tensor has {size}", metadata.len()));
@@ -92,7 +92,7 @@ mod tests {
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink(&secret, inside.join("link.bin")).unwrap();
-            assert!(read(&inside, "link.bin", 4).unwrap_err().contains("not a regular file"));
+            assert!(read(&inside, "link.bin", 4).unwrap_err().contains("only regular files"));
         }
     }
 }

@@ -55,15 +55,15 @@ pub enum Aspect {
 
 /// A workspace is larger if it grows by more than this number of bytes and by more than a tenth.
 const WORKSPACE_MARGIN: u64 = 1 << 20;
-/// An execution is slower if it takes this multiple of the time, and this number of milliseconds more. Measurements of
+/// An execution is slower if it needs this multiple of the time, and this number of milliseconds more. Measurements of
 /// the same execution differ by some microseconds.
 const TIME_FACTOR: f64 = 1.2;
 const TIME_MARGIN: f64 = 0.01;
 /// An error is larger if it is this multiple, and more than this number of units.
 const ERROR_FACTOR: f64 = 4.0;
-/// The multiple for plans whose engines round more than once, in the same way according to their notes.
+/// The multiple for engines that round more often, and that have the same notes about it.
 const ROUNDING_FACTOR: f64 = 16.0;
-/// The notes of engines that compute with less precision or in another order.
+/// The notes of engines that compute with less precision or in a different order.
 const ROUNDING_NOTES: &[&str] = &["down_convert_inputs", "reduced_precision_reduction", "fft", "winograd"];
 
 impl Row {
@@ -212,7 +212,7 @@ fn changes(before: &Report, after: &Report) -> Vec<Change> {
         && a != b
     {
         let text =
-            if b { "the outputs are the captured ones now" } else { "the outputs are no longer the captured ones" };
+            if b { "the outputs are the captured ones now" } else { "the outputs differ from the captured ones now" };
         add(false, Aspect::Bits, text.to_owned());
     } else if has_same_bits(before, after) == Some(false) {
         let has_reference = largest_error(before).is_some() && largest_error(after).is_some();
@@ -233,6 +233,7 @@ mod tests {
             status: "SUCCESS".to_owned(),
             reason: None,
             error: Some(error),
+            worst_element: None,
             is_sampled: false,
             same_as_captured: None,
             worst_output: None,
@@ -304,6 +305,6 @@ mod tests {
         };
         let changes = changes(&captured(true), &captured(false));
         assert_eq!(changes.iter().map(|change| change.aspect).collect::<Vec<_>>(), [Aspect::Bits]);
-        assert!(changes[0].text.contains("no longer") && super::changes(&captured(true), &captured(true)).is_empty());
+        assert!(changes[0].text.contains("differ") && super::changes(&captured(true), &captured(true)).is_empty());
     }
 }

@@ -4,7 +4,7 @@ use cudnn_capture_file::element_bits;
 use cudnn_loader::cudnnDataType_t as DataType;
 use half::{bf16, f16};
 
-/// Returns the size of an element in bytes, or `None` if the type is not supported.
+/// Returns the size of an element in bytes, or `None` if the type is unsupported.
 pub(super) fn size(ty: DataType) -> Option<usize> {
     match element_bits(ty).and_then(|bits| usize::try_from(bits).ok()) {
         Some(bits) if is_readable(ty) => Some(bits / 8),

@@ -12,6 +12,7 @@ use cudnn_capture_file::{Graph, Value, status_name};
 use cudnn_loader::{Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 use sha2::{Digest, Sha256};
 
+use super::accuracy::Worst;
 use super::captured::Values;
 use super::memory::{Memory, PATTERN, Place, RED_ZONE};
 use super::planning::Step;
@@ -32,7 +33,7 @@ pub(super) struct Executor<'a> {
     is_prepared: bool,
     /// Why nothing can be executed.
     pub(super) refusal: Option<String>,
-    /// The data sets that are not used, with the reasons.
+    /// The skipped data sets, with the reasons.
     pub(super) problems: Vec<String>,
 }
 
@@ -71,6 +72,7 @@ impl<'a> Executor<'a> {
                 status: "SUCCESS".to_owned(),
                 reason: None,
                 error: None,
+                worst_element: None,
                 is_sampled: false,
                 same_as_captured: None,
                 worst_output: None,
@@ -114,7 +116,7 @@ impl<'a> Executor<'a> {
             match prepared {
                 Ok(prepared) => self.prepared.push(prepared),
                 Err(reason) if data == DataSet::Captured => {
-                    self.problems.push(format!("the captured values are not used: {reason}"));
+                    self.problems.push(format!("the captured values are skipped: {reason}"));
                 }
                 Err(reason) => self.refusal = Some(reason),
             }
@@ -134,7 +136,8 @@ impl<'a> Executor<'a> {
             }
             run.bits = bits;
             let worst = prepared.worst(&after);
-            (run.error, run.worst_output) = (worst.map(|(error, _)| error), worst.map(|(_, uid)| uid));
+            (run.error, run.worst_output) = (worst.map(|(_, worst)| worst.error), worst.map(|(uid, _)| uid));
+            run.worst_element = worst.filter(|(_, worst)| worst.error > 0.0).map(|(uid, worst)| describe(uid, &worst));
             run.is_sampled = run.error.is_some() && prepared.is_sampled();
             run.same_as_captured = prepared.same_as_captured(&after);
             run.damage = after.iter().enumerate().filter_map(|(at, bytes)| prepared.memory.damage(at, bytes)).collect();
@@ -234,7 +237,7 @@ impl Prepared {
             (DataSet::Captured, Some(values)) => {
                 Some(Values::read(values, memory.places.iter().map(|place| &place.tensor))?)
             }
-            (DataSet::Captured, None) => return Err("the capture contains none".to_owned()),
+            (DataSet::Captured, None) => return Err("they are missing in the capture".to_owned()),
             _ => None,
         };
         let id = graph.id();
@@ -250,7 +253,7 @@ impl Prepared {
             } else if let Some(captured) = &captured {
                 // Some elements of special layouts are never written.
                 if is_read || !is_plain {
-                    let bytes = captured.before.get(&uid).ok_or_else(|| format!("there are none of tensor {uid}"))?;
+                    let bytes = captured.before.get(&uid).ok_or_else(|| format!("the capture lacks tensor {uid}"))?;
                     memory.write(&place, bytes);
                 }
             } else if element::is_integer(ty) && !(is_known && is_readable) {
@@ -292,20 +295,16 @@ impl Prepared {
         digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    #[cfg(test)]
-    fn error(&self, after: &[Vec<u8>]) -> Option<f64> {
-        self.worst(after).map(|(error, _)| error)
-    }
-
-    /// Returns the largest error, and the uid of the output that has it.
-    fn worst(&self, after: &[Vec<u8>]) -> Option<(f64, i64)> {
+    /// Returns the tensor and the element with the largest error.
+    fn worst(&self, after: &[Vec<u8>]) -> Option<(i64, Worst)> {
         let expected = self.expected.as_ref().ok()?;
-        let errors = self.outputs(after).filter_map(|(place, bytes)| {
-            let expected = expected.get(&place.tensor.uid)?;
-            let result = expected.select(place.tensor.read(bytes));
-            Some((accuracy::error(place.tensor.ty, &result, &expected.array), place.tensor.uid))
+        let worst = self.outputs(after).filter_map(|(place, bytes)| {
+            let Tensor { uid, ty, .. } = place.tensor;
+            let expected = expected.get(&uid)?;
+            let worst = accuracy::worst(ty, &expected.select(place.tensor.read(bytes)), &expected.array)?;
+            Some((uid, Worst { index: expected.index(worst.index), ..worst }))
         });
-        errors.max_by(|a, b| a.0.total_cmp(&b.0))
+        worst.reduce(|a, b| if b.1.error > a.1.error { b } else { a })
     }
 
     fn is_sampled(&self) -> bool {
@@ -324,12 +323,21 @@ impl Prepared {
     }
 }
 
+/// Describes the element with the largest error.
+fn describe(uid: i64, worst: &Worst) -> String {
+    let Worst { index, value, expected, is_out_of_range, .. } = worst;
+    let range = if *is_out_of_range { ", which exceeds the range of the type" } else { "" };
+    format!("element {index} of tensor {uid} is {value}, and the reference is {expected}{range}")
+}
+
 /// Returns whether an operation adds to its output.
 fn accumulates(graph: &Graph) -> bool {
     let names = [
         Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
         Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
         Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+        Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_BETA,
+        Name::CUDNN_ATTR_OPERATION_RESAMPLE_BWD_BETA,
     ];
     let is_set =
         |value: Option<&Value>| matches!(value, Some(Value::Floats(beta)) if beta.iter().any(|beta| *beta != 0.0));
@@ -368,24 +376,28 @@ mod tests {
         }
     }
 
+    fn error(prepared: &Prepared, after: &[Vec<u8>]) -> Option<f64> {
+        prepared.worst(after).map(|(_, worst)| worst.error)
+    }
+
     #[test]
     fn only_a_correct_and_complete_output_has_a_small_error() {
         for data in [DataSet::Integers, DataSet::Normal, DataSet::Adversarial] {
             let prepared = Prepared::new(&request(), data).unwrap();
             let untouched: Vec<Vec<u8>> = prepared.memory.buffers.iter().map(|buffer| buffer.bytes.clone()).collect();
-            assert_eq!(prepared.worst(&untouched), Some((f64::MAX, 3)));
+            assert_eq!(error(&prepared, &untouched), Some(f64::MAX));
             // Writes what a correct engine would write.
             let expected = prepared.expected.as_ref().unwrap()[&3].array.clone();
             let place = prepared.memory.places.iter().find(|place| place.tensor.uid == 3).unwrap().clone();
             let mut computed = prepared.memory.clone();
             computed.fill(&place, |index| expected.get(index as usize));
             let mut after: Vec<Vec<u8>> = computed.buffers.into_iter().map(|buffer| buffer.bytes).collect();
-            let error = prepared.error(&after).unwrap();
-            assert!(if data == DataSet::Integers { error == 0.0 } else { error <= 0.5 }, "{data:?}: {error}");
+            let measured = error(&prepared, &after).unwrap();
+            assert!(if data == DataSet::Integers { measured == 0.0 } else { measured <= 0.5 }, "{data:?}: {measured}");
             assert!((0..after.len()).all(|at| prepared.memory.damage(at, &after[at]).is_none()));
             let bits = prepared.digest(&after);
             after[place.buffer][place.offset + 1] ^= 0x40;
-            assert!(prepared.error(&after) > Some(100.0) && prepared.digest(&after) != bits, "{data:?}");
+            assert!(error(&prepared, &after) > Some(100.0) && prepared.digest(&after) != bits, "{data:?}");
         }
     }
 
@@ -412,7 +424,7 @@ mod tests {
         assert_eq!(captured.memory.buffers[0].bytes, prepared.memory.buffers[0].bytes);
         let mut after: Vec<Vec<u8>> = computed.buffers.iter().map(|buffer| buffer.bytes.clone()).collect();
         assert_eq!((captured.same_as_captured(&after), prepared.same_as_captured(&after)), (Some(true), None));
-        assert!(captured.error(&after).unwrap() <= 0.5);
+        assert!(error(&captured, &after).unwrap() <= 0.5);
         // The second byte is in the first element, and the sixth one is between elements.
         after[output.buffer][output.offset + 5] ^= 1;
         assert_eq!(captured.same_as_captured(&after), Some(true));
@@ -423,8 +435,8 @@ mod tests {
         assert!(refused(Some(values.clone())).contains("it has 1 bytes, and the tensor has 20"));
         let mut lacking = values;
         lacking.records.retain(|record| record.uid != 2);
-        assert_eq!(refused(Some(lacking)), "there are none of tensor 2");
-        assert_eq!(refused(None), "the capture contains none");
+        assert_eq!(refused(Some(lacking)), "the capture lacks tensor 2");
+        assert_eq!(refused(None), "they are missing in the capture");
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(super) fn plan(
         Ok(graph) => graph,
         Err(Refused { error: Some(error), place }) => return report.fail(&error, &place),
         Err(Refused { error: None, place }) => {
-            (report.status, report.reason) = ("NOT_REPLAYED".to_owned(), Some(place));
+            (report.status, report.reason) = ("SKIPPED".to_owned(), Some(place));
             return;
         }
     };

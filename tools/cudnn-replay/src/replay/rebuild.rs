@@ -10,7 +10,7 @@ use cudnn_loader::{
 
 /// A descriptor that cuDNN has refused.
 pub(super) struct Refused {
-    /// cuDNN's error. `None` if the descriptor was not created, because it needs something that is missing here.
+    /// cuDNN's error. `None` if the descriptor needs something that is missing here.
     pub(super) error: Option<Error>,
     /// The descriptor and, if one was refused, the attribute.
     pub(super) place: String,
@@ -43,7 +43,7 @@ pub(super) fn rebuild(graph: &Graph, target: Target<'_>) -> Result<Descriptor, R
             (Target::Device(device), _, Some(attribute)) if node.value(attribute).is_none() => {
                 descriptor = descriptor.set_descriptors(attribute, &[device]).map_err(refused(None))?;
             }
-            // A graph for a described device needs no handle.
+            // Graphs for described devices work without a handle.
             (Target::Device(_), Some(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE), _) => {}
             _ if has_handle(node) => {
                 let place = format!("descriptor {index} ({}) needs a handle", name(node.kind.name(), node.kind.0));

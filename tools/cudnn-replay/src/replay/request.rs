@@ -32,7 +32,7 @@ pub struct Request {
 pub struct CapturedValues {
     /// The directory of the files.
     pub dir: PathBuf,
-    /// A record for each file.
+    /// The records of the files.
     pub records: Vec<Data>,
 }
 
@@ -71,7 +71,7 @@ pub struct Report {
     /// The name of the device.
     pub device: String,
     /// `SUCCESS` if a plan could be built, or if cuDNN accepts the descriptors of a failed call. Otherwise cuDNN's status,
-    /// `NOT_REPLAYED` if a descriptor needs something that is missing here, or `CRASHED` if the process has ended.
+    /// `SKIPPED` if a descriptor needs something that is missing here, or `CRASHED` if the process is gone.
     pub status: String,
     /// The reason, if it is not `SUCCESS`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -128,7 +128,10 @@ pub struct Run {
     /// The output with the largest error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst_output: Option<i64>,
-    /// Whether the error was measured on a sample of the outputs, because a reference for all of them takes too long.
+    /// The element with the largest error, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst_element: Option<String>,
+    /// Whether the error was measured on a sample of the outputs, because all of them would need too many multiplications.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_sampled: bool,
     /// Whether all captured outputs have the same bits as in the program.

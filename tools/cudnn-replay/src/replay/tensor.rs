@@ -146,14 +146,14 @@ pub(super) fn broadcast_strides(own: &[usize], dims: &[usize]) -> Result<Vec<usi
     for (target, extent) in strides.iter_mut().zip(dims).rev() {
         let own_extent = extents.next().copied().unwrap_or(1);
         if own_extent != 1 && own_extent != *extent {
-            return Err(format!("{own:?} is not broadcast to {dims:?}"));
+            return Err(format!("the extents {own:?} contradict {dims:?}"));
         }
         *target = if own_extent == 1 { 0 } else { stride };
         stride *= own_extent;
     }
     match extents.all(|extent| *extent == 1) {
         true => Ok(strides),
-        false => Err(format!("{own:?} is not broadcast to {dims:?}")),
+        false => Err(format!("the extents {own:?} contradict {dims:?}")),
     }
 }
 
@@ -172,7 +172,7 @@ pub(super) fn dense_strides(dims: &[usize]) -> Vec<usize> {
     strides
 }
 
-/// Returns the position of an element along each dimension.
+/// Returns the position of an element along all dimensions.
 pub(super) fn positions(index: usize, dims: &[usize]) -> Vec<usize> {
     dense_strides(dims).iter().zip(dims).map(|(stride, extent)| index / stride.max(&1) % extent.max(&1)).collect()
 }

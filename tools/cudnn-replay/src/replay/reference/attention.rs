@@ -4,32 +4,13 @@ use cudnn_capture_file::Node;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
 use super::super::tensor::{Array, Walk};
-use super::context::{Context, Results, refuse};
+use super::context::{Context, Results};
 use super::softmax::Softmax;
 use super::{MAX_ELEMENTS, evaluate_inside};
 
 /// Computes the outputs and the statistics. The scores can be changed by a graph inside of the operation, such as a mask.
 pub(super) fn forward(context: &Context<'_>, operation: &Node) -> Results {
     use Name as N;
-    refuse(
-        operation,
-        &[
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_KDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_VDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_QDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_QDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_KVDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_PROBABILITY,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_QDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_KDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_VDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_SDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_SCALE_SDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_FWD_SCALE_ODESC,
-        ],
-    )?;
     let q = context.input(operation, N::CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC)?;
     let k = context.input(operation, N::CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC)?;
     let v = context.input(operation, N::CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC)?;
@@ -45,7 +26,7 @@ pub(super) fn forward(context: &Context<'_>, operation: &Node) -> Results {
         let output = uid(N::CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH_OUTPUT_UID)?;
         let operations = context.graph.children(subgraph, N::CUDNN_ATTR_OPERATIONGRAPH_OPS);
         let mut values = evaluate_inside(context, operations, (input, scores))?;
-        scores = values.remove(&output).ok_or("an attention whose scores are not computed")?;
+        scores = values.remove(&output).ok_or("an attention with unknown scores")?;
     }
     let mut results = Vec::new();
     let softmax = context.graph.children(operation, N::CUDNN_ATTR_OPERATION_SDPA_FWD_SOFTMAX_DESC).first().copied();
@@ -54,7 +35,7 @@ pub(super) fn forward(context: &Context<'_>, operation: &Node) -> Results {
             let (input, _) = context.output(node, N::CUDNN_ATTR_OPERATION_SOFTMAX_XDESC)?;
             let (output, _) = context.output(node, N::CUDNN_ATTR_OPERATION_SOFTMAX_YDESC)?;
             let mut values = evaluate_inside(context, vec![node], (input, scores))?;
-            let probabilities = values.remove(&output).ok_or("a softmax that is not computed")?;
+            let probabilities = values.remove(&output).ok_or("a softmax with an unknown result")?;
             let written = context.graph.outputs(node);
             results.extend(values.into_iter().filter(|(uid, _)| written.contains(uid)));
             probabilities
@@ -86,18 +67,6 @@ pub(super) fn forward(context: &Context<'_>, operation: &Node) -> Results {
 /// `p * (dp - d)`.
 pub(super) fn backward(context: &Context<'_>, operation: &Node) -> Results {
     use Name as N;
-    refuse(
-        operation,
-        &[
-            N::CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH,
-            N::CUDNN_ATTR_OPERATION_SDPA_BWD_SEQ_LEN_QDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_BWD_SEQ_LEN_KVDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_BWD_CU_SEQ_LEN_QDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_BWD_CU_SEQ_LEN_KVDESC,
-            N::CUDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_PROBABILITY,
-            N::CUDNN_ATTR_OPERATION_SDPA_BWD_SINK_DESC,
-        ],
-    )?;
     let q = context.input(operation, N::CUDNN_ATTR_OPERATION_SDPA_BWD_QDESC)?;
     let k = context.input(operation, N::CUDNN_ATTR_OPERATION_SDPA_BWD_KDESC)?;
     let v = context.input(operation, N::CUDNN_ATTR_OPERATION_SDPA_BWD_VDESC)?;
@@ -111,7 +80,7 @@ pub(super) fn backward(context: &Context<'_>, operation: &Node) -> Results {
         context.optional(operation, N::CUDNN_ATTR_OPERATION_SDPA_BWD_SCALEDESC).map_or(1.0, |scale| scale.get(0));
     let scores = shape.scores(q, k, scale);
     if o.dims != d_o.dims || stats.values.len() * shape.keys != scores.values.len() {
-        return Err("an attention whose extents do not fit".to_owned());
+        return Err("an attention of tensors with contradictory extents".to_owned());
     }
     let [(dq_uid, dq_dims), (dk_uid, dk_dims), (dv_uid, dv_dims)] = [
         context.output(operation, N::CUDNN_ATTR_OPERATION_SDPA_BWD_DQDESC)?,
@@ -119,7 +88,7 @@ pub(super) fn backward(context: &Context<'_>, operation: &Node) -> Results {
         context.output(operation, N::CUDNN_ATTR_OPERATION_SDPA_BWD_DVDESC)?,
     ];
     if dq_dims != q.dims || dk_dims != k.dims || dv_dims != v.dims {
-        return Err("an attention whose extents do not fit".to_owned());
+        return Err("an attention of tensors with contradictory extents".to_owned());
     }
     let [mut dq, mut dk, mut dv] = [dq_dims, dk_dims, dv_dims].map(|dims| Array::filled(&dims, 0.0));
     let dot = |a: &Array, a_row: usize, b: &Array, b_row: usize, length: usize| -> f64 {
@@ -178,7 +147,7 @@ impl Shape {
         let is_shared = |own: usize| own > 0 && heads.is_multiple_of(own);
         let fits = (b, b, keys, depth) == (k_b, v_b, v_keys, k_depth) && o == [*b, *heads, *queries, *width];
         if !fits || !is_shared(*k_heads) || !is_shared(*v_heads) {
-            return Err("an attention whose extents do not fit".to_owned());
+            return Err("an attention of tensors with contradictory extents".to_owned());
         }
         let scores = [*b, *heads, *queries, *keys].iter().try_fold(1_usize, |count, extent| count.checked_mul(*extent));
         if scores.is_none_or(|scores| scores > MAX_ELEMENTS) {
@@ -205,7 +174,7 @@ impl Shape {
         (pairs as u64).checked_mul((self.depth + self.width) as u64)
     }
 
-    /// Calls a function for each pair.
+    /// Calls a function for all pairs.
     fn each(&self, mut function: impl FnMut(Pair)) {
         let steps = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]];
         let [batches, heads, queries, keys] = &steps;

@@ -102,10 +102,10 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Returns an element of a tensor that is not known as a whole.
+/// Returns an element of a tensor that is only known in part.
 pub(super) type Pull<'a> = dyn Fn(i64, usize) -> Result<f64, String> + 'a;
 
-/// A tensor whose elements are read one by one.
+/// A tensor that is read element by element.
 pub(super) enum Operand<'a> {
     Known(&'a Array),
     Unknown(Option<i64>),
@@ -126,7 +126,7 @@ impl<'a> Operand<'a> {
         match self {
             Operand::Known(array) => Ok(array.get(index)),
             Operand::Unknown(Some(uid)) => pull(*uid, index),
-            Operand::Unknown(None) => Err("an operand is not set".to_owned()),
+            Operand::Unknown(None) => Err("an operand is missing".to_owned()),
         }
     }
 }
@@ -139,14 +139,7 @@ pub(super) fn float(node: &Node, name: Name) -> Option<f64> {
     }
 }
 
-/// Refuses an operation with one of these attributes.
-pub(super) fn refuse(operation: &Node, names: &[Name]) -> Result<(), String> {
-    match names.iter().find(|name| operation.value(**name).is_some()) {
-        Some(name) => Err(format!("{} is set", label(*name))),
-        None => Ok(()),
-    }
-}
-
-fn label(name: Name) -> String {
+/// Returns the name of an attribute.
+pub(super) fn label(name: Name) -> String {
     name.name().map_or_else(|| "an attribute".to_owned(), |name| name.to_string_lossy().into_owned())
 }

@@ -71,7 +71,7 @@ impl Target {
     }
 }
 
-/// A convolution, or one of its gradients.
+/// A convolution or a gradient of a convolution.
 struct Convolution {
     geometry: Geometry,
     target: Target,
@@ -136,7 +136,7 @@ impl Convolution {
 struct Geometry {
     /// The number of images, filters, and channels of a filter.
     counts: [usize; 3],
-    /// The images, filters, and channels of a filter whose products are added.
+    /// The images, filters, and channels of a filter to add products of.
     ranges: [Range<usize>; 3],
     channels: usize,
     x: [usize; 3],
@@ -198,7 +198,7 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// Restricts the products to those of one element.
+    /// Restricts the products to one element.
     fn of_element(mut self, target: Target, index: usize) -> Self {
         let [_, filters, depth] = self.counts;
         let filters_in_group = self.filters_in_group();

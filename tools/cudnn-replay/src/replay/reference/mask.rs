@@ -7,15 +7,10 @@ use super::super::tensor::{Array, Walk};
 use super::context::{Context, Results};
 
 /// Replaces the elements outside of the band. A left bound compares the column with the row, and otherwise the row is
-/// compared with the column. Sequence lengths move the diagonal to the ends of the sequences.
+/// compared with the column. Sequence lengths move the diagonal to the last elements.
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_XDESC)?;
     let (uid, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_YDESC)?;
-    let cumulative = [
-        Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_CU_SEQ_LEN_QDESC,
-        Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_CU_SEQ_LEN_KVDESC,
-    ];
-    super::context::refuse(operation, &cumulative)?;
     let mode = operation.integer(Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_COMPARISON_MODE);
     let compare: fn(&f64, &f64) -> bool = match mode.map(|mode| Mode(mode as _)) {
         Some(Mode::CUDNN_POINTWISE_CMP_GT) => f64::gt,
@@ -26,7 +21,7 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     };
     let [.., rows, columns] = &*dims else { return Err("a mask with fewer than two dimensions".to_owned()) };
     if dims != x.dims {
-        return Err("a mask whose extents do not fit".to_owned());
+        return Err("a mask of tensors with contradictory extents".to_owned());
     }
     let zero = Array::filled(&[1], 0.0);
     let optional = |name| context.optional(operation, name).unwrap_or(&zero);

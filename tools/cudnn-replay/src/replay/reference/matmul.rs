@@ -22,21 +22,13 @@ struct Extents {
 
 impl Extents {
     fn new(context: &Context<'_>, operation: &Node) -> Result<Self, String> {
-        let overrides = [
-            Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC,
-            Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC,
-            Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC,
-        ];
-        if overrides.into_iter().any(|name| operation.value(name).is_some()) {
-            return Err("a matmul whose extents are tensors".to_owned());
-        }
         let (a, b) = (context.output(operation, A)?.1, context.output(operation, B)?.1);
         let (uid, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_MATMUL_CDESC)?;
         let ([a_batch @ .., m, k], [b_batch @ .., b_k, n], [c_batch @ .., c_m, c_n]) = (&*a, &*b, &*dims) else {
             return Err("a matmul with fewer than two dimensions".to_owned());
         };
         if (k, m, n) != (b_k, c_m, c_n) || a_batch.len() != c_batch.len() || b_batch.len() != c_batch.len() {
-            return Err("a matmul whose extents do not fit".to_owned());
+            return Err("a matmul of tensors with contradictory extents".to_owned());
         }
         let batches = [c_batch, a_batch, b_batch].map(<[usize]>::to_vec);
         Ok(Extents { uid, batches, m: *m, n: *n, k: *k, dims })

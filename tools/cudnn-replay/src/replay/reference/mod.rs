@@ -1,6 +1,6 @@
 //! Computes the outputs of a graph on the CPU in double precision.
 //!
-//! Values between operations are not rounded, whatever the types of their tensors are. If a convolution or a matmul
+//! Values between operations have double precision, even if the tensors have smaller types. If a convolution or a matmul
 //! needs too many multiplications, only a sample of the outputs is computed.
 //!
 //! | module | purpose |
@@ -33,7 +33,7 @@ mod statistics;
 use std::collections::BTreeMap;
 
 use cudnn_capture_file::{Graph, Node};
-use cudnn_loader::cudnnBackendDescriptorType_t as Kind;
+use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 
 use super::tensor::Array;
 use context::Context;
@@ -55,6 +55,11 @@ pub(super) struct Expected {
 impl Expected {
     pub(super) fn is_sampled(&self) -> bool {
         self.sample.is_some()
+    }
+
+    /// Returns the index in the tensor of an expected value.
+    pub(super) fn index(&self, number: usize) -> usize {
+        self.sample.as_ref().map_or(number, |indices| indices.get(number).copied().unwrap_or(number))
     }
 
     /// Returns the elements of a result that correspond to the expected values.
@@ -79,7 +84,7 @@ pub(super) fn compute(
     given: impl FnOnce() -> BTreeMap<i64, Array>,
 ) -> Result<BTreeMap<i64, Expected>, String> {
     for operation in operations(graph) {
-        known(operation.kind)?;
+        known(operation)?;
     }
     let mut context = Context::new(graph, given)?;
     let left = evaluate_all(&mut context, graph.operations())?;
@@ -90,8 +95,8 @@ pub(super) fn compute(
     Ok(expected)
 }
 
-/// Evaluates operations in the order in which their inputs become known. Returns the ones that need too many
-/// multiplications, and all that depend on them.
+/// Evaluates operations in the order in which their inputs become known. Returns the operations that need too
+/// many multiplications, and their dependents.
 fn evaluate_all<'a>(context: &mut Context<'_>, operations: Vec<&'a Node>) -> Result<Vec<&'a Node>, String> {
     let (mut pending, mut expensive) = (operations, Vec::new());
     while !pending.is_empty() {
@@ -161,9 +166,48 @@ fn function(kind: Kind) -> Option<Evaluate> {
     })
 }
 
-/// Returns the function that computes an operation, or the name of the operation.
-fn known(kind: Kind) -> Result<Evaluate, String> {
-    function(kind).ok_or_else(|| match kind.name() {
+/// The attributes for tensors and settings that are unsupported, such as offsets and the statistics of other GPUs.
+const UNSUPPORTED: &[Name] = &[
+    Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC,
+    Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC,
+    Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC,
+    Name::CUDNN_ATTR_OPERATION_REDUCTION_GROUP_OFFSET_DESC,
+    Name::CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH,
+    Name::CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS,
+    Name::CUDNN_ATTR_OPERATION_NORM_BWD_PEER_STAT_DESCS,
+    Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC,
+    Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_CU_SEQ_LEN_QDESC,
+    Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_CU_SEQ_LEN_KVDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_KDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_VDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_QDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_QDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_KVDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_PROBABILITY,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_QDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_KDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_VDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_SDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SCALE_SDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SCALE_ODESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH,
+    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_SEQ_LEN_QDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_SEQ_LEN_KVDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_CU_SEQ_LEN_QDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_CU_SEQ_LEN_KVDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_PROBABILITY,
+    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_SINK_DESC,
+];
+
+/// Returns the function that computes an operation, or the name of the operation or attribute that is unsupported.
+fn known(operation: &Node) -> Result<Evaluate, String> {
+    let unsupported = operation.attributes.iter().find(|attribute| UNSUPPORTED.contains(&attribute.name));
+    if let Some(attribute) = unsupported {
+        return Err(format!("{} is set", context::label(attribute.name)));
+    }
+    function(operation.kind).ok_or_else(|| match operation.kind.name() {
         Some(name) => name.to_string_lossy().into_owned(),
         None => "an unknown operation".to_owned(),
     })
@@ -179,11 +223,11 @@ fn operations(graph: &Graph) -> impl Iterator<Item = &Node> {
 
 /// Returns whether all operations of a graph are known here.
 pub(super) fn is_known(graph: &Graph) -> bool {
-    operations(graph).all(|operation| function(operation.kind).is_some())
+    operations(graph).all(|operation| known(operation).is_ok())
 }
 
 fn evaluate(context: &mut Context<'_>, operation: &Node) -> Result<(), String> {
-    let results = known(operation.kind)?(context, operation)?;
+    let results = known(operation)?(context, operation)?;
     let is_computed = |uid: &i64| results.iter().any(|(computed, _)| computed == uid);
     if !context.graph.outputs(operation).iter().all(is_computed) {
         return Err("an output of an operation is not computed".to_owned());

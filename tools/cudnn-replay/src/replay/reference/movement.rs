@@ -7,7 +7,7 @@ use super::super::tensor::{Array, Walk, dense_strides};
 use super::MAX_ELEMENTS;
 use super::context::{Context, Results};
 
-/// Views the memory with other extents and strides, or keeps the order of the elements.
+/// Views the memory with other extents and strides, or preserves the order of the elements.
 pub(super) fn reshape(context: &Context<'_>, operation: &Node) -> Results {
     let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_RESHAPE_XDESC)?;
     let from = context.tensor(operation, Name::CUDNN_ATTR_OPERATION_RESHAPE_XDESC)?;
@@ -43,7 +43,7 @@ pub(super) fn transpose(context: &Context<'_>, operation: &Node) -> Results {
     let moved: Option<Vec<(usize, usize)>> = permutation.iter().map(moved).collect();
     let (extents, strides): (Vec<usize>, Vec<usize>) = moved.unwrap_or_default().into_iter().unzip();
     if extents != dims || dims.len() != x.dims.len() {
-        return Err("a transpose whose extents do not fit".to_owned());
+        return Err("a transpose of tensors with contradictory extents".to_owned());
     }
     let values = Walk::new(&dims, [&strides]).map(|[at]| x.get(at)).collect();
     Ok(vec![(uid, Array { dims, values })])
@@ -68,7 +68,7 @@ pub(super) fn slice(context: &Context<'_>, operation: &Node) -> Results {
         strides.push(stride * step);
     }
     if dims.len() != x.dims.len() {
-        return Err("a slice whose extents do not fit".to_owned());
+        return Err("a slice of tensors with contradictory extents".to_owned());
     }
     let values = Walk::new(&dims, [&strides]).map(|[at]| x.get(first + at)).collect();
     Ok(vec![(uid, Array { dims, values })])
@@ -86,7 +86,12 @@ pub(super) fn concat(context: &Context<'_>, operation: &Node) -> Results {
         let x = context.value(uid).ok_or("an input is unknown")?;
         let fits = x.dims.len() == dims.len()
             && x.dims.iter().zip(&dims).enumerate().all(|(at, (own, extent))| at == axis || own == extent);
-        let extent = x.dims.get(axis).copied().filter(|_| fits).ok_or("a concatenation whose extents do not fit")?;
+        let extent = x
+            .dims
+            .get(axis)
+            .copied()
+            .filter(|_| fits)
+            .ok_or("a concatenation of tensors with contradictory extents")?;
         for (value, [at]) in x.values.iter().zip(Walk::new(&x.dims, [&strides])) {
             y.update(start * stride + at, |_| *value);
         }
@@ -94,6 +99,6 @@ pub(super) fn concat(context: &Context<'_>, operation: &Node) -> Results {
     }
     match dims.get(axis) == Some(&start) {
         true => Ok(vec![(uid, y)]),
-        false => Err("a concatenation whose extents do not fit".to_owned()),
+        false => Err("a concatenation of tensors with contradictory extents".to_owned()),
     }
 }

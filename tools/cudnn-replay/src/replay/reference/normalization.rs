@@ -6,7 +6,7 @@ use cudnn_loader::{
 };
 
 use super::super::tensor::{Array, Walk};
-use super::context::{Context, Results, refuse};
+use super::context::{Context, Results};
 use super::statistics::{moving_average, unbiased};
 
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
@@ -14,7 +14,7 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let (uid, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_YDESC)?;
     let scale = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC)?;
     if dims != x.dims || scale.dims.len() != dims.len() {
-        return Err("a normalization whose extents do not fit".to_owned());
+        return Err("a normalization of tensors with contradictory extents".to_owned());
     }
     let bias = context.optional(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC);
     let mode = Mode(operation.integer(Name::CUDNN_ATTR_OPERATION_NORM_FWD_MODE).unwrap_or(-1) as _);
@@ -39,8 +39,6 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
             Mode::CUDNN_BATCH_NORM => scale.dims.clone(),
             _ => return Err("a normalization over groups".to_owned()),
         };
-        // The statistics of other GPUs are unknown here.
-        refuse(operation, &[Name::CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS])?;
         let epsilon = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC)?.get(0);
         let mean = if mode == Mode::CUDNN_RMS_NORM { zero.clone() } else { mean_of(x, &zero, &stat_dims, 1)? };
         let mut inverse = mean_of(x, &mean, &stat_dims, 2)?;

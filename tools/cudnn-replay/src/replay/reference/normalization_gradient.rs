@@ -4,15 +4,14 @@ use cudnn_capture_file::Node;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
 use super::super::tensor::{Array, Walk};
-use super::context::{Context, Results, refuse};
+use super::context::{Context, Results};
 use super::reduction::sum_to;
 
-/// Computes the gradients from the statistics of the forward pass. RMS normalization has no mean.
+/// Computes the gradients from the statistics of the forward pass. RMS normalization works without a mean.
 ///
 /// With the normalized values `n` and `g = dy * scale`, the gradient is `inverse * (g - mean(g) - n * mean(g * n))`. The
 /// means are over the elements that share a statistic.
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
-    refuse(operation, &[Name::CUDNN_ATTR_OPERATION_NORM_BWD_PEER_STAT_DESCS])?;
     let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_BWD_XDESC)?;
     let dy = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC)?;
     let scale = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC)?;
@@ -20,7 +19,7 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let mean = context.optional(operation, Name::CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC);
     let (uid, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC)?;
     if dims != x.dims || dims != dy.dims {
-        return Err("a normalization whose extents do not fit".to_owned());
+        return Err("a normalization of tensors with contradictory extents".to_owned());
     }
     let zero = Array::filled(&[1], 0.0);
     let center = mean.unwrap_or(&zero);

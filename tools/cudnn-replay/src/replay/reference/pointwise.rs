@@ -8,7 +8,7 @@ use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnPointwiseMode_t as 
 use super::super::tensor::{Array, Walk, broadcast_strides, positions};
 use super::context::{Context, Operand, Pull, Results, float};
 
-/// An operation with the attributes of its operands.
+/// An operation and the attributes of the operands.
 struct Pointwise {
     parameters: Parameters,
     operands: [Name; 3],

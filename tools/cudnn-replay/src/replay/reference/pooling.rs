@@ -32,7 +32,7 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let rank = dims.len();
     let fits = rank > 2 && x.dims.len() == rank && x.dims.get(..2) == dims.get(..2);
     if !fits || [&window, &steps, &before].iter().any(|numbers| numbers.len() != rank - 2) {
-        return Err("a resampling whose extents do not fit".to_owned());
+        return Err("a resampling of tensors with contradictory extents".to_owned());
     }
     let window_dims: Option<Vec<usize>> = window.iter().map(|extent| usize::try_from(*extent).ok()).collect();
     let window_dims = window_dims.ok_or("a window with a negative extent")?;

@@ -27,10 +27,10 @@ pub(super) fn is_expensive(context: &Context<'_>, operation: &Node) -> Result<bo
     Ok(!context.can_spend(products))
 }
 
-/// Returns a sample of each output of these operations.
+/// Returns samples of the outputs of these operations.
 ///
 /// # Errors
-/// The reason why there is none.
+/// The reason why a sample is impossible.
 pub(super) fn compute(context: &Context<'_>, operations: &[&Node]) -> Result<BTreeMap<i64, Expected>, String> {
     let mut writers = BTreeMap::new();
     for operation in operations {
@@ -86,7 +86,7 @@ fn is_convolution(kind: Kind) -> bool {
     )
 }
 
-/// Computes elements of tensors that are not known as a whole.
+/// Computes elements of tensors that are only known in part.
 struct Puller<'a> {
     context: &'a Context<'a>,
     writers: &'a BTreeMap<i64, &'a Node>,

@@ -6,7 +6,7 @@ use cudnn_loader::cudnnBackendAttributeName_t as Name;
 use super::super::tensor::{Array, Walk};
 use super::context::{Context, Results};
 
-/// The results for each row.
+/// The results for all rows.
 pub(super) struct Softmax {
     pub(super) y: Array,
     pub(super) max: Array,
@@ -15,7 +15,7 @@ pub(super) struct Softmax {
 }
 
 impl Softmax {
-    /// Computes the softmax of each row. A sink counts as an element of the row that is not part of the result.
+    /// Computes the softmax of all rows. A sink counts as an element of the row, but is left out of the result.
     pub(super) fn new(x: &Array, sink: Option<&Array>) -> Result<Self, String> {
         let mut row_dims = x.dims.clone();
         let length = std::mem::replace(row_dims.last_mut().ok_or("a softmax of a scalar")?, 1);

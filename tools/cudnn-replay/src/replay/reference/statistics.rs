@@ -30,7 +30,7 @@ pub(super) fn finalize(context: &Context<'_>, operation: &Node) -> Results {
     let sum = input(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_Y_SUM_DESC)?;
     let square_sum = input(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_Y_SQ_SUM_DESC)?;
     if [scale, bias, square_sum].iter().any(|array| array.values.len() != sum.values.len()) {
-        return Err("statistics whose extents do not fit".to_owned());
+        return Err("statistics of tensors with contradictory extents".to_owned());
     }
     let array = |values: Vec<f64>| Array { dims: sum.dims.clone(), values };
     let mean = array(sum.values.iter().map(|sum| sum / count).collect());
@@ -79,7 +79,7 @@ pub(super) fn unbiased(count: f64) -> f64 {
     if count > 1.0 { count / (count - 1.0) } else { 1.0 }
 }
 
-/// Returns the former values moved by this share towards the new ones.
+/// Moves the previous values by this share towards the new ones.
 pub(super) fn moving_average(former: &Array, new: &Array, factor: f64, share: f64) -> Array {
     let values = former.values.iter().zip(&new.values);
     let values = values.map(|(former, new)| (1.0 - share) * former + share * factor * new).collect();

@@ -357,7 +357,7 @@ fn values_are_moved() {
 
 const ATTENTION: &str = r#""OPERATION_SDPA_FWD_QDESC:15":0,"OPERATION_SDPA_FWD_KDESC:15":1,"OPERATION_SDPA_FWD_VDESC:15":2,"OPERATION_SDPA_FWD_SCALEDESC:15":3,"OPERATION_SDPA_FWD_ODESC:15":4"#;
 
-/// Queries, keys and values with two heads of queries for each head of keys, the scale, and the values' tensors.
+/// Queries, keys and values with two heads of queries per head of keys, the scale, and the values' tensors.
 fn attention_inputs() -> [(i64, Array); 4] {
     [
         (0, noise(&[2, 4, 3, 2], 1)),
@@ -370,7 +370,7 @@ fn attention_inputs() -> [(i64, Array); 4] {
 const ATTENTION_DIMS: [&[usize]; 6] =
     [&[2, 4, 3, 2], &[2, 2, 5, 2], &[2, 1, 5, 3], &[1, 1, 1, 1], &[2, 4, 3, 3], &[2, 4, 3, 1]];
 
-/// Computes the outputs and the statistics from the definition. `keeps` tells which scores a mask keeps.
+/// Computes the outputs and the statistics from the definition. `keeps` returns the scores that a mask preserves.
 fn attention_by_hand(inputs: &[(i64, Array); 4], keeps: fn(usize, usize) -> bool) -> (Vec<f64>, Vec<f64>) {
     let [q, k, v, scale] = inputs.each_ref().map(|(_, array)| &array.values);
     let (mut o, mut stats) = (Vec::new(), Vec::new());
@@ -398,6 +398,8 @@ fn attention_follows_the_definition() {
     let paged = format!(r#"{{"kind":"OPERATION_SDPA_FWD",{ATTENTION},"OPERATION_SDPA_FWD_PAGE_TABLE_KDESC:15":3}}"#);
     let refused = compute(&single(&ATTENTION_DIMS, &paged), || inputs.into_iter().collect()).unwrap_err();
     assert!(refused.contains("PAGE_TABLE"), "{refused}");
+    // The numbers of pages must be valid, and are not generated.
+    assert!(is_known(&forward) && !is_known(&single(&ATTENTION_DIMS, &paged)));
 }
 
 /// The scores pass through a graph inside of the operation, and through a softmax with statistics.
@@ -531,4 +533,54 @@ fn expensive_operations_are_sampled() {
     let root = nodes.rfind(r#"{"kind":"OPERATIONGRAPH""#).unwrap();
     let graph: Graph = serde_json::from_str(&format!("{}{reduction}", &nodes[..root])).unwrap();
     assert!(compute(&graph, ones).unwrap_err().contains("too many multiplications"));
+}
+
+/// The rows and columns inside of the band are counted by hand.
+#[test]
+fn bands_follow_bounds_and_lengths() {
+    use cudnn_loader::cudnnPointwiseMode_t as Mode;
+    let dims: &[usize] = &[2, 1, 3, 4];
+    let inputs = [
+        (0, Array::filled(dims, 1.0)),
+        (1, array(&[1, 1, 1, 1], &[0.0])),
+        (2, array(&[1, 1, 1, 1], &[1.0])),
+        (3, array(&[2, 1, 1, 1], &[3.0, 2.0])),
+        (4, array(&[2, 1, 1, 1], &[4.0, 4.0])),
+    ];
+    let one: &[usize] = &[1, 1, 1, 1];
+    let two: &[usize] = &[2, 1, 1, 1];
+    let lengths = r#""SEQ_LEN_QDESC:15":3,"SEQ_LEN_KVDESC:15":4,"#;
+    for (mode, attributes, counts) in [
+        // The row may precede the column by less than the shift.
+        (Mode::CUDNN_POINTWISE_CMP_GE, r#""SHIFT_RIGHT_BOUND_DESC:15":2,"#.to_owned(), [2, 3, 4, 2, 3, 4]),
+        // Lengths move the diagonal by 1 in the first sequence, and by 2 in the second one.
+        (Mode::CUDNN_POINTWISE_CMP_GE, lengths.to_owned(), [2, 3, 4, 3, 4, 4]),
+        // The column may precede the row by less than the bound.
+        (Mode::CUDNN_POINTWISE_CMP_GT, r#""LEFT_BOUND_DESC:15":2,"#.to_owned(), [4, 3, 2, 4, 3, 2]),
+        (Mode::CUDNN_POINTWISE_CMP_GT, format!(r#"{lengths}"LEFT_BOUND_DESC:15":2,"#), [3, 2, 1, 2, 1, 0]),
+    ] {
+        let operation = format!(
+            r#"{{"kind":"OPERATION_DIAGONAL_BAND_MASK",{attributes}"XDESC:15":0,"BDESC:15":1,"YDESC:15":5,"COMPARISON_MODE:14":{}}}"#,
+            mode.0
+        );
+        let y = run(&single(&[dims, one, one, two, two, dims], &operation), &inputs, 5);
+        let found: Vec<f64> = y.chunks(4).map(|row| row.iter().sum()).collect();
+        assert_eq!(found, counts.map(f64::from), "{attributes}");
+    }
+}
+
+#[test]
+fn a_sink_takes_a_share_of_the_softmax() {
+    let given = [(0, array(&[1, 2, 1, 2], &[0.0, 0.0, 1.0, 2.0])), (1, array(&[1, 2, 1, 1], &[0.0, 4.0]))];
+    let rows: &[usize] = &[1, 2, 1, 1];
+    let graph = single(
+        &[&[1, 2, 1, 2], rows, &[1, 2, 1, 2], rows, rows, rows],
+        r#"{"kind":"OPERATION_SOFTMAX","XDESC:15":0,"SINK_DESC:15":1,"YDESC:15":2,"STATS_DESC:15":3,"MAX_DESC:15":4,"SUM_EXP_DESC:15":5}"#,
+    );
+    let sum = 1_f64.exp() + 2_f64.exp() + 4_f64.exp();
+    let third = 1.0 / 3.0;
+    assert_close(&run(&graph, &given, 2), &[third, third, 1_f64.exp() / sum, 2_f64.exp() / sum]);
+    assert_close(&run(&graph, &given, 3), &[3_f64.ln(), sum.ln()]);
+    assert_close(&run(&graph, &given, 4), &[0.0, 4.0]);
+    assert_close(&run(&graph, &given, 5), &[3.0, sum / 4_f64.exp()]);
 }
