@@ -341,6 +341,7 @@ static long long engine_of(descriptor *config) {
 int cudnnBackendFinalize(descriptor *it) {
     LOG;
     if (it->finalized) return fail(2000, "finalized twice");
+    if (it->kind == 2 && number(it, 1301) == 99) return fail(3000, "engine 99 is unknown");
     if (it->kind == 17 && number(it, 902) == 13) return fail(3003, "a dimension of 13");
     if (it->kind == 5) {
         attribute *json = find(it, 405);

@@ -17,15 +17,19 @@
 //! | `names` | cuDNN's names of kinds and attributes |
 //! | `graph` | a graph as a list of descriptors, with an id that depends only on the content |
 //! | `value` | the elements of an attribute as JSON and as bytes |
+//! | `tensors` | the tensors that operations read and write, and the size of elements |
 //! | `record` | the records |
+//! | `failure` | the descriptors that show a failure again |
 //! | `capture` | reads files |
 //!
 //! This crate is independent of layers and of the loader. It does not call cuDNN.
 
 mod capture;
+mod failure;
 mod graph;
 mod names;
 mod record;
+mod tensors;
 mod value;
 
 pub use capture::{Capture, Error, Problem};
@@ -34,4 +38,5 @@ pub use record::{
     Call, Count, Data, Device, Engine, Execution, FORMAT, Failure, GraphRecord, Incomplete, Memory, Plan, Proposals,
     Record, Start, Tensor, attribute_name, hexadecimal, status_name,
 };
+pub use tensors::element_bits;
 pub use value::{Value, element_size};

@@ -184,13 +184,17 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Returns the bytes of hexadecimal text, or `None` if it is damaged.
+pub(crate) fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
+    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
+    pairs.iter().map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
 impl Tensor {
     /// Returns the bytes of the stored value. `None` if there is none, or if it is damaged.
     #[must_use]
     pub fn value_bytes(&self) -> Option<Vec<u8>> {
-        let text = self.value.as_ref().filter(|text| text.len().is_multiple_of(2))?;
-        let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        text.as_bytes().chunks(2).map(byte).collect()
+        from_hexadecimal(self.value.as_ref()?)
     }
 }
 

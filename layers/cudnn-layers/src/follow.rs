@@ -6,6 +6,12 @@ use crate::last_error;
 use crate::shadow::{self, Destruction, calls};
 use crate::wrappers::{Call, Id};
 
+/// Returns whether [`returned`] follows a function.
+pub(crate) fn is_followed(function: Id) -> bool {
+    matches!(function, Id::CudnnCreate | Id::CudnnDestroy | Id::CudnnGetLastErrorString)
+        || calls::is_of_descriptor(function)
+}
+
 /// Call this after a call.
 pub(crate) fn returned(call: &Call<'_>, status: Option<cudnnStatus_t>, destruction: Option<Destruction>) {
     match call.function {

@@ -32,10 +32,13 @@ pub(crate) fn hide_errors<T>(cudnn: &Cudnn, work: impl FnOnce() -> T) -> T {
 /// Returns the text of the thread's last failure, which the program can still read.
 pub(crate) fn peek(cudnn: &Cudnn) -> Vec<u8> {
     let text = cudnn.take_last_error();
-    if !text.is_empty() {
-        let _ = SAVED_TEXT.try_with(|kept| kept.replace(Some(text.clone())));
-    }
-    text
+    let saved = SAVED_TEXT.try_with(|saved| {
+        if !text.is_empty() {
+            saved.replace(Some(text.clone()));
+        }
+        saved.borrow().clone()
+    });
+    saved.ok().flatten().unwrap_or(text)
 }
 
 /// Replaces the text of the thread's last failure.

@@ -29,8 +29,8 @@
 //! Each layer is one module. Layers depend on cuDNN's types and on `cudnn-layer-api`, but not on the loader or on each
 //! other. They share private modules: `wrappers` generates a wrapper for each cuDNN function, `shadow` tracks the
 //! attributes of backend descriptors, `cudnn` and `engine` make calls below a layer, `last_error` hides the errors of
-//! these calls, `follow` restores them, `trial` hides the calls from other layers, `driver` calls
-//! NVIDIA's driver, and `report` opens the output files.
+//! these calls, `follow` restores them, `trial` hides the calls from other layers, `serialized`
+//! recognizes restored plans, `driver` calls NVIDIA's driver, and `report` opens the output files.
 #![allow(deprecated, reason = "programs also call deprecated functions")]
 
 pub mod capture;
@@ -44,6 +44,7 @@ mod last_error;
 mod lock;
 pub mod plans;
 mod report;
+mod serialized;
 mod shadow;
 pub mod trace;
 mod trial;

@@ -162,6 +162,11 @@ pub(super) fn assert_captures_calls(capturing: &Capturing) {
     assert_eq!((&pooling["windowDimA"], &pooling["paddingA"]), (&json!([3, 2]), &json!([1, 0])), "{pooling}");
     // The program has destroyed the descriptor.
     assert_eq!(argument(3, "xDesc"), Value::Null);
+    let without = capturing.run("none", &["classic-steps"]);
+    assert_eq!(without.stdout, capturing.run("capture", &["classic-steps"]).stdout);
+    let records = self::records(&capturing.file());
+    let argument = |call: &cudnn_capture_file::Call| call.arguments[0].1["coef"].clone();
+    assert_eq!(all!(&records, Call).map(argument).collect::<Vec<_>>(), [0.5, 0.25]);
 }
 
 #[test]
@@ -175,6 +180,11 @@ fn graphs_plans_and_failures_are_captured() {
         assert!(plan.engine.is_some() && plan.proposal == Some((1, 1)) && plan.workspace.is_none(), "{plan:#?}");
         assert!(plan.reason.as_ref().unwrap().contains("NVRTC"), "{plan:#?}");
     }
+    let records = real.capture(&["engines:mixed-types"]);
+    let plans = plans(&records);
+    let [plan] = plans.as_slice() else { panic!("{plans:#?}") };
+    assert_eq!((&plan.graph, &plan.engine, plan.device), (&graphs(&records)[0].graph, &None, Some(0)));
+    assert_eq!(plan.status, "NOT_SUPPORTED");
     let records = real.capture(&["execute:works"]);
     assert_eq!(executions(&records)[0].status, "BAD_PARAM");
     assert_eq!(failures(&records)[0].call, "cudnnBackendExecute");
@@ -220,7 +230,8 @@ fn executions_are_described_once_and_counted() {
     assert_eq!(counts, [powers, vec![180_000]].concat());
 }
 
-/// A driver for which all addresses are device memory that contains bits 12 to 19 of the address.
+/// A driver for which all addresses are device memory. The memory contains bits 12 to 19 of the address, or with the
+/// variable `READS_MEMORY` the bytes at the address.
 const DRIVER: &str = r#"
 #include <stdlib.h>
 #include <string.h>
@@ -228,14 +239,24 @@ int cuPointerGetAttribute(unsigned *type, int attribute, unsigned long long addr
 int cuStreamIsCapturing(void *stream, int *status) { *status = getenv("CAPTURING") != 0; return 0; }
 int cuThreadExchangeStreamCaptureMode(int *mode) { return 0; }
 int cuStreamSynchronize(void *stream) { return 0; }
-int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t size, void *stream) { memset(to, from >> 12, size); return 0; }
+int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t size, void *stream) {
+    if (getenv("READS_MEMORY")) memcpy(to, (void *)from, size);
+    else memset(to, from >> 12, size);
+    return 0;
+}
 "#;
+
+/// Compiles the driver.
+fn driver(capturing: &Capturing) -> PathBuf {
+    let driver = capturing.dir.path().join("libcuda.so.1");
+    support::compile(DRIVER, &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"], &driver);
+    driver
+}
 
 #[test]
 fn tensors_are_stored_on_request_only() {
     let stand_in = Capturing::stand_in();
-    let driver = stand_in.dir.path().join("libcuda.so.1");
-    support::compile(DRIVER, &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"], &driver);
+    let driver = driver(&stand_in);
     let data = stand_in.dir.path().join("app.cudnncap.data");
     let run = |requested: &str, capturing: Option<&str>| {
         let child = stand_in.child().env("LD_PRELOAD", &driver).env("CUDNN_CAPTURE_DATA", requested);
@@ -260,8 +281,149 @@ fn tensors_are_stored_on_request_only() {
             let values = std::fs::read(data.join(&record.file)).unwrap();
             assert_eq!(values, vec![record.uid as u8; size as usize], "{record:?}");
         }
-        std::fs::remove_dir_all(&data).unwrap();
     }
+    // The values are removed with the capture, and other files are left.
+    std::fs::write(data.join("notes.txt"), "important").unwrap();
+    run("", None);
+    let left: Vec<_> = std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["notes.txt"]);
+}
+
+/// Returns the stored values by execution, tensor and moment, with the first float.
+fn stored_values(capturing: &Capturing) -> Vec<(u64, i64, bool, f32)> {
+    let records = records(&capturing.file());
+    let first = |file: &str| {
+        let values = std::fs::read(capturing.dir.path().join("app.cudnncap.data").join(file)).unwrap();
+        assert_eq!(values.len(), 4096);
+        f32::from_le_bytes(values[..4].try_into().unwrap())
+    };
+    all!(&records, Data).map(|data| (data.execution, data.uid, data.is_after, first(&data.file))).collect()
+}
+
+#[test]
+fn values_are_stored_for_the_requested_executions() {
+    let stand_in = Capturing::stand_in();
+    let driver = driver(&stand_in);
+    let run = |requested: &str, steps: &[&str]| {
+        let child = stand_in.child().env("LD_PRELOAD", &driver).env("CUDNN_CAPTURE_DATA", requested);
+        let output = child.env("READS_MEMORY", "1").run(&[&["capture", "executions"], steps].concat());
+        assert_eq!(
+            (output.stdout.as_str(), output.stderr.as_str()),
+            ("done\n", "built\n0 descriptors were not destroyed\n"),
+            "{requested}: {output:#?}"
+        );
+        stored_values(&stand_in)
+    };
+    let of = |execution, x: f32, y: f32| {
+        [(execution, 1, false, x), (execution, 2, false, y), (execution, 1, true, x), (execution, 2, true, y)]
+    };
+    let steps = ["1,2", "2,3", "1,2", "1,5", "1,6"];
+    assert_eq!(run("all@2", &steps), of(2, 2.0, 3.0));
+    assert_eq!(run("all@3,all", &steps), [of(1, 1.0, 2.0), of(3, 1.0, 2.0)].concat());
+    assert_eq!(run("mismatch", &steps), of(4, 1.0, 5.0));
+    assert_eq!(run("all@nan", &steps), []);
+    assert_eq!(run("all@9", &steps), []);
+    let records = records(&stand_in.file());
+    let id = &graphs(&records)[0].graph;
+    assert_eq!(counts(&records).last().unwrap().executions, 5);
+    assert_eq!(run(&format!("{id}@nan"), &["1,2", "inf,inf", "nan,inf", "1,inf", "1,inf"]), of(4, 1.0, f32::INFINITY));
+    assert_eq!(run("0123456789abcdef@nan", &["1,inf"]), []);
+    // The bits of a NaN are compared, too.
+    assert_eq!(run("mismatch", &["1,inf", "1,inf"]), []);
+    for requested in ["none", "all@0", "all,nan@1"] {
+        let child = stand_in.child().env("CUDNN_CAPTURE_DATA", requested);
+        let output = child.run(&["capture", "executions", "1,2"]);
+        assert_eq!(output.stdout, "done\n", "{output:#?}");
+        assert!(output.stderr.contains("expected nan, mismatch, or"), "{output:#?}");
+    }
+}
+
+#[test]
+fn values_are_neither_read_nor_written_without_a_request() {
+    let stand_in = Capturing::stand_in();
+    let driver = driver(&stand_in);
+    let child = stand_in.child().env("LD_PRELOAD", &driver).env("READS_MEMORY", "1");
+    let output = child.run(&["capture", "executions", "12345.678,87654.32"]);
+    assert_eq!(output.stdout, "done\n", "{output:#?}");
+    assert!(!stand_in.dir.path().join("app.cudnncap.data").exists());
+    let text = std::fs::read_to_string(stand_in.file()).unwrap();
+    for planted in [12345.678_f32, 87654.32] {
+        let hexadecimal: String = planted.to_le_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(!text.contains(&hexadecimal) && !text.contains(&planted.to_string()), "{text}");
+    }
+}
+
+#[test]
+fn values_that_cannot_be_written_are_reported_once() {
+    let stand_in = Capturing::stand_in();
+    let (driver, data) = (driver(&stand_in), stand_in.dir.path().join("app.cudnncap.data"));
+    std::fs::write(&data, "important").unwrap();
+    let child = stand_in.child().env("LD_PRELOAD", &driver).env("READS_MEMORY", "1");
+    let output = child.env("CUDNN_CAPTURE_DATA", "all,all@2").run(&["capture", "executions", "1,2", "1,2"]);
+    assert_eq!((output.stdout.as_str(), output.stderr.matches("cannot write").count()), ("done\n", 1), "{output:#?}");
+    assert_eq!(std::fs::read_to_string(&data).unwrap(), "important");
+    let records = records(&stand_in.file());
+    assert_eq!((all!(&records, Data).count(), executions(&records).len()), (0, 1));
+}
+
+#[test]
+fn graphs_without_an_engine_are_captured() {
+    let stand_in = Capturing::stand_in();
+    let run = |layers| stand_in.run(layers, &["executions", "unknown-engine"]).stdout;
+    let expected = run("none");
+    assert!(expected.contains("engine 99 is unknown"), "{expected}");
+    assert_eq!(run("capture"), expected);
+    let records = records(&stand_in.file());
+    let (plan, failure) = (plans(&records)[0], failures(&records)[0]);
+    assert_eq!((&plan.graph, &plan.engine), (&graphs(&records)[0].graph, &None));
+    let reason = Some("engine 99 is unknown".to_owned());
+    assert_eq!((&plan.reason, &failure.reason, &plan.status), (&reason, &reason, &failure.status));
+}
+
+#[test]
+fn restored_plans_count_for_the_plans_that_were_serialized() {
+    let stand_in = Capturing::stand_in();
+    let run = |which: &str| {
+        let output = stand_in.run("capture", &["executions", which]);
+        assert_eq!(
+            (output.stdout.as_str(), output.stderr.as_str()),
+            ("done\n", "built\n0 descriptors were not destroyed\n"),
+            "{output:#?}"
+        );
+        records(&stand_in.file())
+    };
+    let of_restored = run("restored");
+    assert_eq!((graphs(&of_restored).len(), plans(&of_restored).len()), (1, 1));
+    assert_eq!(all!(&of_restored, Incomplete).count(), 0);
+    let execution = executions(&of_restored)[0];
+    assert_eq!((execution.plan, execution.tensors[0].memory.as_ref().unwrap().span), (0, Some(4096)));
+    assert_eq!(counts(&of_restored).last().unwrap(), &&Count { plan: 0, executions: 3 });
+    let of_foreign = run("foreign");
+    assert_eq!((plans(&of_foreign).len(), executions(&of_foreign).len()), (1, 0));
+    let incomplete: Vec<_> = all!(&of_foreign, Incomplete).collect();
+    assert!(incomplete[0].reason.contains("restored from JSON of an unknown plan"), "{incomplete:#?}");
+}
+
+#[test]
+fn descriptors_may_be_made_and_destroyed_early() {
+    let stand_in = Capturing::stand_in();
+    let run = |which: &str| {
+        let output = stand_in.run("capture", &["executions", which]);
+        assert_eq!(output.stdout, "done\n", "{output:#?}");
+        records(&stand_in.file())
+    };
+    let of_configuration = run("early-configuration");
+    assert_eq!(plans(&of_configuration)[0].engine.as_ref().unwrap().index, 1);
+    let of_pack = run("early-pack");
+    assert_eq!(executions(&of_pack)[0].tensors.len(), 2);
+    assert_eq!(counts(&of_pack)[0].executions, 2);
+    // The second plan is executed, but the layout is unknown.
+    let of_changed = run("changed-pack");
+    let tensors: Vec<_> =
+        executions(&of_changed).iter().map(|execution| (execution.plan, execution.tensors.len())).collect();
+    assert_eq!(tensors, [(0, 2), (1, 0)]);
+    let of_threads = run("threads");
+    assert_eq!((executions(&of_threads).len(), counts(&of_threads).last().unwrap().executions), (1, 4000));
 }
 
 #[test]

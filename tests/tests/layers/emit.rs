@@ -1,12 +1,14 @@
-//! Tests programs that are written from captures: they plan the same graphs in the same way, and texts of the capture
-//! cannot become code.
+//! Tests programs that are written from captures: they plan the same graphs in the same way, fail in the same way, and
+//! compute the same results. Texts of the capture remain text.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cudnn_capture_file::{Capture, Record};
+use cudnn_capture_file::{Capture, Device, Failure, Plan, Record, Start};
 use cudnn_replay::emit::{Case, Language, emit};
-use support::{TempDir, cpp_compiler, drop_in, lib_dir, root, run_compiler};
+use support::{
+    FakeLibrary, Library, PlanningLibraries, TempDir, Version, cpp_compiler, drop_in, lib_dir, root, run_compiler,
+};
 
 use crate::capture::Capturing;
 
@@ -19,6 +21,8 @@ fn text(program: &str) -> impl Iterator<Item = &str> {
 
 /// Compiles and runs programs.
 struct Programs {
+    /// The name of Rust packages, which all tests build in one directory.
+    name: &'static str,
     dir: TempDir,
     cudnn: PathBuf,
 }
@@ -49,11 +53,12 @@ impl Programs {
                 std::fs::write(file("src/main.rs"), program).unwrap();
                 let loader = root().join("cudnn-loader").canonicalize().unwrap();
                 let manifest = format!(
-                    "[package]\nname = \"program\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
-                     cudnn-loader = {{ path = {loader:?} }}\n"
+                    "[package]\nname = {:?}\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
+                     cudnn-loader = {{ path = {loader:?} }}\n",
+                    self.name
                 );
                 std::fs::write(file("Cargo.toml"), manifest).unwrap();
-                // Uses the workspace's versions of all dependencies, so that cargo downloads no others.
+                // Uses the workspace's versions of all dependencies. Otherwise cargo would download others.
                 std::fs::copy(root().join("Cargo.lock"), file("Cargo.lock")).unwrap();
                 let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("emitted");
                 let mut cargo = Command::new(env!("CARGO"));
@@ -61,16 +66,43 @@ impl Programs {
                 cargo.env("RUSTFLAGS", "-Dwarnings").env_remove("CARGO_BUILD_TARGET");
                 run_compiler(&mut cargo);
                 // The loader looks for layers next to the program.
-                std::fs::copy(target.join("debug/program"), file("rust-program")).unwrap();
+                std::fs::copy(target.join("debug").join(self.name), file("rust-program")).unwrap();
                 let layers = drop_in().join("lib/libcudnn_layers.so");
                 let _ = std::os::unix::fs::symlink(layers, file("libcudnn_layers.so"));
                 Command::new(file("rust-program"))
             }
         }
     }
+
+    /// Returns the output and the capture of a program.
+    fn run(&self, case: &Case, language: Language, libraries: &str) -> (String, Capture) {
+        let file = self.dir.path().join("program.cudnncap");
+        let _ = std::fs::remove_file(&file);
+        let output = self
+            .built(&emit(case, language), language)
+            .env("CUDNN_LOADER_DIR", &self.cudnn)
+            .env("CUDNN_LAYERS", "capture")
+            .env("CUDNN_CAPTURE", &file)
+            .env("LD_LIBRARY_PATH", format!("{}:{libraries}", drop_in().join("lib").display()))
+            .output()
+            .unwrap();
+        assert_eq!(output.stderr, b"", "{language:?} {output:?}");
+        (String::from_utf8(output.stdout).unwrap(), Capture::read(&file).unwrap())
+    }
 }
 
 const LANGUAGES: [Language; 3] = [Language::Cpp, Language::Python, Language::Rust];
+
+macro_rules! all {
+    ($capture:expr, $variant:ident) => {
+        $capture.records.iter().filter_map(|record| if let Record::$variant(it) = record { Some(it) } else { None })
+    };
+}
+
+/// Returns what must be the same in the capture of an emitted program.
+fn comparable(plan: &Plan) -> Plan {
+    Plan { plan: 0, device: None, proposal: None, build_us: 0, ..plan.clone() }
+}
 
 #[test]
 fn programs_plan_the_same_graphs_in_the_same_way() {
@@ -79,9 +111,10 @@ fn programs_plan_the_same_graphs_in_the_same_way() {
     let records = capturing.capture(&["works", "fused", "mixed-types", "integers"]);
     let capture = Capture { records, ..Capture::default() };
     let graphs = cudnn_replay::replay::capture::graphs(&capture);
+    let graphs: Vec<_> =
+        graphs.into_iter().filter(|graph| all!(capture, Graph).any(|it| it.graph == graph.id)).collect();
     assert_eq!(graphs.len(), 4);
-    let programs = Programs { dir: TempDir::new(), cudnn };
-    let libraries = format!("{}:{}", drop_in().join("lib").display(), capturing.library_path().unwrap());
+    let programs = Programs { name: "plans", dir: TempDir::new(), cudnn };
     for graph in &graphs {
         let case = Case::select(&capture, &graph.id).unwrap();
         let expected = match &graph.plan {
@@ -94,39 +127,197 @@ fn programs_plan_the_same_graphs_in_the_same_way() {
                 let reason = plan.reason.as_deref().unwrap();
                 format!("failed: the plan\nstatus: CUDNN_STATUS_{}\nreason: {reason}\n", plan.status)
             }
-            None => "failed: planning\nstatus: none: no engine is proposed\nreason: \n".to_owned(),
+            // The heuristics have refused all engines, and cuDNN lists the reasons.
+            None => "failed: planning\nstatus: none: no engine is proposed\nreason: {\"engineId\":".to_owned(),
         };
         for language in LANGUAGES {
-            let file = programs.dir.path().join("program.cudnncap");
-            let _ = std::fs::remove_file(&file);
-            let output = programs
-                .built(&emit(&case, language), language)
-                .env("CUDNN_LOADER_DIR", &programs.cudnn)
-                .env("CUDNN_LAYERS", "capture")
-                .env("CUDNN_CAPTURE", &file)
-                .env("LD_LIBRARY_PATH", &libraries)
-                .output()
-                .unwrap();
-            let stdout = String::from_utf8_lossy(&output.stdout);
-            assert_eq!(stdout, format!("cudnn: 91900\ndevice: described\n{expected}"), "{language:?} {output:?}");
-            // The capture of the program contains the graph that it was written from.
-            let again = Capture::read(&file).unwrap();
-            let ids: Vec<_> = again
-                .records
-                .iter()
-                .filter_map(|record| if let Record::Graph(graph) = record { Some(&graph.graph) } else { None })
-                .collect();
+            let (stdout, again) = programs.run(&case, language, capturing.library_path().unwrap());
+            let expected = format!("cudnn: 91900\ndevice: described\n{expected}");
+            assert!(stdout.starts_with(&expected), "{language:?} {stdout}");
+            assert_eq!(graph.plan.is_none(), stdout.contains("is_input_compute_type_match"), "{stdout}");
+            // The capture of the program contains what it was written from.
+            let ids: Vec<_> = all!(again, Graph).map(|graph| &graph.graph).collect();
             assert_eq!(ids, [&graph.id], "{language:?}");
+            let plans: Vec<_> = all!(again, Plan).map(comparable).collect();
+            assert_eq!(plans, graph.plan.iter().map(comparable).collect::<Vec<_>>(), "{language:?}");
+            let device = |device: &Device| device.description.clone();
+            assert!(all!(again, Device).map(device).eq(all!(capture, Device).map(device)), "{language:?}");
         }
+    }
+}
+
+#[test]
+fn programs_for_captures_of_older_releases_plan_with_newer_ones() {
+    assert_plans_with("programs_for_captures_of_older_releases_plan_with_newer_ones", "jit-cu13-9.27.0");
+}
+
+/// Asserts that a program for a graph that cuDNN 9.19 has captured on an H200 plans with a newer release, which needs more
+/// members of the device's description.
+pub(super) fn assert_plans_with(test: &str, release: &str) {
+    let (Some(capturing), Some(cudnn)) = (Capturing::real(test, RELEASE), lib_dir(release)) else { return };
+    let capture = Capture { records: capturing.capture(&["works"]), ..Capture::default() };
+    let mut case = Case::select(&capture, "").unwrap();
+    // Another release may lack the engine.
+    case.captured.plan = None;
+    let mut device: serde_json::Value = serde_json::from_str(case.captured.device.as_deref().unwrap()).unwrap();
+    for member in ["smCountOrigin", "oversizedSharedMemoryPerBlock", "memoryBusWidth"] {
+        assert!(device.as_object_mut().unwrap().remove(member).is_some());
+    }
+    case.captured.device = Some(device.to_string());
+    let programs = Programs { name: "newer", dir: TempDir::new(), cudnn };
+    let (stdout, _) = programs.run(&case, Language::Python, capturing.library_path().unwrap());
+    let version = support::version(release);
+    let number = version.major * 10_000 + version.minor * 100 + version.patch;
+    let expected = format!("cudnn: {number}\ndevice: described\n");
+    assert!(stdout.starts_with(&expected) && stdout.contains("\nstatus: CUDNN_STATUS_SUCCESS\n"), "{stdout}");
+}
+
+/// Failed calls: dimensions of the wrong type, an operation without output, and a descriptor with special numbers.
+const FAILURES: [&str; 3] = [
+    r#"{"record":"failure","call":"cudnnBackendSetAttribute","status":"BAD_PARAM_ATTRIBUTE_TYPE","attribute":["TENSOR_DIMENSIONS",23,2,"0400000008000000"],"descriptors":[{"kind":"TENSOR","finalized":false,"DATA_TYPE:1":2,"UNIQUE_ID:3":7}]}"#,
+    r#"{"record":"failure","call":"cudnnBackendFinalize","status":"BAD_PARAM","descriptors":[{"kind":"POINTWISE","MODE:14":100,"MATH_PREC:1":0},{"kind":"TENSOR","DATA_TYPE:1":2,"DIMENSIONS:3":[1,4,8],"STRIDES:3":[32,8,1],"UNIQUE_ID:3":1,"BYTE_ALIGNMENT:3":16},{"kind":"OPERATION_POINTWISE","finalized":false,"PW_DESCRIPTOR:15":0,"XDESC:15":1}]}"#,
+    r#"{"record":"failure","call":"cudnnBackendSetAttribute","status":"BAD_PARAM","attribute":["POINTWISE_AXIS",23,1,"01000000"],"descriptors":[{"kind":"POINTWISE","finalized":false,"MODE:14":100,"RELU_LOWER_CLIP:4":3.4028234663852886e38,"RELU_UPPER_CLIP:4":"7ff0000020000000","RELU_LOWER_CLIP_SLOPE:5":1.7976931348623157e308,"ELU_ALPHA:4":1.401298464324817e-45,"SOFTPLUS_BETA:5":"fff0000000000000","SWISH_BETA:5":5e-324}]}"#,
+];
+
+#[test]
+fn programs_repeat_failed_calls() {
+    let test = "programs_repeat_failed_calls";
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir(RELEASE)) else { return };
+    let programs = Programs { name: "failures", dir: TempDir::new(), cudnn };
+    for line in FAILURES {
+        let Ok(Record::Failure(failure)) = serde_json::from_str(line) else { panic!("{line}") };
+        let start = Start { format: 1, cudnn: 91_900, cudart: 12_090 };
+        let capture =
+            Capture { records: vec![Record::Start(start), Record::Failure(failure.clone())], ..Capture::default() };
+        let case = Case::select(&capture, &failure.graph().unwrap().id()).unwrap();
+        let results = LANGUAGES.map(|language| programs.run(&case, language, &libraries.path));
+        for (stdout, again) in &results {
+            let repeated: Vec<&Failure> = all!(again, Failure).collect();
+            let [repeated] = repeated[..] else { panic!("{stdout} {again:?}") };
+            let reason = repeated.reason.as_deref().unwrap();
+            let end = format!("status: CUDNN_STATUS_{}\nreason: {reason}\n", failure.status);
+            assert!(
+                stdout.starts_with("cudnn: 91900\ndevice: described\nfailed: d") && stdout.ends_with(&end),
+                "{stdout}"
+            );
+            assert_eq!(stdout, &results[0].0);
+            // NaNs differ from themselves. Elements are captured only if cuDNN declares the type.
+            let content = |failure: &Failure| {
+                let attribute = failure.attribute.clone().map(|(name, ty, count, _)| (name, ty, count));
+                let descriptors = serde_json::to_string(&failure.descriptors).unwrap();
+                (failure.call.clone(), failure.status.clone(), attribute, descriptors)
+            };
+            assert_eq!(content(repeated), content(&failure));
+        }
+    }
+}
+
+/// A driver that uses host memory as device memory.
+const DRIVER: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+int cuInit(unsigned flags) { return 0; }
+int cuDeviceGet(int *device, int ordinal) { *device = 0; return 0; }
+int cuDeviceGetName(char *name, int size, int device) { strcpy(name, "stand-in"); return 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { *context = malloc(1); return 0; }
+int cuCtxSetCurrent(void *context) { return 0; }
+int cuCtxSynchronize(void) { return 0; }
+int cuMemAlloc_v2(void **address, size_t size) { *address = aligned_alloc(256, (size + 255) / 256 * 256); return 0; }
+int cuMemcpyHtoD_v2(void *to, const void *from, size_t size) { memcpy(to, from, size); return 0; }
+int cuMemcpyDtoH_v2(void *to, const void *from, size_t size) { memcpy(to, from, size); return 0; }
+"#;
+
+/// A cuDNN that adds a host value to all bytes of the first tensor. It checks the alignment of the second one.
+const CUDNN: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static unsigned char *pointers[3];
+int cudnnCreate(void **handle) { *handle = malloc(1); return 0; }
+int cudnnBackendCreateDescriptor(int kind, void **descriptor) { *descriptor = malloc(1); return 0; }
+int cudnnBackendSetAttribute(void *descriptor, int name, int type, long long count, const void *elements) {
+    if (name == 1001 && count == 3) memcpy(pointers, elements, sizeof pointers);
+    return 0;
+}
+int cudnnBackendGetAttribute(void *descriptor, int name, int type, long long room, long long *count, void *elements) {
+    if (type == 3) *(long long *)elements = 0;
+    *count = 1;
+    return 0;
+}
+int cudnnBackendExecute(void *handle, void *plan, void *pack) {
+    if ((unsigned long)pointers[1] % 64 != 32) abort();
+    for (int i = 0; i < 16; i++) pointers[1][i] = pointers[0][i] + pointers[2][0];
+    return 0;
+}
+"#;
+
+/// A graph with an input, an output and a scalar, and an execution with the values of all tensors.
+const EXECUTED: [&str; 8] = [
+    r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#,
+    r#"{"record":"graph","graph":"x","label":"","nodes":[{"kind":"TENSOR","DATA_TYPE:1":3,"DIMENSIONS:3":[16],"STRIDES:3":[1],"UNIQUE_ID:3":1},{"kind":"TENSOR","DATA_TYPE:1":3,"DIMENSIONS:3":[16],"STRIDES:3":[1],"UNIQUE_ID:3":2},{"kind":"TENSOR","DATA_TYPE:1":3,"DIMENSIONS:3":[1],"STRIDES:3":[1],"UNIQUE_ID:3":3,"IS_BY_VALUE:2":1},{"kind":"OPERATIONGRAPH","OPS:15":[0,1,2]}]}"#,
+    r#"{"record":"plan","plan":0,"graph":"x","status":"SUCCESS","engine":{"index":0},"build_us":1}"#,
+    r#"{"record":"data","plan":0,"execution":1,"uid":1,"is_after":false,"file":"x","bytes":16}"#,
+    r#"{"record":"data","plan":0,"execution":1,"uid":2,"is_after":false,"file":"y","bytes":16}"#,
+    r#"{"record":"data","plan":0,"execution":1,"uid":1,"is_after":true,"file":"x","bytes":16}"#,
+    r#"{"record":"data","plan":0,"execution":1,"uid":2,"is_after":true,"file":"after","bytes":16}"#,
+    r#"{"record":"execution","plan":0,"status":"SUCCESS","tensors":[{"uid":1,"memory":{"buffer":0,"offset":0,"span":16,"alignment":16}},{"uid":2,"memory":{"buffer":0,"offset":16,"span":16,"alignment":32}},{"uid":3,"memory":{"buffer":1,"offset":0,"alignment":1,"is_host":true},"value":"05"}]}"#,
+];
+
+/// Programs execute with the captured values, on a stand-in for a GPU, and compare the results.
+#[test]
+fn programs_compare_results_with_captured_ones() {
+    let Some(cudnn) = lib_dir(RELEASE) else { return };
+    let dir = TempDir::new();
+    let stand_in = dir.path().join("lib");
+    std::fs::create_dir_all(&stand_in).unwrap();
+    std::os::unix::fs::symlink(cudnn.join("../include").canonicalize().unwrap(), dir.path().join("include")).unwrap();
+    let file = dir.path().join("app.cudnncap");
+    let data = dir.path().join("app.cudnncap.data");
+    std::fs::create_dir_all(&data).unwrap();
+    let programs = Programs { name: "values", dir, cudnn: stand_in.clone() };
+    let capture = Capture::parse((EXECUTED.join("\n") + "\n").as_bytes()).unwrap();
+    for library in [Library::Shim, Library::Graph] {
+        let fake = FakeLibrary::new(library, Version::new(9, 19, 0)).with_code(CUDNN).with_body("return 0;");
+        fake.build(&stand_in.join(library.linux_name()));
+    }
+    support::compile(DRIVER, &["-shared", "-fPIC", "-w", "-Wl,-soname,libcuda.so.1"], &stand_in.join("libcuda.so.1"));
+    let run = |case: &Case, language| {
+        let mut command = programs.built(&emit(case, language), language);
+        let output = command.env("CUDNN_LOADER_DIR", &stand_in).env("LD_LIBRARY_PATH", &stand_in).output().unwrap();
+        let start = "cudnn: 91900\ndevice: stand-in\nstatus: CUDNN_STATUS_SUCCESS\n";
+        assert!(output.stdout.starts_with(start.as_bytes()), "{language:?} {output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().filter(|line| line.starts_with("tensor")).fold(String::new(), |all, line| all + line + "\n")
+    };
+    let input: Vec<u8> = (200..216).collect();
+    let mut after: Vec<u8> = input.iter().map(|byte| byte + 5).collect();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(data.join(name), bytes).unwrap();
+    write("x", &input);
+    write("y", &[0; 16]);
+    let mut case = Case::select(&capture, "x").unwrap();
+    let generated = LANGUAGES.map(|language| run(&case, language));
+    assert!(generated[0].starts_with("tensor 2: crc32 ") && !generated[0].contains("captured"), "{generated:?}");
+    assert!(generated.iter().all(|output| *output == generated[0]), "{generated:?}");
+    let missing = case.read_values(&file).unwrap_err();
+    assert!(missing.starts_with("the file \"after\": "), "{missing}");
+    for expected in ["bits as captured", "other bits than captured"] {
+        write("after", &after);
+        case.read_values(&file).unwrap();
+        for language in LANGUAGES {
+            // Python's `zlib.crc32(bytes(range(205, 221)))`.
+            assert_eq!(run(&case, language), format!("tensor 2: crc32 a89fa162, {expected}\n"), "{language:?}");
+        }
+        after[15] ^= 1;
     }
 }
 
 #[test]
 fn texts_of_a_capture_do_not_become_code() {
     let Some(cudnn) = lib_dir(RELEASE) else { return };
-    let programs = Programs { dir: TempDir::new(), cudnn };
+    let programs = Programs { name: "texts", dir: TempDir::new(), cudnn };
     let mut capture = Capture::read(&root().join("tests/captures/small.cudnncap")).unwrap();
     let hostile = "\\\n!planted\r!planted\u{2028}!planted \\\"\"\"'''*/ ??/\n!planted \u{202e}\u{0}@options@ {} \\";
+    let mut failures = vec![capture.records[0].clone()];
     for record in &mut capture.records {
         match record {
             Record::Graph(graph) => {
@@ -137,6 +328,10 @@ fn texts_of_a_capture_do_not_become_code() {
                 (plan.status, plan.reason) = (hostile.to_owned(), Some(hostile.to_owned()));
                 plan.engine = None;
             }
+            Record::Failure(failure) => {
+                (failure.status, failure.reason) = (hostile.to_owned(), Some(hostile.to_owned()));
+                failures.push(Record::Failure(failure.clone()));
+            }
             Record::Device(device) => {
                 device.description =
                     serde_json::json!({ "deviceName": hostile, "text": hostile }).to_string() + hostile;
@@ -144,9 +339,10 @@ fn texts_of_a_capture_do_not_become_code() {
             _ => {}
         }
     }
-    let case = Case::select(&capture, "").unwrap();
-    for language in LANGUAGES {
-        let program = emit(&case, language);
+    let case = Case::select(&capture, hostile).unwrap();
+    let failed = Case::select(&Capture { records: failures, ..Capture::default() }, "").unwrap();
+    for (case, language) in [&case, &failed].into_iter().flat_map(|case| LANGUAGES.map(|language| (case, language))) {
+        let program = emit(case, language);
         assert!(program.is_ascii() && program.contains("!planted"), "{program}");
         assert!(!program.lines().any(|line| line.trim_start().starts_with("!planted")), "{program}");
         assert!(!program.contains("\r") && !text(&program).any(|line| line.ends_with("\\")), "{program}");

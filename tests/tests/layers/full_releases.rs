@@ -38,6 +38,13 @@ fn variables_read_by_full_releases_are_known() {
     }
 }
 
+#[test]
+#[ignore = "downloads full releases of cuDNN"]
+fn programs_for_captures_of_older_releases_plan_with_the_newest() {
+    let test = "programs_for_captures_of_older_releases_plan_with_the_newest";
+    crate::emit::assert_plans_with(test, newest_id());
+}
+
 /// cuDNN added the function in 9.23.
 #[test]
 #[ignore = "downloads full releases of cuDNN"]

@@ -34,7 +34,7 @@ pub(crate) fn run(request: &Request, cudnn: Option<&Path>, timeouts: &Timeouts) 
     if let Some(dir) = cudnn {
         command.env("CUDNN_LOADER_DIR", dir);
     }
-    let ended = subprocess::run_command(command, timeouts).map_err(failed)?;
+    let ended = subprocess::run_with_file(command, file.into_temp_path(), timeouts).map_err(failed)?;
     let message = |key| ended.messages.iter().find_map(|message| message.get(key));
     if let Some(reason) = message("error").and_then(|reason| reason.as_str()) {
         return Err(reason.to_owned());

@@ -156,3 +156,39 @@ fn the_captured_engine_is_forced_or_skipped() {
     assert_eq!((&a["status"], &a["plans"][0]["engine"]["index"]), (&"SUCCESS".into(), &8.into()), "{report:#}");
     assert!(b["status"] != "SUCCESS" && b["plans"][0]["skipped"].is_string(), "{report:#}");
 }
+
+/// cuDNN refuses an attribute of the wrong type again, and accepts a correct one.
+#[test]
+fn failed_calls_are_repeated() {
+    let test = "failed_calls_are_repeated";
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
+    let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
+    let failure = |attribute: &str| {
+        format!(
+            r#"{{"record":"failure","call":"cudnnBackendSetAttribute","status":"BAD_PARAM","attribute":{attribute},"descriptors":[{{"kind":"TENSOR","finalized":false,"TENSOR_DATA_TYPE:1":2}}]}}"#
+        )
+    };
+    // One number of four bytes, and one of eight.
+    let lines = [
+        START.to_owned(),
+        failure(r#"["TENSOR_DIMENSIONS",23,1,"01000000"]"#),
+        failure(r#"["TENSOR_DIMENSIONS",3,1,"0100000000000000"]"#),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let file = write(&dir, &lines);
+    let (code, report) = json(&[&file, "--compare", cudnn, cudnn], &libraries.path);
+    assert_eq!(code, Some(0), "{report:#}");
+    let [wrong, fixed] = [0, 1].map(|index| &report["graphs"][index]);
+    assert_eq!(wrong["label"], "cudnnBackendSetAttribute TENSOR_DIMENSIONS: BAD_PARAM");
+    assert_eq!(wrong["after"]["status"], "BAD_PARAM_ATTRIBUTE_TYPE", "{wrong:#}");
+    assert!(wrong["after"]["reason"].as_str().unwrap().contains("TENSOR_DIMENSIONS"), "{wrong:#}");
+    assert_eq!((&fixed["after"]["status"], &fixed["after"]["plans"]), (&"SUCCESS".into(), &Value::Array(vec![])));
+}
+
+#[test]
+fn captured_values_are_required_if_only_they_are_selected() {
+    let dir = TempDir::new();
+    let file = write(&dir, &[START, &convolution("a", 2)]);
+    let (code, text) = doctor(&[&file, "--data", "captured"], "");
+    assert!(code == Some(3) && text.contains("contains no values of tensors"), "{text}");
+}

@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 ///
 /// cuDNN refuses descriptions that older releases have written, because new releases add members: 9.28.1 needs three that
 /// 9.19 does not write. They get the values of the H200.
-pub(crate) fn completed(description: &str) -> String {
+#[must_use]
+pub fn completed(description: &str) -> String {
     let read = |text| serde_json::from_str::<Map<String, Value>>(text);
     let (Ok(mut members), Ok(all)) = (read(description), read(H200)) else { return description.to_owned() };
     for (name, value) in all {
@@ -17,7 +18,8 @@ pub(crate) fn completed(description: &str) -> String {
 }
 
 /// Returns the name in a description.
-pub(crate) fn name(description: &str) -> Option<String> {
+#[must_use]
+pub fn name(description: &str) -> Option<String> {
     let json: Value = serde_json::from_str(description).ok()?;
     let name = json.pointer("/deviceName").or_else(|| json.pointer("/GPUProfile/deviceName"));
     name.and_then(Value::as_str).map(str::to_owned)

@@ -1,6 +1,10 @@
 //! Records calls outside of the backend API that start work on the device, such as convolutions and normalizations.
+//!
+//! A program repeats these calls at every step. Descriptors are therefore read only after they have changed, and arguments
+//! become text only if the call is new.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use cudnn_capture_file::{Record, status_name};
 use cudnn_sys::types::cudnnStatus_t as Status;
@@ -8,125 +12,204 @@ use serde_json::{Value as Json, json};
 
 use super::State;
 use super::descriptors::{self, json_of};
-use super::once::Once;
+use super::functions::{Kind, function};
+use super::written::WrittenRecords;
 use crate::last_error::hide_errors;
 use crate::lock::Lock;
 use crate::trial;
-use crate::wrappers::{Call, Id, Parameter, Value};
+use crate::wrappers::{Call, Value};
 
-pub(super) static CALLS: Once = Once::new();
+static CALLS: WrittenRecords = WrittenRecords::new();
 
 /// More distinct calls than any model has.
 const MAX_CALLS: usize = 1 << 16;
 
-/// The types of live descriptors by address. Others are not read, because they may be invalid.
-static LIVE: Lock<Option<HashMap<usize, &'static str>>> = Lock::new(None);
-
-/// Returns whether calls of a function are recorded.
-pub(super) fn is_recorded(function: Id) -> bool {
-    function.starts_work() && !function.name().starts_with("cudnnBackend")
+/// A live descriptor.
+struct Descriptor {
+    type_name: &'static str,
+    /// The properties, if they were read after the last change.
+    properties: Option<Properties>,
 }
 
-/// Returns whether a function creates or destroys a descriptor that a recorded call may use.
-pub(super) fn is_of_descriptor(function: Id) -> bool {
-    let type_name = function.parameters().first().map(type_name).unwrap_or_default();
-    let prefixes = ["cudnnCreate", "cudnnDestroy"];
-    descriptors::is_readable(type_name) && prefixes.iter().any(|prefix| function.name().starts_with(prefix))
+/// The properties of a descriptor.
+#[derive(Clone, Copy)]
+struct Properties {
+    hash: u64,
+    /// The elements are in double precision.
+    is_double: bool,
 }
+
+/// Live descriptors by address. Other addresses may be invalid.
+static LIVE: Lock<Option<HashMap<usize, Descriptor>>> = Lock::new(None);
 
 /// Follows a call that creates a descriptor successfully.
 pub(super) fn created(call: &Call<'_>) {
     let [to] = call.bits();
     // SAFETY: cuDNN has written the descriptor.
     let address = unsafe { (to as *const usize).as_ref() }.copied();
-    if let (Some(address), Some(parameter)) = (address, call.function.parameters().first())
+    let kind = function(call.function).and_then(|function| function.parameters.first());
+    if let (Some(address), Some(Kind::Descriptor(type_name))) = (address, kind)
         && let Some(mut live) = LIVE.lock()
     {
-        live.get_or_insert_default().insert(address, type_name(parameter));
+        live.get_or_insert_default().insert(address, Descriptor { type_name, properties: None });
     }
 }
 
 /// Follows a call that is about to destroy a descriptor.
 pub(super) fn destroying(call: &Call<'_>) {
     let [address] = call.bits();
-    let _type = LIVE.lock().and_then(|mut live| live.as_mut()?.remove(&(address as usize)));
+    let _descriptor = LIVE.lock().and_then(|mut live| live.as_mut()?.remove(&(address as usize)));
+}
+
+/// Follows a call that may have changed descriptors.
+pub(super) fn changed(call: &Call<'_>) {
+    visit_descriptors(call, |_, address| {
+        if let Some(live) = LIVE.lock().as_mut().and_then(|live| live.as_mut())
+            && let Some(descriptor) = live.get_mut(&address)
+        {
+            descriptor.properties = None;
+        }
+    });
 }
 
 /// Records a call that has returned, unless an equal one is in the capture.
 pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
+    read_changed(state, call);
+    let (key, is_double) = key(call, status);
     if CALLS.len() >= MAX_CALLS {
         return;
     }
-    let arguments = hide_errors(&state.cudnn, || trial::run(|| arguments(state, call, status)));
-    let function = call.function.name();
-    let text = serde_json::to_string(&arguments).unwrap_or_default();
-    let _ordinal = CALLS.write(&(function, status.0, text), |_| {
-        let (function, status) = (function.to_owned(), Some(status_name(status)));
-        state.output.write(&Record::Call(cudnn_capture_file::Call { function, status, arguments }));
+    let _ordinal = CALLS.write(&key, |_| {
+        let arguments = hide_errors(&state.cudnn, || trial::run(|| arguments(state, call, status, is_double)));
+        let (function, status) = (call.function.name().to_owned(), Some(status_name(status)));
+        state.output.write(&Record::Call(cudnn_capture_file::Call { function, status, arguments }))
     });
+}
+
+/// Visits the types and addresses of the descriptors in a call.
+fn visit_descriptors(call: &Call<'_>, mut visit: impl FnMut(&'static str, usize)) {
+    let mut kinds = function(call.function).map(|function| function.parameters.iter()).unwrap_or_default();
+    call.visit_arguments(|value| {
+        if let (Some(Kind::Descriptor(type_name)), Value::Pointer(address)) = (kinds.next(), value) {
+            visit(type_name, address);
+        }
+    });
+}
+
+/// Reads the descriptors of a call again if they have changed.
+fn read_changed(state: &State, call: &Call<'_>) {
+    let mut changed = Vec::new();
+    {
+        let live = LIVE.lock();
+        let Some(live) = live.as_ref().and_then(|live| live.as_ref()) else { return };
+        visit_descriptors(call, |type_name, address| {
+            let known = live.get(&address).filter(|known| known.type_name == type_name);
+            if known.is_some_and(|known| known.properties.is_none()) {
+                changed.push((type_name, address));
+            }
+        });
+    }
+    if changed.is_empty() {
+        return;
+    }
+    let read = |(type_name, address)| {
+        // SAFETY: the program has created a descriptor of this type and has not destroyed it.
+        let json = unsafe { descriptors::read(state.host, type_name, address, call.handle) }.unwrap_or_default();
+        let mut hasher = DefaultHasher::new();
+        json.to_string().hash(&mut hasher);
+        let double = json!(cudnn_sys::types::cudnnDataType_t::CUDNN_DATA_DOUBLE.0);
+        let is_double = json.get("dataType") == Some(&double);
+        (address, Properties { hash: hasher.finish(), is_double })
+    };
+    let read: Vec<_> = hide_errors(&state.cudnn, || trial::run(|| changed.into_iter().map(read).collect()));
+    if let Some(live) = LIVE.lock().as_mut().and_then(|live| live.as_mut()) {
+        for (address, properties) in read {
+            if let Some(descriptor) = live.get_mut(&address) {
+                descriptor.properties = Some(properties);
+            }
+        }
+    }
+}
+
+/// Returns numbers that determine the record of a call, and whether scaling factors are doubles.
+fn key(call: &Call<'_>, status: Status) -> (Vec<u64>, bool) {
+    let mut key = vec![call.function as u64, i64::from(status.0).cast_unsigned()];
+    let (mut scalars, mut is_double) = (Vec::new(), false);
+    let live = LIVE.lock();
+    let live = live.as_ref().and_then(|live| live.as_ref());
+    let mut kinds = function(call.function).map(|function| function.parameters.iter()).unwrap_or_default();
+    call.visit_arguments(|value| {
+        let kind = kinds.next().copied().unwrap_or(Kind::Other);
+        key.push(match (kind, value) {
+            (Kind::Handle, _) => return,
+            (Kind::Descriptor(type_name), Value::Pointer(address)) => {
+                let known = live.and_then(|live| live.get(&address)).filter(|known| known.type_name == type_name);
+                let properties = known.and_then(|known| known.properties);
+                is_double |= properties.is_some_and(|properties| properties.is_double);
+                properties.map_or(0, |properties| properties.hash)
+            }
+            (kind, Value::Pointer(address)) => {
+                if kind == Kind::Scalar && is_readable(address, status) {
+                    scalars.push(address);
+                }
+                u64::from(address != 0)
+            }
+            (_, value) => value.bits(),
+        });
+    });
+    // SAFETY: cuDNN has just read a scalar of this type in host memory.
+    key.extend(scalars.into_iter().map(|address| unsafe { scalar(address, is_double) }.to_bits()));
+    (key, is_double)
+}
+
+/// Returns whether cuDNN has read a scaling factor.
+fn is_readable(address: usize, status: Status) -> bool {
+    address != 0 && status == Status::CUDNN_STATUS_SUCCESS
+}
+
+/// Returns a scaling factor. The factors of tensors in double precision are doubles.
+///
+/// # Safety
+/// The address is readable.
+unsafe fn scalar(address: usize, is_double: bool) -> f64 {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        if is_double {
+            (address as *const f64).read_unaligned()
+        } else {
+            f64::from((address as *const f32).read_unaligned())
+        }
+    }
 }
 
 /// Returns the arguments except for the handle.
-fn arguments(state: &State, call: &Call<'_>, status: Status) -> Vec<(String, Json)> {
+fn arguments(state: &State, call: &Call<'_>, status: Status, is_double: bool) -> Vec<(String, Json)> {
     let mut values: Vec<(String, Json)> = Vec::new();
-    let mut scalars: Vec<(usize, usize)> = Vec::new();
-    let mut parameters = call.function.parameters().iter();
+    let kinds = function(call.function).map(|function| function.parameters.iter()).unwrap_or_default();
+    let mut parameters = call.function.parameters().iter().zip(kinds);
     call.visit_arguments(|value| {
-        let Some(parameter) = parameters.next() else { return };
-        let type_name = type_name(parameter);
-        let json = match value {
-            Value::Pointer(_) if type_name == "cudnnHandle_t" => return,
-            Value::Pointer(address) if descriptors::is_readable(type_name) => {
-                descriptor(state, call, type_name, address)
+        let Some((parameter, kind)) = parameters.next() else { return };
+        let json = match (*kind, value) {
+            (Kind::Handle, _) => return,
+            (Kind::Descriptor(type_name), Value::Pointer(address)) => descriptor(state, call, type_name, address),
+            (Kind::Scalar, Value::Pointer(address)) if is_readable(address, status) => {
+                // SAFETY: cuDNN has just read a scalar of this type in host memory.
+                json_of(Value::Float(unsafe { scalar(address, is_double) }))
             }
-            Value::Pointer(0) => Json::Null,
-            Value::Pointer(address) => {
-                if is_scalar(parameter) && status == Status::CUDNN_STATUS_SUCCESS {
-                    scalars.push((values.len(), address));
-                }
-                Json::Bool(true)
-            }
-            value => json_of(value),
+            (_, value) => json_of(value),
         };
         values.push((parameter.name.trim_end_matches('_').to_owned(), json));
     });
-    // The scalars of tensors in double precision are doubles.
-    let double = json!(cudnn_sys::types::cudnnDataType_t::CUDNN_DATA_DOUBLE.0);
-    let is_double = values.iter().any(|(_, value)| value.get("dataType") == Some(&double));
-    for (place, address) in scalars {
-        // SAFETY: cuDNN has just read a scalar of this type in host memory.
-        let value = unsafe {
-            if is_double {
-                (address as *const f64).read_unaligned()
-            } else {
-                f64::from((address as *const f32).read_unaligned())
-            }
-        };
-        if let Some((_, json)) = values.get_mut(place) {
-            *json = json_of(Value::Float(value));
-        }
-    }
     values
 }
 
-/// Returns whether a pointer refers to a scaling factor in host memory.
-fn is_scalar(parameter: &Parameter) -> bool {
-    let is_factor = parameter.name.starts_with("alpha") || parameter.name.starts_with("beta");
-    is_factor && parameter.rust_type.contains("c_void")
-}
-
 fn descriptor(state: &State, call: &Call<'_>, type_name: &str, address: usize) -> Json {
-    let known = LIVE.lock().and_then(|live| live.as_ref()?.get(&address).copied());
+    let known = LIVE.lock().and_then(|live| live.as_ref()?.get(&address).map(|known| known.type_name));
     if known != Some(type_name) {
         return Json::Null;
     }
     // SAFETY: the program has created a descriptor of this type and has not destroyed it.
     unsafe { descriptors::read(state.host, type_name, address, call.handle) }.unwrap_or_default()
-}
-
-/// Returns the name of a parameter's type without pointers and path.
-fn type_name(parameter: &Parameter) -> &'static str {
-    parameter.rust_type.rsplit([':', ' ']).next().unwrap_or_default()
 }
 
 /// Takes the locks before a fork.

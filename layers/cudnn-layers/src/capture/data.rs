@@ -1,79 +1,270 @@
-//! Stores the values of tensors before and after the first execution of a plan, for graphs that the user names.
+//! Stores the values of tensors before and after executions that the user requests.
+//!
+//! The values are copied before and after every execution that may be stored. Files are written after the decision.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ffi::c_void;
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use cudnn_capture_file::{Data, Record};
+use cudnn_capture_file::{Data, Graph, Node, Record, Value};
 use cudnn_os::cancel::ThreadStateGuard;
+use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
-use super::driver::{self, Place};
-use super::execution::{pack_of, stream};
+use super::driver::{self, Driver, Place};
+use super::execution::{self, MAX_VALUE, pack_of, scalar, stream};
+use super::file::data_file;
 use super::layout::{span, tensor};
 use super::nodes;
-use super::plans::{self, Stored};
+use super::options::Trigger;
+use super::plans::{self, LivePlan};
+use super::values;
+use crate::lock::Lock;
 use crate::shadow;
 use crate::shadow::calls::raw;
+use crate::shadow::elements::{Name, Raw};
 use crate::wrappers::{Call, Id};
 
-/// The maximum number of bytes in a process.
+/// The maximum number of bytes that a process stores.
 const LIMIT: u64 = 1 << 30;
-
 /// The number of bytes that are stored.
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Stores the values before the first execution of a plan.
-pub(super) fn before(state: &State, call: &Call<'_>) {
-    if state.data.is_empty() || !plans::is_any_awaited() {
-        return;
+/// The executions of a plan with requested values.
+#[derive(Default)]
+struct Progress {
+    executions: u64,
+    has_nan: bool,
+    has_mismatch: bool,
+    /// Hashes of the outputs by a hash of the inputs.
+    outputs: HashMap<u64, u64>,
+}
+
+/// By the ordinal of the plan.
+static PROGRESS: Lock<Option<HashMap<usize, Progress>>> = Lock::new(None);
+/// More distinct inputs than a program repeats.
+const MAX_INPUTS: usize = 1 << 16;
+
+/// An execution that may be stored.
+pub(super) struct Candidate {
+    plan: LivePlan,
+    number: u64,
+    /// The number of the execution is requested.
+    is_requested: bool,
+    is_for_nan: bool,
+    is_for_mismatch: bool,
+    graph: Graph,
+    stream: *mut c_void,
+    tensors: Vec<Tensor>,
+    /// All inputs can be compared.
+    is_complete: bool,
+}
+
+/// A tensor of the variant pack that can be read.
+struct Tensor {
+    uid: i64,
+    address: u64,
+    span: u64,
+    /// The values before the execution. `None` for scalars in host memory, which are read later.
+    before: Option<Vec<u8>>,
+    is_output: bool,
+}
+
+/// Copies the tensors before an execution that may be stored.
+pub(super) fn before(state: &State, call: &Call<'_>) -> Option<Candidate> {
+    // Other functions only add the work to a CUDA graph.
+    if state.data.is_empty() || call.function != Id::CudnnBackendExecute {
+        return None;
     }
     // Thread cancellation must not unwind from here.
     let _guard = ThreadStateGuard::new();
-    let [_, plan] = call.bits();
-    if let Some(stored) = plans::awaited(raw(plan)) {
-        store(state, call, &stored, false);
+    let [handle, plan, pack] = call.bits();
+    let plan = plans::live(raw(plan))?;
+    let selected = state.data.iter().filter(|request| request.selects(&plan.stored.graph));
+    let triggers: Vec<Trigger> = selected.map(|request| request.trigger).collect();
+    let (number, is_for_nan, is_for_mismatch) = {
+        let mut all = PROGRESS.lock()?;
+        let progress = all.get_or_insert_default().entry(plan.stored.ordinal).or_default();
+        progress.executions += 1;
+        let is_for_nan = triggers.contains(&Trigger::Nan) && !progress.has_nan;
+        let is_for_mismatch = triggers.contains(&Trigger::Mismatch) && !progress.has_mismatch;
+        (progress.executions, is_for_nan, is_for_mismatch)
+    };
+    let is_requested = triggers.contains(&Trigger::Execution(number));
+    if !is_requested && !is_for_nan && !is_for_mismatch {
+        return None;
     }
-}
-
-/// Stores the values after the first execution of a plan.
-pub(super) fn after(state: &State, call: &Call<'_>, stored: &Stored) {
-    store(state, call, stored, true);
-}
-
-fn store(state: &State, call: &Call<'_>, stored: &Stored, is_after: bool) {
-    let is_requested = state.data.iter().any(|id| id == "all" || **id == *stored.graph);
-    // Other functions only add the work to a CUDA graph.
-    if is_requested && call.function == Id::CudnnBackendExecute {
-        let _stored = store_tensors(state, call, stored.ordinal, is_after);
-    }
-}
-
-/// Stores the tensors in device memory whose size is known. Returns `None` if something is unknown.
-fn store_tensors(state: &State, call: &Call<'_>, plan: usize, is_after: bool) -> Option<()> {
-    let [handle, of_plan, pack] = call.bits();
     let (driver, stream) = (driver::loaded()?, stream(state, handle)?);
     // A copy would become part of the CUDA graph, or end its capture.
     if driver.is_capturing(stream) || !driver.synchronize(stream) {
         return None;
     }
-    let graph = nodes::graph(shadow::graph_of(&shadow::content(raw(of_plan))?)?).ok()?;
-    let pack = shadow::content(raw(pack))?;
-    let (uids, pointers) = pack_of(&pack)?;
-    for (uid, address) in uids.into_iter().zip(pointers) {
-        let node = tensor(&graph, uid).filter(|node| address != 0 && !node.is_by_value());
-        let Some(bytes) = node.and_then(span) else { continue };
-        if driver.place(address) != Some(Place::Device) {
-            continue;
-        }
-        if BYTES.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) > LIMIT {
-            state.host.error("no more values of tensors are captured, because the limit of 1 GiB is reached");
-            return None;
-        }
-        let Some(values) = driver.copy(address, usize::try_from(bytes).ok()?, stream) else { continue };
-        let moment = if is_after { "after" } else { "before" };
-        let file = format!("plan-{plan}-tensor-{uid}-{moment}.bin");
-        if state.output.write_data(&file, &values) {
-            state.output.write(&Record::Data(Data { plan, execution: 1, uid, is_after, file, bytes }));
+    let graph = nodes::graph(&plan.graph).ok()?;
+    let (mut tensors, is_complete) = tensors(driver, &graph, raw(pack))?;
+    if !is_within_limit(state, BYTES.load(Ordering::Relaxed), &tensors) {
+        return None;
+    }
+    for tensor in tensors.iter_mut().filter(|tensor| tensor.before.is_some()) {
+        tensor.before = Some(driver.copy(tensor.address, usize::try_from(tensor.span).ok()?, stream)?);
+    }
+    Some(Candidate { plan, number, is_requested, is_for_nan, is_for_mismatch, graph, stream, tensors, is_complete })
+}
+
+/// Returns the tensors of a variant pack, and whether all of them can be read.
+fn tensors(driver: &Driver, graph: &Graph, pack: Raw) -> Option<(Vec<Tensor>, bool)> {
+    let (uids, addresses) = pack_of(shadow::content(pack)?.as_ref())?;
+    let operations = graph.operations();
+    let outputs: Vec<i64> = operations.iter().flat_map(|operation| graph.outputs(operation)).collect();
+    let (mut tensors, mut is_complete) = (Vec::new(), true);
+    for (uid, address) in uids.into_iter().zip(addresses).filter(|(_, address)| *address != 0) {
+        let Some(node) = tensor(graph, uid) else { continue };
+        let is_readable = node.is_by_value() || driver.place(address) == Some(Place::Device);
+        match span(node).filter(|span| is_readable && (!node.is_by_value() || *span <= MAX_VALUE)) {
+            Some(span) => {
+                let before = (!node.is_by_value()).then(Vec::new);
+                tensors.push(Tensor { uid, address, span, before, is_output: outputs.contains(&uid) });
+            }
+            None => is_complete = false,
         }
     }
-    Some(())
+    Some((tensors, is_complete))
+}
+
+/// Returns whether the values may be stored in addition to this number of bytes.
+fn is_within_limit(state: &State, bytes: u64, tensors: &[Tensor]) -> bool {
+    static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+    let is_within = size(tensors).is_some_and(|size| bytes.saturating_add(size) <= LIMIT);
+    if !is_within && !IS_REPORTED.swap(true, Ordering::Relaxed) {
+        state.host.error("values of tensors are missing in the capture, because the limit of 1 GiB is reached");
+    }
+    is_within
+}
+
+/// Returns the number of bytes before and after an execution.
+fn size(tensors: &[Tensor]) -> Option<u64> {
+    let stored = tensors.iter().filter(|tensor| tensor.before.is_some());
+    stored.map(|tensor| tensor.span).try_fold(0_u64, |sum, span| sum.checked_add(span)?.checked_add(span))
+}
+
+/// Copies the tensors after a successful execution, and stores the values if the execution is requested.
+pub(super) fn after(state: &State, call: &Call<'_>, candidate: &Candidate) {
+    // Thread cancellation must not unwind from here.
+    let _guard = ThreadStateGuard::new();
+    let Some(driver) = driver::loaded().filter(|driver| driver.synchronize(candidate.stream)) else { return };
+    let mut values = Vec::with_capacity(candidate.tensors.len());
+    for tensor in &candidate.tensors {
+        let Ok(bytes) = usize::try_from(tensor.span) else { return };
+        let copy = match tensor.before {
+            Some(_) => driver.copy(tensor.address, bytes, candidate.stream),
+            // SAFETY: cuDNN has just read this scalar.
+            None => Some(unsafe { scalar(tensor.address, bytes) }),
+        };
+        let Some(copy) = copy else { return };
+        values.push(copy);
+    }
+    let (has_nan, has_mismatch) = (candidate.has_nan(&values), candidate.has_mismatch(&values));
+    if !candidate.is_requested && !has_nan && !has_mismatch {
+        return;
+    }
+    execution::record(state, call, &candidate.plan, Status::CUDNN_STATUS_SUCCESS);
+    let stored = size(&candidate.tensors).unwrap_or(0);
+    if !is_within_limit(state, BYTES.fetch_add(stored, Ordering::Relaxed), &candidate.tensors) {
+        return;
+    }
+    if let Some(progress) =
+        PROGRESS.lock().as_mut().and_then(|all| all.as_mut()?.get_mut(&candidate.plan.stored.ordinal))
+    {
+        progress.has_nan |= has_nan;
+        progress.has_mismatch |= has_mismatch;
+    }
+    let before = candidate.tensors.iter().filter_map(|tensor| Some((tensor, false, tensor.before.as_ref()?)));
+    let after = candidate.tensors.iter().zip(&values).filter(|(tensor, _)| tensor.before.is_some());
+    let after = after.map(|(tensor, values)| (tensor, true, values));
+    for (tensor, is_after, values) in before.chain(after) {
+        let (plan, execution, uid) = (candidate.plan.stored.ordinal, candidate.number, tensor.uid);
+        let file = data_file(plan, execution, uid, is_after);
+        if !state.output.write_data(&file, values) {
+            return;
+        }
+        state.output.write(&Record::Data(Data { plan, execution, uid, is_after, file, bytes: tensor.span }));
+    }
+}
+
+impl Candidate {
+    /// Returns the tensors that the execution reads, or those that it writes, with the values.
+    fn values<'a>(&'a self, after: &'a [Vec<u8>], written: bool) -> impl Iterator<Item = (&'a Node, &'a [u8])> {
+        self.tensors.iter().zip(after).filter(move |(tensor, _)| tensor.is_output == written).filter_map(
+            move |(it, after)| {
+                let values = if written { after } else { it.before.as_ref().unwrap_or(after) };
+                Some((tensor(&self.graph, it.uid)?, values.as_slice()))
+            },
+        )
+    }
+
+    /// Returns whether the execution has made NaNs or infinities from finite values.
+    fn has_nan(&self, after: &[Vec<u8>]) -> bool {
+        let are_finite = |written| self.values(after, written).all(|(tensor, bytes)| values::are_finite(tensor, bytes));
+        self.is_for_nan && are_finite(false) && !are_finite(true)
+    }
+
+    /// Returns whether an earlier execution with the same inputs has returned other outputs.
+    fn has_mismatch(&self, after: &[Vec<u8>]) -> bool {
+        if !self.is_for_mismatch || !self.is_complete {
+            return false;
+        }
+        let mut inputs = DefaultHasher::new();
+        self.values(after, false).for_each(|(tensor, bytes)| values::hash(tensor, bytes, &mut inputs));
+        if reads_outputs(&self.graph) {
+            let outputs = self.tensors.iter().filter(|tensor| tensor.is_output);
+            for (node, bytes) in outputs.filter_map(|it| Some((tensor(&self.graph, it.uid)?, it.before.as_ref()?))) {
+                values::hash(node, bytes, &mut inputs);
+            }
+        }
+        let mut outputs = DefaultHasher::new();
+        self.values(after, true).for_each(|(tensor, bytes)| values::hash(tensor, bytes, &mut outputs));
+        let Some(mut all) = PROGRESS.lock() else { return false };
+        let progress = all.get_or_insert_default().entry(self.plan.stored.ordinal).or_default();
+        let has_room = progress.outputs.len() < MAX_INPUTS;
+        match progress.outputs.entry(inputs.finish()) {
+            Entry::Occupied(known) => *known.get() != outputs.finish(),
+            Entry::Vacant(unknown) if has_room => {
+                unknown.insert(outputs.finish());
+                false
+            }
+            Entry::Vacant(_) => false,
+        }
+    }
+}
+
+/// Returns whether an operation adds to the earlier values of an output.
+fn reads_outputs(graph: &Graph) -> bool {
+    const FACTORS: [Name; 5] = [
+        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+        Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_BETA,
+        Name::CUDNN_ATTR_OPERATION_RESAMPLE_BWD_BETA,
+    ];
+    let operations = graph.operations();
+    let factors = operations.iter().flat_map(|operation| FACTORS.iter().filter_map(|name| operation.value(*name)));
+    factors.into_iter().any(|value| matches!(value, Value::Floats(floats) if floats.iter().any(|float| *float != 0.0)))
+}
+
+/// Takes the lock before a fork.
+pub(super) fn before_fork() {
+    PROGRESS.hold_for_fork();
+}
+
+/// Releases the lock in the parent after a fork.
+pub(super) fn after_fork() {
+    PROGRESS.release_after_fork();
+}
+
+/// Releases the lock in the child after a fork, which stores values of its own.
+pub(super) fn in_child() {
+    PROGRESS.release_in_child(None);
+    let _former = PROGRESS.lock().map(|mut progress| progress.take());
+    BYTES.store(0, Ordering::Relaxed);
 }

@@ -10,8 +10,9 @@ use super::State;
 use super::driver::{self, Driver, Place};
 use super::layout::{Range, buffers, span, tensor};
 use super::nodes;
-use super::once::Once;
-use super::plans::Stored;
+use super::packs;
+use super::plans::{LivePlan, Stored};
+use super::written::WrittenRecords;
 use crate::shadow;
 use crate::shadow::calls::raw;
 use crate::shadow::content::{Attribute, Content, Value};
@@ -20,28 +21,40 @@ use crate::trial;
 use crate::wrappers::{Call, Id};
 
 /// Executions by plan and status.
-pub(super) static EXECUTIONS: Once = Once::new();
+pub(super) static EXECUTIONS: WrittenRecords = WrittenRecords::new();
 
 /// The maximum size of values in host memory that are stored.
-const MAX_VALUE: u64 = 4096;
+pub(super) const MAX_VALUE: u64 = 4096;
 
 /// Records an execution that has returned, unless one of this plan with the same status is in the capture.
-pub(super) fn record(state: &State, call: &Call<'_>, stored: &Stored, status: Status) {
-    let _ordinal = EXECUTIONS.write(&(stored.ordinal, status.0), |_| {
+pub(super) fn record(state: &State, call: &Call<'_>, live: &LivePlan, status: Status) {
+    let _ordinal = EXECUTIONS.write(&(live.stored.ordinal, status.0), |_| {
         let [handle, plan, pack] = call.bits();
         let driver = driver::loaded();
         // After a failure, the handle may be invalid.
         let is_success = status == Status::CUDNN_STATUS_SUCCESS;
         let in_cuda_graph =
             call.function != Id::CudnnBackendExecute || is_success && is_capturing(state, driver, handle);
-        let (plan, pack) = (shadow::content(raw(plan)), shadow::content(raw(pack)));
-        let (tensors, workspace) = match (plan, pack) {
-            (Some(plan), Some(pack)) => layout(driver, &plan, &pack, status).unwrap_or_default(),
-            _ => Default::default(),
-        };
-        let status = status_name(status);
-        let plan = stored.ordinal;
-        state.output.write(&Record::Execution(Execution { plan, status, in_cuda_graph, tensors, workspace }));
+        let known = packs::is_known(raw(pack)).then(|| shadow::content(raw(plan)).zip(shadow::content(raw(pack))));
+        let layout = known.flatten().and_then(|(plan, pack)| layout(driver, &live.graph, &plan, &pack, status));
+        let (tensors, workspace) = layout.unwrap_or_default();
+        let (plan, status) = (live.stored.ordinal, status_name(status));
+        state.output.write(&Record::Execution(Execution { plan, status, in_cuda_graph, tensors, workspace }))
+    });
+}
+
+/// Records a successful execution with an unknown layout, unless an execution of the plan is in the capture.
+pub(super) fn record_without_layout(state: &State, stored: &Stored) {
+    let status = Status::CUDNN_STATUS_SUCCESS;
+    let _ordinal = EXECUTIONS.write(&(stored.ordinal, status.0), |_| {
+        let (plan, status, tensors) = (stored.ordinal, status_name(status), Vec::new());
+        state.output.write(&Record::Execution(Execution {
+            plan,
+            status,
+            in_cuda_graph: false,
+            tensors,
+            workspace: None,
+        }))
     });
 }
 
@@ -63,8 +76,14 @@ pub(super) fn stream(state: &State, handle: u64) -> Option<*mut c_void> {
 
 type Layout = (Vec<Tensor>, Option<cudnn_capture_file::Memory>);
 
-fn layout(driver: Option<&Driver>, plan: &Arc<Content>, pack: &Content, status: Status) -> Option<Layout> {
-    let graph = nodes::graph(shadow::graph_of(plan)?).ok()?;
+fn layout(
+    driver: Option<&Driver>,
+    graph: &Arc<Content>,
+    plan: &Content,
+    pack: &Content,
+    status: Status,
+) -> Option<Layout> {
+    let graph = nodes::graph(graph).ok()?;
     let (uids, pointers) = pack_of(pack)?;
     let mut ranges: Vec<Range> = Vec::new();
     // The tensors with their places in `ranges`; `None` for null pointers.
@@ -106,12 +125,18 @@ fn memory(driver: Option<&Driver>, graph: &Graph, uid: i64, address: u64, status
     let is_readable = is_by_value && status == Status::CUDNN_STATUS_SUCCESS;
     let value = span.filter(|span| is_readable && *span <= MAX_VALUE).map(|span| {
         // SAFETY: cuDNN has just read these bytes.
-        let bytes = unsafe {
-            std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(address as usize), span as usize)
-        };
-        hexadecimal(bytes)
+        hexadecimal(&unsafe { scalar(address, span as usize) })
     });
     (Range { address, span, is_host }, value)
+}
+
+/// Returns the bytes of a scalar in host memory.
+///
+/// # Safety
+/// cuDNN has just read these bytes.
+pub(super) unsafe fn scalar(address: u64, bytes: usize) -> Vec<u8> {
+    // SAFETY: guaranteed by the caller.
+    unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(address as usize), bytes) }.to_vec()
 }
 
 /// Returns the ids and the addresses of a variant pack, or `None` if they are not certain.

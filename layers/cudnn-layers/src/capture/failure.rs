@@ -5,14 +5,14 @@ use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
 use super::nodes;
-use super::once::Once;
 use super::plans;
 use super::reason::reason;
+use super::written::WrittenRecords;
 use crate::shadow::elements::{Name, Type, element_size};
 use crate::shadow::{self, calls, declared};
 use crate::wrappers::{Call, Id};
 
-pub(super) static FAILURES: Once = Once::new();
+pub(super) static FAILURES: WrittenRecords = WrittenRecords::new();
 
 /// More distinct failures than a person reads.
 const MAX_FAILURES: usize = 1000;
@@ -29,7 +29,7 @@ pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
             let [_, plan] = call.bits();
             let plan = calls::raw(plan);
             // Otherwise, the record of the execution names the plan.
-            shadow::content(plan).filter(|_| plans::stored(plan).is_none())
+            shadow::content(plan).filter(|_| plans::live(plan).is_none())
         }
         _ => shadow::content(calls::descriptor(call)),
     };
@@ -44,7 +44,7 @@ pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
             reason: reason(&state.cudnn),
             attribute: attribute.clone(),
             descriptors,
-        }));
+        }))
     });
 }
 

@@ -34,6 +34,8 @@ struct ProcessFile {
     records: AtomicUsize,
     has_ended: AtomicBool,
     is_torn: AtomicBool,
+    /// An error about values of tensors was reported.
+    has_lost_values: AtomicBool,
 }
 
 /// Null in a forked child that has not written a record yet.
@@ -57,37 +59,37 @@ impl Output {
         Ok(output)
     }
 
-    /// Appends a record. After an error, the file ends.
-    pub(super) fn write(&self, record: &Record) {
-        let Some(file) = self.file() else { return };
-        if file.has_ended.load(Ordering::Relaxed) {
-            return;
-        }
+    /// Appends a record, and returns whether this has succeeded. After an error, the file ends.
+    pub(super) fn write(&self, record: &Record) -> bool {
+        let Some(file) = self.file().filter(|file| !file.has_ended.load(Ordering::Relaxed)) else { return false };
         let written = if file.records.fetch_add(1, Ordering::Relaxed) < MAX_RECORDS {
             let line = record.to_line();
             uninterrupted(|| file.file.append(line.as_bytes(), &file.is_torn))
         } else {
             Err(std::io::Error::other(format!("the limit of {MAX_RECORDS} records is reached")))
         };
-        if let Err(error) = written
+        if let Err(error) = &written
             && !file.has_ended.swap(true, Ordering::Relaxed)
         {
-            self.report(file.file.path(), &error);
+            self.report(file.file.path(), error);
         }
+        written.is_ok()
     }
 
     /// Writes the values of a tensor to a file next to the capture, in the directory with the suffix `.data`.
     pub(super) fn write_data(&self, name: &str, values: &[u8]) -> bool {
         let Some(file) = self.file().filter(|file| !file.has_ended.load(Ordering::Relaxed)) else { return false };
-        let mut dir = file.file.path().as_os_str().to_owned();
-        dir.push(".data");
-        let dir = PathBuf::from(dir);
+        let dir = data_dir(file.file.path());
+        let path = dir.join(name);
         let written = uninterrupted(|| {
             std::fs::create_dir_all(&dir)?;
-            std::fs::write(dir.join(name), values)
+            std::fs::write(&path, values)
         });
         if let Err(error) = &written {
-            self.report(&dir.join(name), error);
+            let _ = std::fs::remove_file(&path);
+            if !file.has_lost_values.swap(true, Ordering::Relaxed) {
+                self.report(&path, error);
+            }
         }
         written.is_ok()
     }
@@ -123,19 +125,50 @@ impl Output {
             Some(file) => file,
             None => create(other_name)?.ok_or(ErrorKind::AlreadyExists)?,
         };
+        remove_data(file.path());
         let is_torn = AtomicBool::new(false);
         if let Err(error) = uninterrupted(|| file.append(self.start.to_line().as_bytes(), &is_torn)) {
             let _ = std::fs::remove_file(file.path());
             file.close();
             return Err(error);
         }
-        let (records, has_ended) = (AtomicUsize::new(1), AtomicBool::new(false));
-        Ok(Box::into_raw(Box::new(ProcessFile { file, records, has_ended, is_torn })))
+        let (records, has_ended, has_lost_values) =
+            (AtomicUsize::new(1), AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Box::into_raw(Box::new(ProcessFile { file, records, has_ended, is_torn, has_lost_values })))
     }
 
     fn report(&self, name: &Path, error: &std::io::Error) {
         self.host.error(&format!("cannot write {}; the program continues: {error}", name.display()));
     }
+}
+
+/// Returns the name of the file with the values of a tensor.
+pub(super) fn data_file(plan: usize, execution: u64, uid: i64, is_after: bool) -> String {
+    let moment = if is_after { "after" } else { "before" };
+    format!("plan-{plan}-execution-{execution}-tensor-{uid}-{moment}.bin")
+}
+
+/// Returns the directory with the values of tensors of a capture.
+fn data_dir(capture: &Path) -> PathBuf {
+    let mut dir = capture.as_os_str().to_owned();
+    dir.push(".data");
+    PathBuf::from(dir)
+}
+
+/// Removes the values that belonged to an older capture with this name, but no other files.
+fn remove_data(capture: &Path) {
+    let dir = data_dir(capture);
+    if !dir.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        return;
+    }
+    let is_data = |name: &str| name.starts_with("plan-") && name.contains("-tensor-") && name.ends_with(".bin");
+    for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(is_data) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    // This fails if other files are left.
+    let _ = std::fs::remove_dir(&dir);
 }
 
 /// Call this before a fork.

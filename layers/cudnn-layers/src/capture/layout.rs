@@ -1,6 +1,6 @@
 //! Describes the memory of an execution by buffers and offsets instead of addresses.
 
-use cudnn_capture_file::{Graph, Memory, Node, Value};
+use cudnn_capture_file::{Graph, Memory, Node, Value, element_bits};
 use cudnn_sys::types::{
     cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnDataType_t as DataType,
 };
@@ -77,32 +77,8 @@ pub(super) fn span(tensor: &Node) -> Option<u64> {
     }
     let vector = tensor.integer(Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT).unwrap_or(1).max(1);
     let elements = last.checked_add(1)?.checked_mul(vector.cast_unsigned())?;
-    let bits = bits(DataType(tensor.integer(Name::CUDNN_ATTR_TENSOR_DATA_TYPE)? as u32))?;
+    let bits = element_bits(DataType(tensor.integer(Name::CUDNN_ATTR_TENSOR_DATA_TYPE)? as u32))?;
     Some(elements.checked_mul(bits)?.div_ceil(8))
-}
-
-/// Returns the size of an element in bits.
-fn bits(data_type: DataType) -> Option<u64> {
-    Some(match data_type {
-        DataType::CUDNN_DATA_DOUBLE | DataType::CUDNN_DATA_INT64 => 64,
-        DataType::CUDNN_DATA_FLOAT
-        | DataType::CUDNN_DATA_INT32
-        | DataType::CUDNN_DATA_UINT32
-        | DataType::CUDNN_DATA_INT8x4
-        | DataType::CUDNN_DATA_UINT8x4
-        | DataType::CUDNN_DATA_FAST_FLOAT_FOR_FP8 => 32,
-        DataType::CUDNN_DATA_HALF | DataType::CUDNN_DATA_BFLOAT16 => 16,
-        DataType::CUDNN_DATA_INT8
-        | DataType::CUDNN_DATA_UINT8
-        | DataType::CUDNN_DATA_BYTE_BOOLEAN
-        | DataType::CUDNN_DATA_FP8_E4M3
-        | DataType::CUDNN_DATA_FP8_E5M2
-        | DataType::CUDNN_DATA_FP8_E8M0 => 8,
-        DataType::CUDNN_DATA_INT8x32 => 256,
-        DataType::CUDNN_DATA_BOOLEAN => 1,
-        DataType::CUDNN_DATA_INT4 | DataType::CUDNN_DATA_UINT4 | DataType::CUDNN_DATA_FP4_E2M1 => 4,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -5,17 +5,17 @@
 //!
 //! | module | purpose |
 //! | --- | --- |
-//! | `plans` | records graphs, devices, proposals and plans, and counts executions |
-//! | `execution` | records the first execution of a plan |
-//! | `call`, `descriptors` | record calls outside of the backend API, and read their descriptors |
-//! | `data` | stores the values of tensors on request |
+//! | `plans`, `configurations` | record graphs, devices, proposals and plans, and count executions |
+//! | `execution`, `packs` | record the first execution of a plan, and follow variant packs |
+//! | `call`, `functions`, `descriptors` | record calls outside of the backend API, and read their descriptors |
+//! | `data`, `values` | store the values of tensors on request, and examine them |
 //! | `failure`, `reason` | record failed calls, and cuDNN's reasons |
 //! | `nodes` | converts descriptors for the file |
 //! | `layout` | describes memory without addresses |
 //! | `driver` | asks the driver about memory and streams |
-//! | `once` | remembers which records are written |
+//! | `written` | remembers which records are written |
 //! | `file` | writes the records of a process |
-//! | `options` | the name of the file |
+//! | `options` | the name of the file, and the requested values |
 //!
 //! Add the layer in a Rust program:
 //!
@@ -29,18 +29,22 @@
 //! ```
 
 mod call;
+mod configurations;
 mod data;
 mod descriptors;
 mod driver;
 mod execution;
 mod failure;
 mod file;
+mod functions;
 mod layout;
 mod nodes;
-mod once;
 mod options;
+mod packs;
 mod plans;
 mod reason;
+mod values;
+mod written;
 
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
@@ -53,12 +57,13 @@ use cudnn_os::fork;
 use cudnn_sys::types::cudnnStatus_t;
 
 use self::file::Output;
+use self::functions::Role;
 use crate::cudnn::Cudnn;
 use crate::report::save_working_dir;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::{self, calls};
 use crate::wrappers::{self, Around, Call, Id, Next, Returned};
-use crate::{follow, trial};
+use crate::{follow, serialized, trial};
 
 pub use self::options::{DATA_VARIABLE, VARIABLE, configure};
 
@@ -70,8 +75,8 @@ struct State {
     host: Host,
     cudnn: Cudnn,
     output: Output,
-    /// The ids of graphs whose tensors are stored, or `all`.
-    data: Vec<String>,
+    /// The requested values of tensors.
+    data: Vec<options::DataRequest>,
 }
 
 static STATE: OnceLock<State> = OnceLock::new();
@@ -82,8 +87,12 @@ unsafe impl Layer for Capture {
     fn begin(host: Host) -> Result<Self, String> {
         save_working_dir();
         let cudnn = Cudnn::new(host);
+        let data = options::data()?;
+        if !data.is_empty() {
+            packs::follow_always();
+        }
         let output = Output::create(options::file()?, host, &cudnn)?;
-        if STATE.set(State { host, cudnn, output, data: options::data() }).is_err() {
+        if STATE.set(State { host, cudnn, output, data }).is_err() {
             return Err("capture is already active".into());
         }
         fork::call_at_forks(before_fork, after_fork, in_child);
@@ -93,7 +102,8 @@ unsafe impl Layer for Capture {
 
     fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
         let is_followed = Id::from_name(function.to_bytes()).is_some_and(|function| {
-            FOLLOWED.contains(&function) || call::is_recorded(function) || call::is_of_descriptor(function)
+            let is_outside = functions::function(function).is_some_and(|it| it.role != Role::NotFollowed);
+            is_followed(function) || is_outside
         });
         if is_followed { wrappers::wrap::<Capture>(function, next) } else { next }
     }
@@ -101,6 +111,9 @@ unsafe impl Layer for Capture {
 
 unsafe extern "C" fn before_fork() {
     plans::before_fork();
+    configurations::before_fork();
+    packs::before_fork();
+    data::before_fork();
     execution::EXECUTIONS.before_fork();
     failure::FAILURES.before_fork();
     call::before_fork();
@@ -112,6 +125,9 @@ unsafe extern "C" fn after_fork() {
     call::after_fork();
     failure::FAILURES.after_fork();
     execution::EXECUTIONS.after_fork();
+    data::after_fork();
+    packs::after_fork();
+    configurations::after_fork();
     plans::after_fork();
 }
 
@@ -120,55 +136,54 @@ unsafe extern "C" fn in_child() {
     call::in_child();
     failure::FAILURES.in_child();
     execution::EXECUTIONS.in_child();
+    data::in_child();
+    packs::in_child();
+    configurations::in_child();
     plans::in_child();
 }
 
 extern "C" fn at_exit() {
     if let Some(state) = STATE.get() {
-        plans::write_counts(state);
+        for stored in plans::all_executed() {
+            execution::record_without_layout(state, &stored);
+            plans::write_last_count(state, &stored);
+        }
     }
 }
 
-const FOLLOWED: [Id; 13] = [
-    Id::CudnnCreate,
-    Id::CudnnDestroy,
-    Id::CudnnGetLastErrorString,
-    Id::CudnnBackendCreateDescriptor,
-    Id::CudnnBackendDestroyDescriptor,
-    Id::CudnnBackendInitialize,
-    Id::CudnnBackendSetAttribute,
-    Id::CudnnBackendGetAttribute,
-    Id::CudnnBackendFinalize,
-    Id::CudnnBackendExecute,
-    Id::CudnnBackendPopulateCudaGraph,
-    Id::CudnnBackendUpdateCudaGraph,
-    Id::CudnnGetExecutionPlanWorkspaceSize,
-];
+/// Returns whether a function is part of the backend API, or has a handle.
+fn is_followed(function: Id) -> bool {
+    follow::is_followed(function) || calls::is_execution(function) || function == Id::CudnnGetExecutionPlanWorkspaceSize
+}
 
 impl Around for Capture {
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !trial::is_running()) else { return next() };
-        if !FOLLOWED.contains(&call.function) {
+        if !is_followed(call.function) {
             return outside_backend(state, call, next);
         }
-        if calls::is_execution(call.function) {
-            data::before(state, call);
-        }
+        let candidate = if calls::is_execution(call.function) { data::before(state, call) } else { None };
         let start = (call.function == Id::CudnnBackendFinalize).then(Instant::now);
         let destruction = calls::before(call);
-        if destruction.as_ref().and_then(shadow::Destruction::kind)
-            == Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
-        {
-            plans::destroyed(calls::descriptor(call));
+        match destruction.as_ref().and_then(shadow::Destruction::kind) {
+            Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) => plans::destroyed(calls::descriptor(call)),
+            Some(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) => {
+                configurations::destroying(state, calls::descriptor(call));
+            }
+            Some(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) => packs::destroyed(calls::descriptor(call)),
+            _ => {}
         }
         let returned = next();
         let duration = start.map(|start| start.elapsed()).unwrap_or_default();
         match returned.status() {
             Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) => {
                 // Packs are made for every execution.
-                if plans::is_any_awaited() || !calls::makes_variant_pack(call) {
+                if packs::are_followed() || !calls::makes_variant_pack(call) {
                     follow::returned(call, returned.status(), destruction);
                     succeeded(state, call, duration);
+                    if let Some(candidate) = candidate {
+                        data::after(state, call, &candidate);
+                    }
                 }
             }
             status => {
@@ -189,33 +204,44 @@ impl Around for Capture {
 
 /// Follows a call that is not part of the backend API.
 fn outside_backend<R: Returned>(state: &State, call: &Call<'_>, next: impl FnOnce() -> R) -> R {
-    let is_of_descriptor = call::is_of_descriptor(call.function);
-    if is_of_descriptor && call.function.name().starts_with("cudnnDestroy") {
+    let role = functions::function(call.function).map_or(Role::NotFollowed, |function| function.role);
+    if role == Role::Destroys {
         call::destroying(call);
     }
     let returned = next();
-    let Some(status) = returned.status() else { return returned };
-    if is_of_descriptor {
-        if status == cudnnStatus_t::CUDNN_STATUS_SUCCESS && call.function.name().starts_with("cudnnCreate") {
-            call::created(call);
+    match (role, returned.status()) {
+        (Role::Creates, Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS)) => call::created(call),
+        // A call that fails may have changed a descriptor, too.
+        (Role::Changes, _) => call::changed(call),
+        (Role::StartsWork, Some(status)) if is_current(state) => {
+            let _guard = ThreadStateGuard::new();
+            call::record(state, call, status);
         }
-    } else if is_current(state) {
-        let _guard = ThreadStateGuard::new();
-        call::record(state, call, status);
+        _ => {}
     }
     returned
 }
 
 fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
     match call.function {
+        Id::CudnnBackendCreateDescriptor if calls::makes_variant_pack(call) => {
+            let [_, to] = call.bits();
+            // SAFETY: cuDNN has written the descriptor.
+            if let Some(pack) = unsafe { (to as *const Raw).as_ref() } {
+                packs::created(*pack);
+            }
+        }
         Id::CudnnBackendSetAttribute => {
             let [plan, name, _, _, elements] = call.bits();
             if Name(calls::number(name)) == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG && elements != 0 {
                 // SAFETY: cuDNN has read the descriptor.
-                plans::configured(calls::raw(plan), unsafe { (elements as *const Raw).read_unaligned() });
+                configurations::set(calls::raw(plan), unsafe { (elements as *const Raw).read_unaligned() });
             }
         }
         Id::CudnnBackendGetAttribute => {
+            if let Some(json) = serialized::json_read(call) {
+                plans::serialized(calls::descriptor(call), json);
+            }
             let [heuristics, name, ty, requested, count, elements] = call.bits();
             let is_read = requested > 0 && elements != 0;
             if Name(calls::number(name)) == Name::CUDNN_ATTR_ENGINEHEUR_RESULTS
@@ -238,12 +264,11 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
         }
         function if calls::is_execution(function) => {
             let [_, plan, pack] = call.bits();
-            let pack = || shadow::content(calls::raw(pack));
-            if let Some(stored) = plans::executed(state, calls::raw(plan), || pack().is_some()) {
+            if let Some(live) = plans::executed(state, calls::raw(plan), calls::raw(pack)) {
                 // Thread cancellation must not unwind from here.
                 let _guard = ThreadStateGuard::new();
-                execution::record(state, call, &stored, cudnnStatus_t::CUDNN_STATUS_SUCCESS);
-                data::after(state, call, &stored);
+                execution::record(state, call, &live, cudnnStatus_t::CUDNN_STATUS_SUCCESS);
+                packs::stop_awaiting();
             }
         }
         _ => {}
@@ -265,8 +290,8 @@ fn failed(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Durat
             let [_, plan] = call.bits();
             // The reason comes first, because other calls replace it.
             failure::record(state, call, status);
-            if let Some(stored) = plans::stored(calls::raw(plan)) {
-                execution::record(state, call, &stored, status);
+            if let Some(live) = plans::live(calls::raw(plan)) {
+                execution::record(state, call, &live, status);
             }
             true
         }
@@ -274,6 +299,9 @@ fn failed(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Durat
     };
     if !is_recorded {
         failure::record(state, call, status);
+        if call.function == Id::CudnnBackendFinalize {
+            plans::refused(state, calls::descriptor(call), status, duration);
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cudnn_capture_file::{Count, Device, Engine, GraphRecord, Incomplete, Plan, Proposals, Record, status_name};
@@ -12,25 +12,27 @@ use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
 use super::nodes;
-use super::once::Once;
 use super::reason::reason;
+use super::written::WrittenRecords;
+use super::{configurations, packs};
 use crate::cudnn::read;
 use crate::engine::Choice;
 use crate::last_error::hide_errors;
 use crate::lock::Lock;
+use crate::serialized::SerializedPlans;
 use crate::shadow;
 use crate::shadow::canonical::Obstacle;
 use crate::shadow::content::Content;
-use crate::shadow::elements::{Name, Raw, Type};
+use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::handles::Handle;
 use crate::shadow::vocabulary;
 use crate::trial;
 
-static GRAPHS: Once = Once::new();
-static INCOMPLETE: Once = Once::new();
-static DEVICES: Once = Once::new();
-static PROPOSALS: Once = Once::new();
-static PLANS: Once = Once::new();
+static GRAPHS: WrittenRecords = WrittenRecords::new();
+static INCOMPLETE: WrittenRecords = WrittenRecords::new();
+static DEVICES: WrittenRecords = WrittenRecords::new();
+static PROPOSALS: WrittenRecords = WrittenRecords::new();
+static PLANS: WrittenRecords = WrittenRecords::new();
 
 /// A plan in the capture. Plans of the same graph, device, engine and status share one.
 #[derive(Debug)]
@@ -48,27 +50,24 @@ pub(super) struct Stored {
 static STORED: Lock<Option<HashMap<usize, Arc<Stored>>>> = Lock::new(None);
 
 /// A plan that the program has finalized and not destroyed.
-struct Live {
-    stored: Arc<Stored>,
+#[derive(Clone)]
+pub(super) struct LivePlan {
+    pub(super) stored: Arc<Stored>,
+    pub(super) graph: Arc<Content>,
     /// The layout of the execution is still missing in the capture.
     awaits_execution: bool,
 }
 
 /// Avoids false sharing between parts.
 #[repr(align(128))]
-struct Part(Lock<Option<HashMap<usize, Live>>>);
+struct Part(Lock<Option<HashMap<usize, LivePlan>>>);
 
 /// Live plans by address, in parts with separate locks.
 static LIVE: [Part; PARTS] = [const { Part(Lock::new(None)) }; PARTS];
 const PARTS: usize = 32;
 
-/// The number of live plans that await their first execution.
-static AWAITED: AtomicUsize = AtomicUsize::new(0);
-
-/// The configurations of plans that are not finalized, by the plan's address.
-static CONFIGURATIONS: Lock<Option<HashMap<usize, usize>>> = Lock::new(None);
-/// More plans than are built at the same time.
-const MAX_CONFIGURATIONS: usize = 4096;
+/// The plans that the program has serialized, with their graphs.
+static SERIALIZED: SerializedPlans<(Arc<Stored>, Arc<Content>)> = SerializedPlans::new();
 
 /// The ids of graphs, by the address of the content. `None` if the graph cannot be stored.
 type Ids = HashMap<usize, (Arc<Content>, Option<Arc<str>>)>;
@@ -76,25 +75,29 @@ static IDS: Lock<Option<Ids>> = Lock::new(None);
 /// More graphs than a program plans at the same time.
 const MAX_IDS: usize = 1024;
 
-/// Returns whether a plan awaits its first execution, which needs the content of the variant pack.
-#[inline]
-pub(super) fn is_any_awaited() -> bool {
-    AWAITED.load(Ordering::Relaxed) > 0
-}
-
-fn live(plan: Raw) -> &'static Lock<Option<HashMap<usize, Live>>> {
+fn part(plan: Raw) -> &'static Lock<Option<HashMap<usize, LivePlan>>> {
     let spread = (plan.addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let [first, ..] = &LIVE;
     &LIVE.get(spread as usize % PARTS).unwrap_or(first).0
 }
 
-/// Returns the id of a content's graph, and writes the graph if it is new.
-fn graph_id(state: &State, content: &Arc<Content>) -> Option<Arc<str>> {
-    let Some(graph) = shadow::graph_of(content) else {
+/// The reason why a restored plan is left out.
+const RESTORED: &str = "the plan was restored from JSON of an unknown plan";
+
+/// Returns the graph of a plan or a query of the heuristics.
+fn graph_of(state: &State, content: &Arc<Content>) -> Option<Arc<Content>> {
+    let graph = shadow::graph_of(content);
+    if graph.is_none() {
         let label = shadow::describe(content).unwrap_or_default();
-        incomplete(state, &label, &Obstacle::Unseen.to_string());
-        return None;
-    };
+        let is_restored = content.attribute(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION).is_some();
+        let unseen = || Obstacle::Unseen.to_string();
+        incomplete(state, &label, &if is_restored { RESTORED.to_owned() } else { unseen() });
+    }
+    graph.cloned()
+}
+
+/// Returns the id of a graph, and writes the graph if it is new.
+fn graph_id(state: &State, graph: &Arc<Content>) -> Option<Arc<str>> {
     let address = Arc::as_ptr(graph).addr();
     let known = IDS.lock()?.as_ref().and_then(|ids| ids.get(&address).map(|(_, id)| id.clone()));
     if let Some(known) = known {
@@ -104,9 +107,8 @@ fn graph_id(state: &State, content: &Arc<Content>) -> Option<Arc<str>> {
     let id = match nodes::graph(graph) {
         Ok(nodes) => {
             let id = nodes.id();
-            GRAPHS.write(&id, |_| {
-                state.output.write(&Record::Graph(GraphRecord { graph: id.clone(), label, nodes }));
-            })?;
+            GRAPHS
+                .write(&id, |_| state.output.write(&Record::Graph(GraphRecord { graph: id.clone(), label, nodes })))?;
             Some(Arc::from(id))
         }
         Err(reason) => {
@@ -114,19 +116,18 @@ fn graph_id(state: &State, content: &Arc<Content>) -> Option<Arc<str>> {
             None
         }
     };
-    let _former = {
-        let mut ids = IDS.lock()?;
+    let _former = IDS.lock().map(|mut ids| {
         let ids = ids.get_or_insert_default();
         let former = if ids.len() >= MAX_IDS { std::mem::take(ids) } else { Ids::new() };
         (former, ids.insert(address, (graph.clone(), id.clone())))
-    };
+    });
     id
 }
 
 fn incomplete(state: &State, label: &str, reason: &str) {
     let _ordinal = INCOMPLETE.write(&(label, reason), |_| {
         let (label, reason) = (label.to_owned(), reason.to_owned());
-        state.output.write(&Record::Incomplete(Incomplete { label, reason }));
+        state.output.write(&Record::Incomplete(Incomplete { label, reason }))
     });
 }
 
@@ -155,7 +156,7 @@ fn device(state: &State, content: &Arc<Content>) -> Option<usize> {
     };
     let description = String::from_utf8_lossy(&description).trim_end_matches('\0').to_owned();
     DEVICES.write(&description, |device| {
-        state.output.write(&Record::Device(Device { device, description: description.clone() }));
+        state.output.write(&Record::Device(Device { device, description: description.clone() }))
     })
 }
 
@@ -167,32 +168,49 @@ fn description_of(state: &State, handle: Handle) -> Vec<u8> {
 /// Records that the heuristics have returned this number of proposals.
 pub(super) fn proposed(state: &State, heuristics: Raw, count: usize) {
     let Some(content) = shadow::content(heuristics) else { return };
-    let Some(graph) = graph_id(state, &content) else { return };
+    let Some(graph) = graph_of(state, &content).and_then(|graph| graph_id(state, &graph)) else { return };
     let mode = content.number(Name::CUDNN_ATTR_ENGINEHEUR_MODE).unwrap_or(-1);
     let device = device(state, &content);
     let _ordinal = PROPOSALS.write(&(&graph, device, mode, count), |_| {
-        state.output.write(&Record::Proposals(Proposals { graph: graph.to_string(), device, mode, count }));
+        state.output.write(&Record::Proposals(Proposals { graph: graph.to_string(), device, mode, count }))
     });
 }
 
-/// Remembers the configuration of a plan.
-pub(super) fn configured(plan: Raw, configuration: Raw) {
-    if let Some(mut all) = CONFIGURATIONS.lock() {
-        let all = all.get_or_insert_default();
-        if all.len() >= MAX_CONFIGURATIONS {
-            all.clear();
-        }
-        all.insert(plan.addr(), configuration.addr());
-    }
+/// Records that heuristics, an engine or a configuration was refused. The record is a plan without an engine, so that
+/// readers find graphs for which no plan exists.
+pub(super) fn refused(state: &State, descriptor: Raw, status: Status, duration: Duration) {
+    let Some(content) = shadow::content(descriptor).filter(|content| !content.is_finalized) else { return };
+    let precedes_plan = matches!(
+        content.kind,
+        Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR
+            | Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR
+            | Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR
+    );
+    // cuDNN names the mistake if it refuses a graph.
+    let Some(graph) = shadow::graph_of(&content).filter(|graph| precedes_plan && graph.is_finalized) else { return };
+    let reason = reason(&state.cudnn);
+    let Some(graph) = graph_id(state, graph) else { return };
+    let _ordinal = write_plan(
+        state,
+        Plan {
+            plan: 0,
+            graph: graph.to_string(),
+            device: device(state, &content),
+            status: status_name(status),
+            reason,
+            engine: None,
+            proposal: None,
+            workspace: None,
+            build_us: microseconds(duration),
+        },
+    );
 }
 
-/// Returns the configuration that a plan was given, if the program has not changed or destroyed it since.
-fn configuration_of(plan: Raw, content: &Content) -> Option<Raw> {
-    let address = CONFIGURATIONS.lock()?.as_mut()?.remove(&plan.addr())?;
-    let configuration: Raw = std::ptr::with_exposed_provenance_mut(address);
-    let set = content.child(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)?;
-    let current = shadow::content(configuration)?;
-    (Arc::ptr_eq(set, &current) && current.is_finalized).then_some(configuration)
+/// Records that the program has read the JSON of a plan, from which it may restore the plan.
+pub(super) fn serialized(plan: Raw, json: &[u8]) {
+    if let Some(live) = live(plan) {
+        SERIALIZED.add(json, (live.stored, live.graph));
+    }
 }
 
 /// Records a plan that was finalized or refused. Returns `false` if its graph cannot be stored.
@@ -200,18 +218,28 @@ pub(super) fn finalized(state: &State, plan: Raw, status: Status, duration: Dura
     let is_success = status == Status::CUDNN_STATUS_SUCCESS;
     // This comes first, because the layer's own calls replace the text.
     let reason = if is_success { None } else { reason(&state.cudnn) };
-    let stored = store(state, plan, status, reason, duration);
+    let content = shadow::content(plan);
+    let origin = content.as_ref().and_then(|content| SERIALIZED.origin(content));
+    let stored = match (origin, content) {
+        // Executions of a restored plan count for the plan that it was restored from.
+        (Some(origin), _) if is_success => Some(origin),
+        (origin, Some(content)) => {
+            let graph = origin.map(|(_, graph)| graph).or_else(|| graph_of(state, &content));
+            graph.and_then(|graph| Some((store(state, plan, (&content, &graph), status, (reason, duration))?, graph)))
+        }
+        _ => None,
+    };
     let is_stored = stored.is_some();
     let _former = {
-        let Some(mut live) = live(plan).lock() else { return is_stored };
-        let live = live.get_or_insert_default();
+        let Some(mut all) = part(plan).lock() else { return is_stored };
+        let all = all.get_or_insert_default();
         let former = match stored.filter(|_| is_success) {
-            Some(stored) => {
+            Some((stored, graph)) => {
                 let awaits_execution = stored.executions.load(Ordering::Relaxed) == 0;
-                AWAITED.fetch_add(usize::from(awaits_execution), Ordering::Relaxed);
-                live.insert(plan.addr(), Live { stored, awaits_execution })
+                packs::added_plan(awaits_execution);
+                all.insert(plan.addr(), LivePlan { stored, graph, awaits_execution })
             }
-            None => live.remove(&plan.addr()),
+            None => all.remove(&plan.addr()),
         };
         forgotten(former.as_ref());
         former
@@ -219,48 +247,59 @@ pub(super) fn finalized(state: &State, plan: Raw, status: Status, duration: Dura
     is_stored
 }
 
-fn store(state: &State, plan: Raw, status: Status, reason: Option<String>, duration: Duration) -> Option<Arc<Stored>> {
-    let content = shadow::content(plan)?;
-    let graph = graph_id(state, &content)?;
-    let device = device(state, &content);
-    let configuration = configuration_of(plan, &content);
-    let (choice, workspace) = hide_errors(&state.cudnn, || {
-        trial::run(|| {
-            // SAFETY: the configuration is finalized and live, according to the shadow.
-            let choice = configuration.map(|configuration| unsafe { Choice::read(&state.cudnn, configuration) });
-            let mut size = [0_i64];
-            let name = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
-            let count = match status {
-                // SAFETY: the program has just finalized the plan.
-                Status::CUDNN_STATUS_SUCCESS => unsafe {
-                    read(&state.cudnn, plan, name, Type::CUDNN_TYPE_INT64, &mut size)
-                },
-                failed => Err(failed),
-            };
-            let [size] = size;
-            (choice.unwrap_or_default(), (count == Ok(1)).then_some(size))
-        })
-    });
-    let engine = choice.engine.map(|index| engine(index, &choice));
-    let knobs: Option<Vec<(&String, &i64)>> = engine.as_ref().map(|engine| engine.knobs.iter().collect());
-    let key = (&graph, device, status.0, choice.engine, knobs);
-    let ordinal = PLANS.write(&key, |ordinal| {
-        state.output.write(&Record::Plan(Plan {
-            plan: ordinal,
+/// Writes a plan, unless an equal one was written. Returns the plan in the capture.
+fn store(
+    state: &State,
+    plan: Raw,
+    (content, graph): (&Arc<Content>, &Arc<Content>),
+    status: Status,
+    (reason, duration): (Option<String>, Duration),
+) -> Option<Arc<Stored>> {
+    let graph = graph_id(state, graph)?;
+    let device = device(state, content);
+    let choice = configurations::take(state, plan, content);
+    let workspace = if status == Status::CUDNN_STATUS_SUCCESS { workspace(state, plan) } else { None };
+    let engine = choice.and_then(|choice| Some(engine(choice.engine?, &choice)));
+    let ordinal = write_plan(
+        state,
+        Plan {
+            plan: 0,
             graph: graph.to_string(),
             device,
             status: status_name(status),
             reason,
-            engine: engine.clone(),
-            proposal: shadow::place(&content),
+            engine,
+            proposal: shadow::place(content),
             workspace,
-            build_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
-        }));
-    })?;
+            build_us: microseconds(duration),
+        },
+    )?;
     let mut all = STORED.lock()?;
     let stored = all.get_or_insert_default().entry(ordinal);
     let new = || Stored { ordinal, graph, executions: AtomicU64::new(0), written: AtomicU64::new(0) };
     Some(stored.or_insert_with(|| Arc::new(new())).clone())
+}
+
+/// Writes a plan with an ordinal, unless a plan of the same graph, device, engine and status was written.
+fn write_plan(state: &State, plan: Plan) -> Option<usize> {
+    let engine = plan.engine.as_ref().map(|engine| (engine.index, &engine.knobs));
+    let key = (&plan.graph, plan.device, &plan.status, engine);
+    PLANS.write(&key, |ordinal| state.output.write(&Record::Plan(Plan { plan: ordinal, ..plan.clone() })))
+}
+
+/// Returns the size of the workspace of a plan that the program has just finalized.
+fn workspace(state: &State, plan: Raw) -> Option<i64> {
+    let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64);
+    let mut size = [0_i64];
+    // SAFETY: the plan is finalized and live.
+    let read = || unsafe { read(&state.cudnn, plan, name, ty, &mut size) };
+    let count = hide_errors(&state.cudnn, || trial::run(read));
+    let [size] = size;
+    (count == Ok(1)).then_some(size)
+}
+
+fn microseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn engine(index: i64, choice: &Choice) -> Engine {
@@ -273,39 +312,38 @@ fn engine(index: i64, choice: &Choice) -> Engine {
     }
 }
 
-/// Forgets a descriptor that is about to be destroyed.
+/// Forgets a plan that is about to be destroyed.
 pub(super) fn destroyed(plan: Raw) {
-    let _configuration = CONFIGURATIONS.lock().and_then(|mut all| all.as_mut()?.remove(&plan.addr()));
-    let former = live(plan).lock().and_then(|mut live| live.as_mut()?.remove(&plan.addr()));
+    configurations::plan_destroyed(plan);
+    let former = part(plan).lock().and_then(|mut all| all.as_mut()?.remove(&plan.addr()));
     forgotten(former.as_ref());
 }
 
-fn forgotten(live: Option<&Live>) {
+fn forgotten(live: Option<&LivePlan>) {
     if live.is_some_and(|live| live.awaits_execution) {
-        AWAITED.fetch_sub(1, Ordering::Relaxed);
+        packs::stop_awaiting();
     }
 }
 
 /// Programs that make the variant pack before the plan may make another one for a later execution.
 const MAX_AWAITED: u64 = 8;
 
-/// Counts a successful execution. Returns the plan if its first execution should be recorded. If the variant pack was
-/// made while no plan awaited an execution, the record waits for the next one.
-pub(super) fn executed(state: &State, plan: Raw, is_pack_known: impl FnOnce() -> bool) -> Option<Arc<Stored>> {
-    let is_complete = !is_any_awaited() || is_pack_known();
+/// Counts a successful execution. Returns the plan if its first execution should be recorded. If the variant pack is
+/// unknown, the record waits for a later execution.
+pub(super) fn executed(state: &State, plan: Raw, pack: Raw) -> Option<LivePlan> {
+    let is_complete = !packs::are_followed() || packs::is_known(pack);
     let (executions, written, first) = {
-        let mut live = live(plan).lock()?;
-        let live = live.as_mut()?.get_mut(&plan.addr())?;
+        let mut all = part(plan).lock()?;
+        let live = all.as_mut()?.get_mut(&plan.addr())?;
         let executions = live.stored.executions.fetch_add(1, Ordering::Relaxed) + 1;
         let is_first = live.awaits_execution && (is_complete || executions >= MAX_AWAITED);
         if is_first {
             live.awaits_execution = false;
-            AWAITED.fetch_sub(1, Ordering::Relaxed);
         } else if !executions.is_power_of_two() {
             return None;
         }
         let written = executions > 1 && executions.is_power_of_two();
-        (executions, written.then(|| live.stored.clone()), is_first.then(|| live.stored.clone()))
+        (executions, written.then(|| live.stored.clone()), is_first.then(|| live.clone()))
     };
     if let Some(stored) = written {
         write_count(state, &stored, executions);
@@ -313,15 +351,9 @@ pub(super) fn executed(state: &State, plan: Raw, is_pack_known: impl FnOnce() ->
     first
 }
 
-/// Returns the stored plan of a descriptor if it awaits its first execution.
-pub(super) fn awaited(plan: Raw) -> Option<Arc<Stored>> {
-    let live = live(plan).lock()?;
-    live.as_ref()?.get(&plan.addr()).filter(|live| live.awaits_execution).map(|live| live.stored.clone())
-}
-
-/// Returns the stored plan of a descriptor.
-pub(super) fn stored(plan: Raw) -> Option<Arc<Stored>> {
-    live(plan).lock()?.as_ref()?.get(&plan.addr()).map(|live| live.stored.clone())
+/// Returns the plan of a descriptor.
+pub(super) fn live(plan: Raw) -> Option<LivePlan> {
+    part(plan).lock()?.as_ref()?.get(&plan.addr()).cloned()
 }
 
 fn write_count(state: &State, stored: &Stored, executions: u64) {
@@ -330,47 +362,49 @@ fn write_count(state: &State, stored: &Stored, executions: u64) {
     }
 }
 
-/// Writes the numbers of executions that are not in the capture yet.
-pub(super) fn write_counts(state: &State) {
-    let stored: Vec<Arc<Stored>> =
-        STORED.lock().and_then(|all| all.as_ref().map(|all| all.values().cloned().collect())).unwrap_or_default();
-    for stored in stored {
-        let executions = stored.executions.load(Ordering::Relaxed);
-        if executions > 1 {
-            write_count(state, &stored, executions);
-        }
+/// Writes the number of executions of a plan, if the capture lacks it.
+pub(super) fn write_last_count(state: &State, stored: &Stored) {
+    let executions = stored.executions.load(Ordering::Relaxed);
+    if executions > 1 {
+        write_count(state, stored, executions);
     }
 }
 
-static ALL: [&Once; 5] = [&GRAPHS, &INCOMPLETE, &DEVICES, &PROPOSALS, &PLANS];
+/// Returns the plans that were executed.
+pub(super) fn all_executed() -> Vec<Arc<Stored>> {
+    let all = STORED.lock();
+    let stored = all.iter().flat_map(|all| all.iter().flat_map(HashMap::values));
+    stored.filter(|stored| stored.executions.load(Ordering::Relaxed) > 0).cloned().collect()
+}
+
+static ALL: [&WrittenRecords; 5] = [&GRAPHS, &INCOMPLETE, &DEVICES, &PROPOSALS, &PLANS];
 
 /// Takes the locks before a fork.
 pub(super) fn before_fork() {
-    ALL.iter().for_each(|once| once.before_fork());
+    ALL.iter().for_each(|records| records.before_fork());
     STORED.hold_for_fork();
     LIVE.iter().for_each(|part| _ = part.0.hold_for_fork());
-    CONFIGURATIONS.hold_for_fork();
+    SERIALIZED.before_fork();
     IDS.hold_for_fork();
 }
 
 /// Releases the locks in the parent after a fork.
 pub(super) fn after_fork() {
     IDS.release_after_fork();
-    CONFIGURATIONS.release_after_fork();
+    SERIALIZED.after_fork();
     LIVE.iter().for_each(|part| part.0.release_after_fork());
     STORED.release_after_fork();
-    ALL.iter().for_each(|once| once.after_fork());
+    ALL.iter().for_each(|records| records.after_fork());
 }
 
 /// Releases the locks in the child after a fork, and forgets everything, because the child writes another file.
 pub(super) fn in_child() {
     IDS.release_in_child(None);
-    CONFIGURATIONS.release_in_child(None);
+    SERIALIZED.in_child();
     LIVE.iter().for_each(|part| part.0.release_in_child(None));
     STORED.release_in_child(None);
-    ALL.iter().for_each(|once| once.in_child());
-    AWAITED.store(0, Ordering::Relaxed);
+    ALL.iter().for_each(|records| records.in_child());
     let _ids = IDS.lock().map(|mut ids| ids.take());
     let _stored = STORED.lock().map(|mut stored| stored.take());
-    LIVE.iter().for_each(|part| drop(part.0.lock().map(|mut live| live.take())));
+    LIVE.iter().for_each(|part| drop(part.0.lock().map(|mut all| all.take())));
 }

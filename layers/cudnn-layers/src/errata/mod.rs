@@ -66,7 +66,8 @@ unsafe impl Layer for Errata {
 
     fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
         let is_needed = STATE.get().is_some_and(|state| !state.rules.is_empty());
-        let is_followed = Id::from_name(function.to_bytes()).is_some_and(|function| FOLLOWED.contains(&function));
+        // Executions are not wrapped.
+        let is_followed = Id::from_name(function.to_bytes()).is_some_and(follow::is_followed);
         if is_needed && is_followed { wrappers::wrap::<Errata>(function, next) } else { next }
     }
 }
@@ -82,19 +83,6 @@ unsafe extern "C" fn after_fork() {
 unsafe extern "C" fn in_child() {
     CONFIGURED.release_in_child(None);
 }
-
-/// The functions that build a plan. Executions are not wrapped.
-const FOLLOWED: [Id; 9] = [
-    Id::CudnnCreate,
-    Id::CudnnDestroy,
-    Id::CudnnGetLastErrorString,
-    Id::CudnnBackendCreateDescriptor,
-    Id::CudnnBackendDestroyDescriptor,
-    Id::CudnnBackendInitialize,
-    Id::CudnnBackendSetAttribute,
-    Id::CudnnBackendGetAttribute,
-    Id::CudnnBackendFinalize,
-];
 
 impl Around for Errata {
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {

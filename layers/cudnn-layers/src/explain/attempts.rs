@@ -10,6 +10,7 @@ use cudnn_sys::types::{cudnnBackendHeurMode_t, cudnnStatus_t as Status};
 
 use super::reason::status_name;
 use crate::lock::Lock;
+use crate::serialized::SerializedPlans;
 use crate::shadow;
 use crate::shadow::content::{Child, Content, Value};
 use crate::shadow::elements::{Kind, Name, Raw};
@@ -122,11 +123,12 @@ struct State {
     proposals: HashMap<usize, u64>,
     /// The keys of graphs that were executed, which are not reported any more.
     succeeded: HashSet<u64>,
-    /// The labels of plans that the program has serialized, by a hash of the JSON.
-    serialized: HashMap<u64, Arc<str>>,
 }
 
 static STATE: Lock<Option<State>> = Lock::new(None);
+
+/// The labels of plans that the program has serialized.
+static SERIALIZED: SerializedPlans<Arc<str>> = SerializedPlans::new();
 
 /// The number of live plans that were not executed yet. Steps that execute only known plans take no lock.
 static UNUSED_PLANS: AtomicUsize = AtomicUsize::new(0);
@@ -261,13 +263,12 @@ pub(super) fn plan_failed(content: &Arc<Content>, status: Status) -> Option<Atte
 pub(super) fn plan_built(plan: Raw, workspace: i64, duration: Duration) {
     let Some(content) = shadow::content(plan) else { return };
     let graph = shadow::graph_of(&content).map_or(0, key);
-    let json = content.elements(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION).map(|json| hash(json.as_slice()));
+    let restored_from = SERIALIZED.origin(&content);
     let _not_exhausted = with_attempt(&content, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, |attempt| {
         attempt.live_plans += 1;
         attempt.workspaces.push(workspace);
     });
     let _former = with(|state| {
-        let restored_from = json.and_then(|json| state.serialized.get(&json).cloned());
         let former = state.plans.insert(plan.addr(), Plan { graph, duration, restored_from, was_executed: false });
         // The destruction of a plan at this address was not seen.
         if former.as_ref().is_none_or(|former| former.was_executed) {
@@ -279,24 +280,13 @@ pub(super) fn plan_built(plan: Raw, workspace: i64, duration: Duration) {
 
 /// Records that the program has read the JSON of a plan, from which it may restore the plan.
 pub(super) fn serialized(plan: Raw, json: &[u8]) {
-    let (Some(label), hash) = (shadow::label(plan), hash(json)) else { return };
-    let _former = with(|state| {
-        let is_full = state.serialized.len() >= MAX_SERIALIZED;
-        if is_full { None } else { state.serialized.insert(hash, label) }
-    });
+    if let Some(label) = shadow::label(plan) {
+        SERIALIZED.add(json, label);
+    }
 }
 
 /// More graphs than most programs execute. If there are more, the record starts again.
 const MAX_SUCCEEDED: usize = 65_536;
-/// More plans than a program restores.
-const MAX_SERIALIZED: usize = 4096;
-
-/// Returns a hash of a text up to the first NUL.
-fn hash(text: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.split(|byte| *byte == 0).next().unwrap_or_default().hash(&mut hasher);
-    hasher.finish()
-}
 
 /// Records that the program has executed a plan. If this is the first execution, returns the time to build the plan, and
 /// the label of the plan that it was restored from.
@@ -372,18 +362,21 @@ pub(super) fn unfinished() -> Vec<Attempt> {
     with(|state| state.attempts.drain().map(|(_, attempt)| attempt).collect()).unwrap_or_default()
 }
 
-/// Takes the lock before a fork.
+/// Takes the locks before a fork.
 pub(super) fn before_fork() {
     STATE.hold_for_fork();
+    SERIALIZED.before_fork();
 }
 
-/// Releases the lock in the parent after a fork.
+/// Releases the locks in the parent after a fork.
 pub(super) fn after_fork() {
+    SERIALIZED.after_fork();
     STATE.release_after_fork();
 }
 
-/// Releases the lock in the child after a fork, and forgets the graphs, which the parent reports.
+/// Releases the locks in the child after a fork, and forgets the graphs, which the parent reports.
 pub(super) fn in_child() {
+    SERIALIZED.in_child();
     STATE.release_in_child(None);
     UNUSED_PLANS.store(0, Ordering::Relaxed);
     let _former = STATE.lock().map(|mut state| state.take());

@@ -58,12 +58,12 @@ use cudnn_sys::types::{cudnnCallback_t, cudnnStatus_t};
 use self::attempts::Attempt;
 use self::messages::Callback;
 use crate::cudnn::{Cudnn, read};
-use crate::follow;
 use crate::last_error::hide_errors;
 use crate::report::{open, save_working_dir};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::{self, calls};
 use crate::wrappers::{self, Around, Call, Id, Next, Returned};
+use crate::{follow, serialized};
 
 pub use self::options::{OUTPUT_VARIABLE, Options, VARIABLE, configure};
 pub use crate::report::Destination;
@@ -98,7 +98,7 @@ unsafe impl Layer for Explain {
     }
 
     fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
-        let is_followed = Id::from_name(function.to_bytes()).is_some_and(|function| FOLLOWED.contains(&function));
+        let is_followed = Id::from_name(function.to_bytes()).is_some_and(is_followed);
         if is_followed { wrappers::wrap::<Explain>(function, next) } else { next }
     }
 }
@@ -127,22 +127,10 @@ extern "C" fn at_exit() {
     }
 }
 
-const FOLLOWED: [Id; 14] = [
-    Id::CudnnCreate,
-    Id::CudnnDestroy,
-    Id::CudnnGetLastErrorString,
-    Id::CudnnSetCallback,
-    Id::CudnnGetCallback,
-    Id::CudnnBackendCreateDescriptor,
-    Id::CudnnBackendDestroyDescriptor,
-    Id::CudnnBackendInitialize,
-    Id::CudnnBackendSetAttribute,
-    Id::CudnnBackendGetAttribute,
-    Id::CudnnBackendFinalize,
-    Id::CudnnBackendExecute,
-    Id::CudnnBackendPopulateCudaGraph,
-    Id::CudnnBackendUpdateCudaGraph,
-];
+fn is_followed(function: Id) -> bool {
+    let is_of_callback = matches!(function, Id::CudnnSetCallback | Id::CudnnGetCallback);
+    follow::is_followed(function) || calls::is_execution(function) || is_of_callback
+}
 
 impl Around for Explain {
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
@@ -214,26 +202,19 @@ fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Durat
             unsafe { messages::replace_with_program_callback(mask as *mut _, data as *mut _, function as *mut _) };
         }
         Id::CudnnBackendGetAttribute if is_success => {
-            let [descriptor, name, _, requested, count, elements] = call.bits();
-            // SAFETY: cuDNN has written the number if the program has passed an address.
-            let count = unsafe { (count as *const i64).as_ref() }.copied();
-            let count = count.and_then(|count| usize::try_from(count).ok())?;
-            match Name(calls::number(name)) {
-                // Without room for results, cuDNN returns an upper limit.
-                Name::CUDNN_ATTR_ENGINEHEUR_RESULTS if requested > 0 && elements != 0 => {
-                    let stored = count.min(requested as usize);
-                    // SAFETY: cuDNN has filled these descriptors of the program.
-                    let stored = unsafe { std::slice::from_raw_parts(elements as *const Raw, stored) };
-                    return attempts::proposed(calls::raw(descriptor), count, stored);
-                }
-                Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION
-                    if state.is_used_shown && requested >= count as u64 && elements != 0 =>
-                {
-                    // SAFETY: cuDNN has written this number of characters.
-                    let json = unsafe { std::slice::from_raw_parts(elements as *const u8, count) };
-                    attempts::serialized(calls::raw(descriptor), json);
-                }
-                _ => {}
+            if let Some(json) = serialized::json_read(call).filter(|_| state.is_used_shown) {
+                attempts::serialized(calls::descriptor(call), json);
+            }
+            let [heuristics, name, _, requested, count, elements] = call.bits();
+            // Without room for results, cuDNN returns an upper limit.
+            if Name(calls::number(name)) == Name::CUDNN_ATTR_ENGINEHEUR_RESULTS && requested > 0 && elements != 0 {
+                // SAFETY: cuDNN has written the number if the program has passed an address.
+                let count = unsafe { (count as *const i64).as_ref() }.copied();
+                let count = count.and_then(|count| usize::try_from(count).ok())?;
+                let stored = count.min(requested as usize);
+                // SAFETY: cuDNN has filled these descriptors of the program.
+                let stored = unsafe { std::slice::from_raw_parts(elements as *const Raw, stored) };
+                return attempts::proposed(calls::raw(heuristics), count, stored);
             }
         }
         Id::CudnnBackendFinalize => {

@@ -90,6 +90,19 @@ pub(crate) fn makes_variant_pack(call: &Call<'_>) -> bool {
     }
 }
 
+/// Returns whether a function creates, changes, reads or destroys descriptors.
+pub(crate) fn is_of_descriptor(function: Id) -> bool {
+    matches!(
+        function,
+        Id::CudnnBackendCreateDescriptor
+            | Id::CudnnBackendDestroyDescriptor
+            | Id::CudnnBackendInitialize
+            | Id::CudnnBackendSetAttribute
+            | Id::CudnnBackendGetAttribute
+            | Id::CudnnBackendFinalize
+    )
+}
+
 /// Returns whether a function receives a handle, a plan and a variant pack, and executes the plan or adds it to a CUDA
 /// graph.
 pub(crate) fn is_execution(function: Id) -> bool {

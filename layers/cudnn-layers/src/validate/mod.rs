@@ -85,7 +85,7 @@ unsafe impl Layer for Validate {
     }
 
     fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
-        let is_followed = Id::from_name(function.to_bytes()).is_some_and(|function| FOLLOWED.contains(&function));
+        let is_followed = Id::from_name(function.to_bytes()).is_some_and(is_followed);
         if is_followed { wrappers::wrap::<Validate>(function, next) } else { next }
     }
 }
@@ -111,19 +111,12 @@ unsafe extern "C" fn in_child() {
     destroyed::in_child();
 }
 
-/// The functions with descriptors.
-const FOLLOWED: [Id; 10] = [
-    Id::CudnnBackendCreateDescriptor,
-    Id::CudnnBackendDestroyDescriptor,
-    Id::CudnnBackendInitialize,
-    Id::CudnnBackendSetAttribute,
-    Id::CudnnBackendGetAttribute,
-    Id::CudnnBackendFinalize,
-    Id::CudnnBackendExecute,
-    Id::CudnnBackendPopulateCudaGraph,
-    Id::CudnnBackendUpdateCudaGraph,
-    Id::CudnnGetExecutionPlanWorkspaceSize,
-];
+/// Returns whether a function has descriptors.
+fn is_followed(function: Id) -> bool {
+    calls::is_of_descriptor(function)
+        || calls::is_execution(function)
+        || function == Id::CudnnGetExecutionPlanWorkspaceSize
+}
 
 impl Around for Validate {
     fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {

@@ -88,3 +88,29 @@ pub(crate) fn run() {
         println!("{statuses:?}");
     }
 }
+
+/// Calls a function three thousand times. The descriptor of the activation changes twice, the second time back.
+pub(crate) fn run_steps() {
+    const FLOAT: DataType = DataType::CUDNN_DATA_FLOAT;
+    const NAN: Nan = Nan::CUDNN_NOT_PROPAGATE_NAN;
+    let one = 1_f32;
+    let one = (&raw const one).cast();
+    let (mut x, mut activation) = (null_mut(), null_mut());
+    // SAFETY: the pointers are valid, and cuDNN refuses to work without a handle.
+    unsafe {
+        let created = [
+            cudnn_loader::cudnnCreateTensorDescriptor(&raw mut x),
+            cudnn_loader::cudnnSetTensorNdDescriptor(x, FLOAT, 4, [8, 16, 7, 7].as_ptr(), [784, 49, 7, 1].as_ptr()),
+            cudnn_loader::cudnnCreateActivationDescriptor(&raw mut activation),
+        ];
+        println!("{created:?}");
+        for coefficient in [0.5, 0.25, 0.5] {
+            let elu = Activation::CUDNN_ACTIVATION_ELU;
+            let set = cudnn_loader::cudnnSetActivationDescriptor(activation, elu, NAN, coefficient);
+            let call =
+                || cudnn_loader::cudnnActivationForward(null_mut(), activation, one, x, null(), one, x, null_mut());
+            let statuses: Vec<_> = (0..1000).map(|_| call().0).collect();
+            println!("{set:?} {:?}", statuses.iter().max());
+        }
+    }
+}

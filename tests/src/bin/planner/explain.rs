@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cudnn_backend::descriptor::Descriptor;
 use cudnn_backend::device::{self, Target};
-use cudnn_backend::engine::proposals;
+use cudnn_backend::engine::{configuration, engine, proposals};
 use cudnn_backend::graph::{Convolution, add, graph, relu};
 use cudnn_backend::plan::Plan;
 use cudnn_backend::tensor::Tensor;
@@ -37,7 +37,8 @@ unsafe extern "C" fn replace(_: cudnnSeverity_t, _: *mut c_void, _: *const cudnn
 /// `threads` plans the rest in parallel, `fork` starts a child that also plans the rest, and `kill` kills the process.
 /// A prefix changes what the program does with a graph: `retry:` describes it again for each mode, destroys it before
 /// it tries plans, and keeps the proposals until it has asked the next mode, as PyTorch does, `leak:` asks one mode and
-/// never destroys it, and `execute:` also executes the plan, which fails.
+/// never destroys it, `execute:` also executes the plan, which fails, and `engines:` creates three engines without asking
+/// the heuristics.
 pub(crate) fn run(device: &str, graphs: &[String]) {
     let json = std::fs::read_to_string(device).unwrap_or_default();
     for (index, name) in graphs.iter().enumerate() {
@@ -97,6 +98,7 @@ fn line(json: &str, name: &str) -> String {
                 Some(("retry", graph)) => retry(json, graph),
                 Some(("leak", graph)) => leak(json, graph),
                 Some(("execute", graph)) => execute(json, graph),
+                Some(("engines", graph)) => engines(json, graph),
                 _ => attempt(json, name),
             };
             match attempted {
@@ -136,6 +138,17 @@ fn leak(json: &str, name: &str) -> Result<String, Error> {
     let count = proposals(&graph, Mode::CUDNN_HEUR_MODE_A, Target::Device(&device))?.len();
     std::mem::forget(graph);
     Ok(format!("{count} proposals"))
+}
+
+fn engines(json: &str, name: &str) -> Result<String, Error> {
+    let (device, graph) = (device::from_json(json)?, build(name)?);
+    let target = Target::Device(&device);
+    let status = |index| match engine(&graph, index, target).and_then(|engine| configuration(&engine, &[])) {
+        Ok(configuration) => Plan::new(&configuration, target)
+            .map_or_else(|error| format!("no plan: {:?}", error.status), |_| "a plan".to_owned()),
+        Err(error) => format!("{:?}", error.status),
+    };
+    Ok([0, 1, 2].map(status).join(", "))
 }
 
 fn execute(json: &str, name: &str) -> Result<String, Error> {

@@ -9,10 +9,12 @@
 //! planner LAYERS streams                         plans on a GPU and on a part of it: see `streams`
 //! planner LAYERS bounds                          arrays that are shorter than the program claims
 //! planner LAYERS errata DEVICE.json              the status of plans for convolutions: see `errata`
+//! planner LAYERS executions WHICH...             executions in unusual orders: see `executions`
 //! planner LAYERS explain DEVICE.json GRAPH...    graphs with and without an engine: see `explain`
 //! planner LAYERS mistakes WHICH [DEVICE.json]    one mistake, or `legitimate`: see `mistakes`
 //! planner LAYERS alike DEVICE.json WHICH...      plans that are easily confused: see `alike`
 //! planner LAYERS classic                        functions outside of the backend API: see `classic`
+//! planner LAYERS classic-steps                  three thousand such calls
 //! planner LAYERS throw | throw-in-each | ask-back | outlive | last-error | workspace    single cases: see `callbacks`
 //! ```
 //!
@@ -32,6 +34,8 @@ mod bounds;
 mod callbacks;
 mod classic;
 mod errata;
+#[cfg(unix)]
+mod executions;
 mod explain;
 mod mistakes;
 mod random;
@@ -170,11 +174,19 @@ fn main() -> ExitCode {
             "last-error" => callbacks::read_last_error,
             "workspace" => callbacks::ask_for_workspace,
             "classic" => classic::run,
+            "classic-steps" => classic::run_steps,
             _ => return None,
         })
     });
     if let Some(run) = callbacks {
         run();
+        return ExitCode::SUCCESS;
+    }
+    #[cfg(unix)]
+    if let [mode, which @ ..] = arguments.as_slice()
+        && mode == "executions"
+    {
+        executions::run(which);
         return ExitCode::SUCCESS;
     }
     #[cfg(unix)]

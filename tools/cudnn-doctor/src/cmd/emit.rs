@@ -8,14 +8,14 @@ use serde_json::json;
 
 use crate::captures;
 use crate::escape::Printable;
-use crate::output::{CommandResult, Format, Outcome, outln};
+use crate::output::{CommandResult, Format, Outcome, outln, remark};
 
 /// The options of `emit`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The capture.
     file: PathBuf,
-    /// The id of the graph, or its first digits. `cudnn-doctor capture show` lists them.
+    /// The id of the graph, or the first digits of the id. `cudnn-doctor capture show` lists them.
     #[arg(long, value_name = "ID")]
     graph: String,
     /// The language of the program.
@@ -40,17 +40,25 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     if let Some(output) = &arguments.output {
         captures::check_output(output, &arguments.file)?;
     }
-    let case = Case::select(&capture, &arguments.graph).map_err(|error| format!("{name}: {error}"))?;
+    let mut case = Case::select(&capture, &arguments.graph).map_err(|error| format!("{name}: {error}"))?;
+    if let Err(reason) = case.read_values(&arguments.file) {
+        remark(format_args!("note: the program generates the values of tensors: {}", reason.printable()));
+    }
     let language = match arguments.language {
         LanguageChoice::Cpp => Language::Cpp,
         LanguageChoice::Python => Language::Python,
         LanguageChoice::Rust => Language::Rust,
     };
     let program = emit(&case, language);
+    let graph = &case.captured.id;
     match &arguments.output {
-        Some(file) => std::fs::write(file, program).map_err(|error| format!("{}: {error}", file.printable()))?,
-        None => format
-            .report(|| json!({ "graph": case.captured.id, "program": program }), || outln!("{}", program.trim_end())),
+        Some(file) => {
+            std::fs::write(file, program).map_err(|error| format!("{}: {error}", file.printable()))?;
+            format.report(|| json!({ "graph": graph, "file": file.to_string_lossy() }), || {});
+        }
+        None => {
+            format.report(|| json!({ "graph": graph, "program": program }), || outln!("{}", program.trim_end()));
+        }
     }
     Ok(Outcome::Fine)
 }

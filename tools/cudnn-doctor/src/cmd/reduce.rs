@@ -1,12 +1,14 @@
 //! `reduce`: makes a captured graph smaller while a condition holds.
 
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use cudnn_capture_file::{Device, Execution, GraphRecord, Plan, Record};
+use cudnn_capture_file::{Device, Graph, GraphRecord, Plan, Record};
+use cudnn_os::interruption::{Interruption, end_by};
 use cudnn_replay::emit::Case;
-use cudnn_replay::reduce::{self, reduce};
-use cudnn_replay::replay::comparison::{largest_error, status, working_plan};
+use cudnn_replay::reduce::{self, Condition, Observed, adapted, reduce};
+use cudnn_replay::replay::comparison::{status, working_plan};
 use cudnn_replay::replay::{DataSet, Engines, Report, Request};
 use serde_json::json;
 
@@ -21,13 +23,13 @@ use crate::subprocess::Timeouts;
 pub(crate) struct Arguments {
     /// The capture.
     file: PathBuf,
-    /// The id of the graph, or its first digits. `cudnn-doctor capture show` lists them.
+    /// The id of the graph, or the first digits of the id. `cudnn-doctor capture show` lists them.
     #[arg(long, value_name = "ID")]
     graph: String,
     /// What the smaller graph must still show.
     #[arg(long, value_enum)]
-    when: Condition,
-    /// Write the smaller graph to this capture.
+    when: Choice,
+    /// Write the smallest graph so far to this capture.
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
     /// The maximum number of graphs to try.
@@ -35,8 +37,8 @@ pub(crate) struct Arguments {
     limit: usize,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Condition {
+#[derive(Clone, Copy, ValueEnum)]
+enum Choice {
     /// The results differ from the reference or between executions, or memory is damaged. Needs a GPU.
     Wrong,
     /// The process crashes or hangs.
@@ -47,95 +49,61 @@ enum Condition {
     Status,
 }
 
-/// The largest error of a correct result.
-const MAX_ERROR: f64 = 1.0;
-/// How much faster another engine is.
-const MIN_RATIO: f64 = 2.0;
-
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
     let name = arguments.file.printable();
     let capture = captures::read(&arguments.file)?;
     captures::check_output(&arguments.output, &arguments.file)?;
     let case = Case::select(&capture, &arguments.graph).map_err(|error| format!("{name}: {error}"))?;
-    let mut request = Request {
-        graph: case.captured.graph.clone(),
-        device: case.captured.device.clone(),
-        engines: match arguments.when {
-            Condition::Slow => Engines::All,
-            _ => {
-                case.captured.plan.as_ref().and_then(|plan| plan.engine.clone()).map_or(Engines::First, Engines::Forced)
-            }
-        },
-        execution: case.captured.execution.clone().map(host_values),
-        data: vec![DataSet::Integers, DataSet::Normal],
-        repeat: 2,
-        time: arguments.when == Condition::Slow,
-    };
-    let original = replay_child::run(&request, None, timeouts)?;
-    if !arguments.when.holds(&original, &original) {
-        let found = original.reason.as_deref().unwrap_or("no reason");
-        return Err(format!("the graph does not show this: {}, {}", status(&original), found.printable()).into());
+    if case.failure.is_some() {
+        return Err(format!("{name}: only graphs can be made smaller, and this is a failed call").into());
     }
-    let mut last = original.clone();
+    let condition = match arguments.when {
+        Choice::Wrong => Condition::Wrong,
+        Choice::Crash => Condition::Crash,
+        Choice::Slow => Condition::Slow,
+        Choice::Status => Condition::Status,
+    };
+    let graph = &case.captured.graph;
+    let original = observe(&case, graph, condition, &arguments.file, timeouts)?;
+    if !condition.holds(&original, &original) {
+        let report = &original.report;
+        let found = report.reason.as_deref().unwrap_or("no reason");
+        return Err(format!("the graph does not show this: {}, {}", status(report), found.printable()).into());
+    }
+    let write = |graph: &Graph, report: &Report| {
+        let text: String = records(&case, graph, report).iter().map(Record::to_line).collect();
+        replace(&arguments.output, &text).map_err(|error| format!("{}: {error}", arguments.output.printable()))
+    };
+    write(graph, &original.report)?;
     let mut tries = 0;
     let mut failure = None;
-    let graph = reduce(
-        &case.captured.graph,
+    let smallest = reduce(
+        graph,
         &mut |candidate| {
             if failure.is_some() {
                 return false;
             }
             tries += 1;
-            request.graph = candidate.graph.clone();
-            match replay_child::run(&request, None, timeouts) {
-                Ok(report) => {
-                    let holds = arguments.when.holds(&original, &report);
-                    let result = if holds { "kept" } else { "dropped" };
-                    remark(format_args!("{tries}: {}: {result} ({})", candidate.change, status(&report).printable()));
-                    if holds {
-                        last = report;
-                    }
-                    holds
+            let tried = observe(&case, &candidate.graph, condition, &arguments.file, timeouts).and_then(|observed| {
+                let holds = condition.holds(&original, &observed);
+                let (result, status) = (if holds { "kept" } else { "dropped" }, status(&observed.report));
+                remark(format_args!("{tries}: {}: {result} ({})", candidate.change, status.printable()));
+                if holds {
+                    write(&candidate.graph, &observed.report)?;
                 }
-                Err(error) => {
-                    failure = Some(error);
-                    false
-                }
-            }
+                Ok(holds)
+            });
+            tried.unwrap_or_else(|error| {
+                failure = Some(error);
+                false
+            })
         },
         arguments.limit,
     );
     if let Some(error) = failure {
         return Err(error.into());
     }
-    let id = graph.id();
-    let mut start = case.start.clone();
-    start.cudnn = last.cudnn;
-    let mut records = vec![Record::Start(start)];
-    if let Some(description) = case.captured.device.clone() {
-        records.push(Record::Device(Device { device: 0, description }));
-    }
-    let (before, after) = (case.captured.graph.nodes().len(), graph.nodes().len());
-    let label = format!("{after} descriptors, reduced from the {before} of graph {}", case.captured.id);
-    records.push(Record::Graph(GraphRecord { graph: id.clone(), label, nodes: graph.clone() }));
-    let planned = working_plan(&last).or(last.plans.first());
-    records.push(Record::Plan(Plan {
-        plan: 0,
-        graph: id.clone(),
-        device: case.captured.device.as_ref().map(|_| 0),
-        status: last.status.clone(),
-        reason: last.reason.clone(),
-        engine: planned.map(|plan| plan.engine.clone()),
-        proposal: None,
-        workspace: planned.filter(|_| last.status == "SUCCESS").and_then(|plan| i64::try_from(plan.workspace).ok()),
-        build_us: planned.map_or(0, |plan| plan.build_us),
-    }));
-    if let Some(mut execution) = request.execution.filter(|execution| !execution.tensors.is_empty()) {
-        execution.plan = 0;
-        records.push(Record::Execution(execution));
-    }
-    let text: String = records.iter().map(Record::to_line).collect();
-    std::fs::write(&arguments.output, text).map_err(|error| format!("{}: {error}", arguments.output.printable()))?;
+    let (before, after, id) = (graph.nodes().len(), smallest.nodes().len(), smallest.id());
     format.report(
         || json!({ "graph": id, "descriptors": after, "tries": tries }),
         || outln!("graph {id}: {after} descriptors instead of {before}, after {tries} tries"),
@@ -143,37 +111,83 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     Ok(Outcome::Fine)
 }
 
-/// Returns the scalars of an execution. The layout of the other tensors changes with the graph.
-fn host_values(mut execution: Execution) -> Execution {
-    execution.tensors.retain(|tensor| tensor.value.is_some());
-    execution.workspace = None;
-    execution
+/// Replays a graph in child processes.
+fn observe(
+    case: &Case,
+    graph: &Graph,
+    condition: Condition,
+    file: &Path,
+    timeouts: &Timeouts,
+) -> Result<Observed, String> {
+    let (captured, is_slow) = (&case.captured, condition == Condition::Slow);
+    let engine = captured.plan.as_ref().and_then(|plan| plan.engine.clone());
+    let mut request = Request {
+        graph: graph.clone(),
+        engines: engine.filter(|_| !is_slow).map_or(Engines::First, Engines::Forced),
+        execution: captured.execution.as_ref().map(|execution| adapted(execution, &captured.graph, graph)),
+        time: is_slow,
+        ..captured.request(file, &[DataSet::Integers, DataSet::Normal])
+    };
+    let report = replay_child::run(&request, None, timeouts)?;
+    let mut observed = Observed { report, alternatives: Vec::new() };
+    if is_slow {
+        request.engines = Engines::All;
+        observed.alternatives = replay_child::run(&request, None, timeouts)?.plans;
+    }
+    Ok(observed)
 }
 
-impl Condition {
-    /// Returns whether a report shows what the original shows.
-    fn holds(self, original: &Report, report: &Report) -> bool {
-        let runs = || report.plans.iter().flat_map(|plan| &plan.runs);
-        match self {
-            Condition::Wrong => {
-                largest_error(report).is_some_and(|error| error > MAX_ERROR)
-                    || runs().any(|run| !run.is_repeatable || !run.damage.is_empty())
-            }
-            Condition::Crash => matches!(report.status.as_str(), "CRASHED" | "HUNG"),
-            Condition::Slow => {
-                let first = working_plan(report).and_then(|plan| plan.time_ms);
-                let fastest = report.plans.iter().filter_map(|plan| plan.time_ms).reduce(f64::min);
-                first.zip(fastest).is_some_and(|(first, fastest)| first >= MIN_RATIO * fastest)
-            }
-            Condition::Status => {
-                // Reasons may contain the number of a descriptor.
-                let reason = |report: &Report| {
-                    let text = report.reason.clone().unwrap_or_default();
-                    text.chars().filter(|character| !character.is_ascii_digit()).collect::<String>()
-                };
-                let is_failure = status(report) != "SUCCESS" && !Condition::Crash.holds(original, report);
-                is_failure && status(report) == status(original) && reason(report) == reason(original)
-            }
-        }
+/// Returns the records of a capture with this graph.
+fn records(case: &Case, graph: &Graph, report: &Report) -> Vec<Record> {
+    let (captured, id) = (&case.captured, graph.id());
+    let mut start = case.start.clone();
+    if report.cudnn > 0 {
+        start.cudnn = report.cudnn;
     }
+    let mut records = vec![Record::Start(start)];
+    if let Some(description) = captured.device.clone() {
+        records.push(Record::Device(Device { device: 0, description }));
+    }
+    let (before, after) = (captured.graph.nodes().len(), graph.nodes().len());
+    let label = format!("{after} descriptors, reduced from the {before} of graph {}", captured.id);
+    records.push(Record::Graph(GraphRecord { graph: id.clone(), label, nodes: graph.clone() }));
+    let planned = working_plan(report).or(report.plans.first());
+    records.push(Record::Plan(Plan {
+        plan: 0,
+        graph: id,
+        device: captured.device.as_ref().map(|_| 0),
+        status: report.status.clone(),
+        reason: report.reason.clone(),
+        // A process that crashes reports no plan.
+        engine: planned.map(|plan| plan.engine.clone()).or_else(|| captured.plan.as_ref()?.engine.clone()),
+        proposal: None,
+        workspace: planned.filter(|_| report.status == "SUCCESS").and_then(|plan| i64::try_from(plan.workspace).ok()),
+        build_us: planned.map_or(0, |plan| plan.build_us),
+    }));
+    if let Some(execution) = &captured.execution {
+        let mut execution = adapted(execution, &captured.graph, graph);
+        execution.plan = 0;
+        records.push(Record::Execution(execution));
+    }
+    records
+}
+
+/// Replaces a file at once. An interrupted command leaves the old or the new file. Writes to special files directly.
+fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+    if file.symlink_metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        return std::fs::write(file, text);
+    }
+    // A signal must not leave the temporary file.
+    let interruption = Interruption::catch();
+    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut temporary = tempfile::Builder::new();
+    #[cfg(unix)]
+    temporary.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut temporary = temporary.tempfile_in(dir)?;
+    temporary.write_all(text.as_bytes())?;
+    temporary.persist(file)?;
+    if let Some(signal) = interruption.signal() {
+        end_by(signal);
+    }
+    Ok(())
 }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use cudnn_fetch::{Network, RELEASES, Release};
 use cudnn_replay::replay::capture::{Captured, graphs};
-use cudnn_replay::replay::comparison::{self, Row, error_text, has_same_bits, largest_error, status, working_plan};
+use cudnn_replay::replay::comparison::{
+    self, Row, error_text, has_same_bits, largest_error, rounding_notes, status, working_plan,
+};
 use cudnn_replay::replay::{DataSet, Engines, Report, Request, page};
 use serde_json::json;
 
@@ -58,6 +60,7 @@ enum DataChoice {
     Integers,
     Normal,
     Adversarial,
+    Captured,
 }
 
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
@@ -76,6 +79,9 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     }
     if !arguments.graph.is_empty() {
         graphs.retain(|graph| arguments.graph.iter().any(|id| is_of(graph, id)));
+    }
+    if arguments.data == [DataChoice::Captured] && graphs.iter().all(|graph| graph.values.is_empty()) {
+        return Err(format!("{name}: the capture contains no values of tensors; see CUDNN_CAPTURE_DATA").into());
     }
     let problems: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
     match arguments.compare.as_deref() {
@@ -191,19 +197,18 @@ fn request(arguments: &Arguments, captured: &Captured) -> Request {
         DataChoice::Integers => DataSet::Integers,
         DataChoice::Normal => DataSet::Normal,
         DataChoice::Adversarial => DataSet::Adversarial,
+        DataChoice::Captured => DataSet::Captured,
     };
+    let data: Vec<DataSet> = arguments.data.iter().map(data).collect();
     Request {
-        graph: captured.graph.clone(),
-        device: captured.device.clone(),
         engines: match (arguments.engines, engine) {
             (EngineChoice::All, _) => Engines::All,
             (EngineChoice::Captured, Some(engine)) => Engines::Forced(engine),
             _ => Engines::First,
         },
-        execution: captured.execution.clone(),
-        data: arguments.data.iter().map(data).collect(),
         repeat: arguments.repeat,
         time: arguments.time,
+        ..captured.request(&arguments.file, &data)
     }
 }
 
@@ -275,6 +280,7 @@ fn notes(report: &Report) -> String {
     if let Some(reason) = &report.reason {
         note(reason);
     }
+    report.problems.iter().for_each(|problem| note(problem));
     for plan in &report.plans {
         let engine = plan.engine.index;
         if let Some(reason) = &plan.skipped {
@@ -284,11 +290,24 @@ fn notes(report: &Report) -> String {
         }
         for run in &plan.runs {
             let data = format!("{:?}", run.data).to_lowercase();
-            let error = run.error.map(|error| format!("error {}", error_text(error)));
+            let sample = if run.is_sampled { " in a sample" } else { "" };
+            let rounding = rounding_notes(&plan.engine).join(" ");
+            let rounding = if rounding.is_empty() { rounding } else { format!(" ({rounding})") };
+            let error = run.error.map(|error| format!("error {}{sample}{rounding}", error_text(error)));
             let result = error.or_else(|| run.no_reference.clone().map(|reason| format!("no reference: {reason}")));
             note(&format!("engine {engine}, {data}: {} {}", run.status, result.unwrap_or_default()));
             if let Some(reason) = &run.reason {
                 note(reason);
+            }
+            if let Some(worst) = &run.worst_element {
+                note(worst);
+            }
+            if let Some(same) = run.same_as_captured {
+                note(if same {
+                    "the outputs are the captured ones"
+                } else {
+                    "the outputs differ from the captured ones"
+                });
             }
             if !run.is_repeatable {
                 note("repeated executions differ");

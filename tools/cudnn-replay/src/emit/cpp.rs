@@ -49,7 +49,7 @@ impl Syntax for Cpp {
         let mut lines = vec![
             format!("static const int64_t kEngine = {};  // -1: the heuristics choose the engine", integer(engine)),
             format!("static const std::vector<Knob> kKnobs = {{{knobs}}};  // of the engine"),
-            format!("static const char kDevice[] = {};", byte_string(options.device, octal)),
+            format!("static const char kDevice[] = {};", byte_string(options.device.as_bytes(), octal)),
             String::new(),
             format!("static const bool kGraphHasHandle = {};", options.has_handle),
             format!("static const bool kCanExecute = {};", options.can_execute),
@@ -63,16 +63,22 @@ impl Syntax for Cpp {
             let place = tensor.buffer.map_or("-1, 0".to_owned(), |(buffer, offset)| format!("{buffer}, {offset}u"));
             let numbers = joined(&tensor.numbers, |number| format!("{number:#x}u"));
             lines.push(format!(
-                "    {{{}, {place}, {}u, {}, {{{numbers}}}, {}}},",
+                "    {{{}, {place}, {}u, {}, {{{numbers}}}, {}, {}}},",
                 integer(tensor.uid),
                 tensor.bytes,
                 tensor.element_bytes,
-                byte_string(&tensor.value, octal)
+                bytes(&tensor.value),
+                bytes(&tensor.after)
             ));
         }
         lines.push("};".to_owned());
         lines
     }
+}
+
+/// Returns a string of these bytes, with the length because they may contain NULs.
+fn bytes(bytes: &[u8]) -> String {
+    if bytes.is_empty() { "{}".to_owned() } else { format!("{{{}, {}u}}", byte_string(bytes, octal), bytes.len()) }
 }
 
 fn type_name(ty: NumberType) -> &'static str {

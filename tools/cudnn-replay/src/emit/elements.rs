@@ -10,7 +10,7 @@ use super::constants::{self, Constant};
 pub(super) enum Elements {
     /// Numbers of one type.
     Numbers(NumberType, Vec<Number>),
-    /// Bytes in cuDNN's layout, for elements that are no literals in the languages.
+    /// Bytes in cuDNN's layout, for elements without literals in the languages.
     Bytes(Vec<u8>),
     /// Indices of descriptors.
     Descriptors(Vec<usize>),
@@ -53,7 +53,9 @@ impl Elements {
             Value::Handles(_) => Elements::Handles,
             Value::Text(..) => bytes(),
             Value::Integers(integers) if integers.is_empty() => bytes(),
-            Value::Floats(floats) if floats.is_empty() || !floats.iter().all(|float| float.is_finite()) => bytes(),
+            Value::Floats(floats) if floats.is_empty() || !floats.iter().all(|float| has_literal(ty, *float)) => {
+                bytes()
+            }
             Value::Integers(integers) => {
                 let number =
                     |value: &i64| constants::element(ty, *value).map_or(Number::Integer(*value), Number::Constant);
@@ -69,6 +71,40 @@ impl Elements {
                 let number_type = if is_double { NumberType::F64 } else { NumberType::F32 };
                 Elements::Numbers(number_type, floats.iter().copied().map(Number::Float).collect())
             }
+        }
+    }
+}
+
+/// Returns whether the number is finite in this type. A large double is infinite as a float.
+fn has_literal(ty: Type, float: f64) -> bool {
+    if ty == Type::CUDNN_TYPE_DOUBLE { float.is_finite() } else { (float as f32).is_finite() }
+}
+
+#[cfg(test)]
+mod tests {
+    use cudnn_loader::cudnnBackendAttributeName_t as Name;
+
+    use super::*;
+
+    fn elements(ty: Type, float: f64) -> Elements {
+        let name = Name::CUDNN_ATTR_POINTWISE_ELU_ALPHA;
+        Elements::new(&Attribute { name, ty, value: Value::Floats(vec![float]) })
+    }
+
+    #[test]
+    fn floats_without_a_literal_are_bytes() {
+        let (float, double) = (Type::CUDNN_TYPE_FLOAT, Type::CUDNN_TYPE_DOUBLE);
+        for (ty, value) in [(float, f64::from(f32::MAX)), (float, -0.0), (double, 1e39), (double, f64::MAX)] {
+            assert!(matches!(elements(ty, value), Elements::Numbers(..)), "{ty:?} {value}");
+        }
+        // The largest float is rounded to infinity from half a unit above it on.
+        for (ty, value) in [(float, 3.402_823_6e38), (float, f64::INFINITY), (float, f64::NAN), (double, f64::NAN)] {
+            let is_finite = ty == float && (value as f32).is_finite();
+            assert_eq!(matches!(elements(ty, value), Elements::Numbers(..)), is_finite, "{ty:?} {value}");
+        }
+        for value in [1e39, -1e300] {
+            let infinity = (value as f32).to_ne_bytes().to_vec();
+            assert_eq!(elements(float, value), Elements::Bytes(infinity));
         }
     }
 }

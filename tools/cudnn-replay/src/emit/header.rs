@@ -6,60 +6,85 @@ use crate::device;
 
 /// Returns the lines of the comment. `how_to_run` are the commands for this language.
 pub(super) fn lines(case: &Case, how_to_run: &[&str], cannot_execute: Option<&str>) -> Vec<String> {
+    let subject = if case.failure.is_some() { "descriptors of" } else { "graph" };
     let mut lines = vec![
         "Describe the bug".to_owned(),
-        format!("  The graph {} ({})", quoted(&case.captured.label), case.graph().id()),
+        format!("  The {subject} {} ({})", quoted(&case.captured.label), case.graph().id()),
         format!("  What happens: {}", what_happens(case)),
         format!("  What is expected: {}", expectation(case)),
+        "  Last known working version: [cuDNN version, for a regression]".to_owned(),
         String::new(),
         "System environment".to_owned(),
         format!("  cuDNN {} for CUDA {}", release(case.start.cudnn), cuda(case.start.cudart)),
-        format!(
-            "  GPU: {}",
-            case.captured.device.as_deref().map_or_else(|| "unknown; planned for an H200".to_owned(), gpu)
-        ),
+    ];
+    match (&case.captured.device, &case.failure) {
+        (Some(device), _) => lines.push(format!("  GPU: {}", gpu(device))),
+        (None, None) => lines.push("  GPU: unknown; planned for an H200".to_owned()),
+        (None, Some(_)) => lines.push("  GPU: [name]".to_owned()),
+    }
+    lines.extend([
+        "  [CUDA driver, operating system, compiler, framework]".to_owned(),
+        "  Log: [the file be.log, after CUDNN_LOGLEVEL_DBG=3 CUDNN_LOGDEST_DBG=be.log]".to_owned(),
         String::new(),
         "To reproduce".to_owned(),
-    ];
+    ]);
     lines.extend(how_to_run.iter().map(|line| format!("  {line}")));
     lines.push(String::new());
-    lines.push(
-        "The program prints the status, the engine and the workspace of the plan. With a GPU it also executes".into(),
-    );
-    lines.push(
-        "the plan on small integers, and prints a checksum of each tensor that the plan has changed. Without".into(),
-    );
-    lines.push("a GPU it plans for the GPU above, which needs cuDNN 9.8 or newer.".into());
+    if case.failure.is_some() {
+        lines.push(
+            "The program makes the same calls in the same order, and prints the status and the reason.".to_owned(),
+        );
+        return lines;
+    }
+    let (data, results) = if case.values.before.is_empty() {
+        ("small integers", "a checksum of every tensor that the plan has changed.")
+    } else {
+        ("the captured values", "whether the plan computes the captured results.")
+    };
+    lines.extend([
+        "The program prints the status, the engine and the workspace of the plan. With a GPU it also executes"
+            .to_owned(),
+        format!("the plan on {data}, and prints {results}"),
+        "Without a GPU it plans for the GPU above, which needs cuDNN 9.8 or newer.".to_owned(),
+    ]);
     if let Some(reason) = cannot_execute {
         lines.push(format!("It does not execute the plan: {}.", quoted(reason)));
     }
     lines
 }
 
+/// Formats a status and cuDNN's reason.
+fn failed(status: &str, reason: Option<&String>) -> String {
+    let reason = reason.map_or(String::new(), |reason| format!(": {}", quoted(reason)));
+    format!("{}{reason}", quoted(&format!("CUDNN_STATUS_{status}")))
+}
+
 fn what_happens(case: &Case) -> String {
-    let reason =
-        |reason: &Option<String>| reason.as_ref().map_or(String::new(), |reason| format!(": {}", quoted(reason)));
-    match (&case.captured.plan, &case.captured.execution) {
-        (_, Some(execution)) if execution.status != "SUCCESS" => {
-            format!("cudnnBackendExecute returns {}.", quoted(&format!("CUDNN_STATUS_{}", execution.status)))
+    match (&case.failure, &case.captured.plan, &case.captured.execution) {
+        (Some(failure), ..) => {
+            format!("{} returns {}", quoted(&failure.call), failed(&failure.status, failure.reason.as_ref()))
         }
-        (Some(plan), _) if plan.status != "SUCCESS" => {
-            let status = quoted(&format!("CUDNN_STATUS_{}", plan.status));
-            format!("the plan cannot be built, {status}{}", reason(&plan.reason))
+        (_, _, Some(execution)) if execution.status != "SUCCESS" => {
+            format!("cudnnBackendExecute returns {}.", failed(&execution.status, None))
         }
-        (Some(plan), _) => {
+        (_, Some(plan), _) if plan.status != "SUCCESS" => {
+            format!("the plan cannot be built, {}", failed(&plan.status, plan.reason.as_ref()))
+        }
+        (_, Some(plan), _) => {
             let engine = plan.engine.as_ref().map_or(String::new(), |engine| format!(" with engine {}", engine.index));
             let workspace = plan.workspace.map_or(String::new(), |bytes| format!(", workspace {bytes} bytes"));
             format!("the plan is built{engine}{workspace}. [Describe what is wrong.]")
         }
-        (None, _) => "the capture has no plan of the graph. [Describe what is wrong.]".to_owned(),
+        _ => "the capture has no plan of the graph. [Describe what is wrong.]".to_owned(),
     }
 }
 
 fn expectation(case: &Case) -> &'static str {
     let is_success = |status: &str| status == "SUCCESS";
     let execution = case.captured.execution.as_ref().is_none_or(|execution| is_success(&execution.status));
-    if execution && case.captured.plan.as_ref().is_none_or(|plan| is_success(&plan.status)) {
+    if case.failure.is_some() {
+        "[Describe why the call is valid, or how the reason is misleading.]"
+    } else if execution && case.captured.plan.as_ref().is_none_or(|plan| is_success(&plan.status)) {
         "[Describe the correct result.]"
     } else {
         "the graph is planned and executed."

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use cudnn_capture_file::{Graph, Node, Tensor as Captured};
+use cudnn_capture_file::{Graph, Memory as Range, Node, Tensor as Captured};
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnDataType_t as DataType};
 
 use super::case::Case;
@@ -28,15 +28,17 @@ pub(super) struct Buffer {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tensor {
     pub(super) uid: i64,
-    /// The index of the buffer, and the distance from its start; `None` for host memory.
+    /// The index of the buffer, and the distance from the start; `None` for host memory.
     pub(super) buffer: Option<(usize, u64)>,
     pub(super) bytes: u64,
     /// The size of the numbers.
     pub(super) element_bytes: u64,
     /// Bit patterns to fill the memory with.
     pub(super) numbers: Vec<u64>,
-    /// The content of host memory. Empty for a null pointer.
+    /// The content. Empty for a null pointer, and for device memory that is filled.
     pub(super) value: Vec<u8>,
+    /// The captured content after the execution.
+    pub(super) after: Vec<u8>,
 }
 
 /// The addresses that the driver returns are multiples of this number.
@@ -59,7 +61,14 @@ impl Memory {
         let mut places = BTreeMap::new();
         for tensor in captured {
             let node = nodes.remove(&tensor.uid);
-            memory.add_captured(case.graph(), tensor, node, &mut places)?;
+            memory.add_captured(case, tensor, node, &mut places)?;
+        }
+        let workspace = case.captured.execution.as_ref().and_then(|execution| execution.workspace.as_ref());
+        for (ordinal, index) in places {
+            let ranges = captured.iter().filter_map(|tensor| tensor.memory.as_ref()).chain(workspace);
+            if let Some(buffer) = memory.buffers.get_mut(index) {
+                buffer.misalignment = misalignment(ranges.filter(|range| range.buffer == ordinal));
+            }
         }
         for (uid, node) in nodes {
             memory.add(case.graph(), uid, node)?;
@@ -79,17 +88,18 @@ impl Memory {
         Ok(())
     }
 
-    /// Adds a tensor of a captured execution. `places` has the index of each of its buffers.
+    /// Adds a tensor of a captured execution. `places` maps captured buffers to indices.
     fn add_captured(
         &mut self,
-        graph: &Graph,
+        case: &Case,
         captured: &Captured,
         node: Option<&Node>,
         places: &mut BTreeMap<usize, usize>,
     ) -> Result<(), String> {
         let uid = captured.uid;
-        let nothing = Tensor { uid, buffer: None, bytes: 0, element_bytes: 1, numbers: Vec::new(), value: Vec::new() };
-        let mut tensor = node.map_or(Ok(nothing), |node| Tensor::new(graph, uid, node))?;
+        let (numbers, value, after) = (Vec::new(), Vec::new(), Vec::new());
+        let nothing = Tensor { uid, buffer: None, bytes: 0, element_bytes: 1, numbers, value, after };
+        let mut tensor = node.map_or(Ok(nothing), |node| Tensor::new(case.graph(), uid, node))?;
         match &captured.memory {
             None => tensor.value.clear(),
             Some(memory) if memory.is_host && node.is_some_and(Node::is_by_value) => {
@@ -98,18 +108,17 @@ impl Memory {
                 }
             }
             Some(memory) => {
-                tensor.value.clear();
+                let values = |values: &BTreeMap<i64, Vec<u8>>| values.get(&uid).cloned().unwrap_or_default();
+                (tensor.value, tensor.after) = (values(&case.values.before), values(&case.values.after));
                 let index = *places.entry(memory.buffer).or_insert_with(|| {
                     self.buffers.push(Buffer::default());
                     self.buffers.len() - 1
                 });
-                tensor.bytes = tensor.bytes.max(memory.span.unwrap_or(0));
+                let captured = tensor.value.len().max(tensor.after.len()) as u64;
+                tensor.bytes = tensor.bytes.max(memory.span.unwrap_or(0)).max(captured);
                 let end = memory.offset.checked_add(tensor.bytes).ok_or("a buffer in the capture is too large")?;
                 if let Some(buffer) = self.buffers.get_mut(index) {
                     buffer.bytes = buffer.bytes.max(end);
-                    if memory.offset == 0 && memory.alignment < DRIVER_ALIGNMENT {
-                        buffer.misalignment = memory.alignment;
-                    }
                 }
                 tensor.buffer = Some((index, memory.offset));
             }
@@ -136,8 +145,14 @@ impl Tensor {
         }
         let size = format.element_bytes;
         let value = format.one.to_le_bytes().iter().copied().take(size as usize).collect();
-        Ok(Tensor { uid, buffer: None, bytes, element_bytes: size, numbers, value })
+        Ok(Tensor { uid, buffer: None, bytes, element_bytes: size, numbers, value, after: Vec::new() })
     }
+}
+
+/// Returns the distance of a buffer's start from an aligned address, which the most aligned range determines.
+fn misalignment<'a>(ranges: impl Iterator<Item = &'a Range>) -> u64 {
+    let most_aligned = ranges.max_by_key(|range| range.alignment);
+    most_aligned.map_or(0, |range| range.alignment.wrapping_sub(range.offset) % DRIVER_ALIGNMENT)
 }
 
 /// Returns an upper limit for the number of elements between the first and the last one.
@@ -160,11 +175,11 @@ fn extent(node: &Node) -> Option<u64> {
     elements.checked_mul(u64::try_from(vector).ok()?.max(1))
 }
 
-/// Returns the longest sequence of an attention if the tensor contains the lengths of its sequences.
+/// Returns the longest sequence of an attention if the tensor contains the lengths of sequences.
 fn sequence_length(graph: &Graph, tensor: &Node) -> Option<u64> {
     for operation in graph.operations() {
         for attribute in &operation.attributes {
-            let name = attribute.name.name()?.to_str().ok()?;
+            let name = attribute.name.name().and_then(|name| name.to_str().ok()).unwrap_or_default();
             let Some((start, end)) = name.split_once("SEQ_LEN_") else { continue };
             if !graph.children(operation, attribute.name).iter().any(|node| std::ptr::eq(*node, tensor)) {
                 continue;
@@ -234,7 +249,7 @@ mod tests {
             r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#,
             r#"{"record":"graph","graph":"x","label":"","nodes":[{"kind":"TENSOR","TENSOR_DATA_TYPE:1":2,"TENSOR_DIMENSIONS:3":[4,8],"TENSOR_STRIDES:3":[16,1],"TENSOR_UNIQUE_ID:3":1},{"kind":"TENSOR","TENSOR_DATA_TYPE:1":0,"TENSOR_DIMENSIONS:3":[1],"TENSOR_STRIDES:3":[1],"TENSOR_UNIQUE_ID:3":2,"TENSOR_IS_BY_VALUE:2":1},{"kind":"TENSOR","TENSOR_DATA_TYPE:1":0,"TENSOR_DIMENSIONS:3":[2],"TENSOR_STRIDES:3":[1],"TENSOR_UNIQUE_ID:3":3},{"kind":"OPERATIONGRAPH"}]}"#,
             r#"{"record":"plan","plan":0,"graph":"x","status":"SUCCESS","build_us":1}"#,
-            r#"{"record":"execution","plan":0,"status":"SUCCESS","tensors":[{"uid":1,"memory":{"buffer":7,"offset":0,"alignment":16}},{"uid":9,"memory":{"buffer":7,"offset":16,"span":200,"alignment":16}},{"uid":2,"memory":{"buffer":8,"offset":0,"alignment":4,"is_host":true},"value":"0000803e"},{"uid":4}]}"#,
+            r#"{"record":"execution","plan":0,"status":"SUCCESS","tensors":[{"uid":1,"memory":{"buffer":7,"offset":0,"alignment":16}},{"uid":9,"memory":{"buffer":7,"offset":16,"span":200,"alignment":32}},{"uid":2,"memory":{"buffer":8,"offset":0,"alignment":4,"is_host":true},"value":"0000803e"},{"uid":4}]}"#,
         ];
         let capture = Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
         let memory = Memory::new(&Case::select(&capture, "x").unwrap()).unwrap();
@@ -246,9 +261,33 @@ mod tests {
             (9, Some((0, 16)), 200, Vec::new()),
             (2, None, 4, vec![0, 0, 0x80, 0x3e]),
             (4, None, 0, Vec::new()),
-            // The execution lacks this tensor.
+            // The execution is without this tensor.
             (3, Some((1, 0)), 8, Vec::new()),
         ];
         assert_eq!(memory.tensors.iter().map(of).collect::<Vec<_>>(), expected);
+    }
+    #[test]
+    fn the_most_aligned_range_determines_the_start_of_a_buffer() {
+        let range = |offset, alignment| Range { buffer: 0, offset, span: None, alignment, is_host: false };
+        for (ranges, start) in [
+            (&[range(0, 16)][..], 16),
+            (&[range(0, 4096)], 0),
+            // The workspace comes first, and the tensor is aligned to 512 bytes.
+            (&[range(48, 512), range(0, 16)], 256 - 48),
+            (&[range(0, 16), range(48, 64)], 16),
+            (&[range(1 << 40, 2)], 2),
+            (&[], 0),
+        ] {
+            assert_eq!(misalignment(ranges.iter()), start, "{ranges:?}");
+        }
+    }
+
+    #[test]
+    fn unknown_attributes_do_not_hide_the_lengths_of_sequences() {
+        let json = r##"[{"kind":"TENSOR","DATA_TYPE:1":2,"DIMENSIONS:3":[2,4,96,64],"STRIDES:3":[24576,6144,64,1],"UNIQUE_ID:3":1},{"kind":"TENSOR","DATA_TYPE:1":4,"DIMENSIONS:3":[2,1,1,1],"STRIDES:3":[1,1,1,1],"UNIQUE_ID:3":2},{"kind":"OPERATION_SDPA_FWD","#99999:3":7,"OPERATION_SDPA_FWD_QDESC:15":0,"OPERATION_SDPA_FWD_SEQ_LEN_QDESC:15":1},{"kind":"OPERATIONGRAPH","OPS:15":2}]"##;
+        let graph: Graph = serde_json::from_str(json).unwrap();
+        let tensors: Vec<&Node> = graph.tensors().collect();
+        assert_eq!(sequence_length(&graph, tensors[1]), Some(96));
+        assert_eq!(sequence_length(&graph, tensors[0]), None);
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! The program creates the same descriptors as the captured program, with the same attributes in the same order, plans
 //! the graph, and prints cuDNN's version, the status, the engine and the workspace. With a GPU it also executes the
-//! plan on small integers, and prints a checksum of each tensor that the plan has changed. Without a GPU it plans for the
-//! described device of the capture.
+//! plan on the captured values or on small integers, and prints a checksum of every tensor that the plan has changed.
+//! Without a GPU it plans for the described device of the capture.
 //!
 //! | module | purpose |
 //! | --- | --- |
-//! | `case` | selects a graph of a capture, with its plan, execution and device |
+//! | `case` | selects a graph of a capture, with the plan, execution and device |
+//! | `values` | the captured values of tensors |
 //! | `constants` | the names of numbers in cudnn.h |
 //! | `elements` | the elements of an attribute as numbers or bytes |
 //! | `memory` | buffers for the tensors, and the numbers to fill them with |
@@ -28,6 +29,7 @@ mod memory;
 mod python;
 mod rust;
 mod syntax;
+mod values;
 
 pub use case::Case;
 

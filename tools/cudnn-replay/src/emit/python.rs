@@ -11,7 +11,7 @@ use super::case::Case;
 use super::constants::{self, Constant};
 use super::elements::{Elements, Number, NumberType};
 use super::escape::{byte_string, hexadecimal};
-use super::syntax::{Options, Setting, Syntax, joined, knobs};
+use super::syntax::{Options, Setting, Syntax, joined, knobs, template};
 
 /// Writes Python. Contains the names of cudnn.h that the program uses.
 pub(super) struct Python {
@@ -20,7 +20,7 @@ pub(super) struct Python {
 
 impl Python {
     pub(super) fn new(case: &Case) -> Self {
-        let mut used = of_template();
+        let mut used = of_template(case);
         for node in case.graph().nodes() {
             used.push(constants::kind(node.kind));
             for attribute in &node.attributes {
@@ -40,8 +40,9 @@ impl Python {
 }
 
 /// Returns the names in the template.
-fn of_template() -> Vec<Constant> {
-    let words = Python::TEMPLATE.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
+fn of_template(case: &Case) -> Vec<Constant> {
+    let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let words = template::<Python>(case).flat_map(|line| line.split(move |character| !is_word(character)));
     let words: Vec<&str> = words.filter(|word| word.starts_with("CUDNN_")).collect();
     let mut used = Vec::new();
     macro_rules! of {
@@ -93,31 +94,32 @@ impl Syntax for Python {
         let mut lines = vec![
             format!("ENGINE = {}  # -1: the heuristics choose the engine", options.engine.unwrap_or(-1)),
             format!("KNOBS = [{knobs}]  # of the engine"),
-            format!("DEVICE = b{}", byte_string(options.device, hexadecimal)),
+            format!("DEVICE = b{}", byte_string(options.device.as_bytes(), hexadecimal)),
             String::new(),
             format!("GRAPH_HAS_HANDLE = {}", boolean(options.has_handle)),
             format!("CAN_EXECUTE = {}", boolean(options.can_execute)),
-            "# The size of each buffer, and the distance of its start from an aligned address.".to_owned(),
+            "# Buffers: the size, and the distance of the start from an aligned address.".to_owned(),
             "BUFFERS = [".to_owned(),
         ];
         let buffers = &options.memory.buffers;
         lines.extend(buffers.iter().map(|buffer| format!("    ({}, {}),", buffer.bytes, buffer.misalignment)));
         lines.push("]".to_owned());
         lines.push(
-            "# Id, buffer (-1: host memory), offset, size, size of an element, elements to fill it with, and"
+            "# Id, buffer (-1: host memory), offset, size, size of an element, elements to fill it with, content"
                 .to_owned(),
         );
-        lines.push("# the content of host memory.".to_owned());
+        lines.push("# (empty: filled, or a null pointer), and captured content after the execution.".to_owned());
         lines.push("TENSORS = [".to_owned());
         for tensor in &options.memory.tensors {
             let place = tensor.buffer.map_or("-1, 0".to_owned(), |(buffer, offset)| format!("{buffer}, {offset}"));
             lines.push(format!(
-                "    ({}, {place}, {}, {}, [{}], b{}),",
+                "    ({}, {place}, {}, {}, [{}], b{}, b{}),",
                 tensor.uid,
                 tensor.bytes,
                 tensor.element_bytes,
                 joined(&tensor.numbers, |number| format!("{number:#x}")),
-                byte_string(&tensor.value, hexadecimal)
+                byte_string(&tensor.value, hexadecimal),
+                byte_string(&tensor.after, hexadecimal)
             ));
         }
         lines.push("]".to_owned());

@@ -50,13 +50,14 @@ impl Syntax for Rust {
     }
 
     fn options(&self, options: &Options<'_>) -> Vec<String> {
+        let device = options.device.as_bytes();
         let knobs = joined(&options.knobs, |(knob, value)| format!("({}, {value})", constant(knob)));
         let mut lines = vec![
             "/// The engine; `None`: the heuristics choose it.".to_owned(),
             format!("const ENGINE: Option<i64> = {:?};", options.engine),
             "/// The settings of the engine.".to_owned(),
             format!("const KNOBS: &[(Knob, i64)] = &[{knobs}];"),
-            format!("const DEVICE: &[u8; {}] = b{};", options.device.len(), byte_string(options.device, hexadecimal)),
+            format!("const DEVICE: &[u8; {}] = b{};", device.len(), byte_string(device, hexadecimal)),
             String::new(),
             format!("const GRAPH_HAS_HANDLE: bool = {};", options.has_handle),
             format!("const CAN_EXECUTE: bool = {};", options.can_execute),
@@ -76,6 +77,7 @@ impl Syntax for Rust {
             lines.push(format!("        element_bytes: {},", tensor.element_bytes));
             lines.push(format!("        numbers: &[{}],", joined(&tensor.numbers, |number| format!("{number:#x}"))));
             lines.push(format!("        value: b{},", byte_string(&tensor.value, hexadecimal)));
+            lines.push(format!("        after: b{},", byte_string(&tensor.after, hexadecimal)));
             lines.push("    },".to_owned());
         }
         lines.push("];".to_owned());

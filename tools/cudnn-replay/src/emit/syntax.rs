@@ -45,7 +45,7 @@ pub(super) struct Setting<'a> {
 /// The options of a program.
 pub(super) struct Options<'a> {
     /// The description of the device.
-    pub(super) device: &'a [u8],
+    pub(super) device: String,
     /// The engine, if the capture contains one.
     pub(super) engine: Option<i64>,
     /// The settings of the engine.
@@ -74,7 +74,7 @@ pub(super) fn write<S: Syntax>(syntax: &S, case: &Case) -> String {
         ("@descriptors@", descriptors(syntax, case)),
     ];
     let mut program = String::new();
-    for line in S::TEMPLATE.lines() {
+    for line in template::<S>(case) {
         let (indentation, name) = line.split_at(line.len() - line.trim_start().len());
         match blocks.iter().find(|(block, _)| *block == name) {
             Some((_, lines)) => {
@@ -93,12 +93,26 @@ pub(super) fn write<S: Syntax>(syntax: &S, case: &Case) -> String {
     program
 }
 
+/// Returns the lines of the template for a graph or for a failed call. Lines between `@if graph@` or `@if failure@` and
+/// `@end@` belong to only one of them.
+pub(super) fn template<S: Syntax>(case: &Case) -> impl Iterator<Item = &'static str> {
+    let skipped = if case.failure.is_some() { "@if graph@" } else { "@if failure@" };
+    let mut is_kept = true;
+    S::TEMPLATE.lines().filter(move |line| {
+        let is_marker = matches!(line.trim_start(), "@if graph@" | "@if failure@" | "@end@");
+        if is_marker {
+            is_kept = line.trim_start() != skipped;
+        }
+        is_kept && !is_marker
+    })
+}
+
 impl<'a> Options<'a> {
     fn new(case: &'a Case, memory: &'a Memory, can_execute: bool) -> Self {
         let engine = case.captured.plan.as_ref().and_then(|plan| plan.engine.as_ref());
         let handles = case.graph().root().map(|root| root.value(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE).is_some());
         Options {
-            device: case.device().as_bytes(),
+            device: case.device(),
             engine: engine.map(|engine| engine.index),
             knobs: knobs(case),
             has_handle: handles.unwrap_or(false),
@@ -133,7 +147,9 @@ fn descriptors<S: Syntax>(syntax: &S, case: &Case) -> Vec<String> {
             lines.push(syntax.finalize(index));
         }
     }
-    lines.push(syntax.name_graph(case.graph().nodes().len().saturating_sub(1)));
+    if case.failure.is_none() {
+        lines.push(syntax.name_graph(case.graph().nodes().len().saturating_sub(1)));
+    }
     lines
 }
 

@@ -11,11 +11,13 @@ use cudnn_loader::{
 #[derive(Clone)]
 pub(super) struct Edit {
     pub(super) nodes: Vec<Node>,
+    /// The ids of the tensors that operations wrote before the changes.
+    written: BTreeSet<i64>,
 }
 
 impl Edit {
     pub(super) fn new(graph: &Graph) -> Self {
-        Edit { nodes: graph.nodes().to_vec() }
+        Edit { nodes: graph.nodes().to_vec(), written: written(graph) }
     }
 
     /// Returns the indices of the tensors.
@@ -87,7 +89,7 @@ impl Edit {
         found
     }
 
-    /// Gives memory to tensors that no longer connect two operations.
+    /// Moves tensors to memory if they no longer connect two operations, or if no operation writes them any more.
     fn expose_lone_tensors(&mut self, root: usize) {
         let operations = self.children(root, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS);
         let ids_of = |operation: &usize| -> BTreeSet<i64> {
@@ -98,13 +100,22 @@ impl Edit {
                 .collect()
         };
         let ids: Vec<BTreeSet<i64>> = operations.iter().map(ids_of).collect();
+        let written = Graph::new(self.nodes.clone()).map(|graph| written(&graph)).unwrap_or_default();
+        let is_lone = |id| {
+            ids.iter().filter(|ids| ids.contains(&id)).count() < 2
+                || self.written.contains(&id) && !written.contains(&id)
+        };
         for node in &mut self.nodes {
-            let id = node.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID);
-            if id.is_some_and(|id| ids.iter().filter(|ids| ids.contains(&id)).count() < 2) {
+            if node.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID).is_some_and(is_lone) {
                 node.attributes.retain(|attribute| attribute.name != Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL);
             }
         }
     }
+}
+
+/// Returns the ids of the tensors that operations write.
+fn written(graph: &Graph) -> BTreeSet<i64> {
+    graph.operations().into_iter().flat_map(|operation| graph.outputs(operation)).collect()
 }
 
 /// Returns an attribute with the integers 1 or 0, or with floats.

@@ -1,7 +1,7 @@
 //! Makes dimensions smaller.
 //!
-//! Equal extents are probably tied, so they change together: all extents with a value, or those at one place. The
-//! outputs of convolutions are computed again, and their former extents change everywhere else.
+//! Equal extents probably depend on one another, and change together: all extents with a value, or those at one place.
+//! The outputs of convolutions are computed again, and other tensors with the same extents follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::Candidate;
 use super::edit::Edit;
 use super::strides::{packed, packed_order};
 
-/// The tensors of each kind of convolution: input, filter, output, and the descriptor of the convolution.
+/// The tensors of all kinds of convolutions: input, filter, output, and the descriptor of the convolution.
 const CONVOLUTIONS: [[Name; 4]; 3] = [
     [
         Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
@@ -163,4 +163,25 @@ fn output(x: &[i64], w: &[i64], pre: &[i64], post: &[i64], strides: &[i64], dila
             (padded >= window).then_some(steps + 1)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::smaller_extents;
+
+    #[test]
+    fn extents_are_halved_with_the_same_residues_first() {
+        for (extent, smaller) in [
+            (1000, &[488, 500, 1][..]),
+            (200, &[72, 100, 1]),
+            (136, &[8, 68, 1]),
+            (130, &[2, 65, 1]),
+            (128, &[64, 1]),
+            (72, &[8, 36, 1]),
+            (3, &[1]),
+            (2, &[1]),
+        ] {
+            assert_eq!(smaller_extents(extent), smaller, "{extent}");
+        }
+    }
 }

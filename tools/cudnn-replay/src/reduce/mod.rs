@@ -6,6 +6,8 @@
 //!
 //! | module | purpose |
 //! | --- | --- |
+//! | `condition` | whether a smaller graph shows the same problem |
+//! | `layout` | the memory of a captured execution for a smaller graph |
 //! | `edit` | a graph with nodes that can be changed |
 //! | `operations` | drops operations |
 //! | `extents` | makes dimensions smaller, and adjusts the outputs of convolutions |
@@ -13,14 +15,19 @@
 //! | `attributes` | removes padding, scales and the steps of filters |
 
 mod attributes;
+mod condition;
 mod edit;
 mod extents;
+mod layout;
 mod operations;
 mod strides;
 
 use std::collections::HashSet;
 
 use cudnn_capture_file::Graph;
+
+pub use condition::{Condition, Observed};
+pub use layout::adapted;
 
 /// The usual limit for the number of candidates.
 pub const LIMIT: usize = 500;

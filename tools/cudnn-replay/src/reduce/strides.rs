@@ -21,7 +21,7 @@ pub(super) fn candidates(graph: &Graph) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     let groups = std::iter::once(tensors.as_slice()).chain(tensors.iter().map(std::slice::from_ref));
     for group in groups {
-        // A usual layout is not replaced by another one, which would go on forever.
+        // Usual layouts stay. Replacing one by the other would go on forever.
         let is_usual = group.iter().all(|tensor| {
             let dims = edit.integers(*tensor, Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
             let strides = edit.integers(*tensor, Name::CUDNN_ATTR_TENSOR_STRIDES);
@@ -40,6 +40,7 @@ fn row_major(rank: usize) -> Vec<usize> {
     (0..rank).rev().collect()
 }
 
+/// Like [`row_major`], but dimension 1 contains the channels and is the innermost one.
 fn channels_last(rank: usize) -> Vec<usize> {
     if rank < 3 { row_major(rank) } else { std::iter::once(1).chain((2..rank).rev()).chain([0]).collect() }
 }
@@ -56,7 +57,7 @@ pub(super) fn packed(dims: &[i64], order: &[usize]) -> Vec<i64> {
     strides
 }
 
-/// Returns the order of the dimensions if the tensor has no gaps.
+/// Returns the order of the dimensions, innermost first. `None` if the tensor has gaps or overlaps itself.
 pub(super) fn packed_order(dims: &[i64], strides: &[i64]) -> Option<Vec<usize>> {
     let mut order: Vec<usize> = (0..dims.len()).rev().collect();
     // Dimensions with one element may have any stride.

@@ -1,7 +1,7 @@
 use cudnn_capture_file::Graph;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 
-use super::{LIMIT, reduce};
+use super::{LIMIT, operations, reduce};
 
 fn tensor(uid: i64, dims: &str, strides: &str, is_virtual: bool) -> String {
     let virtual_ = if is_virtual { r#","TENSOR_IS_VIRTUAL:2":1"# } else { "" };
@@ -102,4 +102,26 @@ fn the_limit_and_the_condition_are_respected() {
         7,
     );
     assert_eq!((same, tries), (chain(), 7));
+}
+
+/// A tensor that two operations read needs memory if the operation that writes it is dropped.
+#[test]
+fn virtual_tensors_of_all_candidates_connect_operations() {
+    let text = serde_json::to_string(&chain()).unwrap();
+    // Both activations read the output of the convolution.
+    let branched: Graph = serde_json::from_str(&text.replace(r#""XDESC:15":3"#, r#""XDESC:15":2"#)).unwrap();
+    assert_ne!(branched, chain());
+    let mut kept = Vec::new();
+    for candidate in operations::candidates(&branched) {
+        let graph = candidate.graph;
+        let read: Vec<i64> = graph.operations().into_iter().flat_map(|operation| graph.inputs(operation)).collect();
+        let written: Vec<i64> = graph.operations().into_iter().flat_map(|operation| graph.outputs(operation)).collect();
+        for tensor in graph.tensors().filter(|tensor| tensor.value(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL).is_some()) {
+            let id = tensor.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID).unwrap();
+            assert!(read.contains(&id) && written.contains(&id), "{}: tensor {id}", candidate.change);
+        }
+        kept.push(graph.operations().iter().map(|operation| operation.kind).collect::<Vec<_>>());
+    }
+    let pointwise = Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
+    assert!(kept.contains(&vec![pointwise, pointwise]), "{kept:?}");
 }

@@ -5,11 +5,23 @@ use cudnn_loader::cudnnDataType_t as DataType;
 use super::element::{decode, encode, is_integer, precision};
 use super::tensor::Array;
 
-/// Returns the largest difference, in units of the type's precision at the largest value of the reference. 0.5 is the
-/// error of a correct rounding of the largest value. The unit of integers is 1.
+/// The element with the largest error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Worst {
+    /// The error in units of the type's precision at the largest value of the reference. 0.5 is the error of a correct
+    /// rounding of the largest value. The unit of integers is 1.
+    pub(super) error: f64,
+    pub(super) index: usize,
+    pub(super) value: f64,
+    pub(super) expected: f64,
+    /// Whether the expected value exceeds the range of the type.
+    pub(super) is_out_of_range: bool,
+}
+
+/// Returns the element with the largest error, or `None` if there are no elements.
 ///
 /// Values beyond the range of the type count as its largest value. A NaN on one side only counts as `f64::MAX`.
-pub(super) fn error(ty: DataType, result: &Array, reference: &Array) -> f64 {
+pub(super) fn worst(ty: DataType, result: &Array, reference: &Array) -> Option<Worst> {
     let mut bytes = Vec::new();
     encode(ty, f64::MAX, &mut bytes);
     let max = decode(ty, &bytes);
@@ -17,17 +29,21 @@ pub(super) fn error(ty: DataType, result: &Array, reference: &Array) -> f64 {
     let largest =
         reference.values.iter().filter(|value| value.is_finite()).fold(0.0_f64, |a, b| a.max(in_range(*b).abs()));
     let unit = if is_integer(ty) || largest == 0.0 { precision(ty) } else { precision(ty) * largest };
-    let mut error = 0.0_f64;
-    for (value, expected) in result.values.iter().zip(&reference.values) {
-        let difference = match (value.is_nan(), expected.is_nan()) {
-            (true, true) => 0.0,
-            (false, false) if expected.is_infinite() && in_range(*value) == in_range(*expected) => 0.0,
-            (false, false) => (in_range(*value) - in_range(*expected)).abs() / unit,
-            _ => f64::MAX,
-        };
-        error = error.max(difference.min(f64::MAX));
-    }
-    error
+    let error = |value: f64, expected: f64| match (value.is_nan(), expected.is_nan()) {
+        (true, true) => 0.0,
+        (false, false) if expected.is_infinite() && in_range(value) == in_range(expected) => 0.0,
+        (false, false) => ((in_range(value) - in_range(expected)).abs() / unit).min(f64::MAX),
+        _ => f64::MAX,
+    };
+    let elements = result.values.iter().zip(&reference.values).enumerate();
+    let measured = elements.map(|(index, (value, expected))| Worst {
+        error: error(*value, *expected),
+        index,
+        value: *value,
+        expected: *expected,
+        is_out_of_range: expected.abs() > max,
+    });
+    measured.reduce(|a, b| if b.error > a.error { b } else { a })
 }
 
 #[cfg(test)]
@@ -36,7 +52,7 @@ mod tests {
 
     fn measure(ty: DataType, result: &[f64], reference: &[f64]) -> f64 {
         let array = |values: &[f64]| Array { dims: vec![values.len()], values: values.to_vec() };
-        error(ty, &array(result), &array(reference))
+        worst(ty, &array(result), &array(reference)).unwrap().error
     }
 
     #[test]
@@ -51,5 +67,15 @@ mod tests {
         assert_eq!(measure(half, &[f64::INFINITY, 1.0 + 1.0 / 1024.0], &[f64::INFINITY, 1.0]), 1.0);
         assert_eq!(measure(DataType::CUDNN_DATA_INT8, &[3.0, 127.0], &[1.0, 200.0]), 2.0);
         assert_eq!(measure(half, &[0.5], &[0.0]), 512.0);
+    }
+
+    #[test]
+    fn the_worst_element_is_named() {
+        let array = |values: &[f64]| Array { dims: vec![values.len()], values: values.to_vec() };
+        let half = DataType::CUDNN_DATA_HALF;
+        let found = worst(half, &array(&[1.0, 0.0, f64::INFINITY]), &array(&[2.0, -71424.7, 7e4])).unwrap();
+        assert_eq!((found.error, found.index, found.value, found.expected), (1024.0, 1, 0.0, -71424.7));
+        assert!(found.is_out_of_range);
+        assert_eq!(worst(half, &array(&[]), &array(&[])), None);
     }
 }

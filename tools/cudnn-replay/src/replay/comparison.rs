@@ -55,10 +55,16 @@ pub enum Aspect {
 
 /// A workspace is larger if it grows by more than this number of bytes and by more than a tenth.
 const WORKSPACE_MARGIN: u64 = 1 << 20;
-/// An execution is slower if it takes this multiple of the time.
+/// An execution is slower if it needs this multiple of the time, and this number of milliseconds more. Measurements of
+/// the same execution differ by some microseconds.
 const TIME_FACTOR: f64 = 1.2;
+const TIME_MARGIN: f64 = 0.01;
 /// An error is larger if it is this multiple, and more than this number of units.
 const ERROR_FACTOR: f64 = 4.0;
+/// The multiple for engines that round more often, and that have the same notes about it.
+const ROUNDING_FACTOR: f64 = 16.0;
+/// The notes of engines that compute with less precision or in a different order.
+const ROUNDING_NOTES: &[&str] = &["down_convert_inputs", "reduced_precision_reduction", "fft", "winograd"];
 
 impl Row {
     /// Compares two reports about a graph.
@@ -88,6 +94,13 @@ pub fn sort(rows: &mut [Row]) {
 #[must_use]
 pub fn largest_error(report: &Report) -> Option<f64> {
     runs(report).filter_map(|run| run.error).reduce(f64::max)
+}
+
+/// Returns the notes of an engine that explain a larger error.
+#[must_use]
+pub fn rounding_notes(engine: &Engine) -> Vec<&str> {
+    let is_rounding = |note: &&str| ROUNDING_NOTES.iter().any(|rounding| note.starts_with(rounding));
+    engine.notes.iter().map(String::as_str).filter(is_rounding).collect()
 }
 
 /// Formats an error.
@@ -164,7 +177,13 @@ fn changes(before: &Report, after: &Report) -> Vec<Change> {
     if let (Some(a), Some(b)) = (largest_error(before), largest_error(after))
         && a != b
     {
-        add(b > a * ERROR_FACTOR && b > ERROR_FACTOR, Aspect::Error, format!("{} → {}", error_text(a), error_text(b)));
+        let [notes_before, notes_after] = [before, after]
+            .map(|report| working_plan(report).map(|plan| rounding_notes(&plan.engine)).unwrap_or_default());
+        let has_same_notes = !notes_after.is_empty() && notes_before == notes_after;
+        let factor = if has_same_notes { ROUNDING_FACTOR } else { ERROR_FACTOR };
+        let notes = if notes_after.is_empty() { String::new() } else { format!(" ({})", notes_after.join(" ")) };
+        let text = format!("{} → {}{notes}", error_text(a), error_text(b));
+        add(b > a * factor && b > ERROR_FACTOR, Aspect::Error, text);
     }
     let is_repeatable = |report: &Report| runs(report).all(|run| run.is_repeatable);
     if have_run && is_repeatable(before) != is_repeatable(after) {
@@ -175,6 +194,7 @@ fn changes(before: &Report, after: &Report) -> Vec<Change> {
     let mut add = |is_worse, aspect, text| changes.push(Change { is_worse, aspect, text });
     if let (Some(a), Some(b)) = (a.time_ms, b.time_ms)
         && (b > a * TIME_FACTOR || a > b * TIME_FACTOR)
+        && (b - a).abs() > TIME_MARGIN
     {
         add(b > a, Aspect::Time, format!("{a:.4} ms → {b:.4} ms"));
     }
@@ -186,7 +206,15 @@ fn changes(before: &Report, after: &Report) -> Vec<Change> {
     if (a.engine.index, &a.engine.knobs) != (b.engine.index, &b.engine.knobs) {
         add(false, Aspect::Engine, format!("{} → {}", engine(&a.engine), engine(&b.engine)));
     }
-    if has_same_bits(before, after) == Some(false) {
+    let same_as_captured =
+        |plan: &PlanReport| plan.runs.iter().filter_map(|run| run.same_as_captured).reduce(|a, b| a && b);
+    if let (Some(a), Some(b)) = (same_as_captured(a), same_as_captured(b))
+        && a != b
+    {
+        let text =
+            if b { "the outputs are the captured ones now" } else { "the outputs differ from the captured ones now" };
+        add(false, Aspect::Bits, text.to_owned());
+    } else if has_same_bits(before, after) == Some(false) {
         let has_reference = largest_error(before).is_some() && largest_error(after).is_some();
         let text = if has_reference { "the outputs differ" } else { "the outputs differ: a hint, without a reference" };
         add(false, Aspect::Bits, text.to_owned());
@@ -205,6 +233,10 @@ mod tests {
             status: "SUCCESS".to_owned(),
             reason: None,
             error: Some(error),
+            worst_element: None,
+            is_sampled: false,
+            same_as_captured: None,
+            worst_output: None,
             no_reference: None,
             bits: format!("{error}"),
             is_repeatable: true,
@@ -228,6 +260,13 @@ mod tests {
         random.plans[0].runs[0].is_repeatable = false;
         damaged.plans[0].runs[0].damage = vec!["1 byte after tensor 3".to_owned()];
         (fast.plans[0].time_ms, slow.plans[0].time_ms) = (Some(1.0), Some(1.3));
+        let (mut tiny, mut noisy) = (good.clone(), good.clone());
+        (tiny.plans[0].time_ms, noisy.plans[0].time_ms) = (Some(0.0373), Some(0.0451));
+        let rounded = |error, note: &str| {
+            let mut report = report(error, 0);
+            report.plans[0].engine.notes = vec!["tensor_core".to_owned(), note.to_owned()];
+            report
+        };
         let cases = [
             (&good, &good, vec![]),
             (&good, &failed, vec![Aspect::Status]),
@@ -243,6 +282,11 @@ mod tests {
             (&good, &random, vec![Aspect::Repeatability]),
             (&good, &damaged, vec![Aspect::Memory]),
             (&fast, &slow, vec![Aspect::Time]),
+            (&tiny, &noisy, vec![]),
+            (&rounded(100.0, "winograd_tile_4x4"), &rounded(1500.0, "winograd_tile_4x4"), vec![]),
+            (&rounded(100.0, "winograd_tile_4x4"), &rounded(1700.0, "winograd_tile_4x4"), vec![Aspect::Error]),
+            (&rounded(100.0, "tensor_core"), &rounded(1500.0, "tensor_core"), vec![Aspect::Error]),
+            (&good, &rounded(15.0, "fft"), vec![Aspect::Error]),
             (&slow, &fast, vec![]),
         ];
         for (index, (before, after, expected)) in cases.into_iter().enumerate() {
@@ -254,5 +298,13 @@ mod tests {
         assert_eq!(rows.map(|row| row.is_worse()), [true, true, false]);
         assert_eq!(has_same_bits(&good, &report(0.6, 0)), Some(false));
         assert_eq!(has_same_bits(&good, &failed), None);
+        let captured = |same| {
+            let mut report = good.clone();
+            report.plans[0].runs[0].same_as_captured = Some(same);
+            report
+        };
+        let changes = changes(&captured(true), &captured(false));
+        assert_eq!(changes.iter().map(|change| change.aspect).collect::<Vec<_>>(), [Aspect::Bits]);
+        assert!(changes[0].text.contains("differ") && super::changes(&captured(true), &captured(true)).is_empty());
     }
 }

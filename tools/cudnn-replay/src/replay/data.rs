@@ -4,15 +4,7 @@ use super::request::DataSet;
 
 /// Returns the value of an element. Equal arguments always return the same value.
 pub(super) fn value(data: DataSet, seed: u64, index: u64) -> f64 {
-    let mut state = seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut next = || {
-        // splitmix64
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = state;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    };
+    let mut next = random(seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let bits = next();
     match data {
         // Three of four are zeros.
@@ -31,6 +23,19 @@ pub(super) fn value(data: DataSet, seed: u64, index: u64) -> f64 {
             let exponent = ((bits >> 8) % 13) as i32 - 6;
             sign * mantissa * libm::exp2(f64::from(exponent))
         }
+        // The values come from files.
+        DataSet::Captured => 0.0,
+    }
+}
+
+/// Returns a generator of pseudo-random bits (splitmix64).
+pub(super) fn random(mut state: u64) -> impl FnMut() -> u64 {
+    move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = state;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
     }
 }
 

@@ -1,37 +1,49 @@
 //! Converts elements of tensors from bytes to `f64` and back.
 
+use cudnn_capture_file::element_bits;
 use cudnn_loader::cudnnDataType_t as DataType;
 use half::{bf16, f16};
 
-/// Returns the size of an element in bytes, or `None` if elements are smaller than a byte or unknown.
+/// Returns the size of an element in bytes, or `None` if the type is unsupported.
 pub(super) fn size(ty: DataType) -> Option<usize> {
-    Some(match ty {
-        DataType::CUDNN_DATA_DOUBLE | DataType::CUDNN_DATA_INT64 => 8,
-        DataType::CUDNN_DATA_FLOAT | DataType::CUDNN_DATA_INT32 | DataType::CUDNN_DATA_UINT32 => 4,
-        DataType::CUDNN_DATA_HALF | DataType::CUDNN_DATA_BFLOAT16 => 2,
-        DataType::CUDNN_DATA_INT8
-        | DataType::CUDNN_DATA_UINT8
-        | DataType::CUDNN_DATA_FP8_E4M3
-        | DataType::CUDNN_DATA_FP8_E5M2
-        | DataType::CUDNN_DATA_FP8_E8M0
-        | DataType::CUDNN_DATA_BYTE_BOOLEAN
+    match element_bits(ty).and_then(|bits| usize::try_from(bits).ok()) {
+        Some(bits) if is_readable(ty) => Some(bits / 8),
         // Packed to bits in memory, which needs less.
-        | DataType::CUDNN_DATA_BOOLEAN => 1,
-        _ => return None,
-    })
+        _ if ty == DataType::CUDNN_DATA_BOOLEAN => Some(1),
+        _ => None,
+    }
 }
 
 /// Returns whether the values in memory can be read and written here.
 pub(super) fn is_readable(ty: DataType) -> bool {
-    size(ty).is_some() && ty != DataType::CUDNN_DATA_BOOLEAN
+    is_integer(ty) && ty != DataType::CUDNN_DATA_BOOLEAN
+        || matches!(
+            ty,
+            DataType::CUDNN_DATA_DOUBLE
+                | DataType::CUDNN_DATA_FLOAT
+                | DataType::CUDNN_DATA_HALF
+                | DataType::CUDNN_DATA_BFLOAT16
+                | DataType::CUDNN_DATA_FP8_E4M3
+                | DataType::CUDNN_DATA_FP8_E5M2
+                | DataType::CUDNN_DATA_FP8_E8M0
+        )
 }
 
 /// Returns whether the type has only integers.
 pub(super) fn is_integer(ty: DataType) -> bool {
-    precision(ty) == 1.0
+    matches!(
+        ty,
+        DataType::CUDNN_DATA_INT64
+            | DataType::CUDNN_DATA_INT32
+            | DataType::CUDNN_DATA_UINT32
+            | DataType::CUDNN_DATA_INT8
+            | DataType::CUDNN_DATA_UINT8
+            | DataType::CUDNN_DATA_BYTE_BOOLEAN
+            | DataType::CUDNN_DATA_BOOLEAN
+    )
 }
 
-/// Returns the distance between 1 and the next number. It is 1 for integers and booleans.
+/// Returns the distance between 1 and the next number. It is 1 for integers, booleans and powers of two (`FP8_E8M0`).
 pub(super) fn precision(ty: DataType) -> f64 {
     let bits = match ty {
         DataType::CUDNN_DATA_DOUBLE => 52,
@@ -158,6 +170,12 @@ mod tests {
         ] {
             assert_eq!(decode(ty, &[code]), value, "{ty:?}");
         }
+    }
+
+    #[test]
+    fn scales_are_no_integers() {
+        assert!(!is_integer(DataType::CUDNN_DATA_FP8_E8M0) && is_readable(DataType::CUDNN_DATA_FP8_E8M0));
+        assert!(is_integer(DataType::CUDNN_DATA_INT8) && !is_readable(DataType::CUDNN_DATA_INT8x4));
     }
 
     #[test]

@@ -12,11 +12,13 @@ use cudnn_capture_file::{Graph, Value, status_name};
 use cudnn_loader::{Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 use sha2::{Digest, Sha256};
 
+use super::accuracy::Worst;
+use super::captured::Values;
 use super::memory::{Memory, PATTERN, Place, RED_ZONE};
 use super::planning::Step;
+use super::reference::Expected;
 use super::request::{DataSet, PlanReport, Request, Run};
-use super::tensor::{Array, Tensor};
-use super::tensors::{inputs, outputs};
+use super::tensor::Tensor;
 use super::{accuracy, data, element, reference};
 
 /// The number of executions to measure the time.
@@ -28,8 +30,11 @@ pub(super) struct Executor<'a> {
     handle: &'a Handle,
     request: &'a Request,
     prepared: Vec<Prepared>,
+    is_prepared: bool,
     /// Why nothing can be executed.
     pub(super) refusal: Option<String>,
+    /// The skipped data sets, with the reasons.
+    pub(super) problems: Vec<String>,
 }
 
 /// The values of a data set.
@@ -38,12 +43,14 @@ struct Prepared {
     memory: Memory,
     /// The uids of the tensors that the graph writes.
     written: Vec<i64>,
-    expected: Result<BTreeMap<i64, Array>, String>,
+    expected: Result<BTreeMap<i64, Expected>, String>,
+    /// The captured values, if they are the data set.
+    captured: Option<Values>,
 }
 
 impl<'a> Executor<'a> {
     pub(super) fn new(gpu: &'a Gpu, handle: &'a Handle, request: &'a Request) -> Self {
-        Executor { gpu, handle, request, prepared: Vec::new(), refusal: None }
+        Executor { gpu, handle, request, prepared: Vec::new(), is_prepared: false, refusal: None, problems: Vec::new() }
     }
 
     /// Executes a plan with each data set.
@@ -51,28 +58,12 @@ impl<'a> Executor<'a> {
         if self.refusal.is_some() {
             return;
         }
-        if self.prepared.is_empty() {
+        if !std::mem::replace(&mut self.is_prepared, true) {
             step("computed the references");
-            let request = self.request;
-            // References take seconds, and data sets are independent.
-            let prepared: Result<Vec<Prepared>, String> = std::thread::scope(|scope| {
-                let start = |data: &DataSet| {
-                    scope.spawn({
-                        let data = *data;
-                        move || Prepared::new(request, data)
-                    })
-                };
-                let threads: Vec<_> = request.data.iter().map(start).collect();
-                let stopped = |_| Err("the reference cannot be computed".to_owned());
-                threads.into_iter().map(|thread| thread.join().unwrap_or_else(stopped)).collect()
-            });
-            match prepared {
-                Ok(prepared) => self.prepared = prepared,
-                Err(reason) => {
-                    self.refusal = Some(reason);
-                    return;
-                }
-            }
+            self.prepare();
+        }
+        if self.refusal.is_some() {
+            return;
         }
         for prepared in &self.prepared {
             step(&format!("executed engine {}", report.engine.index));
@@ -81,6 +72,10 @@ impl<'a> Executor<'a> {
                 status: "SUCCESS".to_owned(),
                 reason: None,
                 error: None,
+                worst_element: None,
+                is_sampled: false,
+                same_as_captured: None,
+                worst_output: None,
                 no_reference: prepared.expected.as_ref().err().cloned(),
                 bits: String::new(),
                 is_repeatable: true,
@@ -105,6 +100,29 @@ impl<'a> Executor<'a> {
         }
     }
 
+    fn prepare(&mut self) {
+        let request = self.request;
+        // References take seconds, and data sets are independent.
+        let prepared: Vec<(DataSet, Result<Prepared, String>)> = std::thread::scope(|scope| {
+            let start = |data: &DataSet| {
+                let data = *data;
+                (data, scope.spawn(move || Prepared::new(request, data)))
+            };
+            let threads: Vec<_> = request.data.iter().map(start).collect();
+            let stopped = |_| Err("the reference cannot be computed".to_owned());
+            threads.into_iter().map(|(data, thread)| (data, thread.join().unwrap_or_else(stopped))).collect()
+        });
+        for (data, prepared) in prepared {
+            match prepared {
+                Ok(prepared) => self.prepared.push(prepared),
+                Err(reason) if data == DataSet::Captured => {
+                    self.problems.push(format!("the captured values are skipped: {reason}"));
+                }
+                Err(reason) => self.refusal = Some(reason),
+            }
+        }
+    }
+
     fn run(&self, plan: &Plan, prepared: &Prepared, run: &mut Run) -> Result<(), Failure> {
         for repetition in 0..self.request.repeat.max(1) {
             let launch = Launch::new(self.gpu, &prepared.memory, plan)?;
@@ -117,7 +135,11 @@ impl<'a> Executor<'a> {
                 continue;
             }
             run.bits = bits;
-            run.error = prepared.error(&after);
+            let worst = prepared.worst(&after);
+            (run.error, run.worst_output) = (worst.map(|(_, worst)| worst.error), worst.map(|(uid, _)| uid));
+            run.worst_element = worst.filter(|(_, worst)| worst.error > 0.0).map(|(uid, worst)| describe(uid, &worst));
+            run.is_sampled = run.error.is_some() && prepared.is_sampled();
+            run.same_as_captured = prepared.same_as_captured(&after);
             run.damage = after.iter().enumerate().filter_map(|(at, bytes)| prepared.memory.damage(at, bytes)).collect();
             let workspace = self.gpu.download(&launch.workspace)?;
             let (start, end) = (RED_ZONE, RED_ZONE + plan.workspace_size);
@@ -197,6 +219,7 @@ impl Launch {
 impl Prepared {
     fn new(request: &Request, data: DataSet) -> Result<Self, String> {
         let graph = &request.graph;
+        let nodes = || graph.nodes().iter();
         let mut tensors = BTreeMap::new();
         for node in graph.tensors() {
             let tensor = Tensor::new(node)?;
@@ -207,21 +230,36 @@ impl Prepared {
         let is_readable = tensors.values().all(|tensor| tensor.is_plain && element::is_readable(tensor.ty));
         let mut memory = Memory::new(tensors.into_values().collect(), request.execution.as_ref())?;
         let is_known = reference::is_known(graph);
-        let written: Vec<i64> = uids(graph, outputs);
-        let read: Vec<i64> = uids(graph, inputs);
+        // Operations can contain operations.
+        let written: Vec<i64> = nodes().flat_map(|node| graph.outputs(node)).collect();
+        let read: Vec<i64> = nodes().flat_map(|node| graph.inputs(node)).collect();
+        let captured = match (data, &request.values) {
+            (DataSet::Captured, Some(values)) => {
+                Some(Values::read(values, memory.places.iter().map(|place| &place.tensor))?)
+            }
+            (DataSet::Captured, None) => return Err("they are missing in the capture".to_owned()),
+            _ => None,
+        };
         let id = graph.id();
         for place in memory.places.clone() {
-            let Tensor { uid, ty, is_by_value, .. } = place.tensor;
+            let Tensor { uid, ty, is_by_value, is_plain, .. } = place.tensor;
             let is_written = written.contains(&uid);
+            let is_read = !is_written || read.contains(&uid) || accumulates(graph);
             let seed = data::seed(&id, uid);
-            if let Some(bytes) = captured(request, uid).filter(|_| is_by_value) {
+            if let Some(bytes) = host_value(request, uid).filter(|_| is_by_value) {
                 memory.write(&place, &bytes);
             } else if is_by_value {
                 memory.fill(&place, |_| if element::is_integer(ty) { 1.0 } else { 0.125 });
+            } else if let Some(captured) = &captured {
+                // Some elements of special layouts are never written.
+                if is_read || !is_plain {
+                    let bytes = captured.before.get(&uid).ok_or_else(|| format!("the capture lacks tensor {uid}"))?;
+                    memory.write(&place, bytes);
+                }
             } else if element::is_integer(ty) && !(is_known && is_readable) {
                 // Lengths, offsets or page numbers, which must be valid.
                 memory.fill(&place, |_| 0.0);
-            } else if !is_written || read.contains(&uid) || accumulates(graph) {
+            } else if is_read {
                 memory.fill(&place, |index| data::value(data, seed, index));
             }
             if is_written || !is_known {
@@ -233,11 +271,11 @@ impl Prepared {
             Some((place.tensor.uid, place.tensor.read(bytes)))
         };
         let expected = if is_readable {
-            reference::compute(graph, memory.places.iter().filter_map(given).collect())
+            reference::compute(graph, || memory.places.iter().filter_map(given).collect())
         } else {
             Err("a tensor has a special layout".to_owned())
         };
-        Ok(Prepared { data, memory, written, expected })
+        Ok(Prepared { data, memory, written, expected, captured })
     }
 
     /// Returns the places of the outputs with their bytes after the execution.
@@ -257,17 +295,39 @@ impl Prepared {
         digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    fn error(&self, after: &[Vec<u8>]) -> Option<f64> {
+    /// Returns the tensor and the element with the largest error.
+    fn worst(&self, after: &[Vec<u8>]) -> Option<(i64, Worst)> {
         let expected = self.expected.as_ref().ok()?;
-        let errors = self.outputs(after).filter_map(|(place, bytes)| {
-            Some(accuracy::error(place.tensor.ty, &place.tensor.read(bytes), expected.get(&place.tensor.uid)?))
+        let worst = self.outputs(after).filter_map(|(place, bytes)| {
+            let Tensor { uid, ty, .. } = place.tensor;
+            let expected = expected.get(&uid)?;
+            let worst = accuracy::worst(ty, &expected.select(place.tensor.read(bytes)), &expected.array)?;
+            Some((uid, Worst { index: expected.index(worst.index), ..worst }))
         });
-        errors.reduce(f64::max)
+        worst.reduce(|a, b| if b.1.error > a.1.error { b } else { a })
+    }
+
+    fn is_sampled(&self) -> bool {
+        let is_sampled =
+            |uid| self.expected.as_ref().is_ok_and(|expected| expected.get(uid).is_some_and(Expected::is_sampled));
+        self.written.iter().any(is_sampled)
+    }
+
+    /// Returns whether the outputs have the captured bits. `None` if no output is captured.
+    fn same_as_captured(&self, after: &[Vec<u8>]) -> Option<bool> {
+        let captured = self.captured.as_ref()?;
+        let same = self.outputs(after).filter_map(|(place, bytes)| {
+            Some(place.tensor.has_equal_elements(bytes, captured.after.get(&place.tensor.uid)?))
+        });
+        same.reduce(|a, b| a && b)
     }
 }
 
-fn uids(graph: &Graph, of: fn(&Graph, &cudnn_capture_file::Node) -> Vec<i64>) -> Vec<i64> {
-    graph.operations().into_iter().flat_map(|operation| of(graph, operation)).collect()
+/// Describes the element with the largest error.
+fn describe(uid: i64, worst: &Worst) -> String {
+    let Worst { index, value, expected, is_out_of_range, .. } = worst;
+    let range = if *is_out_of_range { ", which exceeds the range of the type" } else { "" };
+    format!("element {index} of tensor {uid} is {value}, and the reference is {expected}{range}")
 }
 
 /// Returns whether an operation adds to its output.
@@ -276,6 +336,8 @@ fn accumulates(graph: &Graph) -> bool {
         Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
         Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
         Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+        Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_BETA,
+        Name::CUDNN_ATTR_OPERATION_RESAMPLE_BWD_BETA,
     ];
     let is_set =
         |value: Option<&Value>| matches!(value, Some(Value::Floats(beta)) if beta.iter().any(|beta| *beta != 0.0));
@@ -283,13 +345,15 @@ fn accumulates(graph: &Graph) -> bool {
 }
 
 /// Returns the captured bytes of a tensor in host memory.
-fn captured(request: &Request, uid: i64) -> Option<Vec<u8>> {
+fn host_value(request: &Request, uid: i64) -> Option<Vec<u8>> {
     request.execution.as_ref()?.tensors.iter().find(|tensor| tensor.uid == uid)?.value_bytes()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::CapturedValues;
     use super::*;
+    use cudnn_capture_file::Data;
 
     const MATMUL: &str = r#"[
         {"kind":"TENSOR","TENSOR_UNIQUE_ID:3":1,"TENSOR_DATA_TYPE:1":2,"TENSOR_DIMENSIONS:3":[1,3,5],"TENSOR_STRIDES:3":[24,8,1]},
@@ -306,9 +370,14 @@ mod tests {
             engines: super::super::Engines::First,
             execution: None,
             data: Vec::new(),
+            values: None,
             repeat: 1,
             time: false,
         }
+    }
+
+    fn error(prepared: &Prepared, after: &[Vec<u8>]) -> Option<f64> {
+        prepared.worst(after).map(|(_, worst)| worst.error)
     }
 
     #[test]
@@ -316,20 +385,58 @@ mod tests {
         for data in [DataSet::Integers, DataSet::Normal, DataSet::Adversarial] {
             let prepared = Prepared::new(&request(), data).unwrap();
             let untouched: Vec<Vec<u8>> = prepared.memory.buffers.iter().map(|buffer| buffer.bytes.clone()).collect();
-            assert_eq!(prepared.error(&untouched), Some(f64::MAX));
+            assert_eq!(error(&prepared, &untouched), Some(f64::MAX));
             // Writes what a correct engine would write.
-            let expected = prepared.expected.as_ref().unwrap()[&3].clone();
+            let expected = prepared.expected.as_ref().unwrap()[&3].array.clone();
             let place = prepared.memory.places.iter().find(|place| place.tensor.uid == 3).unwrap().clone();
             let mut computed = prepared.memory.clone();
             computed.fill(&place, |index| expected.get(index as usize));
             let mut after: Vec<Vec<u8>> = computed.buffers.into_iter().map(|buffer| buffer.bytes).collect();
-            let error = prepared.error(&after).unwrap();
-            assert!(if data == DataSet::Integers { error == 0.0 } else { error <= 0.5 }, "{data:?}: {error}");
+            let measured = error(&prepared, &after).unwrap();
+            assert!(if data == DataSet::Integers { measured == 0.0 } else { measured <= 0.5 }, "{data:?}: {measured}");
             assert!((0..after.len()).all(|at| prepared.memory.damage(at, &after[at]).is_none()));
             let bits = prepared.digest(&after);
             after[place.buffer][place.offset + 1] ^= 0x40;
-            assert!(prepared.error(&after) > Some(100.0) && prepared.digest(&after) != bits, "{data:?}");
+            assert!(error(&prepared, &after) > Some(100.0) && prepared.digest(&after) != bits, "{data:?}");
         }
+    }
+
+    #[test]
+    fn captured_inputs_are_used_and_captured_outputs_are_compared() {
+        let dir = tempfile::tempdir().unwrap();
+        let prepared = Prepared::new(&request(), DataSet::Normal).unwrap();
+        let expected = prepared.expected.as_ref().unwrap()[&3].array.clone();
+        let mut computed = prepared.memory.clone();
+        let output = computed.places.iter().find(|place| place.tensor.uid == 3).unwrap().clone();
+        computed.fill(&output, |index| expected.get(index as usize));
+        let mut records = Vec::new();
+        for place in &prepared.memory.places {
+            for (is_after, memory) in [(false, &prepared.memory), (true, &computed)] {
+                let bytes = &memory.buffers[place.buffer].bytes[place.offset..place.offset + place.tensor.span()];
+                let (uid, file) = (place.tensor.uid, format!("{}-{is_after}", place.tensor.uid));
+                std::fs::write(dir.path().join(&file), bytes).unwrap();
+                records.push(Data { plan: 0, execution: 1, uid, is_after, file, bytes: bytes.len() as u64 });
+            }
+        }
+        let values = CapturedValues { dir: dir.path().to_owned(), records };
+        let request = Request { values: Some(values.clone()), ..request() };
+        let captured = Prepared::new(&request, DataSet::Captured).unwrap();
+        assert_eq!(captured.memory.buffers[0].bytes, prepared.memory.buffers[0].bytes);
+        let mut after: Vec<Vec<u8>> = computed.buffers.iter().map(|buffer| buffer.bytes.clone()).collect();
+        assert_eq!((captured.same_as_captured(&after), prepared.same_as_captured(&after)), (Some(true), None));
+        assert!(error(&captured, &after).unwrap() <= 0.5);
+        // The second byte is in the first element, and the sixth one is between elements.
+        after[output.buffer][output.offset + 5] ^= 1;
+        assert_eq!(captured.same_as_captured(&after), Some(true));
+        after[output.buffer][output.offset + 1] ^= 1;
+        assert_eq!(captured.same_as_captured(&after), Some(false));
+        let refused = |values| Prepared::new(&Request { values, ..request.clone() }, DataSet::Captured).err().unwrap();
+        std::fs::write(dir.path().join("2-false"), [0]).unwrap();
+        assert!(refused(Some(values.clone())).contains("it has 1 bytes, and the tensor has 20"));
+        let mut lacking = values;
+        lacking.records.retain(|record| record.uid != 2);
+        assert_eq!(refused(Some(lacking)), "the capture lacks tensor 2");
+        assert_eq!(refused(None), "they are missing in the capture");
     }
 
     #[test]

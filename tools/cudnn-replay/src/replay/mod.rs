@@ -11,8 +11,8 @@
 //! | `planning` | heuristics, engines and plans |
 //! | `element` | the elements of tensors as bytes |
 //! | `tensor` | tensors, and walks through their elements |
-//! | `tensors` | the tensors that operations read and write |
 //! | `reference` | the outputs of a graph, computed on the CPU |
+//! | `captured` | the captured values of tensors |
 //! | `accuracy` | the error of a result |
 //! | `data` | the values of inputs |
 //! | `memory` | buffers with red zones |
@@ -22,6 +22,7 @@
 
 mod accuracy;
 pub mod capture;
+pub(crate) mod captured;
 pub mod comparison;
 mod data;
 mod element;
@@ -33,7 +34,6 @@ mod rebuild;
 mod reference;
 mod request;
 mod tensor;
-mod tensors;
 
 use cudnn_backend::device::{self, H200, Target};
 use cudnn_backend::gpu::Gpu;
@@ -42,7 +42,7 @@ use cudnn_backend::handle::Handle;
 use execution::Executor;
 use planning::Step;
 
-pub use request::{DataSet, Engines, PlanReport, Report, Request, Run};
+pub use request::{CapturedValues, DataSet, Engines, PlanReport, Report, Request, Run};
 
 /// Plans and, on a machine with a GPU, executes the graph. `step` is called before each step that may take long, with a
 /// description that follows "while it".
@@ -59,7 +59,7 @@ pub fn run(request: &Request, step: &mut dyn FnMut(&str)) -> Report {
                     let execute =
                         &mut |plan: &_, planned: &mut _, step: &mut Step<'_>| executor.execute(plan, planned, step);
                     planning::plan(request, Target::Handle(&handle), &mut report, step, execute);
-                    report.not_executed = executor.refusal;
+                    (report.not_executed, report.problems) = (executor.refusal, executor.problems);
                 }
                 Err(error) => report.fail(&error, "cudnnCreate"),
             }

@@ -10,13 +10,14 @@ use cudnn_loader::{
 
 /// A descriptor that cuDNN has refused.
 pub(super) struct Refused {
-    /// cuDNN's error. `None` if the graph has no descriptors.
+    /// cuDNN's error. `None` if the descriptor needs something that is missing here.
     pub(super) error: Option<Error>,
     /// The descriptor and, if one was refused, the attribute.
     pub(super) place: String,
 }
 
-/// Returns the graph's descriptor. A graph that is planned for a handle receives this handle instead of the program's.
+/// Returns the last descriptor, which is the graph or the descriptor of a failed call. The program's handles are replaced
+/// by the target's handle or device.
 pub(super) fn rebuild(graph: &Graph, target: Target<'_>) -> Result<Descriptor, Refused> {
     let mut made = Vec::new();
     for (index, node) in graph.nodes().iter().enumerate() {
@@ -34,15 +35,30 @@ pub(super) fn rebuild(graph: &Graph, target: Target<'_>) -> Result<Descriptor, R
         for attribute in attributes(node) {
             descriptor = set(descriptor, attribute, &made).map_err(refused(Some(attribute)))?;
         }
-        if let Target::Handle(handle) = target
-            && (is_root || has_handle(node))
-            && let Some(attribute) = handle_attribute(node.kind)
-        {
-            descriptor = descriptor.set(attribute, &[handle.raw()]).map_err(refused(None))?;
+        let (handle_attribute, device_attribute) = target_attributes(node.kind);
+        match (target, handle_attribute, device_attribute) {
+            (Target::Handle(handle), Some(attribute), _) if is_graph(node) && is_root || has_handle(node) => {
+                descriptor = descriptor.set(attribute, &[handle.raw()]).map_err(refused(None))?;
+            }
+            (Target::Device(device), _, Some(attribute)) if node.value(attribute).is_none() => {
+                descriptor = descriptor.set_descriptors(attribute, &[device]).map_err(refused(None))?;
+            }
+            // Graphs for described devices work without a handle.
+            (Target::Device(_), Some(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE), _) => {}
+            _ if has_handle(node) => {
+                let place = format!("descriptor {index} ({}) needs a handle", name(node.kind.name(), node.kind.0));
+                return Err(Refused { error: None, place });
+            }
+            _ => {}
         }
         made.push(if node.is_finalized { descriptor.finalize().map_err(refused(None))? } else { descriptor });
     }
     made.pop().ok_or_else(|| Refused { error: None, place: "the graph has no descriptors".to_owned() })
+}
+
+/// Returns whether a descriptor is a graph that can be planned.
+pub(super) fn is_graph(node: &Node) -> bool {
+    node.kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && node.is_finalized
 }
 
 /// Returns the attributes that do not depend on the process.
@@ -54,9 +70,19 @@ fn has_handle(node: &Node) -> bool {
     node.attributes.iter().any(|attribute| matches!(attribute.value, Value::Handles(_)))
 }
 
+/// Returns the attributes of a kind that select the device: one for a handle, and one for a description.
 #[allow(deprecated, reason = "cuDNN 9.0 to 9.7 have no device property, which replaces the handle")]
-fn handle_attribute(kind: Kind) -> Option<Name> {
-    (kind == Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR).then_some(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE)
+fn target_attributes(kind: Kind) -> (Option<Name>, Option<Name>) {
+    match kind {
+        Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR => (Some(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE), None),
+        Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => {
+            (Some(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE), Some(Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP))
+        }
+        Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR => (Some(Name::CUDNN_ATTR_DEVICEPROP_HANDLE), None),
+        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR => (None, Some(Name::CUDNN_ATTR_ENGINE_DEVICEPROP)),
+        Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR => (None, Some(Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP)),
+        _ => (None, None),
+    }
 }
 
 fn set(descriptor: Descriptor, attribute: &Attribute, made: &[Descriptor]) -> Result<Descriptor, Error> {

@@ -1,6 +1,8 @@
 //! The request to replay a graph, and the report about it, as they are sent between processes.
 
-use cudnn_capture_file::{Engine, Execution, Graph, status_name};
+use std::path::PathBuf;
+
+use cudnn_capture_file::{Data, Engine, Execution, Graph, status_name};
 use cudnn_loader::Error;
 use serde::{Deserialize, Serialize};
 
@@ -17,10 +19,21 @@ pub struct Request {
     pub execution: Option<Execution>,
     /// The values of the inputs.
     pub data: Vec<DataSet>,
+    /// The files for [`DataSet::Captured`].
+    pub values: Option<CapturedValues>,
     /// The number of executions with the same values.
     pub repeat: u32,
     /// Whether to measure the time of an execution.
     pub time: bool,
+}
+
+/// The files with the values of tensors before and after an execution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CapturedValues {
+    /// The directory of the files.
+    pub dir: PathBuf,
+    /// The records of the files.
+    pub records: Vec<Data>,
 }
 
 /// The engines to try.
@@ -46,6 +59,8 @@ pub enum DataSet {
     Normal,
     /// Large and small magnitudes with equal values, which sums must round and comparisons must order.
     Adversarial,
+    /// The program's values, which the capture contains on request.
+    Captured,
 }
 
 /// The result of replaying a graph.
@@ -55,7 +70,8 @@ pub struct Report {
     pub cudnn: usize,
     /// The name of the device.
     pub device: String,
-    /// `SUCCESS` if a plan could be built, cuDNN's status otherwise, or `CRASHED` if the process has ended.
+    /// `SUCCESS` if a plan could be built, or if cuDNN accepts the descriptors of a failed call. Otherwise cuDNN's status,
+    /// `SKIPPED` if a descriptor needs something that is missing here, or `CRASHED` if the process is gone.
     pub status: String,
     /// The reason, if it is not `SUCCESS`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,6 +79,9 @@ pub struct Report {
     /// Why nothing was executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_executed: Option<String>,
+    /// The parts of the request that were skipped, with the reasons.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
     /// The number of proposals of the heuristics in the modes A and FALLBACK.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposals: Option<[usize; 2]>,
@@ -106,6 +125,18 @@ pub struct Run {
     /// The largest error of an output, in units of the type's precision: see the crate's documentation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
+    /// The output with the largest error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst_output: Option<i64>,
+    /// The element with the largest error, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst_element: Option<String>,
+    /// Whether the error was measured on a sample of the outputs, because all of them would need too many multiplications.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_sampled: bool,
+    /// Whether all captured outputs have the same bits as in the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_as_captured: Option<bool>,
     /// Why there is no reference to compare with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_reference: Option<String>,

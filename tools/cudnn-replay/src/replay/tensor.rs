@@ -39,7 +39,8 @@ impl Tensor {
                 .collect::<Option<Vec<usize>>>()
                 .ok_or_else(|| format!("tensor {uid} has a negative extent or stride"))
         };
-        let tensor = Tensor {
+        let vector = usize::try_from(number(Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT)).unwrap_or(1).max(1);
+        let mut tensor = Tensor {
             uid,
             ty: DataType(number(Name::CUDNN_ATTR_TENSOR_DATA_TYPE) as _),
             dims: lengths(Name::CUDNN_ATTR_TENSOR_DIMENSIONS)?,
@@ -48,8 +49,14 @@ impl Tensor {
             is_by_value: node.is_by_value(),
             is_plain: node.value(Name::CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC).is_none()
                 && number(Name::CUDNN_ATTR_TENSOR_REORDERING_MODE) == 0
-                && number(Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT) <= 1,
+                && vector == 1,
         };
+        if vector > 1 {
+            // The elements of a vector are adjacent.
+            tensor.strides.iter_mut().for_each(|stride| *stride = stride.saturating_mul(vector));
+            tensor.strides.push(1);
+            tensor.dims.push(vector);
+        }
         let count = tensor.dims.iter().try_fold(1_usize, |count, extent| count.checked_mul(*extent));
         let last = tensor.dims.iter().zip(&tensor.strides).try_fold(0_usize, |last, (extent, stride)| {
             last.checked_add(extent.saturating_sub(1).checked_mul(*stride)?)
@@ -76,6 +83,17 @@ impl Tensor {
     /// Returns the offset of each element in elements, the last dimension first.
     pub(super) fn offsets(&self) -> impl Iterator<Item = usize> + use<> {
         Walk::new(&self.dims, [&self.strides]).map(|[offset]| offset)
+    }
+
+    /// Returns whether two copies of the memory have the same elements. Gaps between elements may differ.
+    pub(super) fn has_equal_elements(&self, a: &[u8], b: &[u8]) -> bool {
+        if !self.is_plain {
+            return a == b;
+        }
+        let size = element::size(self.ty).unwrap_or(1);
+        self.offsets()
+            .map(|offset| offset * size..(offset + 1) * size)
+            .all(|range| a.get(range.clone()) == b.get(range))
     }
 
     /// Returns the values in memory that starts with the first element.
@@ -110,27 +128,53 @@ impl Array {
         }
     }
 
-    /// Returns the strides that broadcast this array to an array with these extents: an extent of 1 is repeated.
-    ///
-    /// # Errors
-    /// The reason why that is impossible.
+    /// See [`broadcast_strides`].
     pub(super) fn strides_in(&self, dims: &[usize]) -> Result<Vec<usize>, String> {
-        let mut strides = vec![0; dims.len()];
-        let mut stride = 1;
-        let mut extents = self.dims.iter().rev();
-        for (target, extent) in strides.iter_mut().zip(dims).rev() {
-            let own = extents.next().copied().unwrap_or(1);
-            if own != 1 && own != *extent {
-                return Err(format!("{:?} is not broadcast to {dims:?}", self.dims));
-            }
-            *target = if own == 1 { 0 } else { stride };
-            stride *= own;
-        }
-        match extents.all(|extent| *extent == 1) {
-            true => Ok(strides),
-            false => Err(format!("{:?} is not broadcast to {dims:?}", self.dims)),
-        }
+        broadcast_strides(&self.dims, dims)
     }
+}
+
+/// Returns the strides that broadcast an array with the extents `own` to an array with these extents: an extent of 1 is
+/// repeated.
+///
+/// # Errors
+/// The reason why that is impossible.
+pub(super) fn broadcast_strides(own: &[usize], dims: &[usize]) -> Result<Vec<usize>, String> {
+    let mut strides = vec![0; dims.len()];
+    let mut stride = 1;
+    let mut extents = own.iter().rev();
+    for (target, extent) in strides.iter_mut().zip(dims).rev() {
+        let own_extent = extents.next().copied().unwrap_or(1);
+        if own_extent != 1 && own_extent != *extent {
+            return Err(format!("the extents {own:?} contradict {dims:?}"));
+        }
+        *target = if own_extent == 1 { 0 } else { stride };
+        stride *= own_extent;
+    }
+    match extents.all(|extent| *extent == 1) {
+        true => Ok(strides),
+        false => Err(format!("the extents {own:?} contradict {dims:?}")),
+    }
+}
+
+/// Returns the strides of an array without gaps.
+pub(super) fn dense_strides(dims: &[usize]) -> Vec<usize> {
+    let mut strides: Vec<usize> = dims
+        .iter()
+        .rev()
+        .scan(1, |stride: &mut usize, extent| {
+            let own = *stride;
+            *stride = stride.saturating_mul(*extent);
+            Some(own)
+        })
+        .collect();
+    strides.reverse();
+    strides
+}
+
+/// Returns the position of an element along all dimensions.
+pub(super) fn positions(index: usize, dims: &[usize]) -> Vec<usize> {
+    dense_strides(dims).iter().zip(dims).map(|(stride, extent)| index / stride.max(&1) % extent.max(&1)).collect()
 }
 
 /// The offsets of the elements in several arrays, in the order of the indices.
@@ -196,6 +240,15 @@ mod tests {
         assert_eq!((tensor.count(), tensor.span()), (6, 20));
         let bytes: Vec<u8> = (0..10_u8).flat_map(|index| half::f16::from_f32(f32::from(index)).to_le_bytes()).collect();
         assert_eq!(tensor.read(&bytes).values, [0.0, 4.0, 8.0, 1.0, 5.0, 9.0]);
+    }
+
+    #[test]
+    fn vectors_are_adjacent() {
+        let text =
+            r#""TENSOR_DIMENSIONS:3":[2,3],"TENSOR_STRIDES:3":[3,1],"TENSOR_DATA_TYPE:1":3,"TENSOR_VECTOR_COUNT:3":4"#;
+        let tensor = tensor(text).unwrap();
+        assert_eq!((tensor.count(), tensor.span(), tensor.is_plain), (24, 24, false));
+        assert!(tensor.offsets().eq(0..24));
     }
 
     #[test]

@@ -4,7 +4,9 @@ import ctypes
 import importlib.util
 import os
 import sys
+@if graph@
 import zlib
+@end@
 from ctypes import byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_ubyte, c_uint64, c_void_p
 
 # Names from cudnn.h.
@@ -12,9 +14,11 @@ from ctypes import byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, 
 
 # Options.
 LIBRARY = None  # the path of libcudnn.so.9; None: from the package nvidia-cudnn, or as ld.so finds it
-USE_GPU = True  # False: only plan, for the described device
+USE_GPU = True  # False: as on a machine without a GPU
+@if graph@
 SEED = 1  # of the data
 @options@
+@end@
 
 
 def library():
@@ -62,12 +66,14 @@ def check(call, status):
         sys.exit(1)
 
 
+@if graph@
 def check_cuda(call, result):
     if result != 0:
         print(f"failed: {call}\nstatus: CUDA error {result}")
         sys.exit(1)
 
 
+@end@
 def name_of(attribute):
     names = (name for name, value in globals().items() if name.startswith("CUDNN_ATTR_") and value == attribute)
     return next(names, attribute)
@@ -109,9 +115,11 @@ def start_gpu():
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
         return None
+@if graph@
     cuda.cuMemcpyHtoD_v2.argtypes = [c_uint64, c_void_p, c_size_t]
     cuda.cuMemcpyDtoH_v2.argtypes = [c_void_p, c_uint64, c_size_t]
     cuda.cuMemAlloc_v2.argtypes = [c_void_p, c_size_t]
+@end@
     device, context = c_int(), c_void_p()
     is_started = (
         cuda.cuInit(0) == 0
@@ -122,6 +130,7 @@ def start_gpu():
     return cuda if is_started else None
 
 
+@if graph@
 def set_device(descriptor, name):
     if device:
         set_elements(descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, c_void_p, [device])
@@ -153,6 +162,7 @@ def plan_of_heuristics(graph):
         count = c_int64()
         results = heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR
         check("the number of proposals", cudnn.cudnnBackendGetAttribute(*results, 0, byref(count), None))
+        reason = reason or last_error()
         made = [create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) for _ in range(count.value)]
         configs = (c_void_p * len(made))(*made)
         check("the proposals", cudnn.cudnnBackendGetAttribute(*results, len(made), byref(count), configs))
@@ -222,11 +232,10 @@ def execute(plan, workspace_size):
         check_cuda("cuMemAlloc", cuda.cuMemAlloc_v2(byref(address), size + misalignment + 1))
         addresses.append(address.value + misalignment)
     pointers, values = [], []
-    for uid, buffer, offset, size, element_bytes, numbers, value in TENSORS:
+    for uid, buffer, offset, size, element_bytes, numbers, value, _ in TENSORS:
         if buffer >= 0:
-            if numbers:
-                content = data(uid, size, element_bytes, numbers)
-                before[buffer][offset : offset + len(content)] = content
+            content = value or (data(uid, size, element_bytes, numbers) if numbers else b"")
+            before[buffer][offset : offset + len(content)] = content
             pointers.append(addresses[buffer] + offset)
         else:
             values.append((c_ubyte * size).from_buffer_copy(value) if size else None)
@@ -251,13 +260,16 @@ def execute(plan, workspace_size):
         memory = (c_ubyte * len(content))()
         check_cuda("cuMemcpyDtoH", cuda.cuMemcpyDtoH_v2(memory, address, len(content)))
         after.append(bytes(memory))
-    for uid, buffer, offset, size, *_ in TENSORS:
+    for uid, buffer, offset, size, *_, captured in TENSORS:
         if buffer >= 0:
             was, now = before[buffer][offset : offset + size], after[buffer][offset : offset + size]
-            if was != now:
-                print(f"tensor {uid}: crc32 {zlib.crc32(now):08x}")
+            is_captured = now[: len(captured)] == captured
+            if was != now or not is_captured:
+                result = ", bits as captured" if is_captured else ", other bits than captured"
+                print(f"tensor {uid}: crc32 {zlib.crc32(now):08x}{result if captured else ''}")
 
 
+@end@
 sys.stdout.reconfigure(line_buffering=True)
 print(f"cudnn: {cudnn.cudnnGetVersion()}")
 cuda = start_gpu()
@@ -271,6 +283,7 @@ if cuda:
     handle = created.value
 else:
     print("device: described")
+@if graph@
 if not handle or not GRAPH_HAS_HANDLE:
     device = create(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)
     if handle:
@@ -278,10 +291,12 @@ if not handle or not GRAPH_HAS_HANDLE:
     else:
         set_bytes(device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, len(DEVICE), DEVICE)
     finalize(device)
+@end@
 descriptors.clear()
 
-# The graph.
+# The descriptors.
 @descriptors@
+@if graph@
 
 plan, config = plan_of_heuristics(graph) if ENGINE < 0 else plan_of_engine(graph)
 engine, count = c_void_p(create(CUDNN_BACKEND_ENGINE_DESCRIPTOR)), c_int64()
@@ -297,3 +312,7 @@ print(f"engine: {integer(engine.value, CUDNN_ATTR_ENGINE_GLOBAL_INDEX)}")
 print(f"workspace: {workspace_size}")
 if handle and CAN_EXECUTE:
     execute(plan, workspace_size)
+@end@
+@if failure@
+print("status: CUDNN_STATUS_SUCCESS")
+@end@

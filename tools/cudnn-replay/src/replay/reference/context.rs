@@ -7,7 +7,6 @@ use cudnn_capture_file::{Graph, Node, Value};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
 use super::super::tensor::{Array, Tensor};
-use super::super::tensors::outputs;
 use super::{MAX_ELEMENTS, MAX_PRODUCTS};
 
 /// The values that are known so far.
@@ -23,7 +22,8 @@ pub(super) struct Context<'a> {
 pub(super) type Results = Result<Vec<(i64, Array)>, String>;
 
 impl<'a> Context<'a> {
-    pub(super) fn new(graph: &'a Graph, given: BTreeMap<i64, Array>) -> Result<Self, String> {
+    /// Returns the values before the first operation. `given` is called only if the tensors are small enough.
+    pub(super) fn new(graph: &'a Graph, given: impl FnOnce() -> BTreeMap<i64, Array>) -> Result<Self, String> {
         let mut count = 0;
         for node in graph.tensors() {
             count += Tensor::new(node)?.count();
@@ -31,10 +31,17 @@ impl<'a> Context<'a> {
         if count > MAX_ELEMENTS {
             return Err("the tensors are too large".to_owned());
         }
-        let written: Vec<i64> =
-            graph.operations().into_iter().flat_map(|operation| outputs(graph, operation)).collect();
-        let (former, values) = given.into_iter().partition(|(uid, _)| written.contains(uid));
+        let written: Vec<i64> = graph.nodes().iter().flat_map(|node| graph.outputs(node)).collect();
+        let (former, values) = given().into_iter().partition(|(uid, _)| written.contains(uid));
         Ok(Context { graph, values, former, products_left: Cell::new(MAX_PRODUCTS) })
+    }
+
+    /// Returns a context for the operations inside of an operation, which read these tensors.
+    pub(super) fn inside(&self, read: &[i64], input: (i64, Array)) -> Self {
+        let known = read.iter().filter_map(|uid| Some((*uid, self.values.get(uid)?.clone())));
+        let mut values: BTreeMap<i64, Array> = known.collect();
+        values.insert(input.0, input.1);
+        Context { graph: self.graph, values, former: BTreeMap::new(), products_left: self.products_left.clone() }
     }
 
     pub(super) fn is_known(&self, uid: i64) -> bool {
@@ -60,10 +67,20 @@ impl<'a> Context<'a> {
         self.optional(operation, name).ok_or_else(|| format!("{} is not set", label(name)))
     }
 
+    /// Returns the values of a tensor, if they are known.
+    pub(super) fn value(&self, uid: i64) -> Option<&Array> {
+        self.values.get(&uid)
+    }
+
+    /// Returns an attribute's tensor.
+    pub(super) fn tensor(&self, operation: &Node, name: Name) -> Result<Tensor, String> {
+        let tensor = self.graph.children(operation, name).first().copied();
+        Tensor::new(tensor.ok_or_else(|| format!("{} is not set", label(name)))?)
+    }
+
     /// Returns the uid and the extents of an attribute's tensor.
     pub(super) fn output(&self, operation: &Node, name: Name) -> Result<(i64, Vec<usize>), String> {
-        let tensor = self.graph.children(operation, name).first().copied();
-        let tensor = Tensor::new(tensor.ok_or_else(|| format!("{} is not set", label(name)))?)?;
+        let tensor = self.tensor(operation, name)?;
         Ok((tensor.uid, tensor.dims))
     }
 
@@ -72,11 +89,45 @@ impl<'a> Context<'a> {
         self.former.get(&uid).ok_or_else(|| "a virtual tensor is accumulated".to_owned())
     }
 
+    /// Returns whether this number of multiplications is left.
+    pub(super) fn can_spend(&self, products: Option<u64>) -> bool {
+        products.is_some_and(|products| products <= self.products_left.get())
+    }
+
     /// Counts multiplications.
     pub(super) fn spend(&self, products: Option<u64>) -> Result<(), String> {
         let left = products.and_then(|products| self.products_left.get().checked_sub(products));
         self.products_left.set(left.ok_or_else(|| format!("it needs more than {MAX_PRODUCTS} multiplications"))?);
         Ok(())
+    }
+}
+
+/// Returns an element of a tensor that is only known in part.
+pub(super) type Pull<'a> = dyn Fn(i64, usize) -> Result<f64, String> + 'a;
+
+/// A tensor that is read element by element.
+pub(super) enum Operand<'a> {
+    Known(&'a Array),
+    Unknown(Option<i64>),
+}
+
+impl<'a> Operand<'a> {
+    pub(super) fn new(context: &'a Context<'_>, operation: &Node, name: Name) -> Self {
+        match context.optional(operation, name) {
+            Some(array) => Operand::Known(array),
+            None => {
+                let tensor = context.graph.children(operation, name).first().copied();
+                Operand::Unknown(tensor.and_then(|tensor| tensor.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID)))
+            }
+        }
+    }
+
+    pub(super) fn get(&self, index: usize, pull: &Pull<'_>) -> Result<f64, String> {
+        match self {
+            Operand::Known(array) => Ok(array.get(index)),
+            Operand::Unknown(Some(uid)) => pull(*uid, index),
+            Operand::Unknown(None) => Err("an operand is missing".to_owned()),
+        }
     }
 }
 
@@ -88,6 +139,7 @@ pub(super) fn float(node: &Node, name: Name) -> Option<f64> {
     }
 }
 
-fn label(name: Name) -> String {
+/// Returns the name of an attribute.
+pub(super) fn label(name: Name) -> String {
     name.name().map_or_else(|| "an attribute".to_owned(), |name| name.to_string_lossy().into_owned())
 }

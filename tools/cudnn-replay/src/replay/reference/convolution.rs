@@ -1,67 +1,26 @@
 //! Convolutions: forward, and the gradients of the data and of the filter. All three add the same products.
 
+use std::ops::Range;
+
 use cudnn_capture_file::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 
 use super::super::tensor::Array;
-use super::context::{Context, Results, float};
+use super::context::{Context, Operand, Pull, Results, float};
 
 /// A product along a spatial dimension: the positions in the data, the filter and the output.
 type Taps = Vec<[usize; 3]>;
 
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
-    use Name as N;
-    let names = match operation.kind {
-        Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR => [
-            N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-            N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-            N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-            N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-            N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-            N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
-        ],
-        Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR => [
-            N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-            N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-            N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-            N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-            N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-            N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
-        ],
-        _ => [
-            N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-            N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-            N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-            N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-            N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-            N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
-        ],
-    };
-    let [x, w, y, parameters, alpha, beta] = names;
-    let parameters = context.graph.children(operation, parameters).first().copied().ok_or("no parameters")?;
-    let (_, x_dims) = context.output(operation, x)?;
-    let (_, w_dims) = context.output(operation, w)?;
-    let (_, y_dims) = context.output(operation, y)?;
-    let geometry = Geometry::new(parameters, &x_dims, &w_dims, &y_dims)?;
+    let Convolution { geometry, target, operands, uid, dims, alpha, beta } = Convolution::new(context, operation)?;
     context.spend(geometry.products())?;
-    let target = match operation.kind {
-        Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR => y,
-        Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR => x,
-        _ => w,
-    };
-    let (uid, dims) = context.output(operation, target)?;
+    let [a, b] = operands;
+    let (a, b) = (context.input(operation, a)?, context.input(operation, b)?);
     let mut sums = Array::filled(&dims, 0.0);
-    if target == y {
-        let (x, w) = (context.input(operation, x)?, context.input(operation, w)?);
-        geometry.each(|x_at, w_at, y_at| sums.update(y_at, |sum| sum + x.get(x_at) * w.get(w_at)));
-    } else if target == x {
-        let (w, y) = (context.input(operation, w)?, context.input(operation, y)?);
-        geometry.each(|x_at, w_at, y_at| sums.update(x_at, |sum| sum + w.get(w_at) * y.get(y_at)));
-    } else {
-        let (x, y) = (context.input(operation, x)?, context.input(operation, y)?);
-        geometry.each(|x_at, w_at, y_at| sums.update(w_at, |sum| sum + x.get(x_at) * y.get(y_at)));
-    }
-    let (alpha, beta) = (float(operation, alpha).unwrap_or(1.0), float(operation, beta).unwrap_or(0.0));
+    geometry.each(|at| {
+        let [at_sum, at_a, at_b] = target.order(at);
+        sums.update(at_sum, |sum| sum + a.get(at_a) * b.get(at_b));
+    });
     sums.values.iter_mut().for_each(|sum| *sum *= alpha);
     if beta != 0.0 {
         let former = context.former(uid)?;
@@ -70,10 +29,115 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     Ok(vec![(uid, sums)])
 }
 
+/// Returns the number of multiplications.
+pub(super) fn products(context: &Context<'_>, operation: &Node) -> Result<Option<u64>, String> {
+    Ok(Convolution::new(context, operation)?.geometry.products())
+}
+
+/// Returns an element of the output. `pull` returns an element of the tensor of an attribute.
+pub(super) fn element(context: &Context<'_>, operation: &Node, index: usize, pull: &Pull<'_>) -> Result<f64, String> {
+    let Convolution { geometry, target, operands, uid, alpha, beta, .. } = Convolution::new(context, operation)?;
+    let geometry = geometry.of_element(target, index);
+    let visits: usize = geometry.taps.iter().map(Vec::len).sum();
+    context.spend(geometry.products().and_then(|products| products.checked_add(visits as u64)))?;
+    let [a, b] = operands.map(|name| Operand::new(context, operation, name));
+    let mut sum = Ok(0.0);
+    geometry.each(|at| {
+        let [_, at_a, at_b] = target.order(at);
+        if let Ok(known) = &sum {
+            sum = a.get(at_a, pull).and_then(|a| Ok(known + a * b.get(at_b, pull)?));
+        }
+    });
+    let former = if beta == 0.0 { 0.0 } else { context.former(uid)?.get(index) };
+    Ok(alpha * sum? + beta * former)
+}
+
+/// The tensor that is computed.
+#[derive(Clone, Copy, PartialEq)]
+enum Target {
+    Data,
+    Filter,
+    Output,
+}
+
+impl Target {
+    /// Returns the value for the target, followed by the values for the two operands.
+    fn order<T>(self, [x, w, y]: [T; 3]) -> [T; 3] {
+        match self {
+            Target::Data => [x, w, y],
+            Target::Filter => [w, x, y],
+            Target::Output => [y, x, w],
+        }
+    }
+}
+
+/// A convolution or a gradient of a convolution.
+struct Convolution {
+    geometry: Geometry,
+    target: Target,
+    operands: [Name; 2],
+    /// The id and the extents of the result.
+    uid: i64,
+    dims: Vec<usize>,
+    alpha: f64,
+    beta: f64,
+}
+
+impl Convolution {
+    fn new(context: &Context<'_>, operation: &Node) -> Result<Self, String> {
+        use Name as N;
+        let (target, names) = match operation.kind {
+            Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR => (
+                Target::Output,
+                [
+                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+                ],
+            ),
+            Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR => (
+                Target::Data,
+                [
+                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+                ],
+            ),
+            _ => (
+                Target::Filter,
+                [
+                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                    N::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+                ],
+            ),
+        };
+        let [x, w, y, parameters, alpha, beta] = names;
+        let parameters = context.graph.children(operation, parameters).first().copied().ok_or("no parameters")?;
+        let dims = |name| context.output(operation, name).map(|(_, dims)| dims);
+        let geometry = Geometry::new(parameters, &dims(x)?, &dims(w)?, &dims(y)?)?;
+        let [result, a, b] = target.order([x, w, y]);
+        let (uid, dims) = context.output(operation, result)?;
+        let (alpha, beta) = (float(operation, alpha).unwrap_or(1.0), float(operation, beta).unwrap_or(0.0));
+        Ok(Convolution { geometry, target, operands: [a, b], uid, dims, alpha, beta })
+    }
+}
+
 /// The extents of a convolution with three spatial dimensions. Missing ones have the extent 1.
 struct Geometry {
-    /// Images, filters, and channels of a filter.
+    /// The number of images, filters, and channels of a filter.
     counts: [usize; 3],
+    /// The images, filters, and channels of a filter to add products of.
+    ranges: [Range<usize>; 3],
     channels: usize,
     x: [usize; 3],
     w: [usize; 3],
@@ -103,6 +167,7 @@ impl Geometry {
         let is_flipped = parameters.integer(Name::CUDNN_ATTR_CONVOLUTION_CONV_MODE) == Some(0);
         let mut geometry = Geometry {
             counts: [*n, *filters, *depth],
+            ranges: [0..*n, 0..*filters, 0..*depth],
             channels: *channels,
             x: [1; 3],
             w: [1; 3],
@@ -133,21 +198,62 @@ impl Geometry {
         Ok(geometry)
     }
 
+    /// Restricts the products to one element.
+    fn of_element(mut self, target: Target, index: usize) -> Self {
+        let [_, filters, depth] = self.counts;
+        let filters_in_group = self.filters_in_group();
+        let (second, extents, column) = match target {
+            Target::Data => (self.channels, self.x, 0),
+            Target::Filter => (depth, self.w, 1),
+            Target::Output => (filters, self.y, 2),
+        };
+        let mut rest = index;
+        let mut digit = |extent: usize| {
+            let position = rest % extent.max(1);
+            rest /= extent.max(1);
+            position
+        };
+        for (extent, taps) in extents.iter().zip(&mut self.taps).rev() {
+            let position = digit(*extent);
+            taps.retain(|tap| tap.get(column) == Some(&position));
+        }
+        let second = digit(second);
+        let [images, filters, channels] = &mut self.ranges;
+        match target {
+            Target::Data => {
+                let group = second / depth.max(1);
+                *images = rest..rest + 1;
+                *filters = group * filters_in_group..(group + 1) * filters_in_group;
+                *channels = second % depth.max(1)..second % depth.max(1) + 1;
+            }
+            Target::Filter => (*filters, *channels) = (rest..rest + 1, second..second + 1),
+            Target::Output => (*images, *filters) = (rest..rest + 1, second..second + 1),
+        }
+        self
+    }
+
+    fn filters_in_group(&self) -> usize {
+        let [_, filters, depth] = self.counts;
+        (filters / (self.channels / depth.max(1)).max(1)).max(1)
+    }
+
     fn products(&self) -> Option<u64> {
-        let factors = self.counts.iter().copied().chain(self.taps.iter().map(Vec::len));
+        let factors = self.ranges.iter().map(Range::len).chain(self.taps.iter().map(Vec::len));
         factors.into_iter().try_fold(1_u64, |product, factor| product.checked_mul(factor as u64))
     }
 
     /// Calls a function with the indices of each product in the data, the filter and the output.
-    fn each(&self, mut function: impl FnMut(usize, usize, usize)) {
-        let Geometry { counts: [n, filters, depth], channels, x, w, y, taps: [taps_d, taps_h, taps_w] } = self;
-        let filters_in_group = (filters / (channels / depth).max(1)).max(1);
+    fn each(&self, mut function: impl FnMut([usize; 3])) {
+        let Geometry { ranges: [images, filters, depths], channels, x, w, y, taps: [taps_d, taps_h, taps_w], .. } =
+            self;
+        let [_, all_filters, depth] = self.counts;
+        let filters_in_group = self.filters_in_group();
         let line = |base: usize, [_, height, _]: &[usize; 3], d: usize, h: usize| base + d * height + h;
-        for image in 0..*n {
-            for filter in 0..*filters {
-                for channel in 0..*depth {
+        for image in images.clone() {
+            for filter in filters.clone() {
+                for channel in depths.clone() {
                     let x_plane = image * channels + filter / filters_in_group * depth + channel;
-                    let (w_plane, y_plane) = (filter * depth + channel, image * filters + filter);
+                    let (w_plane, y_plane) = (filter * depth + channel, image * all_filters + filter);
                     let base = |plane: usize, [d, h, _]: &[usize; 3]| plane * d * h;
                     for [x_d, w_d, y_d] in taps_d {
                         for [x_h, w_h, y_h] in taps_h {
@@ -155,7 +261,7 @@ impl Geometry {
                             let w_line = line(base(w_plane, w), w, *w_d, *w_h) * w[2];
                             let y_line = line(base(y_plane, y), y, *y_d, *y_h) * y[2];
                             for [x_w, w_w, y_w] in taps_w {
-                                function(x_line + x_w, w_line + w_w, y_line + y_w);
+                                function([x_line + x_w, w_line + w_w, y_line + y_w]);
                             }
                         }
                     }

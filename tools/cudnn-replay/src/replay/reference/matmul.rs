@@ -4,36 +4,59 @@ use cudnn_capture_file::Node;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
 use super::super::tensor::Array;
-use super::context::{Context, Results};
+use super::context::{Context, Operand, Pull, Results};
+
+const A: Name = Name::CUDNN_ATTR_OPERATION_MATMUL_ADESC;
+const B: Name = Name::CUDNN_ATTR_OPERATION_MATMUL_BDESC;
+
+/// The extents of a multiplication.
+struct Extents {
+    uid: i64,
+    dims: Vec<usize>,
+    /// The extents of the result and of the operands without rows and columns.
+    batches: [Vec<usize>; 3],
+    m: usize,
+    n: usize,
+    k: usize,
+}
+
+impl Extents {
+    fn new(context: &Context<'_>, operation: &Node) -> Result<Self, String> {
+        let (a, b) = (context.output(operation, A)?.1, context.output(operation, B)?.1);
+        let (uid, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_MATMUL_CDESC)?;
+        let ([a_batch @ .., m, k], [b_batch @ .., b_k, n], [c_batch @ .., c_m, c_n]) = (&*a, &*b, &*dims) else {
+            return Err("a matmul with fewer than two dimensions".to_owned());
+        };
+        if (k, m, n) != (b_k, c_m, c_n) || a_batch.len() != c_batch.len() || b_batch.len() != c_batch.len() {
+            return Err("a matmul of tensors with contradictory extents".to_owned());
+        }
+        let batches = [c_batch, a_batch, b_batch].map(<[usize]>::to_vec);
+        Ok(Extents { uid, batches, m: *m, n: *n, k: *k, dims })
+    }
+
+    fn products(&self) -> Option<u64> {
+        let factors = self.dims.iter().chain([&self.k]);
+        factors.into_iter().try_fold(1_u64, |product, extent| product.checked_mul(*extent as u64))
+    }
+
+    /// Returns the indices of the first elements of the operands' matrices.
+    fn planes(&self, batch: usize) -> [usize; 2] {
+        let [c, a, b] = &self.batches;
+        [plane(batch, c, a) * self.m * self.k, plane(batch, c, b) * self.k * self.n]
+    }
+}
 
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
-    let overrides = [
-        Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC,
-        Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC,
-        Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC,
-    ];
-    if overrides.into_iter().any(|name| operation.value(name).is_some()) {
-        return Err("a matmul whose extents are tensors".to_owned());
-    }
-    let a = context.input(operation, Name::CUDNN_ATTR_OPERATION_MATMUL_ADESC)?;
-    let b = context.input(operation, Name::CUDNN_ATTR_OPERATION_MATMUL_BDESC)?;
-    let (uid, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_MATMUL_CDESC)?;
-    let ([a_batch @ .., m, k], [b_batch @ .., b_k, n], [c_batch @ .., c_m, c_n]) = (&*a.dims, &*b.dims, &*dims) else {
-        return Err("a matmul with fewer than two dimensions".to_owned());
-    };
-    if (k, m, n) != (b_k, c_m, c_n) || a_batch.len() != c_batch.len() || b_batch.len() != c_batch.len() {
-        return Err("a matmul whose extents do not fit".to_owned());
-    }
-    let batches: usize = c_batch.iter().product();
-    let products =
-        [batches, *m, *n, *k].into_iter().try_fold(1_u64, |product, extent| product.checked_mul(extent as u64));
-    context.spend(products)?;
-    let mut c = Array::filled(&dims, 0.0);
-    for batch in 0..batches {
-        let (a_plane, b_plane) = (plane(batch, c_batch, a_batch) * m * k, plane(batch, c_batch, b_batch) * k * n);
-        for row in 0..*m {
+    let extents = Extents::new(context, operation)?;
+    context.spend(extents.products())?;
+    let (a, b) = (context.input(operation, A)?, context.input(operation, B)?);
+    let mut c = Array::filled(&extents.dims, 0.0);
+    let Extents { m, n, k, .. } = extents;
+    for batch in 0..c.values.len() / (m * n).max(1) {
+        let [a_plane, b_plane] = extents.planes(batch);
+        for row in 0..m {
             let start = (batch * m + row) * n;
-            for inner in 0..*k {
+            for inner in 0..k {
                 let factor = a.get(a_plane + row * k + inner);
                 let b_start = b_plane + inner * n;
                 let values = b.values.get(b_start..b_start + n).unwrap_or_default();
@@ -42,7 +65,27 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
             }
         }
     }
-    Ok(vec![(uid, c)])
+    Ok(vec![(extents.uid, c)])
+}
+
+/// Returns the number of multiplications.
+pub(super) fn products(context: &Context<'_>, operation: &Node) -> Result<Option<u64>, String> {
+    Ok(Extents::new(context, operation)?.products())
+}
+
+/// Returns an element of the result. `pull` returns an element of an operand.
+pub(super) fn element(context: &Context<'_>, operation: &Node, index: usize, pull: &Pull<'_>) -> Result<f64, String> {
+    let extents = Extents::new(context, operation)?;
+    let Extents { m, n, k, .. } = extents;
+    context.spend(Some(k as u64))?;
+    let [a_plane, b_plane] = extents.planes(index / (m * n).max(1));
+    let (row, column) = (index / n.max(1) % m.max(1), index % n.max(1));
+    let [a, b] = [A, B].map(|name| Operand::new(context, operation, name));
+    let mut sum = 0.0;
+    for inner in 0..k {
+        sum += a.get(a_plane + row * k + inner, pull)? * b.get(b_plane + inner * n + column, pull)?;
+    }
+    Ok(sum)
 }
 
 /// Returns the index of the matrix that an operand uses for this matrix of the result. An extent that divides the

@@ -1,26 +1,41 @@
 //! Computes the outputs of a graph on the CPU in double precision.
 //!
-//! Values between operations are not rounded, whatever the types of their tensors are.
+//! Values between operations have double precision, even if the tensors have smaller types. If a convolution or a matmul
+//! needs too many multiplications, only a sample of the outputs is computed.
 //!
 //! | module | purpose |
 //! | --- | --- |
 //! | `context` | the values of the tensors |
-//! | `convolution`, `matmul`, `normalization`, `pointwise`, `reduction` | the operations |
+//! | `attention` | scaled dot product attention, and the gradients |
+//! | `convolution`, `matmul`, `pointwise`, `reduction`, `softmax` | the operations with these names |
+//! | `mask` | the mask of a diagonal band |
+//! | `movement` | operations that move values: reshape, transpose, slice, concat |
+//! | `normalization`, `normalization_gradient` | normalizations |
+//! | `pooling` | maxima and averages of windows |
+//! | `statistics` | sums for batch normalization |
+//! | `sample` | single elements of the outputs |
 
+mod attention;
 mod context;
 mod convolution;
+mod mask;
 mod matmul;
+mod movement;
 mod normalization;
+mod normalization_gradient;
 mod pointwise;
+mod pooling;
 mod reduction;
+mod sample;
+mod softmax;
+mod statistics;
 
 use std::collections::BTreeMap;
 
 use cudnn_capture_file::{Graph, Node};
-use cudnn_loader::cudnnBackendDescriptorType_t as Kind;
+use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 
 use super::tensor::Array;
-use super::tensors::{inputs, outputs};
 use context::Context;
 
 /// Maximum number of multiplications.
@@ -28,29 +43,98 @@ pub(super) const MAX_PRODUCTS: u64 = 1 << 31;
 /// Maximum number of elements of all tensors.
 const MAX_ELEMENTS: usize = 1 << 27;
 
-/// Returns the values of all tensors by uid. `given` has the values of the tensors before the execution.
+/// The expected values of a tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Expected {
+    /// The values of the tensor or of the sample.
+    pub(super) array: Array,
+    /// The indices of the elements, if the values are a sample.
+    sample: Option<Vec<usize>>,
+}
+
+impl Expected {
+    pub(super) fn is_sampled(&self) -> bool {
+        self.sample.is_some()
+    }
+
+    /// Returns the index in the tensor of an expected value.
+    pub(super) fn index(&self, number: usize) -> usize {
+        self.sample.as_ref().map_or(number, |indices| indices.get(number).copied().unwrap_or(number))
+    }
+
+    /// Returns the elements of a result that correspond to the expected values.
+    pub(super) fn select(&self, result: Array) -> Array {
+        match &self.sample {
+            None => result,
+            Some(indices) => Array {
+                dims: self.array.dims.clone(),
+                values: indices.iter().map(|index| result.get(*index)).collect(),
+            },
+        }
+    }
+}
+
+/// Returns the values of tensors by uid. `given` returns the values before the execution, and is called only if the
+/// tensors are small enough.
 ///
 /// # Errors
 /// The reason why there is no reference.
-pub(super) fn compute(graph: &Graph, given: BTreeMap<i64, Array>) -> Result<BTreeMap<i64, Array>, String> {
-    let mut context = Context::new(graph, given)?;
-    let mut pending = graph.operations();
-    for operation in &pending {
-        known(operation.kind)?;
+pub(super) fn compute(
+    graph: &Graph,
+    given: impl FnOnce() -> BTreeMap<i64, Array>,
+) -> Result<BTreeMap<i64, Expected>, String> {
+    for operation in operations(graph) {
+        known(operation)?;
     }
+    let mut context = Context::new(graph, given)?;
+    let left = evaluate_all(&mut context, graph.operations())?;
+    let sampled = sample::compute(&context, &left)?;
+    let whole = |(uid, array)| (uid, Expected { array, sample: None });
+    let mut expected: BTreeMap<i64, Expected> = context.into_values().into_iter().map(whole).collect();
+    expected.extend(sampled);
+    Ok(expected)
+}
+
+/// Evaluates operations in the order in which their inputs become known. Returns the operations that need too
+/// many multiplications, and their dependents.
+fn evaluate_all<'a>(context: &mut Context<'_>, operations: Vec<&'a Node>) -> Result<Vec<&'a Node>, String> {
+    let (mut pending, mut expensive) = (operations, Vec::new());
     while !pending.is_empty() {
         let before = pending.len();
         let mut waiting = Vec::new();
         for operation in pending {
-            let is_ready = inputs(graph, operation).iter().all(|uid| context.is_known(*uid));
-            if is_ready { evaluate(&mut context, operation)? } else { waiting.push(operation) }
-        }
-        if waiting.len() == before {
-            return Err("an operation reads a tensor that no operation writes".to_owned());
+            if !context.graph.inputs(operation).iter().all(|uid| context.is_known(*uid)) {
+                waiting.push(operation);
+            } else if sample::is_expensive(context, operation)? {
+                expensive.push(operation);
+            } else {
+                evaluate(context, operation)?;
+            }
         }
         pending = waiting;
+        if pending.len() == before {
+            if expensive.is_empty() {
+                return Err("an operation reads a tensor that no operation writes".to_owned());
+            }
+            break;
+        }
     }
-    Ok(context.into_values())
+    expensive.extend(pending);
+    Ok(expensive)
+}
+
+/// Returns the values of a tensor that operations inside of an operation write.
+fn evaluate_inside(
+    context: &Context<'_>,
+    operations: Vec<&Node>,
+    input: (i64, Array),
+) -> Result<BTreeMap<i64, Array>, String> {
+    let read: Vec<i64> = operations.iter().flat_map(|operation| context.graph.inputs(operation)).collect();
+    let mut inside = context.inside(&read, input);
+    if !evaluate_all(&mut inside, operations)?.is_empty() {
+        return Err("an operation inside of an attention is too large".to_owned());
+    }
+    Ok(inside.into_values())
 }
 
 /// Computes an operation's outputs.
@@ -66,26 +150,86 @@ fn function(kind: Kind) -> Option<Evaluate> {
         Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR => pointwise::evaluate,
         Kind::CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR => reduction::evaluate,
         Kind::CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR => normalization::evaluate,
+        Kind::CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR => normalization_gradient::evaluate,
+        Kind::CUDNN_BACKEND_OPERATION_GEN_STATS_DESCRIPTOR => statistics::sums,
+        Kind::CUDNN_BACKEND_OPERATION_BN_FINALIZE_STATISTICS_DESCRIPTOR => statistics::finalize,
+        Kind::CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR => pooling::evaluate,
+        Kind::CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR => movement::reshape,
+        Kind::CUDNN_BACKEND_OPERATION_TRANSPOSE_DESCRIPTOR => movement::transpose,
+        Kind::CUDNN_BACKEND_OPERATION_SLICE_DESCRIPTOR => movement::slice,
+        Kind::CUDNN_BACKEND_OPERATION_CONCAT_DESCRIPTOR => movement::concat,
+        Kind::CUDNN_BACKEND_OPERATION_SOFTMAX_DESCRIPTOR => softmax::evaluate,
+        Kind::CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR => mask::evaluate,
+        Kind::CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR => attention::forward,
+        Kind::CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR => attention::backward,
         _ => return None,
     })
 }
 
-/// Returns the function that computes an operation, or the name of the operation.
-fn known(kind: Kind) -> Result<Evaluate, String> {
-    function(kind).ok_or_else(|| match kind.name() {
+/// The attributes for tensors and settings that are unsupported, such as offsets and the statistics of other GPUs.
+const UNSUPPORTED: &[Name] = &[
+    Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC,
+    Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC,
+    Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC,
+    Name::CUDNN_ATTR_OPERATION_REDUCTION_GROUP_OFFSET_DESC,
+    Name::CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH,
+    Name::CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS,
+    Name::CUDNN_ATTR_OPERATION_NORM_BWD_PEER_STAT_DESCS,
+    Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC,
+    Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_CU_SEQ_LEN_QDESC,
+    Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_CU_SEQ_LEN_KVDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_KDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_VDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_QDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_QDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_KVDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_PROBABILITY,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_QDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_KDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_VDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_SDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SCALE_SDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SCALE_ODESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH,
+    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_SEQ_LEN_QDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_SEQ_LEN_KVDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_CU_SEQ_LEN_QDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_CU_SEQ_LEN_KVDESC,
+    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_PROBABILITY,
+    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_SINK_DESC,
+];
+
+/// Returns the function that computes an operation, or the name of the operation or attribute that is unsupported.
+fn known(operation: &Node) -> Result<Evaluate, String> {
+    let unsupported = operation.attributes.iter().find(|attribute| UNSUPPORTED.contains(&attribute.name));
+    if let Some(attribute) = unsupported {
+        return Err(format!("{} is set", context::label(attribute.name)));
+    }
+    function(operation.kind).ok_or_else(|| match operation.kind.name() {
         Some(name) => name.to_string_lossy().into_owned(),
         None => "an unknown operation".to_owned(),
     })
 }
 
+/// Returns all operations, also those inside of operations.
+fn operations(graph: &Graph) -> impl Iterator<Item = &Node> {
+    graph
+        .nodes()
+        .iter()
+        .filter(|node| node.kind.name().is_some_and(|name| name.to_string_lossy().contains("_OPERATION_")))
+}
+
 /// Returns whether all operations of a graph are known here.
 pub(super) fn is_known(graph: &Graph) -> bool {
-    graph.operations().iter().all(|operation| function(operation.kind).is_some())
+    operations(graph).all(|operation| known(operation).is_ok())
 }
 
 fn evaluate(context: &mut Context<'_>, operation: &Node) -> Result<(), String> {
-    let results = known(operation.kind)?(context, operation)?;
-    if results.len() != outputs(context.graph, operation).len() {
+    let results = known(operation)?(context, operation)?;
+    let is_computed = |uid: &i64| results.iter().any(|(computed, _)| computed == uid);
+    if !context.graph.outputs(operation).iter().all(is_computed) {
         return Err("an output of an operation is not computed".to_owned());
     }
     for (uid, array) in results {
@@ -95,168 +239,4 @@ fn evaluate(context: &mut Context<'_>, operation: &Node) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns a graph with these tensors, parameters and operation. The types of attributes are added.
-    fn graph(tensors: &[&[usize]], rest: &str) -> Graph {
-        let tensors: Vec<String> = tensors
-            .iter()
-            .enumerate()
-            .map(|(uid, dims)| {
-                format!(r#"{{"kind":"TENSOR","TENSOR_UNIQUE_ID:3":{uid},"TENSOR_DIMENSIONS:3":{dims:?},"TENSOR_STRIDES:3":{:?}}}"#, vec![1; dims.len()])
-            })
-            .collect();
-        let operation = tensors.len() + 1;
-        serde_json::from_str(&format!(
-            r#"[{},{rest},{{"kind":"OPERATIONGRAPH","OPERATIONGRAPH_OPS:15":{operation}}}]"#,
-            tensors.join(",")
-        ))
-        .unwrap()
-    }
-
-    fn array(dims: &[usize], values: &[f64]) -> Array {
-        assert_eq!(dims.iter().product::<usize>(), values.len());
-        Array { dims: dims.to_vec(), values: values.to_vec() }
-    }
-
-    fn run(graph: &Graph, given: &[(i64, Array)], output: i64) -> Vec<f64> {
-        compute(graph, given.iter().cloned().collect()).unwrap().remove(&output).unwrap().values
-    }
-
-    fn pseudo_random(dims: &[usize], seed: u64) -> Array {
-        let count = dims.iter().product::<usize>() as u64;
-        let data = super::super::request::DataSet::Integers;
-        array(dims, &(0..count).map(|index| super::super::data::value(data, seed, index)).collect::<Vec<_>>())
-    }
-
-    const CONVOLUTION: &str = r#"{"kind":"CONVOLUTION","CONVOLUTION_CONV_MODE:7":<mode>,"CONVOLUTION_PRE_PADDINGS:3":<pads>,"CONVOLUTION_FILTER_STRIDES:3":<strides>,"CONVOLUTION_DILATIONS:3":<dilations>}"#;
-
-    fn convolution(dims: [&[usize]; 3], operation: &str, mode: u8, [pads, strides, dilations]: [&str; 3]) -> Graph {
-        let parameters = CONVOLUTION.replace("<mode>", &mode.to_string());
-        let parameters =
-            parameters.replace("<pads>", pads).replace("<strides>", strides).replace("<dilations>", dilations);
-        graph(&dims, &format!("{parameters},{operation}"))
-    }
-
-    const FORWARD: &str = r#"{"kind":"OPERATION_CONVOLUTION_FORWARD","OPERATION_CONVOLUTION_FORWARD_X:15":0,"OPERATION_CONVOLUTION_FORWARD_W:15":1,"OPERATION_CONVOLUTION_FORWARD_Y:15":2,"OPERATION_CONVOLUTION_FORWARD_CONV_DESC:15":3,"OPERATION_CONVOLUTION_FORWARD_ALPHA:4":2.0,"OPERATION_CONVOLUTION_FORWARD_BETA:4":0.5}"#;
-    const DATA: &str = r#"{"kind":"OPERATION_CONVOLUTION_BACKWARD_DATA","OPERATION_CONVOLUTION_BWD_DATA_DX:15":0,"OPERATION_CONVOLUTION_BWD_DATA_W:15":1,"OPERATION_CONVOLUTION_BWD_DATA_DY:15":2,"OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC:15":3}"#;
-    const FILTER: &str = r#"{"kind":"OPERATION_CONVOLUTION_BACKWARD_FILTER","OPERATION_CONVOLUTION_BWD_FILTER_X:15":0,"OPERATION_CONVOLUTION_BWD_FILTER_DW:15":1,"OPERATION_CONVOLUTION_BWD_FILTER_DY:15":2,"OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC:15":3}"#;
-
-    #[test]
-    fn a_convolution_adds_products() {
-        let dims: [&[usize]; 3] = [&[1, 1, 4], &[1, 1, 3], &[1, 1, 4]];
-        let given = [
-            (0, array(dims[0], &[1.0, 2.0, 3.0, 4.0])),
-            (1, array(dims[1], &[1.0, 10.0, 100.0])),
-            (2, array(dims[2], &[2.0, 4.0, 6.0, 8.0])),
-        ];
-        for (mode, sums) in [(1, [210.0, 321.0, 432.0, 43.0]), (0, [12.0, 123.0, 234.0, 340.0])] {
-            let graph = convolution(dims, FORWARD, mode, ["1", "1", "1"]);
-            let expected: Vec<f64> =
-                sums.iter().zip([1.0, 2.0, 3.0, 4.0]).map(|(sum, former)| 2.0 * sum + former).collect();
-            assert_eq!(run(&graph, &given, 2), expected);
-        }
-    }
-
-    /// The gradients are the adjoint maps: all three sum the same products.
-    #[test]
-    fn gradients_of_convolutions_are_adjoint() {
-        let cases: [([&[usize]; 3], [&str; 3]); 3] = [
-            ([&[2, 4, 7, 6], &[6, 2, 3, 2], &[2, 6, 4, 4]], ["[1,2]", "[2,3]", "[1,2]"]),
-            ([&[1, 3, 4, 5, 6], &[2, 3, 2, 3, 1], &[1, 2, 3, 5, 3]], ["[0,1,0]", "[1,1,2]", "[1,1,1]"]),
-            ([&[2, 3, 5], &[3, 1, 2], &[2, 3, 4]], ["0", "1", "1"]),
-        ];
-        for (dims, parameters) in cases {
-            for mode in [0, 1] {
-                let [x, w, dy] =
-                    [(dims[0], 1), (dims[1], 2), (dims[2], 3)].map(|(dims, seed)| pseudo_random(dims, seed));
-                let none = Array::filled(dims[2], 0.0);
-                let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-                let y =
-                    run(&convolution(dims, FORWARD, mode, parameters), &[(0, x.clone()), (1, w.clone()), (2, none)], 2);
-                let dx = run(&convolution(dims, DATA, mode, parameters), &[(1, w.clone()), (2, dy.clone())], 0);
-                let dw = run(&convolution(dims, FILTER, mode, parameters), &[(0, x.clone()), (2, dy.clone())], 1);
-                let product = dot(&y, &dy.values) / 2.0;
-                assert!(product != 0.0);
-                assert_eq!((dot(&dx, &x.values), dot(&dw, &w.values)), (product, product), "{dims:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn matrices_are_multiplied_and_heads_are_shared() {
-        let matmul = r#"{"kind":"MATMUL"},{"kind":"OPERATION_MATMUL","OPERATION_MATMUL_ADESC:15":0,"OPERATION_MATMUL_BDESC:15":1,"OPERATION_MATMUL_CDESC:15":2}"#;
-        let given = [
-            (0, array(&[4, 1, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])),
-            (1, array(&[2, 2, 2], &[1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 2.0])),
-        ];
-        let graph = graph(&[&[4, 1, 2], &[2, 2, 2], &[4, 1, 2]], matmul);
-        assert_eq!(run(&graph, &given, 2), [1.0, 2.0, 3.0, 4.0, 5.0, 17.0, 7.0, 23.0]);
-    }
-
-    #[test]
-    fn reductions_have_their_operators() {
-        let x = array(&[2, 3], &[1.0, -2.0, 0.0, 3.0, 4.0, -5.0]);
-        let cases = [
-            (0, [-1.0, 2.0]),
-            (1, [0.0, -60.0]),
-            (2, [-2.0, -5.0]),
-            (3, [1.0, 4.0]),
-            (4, [2.0, 5.0]),
-            (5, [-1.0 / 3.0, 2.0 / 3.0]),
-            (6, [3.0, 12.0]),
-            (7, [5_f64.sqrt(), 50_f64.sqrt()]),
-            (8, [-2.0, -60.0]),
-        ];
-        for (operator, expected) in cases {
-            let reduction = format!(
-                r#"{{"kind":"REDUCTION","REDUCTION_OPERATOR:18":{operator}}},{{"kind":"OPERATION_REDUCTION","OPERATION_REDUCTION_XDESC:15":0,"OPERATION_REDUCTION_YDESC:15":1,"OPERATION_REDUCTION_DESC:15":2}}"#
-            );
-            assert_eq!(run(&graph(&[&[2, 3], &[2, 1]], &reduction), &[(0, x.clone())], 1), expected, "{operator}");
-        }
-    }
-
-    #[test]
-    fn rows_are_normalized() {
-        let norm = |mode: u8, phase: u8| {
-            format!(
-                r#"{{"kind":"TENSOR","TENSOR_UNIQUE_ID:3":9,"TENSOR_DIMENSIONS:3":1,"TENSOR_STRIDES:3":1}},{{"kind":"OPERATION_NORM_FORWARD","OPERATION_NORM_FWD_MODE:27":{mode},"OPERATION_NORM_FWD_PHASE:28":{phase},"OPERATION_NORM_FWD_XDESC:15":0,"OPERATION_NORM_FWD_SCALE_DESC:15":1,"OPERATION_NORM_FWD_BIAS_DESC:15":2,"OPERATION_NORM_FWD_EPSILON_DESC:15":5,"OPERATION_NORM_FWD_MEAN_DESC:15":3,"OPERATION_NORM_FWD_INV_VARIANCE_DESC:15":4,"OPERATION_NORM_FWD_YDESC:15":6}}"#
-            )
-        };
-        // The tensors 3 and 4 are the statistics, 5 is epsilon, and 6 is the output.
-        let given = |scale: &[usize]| {
-            vec![
-                (0, array(&[2, 2], &[1.0, 3.0, 4.0, 8.0])),
-                (1, array(scale, &[2.0, 1.0])),
-                (2, array(scale, &[0.0, 5.0])),
-                (5, array(&[1], &[0.0])),
-                (9, array(&[1], &[0.0])),
-            ]
-        };
-        let layer = graph(&[&[2, 2], &[1, 2], &[1, 2], &[2, 1], &[2, 1], &[1], &[2, 2]], &norm(0, 1));
-        assert_eq!(run(&layer, &given(&[1, 2]), 6), [-2.0, 6.0, -2.0, 6.0]);
-        assert_eq!(run(&layer, &given(&[1, 2]), 3), [2.0, 6.0]);
-        assert_eq!(run(&layer, &given(&[1, 2]), 4), [1.0, 0.5]);
-        let rms = graph(&[&[2, 2], &[1, 2], &[1, 2], &[2, 1], &[2, 1], &[1], &[2, 2]], &norm(4, 1));
-        let result = run(&rms, &given(&[1, 2]), 6);
-        assert_eq!(result[0], 2.0 / 5_f64.sqrt());
-        let batch = graph(&[&[2, 2], &[1, 2], &[1, 2], &[1, 2], &[1, 2], &[1], &[2, 2]], &norm(2, 0));
-        let mut batch_given = given(&[1, 2]);
-        batch_given.extend([(3, array(&[1, 2], &[1.0, 2.0])), (4, array(&[1, 2], &[10.0, 100.0]))]);
-        assert_eq!(run(&batch, &batch_given, 6), [0.0, 105.0, 60.0, 605.0]);
-    }
-
-    #[test]
-    fn what_is_not_computed_is_named() {
-        let unknown = graph(&[&[1]], r#"{"kind":"RNG"},{"kind":"OPERATION_RNG","OPERATION_RNG_YDESC:15":0}"#);
-        assert!(compute(&unknown, BTreeMap::new()).unwrap_err().contains("RNG"));
-        let large = graph(
-            &[&[1, 4096, 4096], &[1, 4096, 4096], &[1, 4096, 4096]],
-            r#"{"kind":"MATMUL"},{"kind":"OPERATION_MATMUL","OPERATION_MATMUL_ADESC:15":0,"OPERATION_MATMUL_BDESC:15":1,"OPERATION_MATMUL_CDESC:15":2}"#,
-        );
-        let zeros = Array::filled(&[1, 4096, 4096], 0.0);
-        let given = BTreeMap::from([(0, zeros.clone()), (1, zeros)]);
-        assert!(compute(&large, given).unwrap_err().contains("multiplications"));
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! Normalizations: layer, instance and RMS, and batch normalization for inference.
+//! Normalizations over layers, instances and batches, and RMS normalization.
 
 use cudnn_capture_file::Node;
 use cudnn_loader::{
@@ -7,13 +7,14 @@ use cudnn_loader::{
 
 use super::super::tensor::{Array, Walk};
 use super::context::{Context, Results};
+use super::statistics::{moving_average, unbiased};
 
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_XDESC)?;
     let (uid, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_YDESC)?;
     let scale = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC)?;
     if dims != x.dims || scale.dims.len() != dims.len() {
-        return Err("a normalization whose extents do not fit".to_owned());
+        return Err("a normalization of tensors with contradictory extents".to_owned());
     }
     let bias = context.optional(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC);
     let mode = Mode(operation.integer(Name::CUDNN_ATTR_OPERATION_NORM_FWD_MODE).unwrap_or(-1) as _);
@@ -35,11 +36,13 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
             Mode::CUDNN_INSTANCE_NORM => {
                 x.dims.iter().enumerate().map(|(at, extent)| if at < 2 { *extent } else { 1 }).collect()
             }
-            _ => return Err("a normalization over batches or groups".to_owned()),
+            Mode::CUDNN_BATCH_NORM => scale.dims.clone(),
+            _ => return Err("a normalization over groups".to_owned()),
         };
         let epsilon = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC)?.get(0);
         let mean = if mode == Mode::CUDNN_RMS_NORM { zero.clone() } else { mean_of(x, &zero, &stat_dims, 1)? };
         let mut inverse = mean_of(x, &mean, &stat_dims, 2)?;
+        results.extend(running(context, operation, x, &mean, &inverse)?);
         inverse.values.iter_mut().for_each(|variance| *variance = 1.0 / (*variance + epsilon).sqrt());
         let outputs = [
             (Name::CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, &mean),
@@ -57,6 +60,34 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let places = Walk::new(&dims, [mean_s, inverse_s, scale_s, bias_s]);
     let value = |(x, [m, i, s, b]): (&f64, [usize; 4])| (x - mean.get(m)) * inverse.get(i) * scale.get(s) + bias.get(b);
     results.push((uid, Array { values: x.values.iter().zip(places).map(value).collect(), dims }));
+    Ok(results)
+}
+
+/// Returns the moving averages of the statistics, if they are outputs.
+fn running(context: &Context<'_>, operation: &Node, x: &Array, mean: &Array, variance: &Array) -> Results {
+    let count = x.values.len() as f64 / variance.values.len().max(1) as f64;
+    let statistics = [
+        (
+            Name::CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC,
+            Name::CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC,
+            mean,
+            1.0,
+        ),
+        (
+            Name::CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC,
+            Name::CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC,
+            variance,
+            unbiased(count),
+        ),
+    ];
+    let mut results = Vec::new();
+    for (former, updated, value, factor) in statistics {
+        if operation.value(updated).is_some() {
+            let share = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC)?.get(0);
+            let average = moving_average(context.input(operation, former)?, value, factor, share);
+            results.push((context.output(operation, updated)?.0, average));
+        }
+    }
     Ok(results)
 }
 

@@ -5,35 +5,81 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 use cudnn_capture_file::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnPointwiseMode_t as Mode};
 
-use super::super::tensor::{Array, Walk};
-use super::context::{Context, Results, float};
+use super::super::tensor::{Array, Walk, broadcast_strides, positions};
+use super::context::{Context, Operand, Pull, Results, float};
+
+/// An operation and the attributes of the operands.
+struct Pointwise {
+    parameters: Parameters,
+    operands: [Name; 3],
+    uid: i64,
+    dims: Vec<usize>,
+    scales: [f64; 2],
+}
+
+impl Pointwise {
+    fn new(context: &Context<'_>, operation: &Node) -> Result<Self, String> {
+        let parameters = context.graph.children(operation, Name::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+        let parameters = Parameters::new(parameters.first().copied().ok_or("no parameters")?)?;
+        let gradient = operation.value(Name::CUDNN_ATTR_OPERATION_POINTWISE_DXDESC).is_some();
+        let (target, second) = if gradient {
+            (Name::CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, Name::CUDNN_ATTR_OPERATION_POINTWISE_DYDESC)
+        } else {
+            (Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC, Name::CUDNN_ATTR_OPERATION_POINTWISE_BDESC)
+        };
+        let operands = [Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC, second, Name::CUDNN_ATTR_OPERATION_POINTWISE_TDESC];
+        let (uid, dims) = context.output(operation, target)?;
+        let alpha = |name| float(operation, name).unwrap_or(1.0);
+        let scales =
+            [Name::CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, Name::CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2].map(alpha);
+        Ok(Pointwise { parameters, operands, uid, dims, scales })
+    }
+
+    fn value(&self, [x, b, t]: [f64; 3], index: usize) -> Result<f64, String> {
+        let [alpha1, alpha2] = self.scales;
+        self.parameters.value(x * alpha1, b * alpha2, t, index)
+    }
+}
 
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
-    let parameters = context.graph.children(operation, Name::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
-    let parameters = Parameters::new(parameters.first().copied().ok_or("no parameters")?)?;
-    let gradient = operation.value(Name::CUDNN_ATTR_OPERATION_POINTWISE_DXDESC).is_some();
-    let (target, second) = if gradient {
-        (Name::CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, Name::CUDNN_ATTR_OPERATION_POINTWISE_DYDESC)
-    } else {
-        (Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC, Name::CUDNN_ATTR_OPERATION_POINTWISE_BDESC)
-    };
-    let (uid, dims) = context.output(operation, target)?;
+    let pointwise = Pointwise::new(context, operation)?;
+    let dims = pointwise.dims.clone();
     let none = Array::filled(&[1], 0.0);
-    let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC)?;
-    let b = context.optional(operation, second).unwrap_or(&none);
-    let t = context.optional(operation, Name::CUDNN_ATTR_OPERATION_POINTWISE_TDESC).unwrap_or(&none);
-    let alpha = |name| float(operation, name).unwrap_or(1.0);
-    let scales = [Name::CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, Name::CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2].map(alpha);
+    let [x, b, t] = pointwise.operands;
+    let x = context.input(operation, x)?;
+    let b = context.optional(operation, b).unwrap_or(&none);
+    let t = context.optional(operation, t).unwrap_or(&none);
     let strides = [x.strides_in(&dims)?, b.strides_in(&dims)?, t.strides_in(&dims)?];
     // The strides of the index along the axis.
-    let along: Vec<usize> = (0..dims.len()).map(|dimension| usize::from(Some(dimension) == parameters.axis)).collect();
+    let axis = pointwise.parameters.axis;
+    let along: Vec<usize> = (0..dims.len()).map(|dimension| usize::from(Some(dimension) == axis)).collect();
     let [x_strides, b_strides, t_strides] = &strides;
     let mut values = Vec::with_capacity(dims.iter().product());
     for [at_x, at_b, at_t, index] in Walk::new(&dims, [x_strides, b_strides, t_strides, &along]) {
-        let [alpha1, alpha2] = scales;
-        values.push(parameters.value(x.get(at_x) * alpha1, b.get(at_b) * alpha2, t.get(at_t), index)?);
+        values.push(pointwise.value([x.get(at_x), b.get(at_b), t.get(at_t)], index)?);
     }
-    Ok(vec![(uid, Array { dims, values })])
+    Ok(vec![(pointwise.uid, Array { dims, values })])
+}
+
+/// The cost of an element in multiplications.
+const ELEMENT_COST: u64 = 256;
+
+/// Returns an element of the result. `pull` returns an element of an operand.
+pub(super) fn element(context: &Context<'_>, operation: &Node, index: usize, pull: &Pull<'_>) -> Result<f64, String> {
+    context.spend(Some(ELEMENT_COST))?;
+    let pointwise = Pointwise::new(context, operation)?;
+    let positions = positions(index, &pointwise.dims);
+    let mut values = [0.0; 3];
+    for (value, name) in values.iter_mut().zip(pointwise.operands) {
+        if operation.value(name).is_some() {
+            let (_, dims) = context.output(operation, name)?;
+            let strides = broadcast_strides(&dims, &pointwise.dims)?;
+            let at = positions.iter().zip(strides).map(|(position, stride)| position * stride).sum();
+            *value = Operand::new(context, operation, name).get(at, pull)?;
+        }
+    }
+    let along = pointwise.parameters.axis.and_then(|axis| positions.get(axis)).copied().unwrap_or(0);
+    pointwise.value(values, along)
 }
 
 struct Parameters {

@@ -7,12 +7,6 @@ use super::super::tensor::{Array, Walk};
 use super::context::{Context, Results};
 
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
-    for name in [Name::CUDNN_ATTR_OPERATION_REDUCTION_GROUP_OFFSET_DESC, Name::CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH]
-    {
-        if operation.value(name).is_some() {
-            return Err("a reduction of groups or with a graph".to_owned());
-        }
-    }
     let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_REDUCTION_XDESC)?;
     let (uid, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_REDUCTION_YDESC)?;
     let parameters = context.graph.children(operation, Name::CUDNN_ATTR_OPERATION_REDUCTION_DESC);
@@ -41,4 +35,14 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
         _ => {}
     }
     Ok(vec![(uid, y)])
+}
+
+/// Returns the sums along the dimensions with the extent 1 in `dims`.
+pub(super) fn sum_to(x: &Array, dims: &[usize]) -> Result<Array, String> {
+    let mut sums = Array::filled(dims, 0.0);
+    let strides = sums.strides_in(&x.dims)?;
+    for (value, [at]) in x.values.iter().zip(Walk::new(&x.dims, [&strides])) {
+        sums.update(at, |sum| sum + value);
+    }
+    Ok(sums)
 }

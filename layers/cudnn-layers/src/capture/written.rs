@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::lock::Lock;
 
 /// The records of one kind, by a hash of their content.
-pub(super) struct Once(Lock<Option<HashMap<u64, Known>>>);
+pub(super) struct WrittenRecords(Lock<Option<HashMap<u64, Known>>>);
 
 #[derive(Clone, Copy)]
 struct Known {
@@ -17,16 +17,17 @@ struct Known {
 /// More records than any program needs. Further ones are not written.
 const MAX_RECORDS: usize = 1 << 18;
 
-impl Once {
+impl WrittenRecords {
     pub(super) const fn new() -> Self {
-        Once(Lock::new(None))
+        WrittenRecords(Lock::new(None))
     }
 
-    /// Writes a record with its ordinal, unless it has been written. Returns the ordinal.
+    /// Writes a record with its ordinal, unless an equal one was written. `write` returns whether it succeeded. Returns
+    /// the ordinal.
     ///
     /// Two threads may write the same record. However, when this returns, the record precedes all later ones of this
     /// thread.
-    pub(super) fn write(&self, content: &impl Hash, write: impl FnOnce(usize)) -> Option<usize> {
+    pub(super) fn write(&self, content: &impl Hash, write: impl FnOnce(usize) -> bool) -> Option<usize> {
         let mut hasher = DefaultHasher::new();
         content.hash(&mut hasher);
         let key = hasher.finish();
@@ -39,11 +40,11 @@ impl Once {
             }
             *all.entry(key).or_insert(Known { ordinal, is_written: false })
         };
-        if !known.is_written {
-            write(known.ordinal);
-            if let Some(known) = self.0.lock()?.as_mut()?.get_mut(&key) {
-                known.is_written = true;
-            }
+        if !known.is_written
+            && write(known.ordinal)
+            && let Some(known) = self.0.lock()?.as_mut()?.get_mut(&key)
+        {
+            known.is_written = true;
         }
         Some(known.ordinal)
     }

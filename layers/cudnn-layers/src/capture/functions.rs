@@ -1,0 +1,111 @@
+//! Classifies the functions outside of the backend API and their parameters.
+
+use std::sync::LazyLock;
+
+use super::descriptors;
+use crate::wrappers::{Id, Parameter};
+
+/// A function outside of the backend API.
+pub(super) struct Function {
+    pub(super) role: Role,
+    pub(super) parameters: Vec<Kind>,
+}
+
+/// The reason why the layer follows a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    NotFollowed,
+    /// It starts work on the device.
+    StartsWork,
+    /// It creates a descriptor.
+    Creates,
+    /// It destroys a descriptor.
+    Destroys,
+    /// It may change descriptors.
+    Changes,
+}
+
+/// A kind of parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Handle,
+    /// A descriptor of this type.
+    Descriptor(&'static str),
+    /// The address of a scaling factor in host memory.
+    Scalar,
+    Other,
+}
+
+/// All functions, in the order of the table.
+static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| Id::ALL.iter().copied().map(classified).collect());
+
+/// Returns the class of a function.
+pub(super) fn function(function: Id) -> Option<&'static Function> {
+    FUNCTIONS.get(function as usize)
+}
+
+fn classified(function: Id) -> Function {
+    let parameters: Vec<Kind> = function.parameters().iter().map(kind).collect();
+    let is_of_descriptor = |kind: &Kind| matches!(kind, Kind::Descriptor(_));
+    let (has_descriptor, name) = (parameters.iter().any(is_of_descriptor), function.name());
+    let is_first = parameters.first().is_some_and(is_of_descriptor);
+    let role = if name.starts_with("cudnnBackend") {
+        Role::NotFollowed
+    } else if function.starts_work() {
+        Role::StartsWork
+    } else if is_first && name.starts_with("cudnnCreate") {
+        Role::Creates
+    } else if is_first && name.starts_with("cudnnDestroy") {
+        Role::Destroys
+    } else if has_descriptor && !name.starts_with("cudnnGet") {
+        Role::Changes
+    } else {
+        Role::NotFollowed
+    };
+    Function { role, parameters }
+}
+
+fn kind(parameter: &Parameter) -> Kind {
+    // The name of the type without pointers and path.
+    let type_name = parameter.rust_type.rsplit([':', ' ']).next().unwrap_or_default();
+    let is_factor = parameter.name.starts_with("alpha") || parameter.name.starts_with("beta");
+    if type_name == "cudnnHandle_t" {
+        Kind::Handle
+    } else if descriptors::is_readable(type_name) {
+        Kind::Descriptor(type_name)
+    } else if is_factor && parameter.rust_type.contains("c_void") {
+        Kind::Scalar
+    } else {
+        Kind::Other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_that_change_descriptors_are_followed() {
+        let role = |name: &str| function(Id::from_name(name.as_bytes()).unwrap()).unwrap().role;
+        for (name, expected) in [
+            ("cudnnConvolutionForward", Role::StartsWork),
+            ("cudnnBatchNormalizationForwardTrainingEx", Role::StartsWork),
+            ("cudnnCreateTensorDescriptor", Role::Creates),
+            ("cudnnDestroyFilterDescriptor", Role::Destroys),
+            ("cudnnSetTensor4dDescriptor", Role::Changes),
+            ("cudnnSetConvolutionGroupCount", Role::Changes),
+            ("cudnnDeriveBNTensorDescriptor", Role::Changes),
+            ("cudnnRestoreDropoutDescriptor", Role::Changes),
+            ("cudnnGetTensor4dDescriptor", Role::NotFollowed),
+            ("cudnnBackendExecute", Role::NotFollowed),
+            ("cudnnCreate", Role::NotFollowed),
+        ] {
+            assert_eq!(role(name), expected, "{name}");
+        }
+        let parameters = &function(Id::CudnnActivationForward).unwrap().parameters;
+        let tensor = Kind::Descriptor("cudnnTensorDescriptor_t");
+        let activation = Kind::Descriptor("cudnnActivationDescriptor_t");
+        let (scalar, other) = (Kind::Scalar, Kind::Other);
+        assert_eq!(*parameters, [Kind::Handle, activation, scalar, tensor, other, scalar, tensor, other]);
+    }
+}

@@ -1,0 +1,75 @@
+//! Recognizes plans that a program has serialized as JSON and restores.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::lock::Lock;
+use crate::shadow::calls;
+use crate::shadow::content::Content;
+use crate::shadow::elements::Name;
+use crate::wrappers::{Call, Id};
+
+/// The plans that the program has serialized, by a hash of the JSON.
+pub(crate) struct SerializedPlans<T>(Lock<Option<HashMap<u64, T>>>);
+
+/// More plans than a program restores. Further ones are ignored.
+const MAX_PLANS: usize = 4096;
+
+impl<T: Clone> SerializedPlans<T> {
+    pub(crate) const fn new() -> Self {
+        SerializedPlans(Lock::new(None))
+    }
+
+    /// Remembers a plan and the JSON that the program has read.
+    pub(crate) fn add(&self, json: &[u8], plan: T) {
+        let key = hash(json);
+        // The old value is dropped after the lock is released.
+        let _former = self.0.lock().and_then(|mut plans| {
+            let plans = plans.get_or_insert_default();
+            if plans.len() < MAX_PLANS { plans.insert(key, plan) } else { None }
+        });
+    }
+
+    /// Returns the plan from which the program has read the JSON of this plan.
+    pub(crate) fn origin(&self, restored: &Content) -> Option<T> {
+        let key = hash(restored.elements(Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)?.as_slice());
+        self.0.lock()?.as_ref()?.get(&key).cloned()
+    }
+
+    /// Takes the lock before a fork.
+    pub(crate) fn before_fork(&self) {
+        self.0.hold_for_fork();
+    }
+
+    /// Releases the lock in the parent after a fork.
+    pub(crate) fn after_fork(&self) {
+        self.0.release_after_fork();
+    }
+
+    /// Releases the lock in the child after a fork, and forgets the plans.
+    pub(crate) fn in_child(&self) {
+        self.0.release_in_child(None);
+        let _former = self.0.lock().map(|mut plans| plans.take());
+    }
+}
+
+/// Returns the JSON of a plan if this successful call has read it.
+pub(crate) fn json_read<'a>(call: &'a Call<'_>) -> Option<&'a [u8]> {
+    let [_, name, _, requested, count, elements] = call.bits();
+    let name = Name(calls::number(name));
+    if call.function != Id::CudnnBackendGetAttribute || name != Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION {
+        return None;
+    }
+    // SAFETY: cuDNN has written the number if the program has passed an address.
+    let count = unsafe { (count as *const i64).as_ref() }.and_then(|count| usize::try_from(*count).ok())?;
+    // SAFETY: cuDNN has written this number of characters.
+    let json = || unsafe { std::slice::from_raw_parts(elements as *const u8, count) };
+    (elements != 0 && requested >= count as u64).then(json)
+}
+
+/// Returns a hash of a text up to the first NUL.
+fn hash(text: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.split(|byte| *byte == 0).next().unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,98 @@
+//! Reads the captured values of tensors.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Component, Path};
+
+use super::request::CapturedValues;
+use super::tensor::Tensor;
+
+/// The bytes of tensors by uid.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Values {
+    pub(super) before: BTreeMap<i64, Vec<u8>>,
+    pub(super) after: BTreeMap<i64, Vec<u8>>,
+}
+
+impl Values {
+    /// Reads the files for these tensors. A file must be as long as the memory of the tensor.
+    ///
+    /// # Errors
+    /// The first unusable file, with the reason.
+    pub(super) fn read<'a>(
+        captured: &CapturedValues,
+        tensors: impl Iterator<Item = &'a Tensor>,
+    ) -> Result<Self, String> {
+        let mut values = Values::default();
+        for tensor in tensors {
+            for record in captured.records.iter().filter(|record| record.uid == tensor.uid) {
+                let bytes = read(&captured.dir, &record.file, tensor.span())
+                    .map_err(|reason| format!("the file {:?} for tensor {}: {reason}", record.file, tensor.uid))?;
+                let side = if record.is_after { &mut values.after } else { &mut values.before };
+                side.insert(tensor.uid, bytes);
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// Reads a file that must have this size. The name comes from a capture and must be a name without directories.
+pub(crate) fn read(dir: &Path, name: &str, size: usize) -> Result<Vec<u8>, String> {
+    let mut components = Path::new(name).components();
+    let is_name =
+        matches!((components.next(), components.next()), (Some(Component::Normal(only)), None) if only == name);
+    if !is_name || name.contains('\\') {
+        return Err("the name contains a directory".to_owned());
+    }
+    let path = dir.join(name);
+    let metadata = path.symlink_metadata().map_err(|error| error.to_string())?;
+    if !metadata.is_file() {
+        return Err("only regular files are read".to_owned());
+    }
+    if metadata.len() != size as u64 {
+        return Err(format!("it has {} bytes, and the tensor has {size}", metadata.len()));
+    }
+    let mut bytes = Vec::with_capacity(size);
+    let file = File::open(path).and_then(|file| file.take(size as u64).read_to_end(&mut bytes));
+    match file {
+        Ok(read) if read == size => Ok(bytes),
+        Ok(_) => Err("it was truncated".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_the_directory_with_the_right_size_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let inside = dir.path().join("app.data");
+        std::fs::create_dir(&inside).unwrap();
+        std::fs::write(inside.join("a.bin"), [1, 2, 3, 4]).unwrap();
+        std::fs::write(dir.path().join("secret"), [1, 2, 3, 4]).unwrap();
+        assert_eq!(read(&inside, "a.bin", 4).unwrap(), [1, 2, 3, 4]);
+        let secret = dir.path().join("secret");
+        for (name, size, reason) in [
+            ("a.bin", 3, "it has 4 bytes, and the tensor has 3"),
+            ("a.bin", 5, "it has 4 bytes, and the tensor has 5"),
+            ("../secret", 4, "contains a directory"),
+            (secret.to_str().unwrap(), 4, "contains a directory"),
+            ("a.bin/", 4, "contains a directory"),
+            ("..", 4, "contains a directory"),
+            ("", 0, "contains a directory"),
+            ("b\\c", 4, "contains a directory"),
+            ("b.bin", 4, "o such file"),
+        ] {
+            let refused = read(&inside, name, size).unwrap_err();
+            assert!(refused.contains(reason), "{name}: {refused}");
+        }
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(&secret, inside.join("link.bin")).unwrap();
+            assert!(read(&inside, "link.bin", 4).unwrap_err().contains("only regular files"));
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Sums for batch normalization, and the statistics that follow from them.
+
+use cudnn_capture_file::Node;
+use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBnFinalizeStatsMode_t as Mode};
+
+use super::super::tensor::Array;
+use super::context::{Context, Results};
+use super::reduction::sum_to;
+
+/// Computes the sums of the values and of the squares.
+pub(super) fn sums(context: &Context<'_>, operation: &Node) -> Results {
+    let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_GENSTATS_XDESC)?;
+    let (sum, dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC)?;
+    let (square_sum, square_dims) = context.output(operation, Name::CUDNN_ATTR_OPERATION_GENSTATS_SQSUMDESC)?;
+    let squares = Array { dims: x.dims.clone(), values: x.values.iter().map(|value| value * value).collect() };
+    Ok(vec![(sum, sum_to(x, &dims)?), (square_sum, sum_to(&squares, &square_dims)?)])
+}
+
+/// Computes the mean, the inverse standard deviation, and the scale and bias that normalize the values.
+pub(super) fn finalize(context: &Context<'_>, operation: &Node) -> Results {
+    let mode = operation.integer(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_STATS_MODE).unwrap_or(-1);
+    if Mode(mode as _) != Mode::CUDNN_BN_FINALIZE_STATISTICS_TRAINING {
+        return Err("statistics for inference".to_owned());
+    }
+    let input = |name| context.input(operation, name);
+    let count = input(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_ACCUM_COUNT_DESC)?.get(0);
+    let epsilon = input(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_EPSILON_DESC)?.get(0);
+    let scale = input(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_SCALE_DESC)?;
+    let bias = input(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_BIAS_DESC)?;
+    let sum = input(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_Y_SUM_DESC)?;
+    let square_sum = input(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_Y_SQ_SUM_DESC)?;
+    if [scale, bias, square_sum].iter().any(|array| array.values.len() != sum.values.len()) {
+        return Err("statistics of tensors with contradictory extents".to_owned());
+    }
+    let array = |values: Vec<f64>| Array { dims: sum.dims.clone(), values };
+    let mean = array(sum.values.iter().map(|sum| sum / count).collect());
+    let squares = square_sum.values.iter().zip(&mean.values);
+    let variance = array(squares.map(|(sum, mean)| sum / count - mean * mean).collect());
+    let inverse = array(variance.values.iter().map(|variance| 1.0 / (variance + epsilon).sqrt()).collect());
+    let eq_scale = array(inverse.values.iter().zip(&scale.values).map(|(inverse, scale)| inverse * scale).collect());
+    let means = mean.values.iter().zip(&eq_scale.values);
+    let eq_bias = array(bias.values.iter().zip(means).map(|(bias, (mean, scale))| bias - mean * scale).collect());
+    let mut results = Vec::new();
+    let mut add = |name, array| {
+        if operation.value(name).is_some() {
+            results.push((context.output(operation, name)?.0, array));
+        }
+        Ok::<_, String>(())
+    };
+    let running = [
+        (
+            Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_PREV_RUNNING_MEAN_DESC,
+            Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_UPDATED_RUNNING_MEAN_DESC,
+            &mean,
+            1.0,
+        ),
+        (
+            Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_PREV_RUNNING_VAR_DESC,
+            Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_UPDATED_RUNNING_VAR_DESC,
+            &variance,
+            unbiased(count),
+        ),
+    ];
+    for (former, updated, value, factor) in running {
+        if operation.value(updated).is_some() {
+            let share = input(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_EXP_AVERATE_FACTOR_DESC)?.get(0);
+            add(updated, moving_average(input(former)?, value, factor, share))?;
+        }
+    }
+    add(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_SAVED_MEAN_DESC, mean)?;
+    add(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_SAVED_INV_STD_DESC, inverse)?;
+    add(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_EQ_SCALE_DESC, eq_scale)?;
+    add(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_EQ_BIAS_DESC, eq_bias)?;
+    Ok(results)
+}
+
+/// Returns the ratio between the unbiased variance of a sample and the variance.
+pub(super) fn unbiased(count: f64) -> f64 {
+    if count > 1.0 { count / (count - 1.0) } else { 1.0 }
+}
+
+/// Moves the previous values by this share towards the new ones.
+pub(super) fn moving_average(former: &Array, new: &Array, factor: f64, share: f64) -> Array {
+    let values = former.values.iter().zip(&new.values);
+    let values = values.map(|(former, new)| (1.0 - share) * former + share * factor * new).collect();
+    Array { dims: new.dims.clone(), values }
+}
