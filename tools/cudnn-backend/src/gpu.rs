@@ -4,8 +4,10 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::sync::Arc;
 
+use cudarc::driver::result::memset_d8_async;
 use cudarc::driver::sys::{CUevent_flags, CUresult};
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DriverError};
 use libloading::Library;
@@ -173,6 +175,17 @@ impl Gpu {
         Ok(Memory::new(self.stream.clone_htod(bytes)?, &self.stream))
     }
 
+    /// Allocates memory and sets all bytes to this value.
+    ///
+    /// # Errors
+    /// Returns an error if the driver cannot allocate or write.
+    pub fn filled(&self, byte: u8, bytes: usize) -> Result<Memory, DriverError> {
+        let memory = self.zeroed(bytes)?;
+        // SAFETY: the memory has this size, and belongs to the stream's context.
+        unsafe { memset_d8_async(memory.address as u64, byte, bytes, self.stream.cu_stream()) }?;
+        Ok(memory)
+    }
+
     /// Allocates at least one byte of memory, filled with zeros.
     ///
     /// # Errors
@@ -195,6 +208,15 @@ impl Gpu {
     /// Returns an error if the queued work has failed.
     pub fn download(&self, memory: &Memory) -> Result<Vec<u8>, DriverError> {
         self.stream.clone_dtoh(&memory.slice)
+    }
+
+    /// Waits for the queued work and copies a part of memory to the host.
+    ///
+    /// # Errors
+    /// Returns an error if the queued work has failed, or if the range exceeds the memory.
+    pub fn download_part(&self, memory: &Memory, range: Range<usize>) -> Result<Vec<u8>, DriverError> {
+        let part = memory.slice.try_slice(range).ok_or(DriverError(CUresult::CUDA_ERROR_INVALID_VALUE))?;
+        self.stream.clone_dtoh(&part)
     }
 
     /// Waits for the queued work.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_capture_file::{Capture, Data, Execution, Failure, Graph, Plan, Record};
 
-use super::request::{CapturedValues, DataSet, Engines, Request};
+use super::request::{CapturedValues, DEFAULT_MAX_BYTES, DataSet, Engines, Request};
 
 /// A graph of a capture with the first records about it, or the descriptors of a failed call.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,6 +143,7 @@ impl Captured {
             execution: self.execution.clone(),
             data,
             values: Some(values).filter(|values| !values.records.is_empty()),
+            max_bytes: DEFAULT_MAX_BYTES,
             repeat: 2,
             time: false,
         }

@@ -141,13 +141,12 @@ impl<'a> Executor<'a> {
             run.is_sampled = run.error.is_some() && prepared.is_sampled();
             run.same_as_captured = prepared.same_as_captured(&after);
             run.damage = after.iter().enumerate().filter_map(|(at, bytes)| prepared.memory.damage(at, bytes)).collect();
-            let workspace = self.gpu.download(&launch.workspace)?;
-            let (start, end) = (RED_ZONE, RED_ZONE + plan.workspace_size);
-            let outside =
-                workspace.iter().enumerate().filter(|(at, byte)| !(start..end).contains(at) && **byte != PATTERN);
-            if let Some((at, _)) = outside.min_by_key(|(at, _)| *at) {
-                run.damage
-                    .push(format!("the byte at offset {} of the workspace was changed", at as i64 - start as i64));
+            for start in [0, RED_ZONE + plan.workspace_size] {
+                let zone = self.gpu.download_part(&launch.workspace, start..start + RED_ZONE)?;
+                if let Some(at) = zone.iter().position(|byte| *byte != PATTERN) {
+                    let offset = (start + at) as i64 - RED_ZONE as i64;
+                    run.damage.push(format!("the byte at offset {offset} of the workspace was changed"));
+                }
             }
         }
         Ok(())
@@ -185,7 +184,7 @@ impl Launch {
                     .collect::<Vec<_>>(),
             );
         }
-        let workspace = gpu.upload(&vec![PATTERN; plan.workspace_size + 2 * RED_ZONE])?;
+        let workspace = gpu.filled(PATTERN, plan.workspace_size + 2 * RED_ZONE)?;
         let pointer = |place: &Place| {
             let on_device = device.get(place.buffer).and_then(Option::as_ref).map(GpuMemory::address);
             let on_host = || host.get(place.buffer).map(|words: &Vec<u64>| words.as_ptr().cast::<c_void>());
@@ -228,7 +227,7 @@ impl Prepared {
             }
         }
         let is_readable = tensors.values().all(|tensor| tensor.is_plain && element::is_readable(tensor.ty));
-        let mut memory = Memory::new(tensors.into_values().collect(), request.execution.as_ref())?;
+        let mut memory = Memory::new(tensors.into_values().collect(), request.execution.as_ref(), request.max_bytes)?;
         let is_known = reference::is_known(graph);
         // Operations can contain operations.
         let written: Vec<i64> = nodes().flat_map(|node| graph.outputs(node)).collect();
@@ -266,12 +265,14 @@ impl Prepared {
                 memory.allow_writes(&place);
             }
         }
-        let given = |place: &Place| {
-            let bytes = memory.buffers.get(place.buffer)?.bytes.get(place.offset..)?;
-            Some((place.tensor.uid, place.tensor.read(bytes)))
+        let bytes = |place: &Place| memory.buffers.get(place.buffer)?.bytes.get(place.offset..);
+        let given = |place: &Place| Some((place.tensor.uid, place.tensor.read(bytes(place)?)));
+        let element = |uid, index| {
+            let place = memory.places.iter().find(|place| place.tensor.uid == uid)?;
+            Some(place.tensor.element(bytes(place)?, index))
         };
         let expected = if is_readable {
-            reference::compute(graph, || memory.places.iter().filter_map(given).collect())
+            reference::compute(graph, || memory.places.iter().filter_map(given).collect(), &element)
         } else {
             Err("a tensor has a special layout".to_owned())
         };
@@ -301,7 +302,7 @@ impl Prepared {
         let worst = self.outputs(after).filter_map(|(place, bytes)| {
             let Tensor { uid, ty, .. } = place.tensor;
             let expected = expected.get(&uid)?;
-            let worst = accuracy::worst(ty, &expected.select(place.tensor.read(bytes)), &expected.array)?;
+            let worst = accuracy::worst(ty, &expected.select(&place.tensor, bytes), &expected.array)?;
             Some((uid, Worst { index: expected.index(worst.index), ..worst }))
         });
         worst.reduce(|a, b| if b.1.error > a.1.error { b } else { a })
@@ -371,6 +372,7 @@ mod tests {
             execution: None,
             data: Vec::new(),
             values: None,
+            max_bytes: super::super::DEFAULT_MAX_BYTES,
             repeat: 1,
             time: false,
         }
@@ -444,7 +446,7 @@ mod tests {
         for (from, to, reason) in [
             (r#""TENSOR_DATA_TYPE:1":9"#, r#""TENSOR_DATA_TYPE:1":16"#, "element type"),
             ("[1,3,5]", "[4294967296,3,4294967296]", "too large"),
-            ("[24,8,1]", "[24,268435455,1]", "too large"),
+            ("[24,8,1]", "[24,4294967296,1]", "at most 2147483648"),
         ] {
             let graph = serde_json::from_str(&MATMUL.replace(from, to)).unwrap();
             let refused = Prepared::new(&Request { graph, ..request() }, DataSet::Normal);

@@ -1,6 +1,7 @@
 //! Lays out the tensors of a graph in buffers with red zones, and finds bytes that must not have changed.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use cudnn_capture_file::Execution;
 
@@ -13,8 +14,6 @@ pub(super) const RED_ZONE: usize = 4096;
 pub(super) const PATTERN: u8 = 0xff;
 /// The driver aligns memory to this number of bytes.
 const ALIGNMENT: usize = 256;
-/// Maximum size of all buffers.
-const MAX_BYTES: usize = 1 << 31;
 
 /// The memory of all tensors.
 #[derive(Clone, Debug)]
@@ -31,8 +30,38 @@ pub(super) struct Buffer {
     pub(super) is_host: bool,
     /// The bytes before the execution.
     pub(super) bytes: Vec<u8>,
-    /// Whether an execution may change each byte.
-    writable: Vec<bool>,
+    /// The bytes that an execution may change.
+    writable: ByteSet,
+}
+
+/// A set of bytes, with one bit per byte.
+#[derive(Clone, Debug)]
+struct ByteSet(Vec<u64>);
+
+impl ByteSet {
+    /// The number of bytes in a block.
+    const BLOCK: usize = 64;
+
+    fn new(size: usize) -> Self {
+        ByteSet(vec![0; size.div_ceil(Self::BLOCK)])
+    }
+
+    fn insert(&mut self, range: Range<usize>) {
+        let mut start = range.start;
+        while start < range.end {
+            let block = start / Self::BLOCK;
+            let end = range.end.min((block + 1) * Self::BLOCK);
+            if let Some(bits) = self.0.get_mut(block) {
+                *bits |= u64::MAX >> (Self::BLOCK - (end - start)) << (start % Self::BLOCK);
+            }
+            start = end;
+        }
+    }
+
+    /// Returns the bits of a block, the first byte in the lowest one.
+    fn block(&self, block: usize) -> u64 {
+        self.0.get(block).copied().unwrap_or(0)
+    }
 }
 
 /// The place of a tensor.
@@ -45,22 +74,26 @@ pub(super) struct Place {
 }
 
 impl Memory {
-    /// Lays out tensors as in an execution. Other tensors get a buffer each.
+    /// Lays out tensors as in an execution, in at most `max` bytes. Other tensors get a buffer each.
     ///
     /// # Errors
     /// The reason why the tensors cannot be laid out.
-    pub(super) fn new(tensors: Vec<Tensor>, execution: Option<&Execution>) -> Result<Self, String> {
+    pub(super) fn new(tensors: Vec<Tensor>, execution: Option<&Execution>, max: usize) -> Result<Self, String> {
         let mut memory = Memory { buffers: Vec::new(), places: Vec::new() };
         // Of each captured buffer: the index, and the distance of its start from the red zone.
         let mut captured = BTreeMap::<(usize, bool), (usize, usize)>::new();
         let mut sizes: Vec<(bool, usize)> = Vec::new();
         for tensor in tensors {
-            if element::size(tensor.ty).is_none() {
+            let Some(size) = element::size(tensor.ty) else {
                 return Err(format!("tensor {} has an element type that is not supported", tensor.uid));
+            };
+            // Elements may share memory.
+            if tensor.count() > max / size {
+                return Err(too_large(tensor.count().saturating_mul(size), max));
             }
             let known = execution
                 .and_then(|execution| execution.tensors.iter().find(|known| known.uid == tensor.uid)?.memory.as_ref());
-            let known = known.filter(|known| known.is_host == tensor.is_by_value && known.offset < MAX_BYTES as u64);
+            let known = known.filter(|known| known.is_host == tensor.is_by_value && known.offset < max as u64);
             let (buffer, offset) = match known {
                 Some(known) => {
                     let start = known.offset as usize;
@@ -81,12 +114,12 @@ impl Memory {
             memory.places.push(Place { tensor, buffer, offset });
         }
         let total: usize = sizes.iter().map(|(_, size)| size).sum();
-        if total > MAX_BYTES {
-            return Err(format!("the tensors need {total} bytes of memory, and at most {MAX_BYTES} are used"));
+        if total > max {
+            return Err(too_large(total, max));
         }
         memory.buffers = sizes
             .into_iter()
-            .map(|(is_host, size)| Buffer { is_host, bytes: vec![PATTERN; size], writable: vec![false; size] })
+            .map(|(is_host, size)| Buffer { is_host, bytes: vec![PATTERN; size], writable: ByteSet::new(size) })
             .collect();
         Ok(memory)
     }
@@ -119,24 +152,30 @@ impl Memory {
     /// Allows executions to change the elements of a tensor.
     pub(super) fn allow_writes(&mut self, place: &Place) {
         let Some(buffer) = self.buffers.get_mut(place.buffer) else { return };
-        if !place.tensor.is_plain {
-            let range = place.offset..place.offset + place.tensor.span();
-            buffer.writable.get_mut(range).unwrap_or_default().fill(true);
+        let size = element::size(place.tensor.ty).unwrap_or(1);
+        let has_gaps = place.tensor.count() * size != place.tensor.span();
+        if !place.tensor.is_plain || !has_gaps {
+            buffer.writable.insert(place.offset..place.offset + place.tensor.span());
             return;
         }
-        let size = element::size(place.tensor.ty).unwrap_or(1);
         for offset in place.tensor.offsets() {
             let start = place.offset + offset * size;
-            buffer.writable.get_mut(start..start + size).unwrap_or_default().fill(true);
+            buffer.writable.insert(start..start + size);
         }
     }
 
     /// Describes the first changed byte of a buffer that must not change.
     pub(super) fn damage(&self, buffer: usize, after: &[u8]) -> Option<String> {
         let Buffer { bytes, writable, .. } = self.buffers.get(buffer)?;
-        let changes = bytes.iter().zip(after).zip(writable).enumerate();
-        let mut damaged = changes.filter(|(_, ((before, after), writable))| before != after && !**writable);
-        let (first, _) = damaged.next()?;
+        let blocks = bytes.chunks(ByteSet::BLOCK).zip(after.chunks(ByteSet::BLOCK)).enumerate();
+        let changed = blocks.filter(|(_, (before, after))| before != after);
+        let mut damaged = changed.flat_map(|(block, (before, after))| {
+            let writable = writable.block(block);
+            let is_damaged =
+                move |(bit, (before, after)): &(usize, (&u8, &u8))| before != after && writable >> bit & 1 == 0;
+            before.iter().zip(after).enumerate().filter(is_damaged).map(move |(bit, _)| block * ByteSet::BLOCK + bit)
+        });
+        let first = damaged.next()?;
         let count = damaged.count() + 1;
         let places = || self.places.iter().filter(|place| place.buffer == buffer);
         let end = |place: &Place| place.offset + place.tensor.span();
@@ -153,6 +192,10 @@ impl Memory {
     }
 }
 
+fn too_large(bytes: usize, max: usize) -> String {
+    format!("the tensors need {bytes} bytes of memory, and at most {max} are used")
+}
+
 /// Returns the distance of a buffer from the red zone, so that an address in it has the captured alignment and no larger
 /// one.
 fn shift(offset: usize, alignment: u64) -> usize {
@@ -165,6 +208,8 @@ fn shift(offset: usize, alignment: u64) -> usize {
 mod tests {
     use super::*;
     use cudnn_loader::cudnnDataType_t as DataType;
+
+    const MAX: usize = 1 << 31;
 
     fn tensor(uid: i64, dims: &[usize], strides: &[usize]) -> Tensor {
         Tensor {
@@ -180,7 +225,7 @@ mod tests {
 
     #[test]
     fn each_changed_byte_outside_of_outputs_is_found() {
-        let mut memory = Memory::new(vec![tensor(1, &[4], &[1]), tensor(2, &[2, 2], &[4, 1])], None).unwrap();
+        let mut memory = Memory::new(vec![tensor(1, &[4], &[1]), tensor(2, &[2, 2], &[4, 1])], None, MAX).unwrap();
         let [input, output] = [0, 1].map(|index| memory.places[index].clone());
         memory.fill(&input, |index| index as f64);
         memory.allow_writes(&output);
@@ -204,6 +249,25 @@ mod tests {
     }
 
     #[test]
+    fn writable_bytes_are_exact() {
+        for (start, end) in [(0, 1), (3, 64), (0, 64), (63, 65), (10, 200), (128, 128), (127, 256)] {
+            let mut set = ByteSet::new(256);
+            set.insert(start..end);
+            let inside = (0..256).filter(|byte| set.block(byte / 64) >> (byte % 64) & 1 == 1);
+            assert!(inside.eq(start..end), "{start} to {end}");
+        }
+    }
+
+    #[test]
+    fn tensors_above_the_limit_are_refused() {
+        let refused = |dims: &[usize], strides: &[usize], max| {
+            Memory::new(vec![tensor(1, dims, strides)], None, max).unwrap_err().contains("at most")
+        };
+        assert!(refused(&[1 << 31], &[1], MAX) && refused(&[1 << 40], &[0], MAX) && refused(&[2], &[1 << 31], MAX));
+        assert!(refused(&[1], &[1], 2 * RED_ZONE) && refused(&[4], &[1], 0));
+    }
+
+    #[test]
     fn captured_offsets_and_alignments_are_reproduced() {
         let execution: Execution = serde_json::from_str(
             r#"{"plan":0,"status":"SUCCESS","tensors":[
@@ -213,7 +277,7 @@ mod tests {
         )
         .unwrap();
         let tensors = [1, 2, 3, 4].map(|uid| tensor(uid, &[4], &[1])).to_vec();
-        let memory = Memory::new(tensors, Some(&execution)).unwrap();
+        let memory = Memory::new(tensors, Some(&execution), MAX).unwrap();
         let [first, overlapping, aligned, other] = &memory.places[..] else { panic!() };
         assert_eq!((first.buffer, overlapping.buffer, memory.buffers.len()), (0, 0, 3));
         assert_eq!((overlapping.offset - first.offset, first.offset % 4), (4, 2));
@@ -222,6 +286,6 @@ mod tests {
             r#"{"plan":0,"status":"SUCCESS","tensors":[{"uid":1,"memory":{"buffer":0,"offset":2147483000,"alignment":1}}]}"#,
         )
         .unwrap();
-        assert!(Memory::new(vec![tensor(1, &[4], &[1])], Some(&far)).unwrap_err().contains("at most"));
+        assert!(Memory::new(vec![tensor(1, &[4], &[1])], Some(&far), MAX).unwrap_err().contains("at most"));
     }
 }

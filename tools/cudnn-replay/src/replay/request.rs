@@ -6,6 +6,9 @@ use cudnn_capture_file::{Data, Engine, Execution, Graph, status_name};
 use cudnn_loader::Error;
 use serde::{Deserialize, Serialize};
 
+/// The default of [`Request::max_bytes`]: 2 GiB.
+pub const DEFAULT_MAX_BYTES: usize = 2 << 30;
+
 /// A graph to replay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
@@ -21,6 +24,8 @@ pub struct Request {
     pub data: Vec<DataSet>,
     /// The files for [`DataSet::Captured`].
     pub values: Option<CapturedValues>,
+    /// Maximum size of all tensors in bytes. Larger graphs are only planned.
+    pub max_bytes: usize,
     /// The number of executions with the same values.
     pub repeat: u32,
     /// Whether to measure the time of an execution.

@@ -5,10 +5,9 @@ use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnDataType_t as DataT
 
 use super::element;
 
-/// Maximum number of elements of a tensor.
-const MAX_ELEMENTS: usize = 1 << 28;
-/// Maximum number of bytes between the first and the last element of a tensor.
-const MAX_SPAN: usize = 1 << 32;
+/// Maximum number of elements of a tensor, and of the distance between the first and the last one. Smaller than any
+/// memory, so that sizes in bytes never overflow.
+const MAX_ELEMENTS: usize = 1 << 48;
 
 /// A tensor of a graph.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,7 +60,7 @@ impl Tensor {
         let last = tensor.dims.iter().zip(&tensor.strides).try_fold(0_usize, |last, (extent, stride)| {
             last.checked_add(extent.saturating_sub(1).checked_mul(*stride)?)
         });
-        let is_small = count.is_some_and(|count| count <= MAX_ELEMENTS) && last.is_some_and(|last| last < MAX_SPAN / 8);
+        let is_small = count.is_some_and(|count| count <= MAX_ELEMENTS) && last.is_some_and(|last| last < MAX_ELEMENTS);
         if !is_small || tensor.dims.len() != tensor.strides.len() || tensor.dims.len() > 16 {
             return Err(format!("tensor {uid} is too large"));
         }
@@ -94,6 +93,14 @@ impl Tensor {
         self.offsets()
             .map(|offset| offset * size..(offset + 1) * size)
             .all(|range| a.get(range.clone()) == b.get(range))
+    }
+
+    /// Returns the value of an element in memory that starts with the first element.
+    pub(super) fn element(&self, memory: &[u8], index: usize) -> f64 {
+        let offset: usize =
+            positions(index, &self.dims).iter().zip(&self.strides).map(|(position, stride)| position * stride).sum();
+        let size = element::size(self.ty).unwrap_or(1);
+        element::decode(self.ty, memory.get(offset * size..).unwrap_or_default())
     }
 
     /// Returns the values in memory that starts with the first element.
@@ -240,6 +247,7 @@ mod tests {
         assert_eq!((tensor.count(), tensor.span()), (6, 20));
         let bytes: Vec<u8> = (0..10_u8).flat_map(|index| half::f16::from_f32(f32::from(index)).to_le_bytes()).collect();
         assert_eq!(tensor.read(&bytes).values, [0.0, 4.0, 8.0, 1.0, 5.0, 9.0]);
+        assert_eq!((0..6).map(|index| tensor.element(&bytes, index)).collect::<Vec<_>>(), tensor.read(&bytes).values);
     }
 
     #[test]
@@ -268,7 +276,7 @@ mod tests {
         for text in [
             r#""TENSOR_DIMENSIONS:3":[9223372036854775807,2],"TENSOR_STRIDES:3":[1,1]"#,
             r#""TENSOR_DIMENSIONS:3":[2,2],"TENSOR_STRIDES:3":[9223372036854775807,9223372036854775807]"#,
-            r#""TENSOR_DIMENSIONS:3":[536870912],"TENSOR_STRIDES:3":[0]"#,
+            r#""TENSOR_DIMENSIONS:3":[562949953421312],"TENSOR_STRIDES:3":[0]"#,
             r#""TENSOR_DIMENSIONS:3":[-1],"TENSOR_STRIDES:3":[1]"#,
             r#""TENSOR_DIMENSIONS:3":[2,2],"TENSOR_STRIDES:3":[1]"#,
         ] {

@@ -7,7 +7,7 @@ use cudnn_capture_file::{Graph, Node, Value};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
 use super::super::tensor::{Array, Tensor};
-use super::{MAX_ELEMENTS, MAX_PRODUCTS};
+use super::MAX_PRODUCTS;
 
 /// The values that are known so far.
 pub(super) struct Context<'a> {
@@ -22,18 +22,11 @@ pub(super) struct Context<'a> {
 pub(super) type Results = Result<Vec<(i64, Array)>, String>;
 
 impl<'a> Context<'a> {
-    /// Returns the values before the first operation. `given` is called only if the tensors are small enough.
-    pub(super) fn new(graph: &'a Graph, given: impl FnOnce() -> BTreeMap<i64, Array>) -> Result<Self, String> {
-        let mut count = 0;
-        for node in graph.tensors() {
-            count += Tensor::new(node)?.count();
-        }
-        if count > MAX_ELEMENTS {
-            return Err("the tensors are too large".to_owned());
-        }
+    /// Returns a context with these values before the first operation.
+    pub(super) fn new(graph: &'a Graph, given: BTreeMap<i64, Array>) -> Self {
         let written: Vec<i64> = graph.nodes().iter().flat_map(|node| graph.outputs(node)).collect();
-        let (former, values) = given().into_iter().partition(|(uid, _)| written.contains(uid));
-        Ok(Context { graph, values, former, products_left: Cell::new(MAX_PRODUCTS) })
+        let (former, values) = given.into_iter().partition(|(uid, _)| written.contains(uid));
+        Context { graph, values, former, products_left: Cell::new(MAX_PRODUCTS) }
     }
 
     /// Returns a context for the operations inside of an operation, which read these tensors.
@@ -86,7 +79,7 @@ impl<'a> Context<'a> {
 
     /// Returns the values of an output before the execution.
     pub(super) fn former(&self, uid: i64) -> Result<&Array, String> {
-        self.former.get(&uid).ok_or_else(|| "a virtual tensor is accumulated".to_owned())
+        self.former.get(&uid).ok_or_else(|| "the former values of an output are unknown".to_owned())
     }
 
     /// Returns whether this number of multiplications is left.

@@ -1,4 +1,4 @@
-//! Computes single elements of outputs, if an operation needs too many multiplications to compute all of them.
+//! Computes single elements of outputs, if it would take too long to compute all of them.
 
 use std::collections::BTreeMap;
 
@@ -27,11 +27,15 @@ pub(super) fn is_expensive(context: &Context<'_>, operation: &Node) -> Result<bo
     Ok(!context.can_spend(products))
 }
 
-/// Returns samples of the outputs of these operations.
+/// Returns samples of the outputs of these operations. `read` returns an element of a tensor before the execution.
 ///
 /// # Errors
 /// The reason why a sample is impossible.
-pub(super) fn compute(context: &Context<'_>, operations: &[&Node]) -> Result<BTreeMap<i64, Expected>, String> {
+pub(super) fn compute(
+    context: &Context<'_>,
+    operations: &[&Node],
+    read: &Read<'_>,
+) -> Result<BTreeMap<i64, Expected>, String> {
     let mut writers = BTreeMap::new();
     for operation in operations {
         writers.extend(context.graph.outputs(operation).into_iter().map(|uid| (uid, *operation)));
@@ -44,7 +48,7 @@ pub(super) fn compute(context: &Context<'_>, operations: &[&Node]) -> Result<BTr
             samples.push((tensor.uid, indices(&tensor.dims, tensor.uid), Vec::new()));
         }
     }
-    let puller = Puller { context, writers: &writers };
+    let puller = Puller { context, writers: &writers, read };
     'elements: for number in 0..MAX_SAMPLE {
         for (uid, indices, values) in &mut samples {
             let Some(index) = indices.get(number) else { continue };
@@ -86,9 +90,13 @@ fn is_convolution(kind: Kind) -> bool {
     )
 }
 
+/// Returns an element of a tensor before the execution.
+type Read<'a> = dyn Fn(i64, usize) -> Option<f64> + 'a;
+
 /// Computes elements of tensors that are only known in part.
 struct Puller<'a> {
     context: &'a Context<'a>,
+    read: &'a Read<'a>,
     writers: &'a BTreeMap<i64, &'a Node>,
 }
 
@@ -97,7 +105,11 @@ impl Puller<'_> {
         if let Some(array) = self.context.value(uid) {
             return Ok(array.get(index));
         }
-        let operation = self.writers.get(&uid).copied().filter(|_| depth < MAX_DEPTH).ok_or("a value is unknown")?;
+        let Some(operation) = self.writers.get(&uid).copied().filter(|_| depth < MAX_DEPTH) else {
+            let is_input = !self.writers.contains_key(&uid);
+            let value = if is_input { (self.read)(uid, index) } else { None };
+            return value.ok_or_else(|| "a value is unknown".to_owned());
+        };
         let pull = &|uid, index| self.element(uid, index, depth + 1);
         match operation.kind {
             Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR => {
@@ -105,7 +117,10 @@ impl Puller<'_> {
             }
             Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR => matmul::element(self.context, operation, index, pull),
             kind if is_convolution(kind) => convolution::element(self.context, operation, index, pull),
-            _ => Err("it needs too many multiplications, and only convolutions, matmuls and pointwise operations can be computed for a sample".to_owned()),
+            _ => Err(
+                "it is too large, and only convolutions, matmuls and pointwise operations can be computed for a sample"
+                    .to_owned(),
+            ),
         }
     }
 }

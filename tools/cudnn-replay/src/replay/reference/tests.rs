@@ -24,8 +24,13 @@ fn array(dims: &[usize], values: &[f64]) -> Array {
     Array { dims: dims.to_vec(), values: values.to_vec() }
 }
 
+/// All values of small graphs are read at once.
+fn unread(_: i64, _: usize) -> Option<f64> {
+    panic!("an element was read")
+}
+
 fn run(graph: &Graph, given: &[(i64, Array)], output: i64) -> Vec<f64> {
-    compute(graph, || given.iter().cloned().collect()).unwrap().remove(&output).unwrap().array.values
+    compute(graph, || given.iter().cloned().collect(), &unread).unwrap().remove(&output).unwrap().array.values
 }
 
 fn pseudo_random(dims: &[usize], seed: u64) -> Array {
@@ -151,10 +156,10 @@ fn rows_are_normalized() {
 #[test]
 fn what_is_not_computed_is_named() {
     let unknown = graph(&[&[1]], r#"{"kind":"RNG"},{"kind":"OPERATION_RNG","OPERATION_RNG_YDESC:15":0}"#);
-    assert!(compute(&unknown, BTreeMap::new).unwrap_err().contains("RNG"));
+    assert!(compute(&unknown, BTreeMap::new, &unread).unwrap_err().contains("RNG"));
     let huge = single(&[&[1 << 28], &[1]], r#"{"kind":"OPERATION_RESHAPE","XDESC:15":0,"YDESC:15":1}"#);
-    let refused = compute(&huge, || panic!("the values are read before the size is known"));
-    assert_eq!(refused.unwrap_err(), "the tensors are too large");
+    let refused = compute(&huge, || panic!("the values are read before the size is known"), &unread);
+    assert!(refused.unwrap_err().starts_with("it is too large, and only convolutions"));
 }
 
 /// Returns a graph with these tensors and one operation without parameters.
@@ -396,7 +401,7 @@ fn attention_follows_the_definition() {
     assert_close(&run(&forward, &inputs, 4), &o);
     assert_close(&run(&forward, &inputs, 5), &stats);
     let paged = format!(r#"{{"kind":"OPERATION_SDPA_FWD",{ATTENTION},"OPERATION_SDPA_FWD_PAGE_TABLE_KDESC:15":3}}"#);
-    let refused = compute(&single(&ATTENTION_DIMS, &paged), || inputs.into_iter().collect()).unwrap_err();
+    let refused = compute(&single(&ATTENTION_DIMS, &paged), || inputs.into_iter().collect(), &unread).unwrap_err();
     assert!(refused.contains("PAGE_TABLE"), "{refused}");
     // The numbers of pages must be valid, and are not generated.
     assert!(is_known(&forward) && !is_known(&single(&ATTENTION_DIMS, &paged)));
@@ -504,14 +509,20 @@ fn samples_equal_the_whole_result() {
         nodes.push(r#"{"kind":"OPERATIONGRAPH","OPS:15":[8,9,10]}"#.to_owned());
         let graph: Graph = serde_json::from_str(&format!("[{}]", nodes.join(","))).unwrap();
         let given = || BTreeMap::from([(1, noise(first, 1)), (2, noise(second, 2))]);
-        let whole = compute(&graph, given).unwrap().remove(&6).unwrap();
+        let whole = compute(&graph, given, &unread).unwrap().remove(&6).unwrap();
         assert!(!whole.is_sampled() && whole.array.values.iter().any(|value| *value > 0.0));
-        let context = Context::new(&graph, given).unwrap();
-        let sampled = sample::compute(&context, &graph.operations()).unwrap();
+        let context = Context::new(&graph, given());
+        let sampled = sample::compute(&context, &graph.operations(), &unread).unwrap();
         assert_eq!(sampled.keys().collect::<Vec<_>>(), [&6], "only outputs in memory have a sample");
         let sampled = &sampled[&6];
         let mut indices = sampled.sample.clone().unwrap();
-        assert_close(&sampled.array.values, &sampled.select(whole.array.clone()).values);
+        let selected: Vec<f64> = indices.iter().map(|index| whole.array.get(*index)).collect();
+        assert_close(&sampled.array.values, &selected);
+        // The same inputs, read element by element.
+        let inputs = given();
+        let read = |uid, index| inputs.get(&uid).map(|array: &Array| array.get(index));
+        let large = sample::compute(&Context::new(&graph, BTreeMap::new()), &graph.operations(), &read).unwrap();
+        assert_eq!(large[&6], *sampled);
         indices.sort_unstable();
         indices.dedup();
         let count: usize = result.iter().product();
@@ -525,14 +536,20 @@ fn expensive_operations_are_sampled() {
     let large: &[usize] = &[1, 2048, 2048];
     let graph = single(&[large, large, large], matmul);
     let ones = || BTreeMap::from([(0, Array::filled(large, 1.0)), (1, Array::filled(large, 2.0))]);
-    let expected = compute(&graph, ones).unwrap().remove(&2).unwrap();
+    let expected = compute(&graph, ones, &unread).unwrap().remove(&2).unwrap();
     assert!(expected.is_sampled() && expected.array.values.iter().all(|value| *value == 4096.0));
+    // The elements of large tensors are read when they are needed.
+    let larger: &[usize] = &[1, 1 << 14, 1 << 14];
+    let read = |uid, _| [1.0, 2.0].get(usize::try_from(uid).unwrap()).copied();
+    let expected = compute(&single(&[larger, larger, larger], matmul), || panic!("all values were read"), &read);
+    let expected = expected.unwrap().remove(&2).unwrap();
+    assert!(expected.is_sampled() && expected.array.values.iter().all(|value| *value == 32768.0));
     // A reduction needs all elements.
     let nodes = serde_json::to_string(&graph).unwrap();
     let reduction = r#"{"kind":"TENSOR","UNIQUE_ID:3":3,"DIMENSIONS:3":[1,1,1],"STRIDES:3":[1,1,1]},{"kind":"REDUCTION","REDUCTION_OPERATOR:18":0},{"kind":"OPERATION_REDUCTION","OPERATION_REDUCTION_XDESC:15":2,"OPERATION_REDUCTION_YDESC:15":4,"OPERATION_REDUCTION_DESC:15":5},{"kind":"OPERATIONGRAPH","OPS:15":[3,6]}]"#;
     let root = nodes.rfind(r#"{"kind":"OPERATIONGRAPH""#).unwrap();
     let graph: Graph = serde_json::from_str(&format!("{}{reduction}", &nodes[..root])).unwrap();
-    assert!(compute(&graph, ones).unwrap_err().contains("too many multiplications"));
+    assert!(compute(&graph, ones, &unread).unwrap_err().contains("it is too large"));
 }
 
 /// The rows and columns inside of the band are counted by hand.
