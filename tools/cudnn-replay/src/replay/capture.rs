@@ -18,7 +18,7 @@ pub struct Captured {
     pub graph: Graph,
     /// cuDNN's description of the device.
     pub device: Option<String>,
-    /// The first plan that worked, otherwise the first one.
+    /// The first plan that worked, otherwise the first one with an engine, otherwise the first one.
     pub plan: Option<Plan>,
     /// The first execution.
     pub execution: Option<Execution>,
@@ -54,8 +54,9 @@ pub fn graphs(capture: &Capture) -> Vec<Captured> {
             Record::Plan(plan) => {
                 let graph = places.get(plan.graph.as_str()).and_then(|place| graphs.get_mut(*place));
                 let Some(graph) = graph else { continue };
-                let works = |plan: &Plan| plan.status == "SUCCESS";
-                if graph.plan.as_ref().is_none_or(|former| !works(former) && works(plan)) {
+                // A plan without an engine shows that the heuristics or an engine were refused.
+                let rank = |plan: &Plan| (plan.status == "SUCCESS", plan.engine.is_some());
+                if graph.plan.as_ref().is_none_or(|known| rank(known) < rank(plan)) {
                     graph.plan = Some(plan.clone());
                     graph.device = plan.device.and_then(|device| devices.get(&device)).map(|text| (*text).clone());
                 }
@@ -216,5 +217,32 @@ mod tests {
         let labels: Vec<&str> = graphs.iter().map(|graph| graph.label.as_str()).collect();
         assert_eq!(labels, ["A", "cudnnBackendSetAttribute TENSOR_DIMENSIONS: BAD_PARAM"]);
         assert_eq!(graphs[1].id, graphs[1].graph.id());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_that_work_or_have_an_engine_are_preferred() {
+        let plan = |ordinal: usize, status: &str, engine: &str| {
+            format!(r#"{{"record":"plan","plan":{ordinal},"graph":"g","status":"{status}","build_us":1{engine}}}"#)
+        };
+        let engine = r#","engine":{"index":7}"#;
+        let lines = [
+            r#"{"record":"start","format":1,"cudnn":91900,"cudart":13000}"#.to_owned(),
+            r#"{"record":"graph","graph":"g","label":"","nodes":[{"kind":"OPERATIONGRAPH"}]}"#.to_owned(),
+            plan(0, "NOT_SUPPORTED", ""),
+            plan(1, "INTERNAL_ERROR", engine),
+            plan(2, "NOT_SUPPORTED", engine),
+            plan(3, "SUCCESS", engine),
+            plan(4, "SUCCESS", engine),
+        ];
+        for (count, expected) in [(3, 0), (4, 1), (5, 1), (6, 3), (7, 3)] {
+            let capture = Capture::parse((lines[..count].join("\n") + "\n").as_bytes()).unwrap();
+            let chosen = graphs(&capture)[0].plan.as_ref().map(|plan| plan.plan);
+            assert_eq!(chosen, Some(expected), "{count} lines");
+        }
     }
 }
