@@ -116,7 +116,8 @@ fn label(failure: &Failure) -> String {
 }
 
 /// Returns the directory of a capture file with the values of tensors.
-pub(crate) fn values_dir(file: &Path) -> PathBuf {
+#[must_use]
+pub fn values_dir(file: &Path) -> PathBuf {
     let mut dir = file.as_os_str().to_owned();
     dir.push(".data");
     dir.into()
