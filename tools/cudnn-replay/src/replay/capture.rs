@@ -158,7 +158,8 @@ mod tests {
     fn values_belong_to_the_execution_that_is_replayed() {
         let start = r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#;
         let graph = |id: &str| {
-            format!(r#"{{"record":"graph","graph":"{id}","label":"","nodes":[{{"kind":"OPERATIONGRAPH"}}]}}"#)
+            let kind = if id == "a" { "OPERATIONGRAPH" } else { "TENSOR" };
+            format!(r#"{{"record":"graph","graph":"{id}","label":"","nodes":[{{"kind":"{kind}"}}]}}"#)
         };
         let plan = |plan: usize, graph: &str| {
             format!(r#"{{"record":"plan","plan":{plan},"graph":"{graph}","status":"SUCCESS","build_us":1}}"#)
