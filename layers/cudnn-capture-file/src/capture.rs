@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
+use crate::ids::Ids;
 use crate::record::{FORMAT, Record};
 
 /// The records of a file, in order.
@@ -24,7 +25,7 @@ pub struct Capture {
 pub enum Problem {
     /// Records that are newer than this program: their name and number.
     Unknown(String, usize),
-    /// A line that is not a record: its number from 1, and the reason.
+    /// A line that is not a record, or a graph with an incorrect id: its number from 1, and the reason.
     Damaged(usize, String),
     /// This number of other lines cannot be read.
     More(usize),
@@ -75,6 +76,7 @@ impl Capture {
         let mut capture = Capture::default();
         let mut unknown = BTreeMap::<String, usize>::new();
         let mut damaged = 0;
+        let mut ids = Ids::default();
         let mut line = Vec::new();
         for number in 1_usize.. {
             line.clear();
@@ -88,9 +90,16 @@ impl Capture {
             let is_complete = line.last() == Some(&b'\n');
             match serde_json::from_slice::<Record>(&line) {
                 Ok(Record::Start(start)) if start.format > FORMAT => return Err(Error::Newer(start.format)),
-                Ok(record) => {
+                Ok(mut record) => {
                     if number == 1 && !matches!(record, Record::Start(_)) {
                         return Err(Error::NoCapture);
+                    }
+                    if let Some((stated, id)) = ids.correct(&mut record) {
+                        damaged += 1;
+                        if damaged <= MAX_DAMAGED {
+                            let reason = format!("the id {stated:?} is not {id}, the id of this graph");
+                            capture.problems.push(Problem::Damaged(number, reason));
+                        }
                     }
                     capture.records.push(record);
                 }
@@ -134,7 +143,7 @@ impl fmt::Display for Problem {
             Problem::Unknown(name, 1) => write!(f, "1 record of the unknown type {name:?} was skipped"),
             Problem::Unknown(name, count) => write!(f, "{count} records of the unknown type {name:?} were skipped"),
             Problem::Damaged(line, reason) => write!(f, "line {line} is damaged: {reason}"),
-            Problem::More(count) => write!(f, "{count} more lines cannot be read"),
+            Problem::More(count) => write!(f, "{count} more lines are damaged or cannot be read"),
             Problem::Truncated => f.write_str("the last line is incomplete"),
         }
     }
@@ -181,10 +190,50 @@ mod tests {
     }
 
     #[test]
+    fn an_incorrect_id_is_replaced_by_the_id_of_the_content() {
+        let graph = |id: &str, kind: &str| {
+            format!("{{\"record\":\"graph\",\"graph\":\"{id}\",\"label\":\"\",\"nodes\":[{{\"kind\":\"{kind}\"}}]}}\n")
+        };
+        let plan = |id: &str| {
+            format!("{{\"record\":\"plan\",\"plan\":0,\"graph\":\"{id}\",\"status\":\"SUCCESS\",\"build_us\":1}}\n")
+        };
+        let id = |content: &str| match Capture::parse(content.as_bytes()).unwrap().records.remove(1) {
+            Record::Graph(graph) => graph.graph,
+            other => panic!("{other:?}"),
+        };
+        let [tensor, matmul] = ["TENSOR", "MATMUL"].map(|kind| id(&format!("{START}{}", graph("x", kind))));
+        let plan_ids = |content: String| {
+            let capture = Capture::parse(content.as_bytes()).unwrap();
+            let problems: Vec<String> = capture.problems.iter().map(ToString::to_string).collect();
+            let ids = capture.records.into_iter().filter_map(|record| match record {
+                Record::Graph(graph) => Some(graph.graph),
+                Record::Plan(plan) => Some(plan.graph),
+                _ => None,
+            });
+            (ids.collect::<Vec<_>>(), problems)
+        };
+        let (ids, problems) =
+            plan_ids(format!("{START}{}{}", graph("\u{1b}", "TENSOR").replace('\u{1b}', "\\u001b"), plan("\\u001b")));
+        assert_eq!(ids, [&*tensor, &tensor]);
+        assert_eq!(
+            problems,
+            [format!("line 2 is damaged: the id {:?} is not {tensor}, the id of this graph", "\u{1b}")]
+        );
+        // The plan belongs to the intact graph, before and after the damaged one.
+        for graphs in [["TENSOR", "MATMUL"], ["MATMUL", "TENSOR"]] {
+            let (ids, problems) =
+                plan_ids(format!("{START}{}{}{}", graph(&tensor, graphs[0]), graph(&tensor, graphs[1]), plan(&tensor)));
+            assert_eq!((&ids[2], problems.len()), (&tensor, 1), "{graphs:?}");
+            assert!(ids[..2].contains(&tensor) && ids[..2].contains(&matmul), "{ids:?}");
+        }
+        assert_eq!(plan_ids(format!("{START}{}", graph(&tensor, "TENSOR"))).1, [""; 0]);
+    }
+
+    #[test]
     fn only_some_problems_are_named() {
         let capture = Capture::parse(&[START.as_bytes(), &b"x\n".repeat(30)].concat()).unwrap();
         assert_eq!(capture.problems.len(), MAX_DAMAGED + 1);
-        assert_eq!(capture.problems.last().unwrap().to_string(), "10 more lines cannot be read");
+        assert_eq!(capture.problems.last().unwrap().to_string(), "10 more lines are damaged or cannot be read");
     }
 
     #[test]

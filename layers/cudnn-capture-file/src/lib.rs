@@ -19,6 +19,7 @@
 //! | `value` | the elements of an attribute as JSON and as bytes |
 //! | `tensors` | the tensors that operations read and write, and the size of elements |
 //! | `record` | the records |
+//! | `ids` | compares the ids of graphs with their content |
 //! | `failure` | the descriptors that show a failure again |
 //! | `capture` | reads files |
 //!
@@ -27,6 +28,7 @@
 mod capture;
 mod failure;
 mod graph;
+mod ids;
 mod names;
 mod record;
 mod tensors;

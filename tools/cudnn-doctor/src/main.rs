@@ -176,18 +176,20 @@ Examples:
   cudnn-doctor plans clear                remove the plans from the directory
 The directory is CUDNN_PLANS_DIR, or ~/.cache/cudnn-plans.")]
     Plans(cmd::plans::Arguments),
-    /// Show the graphs, plans and failed calls that `run --capture` has recorded.
+    /// Show or pack the graphs, plans and failed calls that `run --capture` has recorded.
     ///
-    /// The exit status is 1 if a part of the file could not be read.
+    /// The exit status is 1 if a part of the file could not be read, and 3 if the file is not a capture.
     #[command(after_help = "\
 Examples:
   cudnn-doctor run --capture app.cudnncap -- python train.py
-  cudnn-doctor capture show app.cudnncap")]
+  cudnn-doctor capture show app.cudnncap
+  cudnn-doctor capture pack app.cudnncap -o bug.zip          one file for a bug report")]
     Capture(cmd::capture::Arguments),
     /// Plan the graphs of a capture again, execute them if there is a GPU, and compare two releases of cuDNN.
     ///
     /// Every graph is replayed in a child process. With --compare, the exit status is 1 if something became worse.
-    /// Otherwise it is 1 if a graph does not work. It is 3 if the replay was impossible.
+    /// Otherwise it is 1 if a graph does not work. It is also 1 if a part of the capture could not be read, and 3 if the
+    /// replay was impossible.
     #[command(after_help = "\
 Examples:
   cudnn-doctor replay app.cudnncap                        this cuDNN
@@ -217,7 +219,6 @@ Examples:
   cudnn-doctor errata list                         the shipped rules, and whether they apply here
   cudnn-doctor errata why conv3d-tf32-wrong        one rule in detail
   cudnn-doctor errata check --rules my-rules.json  check a file with rules
-  cudnn-doctor run --capture app.cudnncap -- python train.py graphs and plans, to compare releases of cuDNN
   cudnn-doctor run --errata known -- python train.py
                                                    run a program with the rules")]
     Errata(cmd::errata::Arguments),
@@ -247,12 +248,13 @@ Examples:
     #[command(after_help = "\
 Examples:
   cudnn-doctor run -- python train.py
-  cudnn-doctor run --verbose-errors -- python train.py       exceptions say why cuDNN refused
-  cudnn-doctor run --trace trace.%i.json -- python train.py  all cuDNN calls, for https://ui.perfetto.dev
-  cudnn-doctor run --plans -- python train.py                later runs reuse the plans of this run
-  cudnn-doctor run --explain -- python train.py              why no engine supports a graph
-  cudnn-doctor run --validate -- python train.py             report mistakes that cuDNN accepts
-  cudnn-doctor run --errata known -- python train.py         block engines that are known to be wrong")]
+  cudnn-doctor run --verbose-errors -- python train.py        exceptions say why cuDNN refused
+  cudnn-doctor run --trace trace.%i.json -- python train.py   all cuDNN calls, for https://ui.perfetto.dev
+  cudnn-doctor run --capture app.cudnncap -- python train.py  all graphs, for `cudnn-doctor replay`
+  cudnn-doctor run --plans -- python train.py                 later runs reuse the plans of this run
+  cudnn-doctor run --explain -- python train.py               why no engine supports a graph
+  cudnn-doctor run --validate -- python train.py              report mistakes that cuDNN accepts
+  cudnn-doctor run --errata known -- python train.py          block engines that are known to be wrong")]
     Run(cmd::run::Arguments),
     /// Print the completions for a shell.
     Completions {

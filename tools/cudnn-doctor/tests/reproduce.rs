@@ -15,7 +15,7 @@ fn small() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures/small.cudnncap")
 }
 
-const ID: &str = "3e51aa2e8c0d4a11";
+const ID: &str = "7129b81371b1a6e1";
 
 /// Returns the doctor with a directory for temporary files.
 fn doctor(dir: &TempDir) -> Command {

@@ -202,7 +202,7 @@ fn a_trace_that_was_not_written_is_reported() {
     let script = "read -r children </proc/$$/task/$$/children; echo \"[$children]\"; exit 42";
     for is_there in [false, true] {
         if is_there {
-            std::fs::write(&file, "[]").unwrap();
+            std::fs::write(&file, "[\n{\"name\":\"process_name\"}\n]\n").unwrap();
         }
         let output = run(&prefix, &["--trace", file.to_str().unwrap(), "--", "sh", "-c", script]);
         assert_eq!((output.status.code(), text(&output.stdout).trim()), (Some(42), "[]"), "{output:?}");
@@ -340,6 +340,11 @@ fn options_without_effect_are_rejected() {
         (&prefix, &["--trace", "/bin/sh/t.json", "--", "true"], "cannot be written to /bin/sh/t.json: not a directory"),
         (&prefix, &["--trace", "/usr/bin", "--", "true"], "cannot be written to /usr/bin: is a directory"),
         (&prefix, &["--trace", "/tmp/%i/", "--", "true"], "cannot be written to /tmp/%i/: is a directory"),
+        (&prefix, &["--capture", "/nowhere/c", "--", "true"], "cannot be written to /nowhere/c: No such file"),
+        (&prefix, &["--capture", "/proc/c", "--", "true"], "the capture cannot be written to /proc/c: "),
+        (&prefix, &["--capture", "/bin/sh", "--", "true"], "/bin/sh exists and is not a capture"),
+        (&prefix, &["--capture", "/dev/null", "--", "true"], "/dev/null exists and is not a capture"),
+        (&prefix, &["--trace", "/bin/sh", "--", "true"], "/bin/sh exists and is not a trace"),
         (&prefix, &["--preload", "everything", "--", "true"], "invalid value"),
         (&prefix, &["--from", "/nowhere", "--", "true"], "there is no usable drop-in in /nowhere"),
         (&without, &["--", "true"], "is not next to it"),

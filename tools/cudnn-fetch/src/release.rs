@@ -35,6 +35,13 @@ impl Release {
         Some([numbers.next()?, numbers.next()?, numbers.next()?])
     }
 
+    /// Returns the CUDA major version that this cuDNN is built for. `None` for other packages.
+    #[must_use]
+    pub fn cuda_major(&self) -> Option<u32> {
+        let (_, major) = self.is_cudnn().then(|| self.package.rsplit_once("-cu"))??;
+        major.parse().ok()
+    }
+
     /// Returns the part of the identifier that all releases of this package for this platform share: `cu12`,
     /// `jit-cu13`, `windows-cu13`. `None` for other packages.
     #[must_use]

@@ -15,7 +15,7 @@ use crate::cudnn::Cudnn;
 use crate::lock::Lock;
 use crate::report::{create_or_replace, expanded, has_placeholder, with_number};
 
-/// The first bytes of a capture. Only files that are empty or start with these bytes are replaced.
+/// The first bytes of a capture.
 const START: &str = "{\"record\":\"start\"";
 /// Readers refuse larger captures.
 const MAX_RECORDS: usize = (1 << 20) - 1;
@@ -44,6 +44,12 @@ static FILE: AtomicPtr<ProcessFile> = AtomicPtr::new(null_mut());
 static CREATING: Lock<()> = Lock::new(());
 /// This process has no file because of an error.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether the layer replaces a file that starts with these bytes: an empty file or an older capture.
+#[must_use]
+pub fn may_replace(start: &[u8]) -> bool {
+    start.is_empty() || start.starts_with(START.as_bytes())
+}
 
 impl Output {
     /// Creates the file of the first process.
@@ -119,8 +125,7 @@ impl Output {
 
     /// Creates a file with the first record. If another process is writing to `name`, this uses `other_name` instead.
     fn new_file(&self, name: &Path, other_name: &Path) -> Result<*mut ProcessFile> {
-        let is_capture = |start: &[u8]| start.is_empty() || start.starts_with(START.as_bytes());
-        let create = |name| create_or_replace(&std::path::absolute(name)?, "capture", is_capture);
+        let create = |name| create_or_replace(&std::path::absolute(name)?, "capture", may_replace);
         let file = match create(name)? {
             Some(file) => file,
             None => create(other_name)?.ok_or(ErrorKind::AlreadyExists)?,

@@ -65,6 +65,7 @@ use crate::shadow::{self, calls};
 use crate::wrappers::{self, Around, Call, Id, Next, Returned};
 use crate::{follow, serialized, trial};
 
+pub use self::file::may_replace;
 pub use self::options::{DATA_VARIABLE, VARIABLE, configure};
 
 /// Writes a capture.

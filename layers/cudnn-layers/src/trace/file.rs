@@ -11,12 +11,18 @@ use cudnn_os::append_file::{AppendFile, uninterrupted};
 
 use crate::report::create_or_replace;
 
-/// The first bytes of a trace. Only files that are empty or start with these bytes are replaced.
+/// The first bytes of a trace.
 pub(super) const START: &str = "[\n{\"name\":\"process_name\"";
 /// The end of the array.
 const END: &[u8] = b"\n]\n";
 /// How long the exiting process waits for threads that are writing a record.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Returns whether the layer replaces a file that starts with these bytes: an empty file or an older trace.
+#[must_use]
+pub fn may_replace(start: &[u8]) -> bool {
+    start.is_empty() || start.starts_with(START.as_bytes())
+}
 
 /// The trace file of this process, shared by all threads without locks.
 pub(super) struct TraceFile {
@@ -36,8 +42,7 @@ impl TraceFile {
     /// Creates the file with the first record, which must start with [`START`]. If another process is writing a trace
     /// to `name`, this uses `other_name` instead.
     pub(super) fn create(name: &Path, other_name: &Path, limit: u64, first: &[u8]) -> Result<Self> {
-        let is_trace = |start: &[u8]| start.is_empty() || start.starts_with(START.as_bytes());
-        let create = |name| create_or_replace(&std::path::absolute(name)?, "trace", is_trace);
+        let create = |name| create_or_replace(&std::path::absolute(name)?, "trace", may_replace);
         let file = match create(name)? {
             Some(file) => file,
             None => create(other_name)?.ok_or(ErrorKind::AlreadyExists)?,

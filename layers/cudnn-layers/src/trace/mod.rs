@@ -50,6 +50,7 @@ use self::tracer::{STREAMS, Tracer, tracer};
 use crate::shadow::{Destruction, calls};
 use crate::wrappers::{self, Around, Call, Id, Next, Returned};
 
+pub use self::file::may_replace;
 pub use self::options::{Options, configure};
 pub use crate::report::Destination;
 

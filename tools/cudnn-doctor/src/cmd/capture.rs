@@ -1,14 +1,16 @@
-//! `capture`: shows what is in a capture, without loading cuDNN.
+//! `capture`: shows or packs a capture, without loading cuDNN.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use cudnn_capture_file::{Capture, Plan, Record};
+use cudnn_capture_file::{Failure, Plan, Record};
 use serde_json::{Value, json};
 
+use crate::captures::{self, CaptureFile, pack};
 use crate::escape::Printable;
-use crate::output::{CommandResult, Format, Outcome, count, outln, remark};
+use crate::output::{CommandResult, Format, count, outln};
 use crate::table::table;
 
 /// The options of `capture`.
@@ -22,8 +24,16 @@ pub(crate) struct Arguments {
 enum Action {
     /// List the graphs with their plans, and the calls that have failed.
     Show {
+        /// The file that `run --capture` has written, or a packed file.
+        file: PathBuf,
+    },
+    /// Write the capture and the values of its tensors to one file. All commands for captures read it.
+    Pack {
         /// The file that `run --capture` has written.
         file: PathBuf,
+        /// The packed file. Default: the name of the capture with the suffix `.zip`.
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
     },
 }
 
@@ -38,47 +48,80 @@ struct Planned<'a> {
 struct Summary<'a> {
     /// Graphs with their labels, in order.
     graphs: Vec<(&'a str, &'a str)>,
-    plans: Vec<Planned<'a>>,
+    /// The plans by the id of the graph.
+    plans: HashMap<&'a str, Vec<Planned<'a>>>,
     /// Graphs that could not be stored: label and reason.
     incomplete: Vec<(&'a str, &'a str)>,
-    /// The call, the status and the reason.
-    failures: Vec<(&'a str, &'a str, &'a str)>,
+    failures: Vec<&'a Failure>,
     calls: usize,
 }
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
-    let Action::Show { file } = &arguments.action;
-    let capture = Capture::read(file).map_err(|error| format!("cannot read {}: {error}", file.printable()))?;
-    let summary = Summary::new(&capture.records);
-    format.report(|| summary.value(&capture), || summary.text());
-    if format == Format::Text {
-        capture.problems.iter().for_each(|problem| remark(format_args!("warning: {problem}")));
+    match &arguments.action {
+        Action::Show { file } => {
+            let read = captures::read(file)?;
+            let summary = Summary::new(&read.capture.records);
+            format.report(|| summary.value(&read), || summary.text());
+            Ok(read.outcome())
+        }
+        Action::Pack { file, output } => {
+            let output = output.clone().unwrap_or_else(|| with_suffix(file));
+            captures::check_output(&output, file)?;
+            let read = captures::read(file)?;
+            let packed =
+                pack::write(&read, &output).map_err(|error| format!("cannot write {}: {error}", output.printable()))?;
+            format.report(
+                || {
+                    json!({
+                        "file": output.to_string_lossy(), "data_files": packed.files, "bytes": packed.bytes,
+                        "problems": read.problems,
+                    })
+                },
+                || {
+                    let files = count(packed.files, "data file");
+                    outln!("{}: the capture and {files}, {} bytes", output.printable(), packed.bytes);
+                },
+            );
+            Ok(read.outcome())
+        }
     }
-    Ok(if capture.problems.is_empty() { Outcome::Fine } else { Outcome::Warnings })
+}
+
+fn with_suffix(file: &Path) -> PathBuf {
+    let mut name: OsString = file.into();
+    name.push(".zip");
+    name.into()
+}
+
+/// Returns the id that other commands accept for a failure, unless the failure depends on more than descriptors.
+fn failure_id(failure: &Failure) -> Option<String> {
+    Some(failure.graph().ok()?.id())
 }
 
 impl<'a> Summary<'a> {
     fn new(records: &'a [Record]) -> Self {
         let mut summary = Summary::default();
-        // The places of plans by the ordinal in the capture of the current process.
-        let mut places = HashMap::new();
+        let mut known = HashSet::new();
+        // The graphs and places of plans by the ordinal in the capture of the current process.
+        let mut places = HashMap::<usize, (&str, usize)>::new();
         for record in records {
-            let executions = match record {
+            let (plan, executions) = match record {
                 Record::Start(_) => {
                     places.clear();
                     continue;
                 }
                 Record::Graph(graph) => {
                     // Two threads may write the same graph.
-                    if !summary.graphs.iter().any(|(id, _)| *id == graph.graph) {
+                    if known.insert(&graph.graph) {
                         summary.graphs.push((&graph.graph, &graph.label));
                     }
                     continue;
                 }
                 Record::Plan(plan) => {
                     places.entry(plan.plan).or_insert_with(|| {
-                        summary.plans.push(Planned { plan, executions: 0 });
-                        summary.plans.len() - 1
+                        let plans = summary.plans.entry(&plan.graph).or_default();
+                        plans.push(Planned { plan, executions: 0 });
+                        (&plan.graph, plans.len() - 1)
                     });
                     continue;
                 }
@@ -89,8 +132,7 @@ impl<'a> Summary<'a> {
                     continue;
                 }
                 Record::Failure(failure) => {
-                    let reason = failure.reason.as_deref().unwrap_or_default();
-                    summary.failures.push((&failure.call, &failure.status, reason));
+                    summary.failures.push(failure);
                     continue;
                 }
                 Record::Call(_) => {
@@ -99,30 +141,29 @@ impl<'a> Summary<'a> {
                 }
                 _ => continue,
             };
-            let (plan, executions) = executions;
-            if let Some(planned) = places.get(&plan).and_then(|place| summary.plans.get_mut(*place)) {
+            let Some((graph, place)) = places.get(&plan) else { continue };
+            if let Some(planned) = summary.plans.get_mut(graph).and_then(|plans| plans.get_mut(*place)) {
                 planned.executions = planned.executions.max(executions);
             }
         }
         summary
     }
 
-    fn plans_of<'b>(&'b self, graph: &'b str) -> impl Iterator<Item = &'b Planned<'a>> {
-        self.plans.iter().filter(move |planned| planned.plan.graph == graph)
+    fn plans_of(&self, graph: &str) -> &[Planned<'a>] {
+        self.plans.get(graph).map(Vec::as_slice).unwrap_or_default()
     }
 
     fn text(&self) {
         let mut table = table(["graph", "engine", "status", "workspace", "executions", "operations"]);
         for (id, label) in &self.graphs {
-            let mut is_planned = false;
-            for Planned { plan, executions } in self.plans_of(id) {
-                is_planned = true;
+            let plans = self.plans_of(id);
+            for Planned { plan, executions } in plans {
                 let engine = plan.engine.as_ref().map(|engine| engine.index.to_string()).unwrap_or_default();
                 let workspace = plan.workspace.map(|size| size.to_string()).unwrap_or_default();
                 let status = plan.status.printable();
                 table.add_row([id.printable(), engine, status, workspace, executions.to_string(), label.printable()]);
             }
-            if !is_planned {
+            if plans.is_empty() {
                 table.add_row([
                     id.printable(),
                     String::new(),
@@ -137,15 +178,17 @@ impl<'a> Summary<'a> {
         for (label, reason) in &self.incomplete {
             outln!("not stored: {}: {}", label.printable(), reason.printable());
         }
-        for (call, status, reason) in &self.failures {
-            outln!("failed: {}: {} {}", call.printable(), status.printable(), reason.printable());
+        for failure in &self.failures {
+            let reason = failure.reason.as_deref().unwrap_or_default();
+            let id = failure_id(failure).map_or(String::new(), |id| format!(" {id}:"));
+            outln!("failed:{id} {}: {} {}", failure.call.printable(), failure.status.printable(), reason.printable());
         }
         if self.calls > 0 {
             outln!("{} outside of the backend API", count(self.calls, "call"));
         }
     }
 
-    fn value(&self, capture: &Capture) -> Value {
+    fn value(&self, file: &CaptureFile) -> Value {
         let plan = |planned: &Planned<'_>| {
             let Planned { plan, executions } = planned;
             let engine = plan.engine.as_ref().map(|engine| engine.index);
@@ -155,18 +198,20 @@ impl<'a> Summary<'a> {
             })
         };
         let graph = |(id, label): &(&str, &str)| {
-            let plans: Vec<Value> = self.plans_of(id).map(plan).collect();
+            let plans: Vec<Value> = self.plans_of(id).iter().map(plan).collect();
             json!({"graph": id, "label": label, "plans": plans})
         };
-        let failure =
-            |(call, status, reason): &(&str, &str, &str)| json!({"call": call, "status": status, "reason": reason});
+        let failure = |failure: &&Failure| {
+            let reason = failure.reason.as_deref().unwrap_or_default();
+            json!({"graph": failure_id(failure), "call": failure.call, "status": failure.status, "reason": reason})
+        };
         json!({
             "graphs": self.graphs.iter().map(graph).collect::<Vec<_>>(),
             "incomplete": self.incomplete.iter().map(|(label, reason)| json!({"label": label, "reason": reason}))
                 .collect::<Vec<_>>(),
             "failures": self.failures.iter().map(failure).collect::<Vec<_>>(),
             "calls": self.calls,
-            "problems": capture.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "problems": file.problems,
         })
     }
 }

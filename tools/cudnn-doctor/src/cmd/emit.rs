@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::captures;
 use crate::escape::Printable;
-use crate::output::{CommandResult, Format, Outcome, outln, remark};
+use crate::output::{CommandResult, Format, outln, remark};
 
 /// The options of `emit`.
 #[derive(clap::Args)]
@@ -35,13 +35,13 @@ enum LanguageChoice {
 }
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
-    let name = arguments.file.printable();
-    let capture = captures::read(&arguments.file)?;
+    let file = captures::read(&arguments.file)?;
     if let Some(output) = &arguments.output {
         captures::check_output(output, &arguments.file)?;
     }
-    let mut case = Case::select(&capture, &arguments.graph).map_err(|error| format!("{name}: {error}"))?;
-    if let Err(reason) = case.read_values(&arguments.file) {
+    let mut case =
+        Case::select(&file.capture, &arguments.graph).map_err(|error| captures::no_graph(&arguments.file, error))?;
+    if let Err(reason) = case.read_values(file.path()) {
         remark(format_args!("note: the program generates the values of tensors: {}", reason.printable()));
     }
     let language = match arguments.language {
@@ -52,13 +52,13 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     let program = emit(&case, language);
     let graph = &case.captured.id;
     match &arguments.output {
-        Some(file) => {
-            std::fs::write(file, program).map_err(|error| format!("{}: {error}", file.printable()))?;
-            format.report(|| json!({ "graph": graph, "file": file.to_string_lossy() }), || {});
+        Some(output) => {
+            std::fs::write(output, program).map_err(|error| format!("{}: {error}", output.printable()))?;
+            format.report(|| json!({ "graph": graph, "file": output.to_string_lossy() }), || {});
         }
         None => {
             format.report(|| json!({ "graph": graph, "program": program }), || outln!("{}", program.trim_end()));
         }
     }
-    Ok(Outcome::Fine)
+    Ok(file.outcome())
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::captures;
 use crate::escape::Printable;
-use crate::output::{CommandResult, Format, Outcome, outln, remark};
+use crate::output::{CommandResult, Format, outln, remark};
 use crate::replay_child;
 use crate::subprocess::Timeouts;
 
@@ -50,11 +50,12 @@ enum Choice {
 }
 
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
-    let name = arguments.file.printable();
-    let capture = captures::read(&arguments.file)?;
+    let file = captures::read(&arguments.file)?;
     captures::check_output(&arguments.output, &arguments.file)?;
-    let case = Case::select(&capture, &arguments.graph).map_err(|error| format!("{name}: {error}"))?;
+    let case =
+        Case::select(&file.capture, &arguments.graph).map_err(|error| captures::no_graph(&arguments.file, error))?;
     if case.failure.is_some() {
+        let name = arguments.file.printable();
         return Err(format!("{name}: only graphs can be made smaller, and this is a failed call").into());
     }
     let condition = match arguments.when {
@@ -64,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         Choice::Status => Condition::Status,
     };
     let graph = &case.captured.graph;
-    let original = observe(&case, graph, condition, &arguments.file, timeouts)?;
+    let original = observe(&case, graph, condition, file.path(), timeouts)?;
     if !condition.holds(&original, &original) {
         let report = &original.report;
         let found = report.reason.as_deref().unwrap_or("no reason");
@@ -84,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
                 return false;
             }
             tries += 1;
-            let tried = observe(&case, &candidate.graph, condition, &arguments.file, timeouts).and_then(|observed| {
+            let tried = observe(&case, &candidate.graph, condition, file.path(), timeouts).and_then(|observed| {
                 let holds = condition.holds(&original, &observed);
                 let (result, status) = (if holds { "kept" } else { "dropped" }, status(&observed.report));
                 remark(format_args!("{tries}: {}: {result} ({})", candidate.change, status.printable()));
@@ -108,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         || json!({ "graph": id, "descriptors": after, "tries": tries }),
         || outln!("graph {id}: {after} descriptors instead of {before}, after {tries} tries"),
     );
-    Ok(Outcome::Fine)
+    Ok(file.outcome())
 }
 
 /// Replays a graph in child processes.

@@ -2,13 +2,14 @@
 
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::SystemTime;
 
 use cudnn_layers::errata::{self, Rules};
-use cudnn_layers::{capture, explain};
+use cudnn_layers::{capture, explain, trace};
 use cudnn_os::child::become_program;
 use cudnn_probe::layers::{LAYER_PATH_VARIABLE, LAYERS_VARIABLE, requested_layers};
 use cudnn_probe::{FileIdentity, Library, Os};
@@ -139,10 +140,10 @@ fn variables(
         variables.push((LAYERS_VARIABLE, layers));
     }
     if let Some(file) = &arguments.trace {
-        variables.push((TRACE_VARIABLE, output_file(file, "trace")?));
+        variables.push((TRACE_VARIABLE, output_file(file, "trace", trace::may_replace)?));
     }
     if let Some(file) = &arguments.capture {
-        variables.push((capture::VARIABLE, output_file(file, "capture")?));
+        variables.push((capture::VARIABLE, output_file(file, "capture", capture::may_replace)?));
     }
     if let Some(rules) = &arguments.errata {
         let rules = absolute_files(rules)?;
@@ -173,8 +174,9 @@ fn nvidia_shim(program: &OsStr, context: &Context) -> Option<PathBuf> {
     linked.or_else(|| nvidia_shim_in(&context.selected()?.dir))
 }
 
-/// Returns the absolute path of an output file, so that the program may change its working directory.
-fn output_file(file: &Path, kind: &str) -> Result<OsString, Refusal> {
+/// Returns the absolute path of an output file, so that the program may change its working directory. Refuses a file
+/// that the layer could not create or replace, because the program would run without the layer.
+fn output_file(file: &Path, kind: &str, may_replace: fn(&[u8]) -> bool) -> Result<OsString, Refusal> {
     let refused = |reason: std::io::Error| {
         let message = format!("the {kind} cannot be written to {}: {reason}", file.printable());
         Refusal::new(message).help("name a file in a directory that exists")
@@ -183,18 +185,34 @@ fn output_file(file: &Path, kind: &str) -> Result<OsString, Refusal> {
     // With `%i`, every process may use a separate directory.
     if !file.parent().is_some_and(has_process)
         && let Some(dir) = absolute.parent()
-        && !std::fs::metadata(dir).map_err(refused)?.is_dir()
     {
-        return Err(refused(ErrorKind::NotADirectory.into()));
+        if !std::fs::metadata(dir).map_err(refused)?.is_dir() {
+            return Err(refused(ErrorKind::NotADirectory.into()));
+        }
+        tempfile::tempfile_in(dir).map_err(refused)?;
     }
     let ends_in_separator =
         file.as_os_str().as_encoded_bytes().last().is_some_and(|last| std::path::is_separator(*last as char));
     if ends_in_separator || absolute.is_dir() {
         return Err(refused(ErrorKind::IsADirectory.into()));
     }
+    if let Ok(metadata) = absolute.symlink_metadata()
+        && !has_process(file)
+        && !(metadata.is_file() && may_replace(&start(&absolute).map_err(refused)?))
+    {
+        let message = format!("{} exists and is not a {kind}", file.printable());
+        return Err(Refusal::new(message).help("name another file"));
+    }
     // If the working directory contained `%i`, an absolute path would expand the wrong one.
     let is_of_file = file.is_absolute() || !std::env::current_dir().is_ok_and(|dir| has_process(&dir));
     Ok(if is_of_file { absolute } else { file.to_owned() }.into_os_string())
+}
+
+/// Returns the first bytes of a file.
+fn start(file: &Path) -> std::io::Result<Vec<u8>> {
+    let mut start = Vec::new();
+    File::open(file)?.take(64).read_to_end(&mut start)?;
+    Ok(start)
 }
 
 /// Returns the value of the variable with absolute paths, so that the program may change its working directory.

@@ -32,7 +32,7 @@ impl Case {
         let Some(captured) = matching.next() else {
             let refused = failures(capture).find_map(|failure| failure.graph().err());
             let refused = refused.map_or(String::new(), |reason| format!(". A failed call is without id: {reason}"));
-            return Err(format!("the capture has no graph {id:?}; `cudnn-doctor capture show` lists them{refused}"));
+            return Err(format!("the capture has no graph {id:?}{refused}"));
         };
         if matching.any(|other| other.id != captured.id) {
             return Err(format!("the capture has more than one graph {id:?}; add digits"));

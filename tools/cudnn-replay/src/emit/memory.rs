@@ -252,7 +252,7 @@ mod tests {
             r#"{"record":"execution","plan":0,"status":"SUCCESS","tensors":[{"uid":1,"memory":{"buffer":7,"offset":0,"alignment":16}},{"uid":9,"memory":{"buffer":7,"offset":16,"span":200,"alignment":32}},{"uid":2,"memory":{"buffer":8,"offset":0,"alignment":4,"is_host":true},"value":"0000803e"},{"uid":4}]}"#,
         ];
         let capture = Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
-        let memory = Memory::new(&Case::select(&capture, "x").unwrap()).unwrap();
+        let memory = Memory::new(&Case::select(&capture, "").unwrap()).unwrap();
         let buffer = |bytes, misalignment| Buffer { bytes, misalignment };
         assert_eq!(memory.buffers, [buffer(216, 16), buffer(8, 0)]);
         let of = |tensor: &Tensor| (tensor.uid, tensor.buffer, tensor.bytes, tensor.value.clone());

@@ -117,7 +117,8 @@ fn label(failure: &Failure) -> String {
 }
 
 /// Returns the directory of a capture file with the values of tensors.
-pub(crate) fn values_dir(file: &Path) -> PathBuf {
+#[must_use]
+pub fn values_dir(file: &Path) -> PathBuf {
     let mut dir = file.as_os_str().to_owned();
     dir.push(".data");
     dir.into()
@@ -159,7 +160,8 @@ mod tests {
     fn values_belong_to_the_execution_that_is_replayed() {
         let start = r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#;
         let graph = |id: &str| {
-            format!(r#"{{"record":"graph","graph":"{id}","label":"","nodes":[{{"kind":"OPERATIONGRAPH"}}]}}"#)
+            let kind = if id == "a" { "OPERATIONGRAPH" } else { "TENSOR" };
+            format!(r#"{{"record":"graph","graph":"{id}","label":"","nodes":[{{"kind":"{kind}"}}]}}"#)
         };
         let plan = |plan: usize, graph: &str| {
             format!(r#"{{"record":"plan","plan":{plan},"graph":"{graph}","status":"SUCCESS","build_us":1}}"#)

@@ -1,6 +1,7 @@
 //! Writes a comparison as a self-contained HTML page without scripts.
 
 use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::comparison::{Row, error_text, has_same_bits, largest_error, status, working_plan};
 use super::request::Report;
@@ -8,17 +9,37 @@ use super::request::Report;
 const STYLE: &str = "body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}\
     td,th{border:1px solid #ccc;padding:4px 8px;text-align:left;vertical-align:top}.worse{background:#fdd}";
 
-/// Returns the page. `before` and `after` name the releases.
+/// What the page says about the comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// The first release with its version.
+    pub before: &'a str,
+    /// The second release with its version.
+    pub after: &'a str,
+    /// Facts about both releases, such as the device.
+    pub notes: &'a [String],
+    /// The unreadable parts of the capture.
+    pub problems: &'a [String],
+}
+
+/// Returns the page. It states today's date (UTC).
 #[must_use]
-pub fn html(rows: &[Row], before: &str, after: &str) -> String {
-    let (before, after) = (escape(before), escape(after));
+pub fn html(rows: &[Row], about: &About<'_>) -> String {
+    let (before, after) = (escape(about.before), escape(about.after));
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>cuDNN {before} and {after}</title>\n\
-         <style>{STYLE}</style>\n<h1>cuDNN {before} and {after}</h1>\n<p>{} of {} graphs became worse.</p>\n<table>\n\
-         <tr><th>graph<th>release<th>status<th>engine<th>workspace<th>build<th>time<th>largest error<th>same bits\
-         <th>changes</tr>\n",
+         <style>{STYLE}</style>\n<h1>cuDNN {before} and {after}</h1>\n<p>{}: {} of {} graphs became worse.</p>\n",
+        date(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())),
         rows.iter().filter(|row| row.is_worse()).count(),
         rows.len()
+    );
+    about.notes.iter().for_each(|note| page.push_str(&format!("<p>{}</p>\n", escape(note))));
+    for problem in about.problems {
+        page.push_str(&format!("<p class=\"worse\">Problem of the capture: {}</p>\n", escape(problem)));
+    }
+    page.push_str(
+        "<table>\n<tr><th>graph<th>release<th>status<th>engine<th>workspace<th>build<th>time<th>largest error\
+         <th>same bits<th>changes</tr>\n",
     );
     for row in rows {
         let class = if row.is_worse() { " class=\"worse\"" } else { "" };
@@ -51,14 +72,35 @@ fn cells(release: &str, report: &Report) -> String {
     let plan = working_plan(report);
     let of = |text: Option<String>| escape(&text.unwrap_or_default());
     format!(
-        "<td>{release}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}",
+        "<td>{release}<td>{}{}<td>{}<td>{}<td>{}<td>{}<td>{}",
         escape(status(report)),
+        report.reason.as_ref().map_or(String::new(), |reason| format!("<br>{}", escape(reason))),
         of(plan.map(|plan| plan.engine.index.to_string())),
         of(plan.map(|plan| plan.workspace.to_string())),
         of(plan.map(|plan| format!("{:.1} ms", plan.build_us as f64 / 1e3))),
         of(plan.and_then(|plan| plan.time_ms).map(|time| format!("{time:.4} ms"))),
         of(largest_error(report).map(error_text)),
     )
+}
+
+/// Returns the date of a number of seconds since 1970, such as `2026-11-25`.
+fn date(seconds: u64) -> String {
+    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let mut days = seconds / 86_400;
+    let mut year = 1970;
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let mut month = 1;
+    for length in [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    format!("{year}-{month:02}-{:02}", days + 1)
 }
 
 fn escape(text: &str) -> String {
@@ -85,7 +127,20 @@ mod tests {
         let hostile = "<script>alert('1')</script>\"&";
         let report = Report { status: hostile.to_owned(), reason: Some(hostile.to_owned()), ..Report::default() };
         let row = Row::new(hostile.to_owned(), hostile.to_owned(), Report::default(), report);
-        let page = html(&[row], hostile, hostile);
+        let texts = [hostile.to_owned()];
+        let about = About { before: hostile, after: hostile, notes: &texts, problems: &texts };
+        let page = html(&[row], &about);
         assert!(!page.contains("<script") && page.contains("&lt;script&gt;"), "{page}");
+        for text in ["Problem of the capture: &lt;script", "<p>&lt;script", "<br>&lt;script"] {
+            assert!(page.contains(text), "{text}: {page}");
+        }
+    }
+
+    #[test]
+    fn seconds_become_dates() {
+        let dates = [0, 68_169_599, 68_169_600, 951_782_400, 951_868_800, 1_767_225_599, 1_795_564_800];
+        let expected =
+            ["1970-01-01", "1972-02-28", "1972-02-29", "2000-02-29", "2000-03-01", "2025-12-31", "2026-11-25"];
+        assert_eq!(dates.map(date), expected);
     }
 }

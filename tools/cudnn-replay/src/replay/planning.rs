@@ -1,5 +1,6 @@
 //! Asks the heuristics, tries engines, and builds plans.
 
+use std::ffi::CStr;
 use std::time::Instant;
 
 use cudnn_backend::descriptor::Descriptor;
@@ -48,7 +49,6 @@ pub(super) fn plan(
         return;
     }
     report.status = "NOT_SUPPORTED".to_owned();
-    report.reason = Some("no engine is proposed".to_owned());
     let mut proposed = Vec::new();
     let mut counts = [0; 2];
     for (mode, count) in [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK].into_iter().zip(&mut counts) {
@@ -62,6 +62,7 @@ pub(super) fn plan(
         }
     }
     report.proposals = Some(counts);
+    let last_error = if proposed.is_empty() { last_error() } else { String::new() };
     let mut supporting = None;
     if can_try_every_engine() {
         step("tried every engine");
@@ -78,6 +79,10 @@ pub(super) fn plan(
         }
         _ => proposed.into_iter().map(Candidate::proposed).collect(),
     };
+    if candidates.is_empty() && report.reason.is_none() {
+        report.reason = Some(with_reason("no engine is proposed", &last_error));
+    }
+    let tried = candidates.len();
     for Candidate { engine, configuration } in candidates {
         step(&format!("built a plan with engine {}", engine.index));
         let start = Instant::now();
@@ -91,8 +96,7 @@ pub(super) fn plan(
             }
             Err(error) => {
                 let reason = cudnn_backend::first_reason(&error.text);
-                let separator = if reason.is_empty() { "" } else { ": " };
-                planned.skipped = Some(format!("{}{separator}{reason}", status_name(error.status)));
+                planned.skipped = Some(with_reason(&status_name(error.status), &error.text));
                 // Engines that were not proposed fail without a reason.
                 if report.status != "SUCCESS" && !reason.is_empty() {
                     report.fail(&error, &format!("engine {}", planned.engine.index));
@@ -104,9 +108,28 @@ pub(super) fn plan(
             report.plans.push(planned);
         }
         if works && request.engines == Engines::First {
-            break;
+            return;
         }
     }
+    if report.status != "SUCCESS" && report.reason.is_none() {
+        report.reason = Some(format!("no engine works, of {tried} that were tried"));
+    }
+}
+
+/// Appends the most informative line of cuDNN's error text, if there is one.
+fn with_reason(text: &str, error: &str) -> String {
+    match cudnn_backend::first_reason(error) {
+        "" => text.to_owned(),
+        reason => format!("{text}: {reason}"),
+    }
+}
+
+/// Returns cuDNN's last error text, which a successful call of the heuristics may leave behind.
+fn last_error() -> String {
+    let mut text = [0_u8; 4096];
+    // SAFETY: the buffer has the given size, and cuDNN ends the text with a zero.
+    unsafe { cudnn_loader::cudnnGetLastErrorString(text.as_mut_ptr().cast(), text.len()) };
+    CStr::from_bytes_until_nul(&text).map_or(String::new(), |text| text.to_string_lossy().into_owned())
 }
 
 impl Candidate {

@@ -76,7 +76,7 @@ pub struct Report {
     /// The name of the device.
     pub device: String,
     /// `SUCCESS` if a plan could be built, or if cuDNN accepts the descriptors of a failed call. Otherwise cuDNN's status,
-    /// `SKIPPED` if a descriptor needs something that is missing here, or `CRASHED` if the process is gone.
+    /// `SKIPPED` if the capture lacks something, or `CRASHED` if the process is gone.
     pub status: String,
     /// The reason, if it is not `SUCCESS`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,0 +1,77 @@
+//! Reads captures for commands, and protects them from being overwritten.
+//!
+//! | module | purpose |
+//! | --- | --- |
+//! | `data` | the files with the values of tensors |
+//! | `pack` | a capture and these files in one archive |
+
+mod data;
+pub(crate) mod pack;
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use cudnn_capture_file::Capture;
+use cudnn_probe::FileIdentity;
+use cudnn_replay::replay::capture::values_dir;
+use tempfile::TempDir;
+
+use crate::escape::Printable;
+use crate::output::{Outcome, remark};
+use crate::shell::doctor_command;
+
+/// A capture that was read from a file or from a packed file.
+pub(crate) struct CaptureFile {
+    pub(crate) capture: Capture,
+    /// The unreadable parts, in sentences.
+    pub(crate) problems: Vec<String>,
+    path: PathBuf,
+    /// Contains the unpacked copies. Removed with this value.
+    _unpacked: Option<TempDir>,
+}
+
+/// Reads a capture or a packed capture, and warns about unreadable parts.
+pub(crate) fn read(file: &Path) -> Result<CaptureFile, String> {
+    let name = file.printable();
+    let failed = |error: &dyn Display| format!("{name}: {error}");
+    let (unpacked, path, mut problems) = match pack::unpack(file).map_err(|error| failed(&error))? {
+        Some((dir, path, problems)) => (Some(dir), path, problems),
+        None => (None, file.to_owned(), Vec::new()),
+    };
+    let capture = Capture::read(&path).map_err(|error| failed(&error))?;
+    problems.extend(capture.problems.iter().map(ToString::to_string));
+    problems.extend(data::problems(&capture, &values_dir(&path)));
+    for problem in &problems {
+        remark(format_args!("warning: {name}: {}", problem.printable()));
+    }
+    Ok(CaptureFile { capture, problems, path, _unpacked: unpacked })
+}
+
+impl CaptureFile {
+    /// Returns the path of the capture. If it was packed, this is an unpacked copy.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the outcome of reading: a warning if a part is unreadable.
+    pub(crate) fn outcome(&self) -> Outcome {
+        if self.problems.is_empty() { Outcome::Fine } else { Outcome::Warnings }
+    }
+}
+
+/// Formats the error that a capture contains no such graph, with the command that lists the graphs.
+pub(crate) fn no_graph(file: &Path, error: impl Display) -> String {
+    let show = doctor_command(["capture".as_ref(), "show".as_ref(), file.as_os_str()]);
+    format!("{}: {error}; `{show}` lists the graphs", file.printable())
+}
+
+/// Refuses an output file that is the capture, or that cannot be created, before a command works for minutes.
+pub(crate) fn check_output(output: &Path, capture: &Path) -> Result<(), String> {
+    let name = output.printable();
+    let identity = FileIdentity::of(output);
+    if identity.is_some() && identity == FileIdentity::of(capture) {
+        return Err(format!("{name} is the capture; write to another file"));
+    }
+    let dir = output.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if dir.is_dir() { Ok(()) } else { Err(format!("{name}: there is no directory {}", dir.printable())) }
+}

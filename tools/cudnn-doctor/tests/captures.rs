@@ -1,0 +1,254 @@
+//! Tests the commands that read captures: their exit statuses, packed files, large files, and the commands in the guide.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use cudnn_capture_file::{Capture, Graph, Record};
+use serde_json::Value;
+use support::{FakeLibrary, Library, PlanningLibraries, TempDir, Version, drop_in, lib_dir};
+
+const DOCTOR: &str = env!("CARGO_BIN_EXE_cudnn-doctor");
+const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Returns the text of the capture in the repository.
+fn small() -> String {
+    std::fs::read_to_string(Path::new(REPOSITORY).join("tests/captures/small.cudnncap")).unwrap()
+}
+
+/// Returns the id of the graph in this capture.
+fn graph_id() -> String {
+    let records = Capture::parse(small().as_bytes()).unwrap().records;
+    let id = |record| if let Record::Graph(graph) = record { Some(graph.graph) } else { None };
+    records.into_iter().find_map(id).unwrap()
+}
+
+fn doctor(arguments: &[&str], libraries: &str) -> Output {
+    Command::new(DOCTOR).args(arguments).env_clear().env("LD_LIBRARY_PATH", libraries).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn the_capture_of_the_repository_is_intact() {
+    let capture = Capture::parse(small().as_bytes()).unwrap();
+    assert_eq!(capture.problems, []);
+}
+
+/// A problem of the capture is a warning for all commands, and a file of another kind is a failure.
+#[test]
+fn the_exit_status_tells_whether_a_capture_is_complete() {
+    let dir = TempDir::new();
+    let refuse = "int cudnnBackendFinalize(void *d) { return 3000; }";
+    let cudnn = dir.path().join("cudnn");
+    std::fs::create_dir(&cudnn).unwrap();
+    let library = FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(refuse).with_body("return 0;");
+    library.build(&cudnn.join("libcudnn_graph.so.9"));
+    let [cudnn, output] = [cudnn, dir.path().join("output")].map(|path| path.to_str().unwrap().to_owned());
+    let write = |name: &str, text: &str| {
+        let file = dir.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let pack = |file: &str| {
+        let packed = format!("{file}.zip");
+        doctor(&["capture", "pack", file], "");
+        assert!(Path::new(&packed).exists());
+        packed
+    };
+    let damaged = small().replacen("\"graph\":\"", "\"graph\":\"0", 1);
+    let (intact, damaged) = (write("intact", &small()), write("damaged", &damaged));
+    let files = [
+        (pack(&intact), 0),
+        (intact, 0),
+        (pack(&damaged), 1),
+        (damaged, 1),
+        (write("truncated", &(small() + "{\"record\":")), 1),
+        (write("other", "text\n"), 3),
+        (write("archive", "PK\x03\x04"), 3),
+        (write("newer", &small().replace("\"format\":1", "\"format\":1000")), 3),
+        ("/no/such/file".to_owned(), 3),
+    ];
+    let id = graph_id();
+    for (file, expected) in &files {
+        let commands = [
+            vec!["capture", "show", file],
+            vec!["capture", "pack", file, "-o", &output],
+            vec!["emit", file, "--graph", &id, "--language", "python"],
+            vec!["reduce", file, "--graph", &id, "--when", "status", "--output", &output, "--limit", "0"],
+            vec!["replay", file, "--compare", &cudnn, &cudnn],
+        ];
+        for arguments in &commands {
+            let output = doctor(arguments, &cudnn);
+            assert_eq!(output.status.code(), Some(*expected), "{arguments:?}: {}", text(&output));
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(*expected == 0 || stderr.contains(file.as_str()), "{arguments:?}: {stderr}");
+        }
+    }
+}
+
+#[test]
+fn a_capture_is_not_overwritten_by_its_packed_file() {
+    let dir = TempDir::new();
+    let file = dir.path().join("app.cudnncap");
+    std::fs::write(&file, small()).unwrap();
+    let file = file.to_str().unwrap();
+    for (output, expected) in [(file, "is the capture"), ("/no/such/dir/x.zip", "there is no directory /no/such/dir")] {
+        let refused = doctor(&["capture", "pack", file, "--output", output], "");
+        assert!(refused.status.code() == Some(3) && text(&refused).contains(expected), "{}", text(&refused));
+    }
+    assert_eq!(std::fs::read_to_string(file).unwrap(), small());
+    let packed = doctor(&["capture", "pack", file], "");
+    assert!(text(&packed).contains("app.cudnncap.zip: the capture and 0 data files, "), "{}", text(&packed));
+    let shown = [file, &format!("{file}.zip")].map(|file| doctor(&["capture", "show", file], "").stdout);
+    assert_eq!(shown[0], shown[1]);
+}
+
+/// The work must not grow with the square of the number of graphs and plans.
+#[test]
+fn a_capture_with_many_graphs_is_shown() {
+    let mut content = small().lines().next().unwrap().to_owned() + "\n";
+    for index in 0..100_000 {
+        let nodes = format!(r#"[{{"kind":"TENSOR","UNIQUE_ID:3":{index}}}]"#);
+        let id = serde_json::from_str::<Graph>(&nodes).unwrap().id();
+        writeln!(content, r#"{{"record":"graph","graph":"{id}","label":"","nodes":{nodes}}}"#).unwrap();
+        let plan = r#""status":"SUCCESS","build_us":1"#;
+        writeln!(content, r#"{{"record":"plan","plan":{index},"graph":"{id}",{plan}}}"#).unwrap();
+        writeln!(content, r#"{{"record":"count","plan":{index},"executions":7}}"#).unwrap();
+    }
+    let dir = TempDir::new();
+    let file = dir.path().join("large");
+    std::fs::write(&file, content).unwrap();
+    let output = doctor(&["capture", "show", file.to_str().unwrap(), "--json"], "");
+    assert_eq!(output.status.code(), Some(0));
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let graphs = value["graphs"].as_array().unwrap();
+    assert_eq!(graphs.len(), 100_000);
+    assert!(graphs.iter().all(|graph| graph["plans"][0]["executions"] == 7));
+}
+
+/// `capture show` prints ids of failed calls.
+#[test]
+fn failures_have_the_ids_of_their_graphs() {
+    let failure = |record: &Record| match record {
+        Record::Failure(failure) => Some(failure.graph().unwrap().id()),
+        _ => None,
+    };
+    let id = Capture::parse(small().as_bytes()).unwrap().records.iter().find_map(failure).unwrap();
+    let file = Path::new(REPOSITORY).join("tests/captures/small.cudnncap");
+    let output = text(&doctor(&["capture", "show", file.to_str().unwrap()], ""));
+    assert!(output.contains(&format!("failed: {id}: cudnnBackendFinalize: BAD_PARAM _nbDims < 1")), "{output}");
+}
+
+/// Runs command lines as a user would, with files and directories that exist here.
+struct Shell {
+    dir: TempDir,
+    /// The id of the graph in `app.cudnncap`. This cuDNN refuses the captured engine.
+    id: String,
+    /// A real cuDNN.
+    cudnn: PathBuf,
+    libraries: PlanningLibraries,
+}
+
+impl Shell {
+    fn new(test: &str) -> Option<Self> {
+        let (libraries, cudnn) = (PlanningLibraries::new(test)?, lib_dir("jit-cu12-9.19.0")?);
+        let dir = TempDir::new();
+        std::os::unix::fs::symlink(DOCTOR, dir.path().join("cudnn-doctor")).unwrap();
+        std::fs::write(dir.path().join("app.cudnncap"), small()).unwrap();
+        Some(Shell { dir, id: graph_id(), cudnn, libraries })
+    }
+
+    /// Returns the command line with names that exist here.
+    fn with_existing_names(&self, line: &str) -> String {
+        let cudnn = self.cudnn.to_str().unwrap();
+        let lib = drop_in().join("lib");
+        let line = line.replace("/opt/cudnn-shim/lib", lib.to_str().unwrap());
+        let line = line.replace("python train.py", "true").replace("/opt/cudnn/lib", cudnn);
+        let line = line.replace("cudnn-doctor run", &format!("cudnn-doctor run --from {}", lib.display()));
+        // A reduction takes minutes.
+        let line = line.replace("cudnn-doctor reduce", "cudnn-doctor reduce --limit 3");
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        for place in 0..words.len() {
+            match words[place] {
+                "--graph" if words[place + 1] != "''" => words[place + 1] = &self.id,
+                "--compare" => {
+                    for release in &mut words[place + 1..place + 3] {
+                        *release = if release.starts_with('/') { *release } else { cudnn };
+                    }
+                }
+                _ => {}
+            }
+        }
+        words.join(" ")
+    }
+
+    /// Runs the line. The exit status must be 0, or 1 for findings.
+    fn run(&self, line: &str) -> String {
+        let line = self.with_existing_names(line);
+        let path = std::env::join_paths([self.dir.path(), Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
+        let libraries = format!("{}:{}", self.cudnn.display(), self.libraries.path);
+        let mut command = Command::new("sh");
+        command.args(["-c", &line]).current_dir(self.dir.path());
+        command.env_clear().env("PATH", path).env("LD_LIBRARY_PATH", libraries);
+        let output = command.output().unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{line}: {}", text(&output));
+        text(&output)
+    }
+}
+
+/// Returns the commands in the `sh` blocks of a page, without comments.
+fn commands(page: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(Path::new(REPOSITORY).join("docs/guide").join(page)).unwrap();
+    let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let lines = blocks.flat_map(str::lines).filter_map(|line| line.split(" #").next());
+    lines.map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+}
+
+/// Returns the examples in the help of a command.
+fn examples(command: &[&str]) -> Vec<String> {
+    let help = text(&doctor(&[command, &["--help"]].concat(), ""));
+    let examples = help.split("Examples:\n").nth(1).unwrap_or_else(|| panic!("{help}"));
+    let lines = examples.lines().map(str::trim).filter(|line| line.starts_with("cudnn-doctor"));
+    lines.map(|line| line.split("  ").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_commands_of_the_guide_and_of_the_help_work() {
+    let Some(shell) = Shell::new("the_commands_of_the_guide_and_of_the_help_work") else { return };
+    let pages = ["capture.md", "replay.md", "reproduce.md"].map(commands).concat();
+    let helps = [&["capture"][..], &["replay"], &["emit"], &["reduce"]].map(examples).concat();
+    let run = examples(&["run"]).into_iter().filter(|line| line.contains("--capture"));
+    let lines: Vec<String> = pages.into_iter().chain(helps).chain(run).collect();
+    assert!(lines.len() > 15, "{lines:?}");
+    lines.iter().for_each(|line| drop(shell.run(line)));
+    for file in ["bug.py", "bug.cpp", "bug.zip", "report.html", "small.cudnncap"] {
+        assert!(shell.dir.path().join(file).exists(), "no command has written {file}");
+    }
+    // The command in a message.
+    for command in ["emit app.cudnncap --language rust", "replay app.cudnncap"] {
+        let message = shell.run(&format!("cudnn-doctor {command} --graph=xyz 2>&1 || true"));
+        let hint = message.split('`').nth(1).unwrap_or_else(|| panic!("{message}"));
+        assert!(shell.run(hint).contains(&shell.id), "{hint}");
+    }
+}
+
+/// Each row of the table of options is a working option.
+#[test]
+fn the_options_in_the_guide_work() {
+    let Some(shell) = Shell::new("the_options_in_the_guide_work") else { return };
+    let page = std::fs::read_to_string(Path::new(REPOSITORY).join("docs/guide/replay.md")).unwrap();
+    let options: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("| `--")?.split('`').next()).collect();
+    assert!(options.len() >= 9, "{options:?}");
+    for option in options {
+        let compare = if option.starts_with("html") { "--compare 9.10 9.28 " } else { "" };
+        let line = format!("cudnn-doctor replay app.cudnncap {compare}--{option}").replace("FILE", "page.html");
+        // Without a GPU there is no data.
+        if option != "data captured" {
+            shell.run(&line);
+        }
+    }
+}
