@@ -47,6 +47,11 @@ pub(crate) fn read(file: &Path) -> Result<CaptureFile, String> {
     Ok(CaptureFile { capture, problems, path, _unpacked: unpacked })
 }
 
+/// Returns a number of GiB in bytes.
+pub(crate) fn gibibytes(count: u16) -> usize {
+    usize::from(count) << 30
+}
+
 impl CaptureFile {
     /// Returns the path of the capture. If it was packed, this is an unpacked copy.
     pub(crate) fn path(&self) -> &Path {

@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     /// Write the smallest graph so far to this capture.
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
+    /// Execute only graphs whose tensors need at most this memory, in GiB. The host needs up to four times as much.
+    #[arg(long, value_name = "GIB", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    memory: u16,
     /// The maximum number of graphs to try.
     #[arg(long, default_value_t = reduce::LIMIT)]
     limit: usize,
@@ -65,7 +68,12 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         Choice::Status => Condition::Status,
     };
     let graph = &case.captured.graph;
-    let original = observe(&case, graph, condition, file.path(), timeouts)?;
+    let observe = |graph: &Graph, data: &[DataSet]| {
+        let request =
+            Request { max_bytes: captures::gibibytes(arguments.memory), ..case.captured.request(file.path(), data) };
+        observe(&case, graph, condition, request, timeouts)
+    };
+    let original = observe(graph, &[DataSet::Integers, DataSet::Normal])?;
     if !condition.holds(&original, &original) {
         let report = &original.report;
         let found = report.reason.as_deref().unwrap_or("no reason");
@@ -76,6 +84,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         replace(&arguments.output, &text).map_err(|error| format!("{}: {error}", arguments.output.printable()))
     };
     write(graph, &original.report)?;
+    let data = condition.data(&original);
     let mut tries = 0;
     let mut failure = None;
     let smallest = reduce(
@@ -85,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
                 return false;
             }
             tries += 1;
-            let tried = observe(&case, &candidate.graph, condition, file.path(), timeouts).and_then(|observed| {
+            let tried = observe(&candidate.graph, &data).and_then(|observed| {
                 let holds = condition.holds(&original, &observed);
                 let (result, status) = (if holds { "kept" } else { "dropped" }, status(&observed.report));
                 remark(format_args!("{tries}: {}: {result} ({})", candidate.change, status.printable()));
@@ -117,7 +126,7 @@ fn observe(
     case: &Case,
     graph: &Graph,
     condition: Condition,
-    file: &Path,
+    request: Request,
     timeouts: &Timeouts,
 ) -> Result<Observed, String> {
     let (captured, is_slow) = (&case.captured, condition == Condition::Slow);
@@ -127,7 +136,7 @@ fn observe(
         engines: engine.filter(|_| !is_slow).map_or(Engines::First, Engines::Forced),
         execution: captured.execution.as_ref().map(|execution| adapted(execution, &captured.graph, graph)),
         time: is_slow,
-        ..captured.request(file, &[DataSet::Integers, DataSet::Normal])
+        ..request
     };
     let report = replay_child::run(&request, None, timeouts)?;
     let mut observed = Observed { report, alternatives: Vec::new() };

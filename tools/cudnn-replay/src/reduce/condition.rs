@@ -50,6 +50,17 @@ impl Condition {
             }
         }
     }
+
+    /// Returns the data sets to try smaller graphs with. For [`Condition::Wrong`], only those that show the problem.
+    #[must_use]
+    pub fn data(self, original: &Observed) -> Vec<DataSet> {
+        let mut data = vec![DataSet::Integers, DataSet::Normal];
+        if self == Condition::Wrong {
+            let problems = problems(&original.report);
+            data.retain(|set| problems.iter().any(|problem| problem.data == *set));
+        }
+        data
+    }
 }
 
 fn has_ended(report: &Report) -> bool {
@@ -175,6 +186,8 @@ mod tests {
     #[test]
     fn a_wrong_result_remains_of_the_same_kind() {
         let error = |error| observed(|run| run.error = Some(error));
+        assert_eq!(Condition::Wrong.data(&error(1e4)), [DataSet::Normal]);
+        assert_eq!(Condition::Crash.data(&error(1e4)), [DataSet::Integers, DataSet::Normal]);
         let kinds = [
             error(1e4),
             error(f64::MAX),

@@ -42,6 +42,9 @@ pub(crate) struct Arguments {
     /// Execute each plan this number of times and compare the bits.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
+    /// Execute only graphs whose tensors need at most this memory, in GiB. The host needs up to four times as much.
+    #[arg(long, value_name = "GIB", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    memory: u16,
     /// Measure the time of an execution.
     #[arg(long)]
     time: bool,
@@ -179,7 +182,12 @@ fn replay(
         DataChoice::Captured => DataSet::Captured,
     };
     let data: Vec<DataSet> = arguments.data.iter().map(data).collect();
-    let request =
-        Request { engines, repeat: arguments.repeat, time: arguments.time, ..captured.request(file.path(), &data) };
+    let request = Request {
+        engines,
+        max_bytes: captures::gibibytes(arguments.memory),
+        repeat: arguments.repeat,
+        time: arguments.time,
+        ..captured.request(file.path(), &data)
+    };
     replay_child::run(&request, cudnn, timeouts)
 }
