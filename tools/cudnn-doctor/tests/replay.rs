@@ -185,6 +185,38 @@ fn failed_calls_are_repeated() {
     assert_eq!((&fixed["after"]["status"], &fixed["after"]["plans"]), (&"SUCCESS".into(), &Value::Array(vec![])));
 }
 
+/// Engines are created for the described device, and a descriptor that needs a GPU is skipped.
+#[test]
+fn failed_calls_with_handles_are_repeated_for_the_device() {
+    let test = "failed_calls_with_handles_are_repeated_for_the_device";
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
+    let (dir, cudnn) = (TempDir::new(), cudnn.to_str().unwrap());
+    let graph: Value = serde_json::from_str(&convolution("a", 2)).unwrap();
+    let failure = |mut descriptors: Vec<Value>, last: &str| {
+        descriptors.push(serde_json::from_str(last).unwrap());
+        let descriptors = Value::Array(descriptors);
+        format!(
+            r#"{{"record":"failure","call":"cudnnBackendFinalize","status":"BAD_PARAM","descriptors":{descriptors}}}"#
+        )
+    };
+    let engine = |index: i64| {
+        let engine = format!(r#"{{"kind":"ENGINE","ENGINE_OPERATION_GRAPH:15":5,"ENGINE_GLOBAL_INDEX:3":{index}}}"#);
+        failure(graph["nodes"].as_array().unwrap().clone(), &engine)
+    };
+    let device = failure(Vec::new(), r#"{"kind":"DEVICEPROP","DEVICEPROP_HANDLE:0":1}"#);
+    let lines = [START.to_owned(), engine(8), engine(4711), device];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let (code, report) = json(&[&write(&dir, &lines), "--compare", cudnn, cudnn], &libraries.path);
+    assert_eq!(code, Some(0), "{report:#}");
+    let [known, unknown, device] = [0, 1, 2].map(|index| &report["graphs"][index]["after"]);
+    assert_eq!(known["status"], "SUCCESS", "{known:#}");
+    assert!(unknown["reason"].as_str().unwrap().contains("descriptor 6 (CUDNN_BACKEND_ENGINE"), "{unknown:#}");
+    assert_eq!(
+        (&device["status"], device["reason"].as_str().unwrap().contains("needs a handle")),
+        (&"SKIPPED".into(), true)
+    );
+}
+
 #[test]
 fn captured_values_are_required_if_only_they_are_selected() {
     let dir = TempDir::new();
