@@ -560,3 +560,24 @@ fn a_capture_contains_no_private_values() {
         assert!(text.contains("\"failure\""), "{text}");
     }
 }
+
+/// Prints the instructions of a step with a new variant pack, which has seven calls.
+#[test]
+#[ignore = "counts the instructions of a step with valgrind; run it with --release --nocapture"]
+fn the_cost_of_a_step() {
+    const STEPS: u64 = 180_000;
+    let stand_in = Capturing::stand_in();
+    let count = |layers: &str, arguments: &[&str]| -> u64 {
+        let mut valgrind = std::process::Command::new("valgrind");
+        valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", PLANNER, layers]).args(arguments);
+        valgrind.env("CUDNN_LOADER_DIR", &stand_in.cudnn).env("CUDNN_CAPTURE", stand_in.file());
+        let output = valgrind.env("CUDNN_TRACE_SUMMARY", stand_in.dir.path().join("summary")).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        let (_, count) = text.split_once("refs:").unwrap_or_else(|| panic!("{text}"));
+        count.split_whitespace().next().unwrap().replace(',', "").parse().unwrap()
+    };
+    for layers in ["none", "trace", "explain", "validate", "capture"] {
+        let start = count(layers, &["executions", "early-pack"]);
+        println!("{layers}: {} instructions", (count(layers, &["mistakes", "steps"]) - start) / STEPS);
+    }
+}
