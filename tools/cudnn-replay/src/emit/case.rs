@@ -45,8 +45,8 @@ impl Case {
         let records = || capture.records.iter();
         let place = records().position(is_graph).or_else(|| records().position(is_failure)).unwrap_or(0);
         let before = capture.records.get(..place).unwrap_or_default().iter();
-        let starts = before.filter_map(|record| if let Record::Start(start) = record { Some(start) } else { None });
-        let start = starts.last().cloned().unwrap_or(Start { format: FORMAT, cudnn: 0, cudart: 0 });
+        let mut starts = before.filter_map(|record| if let Record::Start(start) = record { Some(start) } else { None });
+        let start = starts.next_back().cloned().unwrap_or(Start { format: FORMAT, cudnn: 0, cudart: 0 });
         let failure = match capture.records.get(place) {
             Some(Record::Failure(failure)) => Some(failure.clone()),
             _ => None,
