@@ -26,9 +26,9 @@ fn doctor(dir: &TempDir) -> Command {
     command
 }
 
-fn reduce(dir: &TempDir, capture: &Path, when: &str, cudnn: &Path) -> Command {
+fn reduce(dir: &TempDir, capture: &Path, graph: &str, when: &str, cudnn: &Path) -> Command {
     let mut command = doctor(dir);
-    command.arg("reduce").arg(capture).args(["--json", "--graph", ID, "--when", when, "--output"]).arg(output(dir));
+    command.arg("reduce").arg(capture).args(["--json", "--graph", graph, "--when", when, "--output"]).arg(output(dir));
     command.env("CUDNN_LOADER_DIR", cudnn);
     command
 }
@@ -112,13 +112,15 @@ fn captured_values_are_part_of_the_program_or_a_note_says_why_not() {
         let mut command = doctor(&dir);
         command.arg("emit").arg(&capture).args(["--graph", ID, "--language", "c++"]);
         let output = command.output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        // A missing file is a damaged part of the capture.
+        let is_complete = dir.path().join("app.cudnncap.data/x").exists();
+        assert_eq!(output.status.code(), Some(i32::from(!is_complete)), "{}", text(&output));
         let program = String::from_utf8(output.stdout).unwrap();
         (program.contains("on the captured values"), String::from_utf8(output.stderr).unwrap())
     };
     let note = "note: the program generates the values of tensors: ";
     let (has_values, stderr) = emit(32_768);
-    assert!(!has_values && stderr.starts_with(&format!("{note}the file \"x\": ")), "{stderr}");
+    assert!(!has_values && stderr.contains(&format!("{note}the file \"x\": ")), "{stderr}");
     let values = dir.path().join("app.cudnncap.data");
     std::fs::create_dir(&values).unwrap();
     std::fs::write(values.join("x"), [1; 32_768]).unwrap();
@@ -146,7 +148,7 @@ fn a_graph_that_fails_becomes_smaller_with_a_real_release() {
     let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
     let dir = TempDir::new();
     let run = |capture: &Path| {
-        let mut command = reduce(&dir, capture, "status", &cudnn);
+        let mut command = reduce(&dir, capture, "", "status", &cudnn);
         command.env("LD_LIBRARY_PATH", &libraries.path).output().unwrap()
     };
     // The captured engine exists only in other releases.
@@ -163,7 +165,10 @@ fn a_graph_that_fails_becomes_smaller_with_a_real_release() {
     assert!(!output(&dir).exists());
     // The output is an integer.
     let changed = r#""TENSOR_UNIQUE_ID:3":2,"TENSOR_DATA_TYPE:1":14"#;
-    std::fs::write(&capture, lines.replace(r#""TENSOR_UNIQUE_ID:3":2,"TENSOR_DATA_TYPE:1":2"#, changed)).unwrap();
+    let lines = lines.replace(r#""TENSOR_UNIQUE_ID:3":2,"TENSOR_DATA_TYPE:1":2"#, changed);
+    let record = Capture::parse(lines.as_bytes()).unwrap().records.remove(2);
+    let Record::Graph(graph) = record else { unreachable!("{record:?}") };
+    std::fs::write(&capture, lines.replace(ID, &graph.graph)).unwrap();
     let fails = run(&capture);
     assert_eq!(fails.status.code(), Some(0), "{}", text(&fails));
     let json: Value = serde_json::from_slice(&fails.stdout).unwrap();
@@ -200,7 +205,7 @@ fn an_interrupted_reduction_leaves_the_smallest_graph() {
     let cudnn = fake(&dir, CRASHES);
     let fifo = dir.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    let mut command = reduce(&dir, &small(), "crash", &cudnn);
+    let mut command = reduce(&dir, &small(), ID, "crash", &cudnn);
     command.env("COUNT", dir.path().join("count")).env("FIFO", &fifo);
     let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     // The third candidate is tried.
