@@ -41,6 +41,12 @@ def close(language, drop_in, directory, capture, graph):
     if emitted.returncode:
         return f"not emitted: {emitted.stderr.strip()[-200:]}"
     command = [sys.executable, source]
+    if language == "python":
+        with open(source) as file:
+            text = file.read()
+        with open(source, "w") as file:
+            # Otherwise, the program opens the library of the wheel by path.
+            file.write(text.replace("LIBRARY = None", f"LIBRARY = {drop_in!r}", 1))
     if language == "c++":
         flags = os.environ.get("CPPFLAGS", "").split()
         compile = ["c++", "-std=c++17", *flags, source, "-o", program, "-ldl", "-lpthread"]

@@ -220,11 +220,6 @@ mod tests {
         assert_eq!(labels, ["A", "cudnnBackendSetAttribute TENSOR_DIMENSIONS: BAD_PARAM"]);
         assert_eq!(graphs[1].id, graphs[1].graph.id());
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     #[test]
     fn plans_that_work_or_have_an_engine_are_preferred() {
