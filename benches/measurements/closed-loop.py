@@ -49,7 +49,8 @@ def close(language, drop_in, directory, capture, graph):
             file.write(text.replace("LIBRARY = None", f"LIBRARY = {drop_in!r}", 1))
     if language == "c++":
         flags = os.environ.get("CPPFLAGS", "").split()
-        compile = ["c++", "-std=c++17", *flags, source, "-o", program, "-ldl", "-lpthread"]
+        library = os.path.join(os.environ["CUDNN_LOADER_DIR"], "libcudnn.so.9")
+        compile = ["c++", "-std=c++17", *flags, source, "-o", program, library, "-ldl", "-lpthread"]
         compiled = subprocess.run(compile, capture_output=True, text=True)
         if compiled.returncode:
             return f"not compiled: {compiled.stderr[:200]}"

@@ -1,4 +1,4 @@
-//! Reads memory limits of the process.
+//! Reads memory limits of the process, and memory at addresses that may be invalid.
 
 /// The type that identifies a resource limit.
 #[cfg(target_env = "gnu")]
@@ -11,10 +11,40 @@ pub fn address_space_limit() -> Option<u64> {
     limit_of(libc::RLIMIT_AS)
 }
 
+/// Returns a copy of this process's memory, or `None` if a part is unreadable or the system forbids the check.
+///
+/// The kernel copies the bytes, so that an invalid address is an error instead of a crash.
+pub fn copy_if_readable(address: usize, len: usize) -> Option<Vec<u8>> {
+    let mut copy = vec![0_u8; len];
+    let to = libc::iovec { iov_base: copy.as_mut_ptr().cast(), iov_len: len };
+    let from = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(address), iov_len: len };
+    // SAFETY: `to` is valid for writes, and the kernel checks `from`.
+    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &raw const to, 1, &raw const from, 1, 0) };
+    (usize::try_from(copied) == Ok(len)).then_some(copy)
+}
+
 /// Returns the soft limit of a resource, or `None` if it is unlimited.
 pub(crate) fn limit_of(resource: Resource) -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the output pointer is valid.
     let is_known = unsafe { libc::getrlimit(resource, &raw mut limit) } == 0;
     (is_known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri cannot copy memory between processes")]
+    fn unreadable_memory_is_an_error() {
+        let bytes = [1, 2, 3, 4];
+        let address = bytes.as_ptr().expose_provenance();
+        // Emulators and sandboxes may forbid all copies.
+        if let Some(copy) = copy_if_readable(address, 4) {
+            assert_eq!(copy, bytes);
+        }
+        assert_eq!(copy_if_readable(8, 4), None);
+        assert_eq!(copy_if_readable(usize::MAX - 2, 4), None);
+    }
 }

@@ -21,10 +21,19 @@ pub(crate) fn is_declared(name: Name, ty: Type, count: i64) -> bool {
     (1..=most(name, ty)).contains(&count)
 }
 
+/// Returns whether cuDNN declares this number of elements for an attribute, of any type.
+pub(crate) fn is_count(name: Name, count: i64) -> bool {
+    find(name).is_some_and(|elements| (1..=i64::from(elements.most)).contains(&count))
+}
+
 /// Returns the maximum number of elements of this type, or 0 if the combination is not declared.
 pub(super) fn most(name: Name, ty: Type) -> i64 {
-    let found = DECLARED.binary_search_by_key(&name.0, |(name, _)| name.0).ok().and_then(|place| DECLARED.get(place));
-    found.map_or(0, |(_, elements)| if elements.types.contains(&ty) { i64::from(elements.most) } else { 0 })
+    find(name).filter(|elements| elements.types.contains(&ty)).map_or(0, |elements| i64::from(elements.most))
+}
+
+fn find(name: Name) -> Option<&'static Elements> {
+    let place = DECLARED.binary_search_by_key(&name.0, |(name, _)| name.0).ok()?;
+    DECLARED.get(place).map(|(_, elements)| elements)
 }
 
 /// Returns all declarations as attribute, element type and maximum number.
@@ -54,6 +63,7 @@ mod tests {
         for (count, expected) in [(-1, false), (0, false), (1, true), (8, true), (9, false), (i64::MAX, false)] {
             assert_eq!(is_declared(dims, Type::CUDNN_TYPE_INT64, count), expected, "{count}");
             assert!(!is_declared(dims, Type::CUDNN_TYPE_INT32, count));
+            assert_eq!(is_count(dims, count), expected, "{count}");
             assert!(!is_declared(Name(123_456), Type::CUDNN_TYPE_INT64, count));
         }
         // cuDNN accepts all of these types and numbers.
