@@ -13,6 +13,7 @@ mod check;
 mod child_report;
 mod cmd;
 mod context;
+mod cuda_dirs;
 mod cudnn_file;
 mod demo;
 mod dependencies;

@@ -4,12 +4,15 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use cudnn_probe::read_bounded;
+use cudnn_probe::layers::LAYERS_VARIABLE;
+use cudnn_probe::{DIR_VARIABLE, read_bounded};
 use cudnn_replay::replay::{self, Report, Request};
 use serde_json::json;
 
 use crate::child_report::{Work, begin, send};
+use crate::cuda_dirs;
 use crate::platform::{CAN_LOAD, STATIC, STATIC_HELP};
+use crate::shell::{SEARCH_PATH, doctor, set_variable};
 use crate::subprocess::{self, Timeouts};
 
 /// The hidden subcommand of the child.
@@ -31,8 +34,13 @@ pub(crate) fn run(request: &Request, cudnn: Option<&Path>, timeouts: &Timeouts) 
     let mut file = tempfile::NamedTempFile::new().map_err(failed)?;
     file.write_all(&serde_json::to_vec(request).unwrap_or_default()).map_err(failed)?;
     let mut command = subprocess::doctor(&[COMMAND.as_ref(), file.path().as_os_str()]).map_err(failed)?;
+    // A layer could change the results, and `capture` would replace the capture.
+    command.env_remove(LAYERS_VARIABLE);
     if let Some(dir) = cudnn {
-        command.env("CUDNN_LOADER_DIR", dir);
+        command.env(DIR_VARIABLE, dir);
+        if let Some(path) = cuda_dirs::search_path() {
+            command.env(SEARCH_PATH, path);
+        }
     }
     let ended = subprocess::run_with_file(command, file.into_temp_path(), timeouts).map_err(failed)?;
     let message = |key| ended.messages.iter().find_map(|message| message.get(key));
@@ -40,7 +48,8 @@ pub(crate) fn run(request: &Request, cudnn: Option<&Path>, timeouts: &Timeouts) 
         return Err(reason.to_owned());
     }
     if let Some(report) = message("report") {
-        return serde_json::from_value(report.clone()).map_err(|error| error.to_string());
+        let report = serde_json::from_value(report.clone()).map_err(|error| error.to_string())?;
+        return Ok(explained(report, cudnn));
     }
     let failure = ended.end.failure().unwrap_or_else(|| "ended without a report".to_owned());
     let last = ended.stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -51,6 +60,16 @@ pub(crate) fn run(request: &Request, cudnn: Option<&Path>, timeouts: &Timeouts) 
         reason: Some(format!("the process {failure}{}{last}", ended.during())),
         ..Report::default()
     })
+}
+
+/// Adds the command that names a missing library, because cuDNN's reason does not.
+fn explained(mut report: Report, cudnn: Option<&Path>) -> Report {
+    if report.status == "SUBLIBRARY_LOADING_FAILED" {
+        let select = cudnn.map_or(String::new(), |dir| format!("{}; ", set_variable(DIR_VARIABLE, dir)));
+        let reason = report.reason.unwrap_or_default();
+        report.reason = Some(format!("{reason}; `{select}{} check` names the missing library", doctor()));
+    }
+    report
 }
 
 /// Runs the child process.
