@@ -24,13 +24,21 @@ use super::{accuracy, data, element, reference};
 /// The number of executions to measure the time.
 const TIMED_RUNS: u32 = 20;
 
+/// Maximum memory of the host, as estimated by [`host_bytes`], to prepare all data sets at once.
+const MAX_AT_ONCE: usize = 1 << 30;
+/// About the number of bytes that the reference needs for an element.
+const REFERENCE_BYTES: usize = 32;
+
 /// Executes the plans of a graph.
 pub(super) struct Executor<'a> {
     gpu: &'a Gpu,
     handle: &'a Handle,
     request: &'a Request,
+    /// The data sets in memory, and those that were requested.
     prepared: Vec<Prepared>,
-    is_prepared: bool,
+    prepared_for: &'a [DataSet],
+    /// The number of data sets to prepare at once.
+    at_once: usize,
     /// Why nothing can be executed.
     pub(super) refusal: Option<String>,
     /// The skipped data sets, with the reasons.
@@ -50,21 +58,30 @@ struct Prepared {
 
 impl<'a> Executor<'a> {
     pub(super) fn new(gpu: &'a Gpu, handle: &'a Handle, request: &'a Request) -> Self {
-        Executor { gpu, handle, request, prepared: Vec::new(), is_prepared: false, refusal: None, problems: Vec::new() }
+        // References take seconds, and data sets are independent.
+        let at_once = if host_bytes(&request.graph) > MAX_AT_ONCE { 1 } else { request.data.len().max(1) };
+        let (prepared, refusal, problems) = (Vec::new(), None, Vec::new());
+        Executor { gpu, handle, request, prepared, prepared_for: &[], at_once, refusal, problems }
     }
 
     /// Executes a plan with each data set.
     pub(super) fn execute(&mut self, plan: &Plan, report: &mut PlanReport, step: &mut Step<'_>) {
-        if self.refusal.is_some() {
-            return;
+        let request = self.request;
+        for data in request.data.chunks(self.at_once) {
+            // The values stay for other plans if all data sets fit.
+            if self.prepared_for != data {
+                self.prepared.clear();
+                step("computed the references");
+                self.prepare(data);
+            }
+            if self.refusal.is_some() || !self.execute_prepared(plan, report, step) {
+                return;
+            }
         }
-        if !std::mem::replace(&mut self.is_prepared, true) {
-            step("computed the references");
-            self.prepare();
-        }
-        if self.refusal.is_some() {
-            return;
-        }
+    }
+
+    /// Executes a plan with the prepared data sets. Returns whether all executions succeeded.
+    fn execute_prepared(&self, plan: &Plan, report: &mut PlanReport, step: &mut Step<'_>) -> bool {
         for prepared in &self.prepared {
             step(&format!("executed engine {}", report.engine.index));
             let mut run = Run {
@@ -91,36 +108,42 @@ impl<'a> Executor<'a> {
             report.runs.push(run);
             if !is_fine {
                 // An error of the device is permanent.
-                return;
+                return false;
             }
         }
-        if let Some(prepared) = self.prepared.first().filter(|_| self.request.time) {
+        if let Some(prepared) = self.prepared.first().filter(|_| self.request.time && report.time_ms.is_none()) {
             step(&format!("measured engine {}", report.engine.index));
             report.time_ms = self.time(plan, prepared).ok();
         }
+        true
     }
 
-    fn prepare(&mut self) {
+    fn prepare(&mut self, data: &'a [DataSet]) {
         let request = self.request;
-        // References take seconds, and data sets are independent.
+        self.prepared_for = data;
         let prepared: Vec<(DataSet, Result<Prepared, String>)> = std::thread::scope(|scope| {
             let start = |data: &DataSet| {
                 let data = *data;
                 (data, scope.spawn(move || Prepared::new(request, data)))
             };
-            let threads: Vec<_> = request.data.iter().map(start).collect();
+            let threads: Vec<_> = data.iter().map(start).collect();
             let stopped = |_| Err("the reference cannot be computed".to_owned());
             threads.into_iter().map(|(data, thread)| (data, thread.join().unwrap_or_else(stopped))).collect()
         });
+        let values = request.values.as_ref().filter(|_| data.contains(&DataSet::Captured));
+        let mut problems: Vec<String> = values.and_then(|values| values.left_out.clone()).into_iter().collect();
         for (data, prepared) in prepared {
             match prepared {
                 Ok(prepared) => self.prepared.push(prepared),
                 Err(reason) if data == DataSet::Captured => {
-                    self.problems.push(format!("the captured values are skipped: {reason}"));
+                    problems.push(format!("the captured values are skipped: {reason}"));
                 }
                 Err(reason) => self.refusal = Some(reason),
             }
         }
+        // Other plans may need the same values again.
+        problems.retain(|problem| !self.problems.contains(problem));
+        self.problems.extend(problems);
     }
 
     fn run(&self, plan: &Plan, prepared: &Prepared, run: &mut Run) -> Result<(), Failure> {
@@ -331,6 +354,12 @@ fn describe(uid: i64, worst: &Worst) -> String {
     format!("element {index} of tensor {uid} is {value}, and the reference is {expected}{range}")
 }
 
+/// Returns about the memory of the host for a data set.
+fn host_bytes(graph: &Graph) -> usize {
+    let bytes = |tensor: Tensor| tensor.span().saturating_add(tensor.count().saturating_mul(REFERENCE_BYTES));
+    graph.tensors().filter_map(|node| Tensor::new(node).ok()).map(bytes).fold(0, usize::saturating_add)
+}
+
 /// Returns whether an operation adds to its output.
 fn accumulates(graph: &Graph) -> bool {
     let names = [
@@ -420,7 +449,7 @@ mod tests {
                 records.push(Data { plan: 0, execution: 1, uid, is_after, file, bytes: bytes.len() as u64 });
             }
         }
-        let values = CapturedValues { dir: dir.path().to_owned(), records };
+        let values = CapturedValues { dir: dir.path().to_owned(), records, left_out: None };
         let request = Request { values: Some(values.clone()), ..request() };
         let captured = Prepared::new(&request, DataSet::Captured).unwrap();
         assert_eq!(captured.memory.buffers[0].bytes, prepared.memory.buffers[0].bytes);
@@ -439,6 +468,15 @@ mod tests {
         lacking.records.retain(|record| record.uid != 2);
         assert_eq!(refused(Some(lacking)), "the capture lacks tensor 2");
         assert_eq!(refused(None), "they are missing in the capture");
+    }
+
+    #[test]
+    fn the_memory_of_the_host_follows_the_elements() {
+        let graph = |json: &str| serde_json::from_str(json).unwrap();
+        let small = host_bytes(&graph(MATMUL));
+        assert!((31 * REFERENCE_BYTES..2048).contains(&small), "{small}");
+        assert!(host_bytes(&graph(&MATMUL.replace("[1,3,5]", "[1,3,40000000]"))) > MAX_AT_ONCE);
+        assert!(host_bytes(&graph(&MATMUL.replace("[24,8,1]", "[24,1000000000,1]"))) > MAX_AT_ONCE);
     }
 
     #[test]
