@@ -9,7 +9,10 @@ use cudnn_backend::handle::Handle;
 use cudnn_backend::plan::Plan;
 use cudnn_backend::{Failure, first_reason};
 use cudnn_capture_file::{Graph, Value, status_name};
-use cudnn_loader::{Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
+use cudnn_loader::{
+    Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind,
+    cudnnDataType_t as DataType,
+};
 use sha2::{Digest, Sha256};
 
 use super::accuracy::Worst;
@@ -257,7 +260,8 @@ impl Prepared {
         let read: Vec<i64> = nodes().flat_map(|node| graph.inputs(node)).collect();
         let captured = match (data, &request.values) {
             (DataSet::Captured, Some(values)) => {
-                Some(Values::read(values, memory.places.iter().map(|place| &place.tensor))?)
+                let tensors: Vec<Tensor> = memory.places.iter().map(|place| as_stored(&place.tensor)).collect();
+                Some(Values::read(values, tensors.iter())?)
             }
             (DataSet::Captured, None) => return Err("they are missing in the capture".to_owned()),
             _ => None,
@@ -341,7 +345,9 @@ impl Prepared {
     fn same_as_captured(&self, after: &[Vec<u8>]) -> Option<bool> {
         let captured = self.captured.as_ref()?;
         let same = self.outputs(after).filter_map(|(place, bytes)| {
-            Some(place.tensor.has_equal_elements(bytes, captured.after.get(&place.tensor.uid)?))
+            let captured = captured.after.get(&place.tensor.uid)?;
+            let is_packed = place.tensor.ty == DataType::CUDNN_DATA_BOOLEAN;
+            Some(if is_packed { bytes.starts_with(captured) } else { place.tensor.has_equal_elements(bytes, captured) })
         });
         same.reduce(|a, b| a && b)
     }
@@ -352,6 +358,15 @@ fn describe(uid: i64, worst: &Worst) -> String {
     let Worst { index, value, expected, is_out_of_range, .. } = worst;
     let range = if *is_out_of_range { ", which exceeds the range of the type" } else { "" };
     format!("element {index} of tensor {uid} is {value}, and the reference is {expected}{range}")
+}
+
+/// Returns a tensor with as many bytes as the capture stores: one bit for each packed boolean, and one byte here.
+fn as_stored(tensor: &Tensor) -> Tensor {
+    let mut stored = tensor.clone();
+    if tensor.ty == DataType::CUDNN_DATA_BOOLEAN {
+        (stored.dims, stored.strides) = (vec![tensor.span().div_ceil(8)], vec![1]);
+    }
+    stored
 }
 
 /// Returns about the memory of the host for a data set.
@@ -468,6 +483,33 @@ mod tests {
         lacking.records.retain(|record| record.uid != 2);
         assert_eq!(refused(Some(lacking)), "the capture lacks tensor 2");
         assert_eq!(refused(None), "they are missing in the capture");
+    }
+
+    #[test]
+    fn packed_booleans_are_stored_as_bits() {
+        let dir = tempfile::tempdir().unwrap();
+        // The input 2 has 10 elements, and the output 3 has 10 with the gaps.
+        let packed = format!(r#""TENSOR_DATA_TYPE:1":{}"#, DataType::CUDNN_DATA_BOOLEAN.0);
+        let json = MATMUL.replace(r#""TENSOR_DATA_TYPE:1":9"#, &packed);
+        let (start, end) = json.rsplit_once(r#""TENSOR_DATA_TYPE:1":2"#).unwrap();
+        let graph = serde_json::from_str(&format!("{start}{packed}{end}")).unwrap();
+        let files = [(1, false, vec![0; 42]), (2, false, vec![0xa5, 0x3c]), (3, true, vec![1, 2])];
+        let mut records = Vec::new();
+        for (uid, is_after, bytes) in files {
+            let file = uid.to_string();
+            std::fs::write(dir.path().join(&file), &bytes).unwrap();
+            records.push(Data { plan: 0, execution: 1, uid, is_after, file, bytes: bytes.len() as u64 });
+        }
+        let values = Some(CapturedValues { dir: dir.path().to_owned(), records, left_out: None });
+        let prepared = Prepared::new(&Request { graph, values, ..request() }, DataSet::Captured).unwrap();
+        let place = |uid| prepared.memory.places.iter().find(|place| place.tensor.uid == uid).unwrap();
+        let (mask, output) = (place(2), place(3));
+        assert_eq!(prepared.memory.buffers[mask.buffer].bytes[mask.offset..mask.offset + 2], [0xa5, 0x3c]);
+        let mut after: Vec<Vec<u8>> = prepared.memory.buffers.iter().map(|buffer| buffer.bytes.clone()).collect();
+        after[output.buffer][output.offset..output.offset + 2].copy_from_slice(&[1, 2]);
+        assert_eq!(prepared.same_as_captured(&after), Some(true));
+        after[output.buffer][output.offset + 1] ^= 1;
+        assert_eq!(prepared.same_as_captured(&after), Some(false));
     }
 
     #[test]
