@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-use cudnn_capture_file::{FORMAT, Record, Start};
+use cudnn_capture_file::{FORMAT, Record, Start, values_dir};
 use cudnn_layer_api::Host;
 use cudnn_os::append_file::{AppendFile, uninterrupted};
 
@@ -82,10 +82,10 @@ impl Output {
         written.is_ok()
     }
 
-    /// Writes the values of a tensor to a file next to the capture, in the directory with the suffix `.data`.
+    /// Writes the values of a tensor to a file in the directory of values.
     pub(super) fn write_data(&self, name: &str, values: &[u8]) -> bool {
         let Some(file) = self.file().filter(|file| !file.has_ended.load(Ordering::Relaxed)) else { return false };
-        let dir = data_dir(file.file.path());
+        let dir = values_dir(file.file.path());
         let path = dir.join(name);
         let written = uninterrupted(|| {
             std::fs::create_dir_all(&dir)?;
@@ -153,16 +153,9 @@ pub(super) fn data_file(plan: usize, execution: u64, uid: i64, is_after: bool) -
     format!("plan-{plan}-execution-{execution}-tensor-{uid}-{moment}.bin")
 }
 
-/// Returns the directory with the values of tensors of a capture.
-fn data_dir(capture: &Path) -> PathBuf {
-    let mut dir = capture.as_os_str().to_owned();
-    dir.push(".data");
-    PathBuf::from(dir)
-}
-
 /// Removes the values that belonged to an older capture with this name, but no other files.
 fn remove_data(capture: &Path) {
-    let dir = data_dir(capture);
+    let dir = values_dir(capture);
     if !dir.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
         return;
     }

@@ -66,7 +66,7 @@ use crate::wrappers::{self, Around, Call, Id, Next, Returned};
 use crate::{follow, serialized, trial};
 
 pub use self::file::may_replace;
-pub use self::options::{DATA_VARIABLE, VARIABLE, configure};
+pub use self::options::{DATA_VARIABLE, VARIABLE, check_data, configure};
 
 /// Writes a capture.
 #[derive(Debug)]
