@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use cudnn_os::cancel::ThreadStateGuard;
+
 use super::State;
 use crate::engine::Choice;
 use crate::last_error::hide_errors;
@@ -48,6 +50,11 @@ pub(super) fn destroying(state: &State, configuration: Raw) {
             Some(all.filter(|(_, known)| is_this(known)).map(|(plan, _)| *plan).collect())
         })
         .unwrap_or_default();
+    if plans.is_empty() {
+        return;
+    }
+    // Thread cancellation must not unwind from here.
+    let _guard = ThreadStateGuard::new();
     for plan in plans {
         let content = shadow::content(std::ptr::with_exposed_provenance_mut(plan));
         let choice = content.and_then(|content| read(state, configuration, &content));
