@@ -19,6 +19,9 @@ impl Failure {
         let last = nodes.last_mut().ok_or("the descriptor is missing in the capture")?;
         match self.call.as_str() {
             "cudnnBackendFinalize" => last.is_finalized = true,
+            "cudnnBackendSetAttribute" if last.is_finalized => {
+                return Err("the descriptor was finalized before the attribute was set".to_owned());
+            }
             "cudnnBackendSetAttribute" => last.attributes.push(self.refused()?),
             call => return Err(format!("a failure of {call} depends on more than descriptors")),
         }
@@ -85,6 +88,10 @@ mod tests {
             let attribute = json!(["TENSOR_DIMENSIONS", 3, 1, elements]);
             refused(&failure(set, attribute, &[TENSOR]), lacking);
         }
+        let finalized = r#"{"kind":"TENSOR","DATA_TYPE:1":2}"#;
+        let attribute = json!(["TENSOR_DIMENSIONS", 3, 1, "ffffffffffffffff"]);
+        let too_late = "the descriptor was finalized before the attribute was set";
+        refused(&failure(set, attribute, &[finalized]), too_late);
         let unknown = json!(["NO_SUCH_NAME", 3, 1, "ffffffffffffffff"]);
         refused(&failure(set, unknown, &[TENSOR]), "the attribute NO_SUCH_NAME is unknown");
         let execute = failure("cudnnBackendExecute", json!(null), &[TENSOR]);

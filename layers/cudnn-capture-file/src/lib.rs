@@ -21,12 +21,14 @@
 //! | `record` | the records |
 //! | `ids` | compares the ids of graphs with their content |
 //! | `failure` | the descriptors that show a failure again |
+//! | `files` | the names of the files with the values of tensors |
 //! | `capture` | reads files |
 //!
 //! This crate is independent of layers and of the loader. It does not call cuDNN.
 
 mod capture;
 mod failure;
+mod files;
 mod graph;
 mod ids;
 mod names;
@@ -35,6 +37,7 @@ mod tensors;
 mod value;
 
 pub use capture::{Capture, Error, Problem};
+pub use files::{is_file_name, values_dir};
 pub use graph::{Attribute, Graph, MAX_NODES, Node};
 pub use record::{
     Call, Count, Data, Device, Engine, Execution, FORMAT, Failure, GraphRecord, Incomplete, Memory, Plan, Proposals,

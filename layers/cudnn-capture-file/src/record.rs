@@ -201,7 +201,7 @@ impl Tensor {
 /// A range of memory, without its address.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
-    /// The ordinal of the buffer in this execution. Tensors whose ranges overlap or touch are in one buffer.
+    /// The ordinal of the buffer in this execution. Tensors whose ranges overlap are in one buffer.
     pub buffer: usize,
     /// The distance from the start of the buffer in bytes.
     pub offset: u64,

@@ -332,7 +332,7 @@ fn values_are_stored_for_the_requested_executions() {
     assert_eq!(run("0123456789abcdef@nan", &["1,inf"]), []);
     // The bits of a NaN are compared, too.
     assert_eq!(run("mismatch", &["1,inf", "1,inf"]), []);
-    for requested in ["none", "all@0", "all,nan@1"] {
+    for requested in ["none", "all@0", "all,nan@1", ","] {
         let child = stand_in.child().env("CUDNN_CAPTURE_DATA", requested);
         let output = child.run(&["capture", "executions", "1,2"]);
         assert_eq!(output.stdout, "done\n", "{output:#?}");
@@ -366,6 +366,31 @@ fn values_that_cannot_be_written_are_reported_once() {
     assert_eq!(std::fs::read_to_string(&data).unwrap(), "important");
     let records = records(&stand_in.file());
     assert_eq!((all!(&records, Data).count(), executions(&records).len()), (0, 1));
+}
+
+#[test]
+fn values_are_not_written_through_links() {
+    let stand_in = Capturing::stand_in();
+    let (driver, data) = (driver(&stand_in), stand_in.dir.path().join("app.cudnncap.data"));
+    let other = stand_in.dir.path().join("other");
+    let run = || {
+        let child = stand_in.child().env("LD_PRELOAD", &driver).env("READS_MEMORY", "1");
+        let output = child.env("CUDNN_CAPTURE_DATA", "all").run(&["capture", "executions", "1,2"]);
+        assert_eq!(
+            (output.stdout.as_str(), output.stderr.matches("cannot write").count()),
+            ("done\n", 1),
+            "{output:#?}"
+        );
+        assert_eq!(all!(&records(&stand_in.file()), Data).count(), 0);
+    };
+    std::fs::create_dir(&other).unwrap();
+    std::os::unix::fs::symlink(&other, &data).unwrap();
+    run();
+    assert_eq!(std::fs::read_dir(&other).unwrap().count(), 0);
+    // The layer removes links to files of an older capture, but not a directory with the name of a file.
+    std::fs::remove_file(&data).unwrap();
+    std::fs::create_dir_all(data.join("plan-0-execution-1-tensor-1-before.bin")).unwrap();
+    run();
 }
 
 #[test]
@@ -419,6 +444,13 @@ fn descriptors_may_be_made_and_destroyed_early() {
     let of_pack = run("early-pack");
     assert_eq!(executions(&of_pack)[0].tensors.len(), 2);
     assert_eq!(counts(&of_pack)[0].executions, 2);
+    // A forked child follows packs again until the first plan exists.
+    let parent = run("fork-early-pack");
+    assert_eq!((plans(&parent).len(), executions(&parent).len()), (1, 1));
+    let is_of_child = |path: &PathBuf| path.extension().is_some_and(|it| it == "cudnncap") && *path != stand_in.file();
+    let files = std::fs::read_dir(stand_in.dir.path()).unwrap().map(|entry| entry.unwrap().path());
+    let of_child: Vec<_> = files.filter(is_of_child).map(|file| self::records(&file)).collect();
+    assert_eq!(executions(&of_child[0])[0].tensors.len(), 2);
     // The second plan is executed, but the layout is unknown.
     let of_changed = run("changed-pack");
     let tensors: Vec<_> =

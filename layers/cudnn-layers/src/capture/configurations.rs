@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use cudnn_os::cancel::ThreadStateGuard;
+
 use super::State;
 use crate::engine::Choice;
 use crate::last_error::hide_errors;
@@ -22,40 +24,64 @@ enum Configuration {
     Destroyed(Arc<Choice>),
 }
 
-/// The configurations of plans before finalizing, by the address of the plan.
-static CONFIGURATIONS: Lock<Option<HashMap<usize, Configuration>>> = Lock::new(None);
+/// The configurations of plans before finalizing.
+#[derive(Default)]
+struct Configurations {
+    /// By the address of the plan.
+    of_plans: HashMap<usize, Configuration>,
+    /// The addresses of the plans by the address of a live configuration, because programs destroy many configurations.
+    plans: HashMap<usize, Vec<usize>>,
+}
+
+impl Configurations {
+    fn insert(&mut self, plan: usize, configuration: usize) {
+        self.remove(plan);
+        if self.of_plans.len() >= MAX_CONFIGURATIONS {
+            *self = Configurations::default();
+        }
+        self.of_plans.insert(plan, Configuration::Live(configuration));
+        self.plans.entry(configuration).or_default().push(plan);
+    }
+
+    fn remove(&mut self, plan: usize) -> Option<Configuration> {
+        let former = self.of_plans.remove(&plan)?;
+        if let Configuration::Live(configuration) = former
+            && let Some(plans) = self.plans.get_mut(&configuration)
+        {
+            plans.retain(|it| *it != plan);
+            if plans.is_empty() {
+                self.plans.remove(&configuration);
+            }
+        }
+        Some(former)
+    }
+}
+
+static CONFIGURATIONS: Lock<Option<Configurations>> = Lock::new(None);
 /// More plans than are built at the same time.
 const MAX_CONFIGURATIONS: usize = 4096;
 
 /// Remembers the configuration of a plan.
 pub(super) fn set(plan: Raw, configuration: Raw) {
     if let Some(mut all) = CONFIGURATIONS.lock() {
-        let all = all.get_or_insert_default();
-        if all.len() >= MAX_CONFIGURATIONS {
-            all.clear();
-        }
-        all.insert(plan.addr(), Configuration::Live(configuration.addr()));
+        all.get_or_insert_default().insert(plan.addr(), configuration.addr());
     }
 }
 
 /// Reads the engine of a configuration that is about to be destroyed, if a plan may still be built from it.
 pub(super) fn destroying(state: &State, configuration: Raw) {
-    let is_this = |known: &Configuration| matches!(known, Configuration::Live(it) if *it == configuration.addr());
-    let plans: Vec<usize> = CONFIGURATIONS
-        .lock()
-        .and_then(|all| {
-            let all = all.as_ref()?.iter();
-            Some(all.filter(|(_, known)| is_this(known)).map(|(plan, _)| *plan).collect())
-        })
-        .unwrap_or_default();
+    let plans = CONFIGURATIONS.lock().and_then(|all| all.as_ref()?.plans.get(&configuration.addr()).cloned());
+    let Some(plans) = plans else { return };
+    // Thread cancellation must not unwind from here.
+    let _guard = ThreadStateGuard::new();
     for plan in plans {
         let content = shadow::content(std::ptr::with_exposed_provenance_mut(plan));
         let choice = content.and_then(|content| read(state, configuration, &content));
         if let Some(all) = CONFIGURATIONS.lock().as_mut().and_then(|all| all.as_mut()) {
-            match choice {
-                Some(choice) => all.insert(plan, Configuration::Destroyed(Arc::new(choice))),
-                None => all.remove(&plan),
-            };
+            all.remove(plan);
+            if let Some(choice) = choice {
+                all.of_plans.insert(plan, Configuration::Destroyed(Arc::new(choice)));
+            }
         }
     }
 }
@@ -71,7 +97,7 @@ pub(super) fn take(state: &State, plan: Raw, content: &Content) -> Option<Arc<Ch
 }
 
 fn forget(plan: Raw) -> Option<Configuration> {
-    CONFIGURATIONS.lock()?.as_mut()?.remove(&plan.addr())
+    CONFIGURATIONS.lock()?.as_mut()?.remove(plan.addr())
 }
 
 /// Follows the destruction of a plan.
@@ -103,4 +129,27 @@ pub(super) fn after_fork() {
 /// Releases the lock in the child after a fork.
 pub(super) fn in_child() {
     CONFIGURATIONS.release_in_child(None);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_are_found_by_their_configuration() {
+        let mut all = Configurations::default();
+        all.insert(1, 10);
+        all.insert(2, 10);
+        all.insert(3, 20);
+        assert_eq!(all.plans[&10], [1, 2]);
+        // The program sets another configuration.
+        all.insert(1, 20);
+        assert_eq!((&all.plans[&10], &all.plans[&20]), (&vec![2], &vec![3, 1]));
+        assert!(matches!(all.remove(2), Some(Configuration::Live(10))));
+        assert!(all.remove(2).is_none() && !all.plans.contains_key(&10));
+        for plan in 0..=MAX_CONFIGURATIONS {
+            all.insert(plan, 30);
+        }
+        assert!(all.of_plans.len() <= MAX_CONFIGURATIONS && all.plans.len() == 1);
+    }
 }

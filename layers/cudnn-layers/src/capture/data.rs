@@ -12,7 +12,6 @@ use cudnn_capture_file::{Data, Graph, Node, Record, Value};
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_sys::types::cudnnStatus_t as Status;
 
-use super::State;
 use super::driver::{self, Driver, Place};
 use super::execution::{self, MAX_VALUE, pack_of, scalar, stream};
 use super::file::data_file;
@@ -21,6 +20,7 @@ use super::nodes;
 use super::options::Trigger;
 use super::plans::{self, LivePlan};
 use super::values;
+use super::{State, is_current};
 use crate::lock::Lock;
 use crate::shadow;
 use crate::shadow::calls::raw;
@@ -35,6 +35,7 @@ static BYTES: AtomicU64 = AtomicU64::new(0);
 /// The executions of a plan with requested values.
 #[derive(Default)]
 struct Progress {
+    /// This includes failed ones.
     executions: u64,
     has_nan: bool,
     has_mismatch: bool,
@@ -58,7 +59,7 @@ pub(super) struct Candidate {
     graph: Graph,
     stream: *mut c_void,
     tensors: Vec<Tensor>,
-    /// All inputs can be compared.
+    /// All tensors can be read.
     is_complete: bool,
 }
 
@@ -75,7 +76,7 @@ struct Tensor {
 /// Copies the tensors before an execution that may be stored.
 pub(super) fn before(state: &State, call: &Call<'_>) -> Option<Candidate> {
     // Other functions only add the work to a CUDA graph.
-    if state.data.is_empty() || call.function != Id::CudnnBackendExecute {
+    if state.data.is_empty() || call.function != Id::CudnnBackendExecute || !is_current(state) {
         return None;
     }
     // Thread cancellation must not unwind from here.
@@ -205,8 +206,9 @@ impl Candidate {
 
     /// Returns whether the execution has made NaNs or infinities from finite values.
     fn has_nan(&self, after: &[Vec<u8>]) -> bool {
+        // A tensor that is left out may have contained the NaN.
         let are_finite = |written| self.values(after, written).all(|(tensor, bytes)| values::are_finite(tensor, bytes));
-        self.is_for_nan && are_finite(false) && !are_finite(true)
+        self.is_for_nan && self.is_complete && are_finite(false) && !are_finite(true)
     }
 
     /// Returns whether an earlier execution with the same inputs has returned other outputs.

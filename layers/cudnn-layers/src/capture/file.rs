@@ -2,12 +2,13 @@
 //!
 //! A forked child starts a second file when it writes its first record, so that the records of two processes never mix.
 
-use std::io::{ErrorKind, Result};
+use std::fs::File;
+use std::io::{ErrorKind, Result, Write as _};
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-use cudnn_capture_file::{FORMAT, Record, Start};
+use cudnn_capture_file::{FORMAT, Record, Start, values_dir};
 use cudnn_layer_api::Host;
 use cudnn_os::append_file::{AppendFile, uninterrupted};
 
@@ -82,17 +83,17 @@ impl Output {
         written.is_ok()
     }
 
-    /// Writes the values of a tensor to a file next to the capture, in the directory with the suffix `.data`.
+    /// Writes the values of a tensor to a file in the directory of values.
     pub(super) fn write_data(&self, name: &str, values: &[u8]) -> bool {
         let Some(file) = self.file().filter(|file| !file.has_ended.load(Ordering::Relaxed)) else { return false };
-        let dir = data_dir(file.file.path());
+        let dir = values_dir(file.file.path());
         let path = dir.join(name);
         let written = uninterrupted(|| {
-            std::fs::create_dir_all(&dir)?;
-            std::fs::write(&path, values)
+            create_dir(&dir)?;
+            let mut file = File::create_new(&path)?;
+            file.write_all(values).inspect_err(|_| _ = std::fs::remove_file(&path))
         });
         if let Err(error) = &written {
-            let _ = std::fs::remove_file(&path);
             if !file.has_lost_values.swap(true, Ordering::Relaxed) {
                 self.report(&path, error);
             }
@@ -153,17 +154,23 @@ pub(super) fn data_file(plan: usize, execution: u64, uid: i64, is_after: bool) -
     format!("plan-{plan}-execution-{execution}-tensor-{uid}-{moment}.bin")
 }
 
-/// Returns the directory with the values of tensors of a capture.
-fn data_dir(capture: &Path) -> PathBuf {
-    let mut dir = capture.as_os_str().to_owned();
-    dir.push(".data");
-    PathBuf::from(dir)
+/// Creates a directory unless it exists. Another user may have made a link with this name.
+fn create_dir(dir: &Path) -> Result<()> {
+    match std::fs::create_dir(dir) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && is_dir(dir) => Ok(()),
+        created => created,
+    }
+}
+
+/// Returns whether this is a directory and not a link.
+fn is_dir(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
 }
 
 /// Removes the values that belonged to an older capture with this name, but no other files.
 fn remove_data(capture: &Path) {
-    let dir = data_dir(capture);
-    if !dir.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
+    let dir = values_dir(capture);
+    if !is_dir(&dir) {
         return;
     }
     let is_data = |name: &str| name.starts_with("plan-") && name.contains("-tensor-") && name.ends_with(".bin");

@@ -23,7 +23,7 @@ impl Range {
 /// The largest alignment that is distinguished.
 const MAX_ALIGNMENT: u32 = 12;
 
-/// Describes ranges. Ranges that overlap or touch are in one buffer. Buffers are numbered in the order of the ranges.
+/// Describes ranges. Ranges that overlap are in one buffer. Buffers are numbered in the order of the ranges.
 pub(super) fn buffers(ranges: &[Range]) -> Vec<Memory> {
     let mut sorted: Vec<(usize, &Range)> = ranges.iter().enumerate().collect();
     sorted.sort_by_key(|(_, range)| (range.is_host, range.address));
@@ -32,7 +32,11 @@ pub(super) fn buffers(ranges: &[Range]) -> Vec<Memory> {
     let mut buffer: Option<(bool, u64, u64)> = None;
     for (place, range) in sorted {
         let (start, end) = match buffer {
-            Some((is_host, start, end)) if is_host == range.is_host && range.address <= end => (start, end),
+            Some((is_host, start, end))
+                if is_host == range.is_host && (range.address < end || range.address == start) =>
+            {
+                (start, end)
+            }
             _ => (range.address, range.end()),
         };
         buffer = Some((range.is_host, start, end.max(range.end())));
@@ -90,14 +94,20 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_touch_share_a_buffer() {
-        let ranges = [range(0x5000, 16), range(0x1000, 0x100), range(0x1100, 8), range(0x1080, 0x10), range(0x1109, 4)];
+    fn ranges_that_overlap_share_a_buffer() {
+        let ranges = [range(0x5000, 16), range(0x1000, 0x100), range(0x1100, 8), range(0x1080, 0x84), range(0x1104, 4)];
         let places: Vec<_> = buffers(&ranges).iter().map(|memory| (memory.buffer, memory.offset)).collect();
-        assert_eq!(places, [(0, 0), (1, 0), (1, 0x100), (1, 0x80), (2, 0)]);
+        assert_eq!(places, [(0, 0), (1, 0), (1, 0x100), (1, 0x80), (1, 0x104)]);
         let host = Range { is_host: true, ..range(0x1000, 8) };
         assert_eq!(buffers(&[range(0x1000, 8), host]).last().map(|memory| memory.buffer), Some(1));
         let alignments: Vec<_> = buffers(&ranges).iter().map(|memory| memory.alignment).collect();
-        assert_eq!(alignments, [4096, 4096, 256, 128, 1]);
+        assert_eq!(alignments, [4096, 4096, 256, 128, 4]);
+        // Adjacent allocations are separate.
+        let ranges = [range(0x1100, 8), range(0x1000, 0x100), range(0x1108, 4)];
+        assert_eq!(buffers(&ranges).iter().map(|memory| memory.buffer).collect::<Vec<_>>(), [0, 1, 2]);
+        let unknown = Range { span: None, ..range(0x1100, 0) };
+        let ranges = [unknown, range(0x1000, 0x100), range(0x1100, 8), unknown];
+        assert_eq!(buffers(&ranges).iter().map(|memory| memory.buffer).collect::<Vec<_>>(), [0, 1, 0, 0]);
         assert_eq!(buffers(&[Range { span: None, ..range(u64::MAX, 0) }, range(u64::MAX - 1, 99)]).len(), 2);
     }
 

@@ -66,7 +66,7 @@ use crate::wrappers::{self, Around, Call, Id, Next, Returned};
 use crate::{follow, serialized, trial};
 
 pub use self::file::may_replace;
-pub use self::options::{DATA_VARIABLE, VARIABLE, configure};
+pub use self::options::{DATA_VARIABLE, VARIABLE, check_data, configure};
 
 /// Writes a capture.
 #[derive(Debug)]
@@ -168,7 +168,7 @@ impl Around for Capture {
         let destruction = calls::before(call);
         match destruction.as_ref().and_then(shadow::Destruction::kind) {
             Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) => plans::destroyed(calls::descriptor(call)),
-            Some(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) => {
+            Some(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) if is_current(state) => {
                 configurations::destroying(state, calls::descriptor(call));
             }
             Some(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) => packs::destroyed(calls::descriptor(call)),
@@ -233,9 +233,10 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
             }
         }
         Id::CudnnBackendSetAttribute => {
-            let [plan, name, _, _, elements] = call.bits();
-            if Name(calls::number(name)) == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG && elements != 0 {
-                // SAFETY: cuDNN has read the descriptor.
+            let [plan, name, _, count, elements] = call.bits();
+            let is_configuration = Name(calls::number(name)) == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG;
+            if is_configuration && count == 1 && elements != 0 {
+                // SAFETY: cuDNN has read the one descriptor.
                 configurations::set(calls::raw(plan), unsafe { (elements as *const Raw).read_unaligned() });
             }
         }
@@ -268,7 +269,9 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
             if let Some(live) = plans::executed(state, calls::raw(plan), calls::raw(pack)) {
                 // Thread cancellation must not unwind from here.
                 let _guard = ThreadStateGuard::new();
-                execution::record(state, call, &live, cudnnStatus_t::CUDNN_STATUS_SUCCESS);
+                if is_current(state) {
+                    execution::record(state, call, &live, cudnnStatus_t::CUDNN_STATUS_SUCCESS);
+                }
                 packs::stop_awaiting();
             }
         }

@@ -1,6 +1,6 @@
 //! The options of the layer, from the environment or from the program.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -71,20 +71,32 @@ impl DataRequest {
     }
 }
 
+/// Checks a value of [`DATA_VARIABLE`] before a program runs with it.
+///
+/// # Errors
+/// Returns a message about the first incorrect request.
+pub fn check_data(value: &OsStr) -> Result<(), String> {
+    requests(value).map(drop)
+}
+
 /// Returns the requests for values of tensors.
 pub(super) fn data() -> Result<Vec<DataRequest>, String> {
-    let value = variable(DATA_VARIABLE).unwrap_or_default();
-    let value = value.to_string_lossy();
-    let requests = value.split(',').map(str::trim).filter(|text| !text.is_empty());
-    let parse = |text| {
-        DataRequest::parse(text).ok_or_else(|| {
+    requests(&variable(DATA_VARIABLE).unwrap_or_default())
+}
+
+fn requests(value: &OsStr) -> Result<Vec<DataRequest>, String> {
+    if value.is_empty() {
+        return Ok(Vec::new());
+    }
+    let parse = |text: &str| {
+        DataRequest::parse(text.trim()).ok_or_else(|| {
             format!(
                 "{DATA_VARIABLE} contains {text:?}: expected nan, mismatch, or the 16 digits of a graph or all, \
                  optionally with @ and a number, nan or mismatch"
             )
         })
     };
-    requests.map(parse).collect()
+    value.to_string_lossy().split(',').map(parse).collect()
 }
 
 /// The loader ignores the environment in secure-execution mode, but the program may have added the layer itself.
@@ -115,6 +127,11 @@ mod tests {
         }
         for text in ["none", "0658", "all@", "all@0", "all@-1", "all@x", "@nan", "nan@nan", "1", "all@nan@1"] {
             assert_eq!(DataRequest::parse(text), None, "{text}");
+        }
+        let check = |value: &str| check_data(value.as_ref());
+        assert_eq!((check(""), check("all, nan")), (Ok(()), Ok(())));
+        for value in [",", " ", "all,", ",all", "all,,nan", "all;nan"] {
+            assert!(check(value).unwrap_err().contains(DATA_VARIABLE), "{value}");
         }
     }
 }

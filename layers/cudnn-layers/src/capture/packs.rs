@@ -5,19 +5,20 @@
 //! All other packs are unknown, and also those that may have changed later.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::lock::Lock;
 use crate::shadow::elements::Raw;
 
-/// The number of live plans that await the first execution.
-static AWAITED: AtomicUsize = AtomicUsize::new(0);
+/// The number of reasons to follow packs, and in the upper half the period, which grows whenever the last reason ends.
+/// The reasons are the live plans that await the first execution, the lack of a first plan, and requested values.
+static STATE: AtomicU64 = AtomicU64::new(1);
+/// One period.
+const PERIOD: u64 = 1 << 32;
 /// A plan was recorded.
 static HAS_PLAN: AtomicBool = AtomicBool::new(false);
 /// All packs are followed.
 static IS_ALWAYS: AtomicBool = AtomicBool::new(false);
-/// This grows whenever the layer stops to follow packs.
-static PERIOD: AtomicU64 = AtomicU64::new(0);
 /// The periods in which packs were made, by address.
 static PACKS: Lock<Option<HashMap<usize, u64>>> = Lock::new(None);
 /// More packs than are live at the same time.
@@ -25,36 +26,55 @@ const MAX_PACKS: usize = 4096;
 
 /// Follows all packs from now on.
 pub(super) fn follow_always() {
-    IS_ALWAYS.store(true, Ordering::Relaxed);
+    if !IS_ALWAYS.swap(true, Ordering::Relaxed) {
+        add_reason();
+    }
+}
+
+fn add_reason() {
+    STATE.fetch_add(1, Ordering::AcqRel);
+}
+
+fn has_reason(state: u64) -> bool {
+    state % PERIOD > 0
 }
 
 /// Returns whether packs are followed now.
 #[inline]
 pub(super) fn are_followed() -> bool {
-    AWAITED.load(Ordering::Relaxed) > 0 || !HAS_PLAN.load(Ordering::Relaxed) || IS_ALWAYS.load(Ordering::Relaxed)
+    has_reason(STATE.load(Ordering::Acquire))
 }
 
 /// A plan was recorded, which may await the first execution.
 pub(super) fn added_plan(awaits_execution: bool) {
-    AWAITED.fetch_add(usize::from(awaits_execution), Ordering::Relaxed);
-    HAS_PLAN.store(true, Ordering::Relaxed);
+    if awaits_execution {
+        add_reason();
+    }
+    if !HAS_PLAN.swap(true, Ordering::Relaxed) {
+        stop_awaiting();
+    }
 }
 
 /// A plan stops to await the first execution.
 pub(super) fn stop_awaiting() {
-    if AWAITED.fetch_sub(1, Ordering::Relaxed) == 1 && !are_followed() {
-        PERIOD.fetch_add(1, Ordering::Relaxed);
-    }
+    // One step, because another thread may change a pack at once.
+    let _state = STATE.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
+        let rest = if has_reason(state) { state - 1 } else { return None };
+        Some(if has_reason(rest) { rest } else { rest.wrapping_add(PERIOD) })
+    });
 }
 
 /// Follows the creation of a pack.
 pub(super) fn created(pack: Raw) {
-    if let Some(mut packs) = PACKS.lock() {
+    let state = STATE.load(Ordering::Acquire);
+    if has_reason(state)
+        && let Some(mut packs) = PACKS.lock()
+    {
         let packs = packs.get_or_insert_default();
         if packs.len() >= MAX_PACKS {
             packs.clear();
         }
-        packs.insert(pack.addr(), PERIOD.load(Ordering::Relaxed));
+        packs.insert(pack.addr(), state / PERIOD);
     }
 }
 
@@ -66,7 +86,7 @@ pub(super) fn destroyed(pack: Raw) {
 /// Returns whether all changes of a pack were followed.
 pub(super) fn is_known(pack: Raw) -> bool {
     let period = PACKS.lock().and_then(|packs| packs.as_ref()?.get(&pack.addr()).copied());
-    period == Some(PERIOD.load(Ordering::Relaxed))
+    period == Some(STATE.load(Ordering::Acquire) / PERIOD)
 }
 
 /// Takes the lock before a fork.
@@ -79,8 +99,48 @@ pub(super) fn after_fork() {
     PACKS.release_after_fork();
 }
 
-/// Releases the lock in the child after a fork. The child ignores the plans of the parent.
+/// Releases the lock in the child after a fork. The child ignores the plans of the parent, and awaits a first plan.
 pub(super) fn in_child() {
     PACKS.release_in_child(None);
-    AWAITED.store(0, Ordering::Relaxed);
+    HAS_PLAN.store(false, Ordering::Relaxed);
+    let period = STATE.load(Ordering::Acquire) / PERIOD * PERIOD;
+    STATE.store(period + 1 + u64::from(IS_ALWAYS.load(Ordering::Relaxed)), Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The only test, because the state is global.
+    #[test]
+    fn packs_that_may_have_changed_are_unknown() {
+        let [first, second, third] = [16, 32, 48].map(std::ptr::without_provenance_mut);
+        created(first);
+        added_plan(true);
+        created(second);
+        added_plan(true);
+        stop_awaiting();
+        assert!(are_followed() && is_known(first) && is_known(second));
+        stop_awaiting();
+        assert!(!are_followed());
+        created(third);
+        added_plan(true);
+        assert!(are_followed() && !is_known(first) && !is_known(second) && !is_known(third));
+        created(third);
+        assert!(is_known(third));
+        stop_awaiting();
+        stop_awaiting();
+        assert!(!are_followed());
+        before_fork();
+        in_child();
+        created(first);
+        assert!(are_followed() && is_known(first) && !is_known(third));
+        added_plan(false);
+        assert!(!are_followed());
+        follow_always();
+        created(first);
+        added_plan(true);
+        stop_awaiting();
+        assert!(are_followed() && is_known(first));
+    }
 }

@@ -7,6 +7,7 @@
 //! | `unknown-engine` | creates an unknown engine |
 //! | `early-configuration` | destroys the configuration before it finalizes the plan |
 //! | `early-pack` | makes the variant pack before the plan, and executes it twice |
+//! | `fork-early-pack` | executes a plan, and does the same as `early-pack` in a forked child |
 //! | `changed-pack` | changes a variant pack after another plan was executed |
 //! | `X,Y`... | fills x with X and y with Y, executes the plan, and unmaps the memory at once |
 //! | `threads` | executes one plan in four threads |
@@ -72,6 +73,18 @@ fn execute(which: &[String]) -> Result<(), Error> {
             for _ in 0..2 {
                 run_plan(handle.raw(), &plan, &pack)?;
             }
+        }
+        "fork-early-pack" => {
+            step(handle.raw(), &plan_of(ELEMENTS)?, addresses)?;
+            // SAFETY: the process has one thread.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let (pack, plan) = (filled(addresses)?.finalize()?, plan_of(ELEMENTS)?);
+                run_plan(handle.raw(), &plan, &pack)?;
+                std::process::exit(0);
+            }
+            // SAFETY: a null pointer means that the status is not returned.
+            unsafe { libc::waitpid(child, null_mut(), 0) };
         }
         "changed-pack" => {
             let pack = filled(addresses)?;

@@ -32,7 +32,8 @@ pub(crate) struct Arguments {
     /// Write the smallest graph so far to this capture.
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
-    /// Execute only graphs whose tensors need at most this memory, in GiB. The host needs up to four times as much.
+    /// Execute only graphs whose tensors need at most this memory, in GiB. The host needs up to five times as much, and
+    /// up to 10 GiB for the reference.
     #[arg(long, value_name = "GIB", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
     memory: u16,
     /// The maximum number of graphs to try.

@@ -97,9 +97,14 @@ mod tests {
         for (ty, value) in [(float, f64::from(f32::MAX)), (float, -0.0), (double, 1e39), (double, f64::MAX)] {
             assert!(matches!(elements(ty, value), Elements::Numbers(..)), "{ty:?} {value}");
         }
-        // The largest float is rounded to infinity from half a unit above it on.
-        for (ty, value) in [(float, 3.402_823_6e38), (float, f64::INFINITY), (float, f64::NAN), (double, f64::NAN)] {
-            let is_finite = ty == float && (value as f32).is_finite();
+        // Floats are rounded to infinity from half a unit above the largest one on.
+        for (ty, value, is_finite) in [
+            (float, 3.402_823_5e38, true),
+            (float, 3.402_823_6e38, false),
+            (float, f64::INFINITY, false),
+            (float, f64::NAN, false),
+            (double, f64::NAN, false),
+        ] {
             assert_eq!(matches!(elements(ty, value), Elements::Numbers(..)), is_finite, "{ty:?} {value}");
         }
         for value in [1e39, -1e300] {

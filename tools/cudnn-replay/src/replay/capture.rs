@@ -1,13 +1,16 @@
 //! Turns a capture into requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use cudnn_capture_file::{Capture, Data, Execution, Failure, Graph, Plan, Record};
 
 use super::request::{CapturedValues, DEFAULT_MAX_BYTES, DataSet, Engines, Request};
 
-/// A graph of a capture with the first records about it, or the descriptors of a failed call.
+/// Maximum number of left out executions to name.
+const MAX_NAMES: usize = 8;
+
+/// A graph of a capture with the records to replay, or the descriptors of a failed call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Captured {
     /// The id.
@@ -16,28 +19,48 @@ pub struct Captured {
     pub label: String,
     /// The graph. The last descriptor of a failed call is the refused one, and not an operation graph.
     pub graph: Graph,
-    /// cuDNN's description of the device.
+    /// cuDNN's description of the device of the plan. Without a plan: of the device of the heuristics, or of the last
+    /// device of the process.
     pub device: Option<String>,
-    /// The first plan that worked, otherwise the first one with an engine, otherwise the first one.
+    /// The first plan whose execution failed. Otherwise a plan with values, an execution, success or an engine, in this
+    /// order.
     pub plan: Option<Plan>,
-    /// The first execution.
+    /// The first execution of this plan, or the first one that failed.
     pub execution: Option<Execution>,
-    /// The files with the values of tensors before and after this execution.
+    /// The files with the values of tensors before and after the latest stored execution of this plan.
     pub values: Vec<Data>,
+    /// The other executions with stored values, in words.
+    pub left_out: Option<String>,
+}
+
+/// A graph, and what a capture knows about it.
+struct Found<'a> {
+    captured: Captured,
+    process: usize,
+    /// The device of the heuristics.
+    proposed_for: Option<&'a String>,
+    plans: Vec<Candidate<'a>>,
+}
+
+/// A plan of a graph.
+struct Candidate<'a> {
+    plan: &'a Plan,
+    device: Option<&'a String>,
+    execution: Option<&'a Execution>,
+    /// The stored values by the number of the execution.
+    values: BTreeMap<u64, Vec<&'a Data>>,
 }
 
 /// Returns the distinct graphs of a capture, in the order of their first records. Failed calls follow, if the capture
 /// contains the descriptors.
 #[must_use]
 pub fn graphs(capture: &Capture) -> Vec<Captured> {
-    let mut graphs = Vec::<Captured>::new();
+    let mut found = Vec::<Found<'_>>::new();
     let mut places = BTreeMap::<&str, usize>::new();
     // Ordinals count from the start of a process.
-    let (mut devices, mut plans) = (BTreeMap::new(), BTreeMap::new());
+    let (mut devices, mut plans) = (BTreeMap::<usize, &String>::new(), BTreeMap::<usize, (usize, usize)>::new());
+    let mut last_devices = BTreeMap::<usize, &String>::new();
     let mut process = 0;
-    // The records of values by process and plan, and the process and plan of the graphs' executions.
-    let mut values = BTreeMap::<(usize, usize), Vec<&Data>>::new();
-    let mut executed = BTreeMap::<usize, (usize, usize)>::new();
     for record in &capture.records {
         match record {
             Record::Start(_) => {
@@ -46,52 +69,75 @@ pub fn graphs(capture: &Capture) -> Vec<Captured> {
             }
             Record::Device(device) if !device.description.is_empty() => {
                 devices.insert(device.device, &device.description);
+                last_devices.insert(process, &device.description);
             }
             Record::Graph(record) if !places.contains_key(record.graph.as_str()) => {
-                places.insert(&record.graph, graphs.len());
-                graphs.push(Captured::new(record.graph.clone(), record.label.clone(), record.nodes.clone()));
+                places.insert(&record.graph, found.len());
+                let captured = Captured::new(record.graph.clone(), record.label.clone(), record.nodes.clone());
+                found.push(Found { captured, process, proposed_for: None, plans: Vec::new() });
+            }
+            Record::Proposals(proposals) => {
+                let graph = places.get(proposals.graph.as_str()).and_then(|place| found.get_mut(*place));
+                let device = proposals.device.and_then(|device| devices.get(&device).copied());
+                if let Some(graph) = graph {
+                    graph.proposed_for = graph.proposed_for.or(device);
+                }
             }
             Record::Plan(plan) => {
-                let graph = places.get(plan.graph.as_str()).and_then(|place| graphs.get_mut(*place));
-                let Some(graph) = graph else { continue };
-                // A plan without an engine shows that the heuristics or an engine were refused.
-                let rank = |plan: &Plan| (plan.status == "SUCCESS", plan.engine.is_some());
-                if graph.plan.as_ref().is_none_or(|known| rank(known) < rank(plan)) {
-                    graph.plan = Some(plan.clone());
-                    graph.device = plan.device.and_then(|device| devices.get(&device)).map(|text| (*text).clone());
-                }
-                plans.insert(plan.plan, plan);
+                let Some(place) = places.get(plan.graph.as_str()).copied() else { continue };
+                let Some(graph) = found.get_mut(place) else { continue };
+                let device = plan.device.and_then(|device| devices.get(&device).copied());
+                plans.insert(plan.plan, (place, graph.plans.len()));
+                graph.plans.push(Candidate { plan, device, execution: None, values: BTreeMap::new() });
             }
             Record::Execution(execution) => {
-                let Some(plan) = plans.get(&execution.plan).copied() else { continue };
-                let Some(place) = places.get(plan.graph.as_str()).copied() else { continue };
-                let Some(graph) = graphs.get_mut(place) else { continue };
-                let failed = |execution: &Execution| execution.status != "SUCCESS";
-                let is_first = graph.execution.is_none() && graph.plan.as_ref() == Some(plan);
-                // A failure is what the user wants to see, with the plan that has failed.
-                if is_first || failed(execution) && !graph.execution.as_ref().is_some_and(failed) {
-                    (graph.plan, graph.execution) = (Some(plan.clone()), Some(execution.clone()));
-                    executed.insert(place, (process, execution.plan));
+                let Some(plan) = candidate(&mut found, plans.get(&execution.plan)) else { continue };
+                if plan.execution.is_none() || has_failed(execution) && !plan.has_failed() {
+                    plan.execution = Some(execution);
                 }
             }
-            Record::Data(data) => values.entry((process, data.plan)).or_default().push(data),
+            Record::Data(data) => {
+                let Some(plan) = candidate(&mut found, plans.get(&data.plan)) else { continue };
+                plan.values.entry(data.execution).or_default().push(data);
+            }
             _ => {}
         }
     }
-    for (place, graph) in graphs.iter_mut().enumerate() {
-        let records = executed.get(&place).and_then(|source| values.get(source));
-        let records = records.map(Vec::as_slice).unwrap_or_default();
-        let first = records.iter().map(|data| data.execution).min();
-        graph.values =
-            records.iter().filter(|data| Some(data.execution) == first).map(|data| (*data).clone()).collect();
+    let graphs = found.into_iter().map(|found| {
+        let device = found.proposed_for.or_else(|| last_devices.get(&found.process).copied());
+        found.captured.with_plan(&found.plans, device)
+    });
+    graphs.chain(failed_calls(capture)).collect()
+}
+
+fn candidate<'a, 'b>(found: &'b mut [Found<'a>], place: Option<&(usize, usize)>) -> Option<&'b mut Candidate<'a>> {
+    let (graph, plan) = place?;
+    found.get_mut(*graph)?.plans.get_mut(*plan)
+}
+
+fn has_failed(execution: &Execution) -> bool {
+    execution.status != "SUCCESS"
+}
+
+impl Candidate<'_> {
+    fn has_failed(&self) -> bool {
+        self.execution.is_some_and(has_failed)
     }
-    graphs.extend(failed_calls(capture));
-    graphs
+
+    /// Returns a larger value for a plan to prefer.
+    fn rank(&self) -> impl Ord + use<> {
+        // A failure is what the user wants to see. A plan without an engine shows that the heuristics or an engine were
+        // refused.
+        let Candidate { plan, execution, values, .. } = self;
+        let is_stored = (!values.is_empty(), execution.is_some());
+        (self.has_failed(), is_stored, plan.status == "SUCCESS", plan.engine.is_some())
+    }
 }
 
 /// Returns the distinct failed calls with descriptors.
 fn failed_calls(capture: &Capture) -> Vec<Captured> {
     let mut calls = Vec::<Captured>::new();
+    let mut ids = BTreeSet::new();
     let mut device = None;
     for record in &capture.records {
         match record {
@@ -99,7 +145,7 @@ fn failed_calls(capture: &Capture) -> Vec<Captured> {
             Record::Failure(failure) => {
                 let Ok(graph) = failure.graph() else { continue };
                 let id = graph.id();
-                if !calls.iter().any(|known| known.id == id) {
+                if ids.insert(id.clone()) {
                     let device = device.cloned();
                     calls.push(Captured { device, ..Captured::new(id, label(failure), graph) });
                 }
@@ -126,7 +172,40 @@ pub fn values_dir(file: &Path) -> PathBuf {
 
 impl Captured {
     fn new(id: String, label: String, graph: Graph) -> Self {
-        Captured { id, label, graph, device: None, plan: None, execution: None, values: Vec::new() }
+        let (device, plan, execution, values, left_out) = (None, None, None, Vec::new(), None);
+        Captured { id, label, graph, device, plan, execution, values, left_out }
+    }
+
+    /// Selects a plan and an execution. `device` is used without a plan.
+    fn with_plan(self, plans: &[Candidate<'_>], device: Option<&String>) -> Self {
+        // Of equal plans, the first one.
+        let Some(best) = plans.iter().rev().max_by_key(|plan| plan.rank()) else {
+            return Captured { device: device.cloned(), ..self };
+        };
+        let latest = best.values.last_key_value();
+        let number = latest.map(|(number, _)| *number);
+        let is_used = |plan: &Candidate<'_>, execution| std::ptr::eq(plan, best) && Some(execution) == number;
+        let stored = plans.iter().flat_map(|plan| plan.values.keys().map(move |execution| (plan, *execution)));
+        let others: Vec<String> = stored
+            .filter(|(plan, execution)| !is_used(plan, *execution))
+            .map(|(plan, execution)| format!("execution {execution} of plan {}", plan.plan.plan))
+            .collect();
+        let left_out = number.filter(|_| !others.is_empty()).map(|number| {
+            let plan = best.plan.plan;
+            let names = others.get(..MAX_NAMES).unwrap_or(&others).join(", ");
+            let more = if others.len() > MAX_NAMES { ", ..." } else { "" };
+            format!(
+                "the values of execution {number} of plan {plan} are replayed, and these are left out: {names}{more}"
+            )
+        });
+        Captured {
+            device: best.device.or(device).cloned(),
+            plan: Some(best.plan.clone()),
+            execution: best.execution.cloned(),
+            values: latest.map(|(_, records)| records.iter().map(|data| (*data).clone()).collect()).unwrap_or_default(),
+            left_out,
+            ..self
+        }
     }
 
     /// Returns a request for this graph of a capture file, with the first engine that works and two executions. The
@@ -137,7 +216,8 @@ impl Captured {
         if !self.values.is_empty() && !data.contains(&DataSet::Captured) {
             data.push(DataSet::Captured);
         }
-        let values = CapturedValues { dir: values_dir(file), records: self.values.clone() };
+        let (records, left_out) = (self.values.clone(), self.left_out.clone());
+        let values = CapturedValues { dir: values_dir(file), records, left_out };
         Request {
             graph: self.graph.clone(),
             device: self.device.clone(),
@@ -194,13 +274,61 @@ mod tests {
         let capture = Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
         let uids: Vec<Vec<i64>> =
             graphs(&capture).iter().map(|graph| graph.values.iter().map(|data| data.uid).collect()).collect();
-        assert_eq!(uids, [[10], [30]]);
+        // The latest execution of a plan.
+        assert_eq!(uids, [[11], [30]]);
+        let left_out = |graph: usize| graphs(&capture)[graph].left_out.clone().unwrap();
+        assert!(
+            left_out(0).contains("execution 2 of plan 0 are replayed, and these are left out: execution 1 of plan 0")
+        );
+        assert!(
+            left_out(1).contains("execution 1 of plan 0 are replayed, and these are left out: execution 1 of plan 1")
+        );
         let captured = &graphs(&capture)[0];
         let request = captured.request(Path::new("dir/app.cudnncap"), &[DataSet::Normal]);
         assert_eq!(request.data, [DataSet::Normal, DataSet::Captured]);
         assert_eq!(request.values.unwrap().dir, Path::new("dir/app.cudnncap.data"));
         let without = Captured { values: Vec::new(), ..captured.clone() }.request(Path::new("x"), &[DataSet::Normal]);
         assert_eq!((without.data, without.values), (vec![DataSet::Normal], None));
+    }
+
+    #[test]
+    fn plans_with_values_or_executions_are_preferred() {
+        let plan = |ordinal: usize| {
+            format!(
+                r#"{{"record":"plan","plan":{ordinal},"graph":"g","device":{ordinal},"status":"SUCCESS","build_us":1}}"#
+            )
+        };
+        let device = |ordinal: usize| format!(r#"{{"record":"device","device":{ordinal},"description":"d{ordinal}"}}"#);
+        let execution = |ordinal: usize, status: &str| {
+            format!(r#"{{"record":"execution","plan":{ordinal},"status":"{status}","tensors":[]}}"#)
+        };
+        let data =
+            r#"{"record":"data","plan":3,"execution":5,"uid":7,"is_after":false,"file":"f","bytes":1}"#.to_owned();
+        let lines = [
+            r#"{"record":"start","format":1,"cudnn":91900,"cudart":13000}"#.to_owned(),
+            device(4),
+            device(0),
+            r#"{"record":"graph","graph":"g","label":"","nodes":[{"kind":"OPERATIONGRAPH"}]}"#.to_owned(),
+            device(1),
+            device(2),
+            device(3),
+            r#"{"record":"proposals","graph":"g","device":0,"mode":0,"count":1}"#.to_owned(),
+            plan(1),
+            plan(2),
+            execution(2, "SUCCESS"),
+            plan(3),
+            data,
+            execution(3, "SUCCESS"),
+            execution(1, "EXECUTION_FAILED"),
+        ];
+        let cases = [(4, None, "d0"), (7, None, "d3"), (8, None, "d0"), (9, Some(1), "d1"), (11, Some(2), "d2")];
+        for (count, plan, device) in cases.into_iter().chain([(14, Some(3), "d3"), (15, Some(1), "d1")]) {
+            let capture = Capture::parse((lines[..count].join("\n") + "\n").as_bytes()).unwrap();
+            let [graph] = &graphs(&capture)[..] else { panic!() };
+            let chosen = graph.plan.as_ref().map(|plan| plan.plan);
+            assert_eq!((chosen, graph.device.as_deref()), (plan, Some(device)), "{count} lines");
+            assert_eq!(graph.values.len(), usize::from(count == 14), "{count} lines");
+        }
     }
 
     #[test]

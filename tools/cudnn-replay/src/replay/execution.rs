@@ -9,7 +9,10 @@ use cudnn_backend::handle::Handle;
 use cudnn_backend::plan::Plan;
 use cudnn_backend::{Failure, first_reason};
 use cudnn_capture_file::{Graph, Value, status_name};
-use cudnn_loader::{Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
+use cudnn_loader::{
+    Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind,
+    cudnnDataType_t as DataType,
+};
 use sha2::{Digest, Sha256};
 
 use super::accuracy::Worst;
@@ -24,13 +27,21 @@ use super::{accuracy, data, element, reference};
 /// The number of executions to measure the time.
 const TIMED_RUNS: u32 = 20;
 
+/// Maximum memory of the host, as estimated by [`host_bytes`], to prepare all data sets at once.
+const MAX_AT_ONCE: usize = 1 << 30;
+/// About the number of bytes that the reference needs for an element.
+const REFERENCE_BYTES: usize = 32;
+
 /// Executes the plans of a graph.
 pub(super) struct Executor<'a> {
     gpu: &'a Gpu,
     handle: &'a Handle,
     request: &'a Request,
+    /// The data sets in memory, and those that were requested.
     prepared: Vec<Prepared>,
-    is_prepared: bool,
+    prepared_for: &'a [DataSet],
+    /// The number of data sets to prepare at once.
+    at_once: usize,
     /// Why nothing can be executed.
     pub(super) refusal: Option<String>,
     /// The skipped data sets, with the reasons.
@@ -50,21 +61,30 @@ struct Prepared {
 
 impl<'a> Executor<'a> {
     pub(super) fn new(gpu: &'a Gpu, handle: &'a Handle, request: &'a Request) -> Self {
-        Executor { gpu, handle, request, prepared: Vec::new(), is_prepared: false, refusal: None, problems: Vec::new() }
+        // References take seconds, and data sets are independent.
+        let at_once = if host_bytes(&request.graph) > MAX_AT_ONCE { 1 } else { request.data.len().max(1) };
+        let (prepared, refusal, problems) = (Vec::new(), None, Vec::new());
+        Executor { gpu, handle, request, prepared, prepared_for: &[], at_once, refusal, problems }
     }
 
     /// Executes a plan with each data set.
     pub(super) fn execute(&mut self, plan: &Plan, report: &mut PlanReport, step: &mut Step<'_>) {
-        if self.refusal.is_some() {
-            return;
+        let request = self.request;
+        for data in request.data.chunks(self.at_once) {
+            // The values stay for other plans if all data sets fit.
+            if self.prepared_for != data {
+                self.prepared.clear();
+                step("computed the references");
+                self.prepare(data);
+            }
+            if self.refusal.is_some() || !self.execute_prepared(plan, report, step) {
+                return;
+            }
         }
-        if !std::mem::replace(&mut self.is_prepared, true) {
-            step("computed the references");
-            self.prepare();
-        }
-        if self.refusal.is_some() {
-            return;
-        }
+    }
+
+    /// Executes a plan with the prepared data sets. Returns whether all executions succeeded.
+    fn execute_prepared(&self, plan: &Plan, report: &mut PlanReport, step: &mut Step<'_>) -> bool {
         for prepared in &self.prepared {
             step(&format!("executed engine {}", report.engine.index));
             let mut run = Run {
@@ -91,36 +111,42 @@ impl<'a> Executor<'a> {
             report.runs.push(run);
             if !is_fine {
                 // An error of the device is permanent.
-                return;
+                return false;
             }
         }
-        if let Some(prepared) = self.prepared.first().filter(|_| self.request.time) {
+        if let Some(prepared) = self.prepared.first().filter(|_| self.request.time && report.time_ms.is_none()) {
             step(&format!("measured engine {}", report.engine.index));
             report.time_ms = self.time(plan, prepared).ok();
         }
+        true
     }
 
-    fn prepare(&mut self) {
+    fn prepare(&mut self, data: &'a [DataSet]) {
         let request = self.request;
-        // References take seconds, and data sets are independent.
+        self.prepared_for = data;
         let prepared: Vec<(DataSet, Result<Prepared, String>)> = std::thread::scope(|scope| {
             let start = |data: &DataSet| {
                 let data = *data;
                 (data, scope.spawn(move || Prepared::new(request, data)))
             };
-            let threads: Vec<_> = request.data.iter().map(start).collect();
+            let threads: Vec<_> = data.iter().map(start).collect();
             let stopped = |_| Err("the reference cannot be computed".to_owned());
             threads.into_iter().map(|(data, thread)| (data, thread.join().unwrap_or_else(stopped))).collect()
         });
+        let values = request.values.as_ref().filter(|_| data.contains(&DataSet::Captured));
+        let mut problems: Vec<String> = values.and_then(|values| values.left_out.clone()).into_iter().collect();
         for (data, prepared) in prepared {
             match prepared {
                 Ok(prepared) => self.prepared.push(prepared),
                 Err(reason) if data == DataSet::Captured => {
-                    self.problems.push(format!("the captured values are skipped: {reason}"));
+                    problems.push(format!("the captured values are skipped: {reason}"));
                 }
                 Err(reason) => self.refusal = Some(reason),
             }
         }
+        // Other plans may need the same values again.
+        problems.retain(|problem| !self.problems.contains(problem));
+        self.problems.extend(problems);
     }
 
     fn run(&self, plan: &Plan, prepared: &Prepared, run: &mut Run) -> Result<(), Failure> {
@@ -234,7 +260,8 @@ impl Prepared {
         let read: Vec<i64> = nodes().flat_map(|node| graph.inputs(node)).collect();
         let captured = match (data, &request.values) {
             (DataSet::Captured, Some(values)) => {
-                Some(Values::read(values, memory.places.iter().map(|place| &place.tensor))?)
+                let tensors: Vec<Tensor> = memory.places.iter().map(|place| as_stored(&place.tensor)).collect();
+                Some(Values::read(values, tensors.iter())?)
             }
             (DataSet::Captured, None) => return Err("they are missing in the capture".to_owned()),
             _ => None,
@@ -318,7 +345,9 @@ impl Prepared {
     fn same_as_captured(&self, after: &[Vec<u8>]) -> Option<bool> {
         let captured = self.captured.as_ref()?;
         let same = self.outputs(after).filter_map(|(place, bytes)| {
-            Some(place.tensor.has_equal_elements(bytes, captured.after.get(&place.tensor.uid)?))
+            let captured = captured.after.get(&place.tensor.uid)?;
+            let is_packed = place.tensor.ty == DataType::CUDNN_DATA_BOOLEAN;
+            Some(if is_packed { bytes.starts_with(captured) } else { place.tensor.has_equal_elements(bytes, captured) })
         });
         same.reduce(|a, b| a && b)
     }
@@ -329,6 +358,21 @@ fn describe(uid: i64, worst: &Worst) -> String {
     let Worst { index, value, expected, is_out_of_range, .. } = worst;
     let range = if *is_out_of_range { ", which exceeds the range of the type" } else { "" };
     format!("element {index} of tensor {uid} is {value}, and the reference is {expected}{range}")
+}
+
+/// Returns a tensor with as many bytes as the capture stores: one bit for each packed boolean, and one byte here.
+fn as_stored(tensor: &Tensor) -> Tensor {
+    let mut stored = tensor.clone();
+    if tensor.ty == DataType::CUDNN_DATA_BOOLEAN {
+        (stored.dims, stored.strides) = (vec![tensor.span().div_ceil(8)], vec![1]);
+    }
+    stored
+}
+
+/// Returns about the memory of the host for a data set.
+fn host_bytes(graph: &Graph) -> usize {
+    let bytes = |tensor: Tensor| tensor.span().saturating_add(tensor.count().saturating_mul(REFERENCE_BYTES));
+    graph.tensors().filter_map(|node| Tensor::new(node).ok()).map(bytes).fold(0, usize::saturating_add)
 }
 
 /// Returns whether an operation adds to its output.
@@ -420,7 +464,7 @@ mod tests {
                 records.push(Data { plan: 0, execution: 1, uid, is_after, file, bytes: bytes.len() as u64 });
             }
         }
-        let values = CapturedValues { dir: dir.path().to_owned(), records };
+        let values = CapturedValues { dir: dir.path().to_owned(), records, left_out: None };
         let request = Request { values: Some(values.clone()), ..request() };
         let captured = Prepared::new(&request, DataSet::Captured).unwrap();
         assert_eq!(captured.memory.buffers[0].bytes, prepared.memory.buffers[0].bytes);
@@ -439,6 +483,42 @@ mod tests {
         lacking.records.retain(|record| record.uid != 2);
         assert_eq!(refused(Some(lacking)), "the capture lacks tensor 2");
         assert_eq!(refused(None), "they are missing in the capture");
+    }
+
+    #[test]
+    fn packed_booleans_are_stored_as_bits() {
+        let dir = tempfile::tempdir().unwrap();
+        // The input 2 has 10 elements, and the output 3 has 10 with the gaps.
+        let packed = format!(r#""TENSOR_DATA_TYPE:1":{}"#, DataType::CUDNN_DATA_BOOLEAN.0);
+        let json = MATMUL.replace(r#""TENSOR_DATA_TYPE:1":9"#, &packed);
+        let (start, end) = json.rsplit_once(r#""TENSOR_DATA_TYPE:1":2"#).unwrap();
+        let graph = serde_json::from_str(&format!("{start}{packed}{end}")).unwrap();
+        let files = [(1, false, vec![0; 42]), (2, false, vec![0xa5, 0x3c]), (3, true, vec![1, 2])];
+        let mut records = Vec::new();
+        for (uid, is_after, bytes) in files {
+            let file = uid.to_string();
+            std::fs::write(dir.path().join(&file), &bytes).unwrap();
+            records.push(Data { plan: 0, execution: 1, uid, is_after, file, bytes: bytes.len() as u64 });
+        }
+        let values = Some(CapturedValues { dir: dir.path().to_owned(), records, left_out: None });
+        let prepared = Prepared::new(&Request { graph, values, ..request() }, DataSet::Captured).unwrap();
+        let place = |uid| prepared.memory.places.iter().find(|place| place.tensor.uid == uid).unwrap();
+        let (mask, output) = (place(2), place(3));
+        assert_eq!(prepared.memory.buffers[mask.buffer].bytes[mask.offset..mask.offset + 2], [0xa5, 0x3c]);
+        let mut after: Vec<Vec<u8>> = prepared.memory.buffers.iter().map(|buffer| buffer.bytes.clone()).collect();
+        after[output.buffer][output.offset..output.offset + 2].copy_from_slice(&[1, 2]);
+        assert_eq!(prepared.same_as_captured(&after), Some(true));
+        after[output.buffer][output.offset + 1] ^= 1;
+        assert_eq!(prepared.same_as_captured(&after), Some(false));
+    }
+
+    #[test]
+    fn the_memory_of_the_host_follows_the_elements() {
+        let graph = |json: &str| serde_json::from_str(json).unwrap();
+        let small = host_bytes(&graph(MATMUL));
+        assert!((31 * REFERENCE_BYTES..2048).contains(&small), "{small}");
+        assert!(host_bytes(&graph(&MATMUL.replace("[1,3,5]", "[1,3,40000000]"))) > MAX_AT_ONCE);
+        assert!(host_bytes(&graph(&MATMUL.replace("[24,8,1]", "[24,1000000000,1]"))) > MAX_AT_ONCE);
     }
 
     #[test]

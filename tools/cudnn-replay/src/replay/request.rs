@@ -18,7 +18,7 @@ pub struct Request {
     pub device: Option<String>,
     /// The engines to try.
     pub engines: Engines,
-    /// The program's first execution, whose layout of the memory is reproduced.
+    /// The program's execution, whose layout of the memory is reproduced.
     pub execution: Option<Execution>,
     /// The values of the inputs.
     pub data: Vec<DataSet>,
@@ -39,6 +39,8 @@ pub struct CapturedValues {
     pub dir: PathBuf,
     /// The records of the files.
     pub records: Vec<Data>,
+    /// The executions whose values are left out, in words.
+    pub left_out: Option<String>,
 }
 
 /// The engines to try.

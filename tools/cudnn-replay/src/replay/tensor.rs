@@ -111,6 +111,11 @@ impl Tensor {
     }
 }
 
+/// Returns the larger number, or NaN if one of them is NaN.
+pub(super) fn maximum(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+}
+
 /// Values in the order of their indices, without gaps.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Array {

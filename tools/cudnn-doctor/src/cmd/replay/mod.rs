@@ -42,7 +42,8 @@ pub(crate) struct Arguments {
     /// Execute each plan this number of times and compare the bits.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// Execute only graphs whose tensors need at most this memory, in GiB. The host needs up to four times as much.
+    /// Execute only graphs whose tensors need at most this memory, in GiB. The host needs up to five times as much, and
+    /// up to 10 GiB for the reference.
     #[arg(long, value_name = "GIB", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
     memory: u16,
     /// Measure the time of an execution.

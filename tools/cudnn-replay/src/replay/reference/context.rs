@@ -87,11 +87,11 @@ impl<'a> Context<'a> {
         products.is_some_and(|products| products <= self.products_left.get())
     }
 
-    /// Counts multiplications.
+    /// Counts multiplications. After a failure, none are left.
     pub(super) fn spend(&self, products: Option<u64>) -> Result<(), String> {
         let left = products.and_then(|products| self.products_left.get().checked_sub(products));
-        self.products_left.set(left.ok_or_else(|| format!("it needs more than {MAX_PRODUCTS} multiplications"))?);
-        Ok(())
+        self.products_left.set(left.unwrap_or(0));
+        left.map(|_| ()).ok_or_else(|| format!("it needs more than {MAX_PRODUCTS} multiplications"))
     }
 }
 

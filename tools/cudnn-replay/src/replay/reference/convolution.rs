@@ -8,11 +8,15 @@ use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorTy
 use super::super::tensor::Array;
 use super::context::{Context, Operand, Pull, Results, float};
 
-/// A product along a spatial dimension: the positions in the data, the filter and the output.
+/// The products along a spatial dimension: the positions in the data, the filter and the output.
 type Taps = Vec<[usize; 3]>;
 
+/// Maximum number of products to try along a spatial dimension.
+const MAX_TAPS: usize = 1 << 24;
+
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
-    let Convolution { geometry, target, operands, uid, dims, alpha, beta } = Convolution::new(context, operation)?;
+    let Convolution { geometry, target, operands, uid, dims, alpha, beta } =
+        Convolution::new(context, operation, None)?;
     context.spend(geometry.products())?;
     let [a, b] = operands;
     let (a, b) = (context.input(operation, a)?, context.input(operation, b)?);
@@ -31,15 +35,14 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
 
 /// Returns the number of multiplications.
 pub(super) fn products(context: &Context<'_>, operation: &Node) -> Result<Option<u64>, String> {
-    Ok(Convolution::new(context, operation)?.geometry.products())
+    Ok(Convolution::new(context, operation, None)?.geometry.products())
 }
 
 /// Returns an element of the output. `pull` returns an element of the tensor of an attribute.
 pub(super) fn element(context: &Context<'_>, operation: &Node, index: usize, pull: &Pull<'_>) -> Result<f64, String> {
-    let Convolution { geometry, target, operands, uid, alpha, beta, .. } = Convolution::new(context, operation)?;
-    let geometry = geometry.of_element(target, index);
-    let visits: usize = geometry.taps.iter().map(Vec::len).sum();
-    context.spend(geometry.products().and_then(|products| products.checked_add(visits as u64)))?;
+    let Convolution { geometry, target, operands, uid, alpha, beta, .. } =
+        Convolution::new(context, operation, Some(index))?;
+    context.spend(geometry.products().and_then(|products| products.checked_add(geometry.tried)))?;
     let [a, b] = operands.map(|name| Operand::new(context, operation, name));
     let mut sum = Ok(0.0);
     geometry.each(|at| {
@@ -84,7 +87,8 @@ struct Convolution {
 }
 
 impl Convolution {
-    fn new(context: &Context<'_>, operation: &Node) -> Result<Self, String> {
+    /// Reads a convolution, or only the products of this element of the result.
+    fn new(context: &Context<'_>, operation: &Node, element: Option<usize>) -> Result<Self, String> {
         use Name as N;
         let (target, names) = match operation.kind {
             Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR => (
@@ -124,7 +128,8 @@ impl Convolution {
         let [x, w, y, parameters, alpha, beta] = names;
         let parameters = context.graph.children(operation, parameters).first().copied().ok_or("no parameters")?;
         let dims = |name| context.output(operation, name).map(|(_, dims)| dims);
-        let geometry = Geometry::new(parameters, &dims(x)?, &dims(w)?, &dims(y)?)?;
+        let geometry =
+            Geometry::new(parameters, [&dims(x)?, &dims(w)?, &dims(y)?], element.map(|index| (target, index)))?;
         let [result, a, b] = target.order([x, w, y]);
         let (uid, dims) = context.output(operation, result)?;
         let (alpha, beta) = (float(operation, alpha).unwrap_or(1.0), float(operation, beta).unwrap_or(0.0));
@@ -143,10 +148,66 @@ struct Geometry {
     w: [usize; 3],
     y: [usize; 3],
     taps: [Taps; 3],
+    /// The number of products that were tried to find the taps.
+    tried: u64,
+}
+
+/// A spatial dimension.
+struct Axis {
+    x: usize,
+    w: usize,
+    y: usize,
+    pad: i64,
+    stride: i64,
+    dilation: i64,
+    is_flipped: bool,
+}
+
+impl Axis {
+    /// Returns the taps, or only those at this position of a tensor, and the number of products that were tried.
+    fn taps(&self, only: Option<(Target, usize)>) -> Result<(Taps, usize), String> {
+        let tried = match only {
+            None => self.w.saturating_mul(self.y),
+            Some((Target::Filter, _)) => self.y,
+            Some(_) => self.w,
+        };
+        if tried > MAX_TAPS {
+            return Err("a convolution that is too large".to_owned());
+        }
+        let taps = match only {
+            None => (0..self.y).flat_map(|y| (0..self.w).filter_map(move |w| self.tap(w, y))).collect(),
+            Some((Target::Output, y)) => (0..self.w).filter_map(|w| self.tap(w, y)).collect(),
+            Some((Target::Filter, w)) => (0..self.y).filter_map(|y| self.tap(self.turned(w), y)).collect(),
+            Some((Target::Data, x)) => (0..self.w).filter_map(|w| self.tap(w, self.output(x, w)?)).collect(),
+        };
+        Ok((taps, tried))
+    }
+
+    fn tap(&self, w: usize, y: usize) -> Option<[usize; 3]> {
+        let x = usize::try_from(self.place(w, y)).ok().filter(|x| *x < self.x)?;
+        Some([x, self.turned(w), y])
+    }
+
+    /// Returns the position in the data, which may be in the padding.
+    fn place(&self, w: usize, y: usize) -> i128 {
+        i128::from(self.stride) * y as i128 - i128::from(self.pad) + i128::from(self.dilation) * w as i128
+    }
+
+    /// Returns the position in the output that reads this position of the data.
+    fn output(&self, x: usize, w: usize) -> Option<usize> {
+        let y = (x as i128 - self.place(w, 0)).checked_div(i128::from(self.stride))?;
+        let y = usize::try_from(y).ok().filter(|y| *y < self.y)?;
+        Some(y).filter(|y| self.place(w, *y) == x as i128)
+    }
+
+    /// Returns the position in the filter as it is in memory, and vice versa.
+    fn turned(&self, w: usize) -> usize {
+        if self.is_flipped { self.w.saturating_sub(w + 1) } else { w }
+    }
 }
 
 impl Geometry {
-    fn new(parameters: &Node, x: &[usize], w: &[usize], y: &[usize]) -> Result<Self, String> {
+    fn new(parameters: &Node, [x, w, y]: [&[usize]; 3], only: Option<(Target, usize)>) -> Result<Self, String> {
         let ([n, channels, x @ ..], [filters, depth, w @ ..], [y_n, y_channels, y @ ..]) = (x, w, y) else {
             return Err("a convolution with fewer than two dimensions".to_owned());
         };
@@ -173,39 +234,33 @@ impl Geometry {
             w: [1; 3],
             y: [1; 3],
             taps: [const { Vec::new() }; 3],
+            tried: 0,
         };
         geometry.taps.fill(vec![[0; 3]]);
-        let spatial = geometry.x.iter_mut().zip(&mut geometry.w).zip(&mut geometry.y).zip(&mut geometry.taps);
-        let given = x.iter().zip(w).zip(y).zip(pads.iter().zip(strides).zip(dilations));
-        for ((((to_x, to_w), to_y), taps), (((x, w), y), ((pad, stride), dilation))) in spatial.zip(given) {
-            (*to_x, *to_w, *to_y) = (*x, *w, *y);
-            taps.clear();
-            for at_y in 0..*y {
-                for at_w in 0..*w {
-                    let place =
-                        i128::from(*stride) * at_y as i128 - i128::from(*pad) + i128::from(*dilation) * at_w as i128;
-                    if let Ok(at_x) = usize::try_from(place)
-                        && at_x < *x
-                    {
-                        taps.push([at_x, if is_flipped { w - 1 - at_w } else { at_w }, at_y]);
-                    }
-                }
-                if taps.len() > 1 << 24 {
-                    return Err("a convolution that is too large".to_owned());
-                }
-            }
+        for (all, given) in [(&mut geometry.x, x), (&mut geometry.w, w), (&mut geometry.y, y)] {
+            all.iter_mut().zip(given).for_each(|(extent, given)| *extent = *given);
+        }
+        let positions = only.map(|(target, index)| geometry.restrict(target, index).map(|at| Some((target, at))));
+        let extents = x.iter().zip(w).zip(y);
+        let steps = pads.iter().zip(strides).zip(dilations);
+        let taps = geometry.taps.iter_mut().zip(positions.unwrap_or_default());
+        for ((((x, w), y), ((pad, stride), dilation)), (taps, only)) in extents.zip(steps).zip(taps) {
+            let (x, w, y, pad, stride, dilation) = (*x, *w, *y, *pad, *stride, *dilation);
+            let (found, tried) = Axis { x, w, y, pad, stride, dilation, is_flipped }.taps(only)?;
+            *taps = found;
+            geometry.tried += tried as u64;
         }
         Ok(geometry)
     }
 
-    /// Restricts the products to one element.
-    fn of_element(mut self, target: Target, index: usize) -> Self {
+    /// Restricts the images, filters and channels to those of an element. Returns the position in the spatial dimensions.
+    fn restrict(&mut self, target: Target, index: usize) -> [usize; 3] {
         let [_, filters, depth] = self.counts;
         let filters_in_group = self.filters_in_group();
-        let (second, extents, column) = match target {
-            Target::Data => (self.channels, self.x, 0),
-            Target::Filter => (depth, self.w, 1),
-            Target::Output => (filters, self.y, 2),
+        let (second, extents) = match target {
+            Target::Data => (self.channels, self.x),
+            Target::Filter => (depth, self.w),
+            Target::Output => (filters, self.y),
         };
         let mut rest = index;
         let mut digit = |extent: usize| {
@@ -213,9 +268,9 @@ impl Geometry {
             rest /= extent.max(1);
             position
         };
-        for (extent, taps) in extents.iter().zip(&mut self.taps).rev() {
-            let position = digit(*extent);
-            taps.retain(|tap| tap.get(column) == Some(&position));
+        let mut positions = [0; 3];
+        for (position, extent) in positions.iter_mut().zip(extents).rev() {
+            *position = digit(extent);
         }
         let second = digit(second);
         let [images, filters, channels] = &mut self.ranges;
@@ -229,7 +284,7 @@ impl Geometry {
             Target::Filter => (*filters, *channels) = (rest..rest + 1, second..second + 1),
             Target::Output => (*images, *filters) = (rest..rest + 1, second..second + 1),
         }
-        self
+        positions
     }
 
     fn filters_in_group(&self) -> usize {

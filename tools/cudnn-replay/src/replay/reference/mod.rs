@@ -179,6 +179,7 @@ const UNSUPPORTED: &[Name] = &[
     Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC,
     Name::CUDNN_ATTR_OPERATION_REDUCTION_GROUP_OFFSET_DESC,
     Name::CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH,
+    Name::CUDNN_ATTR_OPERATION_REDUCTION_INIT_VALUES,
     Name::CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS,
     Name::CUDNN_ATTR_OPERATION_NORM_BWD_PEER_STAT_DESCS,
     Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC,
@@ -209,7 +210,11 @@ const UNSUPPORTED: &[Name] = &[
 
 /// Returns the function that computes an operation, or the name of the operation or attribute that is unsupported.
 fn known(operation: &Node) -> Result<Evaluate, String> {
-    let unsupported = operation.attributes.iter().find(|attribute| UNSUPPORTED.contains(&attribute.name));
+    // The number 1 is the default.
+    let irregular = Name::CUDNN_ATTR_OPERATION_MATMUL_IRREGULARLY_STRIDED_BATCH_COUNT;
+    let is_irregular = operation.value(irregular).is_some() && operation.integer(irregular) != Some(1);
+    let is_unsupported = |name| UNSUPPORTED.contains(&name) || is_irregular && name == irregular;
+    let unsupported = operation.attributes.iter().find(|attribute| is_unsupported(attribute.name));
     if let Some(attribute) = unsupported {
         return Err(format!("{} is set", context::label(attribute.name)));
     }

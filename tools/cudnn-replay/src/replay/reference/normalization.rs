@@ -37,7 +37,7 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
                 x.dims.iter().enumerate().map(|(at, extent)| if at < 2 { *extent } else { 1 }).collect()
             }
             Mode::CUDNN_BATCH_NORM => scale.dims.clone(),
-            _ => return Err("a normalization over groups".to_owned()),
+            _ => return Err(unsupported(mode)),
         };
         let epsilon = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC)?.get(0);
         let mean = if mode == Mode::CUDNN_RMS_NORM { zero.clone() } else { mean_of(x, &zero, &stat_dims, 1)? };
@@ -63,6 +63,11 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     Ok(results)
 }
 
+/// Names a mode that is unsupported.
+pub(super) fn unsupported(mode: Mode) -> String {
+    format!("the normalization mode {mode:?}")
+}
+
 /// Returns the moving averages of the statistics, if they are outputs.
 fn running(context: &Context<'_>, operation: &Node, x: &Array, mean: &Array, variance: &Array) -> Results {
     let count = x.values.len() as f64 / variance.values.len().max(1) as f64;
@@ -84,7 +89,7 @@ fn running(context: &Context<'_>, operation: &Node, x: &Array, mean: &Array, var
     for (former, updated, value, factor) in statistics {
         if operation.value(updated).is_some() {
             let share = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC)?.get(0);
-            let average = moving_average(context.input(operation, former)?, value, factor, share);
+            let average = moving_average(context.input(operation, former)?, value, factor, share)?;
             results.push((context.output(operation, updated)?.0, average));
         }
     }

@@ -1,10 +1,11 @@
 //! The gradients of normalizations.
 
 use cudnn_capture_file::Node;
-use cudnn_loader::cudnnBackendAttributeName_t as Name;
+use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendNormMode_t as Mode};
 
 use super::super::tensor::{Array, Walk};
 use super::context::{Context, Results};
+use super::normalization::unsupported;
 use super::reduction::sum_to;
 
 /// Computes the gradients from the statistics of the forward pass. RMS normalization works without a mean.
@@ -12,6 +13,11 @@ use super::reduction::sum_to;
 /// With the normalized values `n` and `g = dy * scale`, the gradient is `inverse * (g - mean(g) - n * mean(g * n))`. The
 /// means are over the elements that share a statistic.
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
+    let mode = Mode(operation.integer(Name::CUDNN_ATTR_OPERATION_NORM_BWD_MODE).unwrap_or(-1) as _);
+    let known = [Mode::CUDNN_LAYER_NORM, Mode::CUDNN_INSTANCE_NORM, Mode::CUDNN_BATCH_NORM, Mode::CUDNN_RMS_NORM];
+    if !known.contains(&mode) {
+        return Err(unsupported(mode));
+    }
     let x = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_BWD_XDESC)?;
     let dy = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC)?;
     let scale = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC)?;

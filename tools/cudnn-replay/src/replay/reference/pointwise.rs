@@ -5,7 +5,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 use cudnn_capture_file::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnPointwiseMode_t as Mode};
 
-use super::super::tensor::{Array, Walk, broadcast_strides, positions};
+use super::super::tensor::{Array, Walk, broadcast_strides, maximum, positions};
 use super::context::{Context, Operand, Pull, Results, float};
 
 /// An operation and the attributes of the operands.
@@ -124,8 +124,8 @@ impl Parameters {
             Mode::CUDNN_POINTWISE_SUB => x - b,
             Mode::CUDNN_POINTWISE_MUL => x * b,
             Mode::CUDNN_POINTWISE_DIV => x / b,
-            Mode::CUDNN_POINTWISE_MAX => x.max(b),
-            Mode::CUDNN_POINTWISE_MIN => x.min(b),
+            Mode::CUDNN_POINTWISE_MAX => maximum(x, b),
+            Mode::CUDNN_POINTWISE_MIN => -maximum(-x, -b),
             Mode::CUDNN_POINTWISE_MOD => x % b,
             Mode::CUDNN_POINTWISE_FLOOR_MOD => x - b * (x / b).floor(),
             Mode::CUDNN_POINTWISE_POW => libm::pow(x, b),
@@ -168,6 +168,7 @@ impl Parameters {
                     lower + slope * (x - lower)
                 }
             }
+            Mode::CUDNN_POINTWISE_RELU_BWD if x.is_nan() => x,
             Mode::CUDNN_POINTWISE_RELU_BWD => b * if x > lower { truth(x < upper) } else { slope },
             Mode::CUDNN_POINTWISE_TANH_FWD => libm::tanh(x),
             Mode::CUDNN_POINTWISE_TANH_BWD => b * (1.0 - libm::tanh(x).powi(2)),

@@ -6,7 +6,7 @@ use cudnn_loader::{
     cudnnResampleMode_t as Mode,
 };
 
-use super::super::tensor::{Array, Walk, dense_strides, positions};
+use super::super::tensor::{Array, Walk, dense_strides, maximum, positions};
 use super::context::{Context, Results, float};
 
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
@@ -61,11 +61,11 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
             if let Some(place) = place {
                 inside += 1;
                 sum += x.get(place);
-                max = max.max(x.get(place));
+                max = maximum(max, x.get(place));
             }
         }
         if padding == Padding::CUDNN_ZERO_PAD && inside < size {
-            max = max.max(0.0);
+            max = maximum(max, 0.0);
         }
         let divisor = if mode == Mode::CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING { inside } else { size };
         values.push(alpha * if is_max { max } else { sum / divisor as f64 });

@@ -3,7 +3,7 @@
 use cudnn_capture_file::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnReduceTensorOp_t as Op};
 
-use super::super::tensor::{Array, Walk};
+use super::super::tensor::{Array, Walk, maximum};
 use super::context::{Context, Results};
 
 pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
@@ -16,9 +16,9 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
         Op::CUDNN_REDUCE_TENSOR_ADD | Op::CUDNN_REDUCE_TENSOR_AVG => (0.0, |sum, x| sum + x),
         Op::CUDNN_REDUCE_TENSOR_MUL => (1.0, |product, x| product * x),
         Op::CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS => (1.0, |product, x| if x == 0.0 { product } else { product * x }),
-        Op::CUDNN_REDUCE_TENSOR_MIN => (f64::INFINITY, f64::min),
-        Op::CUDNN_REDUCE_TENSOR_MAX => (f64::NEG_INFINITY, f64::max),
-        Op::CUDNN_REDUCE_TENSOR_AMAX => (0.0, |max, x| max.max(x.abs())),
+        Op::CUDNN_REDUCE_TENSOR_MIN => (f64::INFINITY, |min, x| -maximum(-min, -x)),
+        Op::CUDNN_REDUCE_TENSOR_MAX => (f64::NEG_INFINITY, maximum),
+        Op::CUDNN_REDUCE_TENSOR_AMAX => (0.0, |max, x| maximum(max, x.abs())),
         Op::CUDNN_REDUCE_TENSOR_NORM1 => (0.0, |sum, x| sum + x.abs()),
         Op::CUDNN_REDUCE_TENSOR_NORM2 => (0.0, |sum, x| sum + x * x),
         _ => return Err("a reduction with an unknown operator".to_owned()),

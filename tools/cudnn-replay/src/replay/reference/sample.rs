@@ -55,7 +55,7 @@ pub(super) fn compute(
             match puller.element(*uid, *index, 0) {
                 Ok(value) => values.push(value),
                 // The multiplications are used up.
-                Err(_) if number >= MIN_SAMPLE => break 'elements,
+                Err(_) if number >= MIN_SAMPLE && !context.can_spend(Some(1)) => break 'elements,
                 Err(reason) => return Err(reason),
             }
         }

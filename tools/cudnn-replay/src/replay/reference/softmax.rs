@@ -3,7 +3,7 @@
 use cudnn_capture_file::Node;
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
-use super::super::tensor::{Array, Walk};
+use super::super::tensor::{Array, Walk, maximum};
 use super::context::{Context, Results};
 
 /// The results for all rows.
@@ -15,7 +15,8 @@ pub(super) struct Softmax {
 }
 
 impl Softmax {
-    /// Computes the softmax of all rows. A sink counts as an element of the row, but is left out of the result.
+    /// Computes the softmax of all rows. A sink counts as an element of the row, but is left out of the result. A row of
+    /// negative infinities, such as an attention's row without keys, becomes NaN.
     pub(super) fn new(x: &Array, sink: Option<&Array>) -> Result<Self, String> {
         let mut row_dims = x.dims.clone();
         let length = std::mem::replace(row_dims.last_mut().ok_or("a softmax of a scalar")?, 1);
@@ -27,7 +28,7 @@ impl Softmax {
         let rows = softmax.y.values.chunks_mut(length.max(1)).zip(&mut softmax.max.values).zip(&mut softmax.sum.values);
         for (((row, max), sum), [at]) in rows.zip(Walk::new(&row_dims, [&sink_strides])) {
             let sink = sink.get(at);
-            *max = row.iter().copied().fold(sink, f64::max);
+            *max = row.iter().copied().fold(sink, maximum);
             row.iter_mut().for_each(|value| *value = libm::exp(*value - *max));
             *sum = row.iter().sum::<f64>() + libm::exp(sink - *max);
             row.iter_mut().for_each(|value| *value /= *sum);

@@ -64,7 +64,7 @@ pub(super) fn finalize(context: &Context<'_>, operation: &Node) -> Results {
     for (former, updated, value, factor) in running {
         if operation.value(updated).is_some() {
             let share = input(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_EXP_AVERATE_FACTOR_DESC)?.get(0);
-            add(updated, moving_average(input(former)?, value, factor, share))?;
+            add(updated, moving_average(input(former)?, value, factor, share)?)?;
         }
     }
     add(Name::CUDNN_ATTR_OPERATION_BN_FINALIZE_SAVED_MEAN_DESC, mean)?;
@@ -80,8 +80,14 @@ pub(super) fn unbiased(count: f64) -> f64 {
 }
 
 /// Moves the previous values by this share towards the new ones.
-pub(super) fn moving_average(former: &Array, new: &Array, factor: f64, share: f64) -> Array {
+///
+/// # Errors
+/// The numbers of values differ.
+pub(super) fn moving_average(former: &Array, new: &Array, factor: f64, share: f64) -> Result<Array, String> {
+    if former.values.len() != new.values.len() {
+        return Err("statistics of tensors with contradictory extents".to_owned());
+    }
     let values = former.values.iter().zip(&new.values);
     let values = values.map(|(former, new)| (1.0 - share) * former + share * factor * new).collect();
-    Array { dims: new.dims.clone(), values }
+    Ok(Array { dims: new.dims.clone(), values })
 }

@@ -552,6 +552,67 @@ fn expensive_operations_are_sampled() {
     assert!(compute(&graph, ones, &unread).unwrap_err().contains("it is too large"));
 }
 
+#[test]
+fn samples_hide_no_failures() {
+    let x: &[usize] = &[1 << 28];
+    let nodes = format!(
+        r#"[{{"kind":"POINTWISE","MODE:14":100}},{{"kind":"TENSOR","UNIQUE_ID:3":1,"DIMENSIONS:3":{x:?},"STRIDES:3":1}},{{"kind":"TENSOR","UNIQUE_ID:3":2,"DIMENSIONS:3":{x:?},"STRIDES:3":1}},{{"kind":"OPERATION_POINTWISE","XDESC:15":1,"YDESC:15":2,"PW_DESCRIPTOR:15":0}},{{"kind":"OPERATIONGRAPH","OPS:15":3}}]"#
+    );
+    let graph: Graph = serde_json::from_str(&nodes).unwrap();
+    let count = std::cell::Cell::new(0);
+    let read = |_, _| {
+        count.set(count.get() + 1);
+        (count.get() < 100).then_some(1.0)
+    };
+    let refused = compute(&graph, || panic!("all values were read"), &read).unwrap_err();
+    assert_eq!(refused, "a value is unknown");
+}
+
+/// Trying all pairs of positions would take minutes.
+#[test]
+fn elements_of_long_convolutions_are_cheap() {
+    let (x, w, y): (&[usize], &[usize], &[usize]) = (&[1, 1, (1 << 27) + 4095], &[1, 1, 4096], &[1, 1, 1 << 27]);
+    let graph = convolution([x, w, y], &FORWARD.replace("0.5", "0.0"), 0, ["0", "1", "1"]);
+    let read = |uid, _| [1.0, 0.5].get(usize::try_from(uid).unwrap()).copied();
+    let expected = compute(&graph, || panic!("all values were read"), &read).unwrap().remove(&2).unwrap();
+    assert!(expected.is_sampled() && expected.array.values.iter().all(|value| *value == 4096.0));
+}
+
+#[test]
+fn settings_without_a_reference_are_named() {
+    let matmul = r#"{"kind":"OPERATION_MATMUL","OPERATION_MATMUL_ADESC:15":0,"OPERATION_MATMUL_BDESC:15":1,"OPERATION_MATMUL_CDESC:15":2,"OPERATION_MATMUL_IRREGULARLY_STRIDED_BATCH_COUNT:3":<count>}"#;
+    let dims: &[usize] = &[1, 1, 1];
+    let one = || BTreeMap::from([(0, Array::filled(dims, 1.0)), (1, Array::filled(dims, 1.0))]);
+    let refused = |operation: &str| compute(&single(&[dims, dims, dims], operation), one, &unread).err();
+    assert_eq!(refused(&matmul.replace("<count>", "1")), None);
+    assert!(refused(&matmul.replace("<count>", "2")).unwrap().contains("IRREGULARLY_STRIDED"));
+    let reduction = r#"{"kind":"OPERATION_REDUCTION","XDESC:15":0,"YDESC:15":2,"INIT_VALUES:4":1.0}"#;
+    assert!(refused(reduction).unwrap().contains("INIT_VALUES"));
+    let gradient = r#"{"kind":"OPERATION_NORM_BACKWARD","OPERATION_NORM_BWD_MODE:27":<mode>,"OPERATION_NORM_BWD_XDESC:15":0,"OPERATION_NORM_BWD_DXDESC:15":2}"#;
+    assert!(refused(&gradient.replace("<mode>", "3")).unwrap().contains("GROUP_NORM"));
+    let forward = norm(3, &[2, 3], &[1, 3], &[2, 1]);
+    let given = || [([2, 3], 0), ([1, 3], 1), ([1, 3], 2), ([1, 1], 5)].map(|(dims, uid)| (uid, noise(&dims, 1)));
+    assert!(compute(&forward, || given().into_iter().collect(), &unread).unwrap_err().contains("GROUP_NORM"));
+    let (four, two) = (Array::filled(&[4], 1.0), Array::filled(&[2], 1.0));
+    assert!(statistics::moving_average(&two, &four, 1.0, 0.5).is_err());
+}
+
+/// cuDNN may ignore a NaN, or return 0 for a row without keys: an expected NaN is not compared.
+#[test]
+fn results_that_depend_on_the_treatment_of_nan_are_nan() {
+    let x = array(&[1, 2], &[f64::NAN, 1.0]);
+    for operator in [2, 3, 4] {
+        let reduction = format!(
+            r#"{{"kind":"REDUCTION","REDUCTION_OPERATOR:18":{operator}}},{{"kind":"OPERATION_REDUCTION","OPERATION_REDUCTION_XDESC:15":0,"OPERATION_REDUCTION_YDESC:15":1,"OPERATION_REDUCTION_DESC:15":2}}"#
+        );
+        assert!(run(&graph(&[&[1, 2], &[1, 1]], &reduction), &[(0, x.clone())], 1)[0].is_nan(), "{operator}");
+    }
+    let rows = array(&[1, 1, 2, 2], &[f64::NEG_INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY, 3.0]);
+    let softmax = softmax::Softmax::new(&rows, None).unwrap();
+    assert!(softmax.y.values[..2].iter().all(|value| value.is_nan()) && softmax.stats().values[0].is_nan());
+    assert_eq!((&softmax.y.values[2..], softmax.stats().values[1]), (&[0.0, 1.0][..], 3.0));
+}
+
 /// The rows and columns inside of the band are counted by hand.
 #[test]
 fn bands_follow_bounds_and_lengths() {
