@@ -8,7 +8,7 @@ use cudnn_backend::gpu::{Gpu, Memory as GpuMemory};
 use cudnn_backend::handle::Handle;
 use cudnn_backend::plan::Plan;
 use cudnn_backend::{Failure, first_reason};
-use cudnn_capture_file::{Graph, Value, status_name};
+use cudnn_capture_file::{Graph, Node, Value, status_name};
 use cudnn_loader::{
     Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind,
     cudnnDataType_t as DataType,
@@ -52,7 +52,7 @@ pub(super) struct Executor<'a> {
 struct Prepared {
     data: DataSet,
     memory: Memory,
-    /// The uids of the tensors that the graph writes.
+    /// The uids of the outputs.
     written: Vec<i64>,
     expected: Result<BTreeMap<i64, Expected>, String>,
     /// The captured values, if they are the data set.
@@ -256,7 +256,7 @@ impl Prepared {
         let mut memory = Memory::new(tensors.into_values().collect(), request.execution.as_ref(), request.max_bytes)?;
         let is_known = reference::is_known(graph);
         // Operations can contain operations.
-        let written: Vec<i64> = nodes().flat_map(|node| graph.outputs(node)).collect();
+        let mut written: Vec<i64> = nodes().flat_map(|node| graph.outputs(node)).collect();
         let read: Vec<i64> = nodes().flat_map(|node| graph.inputs(node)).collect();
         let captured = match (data, &request.values) {
             (DataSet::Captured, Some(values)) => {
@@ -267,6 +267,8 @@ impl Prepared {
             _ => None,
         };
         let id = graph.id();
+        let scratch = if is_attention_gradient(graph) { read.as_slice() } else { &[] };
+        let is_scratch = |uid| written.contains(&uid) && scratch.contains(&uid);
         for place in memory.places.clone() {
             let Tensor { uid, ty, is_by_value, is_plain, .. } = place.tensor;
             let is_written = written.contains(&uid);
@@ -282,8 +284,8 @@ impl Prepared {
                     let bytes = captured.before.get(&uid).ok_or_else(|| format!("the capture lacks tensor {uid}"))?;
                     memory.write(&place, bytes);
                 }
-            } else if element::is_integer(ty) && !(is_known && is_readable) {
-                // Lengths, offsets or page numbers, which must be valid.
+            } else if is_scratch(uid) || element::is_integer(ty) && !(is_known && is_readable) {
+                // Sums start from zero. Lengths, offsets or page numbers must be valid.
                 memory.fill(&place, |_| 0.0);
             } else if is_read {
                 memory.fill(&place, |index| data::value(data, seed, index));
@@ -303,6 +305,7 @@ impl Prepared {
         } else {
             Err("a tensor has a special layout".to_owned())
         };
+        written.retain(|uid| !scratch.contains(uid));
         Ok(Prepared { data, memory, written, expected, captured })
     }
 
@@ -375,6 +378,13 @@ fn host_bytes(graph: &Graph) -> usize {
     graph.tensors().filter_map(|node| Tensor::new(node).ok()).map(bytes).fold(0, usize::saturating_add)
 }
 
+/// Returns whether this is the gradient of an attention. Engines use the tensors between the operations as accumulators,
+/// with a layout of their own, and cudnn-frontend sets them to zero before each execution.
+fn is_attention_gradient(graph: &Graph) -> bool {
+    let is_matmul = |operation: &&Node| operation.kind == Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
+    graph.operations().into_iter().filter(is_matmul).count() > 2
+}
+
 /// Returns whether an operation adds to its output.
 fn accumulates(graph: &Graph) -> bool {
     let names = [
@@ -445,6 +455,33 @@ mod tests {
             after[place.buffer][place.offset + 1] ^= 0x40;
             assert!(error(&prepared, &after) > Some(100.0) && prepared.digest(&after) != bits, "{data:?}");
         }
+    }
+
+    #[test]
+    fn accumulators_of_gradients_are_zero_and_are_not_compared() {
+        let tensor = |uid| {
+            format!(
+                r#"{{"kind":"TENSOR","UNIQUE_ID:3":{uid},"DATA_TYPE:1":0,"DIMENSIONS:3":[1,2,2],"STRIDES:3":[4,2,1]}}"#
+            )
+        };
+        let tensors: Vec<String> = (1..6).map(tensor).collect();
+        let matmul = |a, b, c| {
+            let names = ["ADESC", "BDESC", "CDESC"].map(|name| format!("OPERATION_MATMUL_{name}:15"));
+            format!(r#"{{"kind":"OPERATION_MATMUL","{}":{a},"{}":{b},"{}":{c}}}"#, names[0], names[1], names[2])
+        };
+        let graph = |operations: &[String], places: &str| {
+            let root = format!(r#"{{"kind":"OPERATIONGRAPH","OPERATIONGRAPH_OPS:15":{places}}}"#);
+            let nodes = format!("[{},{},{root}]", tensors.join(","), operations.join(","));
+            Request { graph: serde_json::from_str(&nodes).unwrap(), ..request() }
+        };
+        let operations = [matmul(0, 1, 2), matmul(2, 1, 3), matmul(0, 2, 4)];
+        let prepared = Prepared::new(&graph(&operations, "[5,6,7]"), DataSet::Normal).unwrap();
+        assert_eq!(prepared.written, [4, 5]);
+        let place = prepared.memory.places.iter().find(|place| place.tensor.uid == 3).unwrap();
+        let start = &prepared.memory.buffers[place.buffer].bytes[place.offset..];
+        assert_eq!(start[..16], [0; 16]);
+        let two = Prepared::new(&graph(&operations[..2], "[5,6]"), DataSet::Normal).unwrap();
+        assert_eq!(two.written, [3, 4]);
     }
 
     #[test]
