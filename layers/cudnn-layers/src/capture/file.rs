@@ -93,10 +93,10 @@ impl Output {
             let mut file = File::create_new(&path)?;
             file.write_all(values).inspect_err(|_| _ = std::fs::remove_file(&path))
         });
-        if let Err(error) = &written {
-            if !file.has_lost_values.swap(true, Ordering::Relaxed) {
-                self.report(&path, error);
-            }
+        if let Err(error) = &written
+            && !file.has_lost_values.swap(true, Ordering::Relaxed)
+        {
+            self.report(&path, error);
         }
         written.is_ok()
     }

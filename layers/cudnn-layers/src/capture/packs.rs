@@ -36,7 +36,7 @@ fn add_reason() {
 }
 
 fn has_reason(state: u64) -> bool {
-    state % PERIOD > 0
+    !state.is_multiple_of(PERIOD)
 }
 
 /// Returns whether packs are followed now.
