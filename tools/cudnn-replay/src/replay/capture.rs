@@ -1,9 +1,9 @@
 //! Turns a capture into requests.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use cudnn_capture_file::{Capture, Data, Execution, Failure, Graph, Plan, Record};
+use cudnn_capture_file::{Capture, Data, Execution, Failure, Graph, Plan, Record, values_dir};
 
 use super::request::{CapturedValues, DEFAULT_MAX_BYTES, DataSet, Engines, Request};
 
@@ -114,14 +114,6 @@ fn failed_calls(capture: &Capture) -> Vec<Captured> {
 fn label(failure: &Failure) -> String {
     let attribute = failure.attribute.as_ref().map(|(name, ..)| format!(" {name}")).unwrap_or_default();
     format!("{}{attribute}: {}", failure.call, failure.status)
-}
-
-/// Returns the directory of a capture file with the values of tensors.
-#[must_use]
-pub fn values_dir(file: &Path) -> PathBuf {
-    let mut dir = file.as_os_str().to_owned();
-    dir.push(".data");
-    dir.into()
 }
 
 impl Captured {
