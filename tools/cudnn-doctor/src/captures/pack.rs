@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use cudnn_capture_file::{is_file_name, values_dir};
 use zip::read::ZipFile;
+use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
@@ -145,7 +146,11 @@ fn unpack_within(file: File, limits: Limits) -> Result<Unpacked, Error> {
     }
     let dir = Temporary::dir()?;
     let left = Rc::new(Cell::new(limits.list));
-    let mut archive = ZipArchive::new(Source { file, left: left.clone() })?;
+    let mut archive = ZipArchive::new(Source { file, left: left.clone() }).map_err(|error| match error {
+        // The conversion would lose the text.
+        ZipError::Io(error) => error,
+        error => error.into(),
+    })?;
     if archive.len() > limits.entries {
         return Err(too_large());
     }
@@ -374,6 +379,10 @@ mod tests {
             assert!(error.to_string().contains("too large"), "{error}");
         }
         assert!(unpack(&[(CAPTURE, &start), ("1", b""), ("2", b""), ("3", b"")]).is_err());
+        let file = archive(dir.path(), &[(CAPTURE, &start)]);
+        let short = Limits { list: 60, ..limits };
+        let error = unpack_within(File::open(file).unwrap(), short).err().unwrap();
+        assert!(error.to_string().contains("too large"), "{error}");
         let (_dir, path, problems) = unpack(&[
             (CAPTURE, &start),
             ("capture.cudnncap.data/a", &[0; 4000]),
