@@ -8,7 +8,7 @@ pub use crate::os::files::{
     FileId, bytes_of, canonicalize, change_time, file_id, file_id_of, inode, is_executable, is_like_tmp, is_setid,
     path_from_bytes, read_at, resolve_beside, set_mode, symlink,
 };
-use crate::os::files::{is_device, open_without_blocking};
+use crate::os::files::{is_device, open_without_blocking, open_without_following};
 
 #[cfg(feature = "processes")]
 pub use crate::os::files::{is_on_overlay, lock_dir, lock_file, skip_hole, sync_dir};
@@ -32,6 +32,10 @@ pub enum Opened {
 /// # Errors
 /// Returns an error if the system call fails.
 pub fn open_regular(path: &Path) -> io::Result<Opened> {
+    open_checked(path, open_without_blocking)
+}
+
+fn open_checked(path: &Path, open: fn(&Path) -> io::Result<File>) -> io::Result<Opened> {
     // On Windows, reading the metadata of a device already opens the device.
     if is_device(path) {
         return Ok(Opened::Other(DEVICE));
@@ -40,12 +44,23 @@ pub fn open_regular(path: &Path) -> io::Result<Opened> {
     if let Some(other) = other_kind(&std::fs::metadata(path)?) {
         return Ok(Opened::Other(other));
     }
-    let file = open_without_blocking(path)?;
+    let file = open(path)?;
     let metadata = file.metadata()?;
     Ok(match other_kind(&metadata) {
         Some(other) => Opened::Other(other),
         None => Opened::Regular(file, metadata.len()),
     })
+}
+
+/// Like [`open_regular`], and opens no links. Only on Linux, a link that replaces the file at the same time is noticed.
+///
+/// # Errors
+/// Returns an error if the system call fails.
+pub fn open_regular_without_links(path: &Path) -> io::Result<Opened> {
+    if path.symlink_metadata()?.is_symlink() {
+        return Ok(Opened::Other("a link"));
+    }
+    open_checked(path, open_without_following)
 }
 
 /// Opens a file for reading without waiting for the writer of a pipe or for new messages in the kernel log. Systems

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 /// `O_NONBLOCK` from `fcntl.h` on x86-64 and aarch64.
 const O_NONBLOCK: i32 = 0o4000;
+/// `O_NOFOLLOW` from `fcntl.h`.
+const O_NOFOLLOW: i32 = if cfg!(target_arch = "aarch64") { 0o100_000 } else { 0o400_000 };
 
 /// Device and inode number, which identify a file regardless of the path.
 pub type FileId = (u64, u64);
@@ -142,6 +144,11 @@ pub(crate) fn open_without_blocking(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(O_NONBLOCK).open(path)
 }
 
+/// Like [`open_without_blocking`], and fails if the last part of the path is a link.
+pub(crate) fn open_without_following(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(O_NONBLOCK | O_NOFOLLOW).open(path)
+}
+
 /// Moves the file position past a hole at the beginning of the file, which would otherwise be read as zeros.
 ///
 /// # Errors
@@ -213,6 +220,21 @@ pub fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(feature = "native")]
+    fn links_are_not_opened() {
+        assert_eq!(O_NOFOLLOW, libc::O_NOFOLLOW);
+        let dir = tempfile::tempdir().unwrap();
+        let [file, link] = ["file", "link"].map(|name| dir.path().join(name));
+        std::fs::write(&file, "abc").unwrap();
+        symlink(&file, &link).unwrap();
+        assert!(open_without_following(&file).is_ok() && open_without_following(&link).is_err());
+        use crate::files::{Opened, open_regular, open_regular_without_links};
+        assert!(matches!(open_regular_without_links(&file), Ok(Opened::Regular(_, 3))));
+        assert!(matches!(open_regular_without_links(&link), Ok(Opened::Other("a link"))));
+        assert!(matches!(open_regular(&link), Ok(Opened::Regular(_, 3))));
+    }
 
     #[test]
     fn the_mode_bits_of_a_file_are_read() {

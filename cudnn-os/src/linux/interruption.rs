@@ -24,8 +24,10 @@ extern "C" fn note(signal: libc::c_int) {
 }
 
 /// Records termination signals while the value exists. Signals that were ignored when the process started stay ignored.
+/// Values can be nested: signals are recorded until the outer value is dropped.
 pub struct Interruption {
-    caught: Vec<libc::c_int>,
+    /// The signals with their former actions.
+    caught: Vec<(libc::c_int, libc::sighandler_t)>,
 }
 
 impl Interruption {
@@ -33,30 +35,31 @@ impl Interruption {
     #[must_use]
     pub fn catch() -> Interruption {
         let handler = note as extern "C" fn(libc::c_int) as libc::sighandler_t;
-        let is_caught = |signal: &libc::c_int| {
+        let caught = |signal: libc::c_int| {
             // SAFETY: the handler only changes two atomic numbers.
-            let previous = unsafe { libc::signal(*signal, handler) };
-            if previous != libc::SIG_DFL {
-                // SAFETY: the value was returned by the same function.
-                unsafe { libc::signal(*signal, previous) };
+            let previous = unsafe { libc::signal(signal, handler) };
+            if previous == libc::SIG_DFL || previous == handler {
+                return Some((signal, previous));
             }
-            previous == libc::SIG_DFL
+            // SAFETY: the value was returned by the same function.
+            unsafe { libc::signal(signal, previous) };
+            None
         };
-        Interruption { caught: SIGNALS.into_iter().filter(is_caught).collect() }
+        Interruption { caught: SIGNALS.into_iter().filter_map(caught).collect() }
     }
 
     /// Returns the first signal that arrived.
     #[must_use]
     pub fn signal(&self) -> Option<Signal> {
-        Some(ARRIVED.load(Ordering::Relaxed)).filter(|signal| self.caught.contains(signal))
+        Some(ARRIVED.load(Ordering::Relaxed)).filter(|arrived| self.caught.iter().any(|(signal, _)| signal == arrived))
     }
 }
 
 impl Drop for Interruption {
     fn drop(&mut self) {
-        for signal in &self.caught {
-            // SAFETY: the signal had the default action before.
-            unsafe { libc::signal(*signal, libc::SIG_DFL) };
+        for (signal, previous) in &self.caught {
+            // SAFETY: the value was returned by the same function.
+            unsafe { libc::signal(*signal, *previous) };
         }
     }
 }

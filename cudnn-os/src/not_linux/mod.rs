@@ -64,6 +64,10 @@ pub(crate) mod files {
         File::open(path)
     }
 
+    pub(crate) fn open_without_following(path: &Path) -> io::Result<File> {
+        File::open(path)
+    }
+
     #[cfg(feature = "processes")]
     pub fn skip_hole(_file: &File) -> io::Result<()> {
         Ok(())

@@ -41,6 +41,7 @@ mod subprocess;
 mod surveys;
 mod system;
 mod table;
+mod temporary;
 
 use context::Context;
 use output::{CommandResult, Format, Outcome};

@@ -14,6 +14,7 @@ use crate::cuda_dirs;
 use crate::platform::{CAN_LOAD, STATIC, STATIC_HELP};
 use crate::shell::{SEARCH_PATH, doctor, set_variable};
 use crate::subprocess::{self, Timeouts};
+use crate::temporary::Temporary;
 
 /// The hidden subcommand of the child.
 pub(crate) const COMMAND: &str = "internal-replay";
@@ -31,9 +32,9 @@ pub(crate) fn run(request: &Request, cudnn: Option<&Path>, timeouts: &Timeouts) 
         return Err(format!("{STATIC}; {STATIC_HELP}"));
     }
     let failed = |error| format!("cannot start a process: {error}");
-    let mut file = tempfile::NamedTempFile::new().map_err(failed)?;
+    let (temporary, mut file) = Temporary::file().map_err(failed)?;
     file.write_all(&serde_json::to_vec(request).unwrap_or_default()).map_err(failed)?;
-    let mut command = subprocess::doctor(&[COMMAND.as_ref(), file.path().as_os_str()]).map_err(failed)?;
+    let mut command = subprocess::doctor(&[COMMAND.as_ref(), temporary.path().as_os_str()]).map_err(failed)?;
     // A layer could change the results, and `capture` would replace the capture.
     command.env_remove(LAYERS_VARIABLE);
     if let Some(dir) = cudnn {
@@ -42,7 +43,7 @@ pub(crate) fn run(request: &Request, cudnn: Option<&Path>, timeouts: &Timeouts) 
             command.env(SEARCH_PATH, path);
         }
     }
-    let ended = subprocess::run_with_file(command, file.into_temp_path(), timeouts).map_err(failed)?;
+    let ended = subprocess::run_command(command, timeouts).map_err(failed)?;
     let message = |key| ended.messages.iter().find_map(|message| message.get(key));
     if let Some(reason) = message("error").and_then(|reason| reason.as_str()) {
         return Err(reason.to_owned());

@@ -60,7 +60,7 @@ fn assert_tidy(dir: &TempDir) {
         std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     };
     let mut all = names(dir.path());
-    all.retain(|name| !["tmp", "cudnn", "fifo", "count"].contains(&name.as_str()));
+    all.retain(|name| !["tmp", "cudnn", "fifo", "count", "packed"].contains(&name.as_str()));
     assert_eq!((all, names(&dir.path().join("tmp"))), (vec!["reduced.cudnncap".to_owned()], vec![]));
 }
 
@@ -199,27 +199,35 @@ int cudnnBackendFinalize(void *descriptor) {
 }
 "#;
 
+/// Removes the request and the unpacked copy of a packed capture.
 #[test]
 fn an_interrupted_reduction_leaves_the_smallest_graph() {
-    let dir = TempDir::new();
-    let cudnn = fake(&dir, CRASHES);
-    let fifo = dir.path().join("fifo");
-    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    let mut command = reduce(&dir, &small(), ID, "crash", &cudnn);
-    command.env("COUNT", dir.path().join("count")).env("FIFO", &fifo);
-    let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    // The third candidate is tried.
-    let mut byte = [0];
-    std::fs::File::open(&fifo).unwrap().read_exact(&mut byte).unwrap();
-    let graph = reduced(&dir);
-    let is_smaller = |node: &cudnn_capture_file::Node| {
-        node.integers(cudnn_loader::cudnnBackendAttributeName_t::CUDNN_ATTR_TENSOR_DIMENSIONS) != [4, 64, 64]
-    };
-    assert!(graph.tensors().all(is_smaller), "{graph:?}");
-    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
-    let ended = child.wait_with_output().unwrap();
-    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended.status), Some(15), "{}", text(&ended));
-    assert!(text(&ended).contains("kept (CRASHED)"), "{}", text(&ended));
-    assert_eq!(reduced(&dir), graph);
-    assert_tidy(&dir);
+    for is_packed in [false, true] {
+        let dir = TempDir::new();
+        let cudnn = fake(&dir, CRASHES);
+        let [fifo, packed] = ["fifo", "packed"].map(|name| dir.path().join(name));
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let pack = doctor(&dir).args(["capture", "pack"]).arg(small()).arg("--output").arg(&packed).output().unwrap();
+        assert!(pack.status.success(), "{}", text(&pack));
+        let capture = if is_packed { packed } else { small() };
+        let mut command = reduce(&dir, &capture, ID, "crash", &cudnn);
+        command.env("COUNT", dir.path().join("count")).env("FIFO", &fifo);
+        let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        // The third candidate is tried.
+        let mut byte = [0];
+        std::fs::File::open(&fifo).unwrap().read_exact(&mut byte).unwrap();
+        let graph = reduced(&dir);
+        let is_smaller = |node: &cudnn_capture_file::Node| {
+            node.integers(cudnn_loader::cudnnBackendAttributeName_t::CUDNN_ATTR_TENSOR_DIMENSIONS) != [4, 64, 64]
+        };
+        assert!(graph.tensors().all(is_smaller), "{graph:?}");
+        let unpacked = std::fs::read_dir(dir.path().join("tmp")).unwrap().count();
+        assert_eq!(unpacked, 1 + usize::from(is_packed), "the request, and the unpacked copy");
+        assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended.status), Some(15), "{}", text(&ended));
+        assert!(text(&ended).contains("kept (CRASHED)"), "{}", text(&ended));
+        assert_eq!(reduced(&dir), graph);
+        assert_tidy(&dir);
+    }
 }

@@ -353,6 +353,12 @@ fn options_without_effect_are_rejected() {
         let stderr = text(&output.stderr);
         assert!(output.status.code() == Some(3) && stderr.contains(expected), "{arguments:?}: {stderr}");
     }
+    for value in ["bogus", ","] {
+        let arguments = ["run", "--capture", "/tmp/no-such-capture", "--", "true"].map(OsStr::new);
+        let output = prefix.command(&arguments).env("CUDNN_CAPTURE_DATA", value).output().unwrap();
+        let stderr = text(&output.stderr);
+        assert!(output.status.code() == Some(3) && stderr.contains("CUDNN_CAPTURE_DATA contains"), "{stderr}");
+    }
     let output = prefix.command(&["--json", "run", "true"].map(OsStr::new)).output().unwrap();
     assert!(text(&output.stdout).contains("run does not support --json"), "{output:?}");
     let alone = Prefix::without_drop_in();

@@ -3,17 +3,20 @@
 //! The archive contains `capture.cudnncap` and `capture.cudnncap.data/FILE`, and all other entries are ignored. It is
 //! unpacked into a temporary directory, with limits on the sizes of the files.
 
+use std::cell::Cell;
 use std::fs::File;
-use std::io::{Error, Read, Write, copy};
+use std::io::{Error, ErrorKind, Read, Seek, SeekFrom, Write, copy};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use cudnn_replay::replay::capture::values_dir;
-use tempfile::TempDir;
+use cudnn_capture_file::{is_file_name, values_dir};
 use zip::read::ZipFile;
+use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
-use super::{CaptureFile, data};
+use super::{CaptureFile, data, write_output};
+use crate::temporary::{self, Temporary};
 
 /// The name of the capture in the archive.
 const CAPTURE: &str = "capture.cudnncap";
@@ -25,6 +28,8 @@ const DATA: &str = "capture.cudnncap.data/";
 struct Limits {
     /// The number of entries.
     entries: usize,
+    /// The size of the list of entries in bytes, which is read into memory.
+    list: u64,
     /// The size of the capture in bytes.
     capture: u64,
     /// A larger capture must not be this number of times larger than its compressed form.
@@ -35,7 +40,7 @@ struct Limits {
 }
 
 const LIMITS: Limits =
-    Limits { entries: 1 << 16, capture: 1 << 29, ratio: 100, small_capture: 64 << 20, total: 2 << 30 };
+    Limits { entries: 1 << 16, list: 16 << 20, capture: 1 << 29, ratio: 100, small_capture: 64 << 20, total: 2 << 30 };
 
 /// The sizes of a packed capture.
 pub(crate) struct Packed {
@@ -46,34 +51,87 @@ pub(crate) struct Packed {
 }
 
 /// Writes an archive with the capture and all intact data files.
-pub(crate) fn write(capture: &CaptureFile, output: &Path) -> Result<Packed, Error> {
-    let files = data::intact(&capture.capture, &values_dir(&capture.path));
+pub(crate) fn write(capture: &CaptureFile, output: &Path) -> Result<Packed, String> {
+    write_output(output, |file| {
+        let files = write_to(capture, file)?;
+        Ok(Packed { files, bytes: file.metadata()?.len() })
+    })
+}
+
+/// Returns the number of data files.
+fn write_to(capture: &CaptureFile, output: &mut File) -> Result<usize, Error> {
+    let dir = values_dir(&capture.path);
+    let files = data::intact(&capture.capture, &dir);
     let size = files.iter().map(|data| data.bytes).sum::<u64>().saturating_add(capture.path.metadata()?.len());
     if files.len() >= LIMITS.entries || size > LIMITS.total {
         return Err(Error::other("the capture is too large for an archive"));
     }
     let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
-    let mut archive = ZipWriter::new(File::create(output)?);
+    let mut archive = ZipWriter::new_stream(Target { file: output, error: None });
     archive.start_file(CAPTURE, options)?;
-    copy(&mut File::open(&capture.path)?.take(LIMITS.capture), &mut archive)?;
+    copy(&mut Source::new(File::open(&capture.path)?).take(LIMITS.capture), &mut archive)?;
     for data in &files {
         archive.start_file(format!("{DATA}{}", data.file), options)?;
-        copy(&mut File::open(values_dir(&capture.path).join(&data.file))?.take(data.bytes), &mut archive)?;
+        let file = data::open(data, &dir).map_err(|reason| Error::other(format!("{:?} {reason}", data.file)))?;
+        if copy(&mut Source::new(file).take(data.bytes), &mut archive)? != data.bytes {
+            return Err(Error::other(format!("{:?} was truncated", data.file)));
+        }
     }
-    let mut file = archive.finish()?;
-    file.flush()?;
-    Ok(Packed { files: files.len(), bytes: file.metadata()?.len() })
+    archive.finish()?.into_inner().error.map_or(Ok(files.len()), Err)
+}
+
+/// The file for an archive. It remembers an error, which `ZipWriter` would print on standard error.
+struct Target<'a> {
+    file: &'a mut File,
+    error: Option<Error>,
+}
+
+impl Write for Target<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Error> {
+        if self.error.is_none() {
+            self.error = self.file.write_all(bytes).err();
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// A file that is read in parts, so that a signal can end the doctor, and up to a limit.
+struct Source {
+    file: File,
+    /// The number of bytes that may still be read.
+    left: Rc<Cell<u64>>,
+}
+
+impl Source {
+    fn new(file: File) -> Self {
+        Source { file, left: Rc::new(Cell::new(u64::MAX)) }
+    }
+}
+
+impl Read for Source {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+        temporary::check();
+        let read = self.file.read(buffer)?;
+        self.left.set(self.left.get().checked_sub(read as u64).ok_or_else(too_large)?);
+        Ok(read)
+    }
+}
+
+impl Seek for Source {
+    fn seek(&mut self, position: SeekFrom) -> Result<u64, Error> {
+        self.file.seek(position)
+    }
 }
 
 /// The directory, the capture in it, and the problems of entries.
-type Unpacked = (TempDir, PathBuf, Vec<String>);
+type Unpacked = (Temporary, PathBuf, Vec<String>);
 
 /// Unpacks an archive into a temporary directory. Returns `None` if the file is not an archive.
 pub(super) fn unpack(file: &Path) -> Result<Option<Unpacked>, Error> {
-    // Only part of a pipe could be read again.
-    if !file.metadata()?.is_file() {
-        return Ok(None);
-    }
     let mut start = Vec::new();
     File::open(file)?.take(4).read_to_end(&mut start)?;
     if start != b"PK\x03\x04" && start != b"PK\x05\x06" {
@@ -83,15 +141,20 @@ pub(super) fn unpack(file: &Path) -> Result<Option<Unpacked>, Error> {
 }
 
 fn unpack_within(file: File, limits: Limits) -> Result<Unpacked, Error> {
-    // The list of the entries is read into memory.
     if file.metadata()?.len() > limits.total {
         return Err(too_large());
     }
-    let mut archive = ZipArchive::new(file)?;
+    let dir = Temporary::dir()?;
+    let left = Rc::new(Cell::new(limits.list));
+    let mut archive = ZipArchive::new(Source { file, left: left.clone() }).map_err(|error| match error {
+        // The conversion would lose the text.
+        ZipError::Io(error) => error,
+        error => error.into(),
+    })?;
     if archive.len() > limits.entries {
         return Err(too_large());
     }
-    let dir = TempDir::new()?;
+    left.set(u64::MAX);
     let path = dir.path().join(CAPTURE);
     let mut left = limits.total;
     let mut problems = Vec::new();
@@ -114,7 +177,7 @@ fn unpack_within(file: File, limits: Limits) -> Result<Unpacked, Error> {
         if name == CAPTURE || name == DATA {
             continue;
         }
-        let target = name.strip_prefix(DATA).filter(|name| data::is_file_name(name) && !entry.is_symlink());
+        let target = name.strip_prefix(DATA).filter(|name| is_file_name(name) && !entry.is_symlink());
         let Some(target) = target else {
             problems
                 .push(format!("the entry {name:?} of the archive was ignored, because captures contain other files"));
@@ -125,8 +188,11 @@ fn unpack_within(file: File, limits: Limits) -> Result<Unpacked, Error> {
             Ok(size) => left = left.saturating_sub(size),
             Err(error) => {
                 problems.push(format!("the entry {name:?} of the archive was not unpacked: {error}"));
-                left = left.saturating_sub(target.metadata().map_or(0, |partial| partial.len()));
-                let _ = std::fs::remove_file(target);
+                // A file with an equal name may be intact.
+                if error.kind() != ErrorKind::AlreadyExists {
+                    left = left.saturating_sub(target.metadata().map_or(0, |partial| partial.len()));
+                    let _ = std::fs::remove_file(target);
+                }
             }
         }
     }
@@ -134,7 +200,7 @@ fn unpack_within(file: File, limits: Limits) -> Result<Unpacked, Error> {
 }
 
 /// Writes an entry to a new file, and compares the checksum. Returns the size.
-fn extract(entry: &mut ZipFile<'_, File>, target: &Path, limit: u64) -> Result<u64, Error> {
+fn extract(entry: &mut ZipFile<'_, Source>, target: &Path, limit: u64) -> Result<u64, Error> {
     if entry.size() > limit {
         return Err(too_large());
     }
@@ -153,6 +219,8 @@ fn too_large() -> Error {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
     use super::*;
 
     const START: &str = r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#;
@@ -225,11 +293,11 @@ mod tests {
         let expected = [
             "\"missing\" is unreadable",
             "\"short\" has 3 bytes instead of 4",
-            "\"../app.cudnncap\" is outside of the directory of the capture",
-            "\"/etc/passwd\" is outside of",
-            if cfg!(unix) { "\"link\" is a link or a directory" } else { "\"link\" is unreadable" },
-            "\"\" is outside of",
-            "\"C:x\" is outside of",
+            "\"../app.cudnncap\" is unreadable: the name contains a directory",
+            "\"/etc/passwd\" is unreadable: the name",
+            if cfg!(unix) { "\"link\" is unreadable: it is a link" } else { "\"link\" is unreadable" },
+            "\"\" is unreadable: the name",
+            "\"C:x\" is unreadable: the name",
         ];
         assert_eq!(read.problems.len(), expected.len(), "{:?}", read.problems);
         for (problem, expected) in read.problems.iter().zip(expected) {
@@ -301,7 +369,7 @@ mod tests {
     #[test]
     fn sizes_and_ratios_are_limited() {
         let dir = TempDir::new().unwrap();
-        let limits = Limits { entries: 3, capture: 5000, ratio: 10, small_capture: 1000, total: 6000 };
+        let limits = Limits { entries: 3, list: 10_000, capture: 5000, ratio: 10, small_capture: 1000, total: 6000 };
         let unpack = |entries: &[(&str, &[u8])]| unpack_within(File::open(archive(dir.path(), entries))?, limits);
         let start = capture(&[]);
         let bomb = [&start[..], &[b' '; 4000]].concat();
@@ -311,6 +379,10 @@ mod tests {
             assert!(error.to_string().contains("too large"), "{error}");
         }
         assert!(unpack(&[(CAPTURE, &start), ("1", b""), ("2", b""), ("3", b"")]).is_err());
+        let file = archive(dir.path(), &[(CAPTURE, &start)]);
+        let short = Limits { list: 60, ..limits };
+        let error = unpack_within(File::open(file).unwrap(), short).err().unwrap();
+        assert!(error.to_string().contains("too large"), "{error}");
         let (_dir, path, problems) = unpack(&[
             (CAPTURE, &start),
             ("capture.cudnncap.data/a", &[0; 4000]),

@@ -68,8 +68,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
             let output = output.clone().unwrap_or_else(|| with_suffix(file));
             captures::check_output(&output, file)?;
             let read = captures::read(file)?;
-            let packed =
-                pack::write(&read, &output).map_err(|error| format!("cannot write {}: {error}", output.printable()))?;
+            let packed = pack::write(&read, &output)?;
             format.report(
                 || {
                     json!({
@@ -84,6 +83,15 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
             );
             Ok(read.outcome())
         }
+    }
+}
+
+/// Returns the start of a label. Tables pad all rows to the length of the longest one.
+fn shown(label: &str) -> String {
+    const MAX_LABEL: usize = 400;
+    match label.char_indices().nth(MAX_LABEL) {
+        Some((end, _)) => format!("{}…", label.get(..end).unwrap_or_default().printable()),
+        None => label.printable(),
     }
 }
 
@@ -161,7 +169,7 @@ impl<'a> Summary<'a> {
                 let engine = plan.engine.as_ref().map(|engine| engine.index.to_string()).unwrap_or_default();
                 let workspace = plan.workspace.map(|size| size.to_string()).unwrap_or_default();
                 let status = plan.status.printable();
-                table.add_row([id.printable(), engine, status, workspace, executions.to_string(), label.printable()]);
+                table.add_row([id.printable(), engine, status, workspace, executions.to_string(), shown(label)]);
             }
             if plans.is_empty() {
                 table.add_row([
@@ -170,13 +178,13 @@ impl<'a> Summary<'a> {
                     "no plan".into(),
                     String::new(),
                     "0".into(),
-                    label.printable(),
+                    shown(label),
                 ]);
             }
         }
         outln!("{table}");
         for (label, reason) in &self.incomplete {
-            outln!("not stored: {}: {}", label.printable(), reason.printable());
+            outln!("not stored: {}: {}", shown(label), reason.printable());
         }
         for failure in &self.failures {
             let reason = failure.reason.as_deref().unwrap_or_default();

@@ -1,5 +1,6 @@
 //! `emit`: writes a captured graph as a program.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -53,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     let graph = &case.captured.id;
     match &arguments.output {
         Some(output) => {
-            std::fs::write(output, program).map_err(|error| format!("{}: {error}", output.printable()))?;
+            captures::write_output(output, |file| file.write_all(program.as_bytes()))?;
             format.report(|| json!({ "graph": graph, "file": output.to_string_lossy() }), || {});
         }
         None => {

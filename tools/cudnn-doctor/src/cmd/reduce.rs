@@ -1,11 +1,12 @@
 //! `reduce`: makes a captured graph smaller while a condition holds.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use cudnn_capture_file::{Device, Graph, GraphRecord, Plan, Record};
-use cudnn_os::interruption::{Interruption, end_by};
+use cudnn_layers::capture::may_replace;
 use cudnn_replay::emit::Case;
 use cudnn_replay::reduce::{self, Condition, Observed, adapted, reduce};
 use cudnn_replay::replay::comparison::{status, working_plan};
@@ -56,6 +57,9 @@ enum Choice {
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
     let file = captures::read(&arguments.file)?;
     captures::check_output(&arguments.output, &arguments.file)?;
+    if !is_replaceable(&arguments.output) {
+        return Err(format!("{} exists and is not a capture; name another file", arguments.output.printable()).into());
+    }
     let case =
         Case::select(&file.capture, &arguments.graph).map_err(|error| captures::no_graph(&arguments.file, error))?;
     if case.failure.is_some() {
@@ -70,19 +74,33 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     };
     let graph = &case.captured.graph;
     let observe = |graph: &Graph, data: &[DataSet]| {
-        let request =
-            Request { max_bytes: captures::gibibytes(arguments.memory), ..case.captured.request(file.path(), data) };
+        let max_bytes = captures::gibibytes(arguments.memory);
+        let request = case.captured.request(file.path(), data);
+        // The smaller capture contains no values of tensors.
+        let values = request.values.filter(|_| data.contains(&DataSet::Captured));
+        let request = Request { max_bytes, values, data: data.to_vec(), ..request };
         observe(&case, graph, condition, request, timeouts)
     };
     let original = observe(graph, &[DataSet::Integers, DataSet::Normal])?;
     if !condition.holds(&original, &original) {
+        let shows_with_values = || {
+            let observed = observe(graph, &[DataSet::Captured])?;
+            Ok::<_, String>(condition.holds(&observed, &observed))
+        };
+        if !case.captured.values.is_empty() && shows_with_values()? {
+            return Err(
+                "the graph shows this only with the captured values, and a smaller capture contains no values; \
+                        use `emit` or the whole capture"
+                    .into(),
+            );
+        }
         let report = &original.report;
         let found = report.reason.as_deref().unwrap_or("no reason");
         return Err(format!("the graph does not show this: {}, {}", status(report), found.printable()).into());
     }
     let write = |graph: &Graph, report: &Report| {
         let text: String = records(&case, graph, report).iter().map(Record::to_line).collect();
-        replace(&arguments.output, &text).map_err(|error| format!("{}: {error}", arguments.output.printable()))
+        captures::write_output(&arguments.output, |file| file.write_all(text.as_bytes()))
     };
     write(graph, &original.report)?;
     let data = condition.data(&original);
@@ -120,6 +138,13 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         || outln!("graph {id}: {after} descriptors instead of {before}, after {tries} tries"),
     );
     Ok(file.outcome())
+}
+
+/// Returns whether a file is missing, empty, a capture, or no regular file.
+fn is_replaceable(file: &Path) -> bool {
+    let mut start = Vec::new();
+    let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
+    !is_file || File::open(file).is_ok_and(|file| file.take(64).read_to_end(&mut start).is_ok() && may_replace(&start))
 }
 
 /// Replays a graph in child processes.
@@ -181,24 +206,4 @@ fn records(case: &Case, graph: &Graph, report: &Report) -> Vec<Record> {
         records.push(Record::Execution(execution));
     }
     records
-}
-
-/// Replaces a file at once. An interrupted command leaves the old or the new file. Writes to special files directly.
-fn replace(file: &Path, text: &str) -> std::io::Result<()> {
-    if file.symlink_metadata().is_ok_and(|metadata| !metadata.is_file()) {
-        return std::fs::write(file, text);
-    }
-    // A signal must not leave the temporary file.
-    let interruption = Interruption::catch();
-    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut temporary = tempfile::Builder::new();
-    #[cfg(unix)]
-    temporary.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut temporary = temporary.tempfile_in(dir)?;
-    temporary.write_all(text.as_bytes())?;
-    temporary.persist(file)?;
-    if let Some(signal) = interruption.signal() {
-        end_by(signal);
-    }
-    Ok(())
 }

@@ -144,6 +144,9 @@ fn variables(
     }
     if let Some(file) = &arguments.capture {
         variables.push((capture::VARIABLE, output_file(file, "capture", capture::may_replace)?));
+        // The layer stays off if a request is invalid.
+        let requests = context.host.variable(capture::DATA_VARIABLE).unwrap_or_default();
+        capture::check_data(&requests).map_err(Refusal::new)?;
     }
     if let Some(rules) = &arguments.errata {
         let rules = absolute_files(rules)?;

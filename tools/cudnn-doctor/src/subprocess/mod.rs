@@ -19,11 +19,11 @@ use cudnn_os::program::executable;
 use cudnn_probe::facts;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tempfile::TempPath;
 
 use crate::child_report::Step;
 use crate::packages::quoted;
 use crate::platform;
+use crate::temporary;
 use spinner::Spinner;
 use streams::Streams;
 
@@ -134,20 +134,11 @@ pub(crate) fn this_program() -> std::io::Result<Command> {
 }
 
 /// Runs a program other than the doctor that sends the same kind of messages.
-pub(crate) fn run_command(command: Command, timeouts: &Timeouts) -> std::io::Result<Ended> {
-    run_with_files(command, None, timeouts)
-}
-
-/// Like [`run_command`], and removes this file afterwards, even if the doctor is interrupted.
-pub(crate) fn run_with_file(command: Command, file: TempPath, timeouts: &Timeouts) -> std::io::Result<Ended> {
-    run_with_files(command, Some(file), timeouts)
-}
-
-fn run_with_files(mut command: Command, file: Option<TempPath>, timeouts: &Timeouts) -> std::io::Result<Ended> {
+pub(crate) fn run_command(mut command: Command, timeouts: &Timeouts) -> std::io::Result<Ended> {
     let mut streams = Streams::default();
     command.stdout(streams.stdout.open()?).stderr(streams.stderr.open()?);
     // A separate session lets the parent kill all descendants, and detaches them from the terminal.
-    watch(command, streams, timeouts, true, file)
+    watch(command, streams, timeouts, true)
 }
 
 /// Runs this command line again in a child process on the same terminal, with one argument added in front. The time
@@ -161,18 +152,12 @@ pub(crate) fn supervise(first: &str, timeouts: &Timeouts) -> std::io::Result<End
     if let Some(Ok(log)) = std::env::var_os(LOG).filter(is_file).map(std::path::absolute) {
         command.env(LOG, log);
     }
-    watch(command, Streams::default(), &timeouts.for_many_steps(), false, None)
+    watch(command, Streams::default(), &timeouts.for_many_steps(), false)
 }
 
 /// Starts the child and waits until it exits. In a separate session, all descendants are killed with the child, even
-/// after a timeout or if the doctor is interrupted. `file` is removed afterwards.
-fn watch(
-    mut command: Command,
-    mut streams: Streams,
-    timeouts: &Timeouts,
-    has_session: bool,
-    file: Option<TempPath>,
-) -> std::io::Result<Ended> {
+/// after a timeout or if the doctor is interrupted.
+fn watch(mut command: Command, mut streams: Streams, timeouts: &Timeouts, has_session: bool) -> std::io::Result<Ended> {
     let limits = MemoryLimits::read();
     command.stdin(streams.reports.open_channel()?);
     let interruption = has_session.then(Interruption::catch);
@@ -227,8 +212,7 @@ fn watch(
     drop(spinner);
     let status = child.end()?;
     if let Some(signal) = interruption.as_ref().and_then(Interruption::signal) {
-        drop(file);
-        cudnn_os::interruption::end_by(signal);
+        temporary::end_by(signal);
     }
     streams.read();
     let exited = status.map(|status| End::Exited {

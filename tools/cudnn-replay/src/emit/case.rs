@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use cudnn_capture_file::{Capture, FORMAT, Failure, Graph, Record, Start, Tensor};
+use cudnn_capture_file::{Capture, FORMAT, Failure, Graph, Record, Start, Tensor, values_dir};
 use cudnn_loader::devices::H200;
 
 use super::values::Values;
 use crate::device::completed;
-use crate::replay::capture::{Captured, graphs, values_dir};
+use crate::replay::capture::{Captured, graphs};
 
 /// A graph or a failed call, and the circumstances under which it was captured.
 #[derive(Clone, Debug, PartialEq)]

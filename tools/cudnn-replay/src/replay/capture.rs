@@ -1,9 +1,9 @@
 //! Turns a capture into requests.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use cudnn_capture_file::{Capture, Data, Execution, Failure, Graph, Plan, Record};
+use cudnn_capture_file::{Capture, Data, Execution, Failure, Graph, Plan, Record, values_dir};
 
 use super::request::{CapturedValues, DEFAULT_MAX_BYTES, DataSet, Engines, Request};
 
@@ -162,14 +162,6 @@ fn label(failure: &Failure) -> String {
     format!("{}{attribute}: {}", failure.call, failure.status)
 }
 
-/// Returns the directory of a capture file with the values of tensors.
-#[must_use]
-pub fn values_dir(file: &Path) -> PathBuf {
-    let mut dir = file.as_os_str().to_owned();
-    dir.push(".data");
-    dir.into()
-}
-
 impl Captured {
     fn new(id: String, label: String, graph: Graph) -> Self {
         let (device, plan, execution, values, left_out) = (None, None, None, Vec::new(), None);
@@ -216,8 +208,7 @@ impl Captured {
         if !self.values.is_empty() && !data.contains(&DataSet::Captured) {
             data.push(DataSet::Captured);
         }
-        let (records, left_out) = (self.values.clone(), self.left_out.clone());
-        let values = CapturedValues { dir: values_dir(file), records, left_out };
+        let values = CapturedValues { dir: values_dir(file), records: self.values.clone() };
         Request {
             graph: self.graph.clone(),
             device: self.device.clone(),

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
-use std::path::{Component, Path};
+use std::path::Path;
+
+use cudnn_capture_file::is_file_name;
+use cudnn_os::files::{Opened, open_regular_without_links};
 
 use super::request::CapturedValues;
 use super::tensor::Tensor;
@@ -37,25 +40,33 @@ impl Values {
     }
 }
 
-/// Reads a file that must have this size. The name comes from a capture and must be a name without directories.
-pub(crate) fn read(dir: &Path, name: &str, size: usize) -> Result<Vec<u8>, String> {
-    let mut components = Path::new(name).components();
-    let is_name =
-        matches!((components.next(), components.next()), (Some(Component::Normal(only)), None) if only == name);
-    if !is_name || name.contains('\\') {
+/// Opens a file of the directory with values, and returns the size. The name comes from a capture, which may have an
+/// unknown sender. A link could lead to a private file, and is refused.
+///
+/// # Errors
+/// The reason why the file is not opened.
+pub fn open_values(dir: &Path, name: &str) -> Result<(File, u64), String> {
+    if !is_file_name(name) {
         return Err("the name contains a directory".to_owned());
     }
-    let path = dir.join(name);
-    let metadata = path.symlink_metadata().map_err(|error| error.to_string())?;
-    if !metadata.is_file() {
-        return Err("only regular files are read".to_owned());
+    if !dir.symlink_metadata().map_err(|error| error.to_string())?.is_dir() {
+        return Err("the directory of values is a link or a file".to_owned());
     }
-    if metadata.len() != size as u64 {
-        return Err(format!("it has {} bytes, and the tensor has {size}", metadata.len()));
+    match open_regular_without_links(&dir.join(name)) {
+        Ok(Opened::Regular(file, size)) => Ok((file, size)),
+        Ok(Opened::Other(kind)) => Err(format!("it is {kind}")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Reads a file that must have this size.
+pub(crate) fn read(dir: &Path, name: &str, size: usize) -> Result<Vec<u8>, String> {
+    let (file, length) = open_values(dir, name)?;
+    if length != size as u64 {
+        return Err(format!("it has {length} bytes, and the tensor has {size}"));
     }
     let mut bytes = Vec::with_capacity(size);
-    let file = File::open(path).and_then(|file| file.take(size as u64).read_to_end(&mut bytes));
-    match file {
+    match file.take(size as u64).read_to_end(&mut bytes) {
         Ok(read) if read == size => Ok(bytes),
         Ok(_) => Err("it was truncated".to_owned()),
         Err(error) => Err(error.to_string()),
@@ -92,7 +103,10 @@ mod tests {
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink(&secret, inside.join("link.bin")).unwrap();
-            assert!(read(&inside, "link.bin", 4).unwrap_err().contains("only regular files"));
+            assert_eq!(read(&inside, "link.bin", 4).unwrap_err(), "it is a link");
+            let linked = dir.path().join("linked.data");
+            std::os::unix::fs::symlink(&inside, &linked).unwrap();
+            assert_eq!(read(&linked, "a.bin", 4).unwrap_err(), "the directory of values is a link or a file");
         }
     }
 }

@@ -133,8 +133,7 @@ impl<'a> Executor<'a> {
             let stopped = |_| Err("the reference cannot be computed".to_owned());
             threads.into_iter().map(|(data, thread)| (data, thread.join().unwrap_or_else(stopped))).collect()
         });
-        let values = request.values.as_ref().filter(|_| data.contains(&DataSet::Captured));
-        let mut problems: Vec<String> = values.and_then(|values| values.left_out.clone()).into_iter().collect();
+        let mut problems = Vec::new();
         for (data, prepared) in prepared {
             match prepared {
                 Ok(prepared) => self.prepared.push(prepared),
@@ -501,7 +500,7 @@ mod tests {
                 records.push(Data { plan: 0, execution: 1, uid, is_after, file, bytes: bytes.len() as u64 });
             }
         }
-        let values = CapturedValues { dir: dir.path().to_owned(), records, left_out: None };
+        let values = CapturedValues { dir: dir.path().to_owned(), records };
         let request = Request { values: Some(values.clone()), ..request() };
         let captured = Prepared::new(&request, DataSet::Captured).unwrap();
         assert_eq!(captured.memory.buffers[0].bytes, prepared.memory.buffers[0].bytes);
@@ -537,7 +536,7 @@ mod tests {
             std::fs::write(dir.path().join(&file), &bytes).unwrap();
             records.push(Data { plan: 0, execution: 1, uid, is_after, file, bytes: bytes.len() as u64 });
         }
-        let values = Some(CapturedValues { dir: dir.path().to_owned(), records, left_out: None });
+        let values = Some(CapturedValues { dir: dir.path().to_owned(), records });
         let prepared = Prepared::new(&Request { graph, values, ..request() }, DataSet::Captured).unwrap();
         let place = |uid| prepared.memory.places.iter().find(|place| place.tensor.uid == uid).unwrap();
         let (mask, output) = (place(2), place(3));

@@ -42,6 +42,7 @@ use cudnn_backend::handle::Handle;
 use execution::Executor;
 use planning::Step;
 
+pub use captured::open_values;
 pub use request::{CapturedValues, DEFAULT_MAX_BYTES, DataSet, Engines, PlanReport, Report, Request, Run};
 
 /// Plans and, on a machine with a GPU, executes the graph. `step` is called before each step that may take long, with a

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use cudnn_os::escape::one_line;
+
 use super::comparison::{Row, error_text, has_same_bits, largest_error, status, working_plan};
 use super::request::Report;
 
@@ -103,9 +105,10 @@ fn date(seconds: u64) -> String {
     format!("{year}-{month:02}-{:02}", days + 1)
 }
 
+/// Escapes elements, and characters that are invisible or change the order of the text.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in one_line(text).chars() {
         match c {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
@@ -124,13 +127,14 @@ mod tests {
 
     #[test]
     fn text_from_a_capture_cannot_add_elements() {
-        let hostile = "<script>alert('1')</script>\"&";
+        let hostile = "<script>alert('1')</script>\"&\u{1b}\u{202e}\u{2028}";
         let report = Report { status: hostile.to_owned(), reason: Some(hostile.to_owned()), ..Report::default() };
         let row = Row::new(hostile.to_owned(), hostile.to_owned(), Report::default(), report);
         let texts = [hostile.to_owned()];
         let about = About { before: hostile, after: hostile, notes: &texts, problems: &texts };
         let page = html(&[row], &about);
         assert!(!page.contains("<script") && page.contains("&lt;script&gt;"), "{page}");
+        assert!(!page.contains(['\u{1b}', '\u{202e}', '\u{2028}']) && page.contains(r"\u{1b}\u{202e}\u{2028}"));
         for text in ["Problem of the capture: &lt;script", "<p>&lt;script", "<br>&lt;script"] {
             assert!(page.contains(text), "{text}: {page}");
         }

@@ -39,8 +39,6 @@ pub struct CapturedValues {
     pub dir: PathBuf,
     /// The records of the files.
     pub records: Vec<Data>,
-    /// The executions whose values are left out, in words.
-    pub left_out: Option<String>,
 }
 
 /// The engines to try.

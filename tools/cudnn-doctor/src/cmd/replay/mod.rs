@@ -8,6 +8,7 @@
 mod releases;
 mod text;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -18,7 +19,7 @@ use serde_json::json;
 
 use crate::captures::{self, CaptureFile};
 use crate::escape::Printable;
-use crate::output::{CommandResult, Format, Outcome};
+use crate::output::{CommandResult, Format, Outcome, remark};
 use crate::replay_child;
 use crate::subprocess::Timeouts;
 
@@ -89,6 +90,11 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         let name = arguments.file.printable();
         return Err(format!("{name}: the capture contains no values of tensors; see CUDNN_CAPTURE_DATA").into());
     }
+    for graph in &graphs {
+        if let Some(left_out) = &graph.left_out {
+            remark(format_args!("note: {}: {}", graph.id.printable(), left_out.printable()));
+        }
+    }
     let outcome = match arguments.compare.as_deref() {
         Some([before, after]) => compare(arguments, &graphs, [before, after], &file, timeouts, format)?,
         _ => replay_all(arguments, &graphs, &file, timeouts, format)?,
@@ -117,7 +123,8 @@ fn replay_all(
     );
     let is_fine = |report: &Report| {
         let mut runs = report.plans.iter().flat_map(|plan| &plan.runs);
-        status(report) == "SUCCESS" && runs.all(|run| run.is_repeatable && run.damage.is_empty())
+        let is_complete = status(report) == "SUCCESS" && report.problems.is_empty();
+        is_complete && runs.all(|run| run.is_repeatable && run.damage.is_empty())
     };
     let all_fine = reports.iter().all(|(_, report)| is_fine(report));
     Ok(if all_fine { Outcome::Fine } else { Outcome::Warnings })
@@ -142,18 +149,24 @@ fn compare(
     }
     comparison::sort(&mut rows);
     let worse = rows.iter().filter(|row| row.is_worse()).count();
+    let failing =
+        rows.iter().filter(|row| [&row.before, &row.after].iter().all(|report| status(report) != "SUCCESS")).count();
     let titles = releases::titles(&compared);
     let place = text::place_of(rows.iter().flat_map(|row| [&row.before, &row.after]));
     let notes: Vec<String> = place.into_iter().chain(releases::cuda_note(&compared)).collect();
     let [before, after] = compared.each_ref().map(releases::Compared::value);
     format.report(
         || json!({ "problems": file.problems, "before": before, "after": after, "notes": notes, "worse": worse, "graphs": rows }),
-        || text::print_rows(&rows, &titles, &notes, worse),
+        || text::print_rows(&rows, &titles, &notes, [worse, failing]),
     );
     if let Some(html) = &arguments.html {
         let [before, after] = &titles;
         let page = page::html(&rows, &page::About { before, after, notes: &notes, problems: &file.problems });
-        std::fs::write(html, page).map_err(|error| format!("{}: {error}", html.printable()))?;
+        captures::write_output(html, |file| file.write_all(page.as_bytes()))?;
+    }
+    if failing == rows.len() {
+        remark("error: no graph works with either release, so nothing was compared");
+        return Ok(Outcome::Failed);
     }
     Ok(if worse == 0 { Outcome::Fine } else { Outcome::Warnings })
 }

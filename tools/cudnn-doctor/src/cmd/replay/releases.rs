@@ -8,6 +8,7 @@ use cudnn_probe::{Candidate, Installation, Origin, Requirements, check_dir};
 use serde_json::{Value, json};
 
 use crate::cmd::fetch::fetch_libraries;
+use crate::escape::Printable;
 use crate::output::{Format, outln};
 
 /// A release to compare.
@@ -46,6 +47,9 @@ fn pair<'a>(before: &[Choice<'a>], after: &[Choice<'a>]) -> Option<[Choice<'a>; 
 fn choices(name: &str) -> Result<Vec<Choice<'_>>, Box<dyn Error>> {
     if Path::new(name).is_dir() {
         return Ok(vec![Choice::Dir(Path::new(name))]);
+    }
+    if name.contains(std::path::is_separator) {
+        return Err(format!("there is no directory {}", name.printable()).into());
     }
     let numbers: Option<Vec<u32>> = name.split('.').map(|number| number.parse().ok()).collect();
     let matching = RELEASES.iter().filter(|release| {
@@ -146,5 +150,7 @@ mod tests {
         assert_eq!(ids("/", "jit-cu12-9.19.0"), ["directory", "jit-cu12-9.19.0"]);
         let error = choices("9.1234").err().unwrap().to_string();
         assert!(error.contains("9.1234"), "{error}");
+        let error = choices("/no/such/dir").err().unwrap().to_string();
+        assert_eq!(error, "there is no directory /no/such/dir");
     }
 }

@@ -32,8 +32,8 @@ pub(super) fn print_reports(reports: &[(&Captured, Report)]) {
     }
 }
 
-/// Prints a comparison.
-pub(super) fn print_rows(rows: &[Row], titles: &[String; 2], notes: &[String], worse: usize) {
+/// Prints a comparison, with the numbers of graphs that became worse and that fail with both releases.
+pub(super) fn print_rows(rows: &[Row], titles: &[String; 2], notes: &[String], [worse, failing]: [usize; 2]) {
     notes.iter().for_each(|note| outln!("{}", note.printable()));
     let mut lines = table(["graph", "release", "status", "engine", "workspace", "build", "time", "error", "same bits"]);
     let [before, after] = titles;
@@ -62,6 +62,10 @@ pub(super) fn print_rows(rows: &[Row], titles: &[String; 2], notes: &[String], w
                 }
             }
         }
+    }
+    if failing > 0 {
+        let fail = if failing == 1 { "fails" } else { "fail" };
+        outln!("{} {fail} with both releases, of {}", count(failing, "graph"), rows.len());
     }
     outln!("{} became worse, of {}", count(worse, "graph"), rows.len());
 }
