@@ -153,7 +153,21 @@ fn outputs_replace_files_at_once_or_are_refused() {
         assert!(std::fs::read(&target).unwrap() != b"old" && link.symlink_metadata().unwrap().is_symlink());
     }
     assert_eq!(run(&commands("/dev/null")[0]).0, Some(0));
+    // `reduce` replaces captures only.
+    let reduce = ["reduce", file, "--graph", id, "--when", "status", "--output", "/bin/sh"].map(str::to_owned);
+    let (code, text) = run(&reduce);
+    assert!(code == Some(3) && text.contains("/bin/sh exists and is not a capture"), "{text}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 4, "a temporary file is left");
+}
+
+#[test]
+fn long_labels_are_shortened() {
+    let dir = TempDir::new();
+    let file = dir.path().join("app.cudnncap");
+    let graph = r#"{"record":"graph","graph":"x","label":"LABEL","nodes":[{"kind":"TENSOR"}]}"#;
+    std::fs::write(&file, small() + &graph.replace("LABEL", &"ä".repeat(100_000)) + "\n").unwrap();
+    let output = doctor(&["capture", "show", file.to_str().unwrap()], "");
+    assert!(text(&output).contains("ä…") && output.stdout.len() < 10_000, "{}", text(&output).len());
 }
 
 /// A stranger may have chosen where links lead to.
