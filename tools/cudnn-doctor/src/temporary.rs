@@ -53,7 +53,7 @@ impl Temporary {
     /// Creates a file in a directory, with the usual permissions.
     pub(crate) fn file_in(dir: &Path) -> Result<(Temporary, File)> {
         Self::create(|| {
-            let mut builder = Builder::new();
+            let builder = &mut Builder::new();
             #[cfg(unix)]
             builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
             let (file, path) = builder.tempfile_in(dir)?.keep()?;

@@ -47,7 +47,8 @@ fn the_exit_status_tells_whether_a_capture_is_complete() {
     std::fs::create_dir(&cudnn).unwrap();
     let library = FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(refuse).with_body("return 0;");
     library.build(&cudnn.join("libcudnn_graph.so.9"));
-    let [cudnn, output] = [cudnn, dir.path().join("output")].map(|path| path.to_str().unwrap().to_owned());
+    let [output, reduced] = ["output", "reduced"].map(|name| dir.path().join(name));
+    let [cudnn, output, reduced] = [cudnn, output, reduced].map(|path| path.to_str().unwrap().to_owned());
     let write = |name: &str, text: &str| {
         let file = dir.path().join(name);
         std::fs::write(&file, text).unwrap();
@@ -79,7 +80,7 @@ fn the_exit_status_tells_whether_a_capture_is_complete() {
             vec!["capture", "show", file],
             vec!["capture", "pack", file, "-o", &output],
             vec!["emit", file, "--graph", &id, "--language", "python"],
-            vec!["reduce", file, "--graph", &id, "--when", "status", "--output", &output, "--limit", "0"],
+            vec!["reduce", file, "--graph", &id, "--when", "status", "--output", &reduced, "--limit", "0"],
             vec!["replay", file, "--compare", &cudnn, &cudnn],
         ];
         for arguments in &commands {
