@@ -869,5 +869,5 @@ fn every_example_of_the_help_texts_works() {
             assert!(dirs.iter().all(|dir| is_drop_in(dir)));
         }
     }
-    assert!(count == 13 && !dirs.iter().any(|dir| is_drop_in(dir)), "{count}");
+    assert!(count == 14 && !dirs.iter().any(|dir| is_drop_in(dir)), "{count}");
 }

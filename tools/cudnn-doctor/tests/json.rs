@@ -120,8 +120,8 @@ fn the_documents_have_exactly_the_documented_keys() {
     let change = |arguments: &[&str]| document(&[arguments, &[cudnn.path().to_str().unwrap()]].concat(), None);
     let lib = support::drop_in().join("lib");
     let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/captures/small.cudnncap");
-    let [packed_capture, smaller] = ["zip", "smaller"].map(|name| complete.path().join(name));
-    let [packed_capture, smaller] = [&packed_capture, &smaller].map(|path| path.to_str().unwrap());
+    let outputs = ["zip", "smaller", "program"].map(|name| complete.path().join(name));
+    let [packed_capture, smaller, program] = outputs.each_ref().map(|path| path.to_str().unwrap());
     let wheel_dir = wheel.to_str().unwrap();
     let reduce = ["--when", "status", "--limit", "1", "--output", smaller];
     let graph = "71";
@@ -156,7 +156,7 @@ fn the_documents_have_exactly_the_documented_keys() {
         ("replay", document(&["replay", capture, "--engines", "all"], Some(&wheel))),
         ("replay --compare", document(&["replay", capture, "--compare", wheel_dir, wheel_dir], None)),
         ("emit", emit(&[])),
-        ("emit", emit(&["--output", smaller])),
+        ("emit", emit(&["--output", program])),
         ("reduce", document(&[&["reduce", capture, "--graph", graph], &reduce[..]].concat(), Some(&wheel))),
         ("errata", document(&["errata", "list"], None)),
         ("facts", document(&["facts"], None)),
