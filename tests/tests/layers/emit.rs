@@ -204,7 +204,13 @@ fn programs_repeat_failed_calls() {
             // NaNs differ from themselves.
             let content = |failure: &Failure| {
                 let descriptors = serde_json::to_string(&failure.descriptors).unwrap();
-                (failure.call.clone(), failure.status.clone(), failure.attribute.clone(), descriptors)
+                // Emulators refuse to copy elements of the wrong type.
+                let is_emulated = cfg!(not(target_arch = "x86_64"));
+                let attribute = failure
+                    .attribute
+                    .clone()
+                    .map(|(name, ty, count, elements)| (name, ty, count, elements.filter(|_| !is_emulated)));
+                (failure.call.clone(), failure.status.clone(), attribute, descriptors)
             };
             assert_eq!(content(repeated), content(&failure));
         }
