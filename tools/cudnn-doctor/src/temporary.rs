@@ -53,10 +53,7 @@ impl Temporary {
     /// Creates a file in a directory, with the usual permissions.
     pub(crate) fn file_in(dir: &Path) -> Result<(Temporary, File)> {
         Self::create(|| {
-            let builder = &mut Builder::new();
-            #[cfg(unix)]
-            builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-            let (file, path) = builder.tempfile_in(dir)?.keep()?;
+            let (file, path) = Builder::new().make_in(dir, |path| File::create_new(path))?.keep()?;
             Ok((path, file))
         })
     }

@@ -100,7 +100,7 @@ mod tests {
             let refused = read(&inside, name, size).unwrap_err();
             assert!(refused.contains(reason), "{name}: {refused}");
         }
-        #[cfg(unix)]
+        #[cfg(all(test, unix))]
         {
             std::os::unix::fs::symlink(&secret, inside.join("link.bin")).unwrap();
             assert_eq!(read(&inside, "link.bin", 4).unwrap_err(), "it is a link");
