@@ -5,6 +5,7 @@ use cudnn_sys::types::{
 };
 
 use crate::graph::{Graph, Node};
+use crate::value::Value;
 
 /// The attributes for tensors that an operation writes. `NORM_FWD` also writes statistics in the training phase.
 const OUTPUTS: &[Name] = &[
@@ -90,6 +91,22 @@ fn is_output(operation: &Node, name: Name) -> bool {
 }
 
 impl Graph {
+    /// Returns whether an operation adds to the former values of its output, which a nonzero `beta` requests.
+    #[must_use]
+    pub fn reads_outputs(&self) -> bool {
+        const FACTORS: [Name; 5] = [
+            Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+            Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+            Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+            Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_BETA,
+            Name::CUDNN_ATTR_OPERATION_RESAMPLE_BWD_BETA,
+        ];
+        let is_nonzero =
+            |value: &Value| matches!(value, Value::Floats(floats) if floats.iter().any(|float| *float != 0.0));
+        let operations = self.operations();
+        operations.iter().any(|operation| FACTORS.iter().filter_map(|name| operation.value(*name)).any(is_nonzero))
+    }
+
     /// Returns the unique ids of the tensors that an operation writes. Tensors of a graph inside of the operation
     /// are left out.
     #[must_use]

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use cudnn_capture_file::{Data, Graph, Node, Record, Value};
+use cudnn_capture_file::{Data, Graph, Node, Record};
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_sys::types::cudnnStatus_t as Status;
 
@@ -24,7 +24,7 @@ use super::{State, is_current};
 use crate::lock::Lock;
 use crate::shadow;
 use crate::shadow::calls::raw;
-use crate::shadow::elements::{Name, Raw};
+use crate::shadow::elements::Raw;
 use crate::wrappers::{Call, Id};
 
 /// The maximum number of bytes that a process stores.
@@ -218,7 +218,7 @@ impl Candidate {
         }
         let mut inputs = DefaultHasher::new();
         self.values(after, false).for_each(|(tensor, bytes)| values::hash(tensor, bytes, &mut inputs));
-        if reads_outputs(&self.graph) {
+        if self.graph.reads_outputs() {
             let outputs = self.tensors.iter().filter(|tensor| tensor.is_output);
             for (node, bytes) in outputs.filter_map(|it| Some((tensor(&self.graph, it.uid)?, it.before.as_ref()?))) {
                 values::hash(node, bytes, &mut inputs);
@@ -238,20 +238,6 @@ impl Candidate {
             Entry::Vacant(_) => false,
         }
     }
-}
-
-/// Returns whether an operation adds to the earlier values of an output.
-fn reads_outputs(graph: &Graph) -> bool {
-    const FACTORS: [Name; 5] = [
-        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
-        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
-        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
-        Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_BETA,
-        Name::CUDNN_ATTR_OPERATION_RESAMPLE_BWD_BETA,
-    ];
-    let operations = graph.operations();
-    let factors = operations.iter().flat_map(|operation| FACTORS.iter().filter_map(|name| operation.value(*name)));
-    factors.into_iter().any(|value| matches!(value, Value::Floats(floats) if floats.iter().any(|float| *float != 0.0)))
 }
 
 /// Takes the lock before a fork.

@@ -10,7 +10,7 @@ pub(super) fn lines(case: &Case, how_to_run: &[&str], cannot_execute: Option<&st
     let mut lines = vec![
         "Describe the bug".to_owned(),
         format!("  The {subject} {} ({})", quoted(&case.captured.label), case.graph().id()),
-        format!("  What happens: {}", what_happens(case)),
+        format!("  What happens: {}", symptom(case)),
         format!("  What is expected: {}", expectation(case)),
         "  Last known working version: [cuDNN version, for a regression]".to_owned(),
         String::new(),
@@ -59,7 +59,7 @@ fn failed(status: &str, reason: Option<&String>) -> String {
     format!("{}{reason}", quoted(&format!("CUDNN_STATUS_{status}")))
 }
 
-fn what_happens(case: &Case) -> String {
+fn symptom(case: &Case) -> String {
     match (&case.failure, &case.captured.plan, &case.captured.execution) {
         (Some(failure), ..) => {
             format!("{} returns {}", quoted(&failure.call), failed(&failure.status, failure.reason.as_ref()))

@@ -8,7 +8,7 @@ use cudnn_backend::gpu::{Gpu, Memory as GpuMemory};
 use cudnn_backend::handle::Handle;
 use cudnn_backend::plan::Plan;
 use cudnn_backend::{Failure, first_reason};
-use cudnn_capture_file::{Graph, Node, Value, status_name};
+use cudnn_capture_file::{Graph, Node, status_name};
 use cudnn_loader::{
     Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind,
     cudnnDataType_t as DataType,
@@ -271,7 +271,7 @@ impl Prepared {
         for place in memory.places.clone() {
             let Tensor { uid, ty, is_by_value, is_plain, .. } = place.tensor;
             let is_written = written.contains(&uid);
-            let is_read = !is_written || read.contains(&uid) || accumulates(graph);
+            let is_read = !is_written || read.contains(&uid) || graph.reads_outputs();
             let seed = data::seed(&id, uid);
             if let Some(bytes) = host_value(request, uid).filter(|_| is_by_value) {
                 memory.write(&place, &bytes);
@@ -382,20 +382,6 @@ fn host_bytes(graph: &Graph) -> usize {
 fn is_attention_gradient(graph: &Graph) -> bool {
     let is_matmul = |operation: &&Node| operation.kind == Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
     graph.operations().into_iter().filter(is_matmul).count() > 2
-}
-
-/// Returns whether an operation adds to its output.
-fn accumulates(graph: &Graph) -> bool {
-    let names = [
-        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
-        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
-        Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
-        Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_BETA,
-        Name::CUDNN_ATTR_OPERATION_RESAMPLE_BWD_BETA,
-    ];
-    let is_set =
-        |value: Option<&Value>| matches!(value, Some(Value::Floats(beta)) if beta.iter().any(|beta| *beta != 0.0));
-    graph.operations().iter().any(|operation| names.iter().any(|name| is_set(operation.value(*name))))
 }
 
 /// Returns the captured bytes of a tensor in host memory.
