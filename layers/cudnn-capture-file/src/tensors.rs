@@ -93,6 +93,7 @@ fn is_output(operation: &Node, name: Name) -> bool {
 impl Graph {
     /// Returns whether an operation adds to the former values of its output, which a nonzero `beta` requests.
     #[must_use]
+    #[allow(deprecated, reason = "captures contain the factors of resampling operations")]
     pub fn reads_outputs(&self) -> bool {
         const FACTORS: [Name; 5] = [
             Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
@@ -135,6 +136,7 @@ impl Graph {
 ///
 /// A vectorized type such as `CUDNN_DATA_INT8x4` is one element. `CUDNN_DATA_BOOLEAN` needs one bit.
 #[must_use]
+#[allow(deprecated, reason = "captures contain the vectorized types")]
 pub fn element_bits(data_type: DataType) -> Option<u64> {
     Some(match data_type {
         DataType::CUDNN_DATA_DOUBLE | DataType::CUDNN_DATA_INT64 | DataType::CUDNN_DATA_COMPLEX_FP32 => 64,
