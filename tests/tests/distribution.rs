@@ -1,7 +1,6 @@
 //! Installs and runs the distributed files as users without cargo would: the wheels, the archives and the static
 //! doctor. `cargo test -p cudnn-tests --test distribution -- --ignored`
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -25,12 +24,39 @@ fn xtask(arguments: &[&str]) -> PathBuf {
     PathBuf::from(stdout(&succeed(support::xtask(&support::root()).args(arguments))).trim())
 }
 
-/// Returns the wheel for this target, built once in this program.
-fn wheel(target: &str) -> PathBuf {
-    static BUILT: OnceLock<std::sync::Mutex<BTreeMap<String, PathBuf>>> = OnceLock::new();
-    let mut built = BUILT.get_or_init(Default::default).lock().unwrap();
-    let build = || xtask(&["wheel", "--target", target]);
-    built.entry(target.to_owned()).or_insert_with(build).clone()
+/// Returns the directory with the files of a release, for all targets that this machine can build. Built once in this
+/// program.
+fn release_files() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let mut arguments = vec!["release-files", "--target", LINUX];
+        for (target, is_possible) in
+            [(STATIC, has_static()), (AARCH64, has_compiler(AARCH64)), (windows::TARGET, has_compiler(windows::TARGET))]
+        {
+            if is_possible {
+                arguments.extend(["--target", target]);
+            } else {
+                not_run(&format!("the files of a release for {target}"), "the compiler or Rust's library is missing");
+            }
+        }
+        xtask(&arguments)
+    })
+}
+
+/// Returns whether this machine has a C compiler for a target.
+fn has_compiler(target: &str) -> bool {
+    let prefix = if target == AARCH64 { "aarch64-linux-gnu" } else { "x86_64-w64-mingw32" };
+    Command::new(format!("{prefix}-gcc")).arg("--version").output().is_ok() && has_rust(target)
+}
+
+/// Returns a file of a release by the end of its name. Returns `None` if this machine cannot build it.
+fn release_file(end: &str) -> Option<PathBuf> {
+    files(release_files()).into_iter().find(|file| file.to_string_lossy().ends_with(end))
+}
+
+/// Returns the wheel for Linux x86-64.
+fn wheel() -> PathBuf {
+    release_file("manylinux_2_28_x86_64.whl").unwrap()
 }
 
 fn succeed(command: &mut Command) -> Output {
@@ -97,7 +123,7 @@ fn an_installed_wheel_has_the_doctor_on_path_and_a_drop_in_that_loads_a_real_cud
     let (Some(cudnn), dir) = (lib_dir(RELEASE), TempDir::new()) else { return };
     let Some(environment) = environment(test, &dir.path().join("venv")) else { return };
     let before = files(&environment);
-    pip(&environment, &[&"install", &"--no-index", &wheel(LINUX)]);
+    pip(&environment, &[&"install", &"--no-index", &wheel()]);
     pip(&environment, &[&"check"]);
     let site_packages = site_packages(&environment);
     add_cudnn(&site_packages, &cudnn);
@@ -176,17 +202,66 @@ fn a_wheel_can_be_installed_into_a_separate_directory() {
     let dir = TempDir::new();
     let Some(environment) = environment("the wheel in a directory apart", &dir.path().join("venv")) else { return };
     let target = dir.path().join("apart");
-    pip(&environment, &[&"install", &"--no-index", &"--target", &target, &wheel(LINUX)]);
+    pip(&environment, &[&"install", &"--no-index", &"--target", &target, &wheel()]);
     succeed(Command::new(target.join("bin/cudnn-doctor")).arg("--version").env_clear());
     assert!(target.join("cudnn_shim/lib/libcudnn.so.9").exists());
     let info = target.join(format!("cudnn_doctor-{}.dist-info", env!("CARGO_PKG_VERSION")));
-    for name in ["licenses/THIRD-PARTY.txt", "licenses/LICENSE-MIT", "sboms/sbom.cdx.json"] {
-        let file = info.join(name);
+    for file in
+        [target.join("cudnn_shim/THIRD-PARTY.txt"), info.join("licenses/LICENSE-MIT"), info.join("sboms/sbom.cdx.json")]
+    {
         assert!(file.metadata().unwrap().len() > 1000, "{file:?}");
     }
     let metadata = std::fs::read_to_string(info.join("METADATA")).unwrap();
     let expression = metadata.lines().find_map(|line| line.strip_prefix("License-Expression: ")).unwrap();
     assert!(expression.starts_with("(MIT OR Apache-2.0) AND ") && expression.contains("ISC"), "{expression}");
+    // Headers, in the same place as in an archive.
+    assert!(target.join("cudnn_shim/include/cudnn_layer.h").exists());
+}
+
+/// Compiles without optimization, which the build backend does not notice.
+#[test]
+#[ignore = "building the release files takes minutes"]
+fn pip_pipx_and_uv_install_a_checkout() {
+    let dir = TempDir::new();
+    let Some(environment) = environment("a checkout with pip", &dir.path().join("venv")) else { return };
+    let root = support::root();
+    let builder = |program: &str| {
+        let mut command = Command::new(environment.join("bin").join(program));
+        for profile in ["DIST", "DIST_DOCTOR"] {
+            command.env(format!("CARGO_PROFILE_{profile}_OPT_LEVEL"), "0");
+            command.env(format!("CARGO_PROFILE_{profile}_LTO"), "off");
+        }
+        command.env("CARGO_TARGET_DIR", root.join("target/checkout-wheel"));
+        command.env("PIPX_HOME", dir.path().join("pipx")).env("PIPX_BIN_DIR", dir.path().join("bin"));
+        command
+    };
+    succeed(builder("pip").args(["install", "--quiet"]).arg(&root));
+    let doctor = environment.join("bin/cudnn-doctor");
+    let version = format!("cudnn-doctor {}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(stdout(&succeed(active(&environment, &doctor).arg("--version"))).trim(), version);
+    let package = site_packages(&environment).join("cudnn_shim");
+    for name in ["lib/libcudnn.so.9", "lib/libcudnn_layers.so", "include/cudnn_shim.h", "include/cudnn_layer.h"] {
+        assert!(package.join(name).is_file(), "{name}");
+    }
+    if let Some(cudnn) = lib_dir(RELEASE) {
+        add_cudnn(&site_packages(&environment), &cudnn);
+        let python = environment.join("bin/python");
+        let mut run = active(&environment, &doctor);
+        run.args(["run", "--"]).arg(python).args(["-c", LOAD, "libcudnn.so.9"]);
+        assert_eq!(stdout(&succeed(&mut run)).trim(), "91900");
+    }
+
+    if !builder("pip").args(["install", "--quiet", "uv", "pipx"]).status().unwrap().success() {
+        return not_run("a checkout with uv and pipx", "pip cannot install them");
+    }
+    let mut uv = builder("uv");
+    uv.args(["tool", "run", "--from"]).arg(&root).args(["cudnn-doctor", "--version"]);
+    assert_eq!(stdout(&succeed(&mut uv)).trim(), version);
+    // Installs from Git, which sees committed files only.
+    let repository = format!("git+file://{}", root.display());
+    succeed(builder("pipx").args(["install", &repository]));
+    let mut installed = Command::new(dir.path().join("bin/cudnn-doctor"));
+    assert_eq!(stdout(&succeed(installed.arg("--version"))).trim(), version);
 }
 
 /// Returns the glibc symbol versions that a file requires.
@@ -200,7 +275,7 @@ fn needed_glibc(file: &Path) -> Vec<Vec<u32>> {
 #[ignore = "building the release files takes minutes"]
 fn the_wheel_for_linux_runs_with_an_old_glibc() {
     let dir = TempDir::new();
-    let unpacked = unpack(&wheel(LINUX), dir.path());
+    let unpacked = unpack(&wheel(), dir.path());
     let binaries = files(&unpacked).into_iter().filter(|file| std::fs::read(file).unwrap().starts_with(b"\x7fELF"));
     let mut count = 0;
     for binary in binaries {
@@ -215,7 +290,7 @@ fn the_wheel_for_linux_runs_with_an_old_glibc() {
     if !installed.is_ok_and(|output| output.status.success()) {
         return not_run("auditwheel", "pip cannot install it");
     }
-    let shown = stdout(&succeed(Command::new(environment.join("bin/auditwheel")).arg("show").arg(wheel(LINUX))));
+    let shown = stdout(&succeed(Command::new(environment.join("bin/auditwheel")).arg("show").arg(wheel())));
     assert!(shown.contains("\"manylinux_2_28_x86_64\"") || shown.contains("manylinux_2_27"), "{shown}");
 }
 
@@ -238,11 +313,9 @@ fn doctor_in(unpacked: &Path, name: &str) -> PathBuf {
 #[ignore = "building the release files takes minutes"]
 fn the_wheel_for_aarch64_runs_in_an_emulator() {
     let test = "the wheel for aarch64";
-    if Command::new("aarch64-linux-gnu-gcc").arg("--version").output().is_err() {
-        return not_run(test, "aarch64-linux-gnu-gcc is not installed");
-    }
+    let Some(wheel) = release_file("aarch64.whl") else { return };
     let dir = TempDir::new();
-    let unpacked = unpack(&wheel(AARCH64), dir.path());
+    let unpacked = unpack(&wheel, dir.path());
     let libraries = unpacked.join("cudnn_shim/lib");
     for file in [libraries.join("libcudnn.so.9"), libraries.join("libcudnn_layers.so")] {
         let newest = needed_glibc(&file).into_iter().max().unwrap_or_default();
@@ -262,11 +335,12 @@ fn the_wheel_for_aarch64_runs_in_an_emulator() {
 #[ignore = "building the release files takes minutes"]
 fn the_wheel_for_windows_runs_under_wine() {
     let test = "the wheel for Windows";
-    if Command::new("x86_64-w64-mingw32-gcc").arg("--version").output().is_err() || !has_wine() {
-        return not_run(test, "Wine or MinGW is not installed");
+    let Some(wheel) = release_file("win_amd64.whl") else { return };
+    if !has_wine() {
+        return not_run(test, "Wine is not installed");
     }
     let dir = TempDir::new();
-    let unpacked = unpack(&wheel(windows::TARGET), dir.path());
+    let unpacked = unpack(&wheel, dir.path());
     let libraries = unpacked.join("cudnn_shim/bin");
     let doctor = doctor_in(&unpacked, "cudnn-doctor.exe");
     // The files must not require a compiler's DLL.
@@ -286,40 +360,74 @@ fn has_wine() -> bool {
 }
 
 /// Returns the static doctor, unpacked from the archive.
-fn static_doctor(test: &str, dir: &Path) -> Option<PathBuf> {
-    if !has_static() {
-        not_run(test, &format!("Rust's library for {STATIC} is missing: run `rustup target add {STATIC}`"));
-        return None;
-    }
-    succeed(Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(archives()));
-    let archive = files(archives()).into_iter().find(|file| file.to_string_lossy().ends_with("static.tar.gz")).unwrap();
+fn static_doctor(dir: &Path) -> Option<PathBuf> {
+    let archive = release_file("musl.tar.gz")?;
     succeed(Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(dir));
     files(dir).into_iter().find(|file| file.ends_with("cudnn-doctor"))
 }
 
 fn has_static() -> bool {
-    let output = Command::new("rustc").args(["--print", "target-libdir", "--target", STATIC]).output().unwrap();
+    has_rust(STATIC)
+}
+
+/// Returns whether Rust's standard library for a target is installed.
+fn has_rust(target: &str) -> bool {
+    let output = Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output().unwrap();
     Path::new(stdout(&output).trim()).is_dir()
 }
 
-/// Returns the directory with the archives for this machine, built once in this program.
-fn archives() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let _wheel = wheel(LINUX);
-        let mut arguments = vec!["archives", "--target", LINUX];
-        if has_static() {
-            arguments.extend(["--target", STATIC]);
-        }
-        xtask(&arguments)
-    })
+/// `cargo binstall` finds the archive of each target and the doctor in it, by the metadata of the doctor's package.
+#[test]
+#[ignore = "building the release files takes minutes"]
+fn the_files_of_a_release_are_complete_and_found_by_cargo_binstall() {
+    let release = release_files();
+    succeed(Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(release));
+    let notes = std::fs::read_to_string(release.join("RELEASE-NOTES.md")).unwrap();
+    assert!(notes.contains("### cudnn-doctor"), "{notes}");
+    let mut cargo = Command::new("cargo");
+    cargo.args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(support::root());
+    let metadata: serde_json::Value = serde_json::from_slice(&succeed(&mut cargo).stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let doctor = packages.iter().find(|package| package["name"] == "cudnn-doctor").unwrap();
+    let binstall = &doctor["metadata"]["binstall"];
+    for target in [LINUX, AARCH64, STATIC, windows::TARGET, "x86_64-pc-windows-msvc"] {
+        let value = |key: &str| {
+            let general = &binstall[key];
+            let value = binstall["overrides"][target].get(key).unwrap_or(general).as_str().unwrap();
+            let extension = if target.contains("windows") { ".exe" } else { "" };
+            [
+                ("version", env!("CARGO_PKG_VERSION")),
+                ("target", target),
+                ("bin", "cudnn-doctor"),
+                ("binary-ext", extension),
+            ]
+            .iter()
+            .fold(value.to_owned(), |value, (name, text)| value.replace(&format!("{{ {name} }}"), text))
+        };
+        let url = value("pkg-url");
+        let name = url.rsplit('/').next().unwrap();
+        // A machine without the compiler for a target has no archive for it.
+        let Some(archive) = release_file(name) else {
+            assert!(target != LINUX, "{name}");
+            continue;
+        };
+        let list = if name.ends_with(".zip") {
+            assert_eq!(value("pkg-fmt"), "zip");
+            succeed(Command::new("python3").args(["-m", "zipfile", "-l"]).arg(archive))
+        } else {
+            assert_eq!(value("pkg-fmt"), "tgz");
+            succeed(Command::new("tar").arg("-tzf").arg(archive))
+        };
+        let path = value("bin-dir");
+        assert!(stdout(&list).split_whitespace().any(|file| file == path), "{path}: {}", stdout(&list));
+    }
 }
 
 #[test]
 #[ignore = "building the release files takes minutes"]
 fn the_static_doctor_reads_files_in_a_bare_root_and_reports_its_limits() {
     let (Some(cudnn), dir) = (lib_dir(RELEASE), TempDir::new()) else { return };
-    let Some(doctor) = static_doctor("the static doctor", dir.path()) else { return };
+    let Some(doctor) = static_doctor(dir.path()) else { return };
     assert!(!binutils("readelf", &["-l"], &doctor).contains("INTERP"));
     // A root directory that contains only the doctor and cuDNN.
     let root = dir.path().join("root");

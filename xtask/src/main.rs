@@ -20,8 +20,6 @@ mod workspace;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  archives [--target TARGET]...
-                       build all files of a release (archives and wheels) for all or these platforms; print the directory
   bindings             generate cudnn-sys/src/generated from the headers of the newest pinned release
   bindings --check     fail if the checked-in bindings are not up to date
   dist [--target TARGET]
@@ -42,18 +40,15 @@ usage: cargo xtask COMMAND
                        print what a person must decide
   release --dry-run VERSION
                        print what `release` would change without changing files; still downloads the wheels
-  wheel [--target TARGET]
-                       build a wheel with the doctor and the drop-in; print the file
+  release-files [--target TARGET]...
+                       build all files of a release of this project for all or these platforms: wheels, archives, the
+                       static doctor, bills of materials, checksums and release notes; print the directory
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments.as_slice() {
-        ["archives", targets @ ..] if is_targets(targets) => {
-            let targets: Vec<&str> = targets.iter().skip(1).step_by(2).copied().collect();
-            dist::archives::build(&targets).map(|dir| println!("{}", dir.display()))
-        }
         ["bindings"] => bindings::write(),
         ["bindings", "--check"] => bindings::check(),
         ["dist", target @ ..] if matches!(target, [] | ["--target", _]) => {
@@ -69,8 +64,9 @@ fn main() -> ExitCode {
         ["publish", "--dry-run", "--repository", url] => publish::dry_run(Some(url)),
         ["release", "--dry-run", version] | ["release", version, "--dry-run"] => release::run(version, true),
         ["release", version] if !version.starts_with('-') => release::run(version, false),
-        ["wheel", target @ ..] if matches!(target, [] | ["--target", _]) => {
-            dist::wheel::build(target.last().copied()).map(|file| println!("{}", file.display()))
+        ["release-files", targets @ ..] if is_targets(targets) => {
+            let targets: Vec<&str> = targets.iter().skip(1).step_by(2).copied().collect();
+            dist::release_files::build(&targets).map(|dir| println!("{}", dir.display()))
         }
         _ => Err(USAGE.into()),
     };

@@ -38,31 +38,14 @@ struct Part<'a> {
     package: &'a Value,
 }
 
-/// Writes `THIRD-PARTY.txt` and `sbom.cdx.json` for a target into two directories, which may be the same. Returns the
-/// license expression (SPDX) of the binaries.
-pub(crate) fn write(root: &Path, triple: &str, licenses: &Path, bill: &Path) -> Result<String> {
+/// Writes the licenses and the bill of materials of a target's binaries into two files.
+pub(crate) fn write(root: &Path, triple: &str, licenses: &Path, bill: &Path) -> Result<()> {
     let mut command = cargo(root);
     command.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", triple]);
     let metadata: Value = serde_json::from_slice(&output(&mut command)?)?;
     let parts = parts(&metadata, &linked(root, triple)?)?;
-    std::fs::write(licenses.join("THIRD-PARTY.txt"), license_texts(root, triple, &parts)?)?;
-    std::fs::write(bill.join("sbom.cdx.json"), format!("{:#}\n", cyclone_dx(triple, &parts)?))?;
-    let of_runtime = runtime(triple).map(|(_, license, _)| license);
-    Ok(expression(parts.iter().map(|part| part.license.as_str()).chain(of_runtime)))
-}
-
-/// Combines the licenses of several components. If a component offers a choice, this project prefers its own: MIT,
-/// Apache-2.0, or one of the two.
-fn expression<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
-    const OURS: [&str; 2] = ["MIT", "Apache-2.0"];
-    let mut together = BTreeSet::new();
-    for license in parts.into_iter().chain([env!("CARGO_PKG_LICENSE")]).flat_map(|license| license.split(" AND ")) {
-        let offered: Vec<&str> = license.trim_matches(['(', ')']).split(" OR ").collect();
-        let taken: Vec<&str> = OURS.into_iter().filter(|ours| offered.contains(ours)).collect();
-        let taken = if taken.is_empty() { offered } else { taken };
-        together.insert(if taken.len() == 1 { taken.concat() } else { format!("({})", taken.join(" OR ")) });
-    }
-    together.into_iter().collect::<Vec<_>>().join(" AND ")
+    std::fs::write(licenses, license_texts(root, triple, &parts)?)?;
+    Ok(std::fs::write(bill, format!("{:#}\n", cyclone_dx(triple, &parts)?))?)
 }
 
 /// Returns the names and versions of the crates that are linked for a target, without procedural macros.
@@ -191,44 +174,28 @@ fn license_texts(root: &Path, triple: &str, parts: &[Part<'_>]) -> Result<String
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
     use crate::workspace::root;
 
-    #[test]
-    fn licenses_are_combined() {
-        for (parts, expected) in [
-            (&[][..], "(MIT OR Apache-2.0)"),
-            (&["Apache-2.0 OR MIT", "BSD-2-Clause OR Apache-2.0 OR MIT"], "(MIT OR Apache-2.0)"),
-            (&["Unlicense OR MIT", "MPL-2.0", "ISC"], "(MIT OR Apache-2.0) AND ISC AND MIT AND MPL-2.0"),
-            (&["(MIT OR Apache-2.0) AND Unicode-3.0"], "(MIT OR Apache-2.0) AND Unicode-3.0"),
-            (&["Zlib OR BSL-1.0"], "(MIT OR Apache-2.0) AND (Zlib OR BSL-1.0)"),
-            (
-                &["GPL-3.0-or-later WITH GCC-exception-3.1"],
-                "(MIT OR Apache-2.0) AND GPL-3.0-or-later WITH GCC-exception-3.1",
-            ),
-        ] {
-            assert_eq!(expression(parts.iter().copied()), expected);
-        }
-    }
-
+    /// The license expression of the wheel in `pyproject.toml` covers one of the licenses that each crate offers.
     #[test]
     fn all_licenses_of_the_binaries_are_specified() {
-        let dir = std::env::temp_dir().join(format!("xtask-materials-{}", std::process::id()));
-        std::fs::create_dir(&dir).unwrap();
-        let stated = write(&root().unwrap(), "x86_64-unknown-linux-gnu", &dir, &dir).unwrap();
-        let bill = std::fs::read(dir.join("sbom.cdx.json")).unwrap();
-        std::fs::remove_dir_all(dir).unwrap();
-        let bill: Value = serde_json::from_slice(&bill).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let (texts, bill) = (dir.path().join("texts"), dir.path().join("bill"));
+        write(&root().unwrap(), "x86_64-unknown-linux-gnu", &texts, &bill).unwrap();
+        let bill: Value = serde_json::from_slice(&std::fs::read(bill).unwrap()).unwrap();
+        let project = std::fs::read_to_string(root().unwrap().join("pyproject.toml")).unwrap();
+        let project: toml_edit::DocumentMut = project.parse().unwrap();
+        let stated = project["project"]["license"].as_str().unwrap();
         let stated: Vec<&str> = stated.split([' ', '(', ')']).collect();
-        for component in bill.get("components").and_then(Value::as_array).unwrap() {
-            let license = component.pointer("/licenses/0/expression").and_then(Value::as_str).unwrap();
+        for component in bill["components"].as_array().unwrap() {
+            let license = component["licenses"][0]["expression"].as_str().unwrap();
             let is_stated =
                 |one: &str| one.split(" OR ").any(|offered| stated.contains(&offered.trim_matches(['(', ')'])));
             assert!(license.split(" AND ").all(is_stated), "{component}: {stated:?}");
         }
-        let metadata = std::fs::read_to_string(root().unwrap().join("dist/wheel/METADATA")).unwrap();
-        assert!(metadata.contains("\nLicense-Expression: @LICENSES@\n"), "{metadata}");
+        assert!(std::fs::read_to_string(texts).unwrap().contains("Permission is hereby granted"));
     }
 }

@@ -1,5 +1,5 @@
 //! Implements `cargo xtask dist`, which builds a directory with the drop-in library and all files for building C and
-//! C++ programs with it. The submodules make wheels and archives from this directory and the doctor.
+//! C++ programs with it. The submodules make the files of a release from this directory and the doctor.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,20 +8,21 @@ use std::process::Command;
 use crate::error::Result;
 use crate::workspace::root;
 
-pub(crate) mod archives;
 mod glibc;
 mod materials;
 mod pack;
-pub(crate) mod wheel;
+pub(crate) mod release_files;
+mod wheel;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The file name of a bill of materials.
+const BILL: &str = "sbom.cdx.json";
 
 /// A target platform of the drop-in.
 struct Platform {
     /// Rust's name.
     triple: &'static str,
-    /// The platform's part of the directory name.
-    name: String,
     /// The prefix of the compiler's program names.
     tools: &'static str,
     is_windows: bool,
@@ -50,9 +51,8 @@ impl Platform {
             other => return Err(format!("the drop-in is not built for {other}").into()),
         };
         let is_windows = triple == WINDOWS_X86_64;
-        let system = if is_windows { "windows" } else { "linux" };
         let tools = if architecture == here && !is_windows { "" } else { tools };
-        Ok(Platform { triple, name: format!("{system}-{architecture}"), tools, is_windows })
+        Ok(Platform { triple, tools, is_windows })
     }
 
     /// Returns the C compiler, which also links.
@@ -81,22 +81,26 @@ impl Platform {
 
     /// Compiles these packages with this profile, and returns the directory with the files.
     fn compile(&self, profile: &str, packages: &[&str]) -> Result<PathBuf> {
-        let root = root()?;
-        let target = target_dir()?;
+        let (root, target) = (root()?, target_dir()?);
+        let mut command = cargo(&root);
+        command.env("RUSTFLAGS", self.rustflags()?);
+        command.args(["build", "--quiet", "--profile", profile, "--target", self.triple, "--target-dir"]).arg(&target);
+        run(command.args(packages.iter().flat_map(|package| ["--package", package])))?;
+        Ok(target.join(self.triple).join(profile))
+    }
+
+    /// Returns the flags for rustc. Prepares the libraries that the flags refer to.
+    fn rustflags(&self) -> Result<String> {
         // The binaries must contain neither local paths nor the build time.
-        let mut flags = remapped(&root);
+        let mut flags = remapped(&root()?);
         if self.is_windows {
             flags.push_str(" -Clink-arg=-static-libgcc -Clink-arg=-Wl,--no-insert-timestamp");
         } else if self.triple != STATIC {
-            let stand_ins = target.join(self.triple).join("glibc");
+            let stand_ins = target_dir()?.join(self.triple).join("glibc");
             glibc::write_stubs(&self.compiler(), self.ld_so(), &stand_ins)?;
             write!(flags, " -L{} -Clink-arg=-Wl,--allow-shlib-undefined", stand_ins.display())?;
         }
-        let mut command = cargo(&root);
-        command.env("RUSTFLAGS", flags).args(["build", "--quiet", "--profile", profile, "--target", self.triple]);
-        command.arg("--target-dir").arg(&target);
-        run(command.args(packages.iter().flat_map(|package| ["--package", package])))?;
-        Ok(target.join(self.triple).join(profile))
+        Ok(flags)
     }
 
     /// Returns the files of the repository to copy, and their destinations. The version replaces `@VERSION@`.
@@ -122,7 +126,7 @@ pub(crate) fn build(triple: Option<&str>) -> Result<PathBuf> {
     let target = target_dir()?;
     let platform = Platform::of(triple)?;
     let built = platform.compile("dist", &["cudnn-shim", "cudnn-layers-library"])?;
-    let dir = target.join(format!("dist/cudnn-shim-{VERSION}-{}", platform.name));
+    let dir = target.join(format!("dist/cudnn-shim-{VERSION}-{}", platform.triple));
     let lib = dir.join("lib");
     std::fs::create_dir_all(&lib)?;
     if platform.is_windows {
@@ -144,17 +148,12 @@ pub(crate) fn build(triple: Option<&str>) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Builds the doctor for a platform, and returns the file.
-fn doctor(platform: &Platform) -> Result<PathBuf> {
-    // Built separately from the libraries, because the doctor enables features of shared crates that would change them.
-    let built = platform.compile("dist-doctor", &["cudnn-doctor"])?;
-    let dir = target_dir()?.join("dist/doctor").join(platform.triple);
-    put_stripped(platform, &built.join(platform.doctor_name()), &dir, platform.doctor_name())
-}
-
 /// Builds the static doctor, which needs no C library, and returns the file.
 fn static_doctor() -> Result<PathBuf> {
-    doctor(&Platform { triple: STATIC, name: String::new(), tools: "", is_windows: false })
+    let platform = Platform { triple: STATIC, tools: "", is_windows: false };
+    let built = platform.compile("dist-doctor", &["cudnn-doctor"])?;
+    let dir = target_dir()?.join("dist/doctor").join(platform.triple);
+    put_stripped(&platform, &built.join(platform.doctor_name()), &dir, platform.doctor_name())
 }
 
 /// Copies the DLL, and the import library under the names that NVIDIA's installer and MinGW use.

@@ -1,0 +1,127 @@
+//! Implements `cargo xtask release-files`, which builds all files of a release, with checksums and release notes.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{BILL, LINUX_AARCH64, LINUX_X86_64, Platform, STATIC, VERSION, WINDOWS_X86_64};
+use super::{install, materials, new_dir, pack, run, target_dir, wheel};
+use crate::error::Result;
+use crate::workspace::root;
+
+/// All targets of a release.
+const ALL: [&str; 4] = [LINUX_X86_64, LINUX_AARCH64, WINDOWS_X86_64, STATIC];
+
+/// Builds the files for these target triples, or for all targets if the list is empty, and returns their directory.
+pub(crate) fn build(triples: &[&str]) -> Result<PathBuf> {
+    // Fails before the long builds if the changelog does not describe this version.
+    let notes = release_notes(&std::fs::read_to_string(root()?.join("CHANGELOG.md"))?, VERSION)?;
+    let target = target_dir()?;
+    let dir = new_dir(&target.join("dist/release"))?;
+    for triple in if triples.is_empty() { &ALL } else { triples } {
+        if *triple == STATIC {
+            archive_static_doctor(&target, &dir)?;
+            continue;
+        }
+        let platform = Platform::of(Some(triple))?;
+        let libraries = super::build(Some(triple))?;
+        let wheel = wheel::build(&platform, &libraries, &dir)?;
+        archive(&platform, &libraries, &wheel, &target, &dir)?;
+    }
+    std::fs::write(dir.join("RELEASE-NOTES.md"), notes)?;
+    write_sums(&dir)?;
+    Ok(dir)
+}
+
+/// Packs the directory of `cargo xtask dist`, with the doctor from the wheel.
+fn archive(platform: &Platform, libraries: &Path, wheel: &Path, target: &Path, release: &Path) -> Result<()> {
+    let name = format!("cudnn-shim-{VERSION}-{}", platform.triple);
+    let dir = new_dir(&target.join("dist/archive").join(&name))?;
+    for file in pack::names(libraries)? {
+        let (from, to) = (libraries.join(&file), dir.join(&file));
+        match std::fs::read_link(&from) {
+            Ok(link) => run(Command::new("ln").arg("-s").arg(link).arg(to))?,
+            Err(_) => install(&from, &to)?,
+        }
+    }
+    put_doctor(platform, wheel, &dir.join("bin"))?;
+    materials::write(&root()?, platform.triple, &dir.join("THIRD-PARTY.txt"), &dir.join(BILL))?;
+    install(&dir.join(BILL), &release.join(format!("{name}.cdx.json")))?;
+    let file = release.join(format!("{name}.{}", if platform.is_windows { "zip" } else { "tar.gz" }));
+    let prefix = format!("{name}/");
+    if platform.is_windows { pack::zip(&dir, &prefix, &file) } else { pack::tar_gz(&dir, &prefix, &file) }
+}
+
+/// Copies the doctor from a wheel into a directory.
+fn put_doctor(platform: &Platform, wheel: &Path, dir: &Path) -> Result<()> {
+    let mut wheel = zip::ZipArchive::new(File::open(wheel)?)?;
+    let mut doctor = Vec::new();
+    let name = format!("cudnn_doctor-{VERSION}.data/scripts/{}", platform.doctor_name());
+    wheel.by_name(&name)?.read_to_end(&mut doctor)?;
+    std::fs::create_dir_all(dir)?;
+    let file = dir.join(platform.doctor_name());
+    std::fs::write(&file, doctor)?;
+    run(Command::new("chmod").arg("755").arg(file))
+}
+
+/// Packs the static doctor, a single file that needs no C library.
+fn archive_static_doctor(target: &Path, release: &Path) -> Result<()> {
+    let root = root()?;
+    let name = format!("cudnn-doctor-{VERSION}-{STATIC}");
+    let dir = new_dir(&target.join("dist/archive").join(&name))?;
+    install(&super::static_doctor()?, &dir.join("cudnn-doctor"))?;
+    for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        install(&root.join(file), &dir.join(file))?;
+    }
+    materials::write(&root, STATIC, &dir.join("THIRD-PARTY.txt"), &dir.join(BILL))?;
+    install(&dir.join(BILL), &release.join(format!("{name}.cdx.json")))?;
+    pack::tar_gz(&dir, &format!("{name}/"), &release.join(format!("{name}.tar.gz")))
+}
+
+/// Returns the section of the changelog that describes a version.
+///
+/// # Errors
+/// Fails if the newest section describes a different version.
+fn release_notes(changelog: &str, version: &str) -> Result<String> {
+    let section = changelog.split("\n## ").nth(1).ok_or("CHANGELOG.md has no section")?;
+    let (heading, notes) = section.split_once('\n').unwrap_or((section, ""));
+    if heading.split_whitespace().next() == Some(version) {
+        Ok(format!("{}\n", notes.trim()))
+    } else {
+        Err(format!("the newest section of CHANGELOG.md is \"{heading}\", but the version is {version}").into())
+    }
+}
+
+/// Writes the file that `sha256sum --check` reads.
+fn write_sums(dir: &Path) -> Result<()> {
+    let names = pack::names(dir)?;
+    let output = Command::new("sha256sum").arg("--").args(names).current_dir(dir).output();
+    let output = output.map_err(|error| format!("cannot start sha256sum (coreutils): {error}"))?;
+    if !output.status.success() {
+        return Err(format!("sha256sum: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(std::fs::write(dir.join("SHA256SUMS"), output.stdout)?)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_changelog_describes_this_version() {
+        let notes = release_notes(&std::fs::read_to_string(root().unwrap().join("CHANGELOG.md")).unwrap(), VERSION);
+        let notes = notes.unwrap();
+        assert!(notes.len() > 1000 && !notes.contains("\n## "), "{notes}");
+    }
+
+    #[test]
+    fn release_notes_are_the_newest_section() {
+        let changelog = "# Changelog\n\nText.\n\n## 0.2.0 (2027-01-01)\n\n- New.\n\n## 0.1.0\n\n- First.\n";
+        assert_eq!(release_notes(changelog, "0.2.0").unwrap(), "- New.\n");
+        let error = release_notes(changelog, "0.1.0").unwrap_err().to_string();
+        assert_eq!(error, "the newest section of CHANGELOG.md is \"0.2.0 (2027-01-01)\", but the version is 0.1.0");
+        assert!(release_notes("# Changelog\n", "0.1.0").is_err());
+    }
+}
