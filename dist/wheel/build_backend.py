@@ -31,6 +31,10 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     return maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
 
 
+def build_sdist(sdist_directory, config_settings=None):
+    raise NotImplementedError("there is no source distribution: install from a checkout or a Git URL, or build a wheel")
+
+
 def build_libraries():
     """Compiles the libraries, and returns a directory with them."""
     packages = ["--package=cudnn-shim", "--package=cudnn-layers-library"]
