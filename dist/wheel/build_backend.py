@@ -4,13 +4,14 @@ import json
 import os
 import shutil
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 from maturin import *  # The hooks that need no libraries.
 import maturin
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "dist/wheel/cudnn_shim"
 # The file names that cargo creates, and their places in the package.
 LIBRARIES = {
     "libcudnn.so": "lib/libcudnn.so.9",
@@ -18,6 +19,7 @@ LIBRARIES = {
     "cudnn.dll": "bin/cudnn64_9.dll",
     "cudnn_layers.dll": "bin/cudnn_layers.dll",
 }
+HEADERS = ["cudnn_layer.h", "cudnn_shim.h"]
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
@@ -26,37 +28,44 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         from puccinialin import setup_rust
 
         os.environ.update(setup_rust())
-    # `cargo xtask release-files` provides a directory with libraries for another target or an older glibc.
-    add_files(os.environ.get("CUDNN_SHIM_WHEEL_FILES") or build_libraries())
-    return maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
+    with tempfile.TemporaryDirectory() as temporary:
+        name = maturin.build_wheel(temporary, config_settings, metadata_directory)
+        wheel("unpack", Path(temporary, name), "--dest", temporary)
+        (unpacked,) = (path.parent for path in Path(temporary).glob("*/cudnn_shim"))
+        add_files(unpacked / "cudnn_shim")
+        wheel("pack", unpacked, "--dest-dir", wheel_directory)
+    return name
 
 
 def build_sdist(sdist_directory, config_settings=None):
     raise NotImplementedError("there is no source distribution: install from a checkout or a Git URL, or build a wheel")
 
 
-def build_libraries():
-    """Compiles the libraries, and returns a directory with them."""
+def wheel(*arguments):
+    subprocess.run([sys.executable, "-m", "wheel", *map(str, arguments)], check=True)
+
+
+def add_files(package):
+    # `cargo xtask release-files` provides a directory with libraries for another target or an older glibc.
+    given = os.environ.get("CUDNN_SHIM_WHEEL_FILES")
+    if given:
+        shutil.copytree(given, package, dirs_exist_ok=True)
+    else:
+        for file in compiled_files():
+            if file.name in LIBRARIES:
+                put(file, package / LIBRARIES[file.name])
+    for header in HEADERS:
+        put(ROOT / "dist" / header, package / "include" / header)
+
+
+def put(file, place):
+    place.parent.mkdir(exist_ok=True)
+    shutil.copy2(file, place)
+
+
+def compiled_files():
+    """Compiles the libraries, and returns all files that cargo created."""
     packages = ["--package=cudnn-shim", "--package=cudnn-layers-library"]
     command = ["cargo", "build", "--locked", "--profile=dist", "--message-format=json-render-diagnostics", *packages]
-    environment = {**os.environ, "CARGO_PROFILE_DIST_STRIP": "symbols"}
-    output = subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE).stdout
-    directory = None
-    for message in map(json.loads, output.splitlines()):
-        for file in map(Path, message.get("filenames", [])):
-            if file.name in LIBRARIES:
-                directory = file.parent / "wheel"
-                place = directory / LIBRARIES[file.name]
-                place.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(file, place)
-    return directory
-
-
-def add_files(directory):
-    """Replaces the files in the package that the repository does not contain."""
-    for name in ["bin", "include", "lib"]:
-        shutil.rmtree(PACKAGE / name, ignore_errors=True)
-    (PACKAGE / "include").mkdir()
-    for header in ["cudnn_layer.h", "cudnn_shim.h"]:
-        shutil.copy2(ROOT / "dist" / header, PACKAGE / "include")
-    shutil.copytree(directory, PACKAGE, dirs_exist_ok=True)
+    output = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
+    return [Path(file) for line in output.splitlines() for file in json.loads(line).get("filenames", [])]
