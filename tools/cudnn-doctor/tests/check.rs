@@ -473,9 +473,10 @@ fn is_explained(read_more: &str, code: &str) -> bool {
 
 #[test]
 fn every_code_is_reported_with_a_message_and_help() {
-    let listed =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings/README.md")).unwrap();
-    let codes: BTreeSet<&str> = listed.lines().filter_map(|line| line.strip_prefix("| [")?.split(']').next()).collect();
+    let output = Command::new(DOCTOR).args(["facts", "--json"]).output().unwrap();
+    let facts: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let kinds = facts.get("findings").and_then(Value::as_array).unwrap();
+    let codes: BTreeSet<&str> = kinds.iter().filter_map(|kind| kind.get("code").and_then(Value::as_str)).collect();
     assert!(codes.len() >= 18, "{codes:?}");
     for code in codes {
         let scenario = provoke(code).unwrap_or_else(|| panic!("nothing provokes {code}"));
