@@ -1,7 +1,7 @@
 """A preprocessor of mdBook that adapts the links of pages, which are written for code hosts.
 
-A link to a file outside of docs leads to `git-repository-url` of book.toml. While that is not set, the link becomes text
-with the path as its tooltip. A link to README.md leads to index.html, as mdBook names that page.
+A link to a file outside of docs leads to `git-repository-url` of book.toml. While that is not set, the link becomes
+text with the path as its tooltip. A link to README.md leads to index.html, because mdBook renames that page.
 """
 import json
 import posixpath

@@ -48,10 +48,10 @@ fn example(code: &str) -> Option<String> {
 fn index(kinds: &[Value]) -> String {
     let mut index = String::from(
         "# Findings of the doctor\n\n\
-         The commands of `cudnn-doctor` print these codes. The meaning of a code never changes. A finding has a message\n\
-         (what happened and where) and help (what to do on your machine, with commands to paste, or the number of a step\n\
-         in the plan at the end of the report). With `--verbose`, it also has notes (the paths, versions and rules behind\n\
-         it).\n\n\
+         The commands of `cudnn-doctor` print these codes, and the meaning of a code never changes.\n\n\
+         A finding has a message (what happened and where) and help (what to do on your machine, as commands or as\n\
+         the number of a step in the plan at the end of the report). With `--verbose`, it also has notes (the paths,\n\
+         versions and rules behind it).\n\n\
          | code | severity | finding |\n| --- | --- | --- |\n",
     );
     for kind in kinds {
