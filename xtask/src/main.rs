@@ -6,7 +6,6 @@ use crate::error::Result;
 
 mod bindings;
 mod dist;
-mod docs;
 mod error;
 mod frameworks;
 mod newest;
@@ -25,8 +24,6 @@ usage: cargo xtask COMMAND
   dist [--target TARGET]
                        build the drop-in, libcudnn.so.9 or cudnn64_9.dll, with its header, pkg-config file and CMake config;
                        print the directory
-  docs                 build a searchable site from docs/ and the READMEs; fail if a link or an anchor is
-                       dead; print the first page
   fetch [ID...]        download pinned releases into the cache; without an ID, list them
   frameworks           add facts about newer framework releases from their metadata on the package index; print
                        what a person must decide
@@ -54,7 +51,6 @@ fn main() -> ExitCode {
         ["dist", target @ ..] if matches!(target, [] | ["--target", _]) => {
             dist::build(target.last().copied()).map(|dir| println!("{}", dir.display()))
         }
-        ["docs"] => docs::build().map(|page| println!("{}", page.display())),
         ["fetch", ids @ ..] => fetch(ids),
         ["frameworks"] => frameworks::run(false),
         ["frameworks", "--check"] => frameworks::run(true),

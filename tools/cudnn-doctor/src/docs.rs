@@ -3,7 +3,7 @@
 use crate::shell::doctor;
 
 /// The base URL of the published site, `https://.../` with a trailing slash. Set this when publishing the output of
-/// `cargo xtask docs`.
+/// `mdbook build`.
 const SITE: Option<&str> = None;
 
 /// Returns where to read more about findings with this code: a page of the published site or, until the site exists, a
@@ -12,12 +12,7 @@ pub(crate) fn finding(code: &str) -> String {
     page(code).unwrap_or_else(|| format!("{} facts {code}", doctor()))
 }
 
-/// Returns the URL of the page about findings with this code, if the site is published.
+/// Returns the URL of the page about findings with this code (docs/findings/CODE.md), if the site is published.
 pub(crate) fn page(code: &str) -> Option<String> {
-    Some(format!("{}findings.html#{}", SITE?, anchor(code)))
-}
-
-/// Returns the anchor of the code's heading in docs/findings.md, as GitHub and the site generate it.
-pub(crate) fn anchor(code: &str) -> String {
-    code.to_ascii_lowercase()
+    Some(format!("{}findings/{code}.html", SITE?))
 }

@@ -31,7 +31,7 @@ impl Severity {
     }
 }
 
-/// A kind of finding, which is one section of docs/findings.md.
+/// A kind of finding, which has a page in docs/findings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FindingKind {
     /// Codes are never reused.
@@ -237,57 +237,11 @@ findings! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::docs;
-    use std::fmt::Write;
 
     #[test]
     fn no_two_kinds_share_a_code() {
         for (index, kind) in FINDINGS.iter().enumerate() {
             assert!(FINDINGS.iter().skip(index + 1).all(|other| other.code != kind.code), "{}", kind.code);
         }
-    }
-
-    #[test]
-    fn docs_findings_lists_every_kind() {
-        let mut text = String::from(
-            "# Findings of the doctor\n\n\
-             The commands of `cudnn-doctor` print these codes. The meaning of a code never changes. A finding has a message\n\
-             (what happened and where), notes (the paths, versions and rules behind it) and help (what to do on your machine,\n\
-             with commands to paste).\n\n\
-             `CUDNN_TESTS_WRITE=1 cargo test -p cudnn-doctor` writes this page.\n\n\
-             | code | severity | finding |\n| --- | --- | --- |\n",
-        );
-        for FindingKind { code, severity, title, .. } in FINDINGS {
-            let anchor = docs::anchor(code);
-            let _ = writeln!(text, "| [{code}](#{anchor}) | {} | {title} |", severity.as_str());
-        }
-        for FindingKind { code, severity, title, cause, .. } in FINDINGS {
-            let _ = write!(text, "\n## {code}\n\n**{}: {title}**\n\n{}", severity.as_str(), wrapped(cause));
-        }
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings.md");
-        if std::env::var_os("CUDNN_TESTS_WRITE").is_some() {
-            let _ = std::fs::write(file, &text);
-        }
-        assert_eq!(std::fs::read_to_string(file).unwrap_or_default(), text, "run with CUDNN_TESTS_WRITE=1");
-    }
-
-    /// Wraps text at the line length of Markdown files.
-    fn wrapped(text: &str) -> String {
-        let mut wrapped = String::new();
-        let mut width = 0;
-        for word in text.split(' ') {
-            if width > 0 && width + 1 + word.len() > 118 {
-                wrapped.push('\n');
-                width = 0;
-            }
-            if width > 0 {
-                wrapped.push(' ');
-                width += 1;
-            }
-            wrapped.push_str(word);
-            width += word.len();
-        }
-        wrapped.push('\n');
-        wrapped
     }
 }

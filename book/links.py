@@ -1,0 +1,42 @@
+"""A preprocessor of mdBook that adapts the links of pages, which are written for code hosts.
+
+A link to a file outside of docs leads to `git-repository-url` of book.toml. While that is not set, the link becomes
+text with the path as its tooltip. A link to README.md leads to index.html, because mdBook renames that page.
+"""
+import json
+import posixpath
+import re
+import sys
+
+CODE_OR_LINK = re.compile(r"```.*?```|`[^`]*`|\[([^\]]*)\]\(([^)\s]+)\)", re.DOTALL)
+
+
+def adapt(text, directory, repository):
+    def replace(match):
+        label, target = match.groups()
+        if not target or ":" in target:
+            return match[0]
+        path = posixpath.normpath(posixpath.join("docs", directory, target))
+        if path.startswith("docs/"):
+            return f"[{label}]({target.replace('README.md', 'index.md')})"
+        if repository:
+            return f"[{label}]({repository}/blob/HEAD/{path})"
+        return f'<span title="in the repository: {path}">{label}</span>'
+
+    return CODE_OR_LINK.sub(replace, text)
+
+
+def walk(items, repository):
+    for item in items:
+        if isinstance(item, dict) and "Chapter" in item:
+            chapter = item["Chapter"]
+            directory = posixpath.dirname(chapter["source_path"] or "")
+            chapter["content"] = adapt(chapter["content"], directory, repository)
+            walk(chapter["sub_items"], repository)
+
+
+# mdBook asks with the argument `supports` whether the preprocessor works for a renderer.
+if sys.argv[1:2] != ["supports"]:
+    context, book = json.load(sys.stdin)
+    walk(book["items"], context["config"]["output"]["html"].get("git-repository-url", "").rstrip("/"))
+    json.dump(book, sys.stdout)
