@@ -27,7 +27,7 @@ export_layer!(Count);
 // SAFETY: the replacements have the types of the functions that they replace, and pass on the program's arguments.
 unsafe impl Layer for Count {
     fn begin(_host: Host) -> Result<Self, String> {
-        // The process never drops a layer, so the report is written by a function that runs at exit.
+        // A layer is never dropped. Therefore a function that runs at exit writes the report.
         // SAFETY: the loader never unloads this library, so `report` stays valid.
         match unsafe { libc::atexit(report) } {
             0 => Ok(Count),

@@ -48,7 +48,7 @@ impl Cudnn {
     /// Fails if cuDNN is missing, too old or damaged, or if there is no GPU. The fallback handles all of them alike.
     fn open(minimum: Version) -> Result<Self, Box<dyn Error>> {
         let installation = Options::new().minimum_version(minimum).load()?;
-        // Loads the library now, so that a damaged file is found before the computation has started.
+        // Loads the library now. A damaged file is then found before the computation starts.
         Function::CudnnBackendExecute.resolve()?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: `handle` is valid for writes.

@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(text) => text.parse()?,
         None => 3,
     };
-    // Before the first call, so that the log also shows how cuDNN was found and loaded.
+    // If this comes before the first call, the log also shows how cuDNN is found and loaded.
     write_to(Severity::up_to(level), Destination::Stderr)?;
     let mut descriptor = std::ptr::null_mut();
     let kind = cudnn::cudnnBackendDescriptorType_t::CUDNN_BACKEND_TENSOR_DESCRIPTOR;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use cudnn_loader::preload::{Devices, Preload, PreloadError};
 
 fn main() -> Result<(), PreloadError> {
-    // Loads the libraries and registers the engines. A program with a GPU omits `devices`, so that the preload also
-    // creates the context of the current device.
+    // Loads the libraries and registers the engines. Without the call of `devices`, the preload also creates
+    // the context of the current GPU.
     let preload = Preload::new().devices(Devices::List(Vec::new())).engines(true).start();
     read_model();
     // Waits only for the part that is left. If cuDNN is missing, this returns the error.

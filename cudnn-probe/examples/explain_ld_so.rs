@@ -26,7 +26,7 @@ fn explain(file: &Path) -> Result<ExitCode, ProbeError> {
     let simulation = Simulation::new(file, &Host::current())?;
     let mut exit_code = ExitCode::SUCCESS;
     for lookup in simulation.lookups() {
-        // Names come from the file, so `{:?}` escapes them.
+        // `{:?}` escapes names, because they come from the file.
         match &lookup.resolution {
             Resolution::Found { rule: Rule::Loaded, .. } => {}
             Resolution::Found { path, rule } => println!("{:?}: {} ({rule})", lookup.name, shown_path(path)),

@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         requirements = requirements.minimum(minimum.parse()?);
     }
     let selection = select(&Search::new(Host::current()), &requirements);
-    // Each reason is a value, so a program can react to it without parsing text.
+    // A program can match on a reason and react to it without parsing text.
     for rejected in &selection.rejected {
         if let ProbeError::TooOld { found, wanted, .. } = &rejected.error {
             println!("upgrade {} from {found} to {wanted}", shown_path(&rejected.path()));

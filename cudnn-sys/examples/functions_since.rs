@@ -1,5 +1,5 @@
-//! Lists the functions that a program must not call if it also supports older releases of cuDNN. They come from the
-//! function table, so neither cuDNN nor linking is required.
+//! Lists the functions that a program must not call if it also supports older releases of cuDNN. The function table
+//! contains them. You can run this example without cuDNN.
 //!
 //! `cargo run -p cudnn-sys --example functions_since -- 9.1`
 

@@ -25,7 +25,7 @@ fn list(file: &Path) -> Result<(), Error> {
     let capture = Capture::read(file)?;
     for record in &capture.records {
         match record {
-            // The label comes from the file, so `{:?}` escapes it.
+            // `{:?}` escapes the label, because it comes from the file.
             Record::Graph(graph) => {
                 println!("{} {:?}", graph.graph, graph.label);
                 println!("  {} operations, {} tensors", graph.nodes.operations().len(), graph.nodes.tensors().count());

@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     options.chrome = std::env::args_os().nth(1).map(Into::into);
     options.lines = Some(Destination::Stdout);
     configure(options);
-    // Layers start with the first call, so add them before it.
+    // Add layers before the first cuDNN call, which starts them.
     cudnn_loader::layers::add::<Trace>("trace")?;
 
     let mut tensor = std::ptr::null_mut();

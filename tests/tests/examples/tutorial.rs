@@ -74,7 +74,7 @@ fn the_tutorial_works_as_written() {
     let path =
         std::env::join_paths(std::iter::once(bin).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())));
 
-    // Later commands use the variables of earlier ones, so each block runs after all earlier exports.
+    // Each block runs after the exports of all earlier blocks, because it may use their variables.
     let mut exports = String::new();
     let mut output = String::new();
     for block in blocks(TUTORIAL) {

@@ -29,9 +29,9 @@ fn replay(file: &Path) -> Result<ExitCode, Box<dyn Error>> {
     cudnn_loader::load()?;
     let mut exit_code = ExitCode::SUCCESS;
     for captured in graphs(&capture) {
-        // A defect in cuDNN or a damaged capture can crash the process, so `cudnn-doctor replay` uses a child process.
+        // `cudnn-doctor replay` does this in a child process, because a defect in cuDNN can crash it.
         let report = run(&captured.request(file, &[DataSet::Integers]), &mut |_| {});
-        // Texts from the capture are escaped with `{:?}`.
+        // `{:?}` escapes the label, because it comes from the file.
         println!("{} {:?}: {}", captured.id.escape_debug(), captured.label, report.status);
         if report.status != "SUCCESS" {
             println!("  {}", report.reason.as_deref().unwrap_or("no reason").escape_debug());
