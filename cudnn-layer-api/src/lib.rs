@@ -24,7 +24,7 @@
 //! ```
 //!
 //! A layer exists until the process exits and is never dropped. To write a report at exit, register a C function with
-//! `atexit` in [`Layer::begin`] and store the data in a `static`.
+//! `atexit` in [`Layer::begin`] and store the data in a `static`, as the example `count.rs` of this crate does.
 //!
 //! This crate depends on neither the loader nor cuDNN's functions.
 

@@ -17,16 +17,25 @@ const BUILT_VARIABLE: &str = "CUDNN_TESTS_BUILT";
 /// Panics if the build fails.
 #[must_use]
 pub fn doctor() -> PathBuf {
-    program("cudnn-doctor", "bin", "cudnn-doctor")
+    program("cudnn-doctor", "bin", "cudnn-doctor", "cudnn-doctor")
 }
 
-/// Returns an example of the package `cudnn-backend`, built in the same profile as this test.
+/// Returns an example of a package, built in the same profile as this test.
 ///
 /// # Panics
 /// Panics if the build fails.
 #[must_use]
-pub fn backend_example(name: &str) -> PathBuf {
-    program("cudnn-backend", "example", name)
+pub fn example(package: &str, name: &str) -> PathBuf {
+    program(package, "example", name, name)
+}
+
+/// Returns an example that is a shared library, like [`example`].
+///
+/// # Panics
+/// Panics if the build fails.
+#[must_use]
+pub fn example_library(package: &str, name: &str) -> PathBuf {
+    program(package, "example", name, &format!("lib{name}.so"))
 }
 
 /// Returns the command `cargo xtask` for a checkout. The command runs on the host even if the tests are built for
@@ -68,8 +77,8 @@ fn profile_dir() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(2).unwrap().to_owned()
 }
 
-/// Returns a program or example of a package. cargo builds it once per process.
-fn program(package: &str, kind: &str, name: &str) -> PathBuf {
+/// Returns the file of a program or example of a package. cargo builds it once per process.
+fn program(package: &str, kind: &str, name: &str, file: &str) -> PathBuf {
     static BUILT: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let build = || {
@@ -85,7 +94,7 @@ fn program(package: &str, kind: &str, name: &str) -> PathBuf {
             let output = cargo.env_remove("CARGO_BUILD_TARGET").current_dir(root()).output().expect("cargo starts");
             assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
         }
-        let program = dir.join(if kind == "example" { "examples" } else { "" }).join(name);
+        let program = dir.join(if kind == "example" { "examples" } else { "" }).join(file);
         assert!(program.is_file(), "{} is missing; unset {BUILT_VARIABLE}", program.display());
         program
     };

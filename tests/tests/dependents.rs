@@ -79,24 +79,6 @@ fn cudarc_with_the_loader_returns_errors_instead_of_panicking() {
 }
 
 #[test]
-fn an_application_falls_back_to_the_cpu_and_reports_the_reason() {
-    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let program = built("fallback", "", &[]);
-    let relu = "relu: [0.0, 0.0, 0.0, 3.0]\n";
-    let reported = |cudnn: &Path, minimum: &str| {
-        let output = run(&program, cudnn, &[minimum]).stdout;
-        assert!(output.ends_with(relu), "{output}");
-        output.trim_end_matches(relu).trim_end().to_owned()
-    };
-    let enough = reported(&real, "9.19");
-    assert!(enough == "cuDNN 9.19.0" || enough.starts_with("CPU: cudnnCreate returned CUDNN_STATUS_"), "{enough}");
-    let too_old = reported(&real, "9.20");
-    assert!(too_old.starts_with("CPU: ") && too_old.contains("9.19.0, but 9.20.0 or newer is required"), "{too_old}");
-    let missing = reported(Path::new(NOWHERE), "9.1");
-    assert!(missing.starts_with("CPU: ") && missing.contains("no usable cuDNN 9 found: \"/nowhere\""), "{missing}");
-}
-
-#[test]
 fn a_library_links_or_loads_as_its_user_chooses() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
     let loaded = built("program", "load", &[]);

@@ -55,7 +55,7 @@ impl Release {
 #[ignore = "downloads full releases of cuDNN"]
 fn each_release_plans_for_a_described_device() {
     for release in releases("each_release_plans_for_a_described_device") {
-        let output = release.child(support::backend_example("plan_without_gpu")).run(&[]);
+        let output = release.child(support::example("cudnn-backend", "plan_without_gpu")).run(&[]);
         assert_eq!(output.code, Some(0), "{}: {output:#?}", release.id);
         let plans = output.stdout.lines().filter(|line| line.starts_with("  workspace ")).count();
         assert!(plans > 5, "{}: {output:#?}", release.id);

@@ -1,5 +1,5 @@
 //! Checks that the README of every publishable crate explains how to depend on it by path or by git. The names on the
-//! package index are either free or owned by others.
+//! package index are either free or owned by others. Also checks that the README lists the crate's examples.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -39,4 +39,23 @@ fn every_readme_says_how_to_depend_on_the_crate() {
         assert!(text.contains(&format!("{name} = {{ path = \"../cudnn-shim/{dir}\"")), "{name}: no path");
         assert!(text.contains("or `git = \"URL\"`"), "{name}: no git");
     }
+}
+
+#[test]
+fn every_readme_lists_the_examples_of_the_crate() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut count = 0;
+    for dir in published(root) {
+        let text = std::fs::read_to_string(root.join(&dir).join("README.md")).unwrap();
+        let Ok(examples) = std::fs::read_dir(root.join(&dir).join("examples")) else { continue };
+        for example in examples {
+            let path = example.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let is_named = text.contains(&format!("examples/{name}"));
+            let has_command = text.contains(&format!("--example {}", name.trim_end_matches(".rs")));
+            assert!(is_named || has_command, "{dir}/README.md: {name}");
+            count += 1;
+        }
+    }
+    assert!(count >= 20, "{count}");
 }

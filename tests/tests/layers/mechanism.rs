@@ -352,9 +352,9 @@ fn a_setuid_program_has_no_layers() {
     assert_eq!(output.stderr, "", "{output:#?}");
 }
 
-/// Runs the example of `cudnn-layer-api` with a C program that is not aware of layers.
+/// Runs both examples of `cudnn-layer-api` with a C program that is not aware of layers.
 #[test]
-fn the_example_in_c_counts_for_a_program_with_the_drop_in() {
+fn the_examples_in_c_and_rust_count_for_a_program_with_the_drop_in() {
     let world = World::new();
     let layer = world.dir.path().join("libcudnn_layer_count.so");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../cudnn-layer-api/examples/count.c");
@@ -373,12 +373,17 @@ fn the_example_in_c_counts_for_a_program_with_the_drop_in() {
         &["-Wl,--no-as-needed", library.to_str().unwrap(), "-Wl,--unresolved-symbols=ignore-in-shared-libs"],
         &program,
     );
-    let output = Child::bare(&program)
-        .env("LD_LIBRARY_PATH", alone.path())
-        .env("CUDNN_LOADER_DIR", world.dir.path())
-        .env("CUDNN_LAYERS", &layer)
-        .run(&[]);
-    assert_eq!((output.code, output.stderr.as_str()), (Some(0), "tensor descriptors: 2 made, 1 left\n"), "{output:#?}");
+    let in_rust = support::example_library("cudnn-layer-api", "cudnn_layer_count");
+    for dir in [world.dir.path(), in_rust.parent().unwrap()] {
+        let output = Child::bare(&program)
+            .env("LD_LIBRARY_PATH", alone.path())
+            .env("CUDNN_LOADER_DIR", world.dir.path())
+            .env("CUDNN_LAYERS", "count")
+            .env("CUDNN_LAYER_PATH", dir)
+            .run(&[]);
+        let report = "tensor descriptors: 2 made, 1 left\n";
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), report), "{dir:?}: {output:#?}");
+    }
 }
 
 /// The built-in layers are installed next to the drop-in, which finds them by name.

@@ -300,7 +300,7 @@ fn layers(arguments: &Arguments) -> Option<OsString> {
 
 /// Reports unusable layers as errors. Programs normally ignore them, but here the user requested them explicitly.
 fn check_layers(layers: &OsStr, drop_in: &Path, context: &Context) -> Result<(), Refusal> {
-    let host = context.host.clone().env(LAYERS_VARIABLE, layers);
+    let host = context.host.clone().with_variable(LAYERS_VARIABLE, layers);
     let answers = requested_layers(&host, drop_in.parent()).into_iter().map(check_layer);
     let missing = { answers }.find_map(|answer| Some((answer.name, answer.file.err()?)));
     let Some((name, reason)) = missing else { return Ok(()) };

@@ -9,7 +9,7 @@ use support::{Child, ChildOutput, dynamic_entries, lib_dir, root};
 
 /// Runs an example with the cuDNN in this directory.
 fn run(example: &str, cudnn: &Path) -> ChildOutput {
-    Child::bare(support::backend_example(example)).env("CUDNN_LOADER_DIR", cudnn).run(&[])
+    Child::bare(support::example("cudnn-backend", example)).env("CUDNN_LOADER_DIR", cudnn).run(&[])
 }
 
 #[test]

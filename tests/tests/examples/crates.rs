@@ -1,0 +1,199 @@
+//! Runs the examples of the crates other than cudnn-backend, with a real cuDNN and without one.
+
+use std::path::Path;
+use std::process::Command;
+
+use support::{Child, ChildOutput, PythonEnvironment, TempDir, dynamic_entries, example, lib_dir, root};
+
+const NOWHERE: &str = "/nowhere";
+
+/// Runs an example with the cuDNN in this directory.
+fn run(package: &str, name: &str, cudnn: impl AsRef<Path>, arguments: &[&str]) -> ChildOutput {
+    Child::bare(example(package, name)).env("CUDNN_LOADER_DIR", cudnn.as_ref()).run(arguments)
+}
+
+/// Checks that an example fails without cuDNN, and that stderr contains the reason.
+fn check_without_cudnn(package: &str, name: &str, arguments: &[&str], reason: &str) {
+    let output = run(package, name, NOWHERE, arguments);
+    assert_eq!(output.code, Some(1), "{output:#?}");
+    assert!(output.stderr.contains(reason), "{output:#?}");
+}
+
+const CAPTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/captures/small.cudnncap");
+const NO_CUDNN: &str = "no usable cuDNN 9 found: \"/nowhere\"";
+
+#[test]
+fn cpu_fallback_uses_the_cpu_and_prints_the_reason() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let reported = |cudnn: &Path, minimum: &str| {
+        let output = run("cudnn-loader", "cpu_fallback", cudnn, &[minimum]);
+        let relu = "relu: [0.0, 0.0, 0.0, 3.0]\n";
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
+        output.stdout.strip_suffix(relu).unwrap().to_owned()
+    };
+    let enough = reported(&real, "9.19");
+    assert!(
+        enough.starts_with("cuDNN 9.19.0 ") || enough.starts_with("CPU: cudnnCreate returned CUDNN_STATUS_"),
+        "{enough}"
+    );
+    let too_old = reported(&real, "9.20");
+    assert!(too_old.starts_with("CPU: ") && too_old.contains("9.19.0, but 9.20.0 or newer is required"), "{too_old}");
+    let missing = reported(Path::new(NOWHERE), "9.1");
+    assert!(missing.starts_with("CPU: ") && missing.contains(NO_CUDNN), "{missing}");
+}
+
+#[test]
+fn requirements_reports_an_installation_that_is_too_old() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let output = run("cudnn-loader", "requirements", &real, &["9.19"]);
+    assert!(output.code == Some(0) && output.stdout.ends_with("cudnnGetVersion = 91900\n"), "{output:#?}");
+    let output = run("cudnn-loader", "requirements", &real, &["9.20"]);
+    assert!(output.code == Some(1) && output.stderr.contains("9.20.0 or newer is required"), "{output:#?}");
+    check_without_cudnn("cudnn-loader", "requirements", &[], NO_CUDNN);
+}
+
+#[test]
+fn log_to_stderr_shows_the_search_and_the_reason_of_a_failure() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let output = run("cudnn-loader", "log_to_stderr", &real, &[]);
+    assert!(output.stdout.contains("cudnnBackendFinalize returned CUDNN_STATUS_BAD_PARAM"), "{output:#?}");
+    for logged in ["cudnn_loader::select(", "cudnnBackendFinalize"] {
+        assert!(output.stderr.contains(logged), "{logged}: {output:#?}");
+    }
+    check_without_cudnn("cudnn-loader", "log_to_stderr", &["1"], NO_CUDNN);
+}
+
+#[test]
+fn preload_in_background_prints_the_steps() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let output = run("cudnn-loader", "preload_in_background", &real, &[]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
+    assert!(output.stdout.contains("load libcudnn_graph.so.9"), "{output:#?}");
+    check_without_cudnn("cudnn-loader", "preload_in_background", &[], NO_CUDNN);
+}
+
+#[test]
+fn the_examples_of_the_probe_find_installations_and_explain_why_others_are_rejected() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let output = run("cudnn-probe", "list_installations", &real, &[]);
+    assert!(output.code == Some(0) && output.stdout.starts_with("cuDNN 9.19.0 for CUDA 12 in "), "{output:#?}");
+    check_without_cudnn("cudnn-probe", "list_installations", &[], "no cuDNN 9 found");
+
+    let output = run("cudnn-probe", "why_not_found", &real, &["9.19"]);
+    assert!(output.code == Some(0) && output.stdout.starts_with("cuDNN 9.19.0 in "), "{output:#?}");
+    let output = run("cudnn-probe", "why_not_found", &real, &["9.20"]);
+    assert!(output.code == Some(1) && output.stdout.starts_with("upgrade "), "{output:#?}");
+    assert!(output.stdout.ends_with(" from 9.19.0 to 9.20.0\n"), "{output:#?}");
+    check_without_cudnn("cudnn-probe", "why_not_found", &[], NO_CUDNN);
+}
+
+#[test]
+fn explain_ld_so_shows_the_rule_for_each_library() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let graph = real.join("libcudnn_graph.so.9");
+    let output = Child::bare(example("cudnn-probe", "explain_ld_so")).run(&[graph.to_str().unwrap()]);
+    assert!(output.stdout.contains("\"libc.so.6\": "), "{output:#?}");
+    check_without_cudnn("cudnn-probe", "explain_ld_so", &[NOWHERE], "\"/nowhere\" ");
+}
+
+#[test]
+fn trace_calls_prints_each_call_and_writes_a_timeline() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let dir = TempDir::new();
+    let timeline = dir.path().join("trace.json");
+    let output = run("cudnn-layers", "trace_calls", &real, &[timeline.to_str().unwrap()]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
+    assert_eq!(output.stdout.matches(" cudnnBackendDestroyDescriptor(").count(), 1, "{output:#?}");
+    let timeline = std::fs::read_to_string(timeline).unwrap();
+    assert!(timeline.contains("cudnnBackendCreateDescriptor"), "{timeline}");
+    check_without_cudnn("cudnn-layers", "trace_calls", &[], NO_CUDNN);
+}
+
+#[test]
+fn the_examples_read_captures_and_replay_them() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let output = run("cudnn-capture-file", "list_graphs", NOWHERE, &[CAPTURE]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
+    for line in ["7129b81371b1a6e1 \"relu x[4,64,64]", "  1 operations, 2 tensors\n", "NOT_SUPPORTED\n    engine 4, "] {
+        assert!(output.stdout.contains(line), "{line}: {output:#?}");
+    }
+    let output = run("cudnn-replay", "emit_program", NOWHERE, &[CAPTURE]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
+    assert!(output.stdout.contains("fn main()"), "{output:#?}");
+    let output = run("cudnn-replay", "replay_capture", &real, &[CAPTURE]);
+    // A release without heuristics, or a machine without NVRTC, cannot plan the graph.
+    assert!(output.stdout.starts_with("7129b81371b1a6e1 \"relu "), "{output:#?}");
+    assert_eq!(output.code == Some(0), output.stdout.contains(": SUCCESS\n  engine "), "{output:#?}");
+    for (package, name) in [("cudnn-capture-file", "list_graphs"), ("cudnn-replay", "emit_program")] {
+        check_without_cudnn(package, name, &[NOWHERE], "cannot read \"/nowhere\": ");
+    }
+    check_without_cudnn("cudnn-replay", "replay_capture", &[CAPTURE], NO_CUDNN);
+}
+
+#[test]
+fn put_and_get_finds_the_plan_of_an_earlier_process() {
+    let dir = TempDir::new();
+    let store = dir.path().join("store");
+    let output = || run("cudnn-plan-store", "put_and_get", NOWHERE, &[store.to_str().unwrap()]);
+    assert_eq!(output().stdout, "building the plan\n");
+    let second = output();
+    assert!(second.code == Some(0) && second.stdout.starts_with("found the plan, which saved 1"), "{second:#?}");
+}
+
+#[test]
+fn list_frameworks_reports_the_frameworks_of_an_environment() {
+    let dir = TempDir::new();
+    PythonEnvironment::venv(dir.path());
+    let list = || run("cudnn-frameworks", "list_frameworks", NOWHERE, &[dir.path().to_str().unwrap()]);
+    let empty = list();
+    assert_eq!((empty.code, empty.stderr.as_str()), (Some(1), "no framework found\n"), "{empty:#?}");
+    PythonEnvironment::at(dir.path(), "lib/python3.12/site-packages").package("torch", "2.8.0");
+    let output = list();
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{output:#?}");
+    assert!(output.stdout.starts_with("PyTorch 2.8.0\n"), "{output:#?}");
+}
+
+#[test]
+fn fetch_release_prints_the_directory_of_the_libraries() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let fetch = |arguments: &[&str]| {
+        let cache = cudnn_fetch::cache_dir().unwrap();
+        Child::bare(example("cudnn-fetch", "fetch_release")).env("CUDNN_FETCH_CACHE", cache).run(arguments)
+    };
+    assert!(fetch(&[]).stdout.contains("jit-cu12-9.19.0: nvidia-cudnn-jit-cu12 9.19.0."), "{:#?}", fetch(&[]));
+    if !support::is_emulated("fetch_release_prints_the_directory_of_the_libraries", "it is the release of the host") {
+        assert_eq!(fetch(&["jit-cu12-9.19.0"]).stdout.trim_end(), real.to_str().unwrap());
+    }
+    let unknown = fetch(&["cu12-9.99.0"]);
+    assert!(unknown.code == Some(1) && unknown.stderr.contains("cu12-9.28.0"), "{unknown:#?}");
+}
+
+#[test]
+fn functions_since_lists_the_functions_of_newer_releases() {
+    let list = |oldest: &str| run("cudnn-sys", "functions_since", NOWHERE, &[oldest]);
+    let line = "cudnnGetExecutionPlanWorkspaceSize in graph requires cuDNN ";
+    assert!(list("9.0").stdout.contains(line), "{:#?}", list("9.0"));
+    assert_eq!((list("99.0").code, list("99.0").stdout.as_str()), (Some(0), ""));
+    assert_eq!(list("nine").code, Some(1));
+}
+
+#[test]
+fn create_handle_is_linked_to_cudnn() {
+    let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
+    let target = root().join("target/linking");
+    let output = Command::new(env!("CARGO"))
+        .current_dir(root())
+        .args(["build", "--quiet", "--package", "cudnn-sys", "--features", "link-graph", "--example", "create_handle"])
+        .args(["--target", support::TARGET, "--target-dir"])
+        .arg(&target)
+        .env("CUDNN_SYS_LIB_DIR", &real)
+        .output()
+        .expect("cargo starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let program = target.join(support::TARGET).join("debug/examples/create_handle");
+    assert!(dynamic_entries(&program, "NEEDED").contains(&"libcudnn_graph.so.9".to_owned()));
+    let output = Child::bare(&program).env("LD_LIBRARY_PATH", &real).run(&[]);
+    assert!(output.stdout.starts_with("cuDNN 91900\n"), "{output:#?}");
+    let has_failed = output.code == Some(1) && output.stderr.contains("cudnnCreate returned CUDNN_STATUS_");
+    assert!(has_failed || output.stdout.ends_with("created a handle\n"), "{output:#?}");
+}

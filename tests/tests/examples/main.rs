@@ -1,0 +1,5 @@
+//! Runs the examples of all crates and the tutorial with a real cuDNN, without a GPU.
+
+mod backend;
+mod crates;
+mod tutorial;
