@@ -213,6 +213,9 @@ impl Writer<'_> {
                     self.html("</div>\n".to_owned());
                     in_table = false;
                 }
+                // The site has no images, only their descriptions.
+                Event::Start(Tag::Image { .. }) => self.html("<em>".to_owned()),
+                Event::End(TagEnd::Image) => self.html("</em>".to_owned()),
                 Event::Start(Tag::Link { dest_url, .. }) => self.link(dest_url)?,
                 Event::End(TagEnd::Link) => {
                     let end = self.links.pop().unwrap_or_default();
