@@ -15,6 +15,7 @@ mod cmd;
 mod context;
 mod cuda_dirs;
 mod cudnn_file;
+mod cudnn_status;
 mod demo;
 mod dependencies;
 mod docs;

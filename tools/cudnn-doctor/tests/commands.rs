@@ -459,6 +459,15 @@ fn facts_explains_one_finding() {
 }
 
 #[test]
+fn facts_explains_one_status() {
+    for text in ["CUDNN_STATUS_NOT_INITIALIZED", "not_initialized", "1001"] {
+        let (code, stdout) = doctor(&["facts", text], &[]);
+        assert!(code == Some(0) && stdout.starts_with("CUDNN_STATUS_NOT_INITIALIZED (1001): no driver"), "{stdout}");
+        assert_eq!(json(&["facts", text], &[])["statuses"][0]["number"], 1001);
+    }
+}
+
+#[test]
 fn the_manual_and_the_completions_have_every_subcommand() {
     let (_, manual) = doctor(&["man"], &[]);
     let (_, completions) = doctor(&["completions", "bash"], &[]);

@@ -1,4 +1,4 @@
-//! `facts`: prints the data behind the other commands, such as releases, drivers or kinds of findings.
+//! `facts`: prints the data behind the other commands, such as releases, drivers, findings and statuses.
 
 use cudnn_frameworks::releases::{self, Fact};
 use cudnn_probe::release_facts;
@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::check::frameworks::release;
 use crate::check::machine::capability;
 use crate::check::{FINDINGS, FindingKind};
+use crate::cudnn_status;
 use crate::docs;
 use crate::escape::Printable;
 use crate::output::{CommandResult, Format, Outcome, outln};
@@ -14,7 +15,7 @@ use crate::output::{CommandResult, Format, Outcome, outln};
 /// The options of `facts`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Explain only this finding: C014.
+    /// Explain only this finding or status of cuDNN: C014, CUDNN_STATUS_BAD_PARAM, 2000.
     #[arg(value_name = "CODE")]
     code: Option<String>,
 }
@@ -24,8 +25,15 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
         format.report(value, text);
         return Ok(Outcome::Fine);
     };
+    if let Some(status) = cudnn_status::find(code) {
+        format.report(
+            || json!({ "statuses": [status_value(status)] }),
+            || outln!("{} ({}): {}", status.0, status.1, status.2),
+        );
+        return Ok(Outcome::Fine);
+    }
     let kind = FINDINGS.iter().find(|kind| kind.code.eq_ignore_ascii_case(code));
-    let kind = kind.ok_or_else(|| format!("error: no finding has the code {}", code.printable()))?;
+    let kind = kind.ok_or_else(|| format!("error: no finding or status has the code {}", code.printable()))?;
     format.report(
         || json!({ "findings": [finding(kind)] }),
         || {
@@ -60,7 +68,12 @@ fn value() -> Value {
             "date": fact.source.date,
         })).collect::<Vec<_>>(),
         "findings": FINDINGS.iter().map(finding).collect::<Vec<_>>(),
+        "statuses": cudnn_status::all().map(status_value).collect::<Vec<_>>(),
     })
+}
+
+fn status_value((name, number, meaning): (&str, u32, &str)) -> Value {
+    json!({ "name": name, "number": number, "meaning": meaning })
 }
 
 /// Returns a kind of finding as JSON.

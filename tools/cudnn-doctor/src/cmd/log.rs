@@ -10,6 +10,7 @@ use cudnn_loader::logging::{Entry, Reason, Severity, parse};
 use cudnn_os::files::{open_without_waiting, skip_hole};
 use serde_json::{Value, json};
 
+use crate::cudnn_status::meaning;
 use crate::escape::Printable;
 use crate::output::{CommandResult, Format, Outcome, count, outln};
 
@@ -286,43 +287,4 @@ fn is_call(entry: &Entry) -> bool {
     let is_result = entry.arguments.iter().any(|argument| argument.ty.as_deref() == Some("cudnnStatus_t"));
     let is_cudnn = entry.function.as_ref().is_some_and(|function| !function.contains("::"));
     entry.severity == Severity::Info && is_cudnn && !is_result
-}
-
-/// The meanings of statuses by prefix, without `CUDNN_STATUS_`. Exact names come first.
-const MEANINGS: [(&str, &str); 12] = [
-    ("NOT_INITIALIZED", "no driver, no GPU, or a GPU that it cannot use. Run `cudnn-doctor check`."),
-    ("SUBLIBRARY_VERSION_MISMATCH", "libraries of two releases are mixed. Run `cudnn-doctor check`."),
-    ("SUBLIBRARY_LOADING_FAILED", "cuDNN, or a library that it needs, cannot be loaded. Run `cudnn-doctor check`."),
-    ("BAD_PARAM", "an argument or a descriptor's attribute is invalid; the reason names the check that failed."),
-    ("NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE", "a library of cuDNN is missing or unusable. Run `cudnn-doctor check`."),
-    ("NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING", "CUDA lacks a library, often NVRTC. Run `cudnn-doctor check`."),
-    ("NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER", "the driver is too old for this cuDNN. Run `cudnn-doctor check`."),
-    ("NOT_SUPPORTED_INCOMPATIBLE_CUDART", "the program's CUDA runtime does not fit. Run `cudnn-doctor check`."),
-    ("NOT_SUPPORTED_ARCH_MISMATCH", "no engine has code for this GPU. Run `cudnn-doctor check`."),
-    ("NOT_SUPPORTED", "no engine supports this: try another layout, data type or algorithm, or a newer cuDNN."),
-    ("INTERNAL_ERROR", "a failure inside cuDNN: often memory ran out, or a library was missing."),
-    ("EXECUTION_FAILED", "the GPU reported an error, perhaps of an earlier kernel."),
-];
-
-/// Returns the meaning of a status.
-pub(crate) fn meaning(status: &str) -> Option<&'static str> {
-    let name = status.strip_prefix("CUDNN_STATUS_")?;
-    MEANINGS.iter().find(|(start, _)| name.starts_with(start)).map(|(_, meaning)| *meaning)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_exact_meaning_of_a_status_comes_first() {
-        for (status, part) in [
-            ("CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE", "a library of cuDNN is missing"),
-            ("CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING", "often NVRTC"),
-            ("CUDNN_STATUS_NOT_SUPPORTED_SHAPE", "no engine supports this"),
-            ("CUDNN_STATUS_NOT_SUPPORTED", "no engine supports this"),
-        ] {
-            assert!(meaning(status).is_some_and(|meaning| meaning.contains(part)), "{status}");
-        }
-    }
 }
