@@ -1,6 +1,6 @@
 /* A layer that counts the tensor descriptors that a program makes, and those that it forgets to destroy.
  *
- *     cc -shared -fPIC -I dist -o libcudnn_layer_count.so count.c
+ *     cc -shared -fPIC -I dist -o libcudnn_layer_count.so cudnn-layer-api/examples/count.c
  *     CUDNN_LAYERS=$PWD/libcudnn_layer_count.so ./program
  */
 #include <cudnn_layer.h>

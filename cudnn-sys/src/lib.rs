@@ -38,6 +38,7 @@
 //! | `CUDNN_SYS_LIB_DIR` | the directory to link from; disables the search |
 //! | `CUDNN_SYS_INCLUDE_DIR` | the directory of the headers for `buildtime-bindgen`; default: `include` next to `CUDNN_SYS_LIB_DIR`, `/usr/include`, `/usr/local/cuda/include` |
 //! | `LIBCLANG_PATH` | the directory of libclang for `buildtime-bindgen` |
+//! | `DOCS_RS` | if set, nothing is linked, so that `cargo doc` works with the `link-*` features but without cuDNN |
 //!
 //! **On Windows**, you can build without cuDNN or import libraries, on any machine and with either toolchain. The
 //! declarations name the DLLs (`cudnn_graph64_9.dll` and so on, or `cudnn64_9.dll` for `link-cudnn`), and a program

@@ -91,8 +91,8 @@ fn real_libraries_need_symbols_of_their_own_release() {
                 continue;
             }
             for library in [Library::Heuristic, Library::EnginesPrecompiled, Library::EnginesRuntimeCompiled] {
-                // Engines of adjacent releases may fit, but their sizes differ from the wheel's record.
-                let fits = support::version(id).minor.abs_diff(support::version(other_id).minor) <= 1;
+                // Engines of close releases may fit (9.28.0 in 9.26.1), but their sizes differ from the wheel's record.
+                let fits = support::version(id).minor.abs_diff(support::version(other_id).minor) < 5;
                 let missing = missing(library, other, dir);
                 assert!(missing.is_none_or(|missing| fits || (1..100).contains(&missing)), "{id} {other_id} {library}");
             }

@@ -41,10 +41,14 @@ impl Version {
     }
 }
 
-/// Returns the newest pin of every line of cuDNN's wheels (`cu12`, `jit-cu13`, ...), in the order of the list.
+/// The lines that stay at an old release, which the demo and the quick tests use as a small cuDNN.
+const HELD: [&str; 2] = ["jit-cu12", "aarch64-jit-cu12"];
+
+/// Returns the newest pin of every line of cuDNN's wheels (`cu12`, `jit-cu13`, ...), in the order of the list, except
+/// for the lines that stay at an old release.
 pub(crate) fn newest_of_lines(releases: &'static [Release]) -> Vec<&'static Release> {
     let mut newest: Vec<&'static Release> = Vec::new();
-    for release in releases.iter().filter(|release| release.line().is_some()) {
+    for release in releases.iter().filter(|release| release.line().is_some_and(|line| !HELD.contains(&line))) {
         match newest.iter_mut().find(|other| other.line() == release.line()) {
             Some(other) if other.cudnn_version() < release.cudnn_version() => *other = release,
             Some(_) => {}

@@ -1,6 +1,6 @@
 //! Implements `cargo xtask release`, which updates the repository for a new cuDNN release, as far as that is automatic.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,6 +10,7 @@ use cudnn_probe::{Library, Os, release_facts};
 
 use crate::bindings;
 use crate::error::Result;
+use crate::newest;
 use crate::pins::{self, Version};
 use crate::wheels::{self, Wheel};
 use crate::workspace::root;
@@ -20,6 +21,10 @@ struct Summary {
     changes: Vec<String>,
     /// The problems that a person must fix by hand.
     problems: Vec<String>,
+    /// New attributes of descriptors. The headers do not state the elements that they take.
+    undescribed: Vec<String>,
+    /// The files that a person should review, after the text that they contain.
+    to_review: Vec<(String, Vec<String>)>,
 }
 
 pub(crate) fn run(version: &str, dry_run: bool) -> Result<()> {
@@ -27,13 +32,18 @@ pub(crate) fn run(version: &str, dry_run: bool) -> Result<()> {
     let root = root()?;
     let mut summary = Summary::default();
 
+    check_order(&version)?;
     let added = resolve(&root, &version, &mut summary)?;
     let mut list = added.iter().fold(RELEASES.to_vec(), |list, (release, _)| pins::with(&list, **release));
-    let superseded = superseded(&root, added.iter().map(|(release, _)| *release))?;
-    for (release, files) in &superseded {
+    let committed_pins = committed(&root, &root.join(pins::FILE))?;
+    for id in added.iter().filter_map(|(release, _)| superseded(release, &committed_pins)) {
+        let files = files_naming(&root, id, &["."])?;
         if files.is_empty() {
-            list.retain(|pinned| pinned.id != release.id);
-            summary.changes.push(format!("dropped pin {}: no file names it", release.id));
+            let before = list.len();
+            list.retain(|pinned| pinned.id != id);
+            summary.changes.extend((list.len() < before).then(|| format!("dropped pin {id}: no file names it")));
+        } else {
+            summary.to_review.push((id.to_owned(), files));
         }
     }
     let list: &'static [Release] = list.leak();
@@ -48,61 +58,116 @@ pub(crate) fn run(version: &str, dry_run: bool) -> Result<()> {
 
     let newest = pins::newest(list)?;
     if let Some((_, include)) = includes.iter().find(|(release, _)| release.id == newest.id) {
-        let files = bindings::generate(&root, newest, Some(version.release()))?;
-        compare(&root, &files, &version, &mut summary);
-        for header in cudnn_bindgen::headers_without_module(include)? {
-            summary
-                .problems
-                .push(format!("{header} is a new header; add it to cudnn-sys/bindgen/src/module.rs and headers/"));
-        }
-        for (release, other) in &includes {
-            for header in differing_headers(include, other)? {
-                summary.problems.push(format!(
-                    "{header} of {} differs from the header of {}, which the bindings are generated from",
-                    release.id, newest.id
-                ));
+        compare_headers(newest, include, &includes, &mut summary)?;
+        match bindings::generate(&root, newest, Some(version.release())) {
+            Ok(files) => {
+                compare(&root, &files, &mut summary)?;
+                for file in bindings::differing(&root, &files) {
+                    update(&root, dry_run, &bindings::path(&root, &file.name), &file.text, &mut summary)?;
+                }
             }
+            Err(error) => summary.problems.push(format!("the bindings were not updated: {error}")),
         }
-        for file in bindings::differing(&root, &files) {
-            update(&root, dry_run, &bindings::path(&root, &file.name), &file.text, &mut summary)?;
-        }
+        review_pages(&root, &version, &mut summary)?;
     } else {
         summary.changes.push(format!("the bindings stay at {}, which is newer", newest.id));
     }
-    print(&version, &superseded, dry_run, &summary);
+    print(&version, dry_run, &summary);
     if summary.problems.is_empty() {
         Ok(())
     } else {
-        Err("the release needs changes by hand; see \"To fix\" above".into())
+        Err("the release needs changes by hand; see \"To fix\" above, then run this command again".into())
     }
 }
 
-/// Returns the pins that were the newest of their lines until now, with the files that name them.
-fn superseded(
-    root: &Path,
-    added: impl Iterator<Item = &'static Release>,
-) -> Result<Vec<(&'static Release, Vec<String>)>> {
-    let former = pins::newest_of_lines(RELEASES);
-    let former_of = |release: &Release| {
-        let mut of_line = former.iter().filter(move |former| former.line() == release.line());
-        of_line.next().copied().filter(|former| former.cudnn_version() < release.cudnn_version())
-    };
-    added.filter_map(former_of).map(|release| Ok((release, files_naming(root, release.id)?))).collect()
+/// Fails if the package index has an unpinned release between the pins and this one. The headers state no date for some
+/// names, which would get the wrong first release.
+fn check_order(version: &Version) -> Result<()> {
+    let pinned = Version::parse(pins::newest(RELEASES)?.version)?;
+    let mut published = Vec::new();
+    for package in newest::packages() {
+        published.extend(newest::published(package)?);
+    }
+    let Some(skipped) = skipped(published, &pinned, version) else { return Ok(()) };
+    let (skipped, version) = (skipped.text(), version.text());
+    Err(format!(
+        "cuDNN {skipped} is older than {version} and not pinned\nhelp: run `cargo xtask release {skipped}` first, or \
+         {version} becomes the first release with all names that are new in {skipped}"
+    )
+    .into())
 }
 
-/// Returns the files of the repository that name a release. Measurements and the changelog are excluded, because they
+/// Returns the oldest published release between two releases.
+fn skipped(published: Vec<Version>, pinned: &Version, version: &Version) -> Option<Version> {
+    let release = |version: &Version| Version::parse(&version.release()).ok();
+    let is_between = |other: &Version| release(pinned) < release(other) && release(other) < release(version);
+    published.into_iter().filter(is_between).min()
+}
+
+/// Returns a file as it was last committed, so that a repeated run makes the same comparison. Returns an empty text if
+/// the file is new.
+fn committed(root: &Path, path: &Path) -> Result<String> {
+    let name = path.strip_prefix(root).unwrap_or(path).display();
+    let output = Command::new("git").arg("-C").arg(root).arg("show").arg(format!("HEAD:{name}")).output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Returns the identifier of the pin that a release supersedes: the newest pin of the same line in this file.
+fn superseded<'a>(release: &Release, pins: &'a str) -> Option<&'a str> {
+    let line = release.line()?;
+    let version = |id: &str| Version::parse(id.strip_prefix(line)?.strip_prefix('-')?).ok();
+    let ids = pins.lines().filter_map(|line| line.trim().strip_prefix("id: \"")?.strip_suffix("\","));
+    let (former, id) = ids.filter_map(|id| Some((version(id)?, id))).max()?;
+    (former < version(release.id)?).then_some(id)
+}
+
+/// Adds the pages that state the release of the last committed bindings.
+fn review_pages(root: &Path, version: &Version, summary: &mut Summary) -> Result<()> {
+    let former = committed(root, &bindings::path(root, "version.txt"))?;
+    let former = former.trim();
+    if !former.is_empty() && former != version.release() {
+        let files = files_naming(root, former, &["*.md", ":!docs/design"])?;
+        summary.to_review.push((former.to_owned(), files));
+    }
+    Ok(())
+}
+
+/// Returns the files below these paths that name a release. Measurements and the changelog are excluded, because they
 /// describe the past.
-fn files_naming(root: &Path, id: &str) -> Result<Vec<String>> {
-    // `windows-cu13-9.28.0` must not match `cu13-9.28.0`.
-    let pattern = format!("(^|[^a-z0-9-]){}($|[^0-9.])", id.replace('.', "[.]"));
+fn files_naming(root: &Path, name: &str, paths: &[&str]) -> Result<Vec<String>> {
+    // `windows-cu13-9.0.0` must not match `cu13-9.0.0`.
+    let pattern = format!("(^|[^a-z0-9-]){}($|[^0-9.]|[.]$|[.][^0-9])", name.replace('.', "[.]"));
     let mut grep = Command::new("git");
-    grep.arg("-C").arg(root).args(["grep", "-lE", &pattern, "--", ".", ":!docs/measurements", ":!CHANGELOG.md"]);
-    let output = grep.arg(format!(":!{}", pins::FILE)).output()?;
+    grep.arg("-C").arg(root).args(["grep", "-lE", &pattern, "--"]).args(paths);
+    let output = grep.args([":!docs/measurements", ":!CHANGELOG.md"]).arg(format!(":!{}", pins::FILE)).output()?;
     // 1 means that no file contains it.
     if !matches!(output.status.code(), Some(0 | 1)) {
         return Err(format!("git grep: {}", String::from_utf8_lossy(&output.stderr)).into());
     }
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
+}
+
+/// Lists headers that the generator does not know, and headers that differ between the wheels of a release.
+fn compare_headers(
+    newest: &Release,
+    include: &Path,
+    all: &[(&'static Release, PathBuf)],
+    summary: &mut Summary,
+) -> Result<()> {
+    for header in cudnn_bindgen::headers_without_module(include)? {
+        summary
+            .problems
+            .push(format!("{header} is a new header; add it to cudnn-sys/bindgen/src/module.rs and headers/"));
+    }
+    for (release, other) in all {
+        for header in differing_headers(include, other)? {
+            summary.problems.push(format!(
+                "{header} of {} differs from the header of {}, which the bindings are generated from",
+                release.id, newest.id
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the names of headers with different contents in another directory. Headers that are missing there are
@@ -247,61 +312,76 @@ fn check_libraries(release: &Release, version: &Version, lib_dir: &Path, summary
 }
 
 /// Lists declarations that are new in the headers, and declarations that were removed from them.
-fn compare(root: &Path, files: &[File], version: &Version, summary: &mut Summary) {
-    let table = |name: &str| {
-        let old = std::fs::read_to_string(bindings::path(root, name)).unwrap_or_default();
+fn compare(root: &Path, files: &[File], summary: &mut Summary) -> Result<()> {
+    let table = |name: &str| -> Result<(String, String)> {
+        let old = committed(root, &bindings::path(root, name))?;
         let new = files.iter().find(|file| file.name == name).map(|file| file.text.clone()).unwrap_or_default();
-        (old, new)
+        Ok((old, new))
     };
-    let since = format!("since({})", version.release().replace('.', ", "));
-    let (old, new) = table("functions.rs");
+    let former = Version::parse(committed(root, &bindings::path(root, "version.txt"))?.trim()).ok();
+    let wrong_date = |name: &str, row: &str| {
+        let stated = since(row);
+        let text = stated.as_ref().map_or("no release".into(), Version::text);
+        (stated <= former).then(|| {
+            format!(
+                "the headers state {text} as the first release with {name}, but an earlier release lacks it; see \
+                 SINCE_OVERRIDES in cudnn-sys/bindgen/src/annotations.rs"
+            )
+        })
+    };
+    let (old, new) = table("functions.rs")?;
     let (old, new) = (functions(&old), functions(&new));
-    for (name, row) in &new {
-        if !old.iter().any(|(other, _)| other == name) {
-            summary.changes.push(format!("new function {name}"));
-            if !row.contains(&since) {
-                let stated = row.split(" deprecated").next().unwrap_or(row);
-                summary.problems.push(format!(
-                    "the headers state {stated} for {name}, which the release before lacks; see SINCE_OVERRIDES in \
-                     cudnn-sys/bindgen/src/annotations.rs"
-                ));
-            }
-        }
+    for (name, row) in new.iter().filter(|(name, _)| !old.contains_key(*name)) {
+        summary.changes.push(format!("new function {name}"));
+        summary.problems.extend(wrong_date(name, row));
     }
-    for (name, _) in &old {
-        if !new.iter().any(|(other, _)| other == name) {
-            summary.problems.push(format!("the headers no longer declare {name}; older releases still export it"));
-        }
+    for name in old.keys().filter(|name| !new.contains_key(*name)) {
+        summary.problems.push(format!("the headers no longer declare {name}; older releases still export it"));
     }
-    let (old, new) = table("names.rs");
-    let names = |text: &str| -> BTreeSet<String> {
-        let declared = text.lines().filter_map(|line| Some(line.trim().split_once(") ")?.1.to_owned()));
-        declared.collect()
-    };
+    let (old, new) = table("names.rs")?;
     let (old, new) = (names(&old), names(&new));
     // `struct(cudnnGnnCscGraph_t cscOffsets ...)`: a struct with other fields starts with the same word.
-    let first_word = |name: &String| name.split([' ', ')']).next().map(str::to_owned);
-    let (old_words, new_words) =
-        (old.iter().map(first_word).collect::<BTreeSet<_>>(), new.iter().map(first_word).collect::<BTreeSet<_>>());
-    for name in new.difference(&old) {
-        let is_changed = name.starts_with("struct(") && old_words.contains(&first_word(name));
-        let what = if is_changed { "changed" } else { "new" };
-        summary.changes.push(format!("{what} {}", name.trim_end_matches(';')));
+    let is_struct_of = |name: &str, others: &BTreeMap<&str, &str>| {
+        let first_word = name.split([' ', ')']).next();
+        name.starts_with("struct(") && others.keys().any(|other| other.split([' ', ')']).next() == first_word)
+    };
+    let (_, elements) = table(cudnn_bindgen::ATTRIBUTES)?;
+    for (name, row) in new.iter().filter(|(name, _)| !old.contains_key(*name)) {
+        if is_struct_of(name, &old) {
+            summary.changes.push(format!("changed {name}"));
+            continue;
+        }
+        summary.changes.push(format!("new {name}"));
+        summary.problems.extend(wrong_date(name, row));
+        let attribute = name.strip_prefix("enumerator(cudnnBackendAttributeName_t ");
+        let attribute = attribute.map(|attribute| attribute.trim_end_matches(')'));
+        let undescribed = attribute.filter(|attribute| !elements.contains(&format!("::{attribute},")));
+        summary.undescribed.extend(undescribed.map(str::to_owned));
     }
-    for name in
-        old.difference(&new).filter(|name| !(name.starts_with("struct(") && new_words.contains(&first_word(name))))
-    {
-        summary.problems.push(format!("the headers no longer declare {}", name.trim_end_matches(';')));
+    for name in old.keys().filter(|name| !new.contains_key(*name) && !is_struct_of(name, &new)) {
+        summary.problems.push(format!("the headers no longer declare {name}"));
     }
+    Ok(())
 }
 
-/// Returns the functions of the function table: name and row.
-fn functions(table: &str) -> Vec<(&str, &str)> {
+/// Returns the rows of the function table, by the name of the function.
+fn functions(table: &str) -> BTreeMap<&str, &str> {
     let rows = table.lines().map(str::trim).filter(|line| line.starts_with("since("));
     rows.filter_map(|row| Some((row.split(" fn ").nth(1)?.split('/').next()?, row))).collect()
 }
 
-fn print(version: &Version, superseded: &[(&Release, Vec<String>)], dry_run: bool, summary: &Summary) {
+/// Returns the rows of the table of names, by the declaration: `enumerator(cudnnStatus_t CUDNN_STATUS_SUCCESS)`.
+fn names(table: &str) -> BTreeMap<&str, &str> {
+    let rows = table.lines().map(str::trim);
+    rows.filter_map(|row| Some((row.split_once(") ")?.1.trim_end_matches(';'), row))).collect()
+}
+
+/// Returns the first release with the function or name of a row.
+fn since(row: &str) -> Option<Version> {
+    Version::parse(&row.strip_prefix("since(")?.split(')').next()?.replace(", ", ".")).ok()
+}
+
+fn print(version: &Version, dry_run: bool, summary: &Summary) {
     println!("{}", if dry_run { "Would change:" } else { "Changed:" });
     summary.changes.iter().for_each(|change| println!("  {change}"));
     if !summary.problems.is_empty() {
@@ -318,8 +398,15 @@ fn print(version: &Version, superseded: &[(&Release, Vec<String>)], dry_run: boo
          pins to drop                              {}",
         pins::FILE
     );
-    for (former, files) in superseded.iter().filter(|(_, files)| !files.is_empty()) {
-        println!("\nTo review, because these files name {}:", former.id);
+    if !summary.undescribed.is_empty() {
+        println!(
+            "\nTo measure, because the headers do not state the elements of these attributes. Plans that set one are \
+             not\ncached until it is in cudnn-sys/bindgen/src/measured_attributes.txt:"
+        );
+        summary.undescribed.iter().for_each(|name| println!("  {name}"));
+    }
+    for (name, files) in summary.to_review.iter().filter(|(_, files)| !files.is_empty()) {
+        println!("\nTo review, because these files name {name}:");
         files.iter().for_each(|file| println!("  {file}"));
     }
     println!("\nThen run .ci/run, which tests the pinned releases.");
@@ -334,8 +421,38 @@ mod tests {
 
     #[test]
     fn functions_are_read_from_the_table() {
-        let names: Vec<&str> = functions(TABLE).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["cudnnNew", "cudnnOld"]);
+        let rows = functions(TABLE);
+        let read: Vec<(&str, String)> = rows.iter().map(|(name, row)| (*name, since(row).unwrap().text())).collect();
+        assert_eq!(read, [("cudnnNew", "9.29.0".to_owned()), ("cudnnOld", "9.3.0".to_owned())]);
+        let row = "    since(9, 2, 0) enumerator(cudnnStatus_t CUDNN_STATUS_NEW);";
+        let expected = ("enumerator(cudnnStatus_t CUDNN_STATUS_NEW)", row.trim());
+        assert_eq!(names(row).into_iter().collect::<Vec<_>>(), [expected]);
+        assert_eq!(since(row.trim()).unwrap().text(), "9.2.0");
+    }
+
+    #[test]
+    fn an_older_release_that_is_not_pinned_is_found() {
+        let version = |text| Version::parse(text).unwrap();
+        let published = || ["9.28.1.4", "9.28.0.42", "9.27.1.3", "9.27.0.42", "9.26.0.51"].map(version).to_vec();
+        let skipped = |pinned, added| skipped(published(), &version(pinned), &version(added)).map(|found| found.text());
+        assert_eq!(skipped("9.27.0.42", "9.28.1.4").as_deref(), Some("9.27.1.3"));
+        assert_eq!(skipped("9.27.1.3", "9.28.1").as_deref(), Some("9.28.0.42"));
+        for (pinned, added) in [("9.28.0.42", "9.28.1.4"), ("9.28.1.4", "9.28.1.4"), ("9.28.1.4", "9.26.1.1")] {
+            assert_eq!(skipped(pinned, added), None);
+        }
+    }
+
+    #[test]
+    fn a_release_supersedes_the_newest_older_pin_of_its_line() {
+        let pins = ["cu12-9.9.1", "cu12-9.10.2", "cu12-9.9.9", "jit-cu12-9.19.0", "windows-cu12-9.20.0", "libclang"];
+        let pins: String = pins.map(|id| format!("        id: \"{id}\",\n")).concat();
+        let newest = *cudnn_fetch::release("cu12").unwrap();
+        let superseded = |id, version| superseded(&Release { id, version, ..newest }, &pins);
+        assert_eq!(superseded("cu12-9.11.0", "9.11.0.1"), Some("cu12-9.10.2"));
+        assert_eq!(superseded("cu12-9.10.2", "9.10.2.21"), None);
+        assert_eq!(superseded("cu12-9.10.1", "9.10.1.4"), None);
+        assert_eq!(superseded("windows-cu12-9.21.0", "9.21.0.1"), Some("windows-cu12-9.20.0"));
+        assert_eq!(superseded("cu13-9.11.0", "9.11.0.1"), None);
     }
 
     #[test]
@@ -346,11 +463,11 @@ mod tests {
                 "the directory is not a git checkout",
             );
         }
-        let files = files_naming(&root().unwrap(), "cu12-9.10.2").unwrap();
+        let files = files_naming(&root().unwrap(), "cu12-9.10.2", &["."]).unwrap();
         assert!(files.contains(&"xtask/src/release.rs".to_owned()), "{files:?}");
         assert!(!files.contains(&pins::FILE.to_owned()), "{files:?}");
         for other in [concat!("cu12-", "9.98.7"), concat!("u12-", "9.10.2"), concat!("cu12-", "9.10")] {
-            assert_eq!(files_naming(&root().unwrap(), other).unwrap(), [""; 0]);
+            assert_eq!(files_naming(&root().unwrap(), other, &["."]).unwrap(), [""; 0]);
         }
     }
 
@@ -378,7 +495,7 @@ mod tests {
             std::fs::write(dir.join(name), "").unwrap();
         }
         let jit = cudnn_fetch::release("jit-cu12-9.19.0").unwrap();
-        let full = cudnn_fetch::release("cu12-9.28.0").unwrap();
+        let full = cudnn_fetch::release("cu12").unwrap();
         let problems = |release| {
             let mut summary = Summary::default();
             check_libraries(release, &Version::parse("9.28.0").unwrap(), &dir, &mut summary).unwrap();
@@ -386,7 +503,8 @@ mod tests {
         };
         assert_eq!(problems(jit).lines().count(), 1);
         assert!(problems(jit).contains("unknown library libcudnn_quantum.so.9"));
-        assert!(problems(full).contains("cu12-9.28.0 lacks libcudnn_ops.so.9; correct LIBRARY_SINCE"));
+        let expected = format!("{} lacks libcudnn_ops.so.9; correct LIBRARY_SINCE", full.id);
+        assert!(problems(full).contains(&expected), "{}", problems(full));
         let _ = std::fs::remove_dir_all(dir.parent().unwrap());
     }
 }

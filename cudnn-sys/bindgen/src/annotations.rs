@@ -85,7 +85,8 @@ impl Annotations {
         let newest = self.newest.get(name).copied().unwrap_or_default();
         let deprecated = stated.deprecated || self.deprecated.contains(name);
         ItemMeta {
-            since: corrected.or(stated.since).or(newest.since).or(self.unknown_since),
+            // The headers of 9.28.0 state a later release for some names that the headers of 9.27.0 already contain.
+            since: corrected.or([stated.since, newest.since].into_iter().flatten().min()).or(self.unknown_since),
             deprecated,
             deprecated_since: stated.deprecated_since.or(newest.deprecated_since).filter(|_| deprecated),
         }
@@ -201,6 +202,14 @@ mod tests {
         assert_eq!(since(&annotations(None), "cudnnNew"), None);
         assert_eq!(since(&annotations(Some((9, 29, 0))), "cudnnNew"), Some((9, 29, 0)));
         assert_eq!(since(&annotations(Some((9, 29, 0))), "cudnnOld"), Some((9, 3, 0)));
+    }
+
+    #[test]
+    fn newer_headers_cannot_move_the_first_release_of_a_known_name_to_a_later_one() {
+        let newest = BTreeMap::from([("cudnnOld", ItemMeta { since: Some((9, 3, 0)), ..ItemMeta::default() })]);
+        let annotations = Annotations { deprecated: BTreeSet::new(), newest, unknown_since: None };
+        let since = |stated| annotations.complete(ItemMeta { since: stated, ..ItemMeta::default() }, "cudnnOld").since;
+        assert_eq!([since(Some((9, 28, 0))), since(Some((9, 2, 0)))], [Some((9, 3, 0)), Some((9, 2, 0))]);
     }
 
     #[test]

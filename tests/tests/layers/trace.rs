@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 use support::{
-    Child, ChildOutput, Subject, TempDir, Version, c_compiler, client, copy_fake_set, doctor, drop_in, lib_dir,
-    run_compiler,
+    Child, ChildOutput, Subject, TempDir, Version, c_compiler, client, copy_fake_set, copy_program, doctor, drop_in,
+    lib_dir, run_compiler,
 };
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
@@ -71,6 +71,20 @@ fn fake_set() -> TempDir {
     let dir = TempDir::new();
     copy_fake_set(Version::new(9, 19, 0), dir.path());
     dir
+}
+
+/// A Rust program that contains the loader searches for layers in its own directory, but not next to the drop-in.
+#[test]
+fn run_traces_a_program_that_contains_the_loader() {
+    let Some(cudnn) = lib_dir(JIT) else { return };
+    let dir = TempDir::new();
+    let (file, program) = (dir.path().join("trace.json"), dir.path().join("program"));
+    copy_program(DRIVER, &program);
+    let mut run = Command::new(doctor());
+    run.arg("run").arg("--from").arg(drop_in().join("lib")).arg("--trace").arg(&file).arg("--").arg(&program);
+    let output = run.arg("cudnnGetVersion").env_clear().env("CUDNN_LOADER_DIR", &cudnn).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    assert_eq!(named(&events(&file), "cudnnGetVersion").len(), 1);
 }
 
 #[test]

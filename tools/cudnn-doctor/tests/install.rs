@@ -792,6 +792,19 @@ fn the_drop_in_is_found_where_packages_put_it() {
 }
 
 #[test]
+fn list_shows_no_installation_in_a_directory_with_only_the_drop_in() {
+    let prefix = Prefix::new();
+    let list = || {
+        let output = run(&prefix, &["list".as_ref(), prefix.path().as_os_str()]);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let lib = prefix.lib();
+    assert!(!list().contains(lib.to_str().unwrap()), "{}", list());
+    FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&lib.join("libcudnn_graph.so.9"));
+    assert!(list().contains(lib.to_str().unwrap()), "{}", list());
+}
+
+#[test]
 fn a_directory_of_another_user_is_rejected_and_kept() {
     let Some((_cache, dir)) = linked_to_cache() else { return };
     if !std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
