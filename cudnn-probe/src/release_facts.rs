@@ -140,7 +140,7 @@ pub const KNOWN_ISSUES: &[KnownIssue] = &[
     },
     KnownIssue {
         from: Version::new(9, 8, 0),
-        fixed_in: Version::new(9, 11, 0),
+        fixed_in: Version::new(9, 15, 1),
         description: "3-d convolutions in bfloat16 can give wrong results",
     },
     KnownIssue {
@@ -193,8 +193,8 @@ mod tests {
             ((9, 10, 0), false, false, 50, &["enum", "several GPUs", "bfloat16 can give wrong"]),
             ((9, 10, 1), false, false, 50, &["bfloat16 can give wrong"]),
             ((9, 10, 2), false, false, 50, &["bfloat16 can give wrong", "TF32"]),
-            ((9, 11, 0), false, false, 75, &["bfloat16 are slow", "TF32"]),
-            ((9, 15, 0), false, false, 75, &["TF32"]),
+            ((9, 11, 0), false, false, 75, &["bfloat16 can give wrong", "bfloat16 are slow", "TF32"]),
+            ((9, 15, 0), false, false, 75, &["bfloat16 can give wrong", "TF32"]),
             ((9, 15, 1), false, false, 75, &[]),
             ((9, 20, 9), false, false, 75, &[]),
             ((9, 21, 0), true, false, 75, &[]),

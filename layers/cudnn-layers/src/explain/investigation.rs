@@ -26,7 +26,7 @@ use crate::trial;
 /// The time for trying engines. Plans that cuDNN compiles take up to half a second each.
 const ENGINES_TIME: Duration = Duration::from_secs(5);
 /// The time for trying changes of a graph.
-const VARIANTS_TIME: Duration = Duration::from_secs(2);
+const VARIANTS_TIME: Duration = Duration::from_secs(5);
 /// More reports than a person reads.
 const MAX_REPORTS: usize = 1000;
 
