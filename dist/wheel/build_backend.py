@@ -28,11 +28,15 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         from puccinialin import setup_rust
 
         os.environ.update(setup_rust())
+    # `pip install --config-settings profile=dev .` selects cargo's profile.
+    profile = (config_settings or {}).get("profile")
+    if profile:
+        config_settings = {**config_settings, "maturin.build-args": f"--profile={profile}"}
     with tempfile.TemporaryDirectory() as temporary:
         name = maturin.build_wheel(temporary, config_settings, metadata_directory)
         wheel("unpack", Path(temporary, name), "--dest", temporary)
         (unpacked,) = (path.parent for path in Path(temporary).glob("*/cudnn_shim"))
-        add_files(unpacked / "cudnn_shim")
+        add_files(unpacked / "cudnn_shim", profile or "dist")
         wheel("pack", unpacked, "--dest-dir", wheel_directory)
     return name
 
@@ -45,13 +49,13 @@ def wheel(*arguments):
     subprocess.run([sys.executable, "-m", "wheel", *map(str, arguments)], check=True)
 
 
-def add_files(package):
+def add_files(package, profile):
     # `cargo xtask release-files` provides a directory with libraries for another target or an older glibc.
     given = os.environ.get("CUDNN_SHIM_WHEEL_FILES")
     if given:
         shutil.copytree(given, package, dirs_exist_ok=True)
     else:
-        for file in compiled_files():
+        for file in compiled_files(profile):
             if file.name in LIBRARIES:
                 put(file, package / LIBRARIES[file.name])
     for header in HEADERS:
@@ -63,9 +67,10 @@ def put(file, place):
     shutil.copy2(file, place)
 
 
-def compiled_files():
-    """Compiles the libraries, and returns all files that cargo created."""
+def compiled_files(profile):
+    """Compiles the libraries with a profile of cargo, and returns all files that cargo created."""
     packages = ["--package=cudnn-shim", "--package=cudnn-layers-library"]
-    command = ["cargo", "build", "--locked", "--profile=dist", "--message-format=json-render-diagnostics", *packages]
+    command = ["cargo", "build", "--locked", f"--profile={profile}", *packages]
+    command.append("--message-format=json-render-diagnostics")
     output = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
     return [Path(file) for line in output.splitlines() for file in json.loads(line).get("filenames", [])]

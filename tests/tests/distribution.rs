@@ -218,48 +218,47 @@ fn a_wheel_can_be_installed_into_a_separate_directory() {
     assert!(target.join("cudnn_shim/include/cudnn_layer.h").exists());
 }
 
-/// Compiles without optimization, to save time.
+/// Compiles with cargo's profile `dev`, to save time. pipx uses pip, and a clone contains only committed files.
 #[test]
 #[ignore = "building the release files takes minutes"]
-fn pip_pipx_and_uv_install_a_checkout() {
+fn pipx_installs_from_git_and_uv_runs_a_checkout() {
+    let test = "a checkout with pipx and uv";
     let dir = TempDir::new();
-    let Some(environment) = environment("a checkout with pip", &dir.path().join("venv")) else { return };
+    let Some(tools) = environment(test, &dir.path().join("tools")) else { return };
+    if !Command::new(tools.join("bin/pip")).args(["install", "--quiet", "uv", "pipx"]).status().unwrap().success() {
+        return not_run(test, "pip cannot install them");
+    }
     let root = support::root();
-    let builder = |program: &str| {
-        let mut command = Command::new(environment.join("bin").join(program));
-        command.env("MATURIN_PEP517_ARGS", "--profile dist");
-        command.env("CARGO_PROFILE_DIST_OPT_LEVEL", "0").env("CARGO_PROFILE_DIST_LTO", "off");
+    let tool = |program: &str| {
+        let mut command = Command::new(tools.join("bin").join(program));
         command.env("CARGO_TARGET_DIR", root.join("target/checkout-wheel"));
         command.env("PIPX_HOME", dir.path().join("pipx")).env("PIPX_BIN_DIR", dir.path().join("bin"));
         command
     };
-    succeed(builder("pip").args(["install", "--quiet"]).arg(&root));
-    let doctor = environment.join("bin/cudnn-doctor");
     let version = format!("cudnn-doctor {}", env!("CARGO_PKG_VERSION"));
-    assert_eq!(stdout(&succeed(active(&environment, &doctor).arg("--version"))).trim(), version);
+
+    let mut pipx = tool("pipx");
+    pipx.args(["install", "--pip-args=--config-settings profile=dev"]).arg(format!("git+file://{}", root.display()));
+    succeed(&mut pipx);
+    let doctor = dir.path().join("bin/cudnn-doctor");
+    assert_eq!(stdout(&succeed(Command::new(&doctor).arg("--version"))).trim(), version);
+    let environment = dir.path().join("pipx/venvs/cudnn-doctor");
     let package = site_packages(&environment).join("cudnn_shim");
     for name in ["lib/libcudnn.so.9", "lib/libcudnn_layers.so", "include/cudnn_shim.h", "include/cudnn_layer.h"] {
         assert!(package.join(name).is_file(), "{name}");
     }
     if let Some(cudnn) = lib_dir(RELEASE) {
         add_cudnn(&site_packages(&environment), &cudnn);
-        let python = environment.join("bin/python");
         let mut run = active(&environment, &doctor);
-        run.args(["run", "--"]).arg(python).args(["-c", LOAD, "libcudnn.so.9"]);
+        run.args(["run", "--"]).arg(environment.join("bin/python")).args(["-c", LOAD, "libcudnn.so.9"]);
         assert_eq!(stdout(&succeed(&mut run)).trim(), "91900");
     }
 
-    if !builder("pip").args(["install", "--quiet", "uv", "pipx"]).status().unwrap().success() {
-        return not_run("a checkout with uv and pipx", "pip cannot install them");
-    }
-    let mut uv = builder("uv");
-    uv.args(["tool", "run", "--from"]).arg(&root).args(["cudnn-doctor", "--version"]);
+    let mut uv = tool("uv");
+    uv.args(["tool", "run", "--config-setting", "profile=dev", "--from"])
+        .arg(&root)
+        .args(["cudnn-doctor", "--version"]);
     assert_eq!(stdout(&succeed(&mut uv)).trim(), version);
-    // Installs from Git, which sees committed files only.
-    let repository = format!("git+file://{}", root.display());
-    succeed(builder("pipx").args(["install", &repository]));
-    let mut installed = Command::new(dir.path().join("bin/cudnn-doctor"));
-    assert_eq!(stdout(&succeed(installed.arg("--version"))).trim(), version);
 }
 
 /// Returns the glibc symbol versions that a file requires.
