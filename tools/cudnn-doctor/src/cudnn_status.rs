@@ -3,7 +3,7 @@
 use cudnn_loader::cudnnStatus_t;
 
 /// The meanings of statuses by prefix, without `CUDNN_STATUS_`. Exact names come first.
-const MEANINGS: [(&str, &str); 20] = [
+const MEANINGS: [(&str, &str); 22] = [
     ("SUCCESS", "the call succeeded."),
     ("NOT_INITIALIZED", "no driver, no GPU, or a GPU that it cannot use. Run `cudnn-doctor check`."),
     ("SUBLIBRARY_VERSION_MISMATCH", "libraries of two releases are mixed. Run `cudnn-doctor check`."),
@@ -22,6 +22,8 @@ const MEANINGS: [(&str, &str); 20] = [
     ("NOT_SUPPORTED_ARCH_MISMATCH", "no engine has code for this GPU. Run `cudnn-doctor check`."),
     ("NOT_SUPPORTED", "no engine supports this: try another layout, data type or algorithm, or a newer cuDNN."),
     ("INTERNAL_ERROR_COMPILATION_FAILED", "NVRTC could not compile a kernel. Run `cudnn-doctor check`."),
+    ("INTERNAL_ERROR_HOST_ALLOCATION_FAILED", "the memory of the host is full or limited."),
+    ("INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", "the memory of the GPU is full: use a smaller batch."),
     ("INTERNAL_ERROR", "a failure inside cuDNN: often memory ran out, or a library was missing."),
     ("EXECUTION_FAILED", "the GPU reported an error, perhaps of an earlier kernel."),
 ];
@@ -41,11 +43,17 @@ pub(crate) fn all() -> impl Iterator<Item = (&'static str, u32, &'static str)> {
     })
 }
 
-/// Finds a status by its name, with or without `CUDNN_STATUS_`, or by its number.
+/// The numbers in cuDNN 9 of the statuses 1 to 14 in cuDNN 8, which docs/statuses.md lists with their names.
+const OF_CUDNN_8: [u32; 14] = [1001, 4003, 2000, 4000, 2001, 3007, 4006, 5000, 3000, 1005, 3008, 1006, 1007, 1002];
+
+/// Finds a status by its name, with or without `CUDNN_STATUS_`, or by its number in cuDNN 9 or 8.
 pub(crate) fn find(text: &str) -> Option<(&'static str, u32, &'static str)> {
     let text = text.to_ascii_uppercase();
     let is_it = |name: &str| name == text || name.strip_prefix("CUDNN_STATUS_") == Some(&text);
-    all().find(|(name, number, _)| is_it(name) || number.to_string() == text)
+    let number = text.parse::<u32>().ok();
+    let of_cudnn_8 = number.and_then(|number| OF_CUDNN_8.get(usize::try_from(number).ok()?.checked_sub(1)?));
+    let number = of_cudnn_8.copied().or(number);
+    all().find(|(name, value, _)| is_it(name) || Some(*value) == number)
 }
 
 #[cfg(test)]
