@@ -8,8 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from maturin import *  # The hooks that need no libraries.
 import maturin
+from maturin import get_requires_for_build_wheel, prepare_metadata_for_build_wheel
 
 ROOT = Path(__file__).resolve().parents[2]
 # The file names that cargo creates, and their places in the package.
@@ -37,12 +37,24 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         wheel("unpack", Path(temporary, name), "--dest", temporary)
         (unpacked,) = (path.parent for path in Path(temporary).glob("*/cudnn_shim"))
         add_files(unpacked / "cudnn_shim", profile or "dist")
+        # The same files become the same wheel.
+        os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")
         wheel("pack", unpacked, "--dest-dir", wheel_directory)
     return name
 
 
+# An editable installation is a normal one, because nothing in it is Python code to edit.
+build_editable = build_wheel
+get_requires_for_build_editable = get_requires_for_build_wheel
+prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
+
+
+class UnsupportedOperation(Exception):
+    """The exception of PEP 517 for operations that a backend does not support."""
+
+
 def build_sdist(sdist_directory, config_settings=None):
-    raise NotImplementedError("there is no source distribution: install from a checkout or a Git URL, or build a wheel")
+    raise UnsupportedOperation("there is no source distribution: build a wheel from a checkout or a Git URL")
 
 
 def wheel(*arguments):
@@ -55,9 +67,11 @@ def add_files(package, profile):
     if given:
         shutil.copytree(given, package, dirs_exist_ok=True)
     else:
-        for file in compiled_files(profile):
-            if file.name in LIBRARIES:
-                put(file, package / LIBRARIES[file.name])
+        libraries = [file for file in compiled_files(profile) if file.name in LIBRARIES]
+        if len(libraries) != 2:
+            sys.exit(f"cudnn-shim supports Linux with glibc and Windows, but cargo built only {libraries}")
+        for file in libraries:
+            put(file, package / LIBRARIES[file.name])
     for header in HEADERS:
         put(ROOT / "dist" / header, package / "include" / header)
 
