@@ -28,7 +28,7 @@ usage: cargo xtask COMMAND
   frameworks           add facts about newer framework releases from their metadata on the package index; print
                        what a person must decide
   frameworks --check   fail if `frameworks` would change the data
-  newest               query the package index for newer releases of cuDNN; pin and test them
+  newest               pin newer releases of cuDNN on the package index, and test the newest one
   prose                count hard constructions in comments, messages and Markdown; fail above the limit
   publish --dry-run [--repository URL]
                        perform all steps of a publication except the upload: package every crate under its name on the

@@ -106,10 +106,25 @@ fn skipped(published: Vec<Version>, pinned: &Version, version: &Version) -> Opti
 
 /// Returns a file as it was last committed, so that a repeated run makes the same comparison. Returns an empty text if
 /// the file is new.
+///
+/// # Errors
+/// Fails if git cannot read the repository.
 fn committed(root: &Path, path: &Path) -> Result<String> {
-    let name = path.strip_prefix(root).unwrap_or(path).display();
-    let output = Command::new("git").arg("-C").arg(root).arg("show").arg(format!("HEAD:{name}")).output()?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    let name = path.strip_prefix(root).unwrap_or(path);
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(root).args(arguments).output();
+        let output = output.map_err(|error| format!("cannot start git: {error}"))?;
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(format!("git {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)))
+        }
+    };
+    let name = name.to_str().ok_or_else(|| format!("{} is not UTF-8", name.display()))?;
+    if git(&["ls-tree", "--name-only", "HEAD", "--", name])?.is_empty() {
+        return Ok(String::new());
+    }
+    Ok(git(&["show", &format!("HEAD:{name}")])?)
 }
 
 /// Returns the identifier of the pin that a release supersedes: the newest pin of the same line in this file.

@@ -17,7 +17,7 @@ pub(super) fn print(packages: &[Package], workspace: &Path, repository: Option<&
             bytes / 1000
         );
     }
-    println!("\nDecide before the first upload (CONTRIBUTING.md, \"Publishing\"):");
+    println!("\nDecide before the first upload (docs/releasing.md):");
     for (name, name_there) in RENAMED {
         println!("- the name {name_there} for {name}, which is another project's on the package index");
     }
@@ -30,7 +30,7 @@ pub(super) fn print(packages: &[Package], workspace: &Path, repository: Option<&
     let unready: Vec<&str> =
         packages.iter().filter(|package| says_unpublished(package)).map(|p| p.name.as_str()).collect();
     if !unready.is_empty() {
-        println!("- the text of the READMEs that say \"not on the package index yet\": {}", unready.join(", "));
+        println!("- the text of the READMEs that say \"not published yet\": {}", unready.join(", "));
     }
     println!("\nThen, after `cargo login`:");
     println!("  cargo publish --workspace --allow-dirty --manifest-path {}", workspace.join("Cargo.toml").display());
@@ -38,5 +38,5 @@ pub(super) fn print(packages: &[Package], workspace: &Path, repository: Option<&
 
 fn says_unpublished(package: &Package) -> bool {
     let readme = package.manifest.with_file_name("README.md");
-    std::fs::read_to_string(readme).is_ok_and(|text| text.contains("not on the package index yet"))
+    std::fs::read_to_string(readme).is_ok_and(|text| text.contains("not published yet"))
 }
