@@ -64,6 +64,10 @@ fn main() -> ExitCode {
             let targets: Vec<&str> = targets.iter().skip(1).step_by(2).copied().collect();
             dist::release_files::build(&targets).map(|dir| println!("{}", dir.display()))
         }
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            Ok(())
+        }
         _ => Err(USAGE.into()),
     };
     match result {

@@ -7,10 +7,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
+use super::trusted_files::user;
+
 /// Returns whether this process runs as root.
 #[must_use]
 pub fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
+    user() == 0
 }
 
 /// Returns whether this file or directory belongs to root.
@@ -52,8 +54,7 @@ pub fn is_noexec(file: &Path) -> bool {
 /// Returns whether this file or directory belongs to the user of this process.
 #[must_use]
 pub fn belongs_to_user(path: &Path) -> bool {
-    let uid = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.uid());
-    uid(path) == uid(Path::new("/proc/self"))
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.uid() == user())
 }
 
 /// Returns the permission bits of a file or directory, such as `0o644`.

@@ -431,6 +431,18 @@ fn a_log_and_a_missing_process_are_reported_and_output_is_utf_8() {
     assert!(shown.stderr.contains("Größe") && shown.stderr.contains(r"\u{202e}"), "{shown:?}");
 }
 
+#[test]
+#[ignore = "needs Wine, MinGW and cuDNN for Windows"]
+fn facts_are_saved_for_a_report() {
+    let world = World::new();
+    std::fs::create_dir_all(world.path("x")).unwrap();
+    let file = world.path("x/facts.json");
+    let output = doctor(&[], &["check", "--no-load", "--save-facts", &windows::path(&file)]);
+    let saved = std::fs::read(&file).unwrap_or_default();
+    let saved: Value = serde_json::from_slice(&saved).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    assert_eq!(saved["saved_facts"], 1, "{saved}");
+}
+
 /// A colon after a drive letter is not a separator: venv recreates the environment's Python.
 #[test]
 #[ignore = "needs Wine, MinGW and cuDNN for Windows"]

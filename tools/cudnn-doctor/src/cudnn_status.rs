@@ -80,6 +80,7 @@ mod tests {
             assert_eq!(find(&number.to_string()).map(|found| found.1), Some(number));
         }
         assert_eq!(find("bad_param").map(|found| found.1), Some(2000));
-        assert_eq!((find("4"), find("CUDNN_STATUS_")), (None, None));
+        assert_eq!(find("4").map(|found| found.1), Some(4000));
+        assert_eq!((find("15"), find("0015"), find("CUDNN_STATUS_")), (None, None, None));
     }
 }

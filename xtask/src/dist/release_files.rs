@@ -17,6 +17,9 @@ const ALL: [&str; 4] = [LINUX_X86_64, LINUX_AARCH64, WINDOWS_X86_64, STATIC];
 pub(crate) fn build(triples: &[&str]) -> Result<PathBuf> {
     // Fails before the long builds if the changelog does not describe this version.
     let notes = release_notes(&std::fs::read_to_string(root()?.join("CHANGELOG.md"))?, VERSION)?;
+    if let Some(unknown) = triples.iter().find(|triple| !ALL.contains(triple)) {
+        return Err(format!("no release has files for {unknown}, only for {}", ALL.join(", ")).into());
+    }
     let target = target_dir()?;
     let dir = new_dir(&target.join("dist/release"))?;
     for triple in if triples.is_empty() { &ALL } else { triples } {

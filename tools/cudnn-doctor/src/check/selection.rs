@@ -260,12 +260,15 @@ fn no_cudnn_finding_in(finding: Finding, dir: &Path, rejected: Option<&RejectedC
         return finding.remedy(help);
     }
     match error {
-        ProbeError::GraphMissing { found_in: Some(found) } => {
-            finding.remedy(Remedy::new("set it to the directory that contains the libraries:").set(DIR_VARIABLE, found))
-        }
+        ProbeError::GraphMissing { found_in: Some(found) } => finding.remedy(
+            Remedy::new("set CUDNN_LOADER_DIR to the directory that contains the libraries:").set(DIR_VARIABLE, found),
+        ),
         _ => finding.remedy(
-            Remedy::new(format!("set it to the directory that contains {}, or unset it:", Library::Graph))
-                .unset(DIR_VARIABLE),
+            Remedy::new(format!(
+                "set CUDNN_LOADER_DIR to the directory that contains {}, or unset it:",
+                Library::Graph
+            ))
+            .unset(DIR_VARIABLE),
         ),
     }
 }

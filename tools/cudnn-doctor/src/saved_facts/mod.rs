@@ -57,7 +57,15 @@ pub(crate) struct SavedFacts {
 /// The reason, as a sentence about the file.
 pub(crate) fn create(file: &Path) -> Result<File, String> {
     let output = OpenOptions::new().write(true).create_new(true).open(file);
-    output.and_then(|output| set_mode(file, 0o600).map(|()| output)).map_err(|error| match error.kind() {
+    let output = output.and_then(|output| match set_mode(file, 0o600) {
+        // On Windows, a new file has the access rights of its directory.
+        Err(error) if error.kind() != std::io::ErrorKind::Unsupported => {
+            let _ = std::fs::remove_file(file);
+            Err(error)
+        }
+        _ => Ok(output),
+    });
+    output.map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => format!("{} exists already: name a new file", file.printable()),
         _ => format!("cannot write {}: {error}", file.printable()),
     })
