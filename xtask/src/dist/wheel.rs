@@ -1,4 +1,4 @@
-//! Builds the wheel of a platform with maturin, through pip. `pyproject.toml` and `dist/wheel` describe the wheel.
+//! Builds the wheel of a platform with maturin, through pip. `pyproject.toml` and `python` describe the wheel.
 
 use std::path::{Path, PathBuf};
 

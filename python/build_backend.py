@@ -11,7 +11,7 @@ from pathlib import Path
 import maturin
 from maturin import get_requires_for_build_wheel, prepare_metadata_for_build_wheel
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 # The file names that cargo creates, and their places in the package.
 LIBRARIES = {
     "libcudnn.so": "lib/libcudnn.so.9",
