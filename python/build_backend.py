@@ -37,7 +37,9 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         wheel("unpack", Path(temporary, name), "--dest", temporary)
         (unpacked,) = (path.parent for path in Path(temporary).glob("*/cudnn_shim"))
         add_files(unpacked / "cudnn_shim", profile or "dist")
-        # The same files become the same wheel.
+        # The same files become the same wheel, with any umask.
+        for path in unpacked.rglob("*"):
+            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
         os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")
         wheel("pack", unpacked, "--dest-dir", wheel_directory)
     return name

@@ -117,14 +117,14 @@ fn committed(root: &Path, path: &Path) -> Result<String> {
         if output.status.success() {
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())
         } else {
-            Err(format!("git {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)))
+            Err(format!("git {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
         }
     };
     let name = name.to_str().ok_or_else(|| format!("{} is not UTF-8", name.display()))?;
     if git(&["ls-tree", "--name-only", "HEAD", "--", name])?.is_empty() {
         return Ok(String::new());
     }
-    Ok(git(&["show", &format!("HEAD:{name}")])?)
+    Ok(git(&["show", &format!("HEAD:./{name}")])?)
 }
 
 /// Returns the identifier of the pin that a release supersedes: the newest pin of the same line in this file.

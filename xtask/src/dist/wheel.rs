@@ -26,6 +26,7 @@ pub(crate) fn build(platform: &Platform, libraries: &Path, release: &Path) -> Re
         .env("CUDNN_SHIM_WHEEL_FILES", &files)
         .env("CARGO_TARGET_DIR", &target)
         .env("RUSTFLAGS", platform.rustflags()?)
+        .env("SOURCE_DATE_EPOCH", "315532800")
         .env("MATURIN_PEP517_ARGS", format!("{} --sbom-include '{}'", arguments.join(" "), bill.display()));
     run(&mut pip)?;
     let wheel = std::fs::read_dir(&wheels)?.next().ok_or("pip built no wheel")??.path();

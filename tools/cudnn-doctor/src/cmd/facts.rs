@@ -28,7 +28,12 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     if let Some(status) = cudnn_status::find(code) {
         format.report(
             || json!({ "statuses": [status_value(status)] }),
-            || outln!("{} ({}): {}", status.0, status.1, status.2),
+            || {
+                if code.parse::<u32>().is_ok_and(|number| number != status.1) {
+                    outln!("{code} is a number of cuDNN 8. In cuDNN 9, the status is:");
+                }
+                outln!("{} ({}): {}", status.0, status.1, status.2);
+            },
         );
         return Ok(Outcome::Fine);
     }

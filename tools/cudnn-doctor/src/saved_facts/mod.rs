@@ -51,14 +51,14 @@ pub(crate) struct SavedFacts {
     pub(crate) other_version: Option<String>,
 }
 
-/// Creates a file for facts, readable only by the current user.
+/// Creates a file for facts. On Linux, only the current user can read it.
 ///
 /// # Errors
 /// The reason, as a sentence about the file.
 pub(crate) fn create(file: &Path) -> Result<File, String> {
     let output = OpenOptions::new().write(true).create_new(true).open(file);
     let output = output.and_then(|output| match set_mode(file, 0o600) {
-        // On Windows, a new file has the access rights of its directory.
+        // Elsewhere than on Linux, a new file has the usual access rights.
         Err(error) if error.kind() != std::io::ErrorKind::Unsupported => {
             let _ = std::fs::remove_file(file);
             Err(error)
