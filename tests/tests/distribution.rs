@@ -30,9 +30,11 @@ fn release_files() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let mut arguments = vec!["release-files", "--target", LINUX];
-        for (target, is_possible) in
-            [(STATIC, has_static()), (AARCH64, has_compiler(AARCH64)), (windows::TARGET, has_compiler(windows::TARGET))]
-        {
+        for (target, is_possible) in [
+            (STATIC, has_rust(STATIC)),
+            (AARCH64, has_compiler(AARCH64)),
+            (windows::TARGET, has_compiler(windows::TARGET)),
+        ] {
             if is_possible {
                 arguments.extend(["--target", target]);
             } else {
@@ -364,10 +366,6 @@ fn static_doctor(dir: &Path) -> Option<PathBuf> {
     let archive = release_file("musl.tar.gz")?;
     succeed(Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(dir));
     files(dir).into_iter().find(|file| file.ends_with("cudnn-doctor"))
-}
-
-fn has_static() -> bool {
-    has_rust(STATIC)
 }
 
 /// Returns whether Rust's standard library for a target is installed.

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
 use support::{Child, ChildOutput, dynamic_entries, lib_dir, root};
+
+use crate::linked;
 
 /// Runs an example with the cuDNN in this directory.
 fn run(example: &str, cudnn: &Path) -> ChildOutput {
@@ -131,18 +132,8 @@ fn other_releases_log_the_same_reasons_with_other_error_texts() {
 #[test]
 fn the_same_convolution_is_linked_from_the_same_source() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let target = root().join("target/linking");
-    let output = Command::new(env!("CARGO"))
-        .current_dir(root())
-        .args(["build", "--quiet", "--package", "cudnn-backend", "--examples"])
-        .args(["--no-default-features", "--features", "gpu,link"])
-        .args(["--target", support::TARGET, "--target-dir"])
-        .arg(&target)
-        .env("CUDNN_SYS_LIB_DIR", &real)
-        .output()
-        .expect("cargo starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let program = target.join(support::TARGET).join("debug/examples/backend_convolution");
+    let arguments = ["--package", "cudnn-backend", "--examples", "--no-default-features", "--features", "gpu,link"];
+    let program = linked("backend_convolution", &arguments, &real);
     let mut needed = dynamic_entries(&program, "NEEDED");
     needed.retain(|name| name.contains("libcudnn"));
     assert_eq!(needed, ["libcudnn_graph.so.9"]);

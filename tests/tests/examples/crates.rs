@@ -1,9 +1,10 @@
 //! Runs the examples of the crates other than cudnn-backend, with a real cuDNN and without one.
 
 use std::path::Path;
-use std::process::Command;
 
-use support::{Child, ChildOutput, PythonEnvironment, TempDir, dynamic_entries, example, lib_dir, root};
+use support::{Child, ChildOutput, PythonEnvironment, TempDir, dynamic_entries, example, lib_dir};
+
+use crate::linked;
 
 const NOWHERE: &str = "/nowhere";
 
@@ -180,17 +181,8 @@ fn functions_since_lists_the_functions_of_newer_releases() {
 #[test]
 fn create_handle_is_linked_to_cudnn() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let target = root().join("target/linking");
-    let output = Command::new(env!("CARGO"))
-        .current_dir(root())
-        .args(["build", "--quiet", "--package", "cudnn-sys", "--features", "link-graph", "--example", "create_handle"])
-        .args(["--target", support::TARGET, "--target-dir"])
-        .arg(&target)
-        .env("CUDNN_SYS_LIB_DIR", &real)
-        .output()
-        .expect("cargo starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let program = target.join(support::TARGET).join("debug/examples/create_handle");
+    let arguments = ["--package", "cudnn-sys", "--features", "link-graph", "--example", "create_handle"];
+    let program = linked("create_handle", &arguments, &real);
     assert!(dynamic_entries(&program, "NEEDED").contains(&"libcudnn_graph.so.9".to_owned()));
     let output = Child::bare(&program).env("LD_LIBRARY_PATH", &real).run(&[]);
     assert!(output.stdout.starts_with("cuDNN 91900\n"), "{output:#?}");

@@ -49,8 +49,7 @@ fn archive(platform: &Platform, libraries: &Path, wheel: &Path, target: &Path, r
         }
     }
     put_doctor(platform, wheel, &dir.join("bin"))?;
-    materials::write(&root()?, platform.triple, &dir.join("THIRD-PARTY.txt"), &dir.join(BILL))?;
-    install(&dir.join(BILL), &release.join(format!("{name}.cdx.json")))?;
+    put_materials(platform.triple, &name, &dir, release)?;
     let file = release.join(format!("{name}.{}", if platform.is_windows { "zip" } else { "tar.gz" }));
     let prefix = format!("{name}/");
     if platform.is_windows { pack::zip(&dir, &prefix, &file) } else { pack::tar_gz(&dir, &prefix, &file) }
@@ -77,9 +76,14 @@ fn archive_static_doctor(target: &Path, release: &Path) -> Result<()> {
     for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
         install(&root.join(file), &dir.join(file))?;
     }
-    materials::write(&root, STATIC, &dir.join("THIRD-PARTY.txt"), &dir.join(BILL))?;
-    install(&dir.join(BILL), &release.join(format!("{name}.cdx.json")))?;
+    put_materials(STATIC, &name, &dir, release)?;
     pack::tar_gz(&dir, &format!("{name}/"), &release.join(format!("{name}.tar.gz")))
+}
+
+/// Writes the licenses and the bill of materials into the directory of an archive, and the bill into the release as well.
+fn put_materials(triple: &str, name: &str, dir: &Path, release: &Path) -> Result<()> {
+    materials::write(&root()?, triple, &dir.join("THIRD-PARTY.txt"), &dir.join(BILL))?;
+    install(&dir.join(BILL), &release.join(format!("{name}.cdx.json")))
 }
 
 /// Returns the section of the changelog that describes a version.

@@ -261,14 +261,12 @@ fn no_cudnn_finding_in(finding: Finding, dir: &Path, rejected: Option<&RejectedC
     }
     match error {
         ProbeError::GraphMissing { found_in: Some(found) } => finding.remedy(
-            Remedy::new("set CUDNN_LOADER_DIR to the directory that contains the libraries:").set(DIR_VARIABLE, found),
+            Remedy::new(format!("set {DIR_VARIABLE} to the directory that contains the libraries:"))
+                .set(DIR_VARIABLE, found),
         ),
         _ => finding.remedy(
-            Remedy::new(format!(
-                "set CUDNN_LOADER_DIR to the directory that contains {}, or unset it:",
-                Library::Graph
-            ))
-            .unset(DIR_VARIABLE),
+            Remedy::new(format!("set {DIR_VARIABLE} to the directory that contains {}, or unset it:", Library::Graph))
+                .unset(DIR_VARIABLE),
         ),
     }
 }
