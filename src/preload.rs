@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::sync::Mutex;
 
 use cudnn_loader::__private::{is_nested, lock, write_text};
-use cudnn_loader::SubLibrary;
+use cudnn_loader::Library;
 use cudnn_loader::preload::{Devices, Preload, PreloadError, PreloadHandle, Report};
 use cudnn_os::{at_load, versioned};
 
@@ -106,7 +106,7 @@ unsafe fn preload(flags: c_uint, devices: *const c_int, device_count: c_int) -> 
     };
     let loads_nothing = flags & (LIBRARIES | ENGINES) == 0 && flags & (FILES | CONTEXTS) != 0;
     let libraries = if loads_nothing && flags & FILES != 0 { LIBRARIES } else { flags };
-    let libraries: Vec<SubLibrary> = SubLibrary::ALL
+    let libraries: Vec<Library> = Library::WITH_API
         .iter()
         .copied()
         .enumerate()

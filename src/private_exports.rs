@@ -6,7 +6,7 @@
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use cudnn_loader::SubLibrary;
+use cudnn_loader::Library;
 
 use cudnn_os::{tail_jump, versioned};
 
@@ -35,7 +35,7 @@ macro_rules! private_exports {
             }
 
             extern "C-unwind" fn resolve(_: u32) -> *const () {
-                super::resolve(SubLibrary::$library, $symbol, &SLOT)
+                super::resolve(Library::$library, $symbol, &SLOT)
             }
         }
     )* };
@@ -49,7 +49,7 @@ private_exports! {
 }
 
 /// Returns the function's address, or the address of a function that returns the failure status.
-fn resolve(library: SubLibrary, name: &CStr, slot: &AtomicPtr<c_void>) -> *const () {
+fn resolve(library: Library, name: &CStr, slot: &AtomicPtr<c_void>) -> *const () {
     match cudnn_loader::__private::resolve_private_symbol(library, name) {
         Ok(address) => {
             slot.store(address.cast_mut(), Ordering::Release);

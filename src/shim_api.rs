@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use std::fmt::Write;
 
 use cudnn_loader::__private::{shown_path, write_text};
-use cudnn_loader::SubLibrary;
+use cudnn_loader::{Library, loaded_library};
 use cudnn_os::versioned;
 
 use crate::c_abi::catch_panic;
@@ -56,8 +56,8 @@ fn report() -> String {
         }
         None => text.push_str("\nno cuDNN selected yet"),
     }
-    for library in SubLibrary::ALL {
-        let _ = match library.loaded() {
+    for library in Library::WITH_API {
+        let _ = match loaded_library(*library) {
             Some(loaded) => {
                 let micros = loaded.duration.as_micros() as u64;
                 write!(text, "\n{library}: {}, loaded in {micros} us", shown_path(&loaded.path))

@@ -6,15 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cudnn_probe::{
-    Component, DEFAULT_CUDA_MAJOR, Installation, NoInstallation, Origin, ProbeError, RUN_DOCTOR, RejectedCandidate,
-    Version, one_line, shown_path,
+    Component, DEFAULT_CUDA_MAJOR, Installation, Library, NoInstallation, Origin, ProbeError, RUN_DOCTOR,
+    RejectedCandidate, Version, one_line, shown_path,
 };
 use cudnn_sys::types::cudnnStatus_t;
 
 use crate::dl::dlerror::DlErrorKind;
 use crate::function::Function;
 use crate::names::{CUDNN_PREFIX, DRIVER, HAS_CUDNN, loader, search_variable};
-use crate::sub_library::SubLibrary;
 
 // Numeric, because `cudnn-sys` may be generated from older headers without some of these names.
 const SUBLIBRARY_VERSION_MISMATCH: cudnnStatus_t = cudnnStatus_t(1002);
@@ -29,7 +28,7 @@ const SUBLIBRARY_UNAVAILABLE: cudnnStatus_t = cudnnStatus_t(3009);
 #[derive(Clone)]
 pub struct LoadError {
     function: Option<Function>,
-    library: SubLibrary,
+    library: Library,
     failure: Arc<Failure>,
 }
 
@@ -98,11 +97,11 @@ pub enum LoadErrorKind {
 }
 
 impl LoadError {
-    pub(crate) fn new(library: SubLibrary, failure: Arc<Failure>) -> Self {
+    pub(crate) fn new(library: Library, failure: Arc<Failure>) -> Self {
         LoadError { function: None, library, failure }
     }
 
-    pub(crate) fn of_library(mut self, library: SubLibrary) -> Self {
+    pub(crate) fn of_library(mut self, library: Library) -> Self {
         self.library = library;
         self
     }
@@ -120,7 +119,7 @@ impl LoadError {
 
     /// Returns the sub-library that failed, which may be a dependency of the function's sub-library.
     #[must_use]
-    pub fn library(&self) -> SubLibrary {
+    pub fn library(&self) -> Library {
         self.library
     }
 
@@ -387,7 +386,7 @@ mod tests {
         let release = Version::new(9, 19, 0);
         let installed = |origin| Installation::from_loaded("/cudnn".into(), origin, release, Some(13));
         let failure = Failure { kind, installation: origin.map(installed), rejected: Arc::new(rejected) };
-        LoadError::new(SubLibrary::Ops, Arc::new(failure))
+        LoadError::new(Library::Ops, Arc::new(failure))
     }
 
     fn rejected(error: ProbeError) -> LoadErrorKind {

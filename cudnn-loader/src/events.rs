@@ -8,11 +8,10 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
-use cudnn_probe::{Installation, RejectedCandidate};
+use cudnn_probe::{Installation, Library, RejectedCandidate};
 use cudnn_sys::types::cudnnStatus_t;
 
 use crate::error::LoadError;
-use crate::sub_library::SubLibrary;
 use crate::thread::reentrancy::ReentrancyGuard;
 
 /// A step in resolving a function.
@@ -20,12 +19,12 @@ pub(crate) enum Event<'a> {
     /// The search finished with an installation or an error.
     SearchFinished { outcome: Result<&'a Installation, &'a LoadError>, rejected: &'a [RejectedCandidate] },
     /// ld.so is about to load a sub-library.
-    Loading { library: SubLibrary, path: &'a Path },
+    Loading { library: Library, path: &'a Path },
     /// cuDNN's graph library is loaded and still invisible to other threads. `set_callback` is the address of
     /// `cudnnSetCallback` in it.
     GraphOpened { set_callback: *mut c_void },
     /// A sub-library is loaded and verified.
-    Loaded { library: SubLibrary, path: &'a Path, duration: Duration },
+    Loaded { library: Library, path: &'a Path, duration: Duration },
     /// A sub-library could not be loaded.
     LoadFailed { error: &'a LoadError },
     /// A call failed because the function could not be resolved.

@@ -4,9 +4,7 @@
 use std::ffi::CStr;
 use std::fmt;
 
-use cudnn_probe::Version;
-
-use crate::sub_library::SubLibrary;
+use cudnn_probe::{Library, Version};
 
 macro_rules! functions {
     ($($library:ident { $(
@@ -38,19 +36,19 @@ macro_rules! functions {
 
 macro_rules! library {
     (graph) => {
-        SubLibrary::Graph
+        Library::Graph
     };
     (ops) => {
-        SubLibrary::Ops
+        Library::Ops
     };
     (cnn) => {
-        SubLibrary::Cnn
+        Library::Cnn
     };
     (adv) => {
-        SubLibrary::Adv
+        Library::Adv
     };
     (ext) => {
-        SubLibrary::Ext
+        Library::Ext
     };
 }
 
@@ -59,7 +57,7 @@ cudnn_sys::for_each_function!(functions);
 /// A row of the table.
 #[derive(Clone, Copy)]
 struct FunctionInfo {
-    library: SubLibrary,
+    library: Library,
     since: [u8; 3],
     deprecated: bool,
 }
@@ -92,7 +90,7 @@ impl Function {
 
     /// Returns the sub-library that exports the function.
     #[must_use]
-    pub const fn library(self) -> SubLibrary {
+    pub const fn library(self) -> Library {
         self.info().library
     }
 

@@ -102,7 +102,6 @@ mod names;
 mod options;
 pub mod preload;
 mod resolve;
-mod sub_library;
 mod sync;
 mod thread;
 
@@ -121,15 +120,14 @@ pub use api::*;
 pub use builtin::error_strings::VERBOSE_VARIABLE;
 pub use cudnn_probe::{Installation, Library, Origin, ProbeError, RejectedCandidate, Version};
 pub use cudnn_sys::{Error, check, devices, signatures, types};
-pub use dispatch::{adv, cnn, ext, graph, load, ops};
+pub use dispatch::{adv, cnn, ext, graph, load, load_library, ops};
 pub use dl::dlerror::DlErrorKind;
 pub use error::{LoadError, LoadErrorKind};
 pub use function::Function;
 pub use last_error::last_load_error;
 pub use options::{DIR_VARIABLE, Options};
 pub use resolve::installation::{installation, nvidia_shim};
-pub use resolve::libraries::LoadedLibrary;
-pub use sub_library::SubLibrary;
+pub use resolve::libraries::{LoadedLibrary, loaded as loaded_library};
 
 /// Internal functions for the drop-in library. Not covered by semantic versioning.
 #[doc(hidden)]

@@ -53,6 +53,9 @@ impl Library {
         Library::EnginesTensorIr,
     ];
 
+    /// The libraries with a public API, whose functions programs call.
+    pub const WITH_API: &[Library] = &[Library::Graph, Library::Ops, Library::Cnn, Library::Adv, Library::Ext];
+
     /// The libraries that `libcudnn_graph.so.9` opens by bare name (`dlopen`), which makes ld.so choose the file.
     pub const OPENED_BY_GRAPH: &[Library] =
         &[Library::Heuristic, Library::EnginesPrecompiled, Library::EnginesRuntimeCompiled, Library::EnginesTensorIr];

@@ -215,7 +215,7 @@ impl FakeLibrary {
             let name = function.name();
             // The functions of NVIDIA's shim reveal the release.
             let in_shim = self.library == Library::Shim && function.since() <= self.version;
-            let here = function.library().library() == self.library || in_shim;
+            let here = function.library() == self.library || in_shim;
             if here && Some(name) != self.without && !text.contains(&format!("{name}(")) {
                 let _ = writeln!(text, "unsigned long long {name}(void) {{ {} }}", self.body);
             }
@@ -271,7 +271,7 @@ fn copy_set(os: Os, version: Version, ptx: u16, to: &Path) {
 pub fn fake_dll(library: Library, version: Version) -> FakeLibrary {
     let mut fake = FakeLibrary::new(library, version).for_windows();
     for dependency in library.dependencies() {
-        let function = Function::ALL.iter().find(|function| function.library().library() == *dependency);
+        let function = Function::ALL.iter().find(|function| function.library() == *dependency);
         fake = fake.importing(function.unwrap().name(), dependency.windows_name());
     }
     fake

@@ -6,8 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use cudnn_loader::{SubLibrary, Version};
-use cudnn_probe::Library;
+use cudnn_loader::{Library, Version};
 
 use crate::{Child, ChildOutput, FakeLibrary, Subject, TempDir};
 
@@ -136,10 +135,7 @@ impl Fault {
                 FakeLibrary::new(library, other).build(&file);
             }
             Fault::OtherCuda => good.with_ptx(if cuda == 12 { 9 } else { 8 }).build(&file),
-            Fault::LacksFunction => {
-                let library = SubLibrary::ALL.iter().copied().find(|other| other.library() == library);
-                good.without(a_function(library.unwrap())).build(&file);
-            }
+            Fault::LacksFunction => good.without(a_function(library)).build(&file),
         }
     }
 }
@@ -159,24 +155,24 @@ fn damage(good: &FakeLibrary, file: &Path, damage: impl Fn(&mut Vec<u8>)) {
 
 /// Returns a function of the library that returns a status and accepts zeros as arguments.
 #[must_use]
-pub fn a_function(library: SubLibrary) -> &'static str {
+pub fn a_function(library: Library) -> &'static str {
     match library {
-        SubLibrary::Graph => "cudnnDestroy",
-        SubLibrary::Ops => "cudnnDestroyTensorDescriptor",
-        SubLibrary::Cnn => "cudnnDestroyConvolutionDescriptor",
-        SubLibrary::Adv => "cudnnDestroyRNNDescriptor",
-        SubLibrary::Ext => "cudnnCausalConv1dForward",
+        Library::Graph => "cudnnDestroy",
+        Library::Ops => "cudnnDestroyTensorDescriptor",
+        Library::Cnn => "cudnnDestroyConvolutionDescriptor",
+        Library::Adv => "cudnnDestroyRNNDescriptor",
+        Library::Ext => "cudnnCausalConv1dForward",
         other => panic!("no function is known for {other}"),
     }
 }
 
 /// Calls a function of the faulty library in a child, then one function for every other return type.
-pub fn provoke(program: &str, subject: Subject, dir: &TempDir, library: SubLibrary) -> ChildOutput {
+pub fn provoke(program: &str, subject: Subject, dir: &TempDir, library: Library) -> ChildOutput {
     provoke_with(Child::new(program, subject, dir.path()), library)
 }
 
 /// Like [`provoke`], but in a child that already knows the directory of cuDNN.
-pub fn provoke_with(child: Child, library: SubLibrary) -> ChildOutput {
+pub fn provoke_with(child: Child, library: Library) -> ChildOutput {
     child.without_privileges().run(&[
         a_function(library),
         "cudnnGetVersion",

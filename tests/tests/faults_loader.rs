@@ -2,7 +2,7 @@
 //! a library, a call into it must return a fitting status and leave a complete report, and all other calls must
 //! succeed. The calls come from Rust through the loader, and from a C program through the drop-in library.
 
-use cudnn_loader::{Library, SubLibrary, Version};
+use cudnn_loader::{Library, Version};
 use support::matrix::{self, Fault};
 use support::{Child, ChildOutput, FakeLibrary, Subject, TempDir, client, drop_in_alone, lib_dir, put_drop_in};
 
@@ -28,8 +28,8 @@ impl Bases {
         Some(Bases { usual, newer: Base::new("jit-cu13-9.27.0", Version::new(9, 27, 0), 13)? })
     }
 
-    fn to_test(&self, library: SubLibrary) -> &Base {
-        if library == SubLibrary::Ext { &self.newer } else { &self.usual }
+    fn to_test(&self, library: Library) -> &Base {
+        if library == Library::Ext { &self.newer } else { &self.usual }
     }
 }
 
@@ -37,18 +37,18 @@ impl Base {
     /// Combines a release's graph library with fake versions of the other libraries.
     fn new(id: &str, version: Version, cuda: u16) -> Option<Base> {
         let base = Base { version, cuda, dir: TempDir::copy_of(&lib_dir(id)?) };
-        for library in SubLibrary::ALL.iter().copied().filter(|library| *library != SubLibrary::Graph) {
-            FakeLibrary::new(library.library(), version).build(&base.dir.file(library.library()));
+        for library in Library::WITH_API.iter().copied().filter(|library| *library != Library::Graph) {
+            FakeLibrary::new(library, version).build(&base.dir.file(library));
         }
         Some(base)
     }
 }
 
 /// Returns the status of a call into the faulty library, and a part of the report.
-fn expected(fault: Fault, library: SubLibrary) -> (&'static str, &'static str) {
+fn expected(fault: Fault, library: Library) -> (&'static str, &'static str) {
     const LOADING_FAILED: &str = "CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED (1008)";
     const MISMATCH: &str = "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)";
-    let graph = library == SubLibrary::Graph;
+    let graph = library == Library::Graph;
     match fault {
         Fault::None => ("", ""),
         Fault::Absent if graph => (LOADING_FAILED, "no usable cuDNN 9 found"),
@@ -68,7 +68,7 @@ fn expected(fault: Fault, library: SubLibrary) -> (&'static str, &'static str) {
         Fault::UndefinedSymbol => (LOADING_FAILED, "needs the symbol a_symbol_that_is_nowhere"),
         Fault::OtherVersion if graph => (LOADING_FAILED, "is cuDNN 8.9.7, but cuDNN 9 is required"),
         Fault::OtherVersion => (MISMATCH, "is cuDNN 9.1.1, but the libcudnn_graph.so.9 next to it is 9.19.0"),
-        Fault::OtherCuda if library == SubLibrary::Ext => {
+        Fault::OtherCuda if library == Library::Ext => {
             (MISMATCH, "built for CUDA 12, but the libraries next to it are for CUDA 13")
         }
         Fault::OtherCuda => (MISMATCH, "built for CUDA 13, but the libraries next to it are for CUDA 12"),
@@ -92,13 +92,13 @@ fn every_fault_has_the_same_result_in_a_c_program_with_the_drop_in() {
     });
 }
 
-fn check(provoke: &dyn Fn(&TempDir, SubLibrary) -> ChildOutput) {
+fn check(provoke: &dyn Fn(&TempDir, Library) -> ChildOutput) {
     let Some(bases) = Bases::new() else { return };
-    for library in SubLibrary::ALL.iter().copied() {
+    for library in Library::WITH_API.iter().copied() {
         let base = bases.to_test(library);
-        for fault in Fault::ALL.into_iter().filter(|fault| fault.applies_to(library.library())) {
+        for fault in Fault::ALL.into_iter().filter(|fault| fault.applies_to(library)) {
             let dir = TempDir::links_to(base.dir.path());
-            fault.inject(&dir, library.library(), base.version, base.cuda);
+            fault.inject(&dir, library, base.version, base.cuda);
             let output = provoke(&dir, library);
             let case = format!("{library}: {}: {output:#?}", fault.description());
             assert_eq!(output.code, Some(0), "{case}");
@@ -118,8 +118,7 @@ fn check(provoke: &dyn Fn(&TempDir, SubLibrary) -> ChildOutput) {
                 }
             }
             // Functions in other libraries work as before; the string functions always work.
-            let graph_is_unusable =
-                library == SubLibrary::Graph && !matches!(fault, Fault::None | Fault::LacksFunction);
+            let graph_is_unusable = library == Library::Graph && !matches!(fault, Fault::None | Fault::LacksFunction);
             let Version { major, minor, patch } = base.version;
             let version = if graph_is_unusable { 0 } else { major * 10_000 + minor * 100 + patch };
             assert_eq!(output.returned("cudnnGetVersion"), Some(version.to_string().as_str()), "{case}");
@@ -132,8 +131,8 @@ fn check(provoke: &dyn Fn(&TempDir, SubLibrary) -> ChildOutput) {
 #[test]
 fn a_faulty_library_that_graph_opens_is_refused_with_its_reason() {
     let Some(Bases { newer: base, .. }) = Bases::new() else { return };
-    let function = matrix::a_function(SubLibrary::Graph);
-    let ext = matrix::a_function(SubLibrary::Ext);
+    let function = matrix::a_function(Library::Graph);
+    let ext = matrix::a_function(Library::Ext);
     for library in Library::OPENED_BY_GRAPH.iter().copied() {
         for fault in Fault::ALL.into_iter().filter(|fault| *fault != Fault::None && fault.applies_to(library)) {
             let dir = TempDir::links_to(base.dir.path());
@@ -160,7 +159,7 @@ fn a_faulty_library_that_graph_opens_is_refused_with_its_reason() {
                     Fault::OtherCuda => {
                         ("(1002)", "is built for CUDA 12, but the libraries next to it are for CUDA 13")
                     }
-                    _ => ("(1008)", expected(fault, SubLibrary::Ops).1),
+                    _ => ("(1008)", expected(fault, Library::Ops).1),
                 };
                 assert!(returned.ends_with(status), "{case}");
                 for fragment in [fragment, function, library.file_name(), "help: "] {
@@ -176,10 +175,10 @@ fn ext_is_too_new_for_an_older_release_even_if_its_file_is_there() {
     let Some(Bases { usual: base, .. }) = Bases::new() else { return };
     for is_there in [true, false] {
         if !is_there {
-            let _ = base.dir.cleared(SubLibrary::Ext.library());
+            let _ = base.dir.cleared(Library::Ext);
         }
-        let output = matrix::provoke(DRIVER, Subject::Loader, &base.dir, SubLibrary::Ext);
-        let function = matrix::a_function(SubLibrary::Ext);
+        let output = matrix::provoke(DRIVER, Subject::Loader, &base.dir, Library::Ext);
+        let function = matrix::a_function(Library::Ext);
         assert_eq!(output.returned(function), Some("CUDNN_STATUS_NOT_SUPPORTED (3000)"), "{output:#?}");
         for fragment in [function, "is older than this function (it needs 9.22.0)", "help: "] {
             assert!(output.last_error(function).contains(fragment), "{fragment:?} is missing. {output:#?}");
@@ -190,8 +189,8 @@ fn ext_is_too_new_for_an_older_release_even_if_its_file_is_there() {
 #[test]
 fn a_library_that_is_left_over_from_a_newer_release_is_not_loaded() {
     let Some(Bases { usual: base, .. }) = Bases::new() else { return };
-    let output = matrix::provoke(DRIVER, Subject::Loader, &base.dir, SubLibrary::Ext);
-    let function = matrix::a_function(SubLibrary::Ext);
+    let output = matrix::provoke(DRIVER, Subject::Loader, &base.dir, Library::Ext);
+    let function = matrix::a_function(Library::Ext);
     assert_eq!(output.returned(function), Some("CUDNN_STATUS_NOT_SUPPORTED (3000)"), "{output:#?}");
     assert!(output.last_error(function).contains("is older than this function (it needs 9.22.0)"), "{output:#?}");
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use cudnn_loader::{Library, SubLibrary, Version};
+use cudnn_loader::{Library, Version};
 use support::matrix::{Fault, a_function};
 use support::{Child, ChildOutput, Subject, TempDir, check_document, compile, driver_and_compiler, lib_dir};
 
@@ -150,17 +150,16 @@ fn the_documented_fault_matrix_is_true() {
     std::fs::write(&device, cudnn_backend::device::H200).unwrap();
     let plan = format!("plan:{}", device.display());
     let mut aborts = [0; 3];
-    let of_programs = SubLibrary::ALL.iter().map(|library| (library.library(), Some(*library)));
-    let of_graph = Library::OPENED_BY_GRAPH.iter().map(|library| (*library, None));
-    for (library, sub_library) in of_programs.chain(of_graph) {
-        let functions = match sub_library {
-            Some(SubLibrary::Graph) => {
-                vec![a_function(SubLibrary::Graph), "cudnnGetVersion", "cudnnGetErrorString", "cudnnGetLastErrorString"]
+    for library in Library::WITH_API.iter().chain(Library::OPENED_BY_GRAPH).copied() {
+        let has_api = Library::WITH_API.contains(&library);
+        let functions = match library {
+            Library::Graph => {
+                vec![a_function(Library::Graph), "cudnnGetVersion", "cudnnGetErrorString", "cudnnGetLastErrorString"]
             }
-            Some(sub_library) => vec![a_function(sub_library)],
-            None => vec![plan.as_str()],
+            _ if has_api => vec![a_function(library)],
+            _ => vec![plan.as_str()],
         };
-        let faults = if sub_library.is_some() { &Fault::ALL[..] } else { &PLUGIN_FAULTS };
+        let faults = if has_api { &Fault::ALL[..] } else { &PLUGIN_FAULTS };
         let _ = writeln!(
             text,
             "\n## {library}\n\n| fault | call | NVIDIA's shim, 9.10.2 | NVIDIA's shim, 9.28.0 | the loader, on 9.28.0 |\n| --- | --- | --- | --- | --- |"
@@ -188,9 +187,10 @@ fn the_documented_fault_matrix_is_true() {
                 }
                 for dir in [&in_older, &in_newer].into_iter().flatten() {
                     let output = call(Subject::Loader, dir, function, library, libraries.path());
-                    match sub_library {
-                        Some(library) => check_loader(&output, fault, library, function),
-                        None => check_plan(&output, fault, library),
+                    if has_api {
+                        check_loader(&output, fault, library, function);
+                    } else {
+                        check_plan(&output, fault, library);
                     }
                 }
                 let _ = writeln!(text, "| {} | `{}` | {} |", fault.description(), name_of(function), cells.join(" | "));
@@ -224,13 +224,13 @@ fn check_plan(output: &ChildOutput, fault: Fault, library: Library) {
 }
 
 /// Checks that the loader returns a failure for every fault and names the function and the library.
-fn check_loader(output: &ChildOutput, fault: Fault, library: SubLibrary, function: &str) {
+fn check_loader(output: &ChildOutput, fault: Fault, library: Library, function: &str) {
     let case = format!("{library}: {}: {output:#?}", fault.description());
     assert_eq!(output.code, Some(0), "{case}");
     let returned = output.returned(function).unwrap_or_default();
     let message = output.last_error(function);
     // A graph library from a different release works as long as no other library is used.
-    let is_fault = fault != Fault::None && (fault, library) != (Fault::OtherVersion, SubLibrary::Graph);
+    let is_fault = fault != Fault::None && (fault, library) != (Fault::OtherVersion, Library::Graph);
     match function {
         "cudnnGetErrorString" => assert_eq!(returned, "CUDNN_STATUS_SUCCESS", "{case}"),
         "cudnnGetLastErrorString" => assert_eq!(returned, "()", "{case}"),
@@ -239,7 +239,7 @@ fn check_loader(output: &ChildOutput, fault: Fault, library: SubLibrary, functio
             assert!(returned.starts_with("CUDNN_STATUS_") && !returned.contains("SUCCESS"), "{case}");
             // If several libraries are built for different CUDA major versions, the report names the first minority
             // file.
-            let is_any = (fault, library) == (Fault::OtherCuda, SubLibrary::Graph);
+            let is_any = (fault, library) == (Fault::OtherCuda, Library::Graph);
             let named = if is_any { "libcudnn_" } else { library.file_name() };
             for fragment in [function, "help: ", named] {
                 assert!(message.contains(fragment), "{fragment:?} is missing. {case}");

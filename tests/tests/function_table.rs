@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use cudnn_loader::{Function, SubLibrary, Version};
+use cudnn_loader::{Function, Library, Version};
 use support::{exported_symbols, lib_dir};
 
 /// Exported names that public headers omit. cuDNN's libraries call each other through them, and the bindings omit them.
@@ -37,7 +37,7 @@ fn check(lib_dir: &Path, version: Version) {
     let is_jit_only = !lib_dir.join("libcudnn_engines_precompiled.so.9").exists();
     let mut libraries = 0;
     let mut all = BTreeSet::new();
-    for library in SubLibrary::ALL.iter().copied() {
+    for library in Library::WITH_API.iter().copied() {
         let declared: BTreeSet<String> = Function::ALL
             .iter()
             .filter(|function| function.library() == library && function.since() <= version)
@@ -46,7 +46,7 @@ fn check(lib_dir: &Path, version: Version) {
         let file = lib_dir.join(library.file_name());
         all.extend(declared.iter().cloned());
         // A JIT-only wheel contains only graph, and ext was added in 9.22.0. All other libraries must exist.
-        let may_lack = is_jit_only && library != SubLibrary::Graph || declared.is_empty();
+        let may_lack = is_jit_only && library != Library::Graph || declared.is_empty();
         if !file.exists() {
             assert!(may_lack, "{library} of {version} is missing");
             continue;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use cudnn_os::functions::pointer_as;
 use cudnn_os::load::keep_loaded;
 use cudnn_os::{in_section_of_slots, pass_number};
-use cudnn_probe::Installation;
+use cudnn_probe::{Installation, Library};
 use cudnn_sys::types::cudnnStatus_t;
 
 use crate::builtin::{Builtin, builtin};
@@ -18,7 +18,6 @@ use crate::guard::{entry, ffi_guard};
 use crate::layers::{self, Target};
 use crate::options::Options;
 use crate::resolve::libraries::{self, LoadedLibrary};
-use crate::sub_library::SubLibrary;
 use crate::sync::slot::Slot;
 
 /// Returns a function's slot. For a constant function, this compiles to an address.
@@ -131,7 +130,7 @@ impl Function {
     /// Resolves the function now, to detect a missing cuDNN before the first call. Returns the address that calls use.
     ///
     /// # Errors
-    /// Returns the error that a call would report. The loader caches failures for a while; [`SubLibrary::load`] retries
+    /// Returns the error that a call would report. The loader caches failures for a while; [`load_library`] retries
     /// immediately.
     pub fn resolve(self) -> Result<*const c_void, LoadError> {
         let address = entry(|| match builtin(self) {
@@ -162,47 +161,6 @@ impl Function {
     }
 }
 
-impl SubLibrary {
-    /// Returns the library if it is already loaded. Never loads it.
-    #[must_use]
-    pub fn loaded(self) -> Option<&'static LoadedLibrary> {
-        libraries::loaded(self)
-    }
-
-    /// Loads the library if necessary. Retries immediately after an earlier failure.
-    ///
-    /// # Errors
-    /// Returns the load error.
-    pub fn load(self) -> Result<&'static LoadedLibrary, LoadError> {
-        entry(|| {
-            libraries::clear_failure(self);
-            libraries::load(self)
-        })
-    }
-
-    /// Loads the library and returns the address of a function or data symbol in it. The symbol may be missing from
-    /// these bindings, for example because a newer cuDNN added it or because no header declares it.
-    ///
-    /// # Errors
-    /// Fails if the library cannot be loaded or does not export the name.
-    pub fn symbol(self, name: &CStr) -> Result<*const c_void, LoadError> {
-        entry(|| libraries::symbol(self, name))
-    }
-
-    /// Like [`SubLibrary::symbol`], but returns a pointer of type `P`.
-    ///
-    /// # Errors
-    /// See [`SubLibrary::symbol`].
-    ///
-    /// # Safety
-    /// `P` is a pointer type that matches the symbol: a function pointer of the right signature, or a pointer to data
-    /// of the right type.
-    pub unsafe fn get<P: Copy>(self, name: &CStr) -> Result<P, LoadError> {
-        // SAFETY: the caller's obligation, passed on.
-        self.symbol(name).map(|address| unsafe { pointer_as(address) })
-    }
-}
-
 impl Options {
     /// Selects an installation that meets the options and loads `libcudnn_graph.so.9` from it. Retries after an earlier
     /// failure.
@@ -220,6 +178,17 @@ impl Options {
 /// Fails if no usable cuDNN is found.
 pub fn load() -> Result<&'static Installation, LoadError> {
     Options::new().load()
+}
+
+/// Loads a library of cuDNN if necessary, dependencies first. Retries immediately after an earlier failure.
+///
+/// # Errors
+/// Returns the load error.
+pub fn load_library(library: Library) -> Result<&'static LoadedLibrary, LoadError> {
+    entry(|| {
+        libraries::clear_failure(library);
+        libraries::load(library)
+    })
 }
 
 /// The trampoline: resolves the function with the number that a resolver passed, and jumps to it.
@@ -258,8 +227,8 @@ extern "C-unwind" fn resolve_first_call(number: u32) -> *const () {
 ///
 /// # Errors
 /// Returns the address of a function that returns the status. The thread's last error contains the report.
-pub fn resolve_private_symbol(library: SubLibrary, name: &CStr) -> Result<*const c_void, *const ()> {
-    let resolve = || libraries::symbol(library, name).map(|address| address.cast_mut().cast());
+pub fn resolve_private_symbol(library: Library, name: &CStr) -> Result<*const c_void, *const ()> {
+    let resolve = || libraries::load(library)?.symbol(name).map(|address| address.cast_mut().cast());
     let resolved = ffi_guard(&resolve, &|| name.to_string_lossy().into_owned());
     resolved.map(|address| address.cast_const().cast()).map_err(|status| Failure::Status.function(status))
 }

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use cudnn_layer_api::abi;
 use cudnn_os::cancel::ThreadStateGuard;
+use cudnn_probe::Library;
 
 use super::text::c_path;
 use super::{environment, link};
 use crate::events::Event;
 use crate::resolve::libraries;
-use crate::sub_library::SubLibrary;
 use crate::thread::reentrancy::ReentrancyGuard;
 
 const EMPTY_EVENT: abi::Event = abi::Event {
@@ -30,7 +30,7 @@ const EMPTY_EVENT: abi::Event = abi::Event {
 };
 
 /// Whether the layers have been notified that the library is loaded.
-static IS_KNOWN: [AtomicBool; SubLibrary::ALL.len()] = [const { AtomicBool::new(false) }; SubLibrary::ALL.len()];
+static IS_KNOWN: [AtomicBool; Library::WITH_API.len()] = [const { AtomicBool::new(false) }; Library::WITH_API.len()];
 
 /// Forwards the events that are relevant to layers, if any layer is active.
 pub(crate) fn pass_to_layers(event: &Event<'_>) {
@@ -78,13 +78,13 @@ pub(crate) fn pass_to_layers(event: &Event<'_>) {
 /// Notifies the layers about libraries that were loaded before the layers started.
 pub(super) fn pass_earlier() {
     if link::links().next().is_some() {
-        for loaded in SubLibrary::ALL.iter().filter_map(|library| libraries::loaded(*library)) {
+        for loaded in Library::WITH_API.iter().filter_map(|library| libraries::loaded(*library)) {
             pass_loaded(loaded.library, &loaded.path, loaded.duration, loaded.age());
         }
     }
 }
 
-fn pass_loaded(library: SubLibrary, path: &Path, duration: Duration, age: Duration) {
+fn pass_loaded(library: Library, path: &Path, duration: Duration, age: Duration) {
     if IS_KNOWN.get(library as usize).is_none_or(|is_known| is_known.swap(true, Ordering::Relaxed)) {
         return;
     }

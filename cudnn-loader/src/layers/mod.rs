@@ -38,11 +38,11 @@ use std::path::PathBuf;
 
 use crate::function::Function;
 use crate::resolve::libraries;
-use crate::sub_library::SubLibrary;
 
 pub use cudnn_layer_api::Layer;
 pub use cudnn_layer_api::abi::Begin;
 use cudnn_os::cancel::ThreadStateGuard;
+use cudnn_probe::Library;
 pub use requests::{AddError, add, add_from};
 
 pub(crate) use events::pass_to_layers;
@@ -84,7 +84,7 @@ pub(crate) fn wrap(function: Function, address: *mut ()) -> Target {
             return unlayered(true);
         }
         // This function works without cuDNN, for example cudnnGetErrorString.
-        if libraries::loaded(SubLibrary::Graph).is_none() {
+        if libraries::loaded(Library::Graph).is_none() {
             return unlayered(false);
         }
     }

@@ -19,6 +19,7 @@ mod run;
 
 use std::sync::{Arc, Mutex};
 
+use cudnn_probe::Library;
 use cudnn_sys::signatures;
 pub use driver::DriverError;
 pub use report::{PreloadError, Report, Step, StepOutcome, StepReport};
@@ -29,7 +30,6 @@ use crate::dl;
 use crate::function::Function;
 use crate::logging;
 use crate::options::Options;
-use crate::sub_library::SubLibrary;
 use crate::sync::primitives::lock;
 use crate::thread::reentrancy::ReentrancyGuard;
 use crate::thread::spawn::{DOES_INTERNAL_WORK, is_internal_thread, spawn_detached};
@@ -44,11 +44,11 @@ const NESTED: &str = "called by a preload";
 
 /// The sub-libraries that have a version check, with the function. Each check needs a context; graph's check creates
 /// one.
-pub const VERSION_CHECKS: &[(SubLibrary, Function)] = &[
-    (SubLibrary::Graph, Function::CudnnGraphVersionCheck),
-    (SubLibrary::Ops, Function::CudnnOpsVersionCheck),
-    (SubLibrary::Cnn, Function::CudnnCnnVersionCheck),
-    (SubLibrary::Adv, Function::CudnnAdvVersionCheck),
+pub const VERSION_CHECKS: &[(Library, Function)] = &[
+    (Library::Graph, Function::CudnnGraphVersionCheck),
+    (Library::Ops, Function::CudnnOpsVersionCheck),
+    (Library::Cnn, Function::CudnnCnnVersionCheck),
+    (Library::Adv, Function::CudnnAdvVersionCheck),
 ];
 
 /// The type of the functions of [`VERSION_CHECKS`].
@@ -69,7 +69,7 @@ const _: fn(
 #[must_use]
 pub struct Preload {
     options: Options,
-    libraries: Vec<SubLibrary>,
+    libraries: Vec<Library>,
     devices: Devices,
     engines: bool,
     device_description: Option<String>,
@@ -94,7 +94,7 @@ impl Default for Preload {
     fn default() -> Self {
         Preload {
             options: Options::new(),
-            libraries: SubLibrary::ALL.to_vec(),
+            libraries: Library::WITH_API.to_vec(),
             devices: Devices::Current,
             engines: false,
             device_description: None,
@@ -117,7 +117,7 @@ impl Preload {
     }
 
     /// Loads these sub-libraries and their dependencies. Skips libraries that the installation does not include.
-    pub fn libraries(mut self, libraries: &[SubLibrary]) -> Self {
+    pub fn libraries(mut self, libraries: &[Library]) -> Self {
         self.libraries = libraries.to_vec();
         self
     }

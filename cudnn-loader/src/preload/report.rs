@@ -3,13 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use cudnn_probe::Library;
 use cudnn_sys::types::cudnnStatus_t;
 
 use super::driver::DriverError;
 use crate::error::LoadError;
 use crate::names::cublas_prefix;
-use crate::sub_library::SubLibrary;
+use cudnn_probe::Library;
 
 /// A step of a preload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,13 +23,13 @@ pub enum Step {
     /// Making the kernel read cuBLASLt's file, which the engines open.
     ReadAheadCublas,
     /// Loading a sub-library.
-    Load(SubLibrary),
+    Load(Library),
     /// Loading and initializing the driver.
     Driver,
     /// Creating the context of the device with this number, through `cudnnGraphVersionCheck`, as NVIDIA documents.
     Context(i32),
     /// A sub-library's version check, which needs a context.
-    Check(SubLibrary),
+    Check(Library),
     /// Registration of cuDNN's engines.
     Engines,
 }

@@ -16,6 +16,7 @@ use super::pages::{self, ListLocations};
 use super::report::{PreloadError, Report, Step, StepOutcome, StepReport};
 use super::{Devices, Preload, VERSION_CHECKS, VersionCheck, engines, readahead};
 use crate::builtin::error_strings::take_last_error;
+use crate::dispatch::load_library;
 use crate::dl::objects::LoadedObjects;
 use crate::dl::search_path::SearchPath;
 use crate::dl::{self, run_paths};
@@ -25,7 +26,6 @@ use crate::guard::entry;
 use crate::logging;
 use crate::names::{BUSY_LOADER, DRIVER, cublas_lt, loader};
 use crate::resolve::{installation, libraries};
-use crate::sub_library::SubLibrary;
 use crate::sync::primitives::{Backoff, lock};
 use crate::thread::spawn::{Scope, ScopedThread, Work, scope, spawn_detached, spawn_scoped};
 
@@ -130,7 +130,7 @@ pub(super) fn execute(preload: &Preload, recorder: &Recorder<'_>) {
         load_all(preload, recorder)
     }
     // Make the first call retry failed loads.
-    SubLibrary::ALL.iter().copied().for_each(libraries::clear_failure);
+    Library::ALL.iter().copied().for_each(libraries::clear_failure);
 }
 
 /// Creates the contexts and reads the files ahead. The reading uses a separate descriptor table, because all threads
@@ -183,7 +183,7 @@ fn skip_driver(recorder: &Recorder<'_>) {
 }
 
 fn load_all(preload: &Preload, recorder: &Recorder<'_>) {
-    libraries::clear_failure(SubLibrary::Graph);
+    libraries::clear_failure(Library::Graph);
     let Some(installation) = select(preload, recorder) else { return };
     // The current device of the calling thread.
     let current = driver::current();
@@ -206,7 +206,7 @@ fn load_all(preload: &Preload, recorder: &Recorder<'_>) {
             read_ahead(recorder, Step::ReadAhead(Library::Graph), &installation.path(Library::Graph));
         }
         let has_graph =
-            recorder.step(Step::Load(SubLibrary::Graph), || match with_critical_openings(|| preload.options.load()) {
+            recorder.step(Step::Load(Library::Graph), || match with_critical_openings(|| preload.options.load()) {
                 Ok(_) => StepOutcome::Done,
                 Err(error) => StepOutcome::LoadFailed(error),
             });
@@ -222,8 +222,8 @@ fn load_all(preload: &Preload, recorder: &Recorder<'_>) {
                 }),
             );
         }
-        let others = preload.libraries.iter().copied().filter(|library| has_graph && *library != SubLibrary::Graph);
-        let loaded: Vec<SubLibrary> =
+        let others = preload.libraries.iter().copied().filter(|library| has_graph && *library != Library::Graph);
+        let loaded: Vec<Library> =
             others.filter(|library| recorder.step(Step::Load(*library), || load(installation, *library))).collect();
         if let Some(Ok(contexts)) = contexts {
             let _ = contexts.join();
@@ -286,8 +286,8 @@ fn read_ahead_others(preload: &Preload, recorder: &Recorder<'_>, installation: &
             read_ahead(recorder, Step::ReadAhead(*library), &installation.path(*library));
         }
     }
-    for library in preload.libraries.iter().filter(|library| **library != SubLibrary::Graph) {
-        read_ahead(recorder, Step::ReadAhead(library.library()), &installation.path(library.library()));
+    for library in preload.libraries.iter().filter(|library| **library != Library::Graph) {
+        read_ahead(recorder, Step::ReadAhead(*library), &installation.path(*library));
     }
 }
 
@@ -352,7 +352,7 @@ fn create_context(driver: &Driver, device: i32, loads_nothing: bool) -> StepOutc
     }
 }
 
-fn check_versions(recorder: &Recorder<'_>, driver: &Driver, device: i32, loaded: &[SubLibrary]) {
+fn check_versions(recorder: &Recorder<'_>, driver: &Driver, device: i32, loaded: &[Library]) {
     if driver.make_context(device).is_err() {
         return;
     }
@@ -376,13 +376,13 @@ fn outcome(status: cudnnStatus_t) -> StepOutcome {
     if status.is_success() { StepOutcome::Done } else { StepOutcome::Status(status, take_last_error()) }
 }
 
-fn load(installation: &Installation, library: SubLibrary) -> StepOutcome {
+fn load(installation: &Installation, library: Library) -> StepOutcome {
     let skipped = || StepOutcome::Skipped("this installation does not include it".into());
     // Loading it anyway would log an error.
-    if !installation.has(library.library()) {
+    if !installation.has(library) {
         return skipped();
     }
-    match with_critical_openings(|| library.load()) {
+    match with_critical_openings(|| load_library(library)) {
         Ok(_) => StepOutcome::Done,
         Err(error) if matches!(error.kind(), LoadErrorKind::LibraryMissing) => skipped(),
         Err(error) => StepOutcome::LoadFailed(error),

@@ -18,7 +18,6 @@ use crate::error::{Failure, LoadError, LoadErrorKind};
 use crate::events::{Event, emit};
 use crate::names::HAS_CUDNN;
 use crate::options::Options;
-use crate::sub_library::SubLibrary;
 use crate::sync::once::RaceOnce;
 
 /// The selected installation and the directories that were rejected before it.
@@ -81,7 +80,7 @@ pub(crate) fn select(options: Option<&Options>) -> Result<&'static Installation,
     });
     match outcome {
         Ok(selected) => Ok(&selected.installation),
-        Err(failure) => Err(LoadError::new(SubLibrary::Graph, failure.clone())),
+        Err(failure) => Err(LoadError::new(Library::Graph, failure.clone())),
     }
 }
 
@@ -167,7 +166,7 @@ fn report(outcome: &Shared<Selected>) {
             emit(&Event::SearchFinished { outcome: Ok(installation), rejected });
         }
         Err(failure) => {
-            let error = LoadError::new(SubLibrary::Graph, failure.clone());
+            let error = LoadError::new(Library::Graph, failure.clone());
             emit(&Event::SearchFinished { outcome: Err(&error), rejected: &failure.rejected });
         }
     }

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cudnn_os::functions::pointer_as;
 use cudnn_probe::release_facts::has_library;
-use cudnn_probe::{Installation, ProbeError, Version, shown_path};
+use cudnn_probe::{Installation, Library, ProbeError, Version, shown_path};
 
 use super::attempts::{Attempts, Shared, When};
 use super::installation::{dir_of, failure, forget_failed_search, forget_search, is_in, last_search, select, selected};
@@ -21,17 +22,16 @@ use crate::error::{Failure, LoadError, LoadErrorKind};
 use crate::events::{Event, emit};
 use crate::function::Function;
 use crate::options::Options;
-use crate::sub_library::SubLibrary;
 
-/// A loaded sub-library.
+/// A loaded library of cuDNN.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct LoadedLibrary {
-    /// The sub-library.
-    pub library: SubLibrary,
+    /// Which library it is.
+    pub library: Library,
     /// The path of the file, as reported by the system's loader.
     pub path: PathBuf,
-    /// The version, verified in memory; `None` for cnn and ext, which have no version symbol.
+    /// The version, verified in memory; `None` for libraries without a [version symbol](Library::version_symbol).
     pub version: Option<Version>,
     /// The time to check, load and verify the library, excluding dependencies.
     pub duration: Duration,
@@ -45,6 +45,32 @@ pub struct LoadedLibrary {
 }
 
 impl LoadedLibrary {
+    /// Returns the address of a function or data symbol in the library. The symbol may be missing from these bindings,
+    /// for example because a newer cuDNN added it or because no header declares it.
+    ///
+    /// # Errors
+    /// Fails if the library does not export the name.
+    pub fn symbol(&self, name: &CStr) -> Result<*const c_void, LoadError> {
+        self.handle.symbol(name).map(<*mut c_void>::cast_const).ok_or_else(|| {
+            let name = name.to_string_lossy().into_owned();
+            let missing = LoadErrorKind::PrivateSymbolMissing { name, path: self.path.clone() };
+            LoadError::new(self.library, failure(missing))
+        })
+    }
+
+    /// Like [`LoadedLibrary::symbol`], but returns a pointer of type `P`.
+    ///
+    /// # Errors
+    /// See [`LoadedLibrary::symbol`].
+    ///
+    /// # Safety
+    /// `P` is a pointer type that matches the symbol: a function pointer of the right signature, or a pointer to data
+    /// of the right type.
+    pub unsafe fn get<P: Copy>(&self, name: &CStr) -> Result<P, LoadError> {
+        // SAFETY: the caller's obligation, passed on.
+        self.symbol(name).map(|address| unsafe { pointer_as(address) })
+    }
+
     /// Returns how long the library has been loaded.
     pub(crate) fn age(&self) -> Duration {
         self.loaded_at.elapsed()
@@ -64,35 +90,35 @@ unsafe impl Send for GraphFunctions {}
 // SAFETY: as above.
 unsafe impl Sync for GraphFunctions {}
 
-static LIBRARIES: [Attempts<LoadedLibrary>; SubLibrary::ALL.len()] =
-    [const { Attempts::new(false) }; SubLibrary::ALL.len()];
+static LIBRARIES: [Attempts<LoadedLibrary>; Library::ALL.len()] = [const { Attempts::new(false) }; Library::ALL.len()];
 
-fn attempts(library: SubLibrary) -> Option<&'static Attempts<LoadedLibrary>> {
+fn attempts(library: Library) -> Option<&'static Attempts<LoadedLibrary>> {
     LIBRARIES.get(library as usize)
 }
 
-/// Returns the library if it is loaded.
-pub(crate) fn loaded(library: SubLibrary) -> Option<&'static LoadedLibrary> {
+/// Returns the library if this crate has loaded it. Never loads it.
+#[must_use]
+pub fn loaded(library: Library) -> Option<&'static LoadedLibrary> {
     attempts(library)?.success()
 }
 
 /// Returns cuDNN's implementations, if graph is loaded. Never calls ld.so, because another thread may hold ld.so's
 /// lock.
 pub(crate) fn graph_functions() -> Option<GraphFunctions> {
-    loaded(SubLibrary::Graph)?.graph_functions
+    loaded(Library::Graph)?.graph_functions
 }
 
 /// Returns the CUDA major version of the loaded graph library.
 pub(crate) fn cuda_major() -> Option<u32> {
-    in_memory::cuda_major(&loaded(SubLibrary::Graph)?.handle)
+    in_memory::cuda_major(&loaded(Library::Graph)?.handle)
 }
 
 /// Discards the cached failures of a sub-library and makes the next use retry.
-pub(crate) fn clear_failure(library: SubLibrary) {
+pub(crate) fn clear_failure(library: Library) {
     forget_failures(library, When::Now);
 }
 
-fn forget_failures(library: SubLibrary, when: When) {
+fn forget_failures(library: Library, when: When) {
     for library in load_order(library) {
         // Read before the failure, to exclude later searches.
         let search = last_search();
@@ -101,7 +127,7 @@ fn forget_failures(library: SubLibrary, when: When) {
         {
             // Without graph, the installation is unused, and the next search may select a different one. Discard the
             // search first, because the next load of graph must use the new selection.
-            if library == SubLibrary::Graph
+            if library == Library::Graph
                 && let Some(search) = search
             {
                 forget_search(search);
@@ -129,15 +155,6 @@ pub(crate) fn address(function: Function) -> Result<*mut (), LoadError> {
     })
 }
 
-/// Returns the address of any symbol in a sub-library.
-pub(crate) fn symbol(library: SubLibrary, name: &CStr) -> Result<*const c_void, LoadError> {
-    let loaded = load(library)?;
-    loaded.handle.symbol(name).map(<*mut c_void>::cast_const).ok_or_else(|| {
-        let name = name.to_string_lossy().into_owned();
-        LoadError::new(library, failure(LoadErrorKind::PrivateSymbolMissing { name, path: loaded.path.clone() }))
-    })
-}
-
 /// Returns the error for a function that is newer than the installation, if it is.
 fn too_new(function: Function) -> Option<LoadError> {
     let installed = selected()?.installation.version;
@@ -147,7 +164,7 @@ fn too_new(function: Function) -> Option<LoadError> {
 
 /// Selects an installation that meets the options and loads the graph library. Retries after earlier failures.
 pub(crate) fn load_installation(options: &Options) -> Result<&'static Installation, LoadError> {
-    clear_failure(SubLibrary::Graph);
+    clear_failure(Library::Graph);
     let installation = select(Some(options))?;
     // Check the active installation, because it may have been selected with different options. Once graph is loaded,
     // the CUDA major version is known.
@@ -155,23 +172,22 @@ pub(crate) fn load_installation(options: &Options) -> Result<&'static Installati
     active.cuda_major = cuda_major().or(installation.cuda_major);
     options
         .check(&active)
-        .map_err(|error| LoadError::new(SubLibrary::Graph, failure(LoadErrorKind::AlreadySelected { error })))?;
-    load(SubLibrary::Graph)?;
+        .map_err(|error| LoadError::new(Library::Graph, failure(LoadErrorKind::AlreadySelected { error })))?;
+    load(Library::Graph)?;
     Ok(installation)
 }
 
 /// Returns graph, the other dependencies and the sub-library itself, in loading order. ext does not depend on graph,
 /// but a rejected graph library means that the installation is unusable.
-fn load_order(library: SubLibrary) -> impl Iterator<Item = SubLibrary> {
-    let comes_before = move |other: &SubLibrary| {
-        *other != library
-            && (*other == SubLibrary::Graph || library.library().dependencies().contains(&other.library()))
+fn load_order(library: Library) -> impl Iterator<Item = Library> {
+    let comes_before = move |other: &Library| {
+        *other != library && (*other == Library::Graph || library.dependencies().contains(other))
     };
-    SubLibrary::ALL.iter().copied().filter(comes_before).chain([library])
+    Library::ALL.iter().copied().filter(comes_before).chain([library])
 }
 
 /// Loads a sub-library, dependencies first.
-pub(crate) fn load(library: SubLibrary) -> Result<&'static LoadedLibrary, LoadError> {
+pub(crate) fn load(library: Library) -> Result<&'static LoadedLibrary, LoadError> {
     forget_failures(library, When::Due);
     let installation = select(None).map_err(|error| error.of_library(library))?;
     let mut last = None;
@@ -180,7 +196,7 @@ pub(crate) fn load(library: SubLibrary) -> Result<&'static LoadedLibrary, LoadEr
         let outcome = attempts.get_or_try(|| {
             // Another thread may have changed the selection. An already loaded graph library determines the
             // installation.
-            let graph = loaded(SubLibrary::Graph).map(|graph| graph.installation);
+            let graph = loaded(Library::Graph).map(|graph| graph.installation);
             let installation = graph.or_else(|| select(None).ok()).unwrap_or(installation);
             let outcome = load_library(installation, library);
             match &outcome {
@@ -196,13 +212,13 @@ pub(crate) fn load(library: SubLibrary) -> Result<&'static LoadedLibrary, LoadEr
     last.ok_or_else(|| LoadError::new(library, failure(LoadErrorKind::LibraryMissing)))
 }
 
-fn load_library(installation: &'static Installation, library: SubLibrary) -> Shared<LoadedLibrary> {
+fn load_library(installation: &'static Installation, library: Library) -> Shared<LoadedLibrary> {
     let start = Instant::now();
     let (path, handle, is_new) = load_or_adopt(installation, library).map_err(failure_to_load)?;
     let version = verify_loaded(installation, library, &handle)
         .map_err(|mismatch| failure(LoadErrorKind::VerificationFailed { path: path.clone(), mismatch }))?;
     let mut functions = None;
-    if library == SubLibrary::Graph {
+    if library == Library::Graph {
         graph_plugins::ensure_own_plugins(installation, in_memory::cuda_major(&handle)).map_err(failure)?;
         let function = |function: Function| handle.symbol(function.symbol());
         functions = function(Function::CudnnGetErrorString)
@@ -243,9 +259,9 @@ fn failure_to_load(kind: LoadErrorKind) -> Arc<Failure> {
 
 /// Adopts the library if the process has already loaded it from this installation. Otherwise checks the file and loads
 /// it. The flag in the result is true for a newly loaded library.
-fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(PathBuf, Handle, bool), LoadErrorKind> {
+fn load_or_adopt(installation: &Installation, library: Library) -> Result<(PathBuf, Handle, bool), LoadErrorKind> {
     // The file is left over from a newer release, even if the process has loaded it.
-    if !has_library(installation.version, library.library()) {
+    if !has_library(installation.version, library) {
         return Err(LoadErrorKind::LibraryMissing);
     }
     if let Some(object) = LoadedObjects::snapshot().find(library.file_name()) {
@@ -253,24 +269,24 @@ fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(Pa
             return Ok((object.path, object.handle, false));
         }
         return Err(LoadErrorKind::Rejected {
-            path: installation.path(library.library()),
+            path: installation.path(library),
             error: ProbeError::OtherLoaded {
                 loaded: dir_of(&object.path),
-                loaded_version: in_memory::version(&object.handle, library.library()),
+                loaded_version: in_memory::version(&object.handle, library),
                 version: Some(installation.version),
             },
         });
     }
-    let path = installation.path(library.library());
+    let path = installation.path(library);
     // The selection has already checked graph's file. Once loaded, graph also reveals the CUDA major version.
-    if library != SubLibrary::Graph {
+    if library != Library::Graph {
         let mut expected = installation.clone();
         expected.cuda_major =
             cuda_major().or(installation.cuda_major).or_else(|| installation.cuda_major_from_gpu_code());
-        expected.check(library.library()).map_err(|error| match error {
+        expected.check(library).map_err(|error| match error {
             ProbeError::NotFound => LoadErrorKind::LibraryMissing,
             error => {
-                let (path, error) = expected.blame(library.library(), error);
+                let (path, error) = expected.blame(library, error);
                 LoadErrorKind::Rejected { path, error }
             }
         })?;
@@ -286,16 +302,16 @@ fn load_or_adopt(installation: &Installation, library: SubLibrary) -> Result<(Pa
 ///
 /// # Errors
 /// Returns the mismatch as the predicate of a sentence about the file.
-fn verify_loaded(installation: &Installation, library: SubLibrary, handle: &Handle) -> Result<Option<Version>, String> {
+fn verify_loaded(installation: &Installation, library: Library, handle: &Handle) -> Result<Option<Version>, String> {
     // Another thread may have loaded a different copy at the same time.
     let object = LoadedObjects::snapshot().find(library.file_name());
     if let Some(first) = object.filter(|first| first.handle != *handle) {
         return Err(format!("is a second copy: the process has loaded {} first", shown_path(&first.path)));
     }
-    if library.library().version_symbol().is_none() {
+    if library.version_symbol().is_none() {
         return Ok(None);
     }
-    match in_memory::version(handle, library.library()) {
+    match in_memory::version(handle, library) {
         None => Err("no longer exports its version symbol".into()),
         Some(found) if found != installation.version => {
             Err(format!("is cuDNN {found}, but the installation is {}", installation.version))

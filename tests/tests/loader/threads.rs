@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use cudnn_loader::{Function, SubLibrary};
-use cudnn_probe::Library;
+use cudnn_loader::{Function, Library};
 use support::{TempDir, lib_dir};
 
 use super::{JIT, child, complete_jit, graph_with, run};
@@ -32,7 +31,7 @@ fn racing_threads_open_every_library_once_and_lose_no_errors() {
             for file in output.stderr.lines().filter_map(|line| line.strip_prefix("opens ")) {
                 *opens.entry(file).or_default() += 1;
             }
-            let expected = SubLibrary::ALL.iter().copied().filter(|library| dir.join(library.file_name()).exists());
+            let expected = Library::WITH_API.iter().copied().filter(|library| dir.join(library.file_name()).exists());
             assert_eq!(opens.len(), expected.count(), "{case}");
             assert!(may_open_again || opens.values().all(|times| *times == 1), "{case}");
         }

@@ -249,15 +249,18 @@ fn load(list: &str) {
 
 /// Prints a symbol of the graph library that may be missing in the bindings.
 fn print_symbol(name: &str) {
-    let library = cudnn_loader::SubLibrary::Graph;
+    let library = cudnn_loader::Library::Graph;
     let print_loaded = || {
         let dir = cudnn_loader::installation().map(|installation| &installation.dir);
-        println!("loaded = {:?} of {dir:?}", library.loaded().map(|loaded| (&loaded.path, loaded.version)));
+        println!(
+            "loaded = {:?} of {dir:?}",
+            cudnn_loader::loaded_library(library).map(|loaded| (&loaded.path, loaded.version))
+        );
     };
     print_loaded();
     let symbol = CString::new(name).expect("a name without NUL");
     // SAFETY: the tests name only constants of four bytes, or symbols that don't exist.
-    match unsafe { library.get::<*const [u8; 4]>(&symbol) } {
+    match cudnn_loader::load_library(library).and_then(|loaded| unsafe { loaded.get::<*const [u8; 4]>(&symbol) }) {
         // SAFETY: as above.
         Ok(bytes) => println!("{name} = {:?}", unsafe { *bytes }),
         Err(error) => {

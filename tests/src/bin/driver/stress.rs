@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use cudnn_loader::logging::{Destination, Severity, set_hook, write_to};
 use cudnn_loader::preload::{Devices, Preload};
-use cudnn_loader::{Function, SubLibrary, cudnnStatus_t, signatures};
+use cudnn_loader::{Function, Library, cudnnStatus_t, load_library, loaded_library, signatures};
 
 use super::Shim;
 
@@ -126,8 +126,8 @@ impl Stress<'_> {
     }
 
     fn ask_loader(&self, number: usize) {
-        let library = SubLibrary::ALL[number % SubLibrary::ALL.len()];
-        let _ = (library.loaded(), library.load(), cudnn_loader::last_load_error());
+        let library = Library::WITH_API[number % Library::WITH_API.len()];
+        let _ = (loaded_library(library), load_library(library).map(|_| ()), cudnn_loader::last_load_error());
         let _ = (cudnn_loader::installation(), cudnn_loader::nvidia_shim());
         let _ = cudnn_loader::Options::new().strict(number.is_multiple_of(2)).load();
     }

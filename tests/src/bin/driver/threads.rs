@@ -4,14 +4,14 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cudnn_loader::{Function, SubLibrary};
+use cudnn_loader::{Function, Library};
 
 const THREADS: usize = 64;
 
 /// Makes the first call of every function in every thread, in different orders. Functions of an installed library must
 /// resolve; all others must return a failure and leave an error with the function's name.
 pub(crate) fn race() {
-    let missing: Vec<SubLibrary> = missing_libraries();
+    let missing: Vec<Library> = missing_libraries();
     let barrier = Barrier::new(THREADS);
     let (found, failed, wrong) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
@@ -63,7 +63,7 @@ pub(crate) fn storm(option: &str) {
             let (barrier, has_called) = (&barrier, &has_called);
             scope.spawn(move || {
                 barrier.wait();
-                while is_late && thread > 0 && !crate::system::is_listed(SubLibrary::Graph.file_name()) {
+                while is_late && thread > 0 && !crate::system::is_listed(Library::Graph.file_name()) {
                     std::thread::sleep(Duration::from_micros(50));
                 }
                 while thread % 2 == 1 && !has_called.load(Ordering::Relaxed) {
@@ -89,8 +89,8 @@ pub(crate) fn storm(option: &str) {
 
 /// Returns the sub-libraries that are missing in the directory that the variable names. Reads the directory without the
 /// loader, so that the race is the first use of the loader.
-fn missing_libraries() -> Vec<SubLibrary> {
+fn missing_libraries() -> Vec<Library> {
     let dir = std::env::var_os(cudnn_loader::DIR_VARIABLE).expect("the variable is set");
     let dir = std::path::Path::new(&dir);
-    SubLibrary::ALL.iter().copied().filter(|library| !dir.join(library.file_name()).exists()).collect()
+    Library::WITH_API.iter().copied().filter(|library| !dir.join(library.file_name()).exists()).collect()
 }

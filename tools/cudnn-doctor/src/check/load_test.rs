@@ -292,7 +292,7 @@ fn load_and_check(dir: &Path, parts: &Parts) {
     }
     // Each call loads a sub-library and compares its version with graph's.
     for (library, function) in VERSION_CHECKS {
-        begin(Work::Load, format!("loaded {}", library.library()));
+        begin(Work::Load, format!("loaded {library}"));
         // SAFETY: all functions in the loader's table have this type.
         match unsafe { function.get::<VersionCheck>() } {
             Ok(check) => {
@@ -376,7 +376,7 @@ fn open_others(dir: &Path) {
     let version = identify(&path(Library::Graph), Library::Graph).ok().and_then(|graph| graph.version);
     // cuDNN ignores libraries left over from a newer release. Unusable files are already reported.
     let is_opened = |library: &Library| {
-        let is_checked = VERSION_CHECKS.iter().any(|(checked, _)| checked.library() == *library);
+        let is_checked = VERSION_CHECKS.iter().any(|(checked, _)| checked == library);
         let is_in_release = version.is_some_and(|version| has_library(version, *library));
         !is_checked && is_in_release && identify(&path(*library), *library).is_ok()
     };

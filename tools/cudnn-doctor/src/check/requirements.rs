@@ -67,7 +67,7 @@ fn fix(
     report: &InstallationReport,
     gpus: &[Gpu],
 ) -> (Option<String>, Remedy) {
-    let libraries = || functions.iter().map(|function| function.library().library());
+    let libraries = || functions.iter().map(|function| function.library());
     let newer = functions.iter().map(|function| function.since());
     let newer = newer.filter(|since| report.version.is_some_and(|version| version < *since));
     let minimum = minimum(requested).into_iter().chain(newer).max();
@@ -101,7 +101,7 @@ fn lacks(function: Function, report: &InstallationReport) -> Option<Finding> {
     let (version, since, library) = (report.version?, function.since(), function.library());
     let message = if version < since {
         format!("{function} was added in cuDNN {since}, but found cuDNN {version}")
-    } else if report.library(library.library()).is_none() {
+    } else if report.library(library).is_none() {
         format!("{function} is in {library}, which this cuDNN ({}) does not include", report.variant)
     } else {
         return None;
@@ -115,7 +115,7 @@ fn lacks(function: Function, report: &InstallationReport) -> Option<Finding> {
 fn lacks_called(program: &Path, called: &[Call], report: &InstallationReport) -> Option<Finding> {
     let version = report.version?;
     let is_lacking =
-        |(function, _): &&Call| function.since() <= version && report.library(function.library().library()).is_none();
+        |(function, _): &&Call| function.since() <= version && report.library(function.library()).is_none();
     let lacking: Vec<&Call> = called.iter().filter(is_lacking).collect();
     let (first, _) = lacking.first()?;
     let (name, variant, count) = (program.printable(), report.variant, lacking.len());

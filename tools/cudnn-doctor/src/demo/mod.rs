@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use cudnn_backend::gpu::{Gpu, NoGpu};
 use cudnn_frameworks::mapped_libraries;
-use cudnn_loader::{self as cudnn, Function, LoadErrorKind, Options, SubLibrary, cudnnStatus_t};
+use cudnn_loader::{self as cudnn, Function, Library, LoadErrorKind, Options, cudnnStatus_t, loaded_library};
 use cudnn_probe::Installation;
 
 use crate::child_report::{Work, begin};
@@ -166,7 +166,7 @@ impl Progress {
     /// Prints newly loaded libraries. Libraries opened by the loader come first, with their load times, followed by
     /// libraries that cuDNN opened.
     fn opened(&mut self) {
-        for opened in SubLibrary::ALL.iter().filter_map(|library| library.loaded()) {
+        for opened in Library::WITH_API.iter().filter_map(|library| loaded_library(*library)) {
             if self.is_new(&opened.path) {
                 outln!("     loaded {} in {:.2} ms", opened.path.printable(), opened.duration.as_secs_f64() * 1e3);
             }
