@@ -30,9 +30,12 @@
 //! other. They share private modules: `wrappers` generates a wrapper for each cuDNN function, `shadow` tracks the
 //! attributes of backend descriptors, `cudnn` and `engine` make calls below a layer, `last_error` hides the errors of
 //! these calls, `follow` restores them, `trial` hides the calls from other layers, `serialized`
-//! recognizes restored plans, `driver` calls NVIDIA's driver, and `report` opens the output files.
+//! recognizes restored plans, `driver` calls NVIDIA's driver, and `report` opens the output files. `active` stores the
+//! state of a layer, `table` what it knows about descriptors, `lock` protects values for a few nanoseconds, `leaked`
+//! values that are replaced, and `fork` prepares all of them for forks.
 #![allow(deprecated, reason = "programs also call deprecated functions")]
 
+mod active;
 pub mod capture;
 mod cudnn;
 mod driver;
@@ -40,12 +43,15 @@ mod engine;
 pub mod errata;
 pub mod explain;
 mod follow;
+mod fork;
 mod last_error;
+mod leaked;
 mod lock;
 pub mod plans;
 mod report;
 mod serialized;
 mod shadow;
+mod table;
 pub mod trace;
 mod trial;
 pub mod validate;

@@ -1,7 +1,7 @@
 //! A spin lock with a time limit, for sections of a few nanoseconds.
 //!
-//! Sections may allocate, but must not call other code. Threads stop waiting after a limit, and the lock can be held
-//! across a fork so that the child finds it free: see [`hold_for_fork`](Lock::hold_for_fork).
+//! Sections may allocate, but must not call other code. Threads stop waiting after a limit. The next thread that takes
+//! the lock then finds an empty value, because an update is missing: no record is better than a wrong one.
 
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
@@ -22,7 +22,26 @@ pub(crate) struct Lock<T> {
     /// A thread continued without the lock, so the value may be missing an update.
     was_missed: AtomicBool,
     is_held_for_fork: AtomicBool,
+    /// See [`keeping`](Lock::keeping).
+    is_kept: bool,
     value: UnsafeCell<ManuallyDrop<T>>,
+}
+
+/// A lock that is free in a forked child, because it is held across the fork.
+pub(crate) trait HeldAtFork: Sync {
+    /// Takes the lock before a fork, which prevents other threads from changing the value while the system copies the
+    /// memory.
+    fn hold(&self);
+
+    /// Releases the lock after a fork, if it was taken for the fork.
+    fn release(&self);
+
+    /// Releases the lock in the child, which has only the calling thread. If another thread of the parent held the lock, the
+    /// value may be inconsistent, so the child leaks it and starts with an empty one.
+    fn release_in_child(&self);
+
+    /// Empties the value in the child. It leaks, because an allocator may not work yet.
+    fn leak_in_child(&self);
 }
 
 impl<T> Drop for Lock<T> {
@@ -44,54 +63,17 @@ impl<T> Lock<T> {
             is_taken: AtomicBool::new(false),
             was_missed: AtomicBool::new(false),
             is_held_for_fork: AtomicBool::new(false),
+            is_kept: false,
             value: UnsafeCell::new(ManuallyDrop::new(value)),
         }
     }
 
-    /// Acquires the lock. Returns `None` if another thread holds it for too long.
-    #[inline]
-    pub(crate) fn lock(&self) -> Option<Guard<'_, T>> {
-        // An unused guard would release the lock of another thread.
-        (self.try_take() || self.wait()).then(|| Guard(self))
-    }
-
-    /// Returns whether a thread continued without the lock, and resets this flag.
-    #[inline]
-    pub(crate) fn take_missed(&self) -> bool {
-        self.was_missed.load(Ordering::Relaxed) && self.was_missed.swap(false, Ordering::Relaxed)
-    }
-
-    /// Returns whether a thread has continued without the lock since [`take_missed`](Lock::take_missed) last reset the
-    /// flag.
-    pub(crate) fn was_missed(&self) -> bool {
-        self.was_missed.load(Ordering::Relaxed)
-    }
-
-    /// Takes the lock before a fork, which prevents other threads from changing the value while the system copies the
-    /// memory. Returns `false` on timeout.
-    pub(crate) fn hold_for_fork(&self) -> bool {
-        let Some(guard) = self.lock() else { return false };
-        self.is_held_for_fork.store(true, Ordering::Relaxed);
-        std::mem::forget(guard);
-        true
-    }
-
-    /// Releases the lock after a fork, if it was taken for the fork.
-    pub(crate) fn release_after_fork(&self) {
-        if self.is_held_for_fork.swap(false, Ordering::Relaxed) {
-            self.is_taken.store(false, Ordering::Release);
-        }
-    }
-
-    /// Releases the lock in the forked child, which has only the calling thread. If another thread of the parent held
-    /// the lock, the value may be inconsistent, so it is replaced and leaked.
-    pub(crate) fn release_in_child(&self, replacement: T) {
-        self.release_after_fork();
-        if self.is_taken.load(Ordering::Relaxed) {
-            // SAFETY: no other thread exists, and the old value is not read.
-            unsafe { self.value.get().write(ManuallyDrop::new(replacement)) };
-            self.is_taken.store(false, Ordering::Release);
-        }
+    /// Returns a lock for a value that contains no addresses of descriptors or handles, and therefore stays valid if a thread
+    /// continues without the lock.
+    pub(crate) const fn keeping(value: T) -> Self {
+        let mut lock = Lock::new(value);
+        lock.is_kept = true;
+        lock
     }
 
     #[inline]
@@ -124,28 +106,93 @@ impl<T> Lock<T> {
     }
 }
 
-pub(crate) struct Guard<'a, T>(&'a Lock<T>);
+impl<T: Default> Lock<T> {
+    /// Acquires the lock. Returns `None` if another thread holds it for too long.
+    #[inline]
+    pub(crate) fn lock(&self) -> Option<Guard<'_, T>> {
+        if !self.try_take() && !self.wait() {
+            return None;
+        }
+        let mut guard = Guard { lock: self, outdated: None };
+        if self.was_missed.load(Ordering::Relaxed) {
+            guard.empty_after_miss();
+        }
+        Some(guard)
+    }
+
+    /// Takes the lock before a fork. Returns `false` on timeout.
+    pub(crate) fn hold_for_fork(&self) -> bool {
+        let Some(guard) = self.lock() else { return false };
+        self.is_held_for_fork.store(true, Ordering::Relaxed);
+        std::mem::forget(guard);
+        true
+    }
+}
+
+impl<T: Default + Send> HeldAtFork for Lock<T> {
+    fn hold(&self) {
+        self.hold_for_fork();
+    }
+
+    fn release(&self) {
+        if self.is_held_for_fork.swap(false, Ordering::Relaxed) {
+            self.is_taken.store(false, Ordering::Release);
+        }
+    }
+
+    fn release_in_child(&self) {
+        self.release();
+        if self.is_taken.load(Ordering::Relaxed) {
+            // SAFETY: no other thread exists, and the old value is not read.
+            unsafe { *self.value.get() = ManuallyDrop::new(T::default()) };
+            self.is_taken.store(false, Ordering::Release);
+        }
+    }
+
+    fn leak_in_child(&self) {
+        self.release_in_child();
+        if let Some(mut guard) = self.lock() {
+            std::mem::forget(std::mem::take(&mut *guard));
+        }
+    }
+}
+
+pub(crate) struct Guard<'a, T> {
+    lock: &'a Lock<T>,
+    /// Dropped after the lock is released.
+    outdated: Option<Box<T>>,
+}
+
+impl<T: Default> Guard<'_, T> {
+    #[cold]
+    fn empty_after_miss(&mut self) {
+        self.lock.was_missed.store(false, Ordering::Relaxed);
+        if !self.lock.is_kept {
+            self.outdated = Some(Box::new(std::mem::take(&mut **self)));
+        }
+    }
+}
 
 impl<T> Deref for Guard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
         // SAFETY: this thread holds the lock.
-        unsafe { &*self.0.value.get() }
+        unsafe { &*self.lock.value.get() }
     }
 }
 
 impl<T> DerefMut for Guard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this thread holds the lock.
-        unsafe { &mut *self.0.value.get() }
+        unsafe { &mut *self.lock.value.get() }
     }
 }
 
 impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.0.is_taken.store(false, Ordering::Release);
+        self.lock.is_taken.store(false, Ordering::Release);
     }
 }
 
@@ -164,5 +211,18 @@ mod tests {
         }
         drop(holder);
         assert!(lock.lock().is_some());
+    }
+
+    #[test]
+    fn a_record_with_a_missed_update_is_emptied_once() {
+        for (lock, expected) in [(Lock::new(7), 0), (Lock::keeping(7), 7)] {
+            let holder = lock.lock();
+            lock.was_missed.store(true, Ordering::Relaxed);
+            assert!(lock.lock().is_none());
+            drop(holder);
+            assert_eq!(lock.lock().as_deref(), Some(&expected));
+            *lock.lock().unwrap() = 8;
+            assert_eq!(lock.lock().as_deref(), Some(&8));
+        }
     }
 }

@@ -3,13 +3,13 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use cudnn_layer_api::Host;
 use cudnn_os::append_file::AppendFile;
 use cudnn_os::escape::one_line;
 use cudnn_os::text_file::TextFile;
+use once_cell::race::OnceBox;
 
 /// Where a layer writes its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,12 +46,12 @@ pub(crate) fn open(destination: &Destination) -> std::result::Result<TextFile, S
 }
 
 /// The working directory when a layer started.
-static WORKING_DIR: OnceLock<PathBuf> = OnceLock::new();
+static WORKING_DIR: OnceBox<PathBuf> = OnceBox::new();
 
 /// Remembers the current working directory, so that relative file names still work if the program changes it.
 pub(crate) fn save_working_dir() {
     if let Ok(dir) = std::env::current_dir() {
-        let _ = WORKING_DIR.set(dir);
+        let _ = WORKING_DIR.set(Box::new(dir));
     }
 }
 

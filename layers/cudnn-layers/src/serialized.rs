@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::lock::Lock;
+use crate::lock::{HeldAtFork, Lock};
 use crate::shadow::calls;
 use crate::shadow::content::Content;
 use crate::shadow::elements::Name;
@@ -15,9 +15,9 @@ pub(crate) struct SerializedPlans<T>(Lock<Option<HashMap<u64, T>>>);
 /// More plans than a program restores. Further ones are ignored.
 const MAX_PLANS: usize = 4096;
 
-impl<T: Clone> SerializedPlans<T> {
+impl<T: Clone + Send + 'static> SerializedPlans<T> {
     pub(crate) const fn new() -> Self {
-        SerializedPlans(Lock::new(None))
+        SerializedPlans(Lock::keeping(None))
     }
 
     /// Remembers a plan and the JSON that the program has read.
@@ -36,20 +36,9 @@ impl<T: Clone> SerializedPlans<T> {
         self.0.lock()?.as_ref()?.get(&key).cloned()
     }
 
-    /// Takes the lock before a fork.
-    pub(crate) fn before_fork(&self) {
-        self.0.hold_for_fork();
-    }
-
-    /// Releases the lock in the parent after a fork.
-    pub(crate) fn after_fork(&self) {
-        self.0.release_after_fork();
-    }
-
-    /// Releases the lock in the child after a fork, and forgets the plans.
-    pub(crate) fn in_child(&self) {
-        self.0.release_in_child(None);
-        let _former = self.0.lock().map(|mut plans| plans.take());
+    /// Returns the lock, which is held at forks.
+    pub(crate) const fn lock(&'static self) -> &'static dyn HeldAtFork {
+        &self.0
     }
 }
 

@@ -3,7 +3,6 @@
 //! A program repeats these calls at every step. Descriptors are therefore read only after they have changed, and arguments
 //! become text only if the call is new.
 
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use cudnn_capture_file::{Record, status_name};
@@ -15,17 +14,18 @@ use super::descriptors::{self, json_of};
 use super::functions::{Kind, function};
 use super::written::WrittenRecords;
 use crate::last_error::hide_errors;
-use crate::lock::Lock;
+use crate::table::Table;
 use crate::trial;
 use crate::wrappers::{Call, Value};
 
-static CALLS: WrittenRecords = WrittenRecords::new();
+pub(super) static CALLS: WrittenRecords = WrittenRecords::new();
 
 /// More distinct calls than any model has.
 const MAX_CALLS: usize = 1 << 16;
 
 /// A live descriptor.
-struct Descriptor {
+#[derive(Clone, Copy)]
+pub(super) struct Descriptor {
     type_name: &'static str,
     /// The properties, if they were read after the last change.
     properties: Option<Properties>,
@@ -39,8 +39,8 @@ struct Properties {
     is_double: bool,
 }
 
-/// Live descriptors by address. Other addresses may be invalid.
-static LIVE: Lock<Option<HashMap<usize, Descriptor>>> = Lock::new(None);
+/// Live descriptors. Other addresses may be invalid.
+pub(super) static LIVE: Table<Descriptor> = Table::new(usize::MAX);
 
 /// Follows a call that creates a descriptor successfully.
 pub(super) fn created(call: &Call<'_>) {
@@ -48,27 +48,21 @@ pub(super) fn created(call: &Call<'_>) {
     // SAFETY: cuDNN has written the descriptor.
     let address = unsafe { (to as *const usize).as_ref() }.copied();
     let kind = function(call.function).and_then(|function| function.parameters.first());
-    if let (Some(address), Some(Kind::Descriptor(type_name))) = (address, kind)
-        && let Some(mut live) = LIVE.lock()
-    {
-        live.get_or_insert_default().insert(address, Descriptor { type_name, properties: None });
+    if let (Some(address), Some(Kind::Descriptor(type_name))) = (address, kind) {
+        LIVE.insert(address, Descriptor { type_name, properties: None });
     }
 }
 
 /// Follows a call that is about to destroy a descriptor.
 pub(super) fn destroying(call: &Call<'_>) {
     let [address] = call.bits();
-    let _descriptor = LIVE.lock().and_then(|mut live| live.as_mut()?.remove(&(address as usize)));
+    LIVE.remove(address as usize);
 }
 
 /// Follows a call that may have changed descriptors.
 pub(super) fn changed(call: &Call<'_>) {
     visit_descriptors(call, |_, address| {
-        if let Some(live) = LIVE.lock().as_mut().and_then(|live| live.as_mut())
-            && let Some(descriptor) = live.get_mut(&address)
-        {
-            descriptor.properties = None;
-        }
+        LIVE.with_value(address, |descriptor| descriptor.properties = None);
     });
 }
 
@@ -86,6 +80,11 @@ pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
     });
 }
 
+/// Returns the live descriptor of this type at an address.
+fn live(type_name: &str, address: usize) -> Option<Descriptor> {
+    LIVE.get(address).filter(|known| known.type_name == type_name)
+}
+
 /// Visits the types and addresses of the descriptors in a call.
 fn visit_descriptors(call: &Call<'_>, mut visit: impl FnMut(&'static str, usize)) {
     let mut kinds = function(call.function).map(|function| function.parameters.iter()).unwrap_or_default();
@@ -99,16 +98,11 @@ fn visit_descriptors(call: &Call<'_>, mut visit: impl FnMut(&'static str, usize)
 /// Reads the descriptors of a call again if they have changed.
 fn read_changed(state: &State, call: &Call<'_>) {
     let mut changed = Vec::new();
-    {
-        let live = LIVE.lock();
-        let Some(live) = live.as_ref().and_then(|live| live.as_ref()) else { return };
-        visit_descriptors(call, |type_name, address| {
-            let known = live.get(&address).filter(|known| known.type_name == type_name);
-            if known.is_some_and(|known| known.properties.is_none()) {
-                changed.push((type_name, address));
-            }
-        });
-    }
+    visit_descriptors(call, |type_name, address| {
+        if live(type_name, address).is_some_and(|known| known.properties.is_none()) {
+            changed.push((type_name, address));
+        }
+    });
     if changed.is_empty() {
         return;
     }
@@ -122,12 +116,8 @@ fn read_changed(state: &State, call: &Call<'_>) {
         (address, Properties { hash: hasher.finish(), is_double })
     };
     let read: Vec<_> = hide_errors(&state.cudnn, || trial::run(|| changed.into_iter().map(read).collect()));
-    if let Some(live) = LIVE.lock().as_mut().and_then(|live| live.as_mut()) {
-        for (address, properties) in read {
-            if let Some(descriptor) = live.get_mut(&address) {
-                descriptor.properties = Some(properties);
-            }
-        }
+    for (address, properties) in read {
+        LIVE.with_value(address, |descriptor| descriptor.properties = Some(properties));
     }
 }
 
@@ -135,16 +125,13 @@ fn read_changed(state: &State, call: &Call<'_>) {
 fn key(call: &Call<'_>, status: Status) -> (Vec<u64>, bool) {
     let mut key = vec![call.function as u64, i64::from(status.0).cast_unsigned()];
     let (mut scalars, mut is_double) = (Vec::new(), false);
-    let live = LIVE.lock();
-    let live = live.as_ref().and_then(|live| live.as_ref());
     let mut kinds = function(call.function).map(|function| function.parameters.iter()).unwrap_or_default();
     call.visit_arguments(|value| {
         let kind = kinds.next().copied().unwrap_or(Kind::Other);
         key.push(match (kind, value) {
             (Kind::Handle, _) => return,
             (Kind::Descriptor(type_name), Value::Pointer(address)) => {
-                let known = live.and_then(|live| live.get(&address)).filter(|known| known.type_name == type_name);
-                let properties = known.and_then(|known| known.properties);
+                let properties = live(type_name, address).and_then(|known| known.properties);
                 is_double |= properties.is_some_and(|properties| properties.is_double);
                 properties.map_or(0, |properties| properties.hash)
             }
@@ -204,28 +191,9 @@ fn arguments(state: &State, call: &Call<'_>, status: Status, is_double: bool) ->
 }
 
 fn descriptor(state: &State, call: &Call<'_>, type_name: &str, address: usize) -> Json {
-    let known = LIVE.lock().and_then(|live| live.as_ref()?.get(&address).map(|known| known.type_name));
-    if known != Some(type_name) {
+    if live(type_name, address).is_none() {
         return Json::Null;
     }
     // SAFETY: the program has created a descriptor of this type and has not destroyed it.
     unsafe { descriptors::read(state.host, type_name, address, call.handle) }.unwrap_or_default()
-}
-
-/// Takes the locks before a fork.
-pub(super) fn before_fork() {
-    CALLS.before_fork();
-    LIVE.hold_for_fork();
-}
-
-/// Releases the locks in the parent after a fork.
-pub(super) fn after_fork() {
-    LIVE.release_after_fork();
-    CALLS.after_fork();
-}
-
-/// Releases the locks in the child after a fork. The child may use the descriptors of its parent.
-pub(super) fn in_child() {
-    LIVE.release_in_child(None);
-    CALLS.in_child();
 }

@@ -26,7 +26,7 @@ enum Configuration {
 
 /// The configurations of plans before finalizing.
 #[derive(Default)]
-struct Configurations {
+pub(super) struct Configurations {
     /// By the address of the plan.
     of_plans: HashMap<usize, Configuration>,
     /// The addresses of the plans by the address of a live configuration, because programs destroy many configurations.
@@ -57,7 +57,7 @@ impl Configurations {
     }
 }
 
-static CONFIGURATIONS: Lock<Option<Configurations>> = Lock::new(None);
+pub(super) static CONFIGURATIONS: Lock<Option<Configurations>> = Lock::new(None);
 /// More plans than are built at the same time.
 const MAX_CONFIGURATIONS: usize = 4096;
 
@@ -114,21 +114,6 @@ fn read(state: &State, configuration: Raw, plan: &Content) -> Option<Choice> {
     }
     // SAFETY: the configuration is finalized and live, according to the shadow.
     Some(hide_errors(&state.cudnn, || trial::run(|| unsafe { Choice::read(&state.cudnn, configuration) })))
-}
-
-/// Takes the lock before a fork.
-pub(super) fn before_fork() {
-    CONFIGURATIONS.hold_for_fork();
-}
-
-/// Releases the lock in the parent after a fork.
-pub(super) fn after_fork() {
-    CONFIGURATIONS.release_after_fork();
-}
-
-/// Releases the lock in the child after a fork.
-pub(super) fn in_child() {
-    CONFIGURATIONS.release_in_child(None);
 }
 
 #[cfg(test)]

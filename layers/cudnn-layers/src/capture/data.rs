@@ -34,7 +34,7 @@ static BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// The executions of a plan with requested values.
 #[derive(Default)]
-struct Progress {
+pub(super) struct Progress {
     /// This includes failed ones.
     executions: u64,
     has_nan: bool,
@@ -44,7 +44,7 @@ struct Progress {
 }
 
 /// By the ordinal of the plan.
-static PROGRESS: Lock<Option<HashMap<usize, Progress>>> = Lock::new(None);
+pub(super) static PROGRESS: Lock<Option<HashMap<usize, Progress>>> = Lock::keeping(None);
 /// More distinct inputs than a program repeats.
 const MAX_INPUTS: usize = 1 << 16;
 
@@ -240,19 +240,7 @@ impl Candidate {
     }
 }
 
-/// Takes the lock before a fork.
-pub(super) fn before_fork() {
-    PROGRESS.hold_for_fork();
-}
-
-/// Releases the lock in the parent after a fork.
-pub(super) fn after_fork() {
-    PROGRESS.release_after_fork();
-}
-
-/// Releases the lock in the child after a fork, which stores values of its own.
+/// A forked child stores values of its own.
 pub(super) fn in_child() {
-    PROGRESS.release_in_child(None);
-    let _former = PROGRESS.lock().map(|mut progress| progress.take());
     BYTES.store(0, Ordering::Relaxed);
 }

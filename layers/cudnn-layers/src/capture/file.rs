@@ -5,14 +5,14 @@
 use std::fs::File;
 use std::io::{ErrorKind, Result, Write as _};
 use std::path::{Path, PathBuf};
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use cudnn_capture_file::{FORMAT, Record, Start, values_dir};
 use cudnn_layer_api::Host;
 use cudnn_os::append_file::{AppendFile, uninterrupted};
 
 use crate::cudnn::Cudnn;
+use crate::leaked::Leaked;
 use crate::lock::Lock;
 use crate::report::{create_or_replace, expanded, has_placeholder, with_number};
 
@@ -39,10 +39,10 @@ struct ProcessFile {
     has_lost_values: AtomicBool,
 }
 
-/// Null in a forked child that has not written a record yet.
-static FILE: AtomicPtr<ProcessFile> = AtomicPtr::new(null_mut());
+/// Empty in a forked child that has not written a record yet.
+static FILE: Leaked<ProcessFile> = Leaked::new();
 /// Held while a forked child creates its file.
-static CREATING: Lock<()> = Lock::new(());
+pub(super) static CREATING: Lock<()> = Lock::new(());
 /// This process has no file because of an error.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
@@ -62,7 +62,7 @@ impl Output {
         let name = expanded(&output.name, std::process::id());
         let file = output.new_file(&name, &with_number(&name, std::process::id()));
         let file = file.map_err(|error| format!("cannot write {}: {error}", name.display()))?;
-        FILE.store(file, Ordering::Release);
+        FILE.set(file);
         Ok(output)
     }
 
@@ -103,29 +103,27 @@ impl Output {
 
     /// Returns the file of this process, which a forked child creates.
     fn file(&self) -> Option<&'static ProcessFile> {
-        // SAFETY: files are never freed.
-        let opened = || unsafe { FILE.load(Ordering::Acquire).as_ref() };
-        if let Some(file) = opened() {
+        if let Some(file) = FILE.get() {
             return Some(file);
         }
         let _guard = CREATING.lock()?;
-        if opened().is_none() && !HAS_FAILED.load(Ordering::Relaxed) {
+        if FILE.get().is_none() && !HAS_FAILED.load(Ordering::Relaxed) {
             let process = std::process::id();
             let name = expanded(&self.name, process);
             let name = if has_placeholder(&self.name) { name } else { with_number(&name, process) };
             match self.new_file(&name, &with_number(&name, process)) {
-                Ok(file) => FILE.store(file, Ordering::Release),
+                Ok(file) => FILE.set(file),
                 Err(error) => {
                     HAS_FAILED.store(true, Ordering::Relaxed);
                     self.report(&name, &error);
                 }
             }
         }
-        opened()
+        FILE.get()
     }
 
     /// Creates a file with the first record. If another process is writing to `name`, this uses `other_name` instead.
-    fn new_file(&self, name: &Path, other_name: &Path) -> Result<*mut ProcessFile> {
+    fn new_file(&self, name: &Path, other_name: &Path) -> Result<&'static ProcessFile> {
         let create = |name| create_or_replace(&std::path::absolute(name)?, "capture", may_replace);
         let file = match create(name)? {
             Some(file) => file,
@@ -140,7 +138,7 @@ impl Output {
         }
         let (records, has_ended, has_lost_values) =
             (AtomicUsize::new(1), AtomicBool::new(false), AtomicBool::new(false));
-        Ok(Box::into_raw(Box::new(ProcessFile { file, records, has_ended, is_torn, has_lost_values })))
+        Ok(Box::leak(Box::new(ProcessFile { file, records, has_ended, is_torn, has_lost_values })))
     }
 
     fn report(&self, name: &Path, error: &std::io::Error) {
@@ -183,22 +181,10 @@ fn remove_data(capture: &Path) {
     let _ = std::fs::remove_dir(&dir);
 }
 
-/// Call this before a fork.
-pub(super) fn before_fork() {
-    CREATING.hold_for_fork();
-}
-
-/// Call this in the parent after a fork.
-pub(super) fn after_fork() {
-    CREATING.release_after_fork();
-}
-
-/// Call this in the child after a fork. Leaves the file to the parent.
+/// Leaves the file of the parent in a forked child.
 pub(super) fn in_child() {
-    CREATING.release_in_child(());
     HAS_FAILED.store(false, Ordering::Relaxed);
-    // SAFETY: files are never freed.
-    if let Some(parents) = unsafe { FILE.swap(null_mut(), Ordering::Relaxed).as_ref() } {
+    if let Some(parents) = FILE.take() {
         parents.file.close();
     }
 }

@@ -47,18 +47,18 @@ mod values;
 mod written;
 
 use std::ffi::{CStr, c_void};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use cudnn_layer_api::{Host, Layer};
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::exit::call_at_exit;
-use cudnn_os::fork;
 use cudnn_sys::types::cudnnStatus_t;
 
 use self::file::Output;
 use self::functions::Role;
+use crate::active::Active;
 use crate::cudnn::Cudnn;
+use crate::fork::{AtFork, Rank};
 use crate::report::save_working_dir;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::{self, calls};
@@ -80,7 +80,7 @@ struct State {
     data: Vec<options::DataRequest>,
 }
 
-static STATE: OnceLock<State> = OnceLock::new();
+static STATE: Active<State> = Active::new();
 static NEXT: Next = Next::new();
 
 // SAFETY: the wrappers have the signatures of the functions that they call.
@@ -93,10 +93,7 @@ unsafe impl Layer for Capture {
             packs::follow_always();
         }
         let output = Output::create(options::file()?, host, &cudnn)?;
-        if STATE.set(State { host, cudnn, output, data }).is_err() {
-            return Err("capture is already active".into());
-        }
-        fork::call_at_forks(before_fork, after_fork, in_child);
+        STATE.begin("capture", State { host, cudnn, output, data }, Rank::Capture, &AT_FORK)?;
         call_at_exit(at_exit);
         Ok(Capture(()))
     }
@@ -110,38 +107,29 @@ unsafe impl Layer for Capture {
     }
 }
 
-unsafe extern "C" fn before_fork() {
-    plans::before_fork();
-    configurations::before_fork();
-    packs::before_fork();
-    data::before_fork();
-    execution::EXECUTIONS.before_fork();
-    failure::FAILURES.before_fork();
-    call::before_fork();
-    file::before_fork();
-}
-
-unsafe extern "C" fn after_fork() {
-    file::after_fork();
-    call::after_fork();
-    failure::FAILURES.after_fork();
-    execution::EXECUTIONS.after_fork();
-    data::after_fork();
-    packs::after_fork();
-    configurations::after_fork();
-    plans::after_fork();
-}
-
-unsafe extern "C" fn in_child() {
-    file::in_child();
-    call::in_child();
-    failure::FAILURES.in_child();
-    execution::EXECUTIONS.in_child();
-    data::in_child();
-    packs::in_child();
-    configurations::in_child();
-    plans::in_child();
-}
+/// A forked child writes another file, but may use the descriptors of its parent.
+static AT_FORK: &[AtFork] = &[
+    plans::GRAPHS.at_fork(),
+    plans::INCOMPLETE.at_fork(),
+    plans::DEVICES.at_fork(),
+    plans::PROPOSALS.at_fork(),
+    plans::PLANS.at_fork(),
+    AtFork::Emptied(&plans::STORED),
+    AtFork::Emptied(&plans::LIVE),
+    AtFork::Emptied(plans::SERIALIZED.lock()),
+    AtFork::Emptied(&plans::IDS),
+    AtFork::Inherited(&configurations::CONFIGURATIONS),
+    AtFork::Inherited(&packs::PACKS),
+    AtFork::InChild(packs::in_child),
+    AtFork::Emptied(&data::PROGRESS),
+    AtFork::InChild(data::in_child),
+    execution::EXECUTIONS.at_fork(),
+    failure::FAILURES.at_fork(),
+    call::CALLS.at_fork(),
+    AtFork::Inherited(&call::LIVE),
+    AtFork::Inherited(&file::CREATING),
+    AtFork::InChild(file::in_child),
+];
 
 extern "C" fn at_exit() {
     if let Some(state) = STATE.get() {

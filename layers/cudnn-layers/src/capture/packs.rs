@@ -4,11 +4,10 @@
 //! only while a plan awaits the first execution, until the first plan exists, and while values of tensors are requested.
 //! All other packs are unknown, and also those that may have changed later.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::lock::Lock;
 use crate::shadow::elements::Raw;
+use crate::table::Table;
 
 /// The number of reasons to follow packs, and in the upper half the period, which grows whenever the last reason ends.
 /// The reasons are the live plans that await the first execution, the lack of a first plan, and requested values.
@@ -19,10 +18,8 @@ const PERIOD: u64 = 1 << 32;
 static HAS_PLAN: AtomicBool = AtomicBool::new(false);
 /// All packs are followed.
 static IS_ALWAYS: AtomicBool = AtomicBool::new(false);
-/// The periods in which packs were made, by address.
-static PACKS: Lock<Option<HashMap<usize, u64>>> = Lock::new(None);
-/// More packs than are live at the same time.
-const MAX_PACKS: usize = 4096;
+/// The periods in which packs were made. There is room for more packs than are live at the same time.
+pub(super) static PACKS: Table<u64> = Table::new(4096);
 
 /// Follows all packs from now on.
 pub(super) fn follow_always() {
@@ -67,41 +64,23 @@ pub(super) fn stop_awaiting() {
 /// Follows the creation of a pack.
 pub(super) fn created(pack: Raw) {
     let state = STATE.load(Ordering::Acquire);
-    if has_reason(state)
-        && let Some(mut packs) = PACKS.lock()
-    {
-        let packs = packs.get_or_insert_default();
-        if packs.len() >= MAX_PACKS {
-            packs.clear();
-        }
-        packs.insert(pack.addr(), state / PERIOD);
+    if has_reason(state) {
+        PACKS.insert(pack.addr(), state / PERIOD);
     }
 }
 
 /// Follows the destruction of a pack.
 pub(super) fn destroyed(pack: Raw) {
-    let _period = PACKS.lock().and_then(|mut packs| packs.as_mut()?.remove(&pack.addr()));
+    PACKS.remove(pack.addr());
 }
 
 /// Returns whether all changes of a pack were followed.
 pub(super) fn is_known(pack: Raw) -> bool {
-    let period = PACKS.lock().and_then(|packs| packs.as_ref()?.get(&pack.addr()).copied());
-    period == Some(STATE.load(Ordering::Acquire) / PERIOD)
+    PACKS.get(pack.addr()) == Some(STATE.load(Ordering::Acquire) / PERIOD)
 }
 
-/// Takes the lock before a fork.
-pub(super) fn before_fork() {
-    PACKS.hold_for_fork();
-}
-
-/// Releases the lock in the parent after a fork.
-pub(super) fn after_fork() {
-    PACKS.release_after_fork();
-}
-
-/// Releases the lock in the child after a fork. The child ignores the plans of the parent, and awaits a first plan.
+/// A forked child ignores the plans of the parent, and awaits a first plan.
 pub(super) fn in_child() {
-    PACKS.release_in_child(None);
     HAS_PLAN.store(false, Ordering::Relaxed);
     let period = STATE.load(Ordering::Acquire) / PERIOD * PERIOD;
     STATE.store(period + 1 + u64::from(IS_ALWAYS.load(Ordering::Relaxed)), Ordering::Release);
@@ -131,7 +110,6 @@ mod tests {
         stop_awaiting();
         stop_awaiting();
         assert!(!are_followed());
-        before_fork();
         in_child();
         created(first);
         assert!(are_followed() && is_known(first) && !is_known(third));

@@ -26,13 +26,14 @@ use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::handles::Handle;
 use crate::shadow::vocabulary;
+use crate::table::Table;
 use crate::trial;
 
-static GRAPHS: WrittenRecords = WrittenRecords::new();
-static INCOMPLETE: WrittenRecords = WrittenRecords::new();
-static DEVICES: WrittenRecords = WrittenRecords::new();
-static PROPOSALS: WrittenRecords = WrittenRecords::new();
-static PLANS: WrittenRecords = WrittenRecords::new();
+pub(super) static GRAPHS: WrittenRecords = WrittenRecords::new();
+pub(super) static INCOMPLETE: WrittenRecords = WrittenRecords::new();
+pub(super) static DEVICES: WrittenRecords = WrittenRecords::new();
+pub(super) static PROPOSALS: WrittenRecords = WrittenRecords::new();
+pub(super) static PLANS: WrittenRecords = WrittenRecords::new();
 
 /// A plan in the capture. Plans of the same graph, device, engine and status share one.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ pub(super) struct Stored {
 }
 
 /// The plans in the capture, by ordinal.
-static STORED: Lock<Option<HashMap<usize, Arc<Stored>>>> = Lock::new(None);
+pub(super) static STORED: Lock<Option<HashMap<usize, Arc<Stored>>>> = Lock::keeping(None);
 
 /// A plan that the program has finalized and not destroyed.
 #[derive(Clone)]
@@ -58,28 +59,17 @@ pub(super) struct LivePlan {
     awaits_execution: bool,
 }
 
-/// Avoids false sharing between parts.
-#[repr(align(128))]
-struct Part(Lock<Option<HashMap<usize, LivePlan>>>);
-
-/// Live plans by address, in parts with separate locks.
-static LIVE: [Part; PARTS] = [const { Part(Lock::new(None)) }; PARTS];
-const PARTS: usize = 32;
+/// Live plans.
+pub(super) static LIVE: Table<LivePlan, 32> = Table::new(usize::MAX);
 
 /// The plans that the program has serialized, with their graphs.
-static SERIALIZED: SerializedPlans<(Arc<Stored>, Arc<Content>)> = SerializedPlans::new();
+pub(super) static SERIALIZED: SerializedPlans<(Arc<Stored>, Arc<Content>)> = SerializedPlans::new();
 
 /// The ids of graphs, by the address of the content. `None` if the graph cannot be stored.
-type Ids = HashMap<usize, (Arc<Content>, Option<Arc<str>>)>;
-static IDS: Lock<Option<Ids>> = Lock::new(None);
+pub(super) type Ids = HashMap<usize, (Arc<Content>, Option<Arc<str>>)>;
+pub(super) static IDS: Lock<Option<Ids>> = Lock::keeping(None);
 /// More graphs than a program plans at the same time.
 const MAX_IDS: usize = 1024;
-
-fn part(plan: Raw) -> &'static Lock<Option<HashMap<usize, LivePlan>>> {
-    let spread = (plan.addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    let [first, ..] = &LIVE;
-    &LIVE.get(spread as usize % PARTS).unwrap_or(first).0
-}
 
 /// The reason why a restored plan is left out.
 const RESTORED: &str = "the plan was restored from JSON of an unknown plan";
@@ -230,20 +220,15 @@ pub(super) fn finalized(state: &State, plan: Raw, status: Status, duration: Dura
         _ => None,
     };
     let is_stored = stored.is_some();
-    let _former = {
-        let Some(mut all) = part(plan).lock() else { return is_stored };
-        let all = all.get_or_insert_default();
-        let former = match stored.filter(|_| is_success) {
-            Some((stored, graph)) => {
-                let awaits_execution = stored.executions.load(Ordering::Relaxed) == 0;
-                packs::added_plan(awaits_execution);
-                all.insert(plan.addr(), LivePlan { stored, graph, awaits_execution })
-            }
-            None => all.remove(&plan.addr()),
-        };
-        forgotten(former.as_ref());
-        former
+    let former = match stored.filter(|_| is_success) {
+        Some((stored, graph)) => {
+            let awaits_execution = stored.executions.load(Ordering::Relaxed) == 0;
+            packs::added_plan(awaits_execution);
+            LIVE.insert(plan.addr(), LivePlan { stored, graph, awaits_execution })
+        }
+        None => LIVE.remove(plan.addr()),
     };
+    forgotten(former.as_ref());
     is_stored
 }
 
@@ -315,8 +300,7 @@ fn engine(index: i64, choice: &Choice) -> Engine {
 /// Forgets a plan that is about to be destroyed.
 pub(super) fn destroyed(plan: Raw) {
     configurations::plan_destroyed(plan);
-    let former = part(plan).lock().and_then(|mut all| all.as_mut()?.remove(&plan.addr()));
-    forgotten(former.as_ref());
+    forgotten(LIVE.remove(plan.addr()).as_ref());
 }
 
 fn forgotten(live: Option<&LivePlan>) {
@@ -332,9 +316,7 @@ const MAX_AWAITED: u64 = 8;
 /// unknown, the record waits for a later execution.
 pub(super) fn executed(state: &State, plan: Raw, pack: Raw) -> Option<LivePlan> {
     let is_complete = !packs::are_followed() || packs::is_known(pack);
-    let (executions, written, first) = {
-        let mut all = part(plan).lock()?;
-        let live = all.as_mut()?.get_mut(&plan.addr())?;
+    let (executions, written, first) = LIVE.with_value(plan.addr(), |live| {
         let executions = live.stored.executions.fetch_add(1, Ordering::Relaxed) + 1;
         let is_first = live.awaits_execution && (is_complete || executions >= MAX_AWAITED);
         if is_first {
@@ -343,8 +325,8 @@ pub(super) fn executed(state: &State, plan: Raw, pack: Raw) -> Option<LivePlan> 
             return None;
         }
         let written = executions > 1 && executions.is_power_of_two();
-        (executions, written.then(|| live.stored.clone()), is_first.then(|| live.clone()))
-    };
+        Some((executions, written.then(|| live.stored.clone()), is_first.then(|| live.clone())))
+    })??;
     if let Some(stored) = written {
         write_count(state, &stored, executions);
     }
@@ -353,7 +335,7 @@ pub(super) fn executed(state: &State, plan: Raw, pack: Raw) -> Option<LivePlan> 
 
 /// Returns the plan of a descriptor.
 pub(super) fn live(plan: Raw) -> Option<LivePlan> {
-    part(plan).lock()?.as_ref()?.get(&plan.addr()).cloned()
+    LIVE.get(plan.addr())
 }
 
 fn write_count(state: &State, stored: &Stored, executions: u64) {
@@ -375,36 +357,4 @@ pub(super) fn all_executed() -> Vec<Arc<Stored>> {
     let all = STORED.lock();
     let stored = all.iter().flat_map(|all| all.iter().flat_map(HashMap::values));
     stored.filter(|stored| stored.executions.load(Ordering::Relaxed) > 0).cloned().collect()
-}
-
-static ALL: [&WrittenRecords; 5] = [&GRAPHS, &INCOMPLETE, &DEVICES, &PROPOSALS, &PLANS];
-
-/// Takes the locks before a fork.
-pub(super) fn before_fork() {
-    ALL.iter().for_each(|records| records.before_fork());
-    STORED.hold_for_fork();
-    LIVE.iter().for_each(|part| _ = part.0.hold_for_fork());
-    SERIALIZED.before_fork();
-    IDS.hold_for_fork();
-}
-
-/// Releases the locks in the parent after a fork.
-pub(super) fn after_fork() {
-    IDS.release_after_fork();
-    SERIALIZED.after_fork();
-    LIVE.iter().for_each(|part| part.0.release_after_fork());
-    STORED.release_after_fork();
-    ALL.iter().for_each(|records| records.after_fork());
-}
-
-/// Releases the locks in the child after a fork, and forgets everything, because the child writes another file.
-pub(super) fn in_child() {
-    IDS.release_in_child(None);
-    SERIALIZED.in_child();
-    LIVE.iter().for_each(|part| part.0.release_in_child(None));
-    STORED.release_in_child(None);
-    ALL.iter().for_each(|records| records.in_child());
-    let _ids = IDS.lock().map(|mut ids| ids.take());
-    let _stored = STORED.lock().map(|mut stored| stored.take());
-    LIVE.iter().for_each(|part| drop(part.0.lock().map(|mut all| all.take())));
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use crate::fork::AtFork;
 use crate::lock::Lock;
 
 /// The records of one kind, by a hash of their content.
@@ -19,7 +20,12 @@ const MAX_RECORDS: usize = 1 << 18;
 
 impl WrittenRecords {
     pub(super) const fn new() -> Self {
-        WrittenRecords(Lock::new(None))
+        WrittenRecords(Lock::keeping(None))
+    }
+
+    /// A forked child writes another file.
+    pub(super) const fn at_fork(&'static self) -> AtFork {
+        AtFork::Emptied(&self.0)
     }
 
     /// Writes a record with its ordinal, unless an equal one was written. `write` returns whether it succeeded. Returns
@@ -52,19 +58,5 @@ impl WrittenRecords {
     /// Returns the number of records.
     pub(super) fn len(&self) -> usize {
         self.0.lock().and_then(|all| all.as_ref().map(HashMap::len)).unwrap_or(0)
-    }
-
-    pub(super) fn before_fork(&self) {
-        self.0.hold_for_fork();
-    }
-
-    pub(super) fn after_fork(&self) {
-        self.0.release_after_fork();
-    }
-
-    /// Forgets all records in a forked child, which writes another file.
-    pub(super) fn in_child(&self) {
-        self.0.release_in_child(None);
-        let _former = self.0.lock().map(|mut all| all.take());
     }
 }

@@ -1,23 +1,23 @@
 //! Decides whether a plan is blocked when the program finalizes it.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use cudnn_layer_api::Host;
 use cudnn_os::cancel::ThreadStateGuard;
 
 use super::rule::{Rule, Rules};
 use super::subject::Subject;
+use crate::active::Active;
 use crate::cudnn::Cudnn;
 use crate::engine::Choice;
 use crate::last_error::{self, hide_errors};
-use crate::lock::Lock;
 use crate::shadow;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw};
 use crate::shadow::handles::{self, Handle};
+use crate::table::Table;
 
 /// The layer's state after it has started.
 pub(super) struct State {
@@ -30,7 +30,7 @@ pub(super) struct State {
 }
 
 /// Set when the layer starts.
-pub(super) static STATE: OnceLock<State> = OnceLock::new();
+pub(super) static STATE: Active<State> = Active::new();
 
 /// A plan that is not finalized yet.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ pub(super) struct Configured {
 }
 
 /// Maps addresses of the program's plans.
-pub(super) static CONFIGURED: Lock<Option<HashMap<usize, Configured>>> = Lock::new(None);
+pub(super) static CONFIGURED: Table<Configured> = Table::new(usize::MAX);
 
 const CONFIGURATION: Name = Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG;
 
@@ -58,15 +58,13 @@ pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
     // SAFETY: guaranteed by the caller.
     let choice = hide_errors(&state.cudnn, || unsafe { Choice::read(&state.cudnn, configuration) });
     let configured = Configured { content, choice: Arc::new(choice) };
-    if let Some(mut all) = CONFIGURED.lock() {
-        all.get_or_insert_default().insert(plan.addr(), configured);
-    }
+    CONFIGURED.insert(plan.addr(), configured);
 }
 
 /// Discards the record of a plan that is finalized, emptied or destroyed.
 pub(super) fn forget(state: &State, plan: Raw) {
     if state.needs_configuration {
-        let _former = CONFIGURED.lock().and_then(|mut all| all.as_mut()?.remove(&plan.addr()));
+        CONFIGURED.remove(plan.addr());
     }
 }
 
@@ -87,7 +85,7 @@ pub(super) fn is_blocked(state: &State, descriptor: Raw) -> bool {
     let Some(graph) = shadow::graph_of(&plan).filter(|graph| is_certain(graph)) else { return false };
     // Thread cancellation must not unwind from here.
     let _guard = ThreadStateGuard::new();
-    let configured = CONFIGURED.lock().and_then(|all| all.as_ref()?.get(&descriptor.addr()).cloned());
+    let configured = CONFIGURED.get(descriptor.addr());
     let is_current = |set: &Configured| plan.child(CONFIGURATION).is_some_and(|now| Arc::ptr_eq(now, &set.content));
     let configured = configured.filter(is_current);
     let choice = configured.as_ref().map(|configured| &*configured.choice);

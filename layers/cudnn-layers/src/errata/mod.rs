@@ -29,12 +29,12 @@ mod subject;
 use std::ffi::{CStr, c_void};
 
 use cudnn_layer_api::{Host, Layer};
-use cudnn_os::fork;
 use cudnn_sys::types::cudnnStatus_t;
 
 use self::blocking::{CONFIGURED, STATE, State};
 use crate::cudnn::Cudnn;
 use crate::follow;
+use crate::fork::{AtFork, Rank};
 use crate::shadow::calls;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::wrappers::{self, Around, Call, Id, Next, Returned};
@@ -47,6 +47,8 @@ pub use self::rule::{Rule, Rules};
 pub struct Errata(());
 
 static NEXT: Next = Next::new();
+/// A forked child inherits everything.
+static AT_FORK: &[AtFork] = &[AtFork::Inherited(&CONFIGURED)];
 
 // SAFETY: the wrappers have the signatures of the functions that they call.
 unsafe impl Layer for Errata {
@@ -57,10 +59,7 @@ unsafe impl Layer for Errata {
         host.info(&format!("{} of {count} rules apply to this release of cuDNN", rules.len()));
         let needs_configuration = rules.iter().any(Rule::needs_configuration);
         let state = State { host, cudnn: Cudnn::new(host), rules, needs_configuration };
-        if STATE.set(state).is_err() {
-            return Err("errata is already active".into());
-        }
-        fork::call_at_forks(before_fork, after_fork, in_child);
+        STATE.begin("errata", state, Rank::Errata, &AT_FORK)?;
         Ok(Errata(()))
     }
 
@@ -70,18 +69,6 @@ unsafe impl Layer for Errata {
         let is_followed = Id::from_name(function.to_bytes()).is_some_and(follow::is_followed);
         if is_needed && is_followed { wrappers::wrap::<Errata>(function, next) } else { next }
     }
-}
-
-unsafe extern "C" fn before_fork() {
-    CONFIGURED.hold_for_fork();
-}
-
-unsafe extern "C" fn after_fork() {
-    CONFIGURED.release_after_fork();
-}
-
-unsafe extern "C" fn in_child() {
-    CONFIGURED.release_in_child(None);
 }
 
 impl Around for Errata {

@@ -112,7 +112,7 @@ struct Plan {
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     /// By a hash of the graph. PyTorch describes a graph again to ask another mode of the heuristics.
     attempts: HashMap<u64, Attempt>,
     /// Hashes of graphs by the address of the content, which is the same for all descriptors below the graph.
@@ -125,10 +125,10 @@ struct State {
     succeeded: HashSet<u64>,
 }
 
-static STATE: Lock<Option<State>> = Lock::new(None);
+pub(super) static STATE: Lock<Option<State>> = Lock::new(None);
 
 /// The labels of plans that the program has serialized.
-static SERIALIZED: SerializedPlans<Arc<str>> = SerializedPlans::new();
+pub(super) static SERIALIZED: SerializedPlans<Arc<str>> = SerializedPlans::new();
 
 /// The number of live plans that were not executed yet. Steps that execute only known plans take no lock.
 static UNUSED_PLANS: AtomicUsize = AtomicUsize::new(0);
@@ -362,22 +362,7 @@ pub(super) fn unfinished() -> Vec<Attempt> {
     with(|state| state.attempts.drain().map(|(_, attempt)| attempt).collect()).unwrap_or_default()
 }
 
-/// Takes the locks before a fork.
-pub(super) fn before_fork() {
-    STATE.hold_for_fork();
-    SERIALIZED.before_fork();
-}
-
-/// Releases the locks in the parent after a fork.
-pub(super) fn after_fork() {
-    SERIALIZED.after_fork();
-    STATE.release_after_fork();
-}
-
-/// Releases the locks in the child after a fork, and forgets the graphs, which the parent reports.
+/// Forgets the plans of the parent in a forked child.
 pub(super) fn in_child() {
-    SERIALIZED.in_child();
-    STATE.release_in_child(None);
     UNUSED_PLANS.store(0, Ordering::Relaxed);
-    let _former = STATE.lock().map(|mut state| state.take());
 }

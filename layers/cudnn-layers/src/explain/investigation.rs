@@ -31,7 +31,7 @@ const VARIANTS_TIME: Duration = Duration::from_secs(5);
 const MAX_REPORTS: usize = 1000;
 
 /// Hashes of the graphs and lines that were reported.
-static REPORTED: Lock<Option<HashSet<u64>>> = Lock::new(None);
+pub(super) static REPORTED: Lock<Option<HashSet<u64>>> = Lock::keeping(None);
 
 /// Returns whether this text has not been reported yet, and remembers it.
 fn is_new(text: &str) -> bool {
@@ -190,19 +190,4 @@ pub(super) fn free_memory() -> Option<u64> {
         info(&raw mut free, &raw mut total)
     };
     (status == 0).then_some(free as u64)
-}
-
-/// Takes the lock before a fork.
-pub(super) fn before_fork() {
-    REPORTED.hold_for_fork();
-}
-
-/// Releases the lock in the parent after a fork.
-pub(super) fn after_fork() {
-    REPORTED.release_after_fork();
-}
-
-/// Releases the lock in the child after a fork.
-pub(super) fn in_child() {
-    REPORTED.release_in_child(None);
 }

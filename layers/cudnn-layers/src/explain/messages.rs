@@ -41,9 +41,9 @@ static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
 /// Whether a thread receives messages. The program's new callbacks are then stored instead of passed to cuDNN.
 static IS_RECEIVING: AtomicBool = AtomicBool::new(false);
 /// The program's callback while this layer's callback is installed.
-static PROGRAM: Lock<Stored> = Lock::new(Stored::NONE);
+pub(super) static PROGRAM: Lock<Stored> = Lock::keeping(Stored::NONE);
 
-struct Stored {
+pub(super) struct Stored {
     callback: Callback,
     /// The number of callbacks that the program has set since a thread receives messages.
     changes: u64,
@@ -51,6 +51,12 @@ struct Stored {
 
 impl Stored {
     const NONE: Stored = Stored { callback: NONE, changes: 0 };
+}
+
+impl Default for Stored {
+    fn default() -> Self {
+        Stored::NONE
+    }
 }
 
 thread_local! {
@@ -213,20 +219,8 @@ pub(super) unsafe fn replace_with_program_callback(
     }
 }
 
-/// Takes the lock before a fork.
-pub(super) fn before_fork() {
-    PROGRAM.hold_for_fork();
-}
-
-/// Releases the lock in the parent after a fork.
-pub(super) fn after_fork() {
-    PROGRAM.release_after_fork();
-}
-
-/// Releases the lock in the child after a fork, where no thread receives messages. This layer's callback may be installed,
-/// and passes all messages on.
+/// No thread of a forked child receives messages. This layer's callback may be installed, and passes all messages on.
 pub(super) fn in_child() {
-    PROGRAM.release_in_child(Stored::NONE);
     IS_RECEIVING.store(false, Ordering::SeqCst);
     IS_TAKEN.store(false, Ordering::SeqCst);
 }

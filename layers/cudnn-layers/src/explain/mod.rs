@@ -45,19 +45,19 @@ mod strides;
 mod variants;
 
 use std::ffi::{CStr, c_void};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use cudnn_layer_api::{Host, Layer};
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::exit::call_at_exit;
-use cudnn_os::fork;
 use cudnn_os::text_file::TextFile;
 use cudnn_sys::types::{cudnnCallback_t, cudnnStatus_t};
 
 use self::attempts::Attempt;
 use self::messages::Callback;
+use crate::active::Active;
 use crate::cudnn::{Cudnn, read};
+use crate::fork::{AtFork, Rank};
 use crate::last_error::hide_errors;
 use crate::report::{open, save_working_dir};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
@@ -79,7 +79,7 @@ struct State {
     is_used_shown: bool,
 }
 
-static STATE: OnceLock<State> = OnceLock::new();
+static STATE: Active<State> = Active::new();
 static NEXT: Next = Next::new();
 
 // SAFETY: the wrappers have the signatures of the functions that they call.
@@ -89,10 +89,7 @@ unsafe impl Layer for Explain {
         save_working_dir();
         let output = open(&options.output)?;
         let state = State { host, cudnn: Cudnn::new(host), output, is_used_shown: options.used };
-        if STATE.set(state).is_err() {
-            return Err("explain is already active".into());
-        }
-        fork::call_at_forks(before_fork, after_fork, in_child);
+        STATE.begin("explain", state, Rank::Explain, &AT_FORK)?;
         call_at_exit(at_exit);
         Ok(Explain(()))
     }
@@ -103,23 +100,15 @@ unsafe impl Layer for Explain {
     }
 }
 
-unsafe extern "C" fn before_fork() {
-    attempts::before_fork();
-    investigation::before_fork();
-    messages::before_fork();
-}
-
-unsafe extern "C" fn after_fork() {
-    messages::after_fork();
-    investigation::after_fork();
-    attempts::after_fork();
-}
-
-unsafe extern "C" fn in_child() {
-    messages::in_child();
-    investigation::in_child();
-    attempts::in_child();
-}
+/// The parent reports the graphs from before the fork.
+static AT_FORK: &[AtFork] = &[
+    AtFork::Emptied(&attempts::STATE),
+    AtFork::Emptied(attempts::SERIALIZED.lock()),
+    AtFork::InChild(attempts::in_child),
+    AtFork::Inherited(&investigation::REPORTED),
+    AtFork::Inherited(&messages::PROGRAM),
+    AtFork::InChild(messages::in_child),
+];
 
 extern "C" fn at_exit() {
     if let Some(state) = STATE.get() {

@@ -1,6 +1,5 @@
 //! Finalizes plans: restores a plan from the cache, or lets cuDNN build it and then caches it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -19,11 +18,11 @@ use super::variables::Variables;
 use super::{device, stated_graph, statistics};
 use crate::cudnn::{ABSENT, Cudnn, Descriptor, text};
 use crate::last_error::hide_errors;
-use crate::lock::Lock;
 use crate::shadow;
 use crate::shadow::canonical::Obstacle;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::table::Table;
 
 type Status = cudnnStatus_t;
 
@@ -35,7 +34,7 @@ pub(super) struct Configured {
 }
 
 /// Maps addresses of the program's descriptors.
-pub(super) static CONFIGURATIONS: Lock<Option<HashMap<usize, Configured>>> = Lock::new(None);
+pub(super) static CONFIGURATIONS: Table<Configured> = Table::new(usize::MAX);
 
 /// Records the engine configuration that the program set in a plan. It is read now because the program may destroy its
 /// configuration descriptor before it finalizes the plan.
@@ -54,9 +53,7 @@ pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
         return forget(plan);
     };
     let configured = Configured { content, configuration };
-    if let Some(mut all) = CONFIGURATIONS.lock() {
-        all.get_or_insert_default().insert(plan.addr(), configured);
-    }
+    CONFIGURATIONS.insert(plan.addr(), configured);
 }
 
 const CONFIGURATION: Name = Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG;
@@ -67,7 +64,7 @@ pub(super) fn forget(plan: Raw) {
 }
 
 fn take(plan: Raw) -> Option<Configured> {
-    CONFIGURATIONS.lock()?.as_mut()?.remove(&plan.addr())
+    CONFIGURATIONS.remove(plan.addr())
 }
 
 /// Implements `cudnnBackendFinalize`.

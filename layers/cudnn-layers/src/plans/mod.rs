@@ -46,12 +46,12 @@ use std::ffi::{CStr, c_void};
 use cudnn_layer_api::{Host, Layer};
 use cudnn_os::environment::is_secure_execution;
 use cudnn_os::exit::call_at_exit;
-use cudnn_os::fork;
 use once_cell::race::OnceBox;
 
 use self::state::{STATE, State};
 use self::variables::Variables;
 use crate::cudnn::Cudnn;
+use crate::fork::{AtFork, Rank};
 use crate::report::{open, process_name, save_working_dir};
 
 pub use self::options::{Options, configure};
@@ -103,10 +103,7 @@ unsafe impl Layer for Plans {
             summary: options.summary,
             prepared: OnceBox::new(),
         };
-        if STATE.set(state).is_err() {
-            return Err("plans is already active".into());
-        }
-        fork::call_at_forks(before_fork, after_fork, in_child);
+        STATE.begin("plans", state, Rank::Plans, &AT_FORK)?;
         call_at_exit(write_summary);
         Ok(Plans(()))
     }
@@ -116,21 +113,12 @@ unsafe impl Layer for Plans {
     }
 }
 
-unsafe extern "C" fn before_fork() {
-    finalize::CONFIGURATIONS.hold_for_fork();
-    statistics::NOT_CACHED.hold_for_fork();
-}
-
-unsafe extern "C" fn after_fork() {
-    finalize::CONFIGURATIONS.release_after_fork();
-    statistics::NOT_CACHED.release_after_fork();
-}
-
-unsafe extern "C" fn in_child() {
-    finalize::CONFIGURATIONS.release_in_child(None);
-    statistics::NOT_CACHED.release_in_child(None);
-    statistics::clear();
-}
+/// A forked child inherits descriptors, and counts its own plans.
+static AT_FORK: &[AtFork] = &[
+    AtFork::Inherited(&finalize::CONFIGURATIONS),
+    AtFork::Emptied(&statistics::NOT_CACHED),
+    AtFork::InChild(statistics::clear),
+];
 
 /// Writes the summary when the process exits.
 extern "C" fn write_summary() {

@@ -1,7 +1,6 @@
 //! The state of the layer in this process.
 
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_layer_api::Host;
@@ -11,6 +10,7 @@ use once_cell::race::OnceBox;
 
 use super::environment;
 use super::variables::Variables;
+use crate::active::Active;
 use crate::cudnn::Cudnn;
 use crate::report::Destination;
 
@@ -30,7 +30,7 @@ pub(super) struct State {
 }
 
 /// Set when the layer starts.
-pub(super) static STATE: OnceLock<State> = OnceLock::new();
+pub(super) static STATE: Active<State> = Active::new();
 
 /// Information that is read from files. Reading can take seconds, during which other threads would have to wait if it
 /// happened at startup. It is therefore read when the first plan is finalized.

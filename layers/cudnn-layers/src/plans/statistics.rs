@@ -52,7 +52,7 @@ pub(super) static NOT_WRITTEN: Count = Count::new();
 pub(super) static PRECOMPILED: Count = Count::new();
 
 /// The reasons why plans were not cached, and how often each occurred. A process usually has only a few.
-pub(super) static NOT_CACHED: Lock<Option<HashMap<NotCached, u64>>> = Lock::new(None);
+pub(super) static NOT_CACHED: Lock<Option<HashMap<NotCached, u64>>> = Lock::keeping(None);
 
 const MAX_REASONS: usize = 64;
 
@@ -76,7 +76,6 @@ pub(super) fn clear() {
     for count in [&RESTORED, &SAVED, &BUILT, &CACHING, &UNUSABLE, &NOT_WRITTEN, &PRECOMPILED] {
         count.clear();
     }
-    let _former = NOT_CACHED.lock().and_then(|mut reasons| reasons.take());
 }
 
 /// Returns the summary as text.

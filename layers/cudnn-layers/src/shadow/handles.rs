@@ -1,8 +1,8 @@
 //! Tracks live cuDNN handles. Addresses are reused, possibly for a different device, so handles also get a unique ID.
 
-use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::lock::Lock;
+use crate::table::Table;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Handle {
@@ -29,36 +29,22 @@ impl Handle {
     }
 }
 
-#[derive(Default)]
-pub(super) struct Handles {
-    ids: Option<HashMap<usize, u64>>,
-    last_id: u64,
-}
-
-impl Handles {
-    pub(super) const EMPTY: Handles = Handles { ids: None, last_id: 0 };
-}
-
-pub(super) static HANDLES: Lock<Handles> = Lock::new(Handles::EMPTY);
+/// The IDs of live handles by address.
+pub(super) static HANDLES: Table<u64> = Table::new(usize::MAX);
 
 /// Call this when `cudnnCreate` has returned a handle. A previous handle at this address was destroyed without a
 /// report.
 pub(crate) fn created(address: usize) {
-    if let Some(mut handles) = HANDLES.lock() {
-        handles.last_id += 1;
-        let id = handles.last_id;
-        handles.ids.get_or_insert_default().insert(address, id);
-    }
+    static LAST_ID: AtomicU64 = AtomicU64::new(0);
+    HANDLES.insert(address, LAST_ID.fetch_add(1, Ordering::Relaxed) + 1);
 }
 
 /// Call this before `cudnnDestroy`.
 pub(crate) fn destroying(address: usize) {
-    let _id = HANDLES.lock().and_then(|mut handles| handles.ids.as_mut()?.remove(&address));
+    HANDLES.remove(address);
 }
 
 /// Returns the live handle at this address.
 pub(crate) fn living(address: usize) -> Handle {
-    // A thread that failed to take the lock may have missed a handle, which makes the table unreliable.
-    let id = HANDLES.lock().filter(|_| !HANDLES.was_missed());
-    Handle { address, id: id.and_then(|handles| handles.ids.as_ref()?.get(&address).copied()).unwrap_or(0) }
+    Handle { address, id: HANDLES.get(address).unwrap_or(0) }
 }

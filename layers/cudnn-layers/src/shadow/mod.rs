@@ -13,7 +13,7 @@
 //! | [`facts`] | values that the program reads from cuDNN: engines, knobs, workspace sizes |
 //! | [`elements`] | copies of attribute elements |
 //! | [`label`] | describes a content in one line |
-//! | [`table`] | finds live descriptors by address, and handles forks |
+//! | [`table`] | finds live descriptors by address |
 //!
 //! Memory use grows with the number of live descriptors and the contents that they refer to.
 
@@ -35,24 +35,29 @@ use std::sync::Arc;
 
 use content::{Attribute, Child, Content, Value};
 use elements::{Bytes, Kind, MAX_DESCRIPTORS, Name, Raw, Type};
-use table::CachedLabel;
+use table::{CachedLabel, Record, TABLE};
+
+use crate::fork::AtFork;
 
 pub(crate) use label::{
     Named, Operation, all_operations, bytes, data_type, descriptors, is_operation, operations, place,
 };
 
+/// A forked child inherits all descriptors.
+pub(crate) static AT_FORK: &[AtFork] =
+    &[AtFork::Inherited(&TABLE), AtFork::Inherited(&facts::GATE), AtFork::Inherited(&handles::HANDLES)];
+
 /// Call this when `cudnnBackendCreateDescriptor` has returned a descriptor.
 pub(crate) fn created(kind: Kind, descriptor: Raw) {
     let content = Arc::new(Content::new(kind));
     let address = descriptor.addr();
-    let _former = table::with(address, |part| part.insert(address, content));
+    TABLE.insert(address, Record::new(content));
 }
 
 /// Call this when `cudnnBackendInitialize` has reset a descriptor.
 pub(crate) fn initialized(descriptor: Raw) {
     let address = descriptor.addr();
-    let _former = table::with(address, |part| {
-        let record = part.get(address)?;
+    let _former = TABLE.with_value(address, |record| {
         record.label = None;
         let emptied = Arc::new(Content::emptied(record.content.kind));
         Some(std::mem::replace(&mut record.content, emptied))
@@ -82,8 +87,7 @@ pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count:
             Err(value) => value,
         }
     };
-    let _former = table::with(address, |part| {
-        let record = part.get(address)?;
+    let _former = TABLE.with_value(address, |record| {
         record.label = None;
         Arc::make_mut(&mut record.content).set(Attribute { name, ty, count, value })
     });
@@ -92,8 +96,7 @@ pub(crate) unsafe fn attribute_set(descriptor: Raw, name: Name, ty: Type, count:
 /// Call this when `cudnnBackendSetAttribute` or `cudnnBackendInitialize` has failed. The descriptor may have changed.
 pub(crate) fn failed(descriptor: Raw) {
     let address = descriptor.addr();
-    let _former = table::with(address, |part| {
-        let record = part.get(address)?;
+    let _former = TABLE.with_value(address, |record| {
         Arc::make_mut(&mut record.content).is_uncertain = true;
         record.label.take()
     });
@@ -105,8 +108,7 @@ const MAX_SMALL: usize = 4096;
 /// The fast path for nearly all attributes, including the addresses that are set at every step. It copies the bytes
 /// once.
 fn small_attribute_set(address: usize, name: Name, ty: Type, count: i64, bytes: &[u8]) {
-    let _former = table::with(address, |part| {
-        let record = part.get(address)?;
+    let _former = TABLE.with_value(address, |record| {
         let former = record.label.take();
         Arc::make_mut(&mut record.content).set_elements(name, ty, count, bytes);
         former
@@ -116,8 +118,7 @@ fn small_attribute_set(address: usize, name: Name, ty: Type, count: i64, bytes: 
 /// Call this when `cudnnBackendFinalize` has finalized a descriptor.
 pub(crate) fn finalized(descriptor: Raw) {
     let address = descriptor.addr();
-    table::with(address, |part| {
-        let Some(record) = part.get(address) else { return };
+    TABLE.with_value(address, |record| {
         if !record.content.is_finalized {
             record.label = None;
             Arc::make_mut(&mut record.content).is_finalized = true;
@@ -128,7 +129,7 @@ pub(crate) fn finalized(descriptor: Raw) {
 /// Call this before `cudnnBackendDestroyDescriptor`.
 pub(crate) fn destroying(descriptor: Raw) -> Destruction {
     let address = descriptor.addr();
-    let known = table::with(address, |part| part.get(address).map(|record| (record.id, record.content.kind))).flatten();
+    let known = TABLE.with_value(address, |record| (record.id, record.content.kind));
     let (id, kind) = known.unzip();
     Destruction { address, id, kind }
 }
@@ -150,7 +151,7 @@ impl Destruction {
     /// Call this when `cudnnBackendDestroyDescriptor` has returned success.
     pub(crate) fn succeeded(self) {
         let Some(id) = self.id else { return };
-        let _former = table::with(self.address, |part| part.remove(self.address, id));
+        TABLE.remove_if(self.address, |record| record.id == id);
     }
 }
 
@@ -218,8 +219,7 @@ unsafe fn descriptors_read(source: &Arc<Content>, name: Name, count: usize, elem
         };
         // Only the program's descriptors are tracked, because the destruction of cuDNN's own descriptors is not
         // visible.
-        let _former = table::with(address, |part| {
-            let record = part.get(address)?;
+        let _former = TABLE.with_value(address, |record| {
             record.label = None;
             let filled = filled(record.content.kind)?;
             Some(std::mem::replace(&mut record.content, filled))
@@ -249,7 +249,7 @@ pub(crate) fn workspace_read(plan: Raw, size: usize) {
 /// Returns the current content of a descriptor, or `None` if it is unknown.
 pub(crate) fn content(descriptor: Raw) -> Option<Arc<Content>> {
     let address = descriptor.addr();
-    table::with(address, |part| part.get(address).map(|record| record.content.clone())).flatten()
+    TABLE.with_value(address, |record| record.content.clone())
 }
 
 /// Returns a line that describes a descriptor: see [`label`].
@@ -259,14 +259,11 @@ pub(crate) fn content(descriptor: Raw) -> Option<Arc<Content>> {
 /// pack.
 pub(crate) fn label(descriptor: Raw) -> Option<Arc<str>> {
     let address = descriptor.addr();
-    let found = table::with(address, |part| {
-        let record = part.get(address)?;
-        Some(match &record.label {
-            Some(label) if label.version == record.content.version() => Ok(label.text.clone()),
-            _ => Err(record.content.clone()),
-        })
+    let found = TABLE.with_value(address, |record| match &record.label {
+        Some(label) if label.version == record.content.version() => Ok(label.text.clone()),
+        _ => Err(record.content.clone()),
     });
-    let content = match found.flatten()? {
+    let content = match found? {
         Ok(text) => return text,
         Err(content) => content,
     };
@@ -274,9 +271,9 @@ pub(crate) fn label(descriptor: Raw) -> Option<Arc<str>> {
     let version = content.version();
     let text: Option<Arc<str>> = label::of(&content).map(Arc::from);
     let made = CachedLabel { version, text: text.clone() };
-    let _former = table::with(address, |part| {
-        let record = part.get(address).filter(|record| Arc::ptr_eq(&record.content, &content))?;
-        record.label.replace(made)
+    let _former = TABLE.with_value(address, |record| {
+        let is_current = Arc::ptr_eq(&record.content, &content);
+        if is_current { record.label.replace(made) } else { None }
     });
     text
 }

@@ -36,7 +36,6 @@ mod summary;
 mod tracer;
 
 use std::ffi::{CStr, CString, c_void};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -62,12 +61,9 @@ static NEXT: Next = Next::new();
 /// The wrappers exist once, so the layer can be in the chain only once.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// The name that the layer was started with.
-static NAME: OnceLock<&'static CStr> = OnceLock::new();
-
 /// Returns the name that this library's trace layer was started with, or `None` if it is inactive.
 pub(crate) fn name() -> Option<&'static CStr> {
-    NAME.get().copied()
+    tracer::host().map(|host| host.name())
 }
 
 // SAFETY: the wrappers have the signatures of the functions that they call.
@@ -77,7 +73,6 @@ unsafe impl Layer for Trace {
             return Err("trace is already active".into());
         }
         tracer::start(host).inspect_err(|_| HAS_BEGUN.store(false, Ordering::Relaxed))?;
-        let _ = NAME.set(host.name());
         Ok(Trace(()))
     }
 

@@ -1,8 +1,8 @@
 //! Precomputes the parts of a function's records that are the same in all calls.
 
 use std::ffi::CString;
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+
+use once_cell::race::OnceBox;
 
 use crate::wrappers::{Id, Parameter};
 
@@ -26,23 +26,19 @@ pub(super) struct Piece {
     pub(super) is_handle: bool,
 }
 
-static FUNCTIONS: [AtomicPtr<Pieces>; Id::NAMES.len()] = [const { AtomicPtr::new(null_mut()) }; Id::NAMES.len()];
+static FUNCTIONS: [OnceBox<Pieces>; Id::NAMES.len()] = [const { OnceBox::new() }; Id::NAMES.len()];
 
 /// Computes the parts for a function.
 pub(super) fn prepare(function: Id) {
-    let Some(cell) = FUNCTIONS.get(function as usize) else { return };
-    let new = Box::into_raw(Box::new(Pieces::new(function)));
-    if cell.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-        // SAFETY: the box was created above and never shared.
-        drop(unsafe { Box::from_raw(new) });
+    if let Some(cell) = FUNCTIONS.get(function as usize) {
+        let _ = cell.set(Box::new(Pieces::new(function)));
     }
 }
 
 /// Returns the parts of a function, or `None` if [`prepare`] was not called.
 #[inline]
 pub(super) fn pieces(function: Id) -> Option<&'static Pieces> {
-    // SAFETY: the contents of a cell are never freed.
-    unsafe { FUNCTIONS.get(function as usize)?.load(Ordering::Acquire).as_ref() }
+    FUNCTIONS.get(function as usize)?.get()
 }
 
 impl Pieces {

@@ -1,13 +1,11 @@
 //! Manages the outputs of this process, and opens new ones in a forked child.
 
 use std::cell::Cell;
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
 use cudnn_layer_api::Host;
 use cudnn_os::exit::call_at_exit;
-use cudnn_os::{fork, threads};
+use cudnn_os::threads;
 
 use super::chrome::{Chrome, Event};
 use super::gpu::{Gpu, Measured};
@@ -16,7 +14,10 @@ use super::nvtx::Nvtx;
 use super::options::Options;
 use super::streams::Streams;
 use super::summary;
+use crate::fork::{self, AtFork, Rank};
+use crate::leaked::Leaked;
 use crate::report::{open, process_name, save_working_dir};
+use crate::shadow;
 
 /// The outputs of this process. Never freed, because other threads may be using it.
 pub(super) struct Tracer {
@@ -33,12 +34,10 @@ pub(super) struct Tracer {
 /// The first number of device tracks, which is larger than any thread ID.
 const FIRST_TRACK: u32 = 1_000_000_000;
 
-/// The states of the per-process word (see [`fork::word`]). A forked child starts with the first one.
-const NEW: u32 = 0;
-const STARTING: u32 = 1;
-const READY: u32 = 2;
-
-static TRACER: AtomicPtr<Tracer> = AtomicPtr::new(null_mut());
+static TRACER: Leaked<Tracer> = Leaked::new();
+/// The parent's outputs in a forked child that has not opened its own yet.
+static PARENTS: Leaked<Tracer> = Leaked::new();
+static AT_FORK: &[AtFork] = &[AtFork::InChild(leave_to_parent)];
 /// The streams of handles. A forked child inherits them.
 pub(super) static STREAMS: Streams = Streams::new();
 
@@ -49,58 +48,58 @@ pub(super) fn start(host: Host) -> Result<(), String> {
     let nvtx = options.nvtx.as_deref().and_then(|library| Nvtx::load(library.as_os_str()));
     let gpu = options.gpu.then(Gpu::new);
     let tracer = Tracer { gpu, ..Tracer::open(options, false, host, nvtx)? };
-    fork::prepare_word();
-    TRACER.store(Box::leak(Box::new(tracer)), Ordering::Release);
-    fork::word().store(READY, Ordering::Release);
-    fork::call_at_forks(nothing, nothing, leave_to_parent);
+    fork::take_part(Rank::Shadow, &shadow::AT_FORK);
+    fork::take_part(Rank::Trace, &AT_FORK);
+    TRACER.set(Box::leak(Box::new(tracer)));
     call_at_exit(finish);
     Ok(())
 }
 
-extern "C" fn nothing() {}
-
 /// Runs in a new child. The parent's file stays locked while any process has it open, and the child may never call
 /// cuDNN.
-extern "C" fn leave_to_parent() {
-    if let Some(chrome) = current().and_then(|parents| parents.chrome.as_ref()) {
-        chrome.leave_to_parent();
+fn leave_to_parent() {
+    if let Some(parents) = TRACER.take() {
+        if let Some(chrome) = &parents.chrome {
+            chrome.leave_to_parent();
+        }
+        PARENTS.set(parents);
     }
 }
 
 /// Returns the outputs of this process, or `None` if they are still being opened.
 #[inline]
 pub(super) fn tracer() -> Option<&'static Tracer> {
-    match fork::word().load(Ordering::Acquire) {
-        READY => current(),
-        NEW => start_child(),
-        _ => None,
+    match current() {
+        None => start_child(),
+        tracer => tracer,
     }
 }
 
+/// Returns the outputs of this process, or `None` if they are not open.
+#[inline]
 fn current() -> Option<&'static Tracer> {
-    // SAFETY: tracers are never freed.
-    unsafe { TRACER.load(Ordering::Acquire).as_ref() }
+    TRACER.get()?;
+    fork::notice_child();
+    TRACER.get()
+}
+
+/// Returns the host of the layer, if it has begun.
+pub(super) fn host() -> Option<Host> {
+    TRACER.get().or_else(|| PARENTS.get()).map(|tracer| tracer.host)
 }
 
 /// Opens the outputs of a forked child, unless another thread is doing so. Until then, calls are not traced.
 #[cold]
 fn start_child() -> Option<&'static Tracer> {
-    if fork::word().compare_exchange(NEW, STARTING, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        return None;
+    PARENTS.get()?;
+    fork::notice_child();
+    let parents = PARENTS.take()?;
+    summary::clear();
+    match Tracer::open(parents.options.clone(), true, parents.host, parents.nvtx) {
+        Ok(tracer) => TRACER.set(Box::leak(Box::new(tracer))),
+        Err(reason) => parents.host.error(&reason),
     }
-    if let Some(parents) = current() {
-        TRACER.store(null_mut(), Ordering::Release);
-        if let Some(chrome) = &parents.chrome {
-            chrome.leave_to_parent();
-        }
-        summary::clear();
-        match Tracer::open(parents.options.clone(), true, parents.host, parents.nvtx) {
-            Ok(tracer) => TRACER.store(Box::leak(Box::new(tracer)), Ordering::Release),
-            Err(reason) => parents.host.error(&reason),
-        }
-    }
-    fork::word().store(READY, Ordering::Release);
-    current()
+    TRACER.get()
 }
 
 impl Tracer {
@@ -168,9 +167,6 @@ impl Tracer {
 
 /// Runs when the process exits.
 extern "C" fn finish() {
-    if fork::word().load(Ordering::Acquire) != READY {
-        return;
-    }
     let Some(tracer) = current() else { return };
     if let Some(gpu) = &tracer.gpu {
         gpu.finish(|measured| tracer.write_measured(&measured));

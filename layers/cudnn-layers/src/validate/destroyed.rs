@@ -1,26 +1,12 @@
 //! Remembers the addresses of destroyed descriptors that were not created again.
 //!
-//! The record has a fixed size, so that old addresses are forgotten.
+//! The record has a limit, so that old addresses are forgotten.
 
-use crate::lock::Lock;
 use crate::shadow::elements::{Kind, Raw};
+use crate::table::Table;
 
-const PLACES: usize = 1024;
-
-/// An address and the kind of the descriptor that was there.
-type Place = Option<(usize, Kind)>;
-
-static TABLE: Lock<[Place; PLACES]> = Lock::new([None; PLACES]);
-
-fn with<R>(address: usize, section: impl FnOnce(&mut Place) -> R) -> Option<R> {
-    let index = ((address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES;
-    let mut table = TABLE.lock()?;
-    // A thread that failed to take the lock may have missed that the address was created again.
-    if TABLE.take_missed() {
-        *table = [None; PLACES];
-    }
-    table.get_mut(index).map(section)
-}
+/// The kinds of the descriptors that were at these addresses.
+pub(super) static TABLE: Table<Kind> = Table::new(4096);
 
 /// A descriptor that is being destroyed. It counts as destroyed before the call, because another thread may get a new
 /// descriptor at the address before this thread continues. If the call does not succeed, the descriptor is alive again.
@@ -32,7 +18,7 @@ pub(super) struct Destroying {
 impl Destroying {
     pub(super) fn new(descriptor: Raw, kind: Kind) -> Self {
         let address = descriptor.addr();
-        with(address, |place| *place = Some((address, kind)));
+        TABLE.insert(address, kind);
         Destroying { address, is_done: false }
     }
 
@@ -52,29 +38,12 @@ impl Drop for Destroying {
 
 /// Call this when a descriptor at this address was created.
 pub(super) fn revived(address: usize) {
-    with(address, |place| {
-        if place.is_some_and(|(known, _)| known == address) {
-            *place = None;
-        }
-    });
+    TABLE.remove(address);
 }
 
 /// Returns the kind of the destroyed descriptor at this address.
 pub(super) fn destroyed(descriptor: Raw) -> Option<Kind> {
-    let address = descriptor.addr();
-    with(address, |place| place.filter(|(known, _)| *known == address).map(|(_, kind)| kind)).flatten()
-}
-
-pub(super) fn before_fork() {
-    TABLE.hold_for_fork();
-}
-
-pub(super) fn after_fork() {
-    TABLE.release_after_fork();
-}
-
-pub(super) fn in_child() {
-    TABLE.release_in_child([None; PLACES]);
+    TABLE.get(descriptor.addr())
 }
 
 #[cfg(test)]

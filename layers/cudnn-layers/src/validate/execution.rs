@@ -2,7 +2,6 @@
 //!
 //! The tensors of a plan are collected once, because programs execute it at every step.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use cudnn_sys::types::cudnnDataType_t as DataType;
@@ -13,10 +12,10 @@ use super::message::State;
 use super::operation::is_virtual;
 use super::rules::{self, Rule};
 use super::texts::{Place, id, tensor};
-use crate::lock::Lock;
 use crate::shadow;
 use crate::shadow::content::{Attribute, Content, Value};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::table::Table;
 
 /// The tensors of a plan's graph.
 pub(super) struct Tensors {
@@ -35,37 +34,25 @@ struct Entry {
     text: String,
 }
 
-/// The tensors of a plan, and the content that they were collected from. `None` if the graph is not completely known.
-type Collected = (Arc<Content>, Option<Arc<Tensors>>);
+/// The content of a plan, and the tensors that were collected from it. `None` if the graph is not completely known.
+pub(super) type Collected = (Arc<Content>, Option<Arc<Tensors>>);
 
 /// The plans that were executed, by address.
-pub(super) static PLANS: Lock<Option<HashMap<usize, Collected>>> = Lock::new(None);
-
-/// The maximum number of plans that are remembered.
-const MAX_PLANS: usize = 4096;
+pub(super) static PLANS: Table<Collected> = Table::new(4096);
 
 /// Discards the record of a plan that is destroyed.
 pub(super) fn forget(plan: Raw) {
-    let _former = PLANS.lock().and_then(|mut all| all.as_mut()?.remove(&plan.addr()));
+    PLANS.remove(plan.addr());
 }
 
 /// Returns the tensors of a plan.
 fn tensors_of(plan: Raw) -> Option<Arc<Tensors>> {
     let content = shadow::content(plan)?;
-    let known = PLANS.lock()?.as_ref().and_then(|all| {
-        all.get(&plan.addr()).filter(|(of, _)| Arc::ptr_eq(of, &content)).map(|(_, tensors)| tensors.clone())
-    });
-    if let Some(tensors) = known {
+    if let Some((_, tensors)) = PLANS.get(plan.addr()).filter(|(of, _)| Arc::ptr_eq(of, &content)) {
         return tensors;
     }
     let tensors = collect(plan, &content).map(Arc::new);
-    let mut all = PLANS.lock()?;
-    let all_plans = all.get_or_insert_default();
-    let is_full = all_plans.len() >= MAX_PLANS;
-    let former = if is_full { std::mem::take(all_plans) } else { HashMap::new() };
-    let replaced = all_plans.insert(plan.addr(), (content, tensors.clone()));
-    drop(all);
-    drop((former, replaced));
+    PLANS.insert(plan.addr(), (content, tensors.clone()));
     tensors
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudnn_layer_api::Host;
@@ -10,6 +9,7 @@ use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::text_file::TextFile;
 
 use super::rules::Rule;
+use crate::active::Active;
 use crate::lock::Lock;
 use crate::report::bounded_line;
 
@@ -20,13 +20,13 @@ pub(super) struct State {
 }
 
 /// Set when the layer starts.
-pub(super) static STATE: OnceLock<State> = OnceLock::new();
+pub(super) static STATE: Active<State> = Active::new();
 
 /// The maximum number of messages in a process.
 const LIMIT: usize = 256;
 
 /// The hashes of written messages.
-pub(super) static WRITTEN: Lock<Option<HashSet<u64>>> = Lock::new(None);
+pub(super) static WRITTEN: Lock<Option<HashSet<u64>>> = Lock::keeping(None);
 
 impl State {
     /// Writes a message, unless it was written before. `place` names the descriptor and says what is wrong.

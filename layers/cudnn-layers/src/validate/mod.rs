@@ -39,14 +39,13 @@ mod shape;
 mod texts;
 
 use std::ffi::{CStr, c_void};
-use std::sync::OnceLock;
 
 use cudnn_layer_api::{Host, Layer};
-use cudnn_os::fork;
 use cudnn_sys::types::cudnnStatus_t;
 
 use self::destroyed::Destroying;
 use self::message::{STATE, State, WRITTEN};
+use crate::fork::{AtFork, Rank};
 use crate::report;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::{self, calls, declared};
@@ -63,12 +62,17 @@ pub struct Validate(());
 
 static NEXT: Next = Next::new();
 
-/// The name that the layer was started with.
-static NAME: OnceLock<&'static CStr> = OnceLock::new();
+/// A forked child inherits everything.
+static AT_FORK: &[AtFork] = &[
+    AtFork::Inherited(&WRITTEN),
+    AtFork::Inherited(&graph::CHECKED),
+    AtFork::Inherited(&execution::PLANS),
+    AtFork::Inherited(&destroyed::TABLE),
+];
 
 /// Returns the name that this library's layer was started with, or `None` if it is inactive.
 pub(crate) fn name() -> Option<&'static CStr> {
-    NAME.get().copied()
+    STATE.get().map(|state| state.host.name())
 }
 
 // SAFETY: the wrappers have the signatures of the functions that they call.
@@ -76,11 +80,7 @@ unsafe impl Layer for Validate {
     fn begin(host: Host) -> Result<Self, String> {
         report::save_working_dir();
         let file = report::open(&options::chosen())?;
-        if STATE.set(State { host, file }).is_err() {
-            return Err("validate is already active".into());
-        }
-        let _ = NAME.set(host.name());
-        fork::call_at_forks(before_fork, after_fork, in_child);
+        STATE.begin("validate", State { host, file }, Rank::Validate, &AT_FORK)?;
         Ok(Validate(()))
     }
 
@@ -88,27 +88,6 @@ unsafe impl Layer for Validate {
         let is_followed = Id::from_name(function.to_bytes()).is_some_and(is_followed);
         if is_followed { wrappers::wrap::<Validate>(function, next) } else { next }
     }
-}
-
-unsafe extern "C" fn before_fork() {
-    WRITTEN.hold_for_fork();
-    graph::CHECKED.hold_for_fork();
-    execution::PLANS.hold_for_fork();
-    destroyed::before_fork();
-}
-
-unsafe extern "C" fn after_fork() {
-    WRITTEN.release_after_fork();
-    graph::CHECKED.release_after_fork();
-    execution::PLANS.release_after_fork();
-    destroyed::after_fork();
-}
-
-unsafe extern "C" fn in_child() {
-    WRITTEN.release_in_child(None);
-    graph::CHECKED.release_in_child(None);
-    execution::PLANS.release_in_child(None);
-    destroyed::in_child();
 }
 
 /// Returns whether a function has descriptors.
@@ -287,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_forked_child_never_waits() {
-        fork::call_at_forks(before_fork, after_fork, in_child);
+        crate::fork::take_part(Rank::Validate, &AT_FORK);
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for thread in 0..4 {

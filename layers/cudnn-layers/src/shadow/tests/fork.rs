@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 use cudnn_os::testing::check_in_child;
 
 use super::*;
+use crate::fork::{Rank, take_part};
 
 /// Runs a check in a forked child. Returns `true` if it succeeded, or if `fork` is not available.
 fn in_child(check: impl FnOnce() -> bool) -> bool {
+    take_part(Rank::Shadow, &AT_FORK);
     // SAFETY: the child uses only memory and the table, which is unlocked during a fork.
     unsafe { check_in_child(check) }.unwrap_or(true)
 }
@@ -55,7 +57,7 @@ fn a_stuck_thread_delays_others_once_and_uncertain_contents_are_dropped() {
         let address = descriptor.addr();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                table::with(address, |_| {
+                TABLE.with(address, |_| {
                     is_inside.store(true, Ordering::Relaxed);
                     while !leave.load(Ordering::Relaxed) {
                         std::thread::sleep(Duration::from_millis(1));

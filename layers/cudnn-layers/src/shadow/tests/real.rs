@@ -193,7 +193,7 @@ fn program() {
     plan();
     cudnn_copies_a_descriptor_that_an_attribute_is_set_to();
     cudnn_reads_no_more_than_it_declares();
-    println!("left: {}", table::len());
+    println!("left: {}", TABLE.len());
 }
 
 /// Confirms that cuDNN copies a descriptor when an attribute is set to it. If cuDNN read it later, the operation could

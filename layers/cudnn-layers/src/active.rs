@@ -1,0 +1,38 @@
+//! The state of a layer that has begun.
+
+use once_cell::race::OnceBox;
+
+use crate::fork::{self, AtFork, Rank};
+use crate::shadow;
+
+/// The state of a layer, which is set when the layer begins, and is only read afterwards. Reading never waits for another
+/// thread that begins.
+pub(crate) struct Active<T>(OnceBox<T>);
+
+impl<T> Active<T> {
+    pub(crate) const fn new() -> Self {
+        Active(OnceBox::new())
+    }
+
+    /// Sets the state, and lists the layer's parts that take part in forks.
+    ///
+    /// # Errors
+    /// Returns an error if the layer is already active.
+    pub(crate) fn begin(
+        &self,
+        name: &str,
+        state: T,
+        rank: Rank,
+        parts: &'static &'static [AtFork],
+    ) -> Result<(), String> {
+        fork::take_part(Rank::Shadow, &shadow::AT_FORK);
+        fork::take_part(rank, parts);
+        self.0.set(Box::new(state)).map_err(|_| format!("{name} is already active"))
+    }
+
+    /// Returns the state. In a child that was forked by a system call, this first prepares the layers for the child.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&T> {
+        self.0.get().inspect(|_| fork::notice_child())
+    }
+}
