@@ -1,10 +1,10 @@
 //! Provides layers without functionality, to measure the overhead of a layer.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use cudnn_layer_api::{Host, Layer};
+use cudnn_layer_api::{Host, Layer, NextFunction};
 
 /// A layer that wraps no function.
 #[derive(Debug)]
@@ -88,41 +88,39 @@ fn work() {
     unsafe { std::arch::asm!("", options(nostack, preserves_flags)) };
 }
 
-fn wrap(function: &CStr, next: *const c_void, forwarders: &[*const c_void]) -> *const c_void {
-    let Some(index) = NAMES.iter().position(|name| name.as_bytes() == function.to_bytes()) else { return next };
-    NEXT[index].store(next.cast_mut(), Ordering::Release);
-    forwarders[index]
+fn wrap<'a>(next: NextFunction<'a>, forwarders: &[*const c_void]) -> NextFunction<'a> {
+    let Some(index) = NAMES.iter().position(|name| name.as_bytes() == next.name().to_bytes()) else { return next };
+    NEXT[index].store(next.address().cast_mut(), Ordering::Release);
+    // SAFETY: every forwarder and the function that it calls have the same signature.
+    unsafe { next.replaced_by(forwarders[index]) }
 }
 
-// SAFETY: it returns its argument.
-unsafe impl Layer for WrapsNothing {
+impl Layer for WrapsNothing {
     fn begin(_: Host) -> Result<Self, String> {
         Ok(WrapsNothing)
     }
 
-    fn wrap(&self, _: &CStr, next: *const c_void) -> *const c_void {
+    fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
         next
     }
 }
 
-// SAFETY: every forwarder and the function that it calls have the same signature.
-unsafe impl Layer for Jumps {
+impl Layer for Jumps {
     fn begin(_: Host) -> Result<Self, String> {
         Ok(Jumps)
     }
 
-    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
-        wrap(function, next, jumps())
+    fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
+        wrap(next, jumps())
     }
 }
 
-// SAFETY: as above.
-unsafe impl Layer for Calls {
+impl Layer for Calls {
     fn begin(_: Host) -> Result<Self, String> {
         Ok(Calls)
     }
 
-    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
-        wrap(function, next, calls())
+    fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
+        wrap(next, calls())
     }
 }

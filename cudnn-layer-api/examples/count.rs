@@ -6,26 +6,24 @@
 //! CUDNN_LAYERS=count CUDNN_LAYER_PATH=$PWD/target/debug/examples ./program
 //! ```
 
-use std::ffi::{CStr, c_void};
 use std::io::Write;
-use std::mem::transmute;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use cudnn_layer_api::{Host, Layer, export_layer};
-use cudnn_sys::signatures::unwinding::{cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor};
-use cudnn_sys::types::{cudnnStatus_t, cudnnTensorDescriptor_t};
+use cudnn_layer_api::types::{cudnnStatus_t, cudnnTensorDescriptor_t};
+use cudnn_layer_api::wrappers::{Next, Replacement, replace};
+use cudnn_layer_api::{Host, Layer, NextFunction, export_layer};
 
-static NEXT_CREATE: OnceLock<cudnnCreateTensorDescriptor> = OnceLock::new();
-static NEXT_DESTROY: OnceLock<cudnnDestroyTensorDescriptor> = OnceLock::new();
+static NEXT: Next = Next::new();
 static MADE: AtomicU64 = AtomicU64::new(0);
 static DESTROYED: AtomicU64 = AtomicU64::new(0);
+
+const REPLACEMENTS: &[Replacement] =
+    &[Replacement::cudnnCreateTensorDescriptor(create), Replacement::cudnnDestroyTensorDescriptor(destroy)];
 
 struct Count;
 export_layer!(Count);
 
-// SAFETY: the replacements have the types of the functions that they replace, and pass on the program's arguments.
-unsafe impl Layer for Count {
+impl Layer for Count {
     fn begin(_host: Host) -> Result<Self, String> {
         // A layer is never dropped. Therefore a function that runs at exit writes the report.
         // SAFETY: the loader never unloads this library, so `report` stays valid.
@@ -35,26 +33,14 @@ unsafe impl Layer for Count {
         }
     }
 
-    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
-        match function.to_bytes() {
-            b"cudnnCreateTensorDescriptor" => {
-                // SAFETY: `next` has the type of the function that it is passed for.
-                NEXT_CREATE.get_or_init(|| unsafe { transmute::<*const c_void, cudnnCreateTensorDescriptor>(next) });
-                create as cudnnCreateTensorDescriptor as *const c_void
-            }
-            b"cudnnDestroyTensorDescriptor" => {
-                // SAFETY: as above.
-                NEXT_DESTROY.get_or_init(|| unsafe { transmute::<*const c_void, cudnnDestroyTensorDescriptor>(next) });
-                destroy as cudnnDestroyTensorDescriptor as *const c_void
-            }
-            _ => next,
-        }
+    fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
+        replace(&NEXT, REPLACEMENTS, next)
     }
 }
 
 /// "C-unwind", because a callback of a C++ program may throw an exception through cuDNN.
 unsafe extern "C-unwind" fn create(descriptor: *mut cudnnTensorDescriptor_t) -> cudnnStatus_t {
-    let Some(next) = NEXT_CREATE.get() else { return cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR };
+    let Some(next) = NEXT.cudnnCreateTensorDescriptor() else { return cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED };
     // SAFETY: the argument is the program's.
     let status = unsafe { next(descriptor) };
     if status.is_success() {
@@ -64,7 +50,7 @@ unsafe extern "C-unwind" fn create(descriptor: *mut cudnnTensorDescriptor_t) -> 
 }
 
 unsafe extern "C-unwind" fn destroy(descriptor: cudnnTensorDescriptor_t) -> cudnnStatus_t {
-    let Some(next) = NEXT_DESTROY.get() else { return cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR };
+    let Some(next) = NEXT.cudnnDestroyTensorDescriptor() else { return cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED };
     DESTROYED.fetch_add(1, Relaxed);
     // SAFETY: as above.
     unsafe { next(descriptor) }

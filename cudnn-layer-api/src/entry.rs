@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi;
-use crate::layer::{Event, Host, Layer};
+use crate::layer::{Event, Host, Layer, NextFunction};
 
 /// Implements [`abi::Begin`] for a layer in Rust. If the layer panics, it stays off.
 ///
@@ -44,13 +44,13 @@ unsafe extern "C" fn wrap<L: Layer>(data: *mut c_void, function: *const c_char, 
     // SAFETY: guaranteed by the caller; `data` is a leaked box.
     let Some(layer) = (unsafe { data.cast::<L>().as_ref() }) else { return next };
     // SAFETY: guaranteed by the caller.
-    let function = unsafe { CStr::from_ptr(function) };
-    catch_unwind(AssertUnwindSafe(|| layer.wrap(function, next))).map_or_else(
+    let function = NextFunction::new(unsafe { CStr::from_ptr(function) }, next);
+    catch_unwind(AssertUnwindSafe(|| layer.wrap(function))).map_or_else(
         |payload| {
             std::mem::forget(payload);
             next
         },
-        <*const c_void>::cast_mut,
+        |chosen| chosen.address().cast_mut(),
     )
 }
 

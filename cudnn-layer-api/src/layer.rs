@@ -10,13 +10,9 @@ use crate::abi;
 
 /// A layer that runs between a program and cuDNN.
 ///
-/// # Safety
-/// `wrap` must return the address of a function with the same signature as `next`. The function must stay valid until
-/// the process exits, and must pass on the guarantees of its caller.
-///
 /// C++ exceptions must not leave `begin`, `wrap` or `event`. If a callback of the program throws one during a cuDNN
 /// call from these functions, the process terminates.
-pub unsafe trait Layer: Send + Sync + Sized + 'static {
+pub trait Layer: Send + Sync + Sized + 'static {
     /// Starts the layer. Called once when cuDNN is loaded. cuDNN calls from this function bypass all layers.
     ///
     /// # Errors
@@ -26,11 +22,46 @@ pub unsafe trait Layer: Send + Sync + Sized + 'static {
     /// Returns the function to call instead of `next`, or `next` itself. The loader calls this once per function,
     /// before the program's first call of that function, and never concurrently. cuDNN calls from here bypass all
     /// layers.
-    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void;
+    fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a>;
 
     /// Receives events of the loader. May be called in any thread, and concurrently.
     fn event(&self, event: &Event<'_>) {
         let _ = event;
+    }
+}
+
+/// A function that a layer can wrap: cuDNN's, or the one of a layer closer to cuDNN. See [`Layer::wrap`].
+#[derive(Clone, Copy, Debug)]
+pub struct NextFunction<'a> {
+    name: &'a CStr,
+    address: *const c_void,
+}
+
+impl<'a> NextFunction<'a> {
+    pub(crate) fn new(name: &'a CStr, address: *const c_void) -> Self {
+        NextFunction { name, address }
+    }
+
+    /// Returns the function's name in cuDNN.
+    #[must_use]
+    pub fn name(self) -> &'a CStr {
+        self.name
+    }
+
+    /// Returns the function's address.
+    #[must_use]
+    pub fn address(self) -> *const c_void {
+        self.address
+    }
+
+    /// Replaces the function by another one. [`wrappers`](crate::wrappers) does this with a check of the type.
+    ///
+    /// # Safety
+    /// `address` must belong to a function with the same signature, which stays valid until the process exits and passes
+    /// on the guarantees of its caller.
+    #[must_use]
+    pub unsafe fn replaced_by(self, address: *const c_void) -> Self {
+        NextFunction { address, ..self }
     }
 }
 

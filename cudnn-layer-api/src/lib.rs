@@ -5,35 +5,40 @@
 //! structures of `cudnn_layer.h`.
 //!
 //! ```
-//! use std::ffi::{CStr, c_void};
-//! use cudnn_layer_api::{Host, Layer};
+//! use cudnn_layer_api::{Host, Layer, NextFunction};
 //!
 //! /// Logs the functions that the program uses.
 //! struct Names(Host);
 //!
-//! // SAFETY: `wrap` returns its argument, which has the right signature.
-//! unsafe impl Layer for Names {
+//! impl Layer for Names {
 //!     fn begin(host: Host) -> Result<Self, String> {
 //!         Ok(Names(host))
 //!     }
-//!     fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
-//!         self.0.info(&format!("the program uses {}", function.to_string_lossy()));
+//!     fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
+//!         self.0.info(&format!("the program uses {}", next.name().to_string_lossy()));
 //!         next
 //!     }
 //! }
 //! ```
 //!
 //! A layer exists until the process exits and is never dropped. To write a report at exit, register a C function with
-//! `atexit` in [`Layer::begin`] and store the data in a `static`, as the example `count.rs` of this crate does.
+//! `atexit` in [`Layer::begin`] and keep the data in a `static`, as the example `count.rs` of this crate does.
 //!
-//! This crate depends on neither the loader nor cuDNN's functions.
+//! The module [`wrappers`] replaces and calls cuDNN's functions with their types. It is a default feature, and the rest of
+//! the crate depends on neither the loader nor cuDNN's functions.
+#![allow(deprecated, reason = "programs also call deprecated functions")]
 
 pub mod abi;
 mod entry;
 mod layer;
+#[cfg(feature = "wrappers")]
+pub mod wrappers;
 
+#[cfg(feature = "wrappers")]
+#[doc(no_inline)]
+pub use cudnn_sys::types;
 pub use entry::begin;
-pub use layer::{Event, EventKind, Host, Layer};
+pub use layer::{Event, EventKind, Host, Layer, NextFunction};
 
 /// The name of the function that a layer library exports.
 pub const ENTRY_POINT: &std::ffi::CStr = c"cudnnLayerBegin";
@@ -41,11 +46,11 @@ pub const ENTRY_POINT: &std::ffi::CStr = c"cudnnLayerBegin";
 /// Exports a [`Layer`] from a shared library (`crate-type = ["cdylib"]`).
 ///
 /// ```
-/// # use std::ffi::{CStr, c_void};
+/// # use cudnn_layer_api::NextFunction;
 /// # struct Names;
-/// # unsafe impl cudnn_layer_api::Layer for Names {
+/// # impl cudnn_layer_api::Layer for Names {
 /// #     fn begin(_: cudnn_layer_api::Host) -> Result<Self, String> { Ok(Names) }
-/// #     fn wrap(&self, _: &CStr, next: *const c_void) -> *const c_void { next }
+/// #     fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> { next }
 /// # }
 /// cudnn_layer_api::export_layer!(Names);
 /// ```

@@ -1,59 +1,27 @@
 //! Calls cuDNN's functions below this layer, for the program's calls and the layer's own.
 
-use std::ffi::{CStr, c_void};
+use std::ops::Deref;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
 use cudnn_layer_api::Host;
-use cudnn_sys::signatures::unwinding;
 use cudnn_sys::types::cudnnStatus_t;
 
 use crate::shadow::elements::{Kind, Name, Raw, Type, element_size};
 use crate::shadow::handles::Handle;
+use crate::wrappers::{Id, Next};
 
 type Status = cudnnStatus_t;
 
-macro_rules! functions {
-    ($($function:ident)*) => {
-        /// The functions; `None` if they are missing in this cuDNN version.
-        #[allow(non_snake_case, reason = "these are cuDNN's function names")]
-        pub(crate) struct Cudnn {
-            $(pub(crate) $function: Option<unwinding::$function>,)*
-        }
+/// The functions below this layer that it calls itself.
+pub(crate) struct Cudnn(Next);
 
-        impl Cudnn {
-            pub(crate) fn new(host: Host) -> Self {
-                Cudnn { $($function: host.next(c_name(concat!(stringify!($function), "\0"))).map(|address| {
-                    // SAFETY: the address belongs to this cuDNN function or to another layer's wrapper of it, with the
-                    // same type.
-                    unsafe { std::mem::transmute::<*const c_void, unwinding::$function>(address) }
-                }),)* }
-            }
-        }
-    };
-}
-functions! {
-    cudnnCreate
-    cudnnDestroy
-    cudnnGetCudartVersion
-    cudnnGetLastErrorString
-    cudnnSetCallback
-    cudnnGetCallback
-    cudnnGetStream
-    cudnnBackendCreateDescriptor
-    cudnnBackendDestroyDescriptor
-    cudnnBackendInitialize
-    cudnnBackendSetAttribute
-    cudnnBackendGetAttribute
-    cudnnBackendFinalize
-    cudnnBackendExecute
-    cudnnBackendPopulateCudaGraph
-    cudnnBackendUpdateCudaGraph
-    cudnnGetExecutionPlanWorkspaceSize
-}
+impl Deref for Cudnn {
+    type Target = Next;
 
-fn c_name(name: &str) -> &CStr {
-    CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default()
+    fn deref(&self) -> &Next {
+        &self.0
+    }
 }
 
 /// The status of functions that are missing in this cuDNN. The loader never requests wrappers for them, so programs do
@@ -61,6 +29,33 @@ fn c_name(name: &str) -> &CStr {
 pub(crate) const ABSENT: Status = Status::CUDNN_STATUS_NOT_SUPPORTED;
 
 impl Cudnn {
+    pub(crate) fn new(host: Host) -> Self {
+        let next = Next::new();
+        next.load(
+            host,
+            &[
+                Id::CudnnCreate,
+                Id::CudnnDestroy,
+                Id::CudnnGetCudartVersion,
+                Id::CudnnGetLastErrorString,
+                Id::CudnnSetCallback,
+                Id::CudnnGetCallback,
+                Id::CudnnGetStream,
+                Id::CudnnBackendCreateDescriptor,
+                Id::CudnnBackendDestroyDescriptor,
+                Id::CudnnBackendInitialize,
+                Id::CudnnBackendSetAttribute,
+                Id::CudnnBackendGetAttribute,
+                Id::CudnnBackendFinalize,
+                Id::CudnnBackendExecute,
+                Id::CudnnBackendPopulateCudaGraph,
+                Id::CudnnBackendUpdateCudaGraph,
+                Id::CudnnGetExecutionPlanWorkspaceSize,
+            ],
+        );
+        Cudnn(next)
+    }
+
     /// Runs a closure with a temporary descriptor and destroys it afterwards. If a callback of the program throws an
     /// exception in between, the descriptor leaks: destroying it while unwinding would call cuDNN, and a second
     /// exception would terminate the process.
@@ -106,14 +101,14 @@ impl Cudnn {
     fn create(&self, kind: Kind) -> Result<Descriptor<'_>, Status> {
         let mut raw = null_mut();
         // SAFETY: cuDNN stores the descriptor in `raw`.
-        let status = self.cudnnBackendCreateDescriptor.map_or(ABSENT, |create| unsafe { create(kind, &raw mut raw) });
+        let status = self.cudnnBackendCreateDescriptor().map_or(ABSENT, |create| unsafe { create(kind, &raw mut raw) });
         checked(status)?;
         Ok(Descriptor { cudnn: self, raw })
     }
 
     /// Destroys a descriptor that this layer created and no longer uses.
     pub(crate) fn destroy(&self, descriptor: Raw) {
-        if let Some(destroy) = self.cudnnBackendDestroyDescriptor {
+        if let Some(destroy) = self.cudnnBackendDestroyDescriptor() {
             // SAFETY: this layer created the descriptor and never shared it.
             let _ = unsafe { destroy(descriptor) };
         }
@@ -140,7 +135,7 @@ impl Cudnn {
     pub(crate) fn take_last_error(&self) -> Vec<u8> {
         // Larger than any text cuDNN produces.
         let mut text = vec![0; 1 << 16];
-        if let Some(get) = self.cudnnGetLastErrorString {
+        if let Some(get) = self.cudnnGetLastErrorString() {
             // SAFETY: the buffer has the length that is passed.
             unsafe { get(text.as_mut_ptr().cast(), text.len()) };
         }
@@ -163,7 +158,7 @@ impl Descriptor<'_> {
 
     pub(crate) fn set<T>(&self, name: Name, ty: Type, elements: &[T]) -> Result<(), Status> {
         let count = elements.len() as i64;
-        let set = self.cudnn.cudnnBackendSetAttribute.ok_or(ABSENT)?;
+        let set = self.cudnn.cudnnBackendSetAttribute().ok_or(ABSENT)?;
         // SAFETY: the caller passes elements of the named type.
         checked(unsafe { set(self.raw, name, ty, count, elements.as_ptr().cast()) })
     }
@@ -183,14 +178,14 @@ impl Descriptor<'_> {
             word.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
             *to = u64::from_ne_bytes(word);
         }
-        let set = self.cudnn.cudnnBackendSetAttribute.ok_or(ABSENT)?;
+        let set = self.cudnn.cudnnBackendSetAttribute().ok_or(ABSENT)?;
         // SAFETY: guaranteed by the caller; the buffer has room for `count` elements.
         checked(unsafe { set(self.raw, name, ty, count, aligned.as_ptr().cast()) })
     }
 
     pub(crate) fn finalize(&self) -> Result<(), Status> {
         // SAFETY: the descriptor is live.
-        checked(self.cudnn.cudnnBackendFinalize.map_or(ABSENT, |finalize| unsafe { finalize(self.raw) }))
+        checked(self.cudnn.cudnnBackendFinalize().map_or(ABSENT, |finalize| unsafe { finalize(self.raw) }))
     }
 
     /// Reads elements into `room`. Returns the total number of elements, which may be larger than `room`.
@@ -218,7 +213,7 @@ pub(crate) unsafe fn read<T>(
     room: &mut [T],
 ) -> Result<usize, Status> {
     let mut count = 0;
-    let get = cudnn.cudnnBackendGetAttribute.ok_or(ABSENT)?;
+    let get = cudnn.cudnnBackendGetAttribute().ok_or(ABSENT)?;
     // cuDNN expects a null pointer if no elements are requested, but an empty slice has an address.
     let to = if room.is_empty() { null_mut() } else { room.as_mut_ptr() };
     // SAFETY: guaranteed by the caller; the slice has room for the requested number of elements.

@@ -53,7 +53,7 @@ pub(crate) fn set(cudnn: &Cudnn, text: &str) {
 /// # Safety
 /// The same requirements as for cuDNN's function.
 pub(crate) unsafe fn get(cudnn: &Cudnn, message: *mut c_char, size: usize) {
-    if let Some(get) = cudnn.cudnnGetLastErrorString {
+    if let Some(get) = cudnn.cudnnGetLastErrorString() {
         // SAFETY: guaranteed by the caller.
         unsafe { get(message, size) };
     }

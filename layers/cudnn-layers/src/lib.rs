@@ -27,8 +27,8 @@
 //! in `CUDNN_LAYERS`.
 //!
 //! Each layer is one module. Layers depend on cuDNN's types and on `cudnn-layer-api`, but not on the loader or on each
-//! other. They share private modules: `wrappers` generates a wrapper for each cuDNN function, `shadow` tracks the
-//! attributes of backend descriptors, `cudnn` and `engine` make calls below a layer, `last_error` hides the errors of
+//! other. They share private modules: `wrappers` names the wrappers of `cudnn-layer-api`, `shadow` tracks the attributes
+//! of backend descriptors, `cudnn` and `engine` make calls below a layer, `last_error` hides the errors of
 //! these calls, `follow` restores them, `trial` hides the calls from other layers, `serialized`
 //! recognizes restored plans, `driver` calls NVIDIA's driver, and `report` opens the output files. `active` stores the
 //! state of a layer, `table` what it knows about descriptors, `lock` protects values for a few nanoseconds, `leaked`

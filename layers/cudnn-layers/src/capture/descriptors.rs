@@ -8,7 +8,7 @@ use cudnn_sys::signatures::unwinding;
 use cudnn_sys::types::{cudnnHandle_t, cudnnStatus_t as Status};
 use serde_json::{Map, Value as Json, json};
 
-use crate::wrappers::{Argument, IsNotPlain as _, IsPlain as _, Value};
+use crate::wrappers::{Argument, ToValue as _, ToValueOther as _, Value};
 
 /// The maximum number of dimensions (`CUDNN_DIM_MAX`).
 const MAX_DIMENSIONS: usize = 8;

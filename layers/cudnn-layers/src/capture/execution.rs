@@ -67,7 +67,7 @@ fn is_capturing(state: &State, driver: Option<&Driver>, handle: u64) -> bool {
 /// Returns the stream of a handle that cuDNN has accepted, or is about to check.
 pub(super) fn stream(state: &State, handle: u64) -> Option<*mut c_void> {
     let mut stream = std::ptr::null_mut();
-    let get = state.cudnn.cudnnGetStream?;
+    let get = state.cudnn.cudnnGetStream()?;
     let handle = std::ptr::with_exposed_provenance_mut(handle as usize);
     // SAFETY: the program executes a plan with the handle, and the pointer is valid for writes.
     let status = trial::run(|| unsafe { get(handle, &raw mut stream) });

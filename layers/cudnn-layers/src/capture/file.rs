@@ -56,7 +56,7 @@ impl Output {
     /// Creates the file of the first process.
     pub(super) fn create(name: PathBuf, host: Host, cudnn: &Cudnn) -> std::result::Result<Self, String> {
         // SAFETY: the function only returns a number.
-        let cudart = cudnn.cudnnGetCudartVersion.map_or(0, |version| unsafe { version() });
+        let cudart = cudnn.cudnnGetCudartVersion().map_or(0, |version| unsafe { version() });
         let start = Record::Start(Start { format: FORMAT, cudnn: host.cudnn_version() as usize, cudart });
         let output = Output { name, host, start };
         let name = expanded(&output.name, std::process::id());

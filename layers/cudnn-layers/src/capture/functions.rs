@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::descriptors;
-use crate::wrappers::{Id, Parameter};
+use crate::wrappers::{Id, Parameter, starts_work};
 
 /// A function outside of the backend API.
 pub(super) struct Function {
@@ -51,7 +51,7 @@ fn classified(function: Id) -> Function {
     let is_first = parameters.first().is_some_and(is_of_descriptor);
     let role = if name.starts_with("cudnnBackend") {
         Role::NotFollowed
-    } else if function.starts_work() {
+    } else if starts_work(function) {
         Role::StartsWork
     } else if is_first && name.starts_with("cudnnCreate") {
         Role::Creates

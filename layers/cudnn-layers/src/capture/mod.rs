@@ -46,10 +46,9 @@ mod reason;
 mod values;
 mod written;
 
-use std::ffi::{CStr, c_void};
 use std::time::{Duration, Instant};
 
-use cudnn_layer_api::{Host, Layer};
+use cudnn_layer_api::{Host, Layer, NextFunction};
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::exit::call_at_exit;
 use cudnn_sys::types::cudnnStatus_t;
@@ -62,7 +61,7 @@ use crate::fork::{AtFork, Rank};
 use crate::report::save_working_dir;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::{self, calls};
-use crate::wrappers::{self, Around, Call, Id, Next, Returned};
+use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 use crate::{follow, serialized, trial};
 
 pub use self::file::may_replace;
@@ -83,8 +82,7 @@ struct State {
 static STATE: Active<State> = Active::new();
 static NEXT: Next = Next::new();
 
-// SAFETY: the wrappers have the signatures of the functions that they call.
-unsafe impl Layer for Capture {
+impl Layer for Capture {
     fn begin(host: Host) -> Result<Self, String> {
         save_working_dir();
         let cudnn = Cudnn::new(host);
@@ -98,12 +96,12 @@ unsafe impl Layer for Capture {
         Ok(Capture(()))
     }
 
-    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
-        let is_followed = Id::from_name(function.to_bytes()).is_some_and(|function| {
+    fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
+        let is_followed = Id::from_name(next.name().to_bytes()).is_some_and(|function| {
             let is_outside = functions::function(function).is_some_and(|it| it.role != Role::NotFollowed);
             is_followed(function) || is_outside
         });
-        if is_followed { wrappers::wrap::<Capture>(function, next) } else { next }
+        if is_followed { intercept::<Capture>(next) } else { next }
     }
 }
 
@@ -145,8 +143,8 @@ fn is_followed(function: Id) -> bool {
     follow::is_followed(function) || calls::is_execution(function) || function == Id::CudnnGetExecutionPlanWorkspaceSize
 }
 
-impl Around for Capture {
-    fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
+impl Intercept for Capture {
+    fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !trial::is_running()) else { return next() };
         if !is_followed(call.function) {
             return outside_backend(state, call, next);

@@ -26,9 +26,7 @@ mod options;
 mod rule;
 mod subject;
 
-use std::ffi::{CStr, c_void};
-
-use cudnn_layer_api::{Host, Layer};
+use cudnn_layer_api::{Host, Layer, NextFunction};
 use cudnn_sys::types::cudnnStatus_t;
 
 use self::blocking::{CONFIGURED, STATE, State};
@@ -37,7 +35,7 @@ use crate::follow;
 use crate::fork::{AtFork, Rank};
 use crate::shadow::calls;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
-use crate::wrappers::{self, Around, Call, Id, Next, Returned};
+use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 
 pub use self::options::{VARIABLE, configure, items};
 pub use self::rule::{Rule, Rules};
@@ -50,8 +48,7 @@ static NEXT: Next = Next::new();
 /// A forked child inherits everything.
 static AT_FORK: &[AtFork] = &[AtFork::Inherited(&CONFIGURED)];
 
-// SAFETY: the wrappers have the signatures of the functions that they call.
-unsafe impl Layer for Errata {
+impl Layer for Errata {
     fn begin(host: Host) -> Result<Self, String> {
         let mut rules = options::chosen()?;
         let count = rules.len();
@@ -63,16 +60,16 @@ unsafe impl Layer for Errata {
         Ok(Errata(()))
     }
 
-    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
+    fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
         let is_needed = STATE.get().is_some_and(|state| !state.rules.is_empty());
         // Executions are not wrapped.
-        let is_followed = Id::from_name(function.to_bytes()).is_some_and(follow::is_followed);
-        if is_needed && is_followed { wrappers::wrap::<Errata>(function, next) } else { next }
+        let is_followed = Id::from_name(next.name().to_bytes()).is_some_and(follow::is_followed);
+        if is_needed && is_followed { intercept::<Errata>(next) } else { next }
     }
 }
 
-impl Around for Errata {
-    fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
+impl Intercept for Errata {
+    fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !calls::makes_variant_pack(call)) else { return next() };
         if call.function == Id::CudnnBackendFinalize {
             let refused = R::from_status(cudnnStatus_t::CUDNN_STATUS_NOT_SUPPORTED);

@@ -159,7 +159,7 @@ pub(super) fn nvrtc(cudnn: &Cudnn) -> &'static str {
 /// Returns whether cuDNN was built for CUDA 13.
 fn is_cuda_13(cudnn: &Cudnn) -> bool {
     // SAFETY: the call passes no pointers.
-    cudnn.cudnnGetCudartVersion.is_some_and(|version| unsafe { version() } >= 13_000)
+    cudnn.cudnnGetCudartVersion().is_some_and(|version| unsafe { version() } >= 13_000)
 }
 
 /// Returns the library that cuDNN needs to try all engines, if it is missing. cuDNN ends the process if its precompiled

@@ -115,7 +115,7 @@ pub(super) fn go_to_a_log() -> bool {
 }
 
 fn install(cudnn: &Cudnn) -> bool {
-    let (Some(get), Some(set)) = (cudnn.cudnnGetCallback, cudnn.cudnnSetCallback) else { return false };
+    let (Some(get), Some(set)) = (cudnn.cudnnGetCallback(), cudnn.cudnnSetCallback()) else { return false };
     let Some(mut stored) = PROGRAM.lock() else { return false };
     stored.changes = 0;
     drop(stored);
@@ -158,7 +158,7 @@ fn program() -> Callback {
 /// Restores the program's callback. If the program has none, this layer's callback stays installed for errors, because
 /// cuDNN would print errors to stderr from now on.
 fn restore(cudnn: &Cudnn) {
-    let Some(set) = cudnn.cudnnSetCallback else { return };
+    let Some(set) = cudnn.cudnnSetCallback() else { return };
     for _ in 0..MAX_REPETITIONS {
         let Some(stored) = PROGRAM.lock().map(|stored| (stored.callback, stored.changes)) else { return };
         let (program, changes) = stored;

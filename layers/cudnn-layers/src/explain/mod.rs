@@ -44,10 +44,10 @@ mod report;
 mod strides;
 mod variants;
 
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
-use cudnn_layer_api::{Host, Layer};
+use cudnn_layer_api::{Host, Layer, NextFunction};
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_os::exit::call_at_exit;
 use cudnn_os::text_file::TextFile;
@@ -62,7 +62,7 @@ use crate::last_error::hide_errors;
 use crate::report::{open, save_working_dir};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::{self, calls};
-use crate::wrappers::{self, Around, Call, Id, Next, Returned};
+use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 use crate::{follow, serialized};
 
 pub use self::options::{OUTPUT_VARIABLE, Options, VARIABLE, configure};
@@ -82,8 +82,7 @@ struct State {
 static STATE: Active<State> = Active::new();
 static NEXT: Next = Next::new();
 
-// SAFETY: the wrappers have the signatures of the functions that they call.
-unsafe impl Layer for Explain {
+impl Layer for Explain {
     fn begin(host: Host) -> Result<Self, String> {
         let options = Options::chosen()?;
         save_working_dir();
@@ -94,9 +93,9 @@ unsafe impl Layer for Explain {
         Ok(Explain(()))
     }
 
-    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
-        let is_followed = Id::from_name(function.to_bytes()).is_some_and(is_followed);
-        if is_followed { wrappers::wrap::<Explain>(function, next) } else { next }
+    fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
+        let is_followed = Id::from_name(next.name().to_bytes()).is_some_and(is_followed);
+        if is_followed { intercept::<Explain>(next) } else { next }
     }
 }
 
@@ -121,8 +120,8 @@ fn is_followed(function: Id) -> bool {
     follow::is_followed(function) || calls::is_execution(function) || is_of_callback
 }
 
-impl Around for Explain {
-    fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
+impl Intercept for Explain {
+    fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !calls::makes_variant_pack(call)) else { return next() };
         let mut start = None;
         match call.function {

@@ -5,9 +5,9 @@
 
 #![allow(non_snake_case, reason = "these are cuDNN's function names")]
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_void};
 
-use cudnn_sys::signatures::unwinding;
+use cudnn_layer_api::wrappers::Replacement;
 use cudnn_sys::types::{cudaGraph_t, cudnnHandle_t, cudnnStatus_t};
 
 use super::state::STATE;
@@ -24,41 +24,26 @@ type Status = cudnnStatus_t;
 
 const SUCCESS: Status = Status::CUDNN_STATUS_SUCCESS;
 
-macro_rules! replacements {
-    ($($name:ident: $replacement:ident,)*) => {
-        /// Returns the replacement for the function with this name.
-        pub(super) fn function(name: &CStr) -> Option<*const c_void> {
-            $(
-                if name.to_bytes() == stringify!($name).as_bytes() {
-                    // Compiles only if the replacement has cuDNN's signature.
-                    const REPLACEMENT: unwinding::$name = $replacement;
-                    return Some(REPLACEMENT as *const c_void);
-                }
-            )*
-            None
-        }
-    };
-}
-replacements! {
-    cudnnCreate: create,
-    cudnnDestroy: destroy,
-    cudnnGetLastErrorString: get_last_error_string,
-    cudnnBackendCreateDescriptor: create_descriptor,
-    cudnnBackendDestroyDescriptor: destroy_descriptor,
-    cudnnBackendInitialize: initialize,
-    cudnnBackendSetAttribute: set_attribute,
-    cudnnBackendGetAttribute: get_attribute,
-    cudnnBackendFinalize: finalize,
-    cudnnBackendExecute: execute,
-    cudnnBackendPopulateCudaGraph: populate_cuda_graph,
-    cudnnBackendUpdateCudaGraph: update_cuda_graph,
-    cudnnGetExecutionPlanWorkspaceSize: get_workspace_size,
-}
+pub(super) const REPLACEMENTS: &[Replacement] = &[
+    Replacement::cudnnCreate(create),
+    Replacement::cudnnDestroy(destroy),
+    Replacement::cudnnGetLastErrorString(get_last_error_string),
+    Replacement::cudnnBackendCreateDescriptor(create_descriptor),
+    Replacement::cudnnBackendDestroyDescriptor(destroy_descriptor),
+    Replacement::cudnnBackendInitialize(initialize),
+    Replacement::cudnnBackendSetAttribute(set_attribute),
+    Replacement::cudnnBackendGetAttribute(get_attribute),
+    Replacement::cudnnBackendFinalize(finalize),
+    Replacement::cudnnBackendExecute(execute),
+    Replacement::cudnnBackendPopulateCudaGraph(populate_cuda_graph),
+    Replacement::cudnnBackendUpdateCudaGraph(update_cuda_graph),
+    Replacement::cudnnGetExecutionPlanWorkspaceSize(get_workspace_size),
+];
 
 /// Binds the next function in the chain to a local variable with its name.
 macro_rules! next {
     ($state:ident, $function:ident) => {
-        let Some(($state, next)) = STATE.get().and_then(|state| Some((state, state.cudnn.$function?))) else {
+        let Some(($state, next)) = STATE.get().and_then(|state| Some((state, state.cudnn.$function()?))) else {
             return ABSENT;
         };
         let $function = next;

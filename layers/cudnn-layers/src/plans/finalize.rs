@@ -73,7 +73,7 @@ fn take(plan: Raw) -> Option<Configured> {
 /// The same requirements as for cuDNN's function.
 pub(super) unsafe fn finalize(state: &State, descriptor: Raw) -> Status {
     let cudnn = &state.cudnn;
-    let Some(next) = cudnn.cudnnBackendFinalize else { return ABSENT };
+    let Some(next) = cudnn.cudnnBackendFinalize() else { return ABSENT };
     if state.host.missed_calls() > 0 {
         destroy_restored(state, descriptor);
     }
@@ -299,7 +299,7 @@ pub(super) fn complete(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> b
                 }
                 restored.builder.store(threads::id(), Ordering::Relaxed);
                 // SAFETY: the program is using this descriptor in the current call, so it is live.
-                let status = cudnn.cudnnBackendFinalize.map_or(ABSENT, |finalize| unsafe { finalize(descriptor) });
+                let status = cudnn.cudnnBackendFinalize().map_or(ABSENT, |finalize| unsafe { finalize(descriptor) });
                 if status == Status::CUDNN_STATUS_SUCCESS {
                     begun.1 = built::DONE;
                 }

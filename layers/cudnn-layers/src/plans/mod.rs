@@ -41,9 +41,10 @@ mod stated_graph;
 mod statistics;
 mod variables;
 
-use std::ffi::{CStr, c_void};
+use std::ffi::CStr;
 
-use cudnn_layer_api::{Host, Layer};
+use cudnn_layer_api::wrappers::replace;
+use cudnn_layer_api::{Host, Layer, NextFunction};
 use cudnn_os::environment::is_secure_execution;
 use cudnn_os::exit::call_at_exit;
 use once_cell::race::OnceBox;
@@ -66,8 +67,7 @@ pub struct Plans(());
 /// The first release that can describe a device as JSON.
 const FIRST_RELEASE: u32 = 90_800;
 
-// SAFETY: the functions in `calls` have the signatures of the functions that they replace.
-unsafe impl Layer for Plans {
+impl Layer for Plans {
     fn begin(host: Host) -> Result<Self, String> {
         save_working_dir();
         if is_secure_execution() {
@@ -108,8 +108,9 @@ unsafe impl Layer for Plans {
         Ok(Plans(()))
     }
 
-    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
-        calls::function(function).unwrap_or(next)
+    fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
+        let Some(state) = STATE.get() else { return next };
+        replace(&state.cudnn, calls::REPLACEMENTS, next)
     }
 }
 

@@ -35,11 +35,11 @@ mod streams;
 mod summary;
 mod tracer;
 
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cudnn_layer_api::{Event, EventKind, Host, Layer};
+use cudnn_layer_api::{Event, EventKind, Host, Layer, NextFunction};
 use cudnn_os::clock;
 use cudnn_sys::types::cudnnStatus_t;
 
@@ -47,7 +47,7 @@ use self::call::FinishedCall;
 use self::gpu::Started;
 use self::tracer::{STREAMS, Tracer, tracer};
 use crate::shadow::{Destruction, calls};
-use crate::wrappers::{self, Around, Call, Id, Next, Returned};
+use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 
 pub use self::file::may_replace;
 pub use self::options::{Options, configure};
@@ -66,8 +66,7 @@ pub(crate) fn name() -> Option<&'static CStr> {
     tracer::host().map(|host| host.name())
 }
 
-// SAFETY: the wrappers have the signatures of the functions that they call.
-unsafe impl Layer for Trace {
+impl Layer for Trace {
     fn begin(host: Host) -> Result<Self, String> {
         if HAS_BEGUN.swap(true, Ordering::Relaxed) {
             return Err("trace is already active".into());
@@ -76,11 +75,11 @@ unsafe impl Layer for Trace {
         Ok(Trace(()))
     }
 
-    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
-        if let Some(function) = Id::from_name(function.to_bytes()) {
+    fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
+        if let Some(function) = Id::from_name(next.name().to_bytes()) {
             parameters::prepare(function);
         }
-        wrappers::wrap::<Trace>(function, next)
+        intercept::<Trace>(next)
     }
 
     fn event(&self, event: &Event<'_>) {
@@ -90,9 +89,9 @@ unsafe impl Layer for Trace {
     }
 }
 
-impl Around for Trace {
+impl Intercept for Trace {
     #[inline]
-    fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
+    fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(tracer) = tracer() else { return next() };
         // The call is finished in a destructor, because an exception of the program's callbacks may unwind through
         // here.

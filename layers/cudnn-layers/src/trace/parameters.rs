@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use once_cell::race::OnceBox;
 
-use crate::wrappers::{Id, Parameter};
+use crate::wrappers::{Id, Parameter, starts_work};
 
 /// The common parts of a function's records. Never freed.
 pub(super) struct Pieces {
@@ -46,7 +46,7 @@ impl Pieces {
         let parameters: Vec<Piece> = function.parameters().iter().map(Piece::new).collect();
         let stream = parameters.iter().position(|piece| piece.text.ends_with(": cudaStream_t"));
         let name = CString::new(function.name()).unwrap_or_default();
-        Pieces { parameters, is_execution: function.starts_work(), stream, name }
+        Pieces { parameters, is_execution: starts_work(function), stream, name }
     }
 }
 

@@ -38,9 +38,9 @@ mod rules;
 mod shape;
 mod texts;
 
-use std::ffi::{CStr, c_void};
+use std::ffi::CStr;
 
-use cudnn_layer_api::{Host, Layer};
+use cudnn_layer_api::{Host, Layer, NextFunction};
 use cudnn_sys::types::cudnnStatus_t;
 
 use self::destroyed::Destroying;
@@ -50,7 +50,7 @@ use crate::report;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::{self, calls, declared};
 use crate::trial;
-use crate::wrappers::{self, Around, Call, Id, Next, Returned};
+use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 
 pub use self::options::{VARIABLE, configure};
 pub use self::rules::{RULES, Rule};
@@ -75,8 +75,7 @@ pub(crate) fn name() -> Option<&'static CStr> {
     STATE.get().map(|state| state.host.name())
 }
 
-// SAFETY: the wrappers have the signatures of the functions that they call.
-unsafe impl Layer for Validate {
+impl Layer for Validate {
     fn begin(host: Host) -> Result<Self, String> {
         report::save_working_dir();
         let file = report::open(&options::chosen())?;
@@ -84,9 +83,9 @@ unsafe impl Layer for Validate {
         Ok(Validate(()))
     }
 
-    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
-        let is_followed = Id::from_name(function.to_bytes()).is_some_and(is_followed);
-        if is_followed { wrappers::wrap::<Validate>(function, next) } else { next }
+    fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
+        let is_followed = Id::from_name(next.name().to_bytes()).is_some_and(is_followed);
+        if is_followed { intercept::<Validate>(next) } else { next }
     }
 }
 
@@ -97,8 +96,8 @@ fn is_followed(function: Id) -> bool {
         || function == Id::CudnnGetExecutionPlanWorkspaceSize
 }
 
-impl Around for Validate {
-    fn around<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
+impl Intercept for Validate {
+    fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !trial::is_running()) else { return next() };
         before(state, call);
         let destruction = calls::before(call);

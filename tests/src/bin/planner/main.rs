@@ -44,10 +44,9 @@ mod script;
 mod streams;
 mod variants;
 
-use std::ffi::{CStr, c_void};
 use std::process::ExitCode;
 
-use cudnn_layer_api::{Host, Layer};
+use cudnn_layer_api::{Host, Layer, NextFunction};
 use cudnn_layers::capture::Capture;
 use cudnn_layers::errata::Errata;
 use cudnn_layers::explain::Explain;
@@ -58,13 +57,12 @@ use cudnn_layers::validate::Validate;
 /// A layer unknown to `plans`.
 struct Other;
 
-// SAFETY: it passes on all functions unchanged.
-unsafe impl Layer for Other {
+impl Layer for Other {
     fn begin(_: Host) -> Result<Self, String> {
         Ok(Other)
     }
 
-    fn wrap(&self, _: &CStr, next: *const c_void) -> *const c_void {
+    fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
         next
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! cuDNN can be loaded once per process, so every release runs in a separate process.
 
-use std::ffi::{CStr, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::ffi::c_void;
 
 use cudnn_backend::descriptor::Descriptor;
 use cudnn_backend::device::{self, Target};
@@ -13,11 +12,10 @@ use cudnn_backend::engine::{
 use cudnn_backend::graph::{Convolution, add, graph, relu};
 use cudnn_backend::plan::Plan;
 use cudnn_backend::tensor::Tensor;
-use cudnn_layer_api::{Host, Layer};
+use cudnn_layer_api::wrappers::{Next, Replacement, replace};
+use cudnn_layer_api::{Host, Layer, NextFunction};
 use cudnn_loader::cudnnBackendHeurMode_t as Mode;
-use cudnn_os::functions::pointer_as;
 use cudnn_os::testing::end_of_readable_memory;
-use cudnn_sys::signatures;
 use cudnn_sys::types::{cudnnDataType_t as DataType, cudnnStatus_t as Status};
 
 use super::*;
@@ -25,26 +23,20 @@ use super::*;
 /// A layer that only reports calls to the shadow.
 struct Follower;
 
-static NEXT: [AtomicPtr<c_void>; 6] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 6];
-const NAMES: [&CStr; 6] = [
-    c"cudnnBackendCreateDescriptor",
-    c"cudnnBackendInitialize",
-    c"cudnnBackendSetAttribute",
-    c"cudnnBackendFinalize",
-    c"cudnnBackendDestroyDescriptor",
-    c"cudnnBackendGetAttribute",
+static NEXT: Next = Next::new();
+
+const REPLACEMENTS: &[Replacement] = &[
+    Replacement::cudnnBackendCreateDescriptor(create),
+    Replacement::cudnnBackendInitialize(initialize),
+    Replacement::cudnnBackendSetAttribute(set),
+    Replacement::cudnnBackendFinalize(finalize),
+    Replacement::cudnnBackendDestroyDescriptor(destroy),
+    Replacement::cudnnBackendGetAttribute(get),
 ];
 
-/// Returns the next function in the chain.
-fn next<F: Copy>(index: usize) -> F {
-    let address = NEXT[index].load(Ordering::Acquire);
-    // SAFETY: `F` is the type of the function with this index.
-    unsafe { pointer_as(address.cast_const().cast()) }
-}
-
-unsafe extern "C" fn create(kind: Kind, descriptor: *mut Raw) -> Status {
+unsafe extern "C-unwind" fn create(kind: Kind, descriptor: *mut Raw) -> Status {
     // SAFETY: guaranteed by the caller.
-    let status = unsafe { next::<signatures::cudnnBackendCreateDescriptor>(0)(kind, descriptor) };
+    let status = unsafe { NEXT.cudnnBackendCreateDescriptor().unwrap()(kind, descriptor) };
     if status.is_success() {
         // SAFETY: cuDNN has written the descriptor.
         created(kind, unsafe { *descriptor });
@@ -52,18 +44,18 @@ unsafe extern "C" fn create(kind: Kind, descriptor: *mut Raw) -> Status {
     status
 }
 
-unsafe extern "C" fn initialize(descriptor: Raw) -> Status {
+unsafe extern "C-unwind" fn initialize(descriptor: Raw) -> Status {
     // SAFETY: guaranteed by the caller.
-    let status = unsafe { next::<signatures::cudnnBackendInitialize>(1)(descriptor) };
+    let status = unsafe { NEXT.cudnnBackendInitialize().unwrap()(descriptor) };
     if status.is_success() {
         initialized(descriptor);
     }
     status
 }
 
-unsafe extern "C" fn set(descriptor: Raw, name: Name, ty: Type, count: i64, elements: *const c_void) -> Status {
+unsafe extern "C-unwind" fn set(descriptor: Raw, name: Name, ty: Type, count: i64, elements: *const c_void) -> Status {
     // SAFETY: guaranteed by the caller.
-    let status = unsafe { next::<signatures::cudnnBackendSetAttribute>(2)(descriptor, name, ty, count, elements) };
+    let status = unsafe { NEXT.cudnnBackendSetAttribute().unwrap()(descriptor, name, ty, count, elements) };
     if status.is_success() {
         // SAFETY: cuDNN has read the elements.
         unsafe { attribute_set(descriptor, name, ty, count, elements) };
@@ -71,26 +63,26 @@ unsafe extern "C" fn set(descriptor: Raw, name: Name, ty: Type, count: i64, elem
     status
 }
 
-unsafe extern "C" fn finalize(descriptor: Raw) -> Status {
+unsafe extern "C-unwind" fn finalize(descriptor: Raw) -> Status {
     // SAFETY: guaranteed by the caller.
-    let status = unsafe { next::<signatures::cudnnBackendFinalize>(3)(descriptor) };
+    let status = unsafe { NEXT.cudnnBackendFinalize().unwrap()(descriptor) };
     if status.is_success() {
         finalized(descriptor);
     }
     status
 }
 
-unsafe extern "C" fn destroy(descriptor: Raw) -> Status {
+unsafe extern "C-unwind" fn destroy(descriptor: Raw) -> Status {
     let destruction = destroying(descriptor);
     // SAFETY: guaranteed by the caller.
-    let status = unsafe { next::<signatures::cudnnBackendDestroyDescriptor>(4)(descriptor) };
+    let status = unsafe { NEXT.cudnnBackendDestroyDescriptor().unwrap()(descriptor) };
     if status.is_success() {
         destruction.succeeded();
     }
     status
 }
 
-unsafe extern "C" fn get(
+unsafe extern "C-unwind" fn get(
     descriptor: Raw,
     name: Name,
     ty: Type,
@@ -99,8 +91,7 @@ unsafe extern "C" fn get(
     elements: *mut c_void,
 ) -> Status {
     // SAFETY: guaranteed by the caller.
-    let status =
-        unsafe { next::<signatures::cudnnBackendGetAttribute>(5)(descriptor, name, ty, requested, count, elements) };
+    let status = unsafe { NEXT.cudnnBackendGetAttribute().unwrap()(descriptor, name, ty, requested, count, elements) };
     if status.is_success() {
         // SAFETY: cuDNN has written the elements.
         unsafe { attribute_read(descriptor, name, ty, requested, count, elements) };
@@ -108,24 +99,13 @@ unsafe extern "C" fn get(
     status
 }
 
-// SAFETY: the wrappers have the signatures of the functions that they call.
-unsafe impl Layer for Follower {
+impl Layer for Follower {
     fn begin(_: Host) -> Result<Self, String> {
         Ok(Follower)
     }
 
-    fn wrap(&self, function: &CStr, next: *const c_void) -> *const c_void {
-        let wrappers = [
-            (create as signatures::cudnnBackendCreateDescriptor) as *const c_void,
-            (initialize as signatures::cudnnBackendInitialize) as *const c_void,
-            (set as signatures::cudnnBackendSetAttribute) as *const c_void,
-            (finalize as signatures::cudnnBackendFinalize) as *const c_void,
-            (destroy as signatures::cudnnBackendDestroyDescriptor) as *const c_void,
-            (get as signatures::cudnnBackendGetAttribute) as *const c_void,
-        ];
-        let Some(index) = NAMES.iter().position(|name| *name == function) else { return next };
-        NEXT[index].store(next.cast_mut(), Ordering::Release);
-        wrappers[index]
+    fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
+        replace(&NEXT, REPLACEMENTS, next)
     }
 }
 
