@@ -426,6 +426,20 @@ int cudnnBackendGetAttribute(descriptor *it, unsigned name, unsigned type, long 
         free(made);
         *count = 1;
         return 0;
+    case 1300:
+        clear(*out);
+        (*out)->stated = copy_text(it->stated);
+        (*out)->finalized = 1;
+        *count = 1;
+        return 0;
+    case 2402: {
+        /* A kernel cache contains the JSON of its graph. */
+        char *text = 0;
+        if (asprintf(&text, "{\"cudnnVersion\":91900,\"operationGraph\":%s,\"kernel_cache\":[]}", it->stated ? it->stated : "{}") < 0) abort();
+        int status = type != 24 ? fail(2010, "type") : text_out(text, requested, count, elements);
+        free(text);
+        return status;
+    }
     case 1305:
         *count = number(it, 1301) > 1;
         if (requested && *count) *(int *)elements = 0;
@@ -462,6 +476,7 @@ int cudnnBackendGetAttribute(descriptor *it, unsigned name, unsigned type, long 
             descriptor *made = calloc(1, sizeof *made);
             made->kind = 2;
             made->graph = strdup(out[i]->graph);
+            made->stated = copy_text(it->stated);
             keep(made, 1301, 3, 1, &engine);
             made->finalized = 1;
             out[i]->config = made;

@@ -310,6 +310,22 @@ fn an_exception_of_a_callback_propagates() {
     }
 }
 
+/// cuDNN accepts a configuration that is not finalized, but refuses to return its attributes. A callback would see that.
+#[test]
+fn layers_read_no_configuration_that_is_not_finalized() {
+    let world = World::new();
+    let rules = world.dir.path().join("rules.json");
+    let rule =
+        r#"{"errata":1,"rules":[{"name":"a","reason":"b","operations":["matmul"],"numerical_notes":["tensor_core"]}]}"#;
+    std::fs::write(&rules, rule).unwrap();
+    for layers in ["none", "plans", "errata", "explain", "capture", "validate", "trace"] {
+        let capture = world.dir.path().join(format!("{layers}.cudnncap"));
+        let child = world.child().env("CUDNN_ERRATA", &rules).env("CUDNN_CAPTURE", capture);
+        let output = child.run(&[layers, "unfinalized"]);
+        assert_eq!(output.stdout, "1 left\n", "{layers}: {}", output.stderr);
+    }
+}
+
 /// cuDNN logs while it finalizes the program's own descriptor for a query that the restored plan cannot answer. A
 /// callback that makes the same query then receives an answer immediately.
 #[test]
@@ -611,6 +627,19 @@ fn different_plans_from_identical_calls_are_not_confused() {
                 }
             }
         }
+    }
+}
+
+/// Code that calls libcudnn_graph directly replaces a descriptor by another one with the same address. No layer sees this.
+#[test]
+fn a_descriptor_that_other_code_replaces_gets_its_own_plan() {
+    let Some(real) = Real::new("a_descriptor_that_other_code_replaces_gets_its_own_plan") else { return };
+    let run = |layers| real.planner(&[layers, "alike", &real.devices[0], "relu", "tanh"], &[]).stdout;
+    let without = run("none");
+    let modes: Vec<_> = without.lines().map(|line| ["RELU", "TANH"].map(|mode| line.contains(mode))).collect();
+    assert_eq!(modes, [[true, false], [false, true]], "{without}");
+    for start in ["cold", "warm"] {
+        assert_eq!(run("plans"), without, "{start}");
     }
 }
 

@@ -49,12 +49,14 @@ const CONFIGURATION: Name = Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG;
 /// descriptor before it finalizes the plan.
 ///
 /// # Safety
-/// The configuration is finalized and live.
+/// The configuration is live.
 pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
     if !state.needs_configuration {
         return;
     }
-    let Some(content) = shadow::content(plan).and_then(|plan| plan.child(CONFIGURATION).cloned()) else { return };
+    // cuDNN accepts a configuration that is not finalized, but reading it is an error, which a callback would see.
+    let content = shadow::content(plan).and_then(|plan| plan.child(CONFIGURATION).cloned());
+    let Some(content) = content.filter(|content| content.is_finalized) else { return forget(state, plan) };
     // SAFETY: guaranteed by the caller.
     let choice = hide_errors(&state.cudnn, || unsafe { Choice::read(&state.cudnn, configuration) });
     let configured = Configured { content, choice: Arc::new(choice) };

@@ -1,15 +1,18 @@
-//! Reads an engine configuration from cuDNN: the engine, the knobs, and whether it compiles code.
+//! Reads an engine configuration from cuDNN: the graph, the engine, the knobs, and whether it compiles code.
 
 use cudnn_sys::types::cudnnStatus_t as Status;
 
+use super::graph_json;
 use crate::cudnn::Cudnn;
 use crate::engine::{compiles_code, index, knobs, with_engine};
 use crate::shadow::canonical::Bytes;
 use crate::shadow::elements::{Name, Raw, Type};
 
-/// An engine with its settings.
+/// An engine with its settings and its graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Configuration {
+    /// The graph as JSON: see [`graph_json`].
+    pub(super) graph: Vec<u8>,
     engine: i64,
     /// The maximum number of multiprocessors, if limited.
     multiprocessors: Option<i32>,
@@ -36,19 +39,21 @@ impl Configuration {
                 let mut limit = [0_i32];
                 let limits = engine.read(Name::CUDNN_ATTR_ENGINE_SM_COUNT_TARGET, Type::CUDNN_TYPE_INT32, &mut limit);
                 let [limit] = limit;
-                Ok(Some((index(engine)?, (limits == Ok(1)).then_some(limit))))
+                let graph = graph_json::read(cudnn, engine)?;
+                Ok(Some((graph, index(engine)?, (limits == Ok(1)).then_some(limit))))
             })
         }?;
-        let Some((engine, multiprocessors)) = engine else { return Ok(None) };
+        let Some((graph, engine, multiprocessors)) = engine else { return Ok(None) };
         // SAFETY: guaranteed by the caller.
         let knobs = unsafe { knobs(cudnn, configuration) }?;
-        Ok(Some(Configuration { engine, multiprocessors, knobs }))
+        Ok(Some(Configuration { graph, engine, multiprocessors, knobs }))
     }
 
     pub(super) fn engine(&self) -> i64 {
         self.engine
     }
 
+    /// Writes everything except for the graph, which the key contains as the program described it.
     pub(super) fn write(&self, to: &mut Bytes) {
         to.signed(self.engine);
         to.signed(self.multiprocessors.map_or(-1, i64::from));

@@ -15,7 +15,7 @@ use super::plan_json::PlanJson;
 use super::restored::{self, Restored, built};
 use super::state::State;
 use super::variables::Variables;
-use super::{device, stated_graph, statistics};
+use super::{device, statistics};
 use crate::cudnn::{ABSENT, Cudnn, Descriptor, text};
 use crate::last_error::hide_errors;
 use crate::shadow;
@@ -42,15 +42,15 @@ pub(super) static CONFIGURATIONS: Table<Configured> = Table::new(usize::MAX);
 /// # Safety
 /// Both descriptors are live.
 pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
+    // cuDNN accepts a configuration that is not finalized, but reading it is an error, which a callback would see.
+    let content = shadow::content(plan).and_then(|plan| plan.child(CONFIGURATION).cloned());
+    let Some(content) = content.filter(|content| content.is_finalized) else { return forget(plan) };
     // SAFETY: guaranteed by the caller.
     let read = hide_errors(&state.cudnn, || unsafe { Configuration::read(&state.cudnn, configuration) });
     let configuration = match read {
         Ok(Some(configuration)) => Ok(configuration),
         Ok(None) => return forget(plan),
         Err(_) => Err(NotCached::Configuration),
-    };
-    let Some(content) = shadow::content(plan).and_then(|plan| plan.child(CONFIGURATION).cloned()) else {
-        return forget(plan);
     };
     let configured = Configured { content, configuration };
     CONFIGURATIONS.insert(plan.addr(), configured);
@@ -157,7 +157,8 @@ fn look_up(state: &State, key: &Key) -> Option<Raw> {
     let workspace_size = entry.about.workspace_size;
     let json = PlanJson::parse(&entry.plan)
         .filter(|plan| plan.engine() == Some(key.engine))
-        .filter(|plan| stated_graph::compare(&key.graph, &plan.graph).is_ok())
+        // The program's descriptors differ from the key if they were created by calls that bypassed this layer.
+        .filter(|plan| plan.graph == key.graph)
         .and_then(|plan| plan.for_device(&key.device))
         .ok_or(Status::CUDNN_STATUS_INTERNAL_ERROR);
     let plan = json.and_then(|json| hide_errors(&state.cudnn, || restore(&state.cudnn, key, &json, workspace_size)));
@@ -220,11 +221,7 @@ fn cache_plan(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
         statistics::PRECOMPILED.add(build_time);
         return;
     }
-    let graph = stated_graph::compare(&key.graph, &json.graph);
-    if let Err(difference) = &graph {
-        state.host.info(&format!("the graph in a plan differs from the described graph: {difference}"));
-    }
-    if graph.is_err() || json.engine() != Some(key.engine) || !json.is_for(&key.device) {
+    if json.graph != key.graph || json.engine() != Some(key.engine) || !json.is_for(&key.device) {
         return report_not_cached(state, NotCached::StatesOther);
     }
     let about = About {

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::configuration::Configuration;
-use super::device;
+use super::{device, graph_json};
 use crate::cudnn::Cudnn;
 use crate::shadow;
 use crate::shadow::canonical::{Bytes, Canonical, Device, Obstacle};
@@ -17,7 +19,7 @@ use crate::shadow::handles::{self, Handle};
 pub(super) enum NotCached {
     /// A part of the graph or the configuration is not understood.
     Unclear(Obstacle),
-    /// cuDNN does not report the engine configuration.
+    /// cuDNN does not report the engine configuration or its graph.
     Configuration,
     /// The plan has an attribute that this layer does not support.
     PlanAttribute(Name),
@@ -43,9 +45,9 @@ impl fmt::Display for NotCached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NotCached::Unclear(obstacle) => obstacle.fmt(f),
-            NotCached::Configuration => f.write_str("cuDNN did not return the engine configuration"),
+            NotCached::Configuration => f.write_str("cuDNN did not return the engine configuration with its graph"),
             NotCached::PlanAttribute(name) => write!(f, "the attribute {name:?} of the plan is not supported"),
-            NotCached::StatesOther => f.write_str("the plan's JSON describes a different graph or device"),
+            NotCached::StatesOther => f.write_str("the plan's JSON describes a different graph, engine or device"),
             NotCached::DynamicShapes => f.write_str("the graph has dynamic shapes"),
             NotCached::NoDevice => f.write_str("neither the plan nor the graph has a handle with a device description"),
             NotCached::Devices => f.write_str("the device of the plan is ambiguous"),
@@ -82,7 +84,8 @@ pub(super) struct Key {
     pub(super) handles: Vec<Handle>,
     /// The device description in JSON.
     pub(super) device: Arc<[u8]>,
-    pub(super) graph: Arc<Content>,
+    /// The graph in JSON, as cuDNN states it. It is not part of the bytes, but a cached plan must contain the same graph.
+    pub(super) graph: Value,
     /// The engine's index.
     pub(super) engine: i64,
 }
@@ -130,6 +133,7 @@ impl Key {
             levels.push(canonical.add(&Arc::new(settings(level)))?);
             level = shadow::toward_graph(level).ok_or(unseen)?;
         }
+        let stated = graph_json::parse(&configuration.graph).ok_or(NotCached::Configuration)?;
         let (target, device) = target(cudnn, plan, &canonical.devices)?;
         let handle = |device: &Device| if let Device::Handle(handle) = device { Some(*handle) } else { None };
         let handles = canonical.devices.iter().filter_map(handle).collect();
@@ -143,7 +147,7 @@ impl Key {
         bytes.number(levels.len() as u32);
         levels.iter().for_each(|level| bytes.number(*level));
         configuration.write(&mut bytes);
-        Ok(Key { bytes: bytes.0, target, handles, device, graph: graph.clone(), engine: configuration.engine() })
+        Ok(Key { bytes: bytes.0, target, handles, device, graph: stated, engine: configuration.engine() })
     }
 }
 

@@ -9,7 +9,8 @@
 //! | `finalize` | restores a plan, or lets cuDNN build it and then caches it |
 //! | `key` | builds the cache key; fails if an input is unknown, and the plan is then built without the cache |
 //! | `configuration`, `device`, `environment`, `variables` | parts of the key that come from cuDNN or the system |
-//! | `plan_json`, `stated_graph` | read the code, device and graph in a plan's JSON |
+//! | `plan_json` | reads the code, device and graph in a plan's JSON |
+//! | `graph_json` | reads the graph of an engine from cuDNN |
 //! | `recorded` | parses a key, so that the plan can be built again elsewhere |
 //! | `restored` | maps the program's descriptors to restored plans |
 //!
@@ -31,13 +32,13 @@ mod configuration;
 mod device;
 mod environment;
 mod finalize;
+mod graph_json;
 mod key;
 mod options;
 mod plan_json;
 mod recorded;
 mod restored;
 mod state;
-mod stated_graph;
 mod statistics;
 mod variables;
 
@@ -64,8 +65,8 @@ pub use crate::report::Destination;
 #[derive(Debug)]
 pub struct Plans(());
 
-/// The first release that can describe a device as JSON.
-const FIRST_RELEASE: u32 = 90_800;
+/// The first release that can describe a device and a graph as JSON.
+const FIRST_RELEASE: u32 = 91_000;
 
 impl Layer for Plans {
     fn begin(host: Host) -> Result<Self, String> {
@@ -74,7 +75,7 @@ impl Layer for Plans {
             return Err("plans from a less privileged user are not loaded in secure-execution mode".into());
         }
         if host.cudnn_version() < FIRST_RELEASE {
-            return Err("cuDNN 9.8 or newer is required: older releases provide no device descriptions".into());
+            return Err("cuDNN 9.10 or newer is required: older releases do not describe graphs as JSON".into());
         }
         // A layer below this one could change the graph, and the plan would be cached under the key of the original
         // graph.

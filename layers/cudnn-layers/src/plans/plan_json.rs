@@ -1,4 +1,4 @@
-//! Parses the JSON that cuDNN creates for a plan. The graph in it is compared by `stated_graph`.
+//! Parses the JSON that cuDNN creates for a plan.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

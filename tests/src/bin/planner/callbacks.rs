@@ -218,6 +218,18 @@ pub(crate) fn outlive_handle() {
     println!("{} {}", set.0, finalized.0);
 }
 
+/// Gives a plan a configuration that is not finalized, which cuDNN accepts. The callback throws if it is called more than
+/// once during this call. Prints how often it may still be called.
+pub(crate) fn set_unfinalized_configuration() {
+    set_callback();
+    let mut made = Vec::new();
+    let configuration = descriptor(&mut made, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    let plan = descriptor(&mut made, Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    COUNTDOWN.set(2);
+    set(plan, Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &[configuration]);
+    println!("{} left", COUNTDOWN.replace(0));
+}
+
 /// Queries the workspace of a plan without a handle, which cuDNN refuses. The result of a call with other arguments
 /// goes elsewhere.
 pub(crate) fn ask_for_workspace() {

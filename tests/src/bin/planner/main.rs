@@ -15,7 +15,7 @@
 //! planner LAYERS alike DEVICE.json WHICH...      plans that are easily confused: see `alike`
 //! planner LAYERS classic                        functions outside of the backend API: see `classic`
 //! planner LAYERS classic-steps                  three thousand such calls
-//! planner LAYERS throw | throw-in-each | ask-back | outlive | last-error | workspace    single cases: see `callbacks`
+//! planner LAYERS throw | throw-in-each | ask-back | outlive | last-error | unfinalized | workspace    see `callbacks`
 //! ```
 //!
 //! The program adds layers itself: `none`, or some of `capture`, `errata`, `explain`, `plans`, `trace`, `validate`,
@@ -170,6 +170,7 @@ fn main() -> ExitCode {
             "ask-back" => callbacks::ask_back,
             "outlive" => callbacks::outlive_handle,
             "last-error" => callbacks::read_last_error,
+            "unfinalized" => callbacks::set_unfinalized_configuration,
             "workspace" => callbacks::ask_for_workspace,
             "classic" => classic::run,
             "classic-steps" => classic::run_steps,
