@@ -19,6 +19,7 @@ use cudnn_loader::Function;
 use cudnn_os::{tail_jump, versioned};
 
 cudnn_os::start_of_slots!();
+cudnn_os::without_backtraces!();
 
 macro_rules! exports {
     ($($library:ident { $(

@@ -165,3 +165,20 @@ macro_rules! versioned {
 macro_rules! start_of_slots {
     () => {};
 }
+
+/// Removes backtraces from the messages of panics in this library. Std's code for them is 170 KB, and unreachable if no
+/// frames are found. Other libraries keep their own unwinder, because the symbol is hidden.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! without_backtraces {
+    () => {
+        core::arch::global_asm!(".hidden _Unwind_Backtrace");
+
+        /// Finds no frames.
+        #[unsafe(no_mangle)]
+        extern "C" fn _Unwind_Backtrace(_: *const core::ffi::c_void, _: *mut core::ffi::c_void) -> i32 {
+            const END_OF_STACK: i32 = 5;
+            END_OF_STACK
+        }
+    };
+}

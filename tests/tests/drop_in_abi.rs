@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use support::{Version, binutils, drop_in, dynamic_entries, exported_symbols, lib_dir, load_and_jump, version};
 
-/// The maximum size of the library.
-const MAX_SIZE: u64 = 640 << 10;
+/// The maximum size of the library in bytes.
+const MAX_SIZE: u64 = 560_000;
 
 /// Returns the exports of a library with their versions, as in `cudnnCreate@@libcudnn.so.9`.
 fn exports(file: &Path) -> BTreeSet<String> {
