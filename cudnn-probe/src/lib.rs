@@ -68,11 +68,18 @@
 //!
 //! A [`Host`] describes the machine. In tests, use [`Host::sandbox`] to search a temporary directory instead.
 //!
-//! The feature `serde` implements `Serialize` and `Deserialize` for results and errors.
+//! # Features
+//! - `inspect`, enabled by default, is for tools. Without it, a program that only searches for cuDNN compiles faster,
+//!   but [`dll_search`], [`gpu_code`], [`identify_any`], [`Search::under_root`] and [`ld_so::Simulation`] are missing.
+//! - `windows` is required on Windows, and enabled by `inspect`.
+//! - `serde` implements `Serialize` and `Deserialize` for results and errors.
 //!
 //! Libraries for Linux (x86-64 and aarch64) and Windows (x86-64) can be identified on any system. A search always
 //! follows the rules of the system that the crate is compiled for.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "inspect"), allow(dead_code, unreachable_pub, reason = "tools use the rest"))]
+
+const _: () = assert!(!cudnn_os::IS_WINDOWS || cfg!(feature = "windows"), "enable the feature `windows`");
 
 mod component;
 pub mod dll_search;
@@ -104,9 +111,9 @@ pub use escape::{ShownPath, one_line, shown_path};
 pub use facts::{canonicalize, read_bounded};
 pub use files::FileIdentity;
 pub use host::Host;
-pub use image::{
-    GpuCode, Identity, exports, gpu_code, identify, identify_any, identify_for, missing_symbols, parts_without_gpu_code,
-};
+#[cfg(feature = "inspect")]
+pub use image::{GpuCode, gpu_code, identify_any};
+pub use image::{Identity, exports, identify, identify_for, missing_symbols, parts_without_gpu_code};
 pub use library::Library;
 pub use no_installation::{NoInstallation, RUN_DOCTOR, RejectedCandidate};
 pub use platform::{Architecture, Os};

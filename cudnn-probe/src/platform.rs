@@ -39,16 +39,16 @@ pub struct Architecture {
 
 impl Architecture {
     /// 64-bit x86.
-    pub const X86_64: Architecture = Architecture { elf_machine: object::elf::EM_X86_64.0 };
+    pub const X86_64: Architecture = Architecture { elf_machine: 62 };
     /// 64-bit Arm.
-    pub const AARCH64: Architecture = Architecture { elf_machine: object::elf::EM_AARCH64.0 };
+    pub const AARCH64: Architecture = Architecture { elf_machine: 183 };
     /// 32-bit x86.
-    pub const X86: Architecture = Architecture { elf_machine: object::elf::EM_386.0 };
+    pub const X86: Architecture = Architecture { elf_machine: 3 };
     /// 32-bit Arm.
-    pub const ARM: Architecture = Architecture { elf_machine: object::elf::EM_ARM.0 };
+    pub const ARM: Architecture = Architecture { elf_machine: 40 };
     /// 64-bit Arm code that x86-64 programs on Windows can call. ELF has no number for it, so this is the Windows
     /// number.
-    pub const ARM64EC: Architecture = Architecture { elf_machine: object::pe::IMAGE_FILE_MACHINE_ARM64EC.0 };
+    pub const ARM64EC: Architecture = Architecture { elf_machine: 0xa641 };
     /// The architecture of this program.
     pub const HOST: Architecture =
         if cfg!(target_arch = "aarch64") { Architecture::AARCH64 } else { Architecture::X86_64 };
@@ -84,12 +84,12 @@ impl Architecture {
 impl fmt::Display for Architecture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.elf_machine {
-            value if value == object::elf::EM_X86_64.0 => f.write_str("x86-64"),
-            value if value == object::elf::EM_AARCH64.0 => f.write_str("aarch64"),
-            value if value == object::elf::EM_386.0 => f.write_str("32-bit x86"),
-            value if value == object::elf::EM_ARM.0 => f.write_str("32-bit Arm"),
-            value if value == Architecture::ARM64EC.elf_machine => f.write_str("ARM64EC (Windows on Arm)"),
-            value if value == object::elf::EM_PPC64.0 => f.write_str("ppc64le"),
+            62 => f.write_str("x86-64"),
+            183 => f.write_str("aarch64"),
+            3 => f.write_str("32-bit x86"),
+            40 => f.write_str("32-bit Arm"),
+            0xa641 => f.write_str("ARM64EC (Windows on Arm)"),
+            21 => f.write_str("ppc64le"),
             other => write!(f, "ELF machine {other}"),
         }
     }

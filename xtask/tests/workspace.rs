@@ -1,7 +1,8 @@
 //! Checks the workspace as a whole: commands in a copied checkout use the copy, builds do not overwrite each other's
-//! libraries, and packages depend only on packages in the same or a lower tier.
+//! libraries, packages depend only on packages in the same or a lower tier, and the loader compiles fast.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
@@ -68,14 +69,58 @@ fn dependencies_point_from_tools_to_layers_to_the_core() {
     assert!(seen.iter().all(|count| *count >= 3), "{seen:?}");
 }
 
+/// Each crate and feature costs the users of the loader seconds in a cold build.
+#[test]
+fn the_loader_compiles_few_crates_and_no_code_for_tools() {
+    let output = cargo(&[
+        "tree",
+        "--package",
+        "cudnn-loader",
+        "--edges",
+        "normal",
+        "--prefix",
+        "none",
+        "--format",
+        "{p} {f}",
+        "--target",
+        "x86_64-unknown-linux-gnu",
+        "--offline",
+    ]);
+    let tree = String::from_utf8(output).unwrap();
+    let crates: BTreeSet<String> = tree
+        .lines()
+        .map(|line| {
+            let mut words = line.split_whitespace().filter(|word| !word.starts_with('(') && !word.ends_with(')'));
+            let name = words.next().unwrap();
+            // The version comes before the features.
+            words.nth(1).map_or(name.to_owned(), |features| format!("{name} {features}"))
+        })
+        .collect();
+    let expected = [
+        "cfg-if",
+        "cudnn-layer-api",
+        "cudnn-loader",
+        "cudnn-os native",
+        "cudnn-probe",
+        "cudnn-sys",
+        "libc default,std",
+        "libloading default,std",
+        "once_cell alloc,race",
+    ];
+    assert!(crates.iter().all(|name| expected.contains(&name.as_str())), "{crates:#?}");
+    assert!(crates.contains("cudnn-probe"), "{crates:#?}");
+}
+
 /// Returns cargo's metadata of the workspace's packages.
 fn metadata() -> serde_json::Value {
+    serde_json::from_slice(&cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"])).unwrap()
+}
+
+/// Runs cargo in the workspace and returns the output.
+fn cargo(args: &[&str]) -> Vec<u8> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .output()
-        .unwrap();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let output = Command::new(cargo).args(args).current_dir(root).output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    output.stdout
 }

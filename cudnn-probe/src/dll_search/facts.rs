@@ -58,6 +58,7 @@ impl Facts {
     }
 
     /// Returns whether the file is in a directory of Windows itself.
+    #[cfg(feature = "windows")]
     pub(super) fn is_of_system(&self, file: &Path) -> bool {
         let dirs = [&self.system_dir, &self.windows_dir];
         dirs.into_iter().flatten().any(|dir| file.parent() == Some(dir.as_path()))

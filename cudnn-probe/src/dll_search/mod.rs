@@ -17,12 +17,21 @@
 //! `.local` files, packaged apps, and DLLs that are loaded later (delayed imports, `LoadLibrary`).
 
 mod facts;
+#[cfg(feature = "windows")]
 mod failure;
+#[doc(hidden)]
+pub mod in_process;
+#[cfg(feature = "windows")]
 mod names;
+#[cfg(feature = "windows")]
 mod simulate;
 
+#[cfg(feature = "windows")]
 pub use crate::image::{Symbol, imported_dlls as imports};
 pub use facts::Facts;
+#[cfg(feature = "windows")]
 pub use failure::Failure;
+#[cfg(feature = "windows")]
 pub use names::is_virtual;
+#[cfg(feature = "windows")]
 pub use simulate::{Lookup, Mode, Module, Resolution, Rule, Simulation, explain};

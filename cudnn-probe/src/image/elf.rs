@@ -3,17 +3,15 @@
 
 use std::ffi::OsString;
 use std::ops::Range;
-use std::path::PathBuf;
 
 use cudnn_os::files::path_from_bytes;
-use object::LittleEndian;
-use object::elf::{self, FileHeader64};
-use object::read::ReadRef;
-use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, SectionHeader as _, Sym as _};
 
 use crate::error::ProbeError;
-use crate::platform::Architecture;
+use crate::platform::{Architecture, Os};
+use crate::version::Version;
 
+use super::file_data::{FileData, number};
+use super::format::Format;
 use super::tables::{Contents, Data, Links, malformed};
 
 /// The maximum size of a header table in bytes. Tables in cuDNN libraries have about two kilobytes.
@@ -21,7 +19,7 @@ const MAX_TABLE_LEN: u64 = 64 << 10;
 /// Limits for dynamic entries, undefined symbols, compared symbols, the length of symbol names, functions, symbols per
 /// hash chain, other names and run paths. Real libraries stay far below them, although Nix and Spack write run paths of
 /// several tens of kilobytes.
-const MAX_DYNAMIC_ENTRIES: usize = 1 << 10;
+const MAX_DYNAMIC_ENTRIES: u64 = 1 << 10;
 const MAX_UNDEFINED: u32 = 1 << 11;
 const MAX_SYMBOLS: usize = 1 << 9;
 const MAX_SYMBOL_LEN: usize = 1 << 10;
@@ -32,15 +30,107 @@ const MAX_DEFINED: u64 = 1 << 16;
 const MAX_NAME_LEN: u64 = 4 << 10;
 const MAX_RUN_PATH_LEN: u64 = 1 << 20;
 
-type Header = FileHeader64<LittleEndian>;
-type Segment = <Header as object::read::elf::FileHeader>::ProgramHeader;
-const ENDIAN: LittleEndian = LittleEndian;
+const ET_DYN: u64 = 3;
+const PT_LOAD: u64 = 1;
+const PT_DYNAMIC: u64 = 2;
+const PT_INTERP: u64 = 3;
+const PT_TLS: u64 = 7;
+const PT_GNU_RELRO: u64 = 0x6474_e552;
+const PF_X: u64 = 1;
+const DF_1_NODEFLIB: u64 = 0x800;
+const STB_GLOBAL: u8 = 1;
+const STT_FUNC: u8 = 2;
+const STT_GNU_IFUNC: u8 = 10;
+
+/// The file header.
+struct Header {
+    kind: u64,
+    machine: u16,
+    /// The file offset, number and size of program headers.
+    segments: (u64, u64, u64),
+    /// The file offset, number and size of section headers.
+    sections: (u64, u64, u64),
+    section_names: u64,
+}
+
+impl Header {
+    const LEN: usize = 64;
+
+    fn of(bytes: &[u8; Header::LEN]) -> Header {
+        Header {
+            kind: number(bytes, 16..18),
+            machine: machine(bytes),
+            segments: (number(bytes, 32..40), number(bytes, 56..58), number(bytes, 54..56)),
+            sections: (number(bytes, 40..48), number(bytes, 60..62), number(bytes, 58..60)),
+            section_names: number(bytes, 62..64),
+        }
+    }
+}
+
+/// A program header.
+struct Segment {
+    kind: u64,
+    flags: u64,
+    offset: u64,
+    address: u64,
+    file_len: u64,
+    memory_len: u64,
+}
+
+impl Segment {
+    const LEN: u64 = 56;
+
+    fn of(bytes: &[u8]) -> Segment {
+        Segment {
+            kind: number(bytes, 0..4),
+            flags: number(bytes, 4..8),
+            offset: number(bytes, 8..16),
+            address: number(bytes, 16..24),
+            file_len: number(bytes, 32..40),
+            memory_len: number(bytes, 40..48),
+        }
+    }
+
+    /// Returns the range of the file.
+    fn range(&self) -> Option<Range<u64>> {
+        Some(self.offset..self.offset.checked_add(self.file_len)?)
+    }
+}
+
+/// A dynamic symbol.
+struct Sym {
+    name: u64,
+    info: u8,
+    is_undefined: bool,
+    address: u64,
+}
+
+impl Sym {
+    const LEN: u64 = 24;
+
+    fn of(bytes: &[u8]) -> Sym {
+        Sym {
+            name: number(bytes, 0..4),
+            info: number(bytes, 4..5) as u8,
+            is_undefined: number(bytes, 6..8) == 0,
+            address: number(bytes, 8..16),
+        }
+    }
+
+    fn binding(&self) -> u8 {
+        self.info >> 4
+    }
+
+    fn kind(&self) -> u8 {
+        self.info & 0xf
+    }
+}
 
 /// A library or program with parsed headers.
 pub(super) struct Elf<'a> {
     data: Data<'a>,
-    header: &'a Header,
-    segments: &'a [Segment],
+    header: Header,
+    segments: Vec<Segment>,
     dynamic: Dynamic,
 }
 
@@ -48,7 +138,7 @@ impl<'a> Elf<'a> {
     /// Reads the headers of a library. For a different processor, reading stops early.
     pub(super) fn read(data: Data<'a>, length: u64, wanted: Option<Architecture>) -> Result<Self, ProbeError> {
         let header = header(data, length, wanted)?;
-        if header.e_type(ENDIAN) != elf::ET_DYN {
+        if header.kind != ET_DYN {
             return Err(malformed("it is an ELF file, but not a shared library"));
         }
         Elf::with(header, data, length)
@@ -59,9 +149,9 @@ impl<'a> Elf<'a> {
         Elf::with(header(data, length, Some(Architecture::HOST))?, data, length)
     }
 
-    fn with(header: &'a Header, data: Data<'a>, length: u64) -> Result<Self, ProbeError> {
-        let segments = segments(header, data, length)?;
-        let dynamic = Dynamic::read(segments, data)?;
+    fn with(header: Header, data: Data<'a>, length: u64) -> Result<Self, ProbeError> {
+        let segments = segments(&header, data, length)?;
+        let dynamic = Dynamic::read(&segments, data)?;
         Ok(Elf { data, header, segments, dynamic })
     }
 
@@ -74,19 +164,52 @@ impl<'a> Elf<'a> {
             needed: self.needed()?,
             rpath: run_path(self.dynamic.rpath)?,
             runpath: run_path(self.dynamic.runpath)?,
-            no_default_dirs: self.dynamic.flags & elf::DF_1_NODEFLIB.0 != 0,
+            no_default_dirs: self.dynamic.flags & DF_1_NODEFLIB != 0,
         })
     }
 
-    /// Returns the program interpreter, usually ld.so. Libraries do not have one.
-    pub(super) fn interpreter(&self) -> Option<PathBuf> {
-        let segment = self.segments.iter().find(|segment| segment.p_type(ENDIAN) == elf::PT_INTERP)?;
-        let len = segment.p_filesz(ENDIAN).min(MAX_NAME_LEN);
-        let text = self.data.read_bytes_at(segment.p_offset(ENDIAN), len).ok()?;
-        Some(path_from_bytes(text.split(|byte| *byte == 0).next()?))
+    fn needed(&self) -> Result<Vec<String>, ProbeError> {
+        self.dynamic.needed.iter().map(|offset| self.dynamic.text(self.data, *offset)).collect()
     }
 
-    pub(super) fn contents(&self) -> Result<Contents, ProbeError> {
+    /// Returns undefined symbols with this text in the name. cuDNN libraries use up to 170 symbols of other cuDNN
+    /// libraries, with up to 220 characters.
+    pub(super) fn undefined(&self, text: &str) -> Vec<String> {
+        let (data, dynamic) = (self.data, &self.dynamic);
+        let (Some(symbols), Some(hash)) = (dynamic.symbols, dynamic.hash) else { return Vec::new() };
+        // The hash table contains the index of the first defined symbol. Undefined symbols come before it.
+        let first = Dynamic::hash_word(data, hash, 1).unwrap_or(0).min(MAX_UNDEFINED);
+        let symbols = data.bytes(symbols, u64::from(first) * Sym::LEN).unwrap_or_default();
+        let mut names = Vec::new();
+        for symbol in symbols.chunks_exact(Sym::LEN as usize).map(Sym::of) {
+            if names.len() == MAX_SYMBOLS || !symbol.is_undefined || symbol.binding() != STB_GLOBAL {
+                continue;
+            }
+            let name = dynamic.name(data, symbol.name).and_then(|name| String::from_utf8(name).ok());
+            names.extend(name.filter(|name| name.len() <= MAX_SYMBOL_LEN && name.contains(text)));
+        }
+        names
+    }
+
+    /// Detects symbols that do not match the hash table, and names that a compiler would not generate.
+    pub(super) fn damaged_symbols(&self) -> Option<ProbeError> {
+        let is_name = |name: &String| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.$@".contains(&byte));
+        let is_damaged =
+            !self.undefined("").iter().all(is_name) || self.dynamic.is_hash_table_sound(self.data) == Some(false);
+        is_damaged.then(|| malformed("the symbol table does not match the hash table"))
+    }
+}
+
+impl Format for Elf<'_> {
+    fn os(&self) -> Os {
+        Os::Linux
+    }
+
+    fn data(&self) -> &FileData {
+        self.data
+    }
+
+    fn contents(&self) -> Result<Contents, ProbeError> {
         let (data, dynamic) = (self.data, &self.dynamic);
         if dynamic.is_absent {
             return Err(malformed("the dynamic section is missing"));
@@ -97,46 +220,45 @@ impl<'a> Elf<'a> {
         Ok(Contents { name: dynamic.text(data, name)?, needed: self.needed()?, run_path })
     }
 
-    fn needed(&self) -> Result<Vec<String>, ProbeError> {
-        self.dynamic.needed.iter().map(|offset| self.dynamic.text(self.data, *offset)).collect()
+    fn architecture(&self) -> Architecture {
+        Architecture::from_elf_machine(self.header.machine)
     }
 
-    pub(super) fn architecture(&self) -> Architecture {
-        Architecture::from_elf_machine(self.header.e_machine(ENDIAN).0)
-    }
-
-    /// Returns the first bytes of an exported variable.
-    pub(super) fn read_symbol(&self, name: &str) -> Option<[u8; 4]> {
+    fn read_symbol(&self, name: &str) -> Option<[u8; 4]> {
         let address = self.dynamic.address_of(self.data, name.as_bytes())?;
-        self.data.read_bytes_at(offset_of(self.segments, address)?, 4).ok()?.try_into().ok()
+        self.data.array(offset_of(&self.segments, address)?)
     }
 
-    /// Returns undefined symbols with this text in the name. cuDNN libraries use up to 170 symbols of other cuDNN
-    /// libraries, with up to 220 characters.
-    pub(super) fn undefined(&self, text: &str) -> Vec<&'a str> {
-        let (data, dynamic) = (self.data, &self.dynamic);
-        let (Some(symbols), Some(hash)) = (dynamic.symbols, dynamic.hash) else { return Vec::new() };
-        // The hash table contains the index of the first defined symbol. Undefined symbols come before it.
-        let first = Dynamic::hash_word(data, hash, 1).unwrap_or(0).min(MAX_UNDEFINED);
-        let symbols: &[elf::Sym64<LittleEndian>] = data.read_slice_at(symbols, first as usize).unwrap_or_default();
-        let is_needed = |symbol: &&elf::Sym64<LittleEndian>| {
-            symbol.st_shndx(ENDIAN) == elf::SHN_UNDEF && symbol.st_bind() == elf::STB_GLOBAL
-        };
-        let names = symbols
-            .iter()
-            .filter(is_needed)
-            .filter_map(|symbol| std::str::from_utf8(dynamic.name(data, symbol.st_name(ENDIAN).into())?).ok());
-        names.filter(|name| name.len() <= MAX_SYMBOL_LEN && name.contains(text)).take(MAX_SYMBOLS).collect()
+    fn defines(&self, function: &str) -> bool {
+        self.dynamic.address_of(self.data, function.as_bytes()).is_some()
+    }
+
+    fn resource_version(&self) -> Option<Version> {
+        None
+    }
+
+    fn gpu_code(&self) -> Option<Range<u64>> {
+        section_named(&self.header, self.data, ".nv_fatbin")
+    }
+}
+
+/// Questions of tools.
+#[cfg(feature = "inspect")]
+impl Elf<'_> {
+    /// Returns the program interpreter, usually ld.so. Libraries do not have one.
+    pub(super) fn interpreter(&self) -> Option<std::path::PathBuf> {
+        let segment = self.segments.iter().find(|segment| segment.kind == PT_INTERP)?;
+        let text = self.data.bytes(segment.offset, segment.file_len.min(MAX_NAME_LEN))?;
+        Some(path_from_bytes(text.split(|byte| *byte == 0).next()?))
     }
 
     /// Returns the names of exported functions with this prefix.
     pub(super) fn functions(&self, prefix: &str) -> Result<Vec<String>, ProbeError> {
         let mut names = Vec::new();
         let visited = self.dynamic.for_each_defined(self.data, |_, symbol, name| {
-            let is_function = [elf::STT_FUNC, elf::STT_GNU_IFUNC].contains(&symbol.st_type());
+            let is_function = [STT_FUNC, STT_GNU_IFUNC].contains(&symbol.kind());
             let name = name.filter(|name| is_function && name.len() <= MAX_SYMBOL_LEN);
-            let name = name.and_then(|name| std::str::from_utf8(name).ok()).filter(|name| name.starts_with(prefix));
-            names.extend(name.map(str::to_owned));
+            names.extend(name.and_then(|name| String::from_utf8(name).ok()).filter(|name| name.starts_with(prefix)));
             names.len() < MAX_FUNCTIONS
         });
         match visited {
@@ -146,79 +268,57 @@ impl<'a> Elf<'a> {
         }
     }
 
-    /// Returns whether the library exports this symbol.
-    pub(super) fn defines(&self, symbol: &str) -> bool {
-        self.dynamic.address_of(self.data, symbol.as_bytes()).is_some()
-    }
-
-    /// Detects symbols that do not match the hash table, and names that a compiler would not generate.
-    pub(super) fn damaged_symbols(&self) -> Option<ProbeError> {
-        let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.$@".contains(&byte));
-        let is_damaged =
-            !self.undefined("").iter().all(is_name) || self.dynamic.is_hash_table_sound(self.data) == Some(false);
-        is_damaged.then(|| malformed("the symbol table does not match the hash table"))
-    }
-
     /// Returns the loaded parts of the file, starting with those without machine code.
     pub(super) fn loaded_parts(&self) -> Vec<Range<u64>> {
-        let mut loads: Vec<&Segment> =
-            self.segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD).collect();
-        loads.sort_by_key(|load| load.p_flags(ENDIAN) & elf::PF_X == elf::PF_X);
-        let part =
-            |load: &Segment| Some(load.p_offset(ENDIAN)..load.p_offset(ENDIAN).checked_add(load.p_filesz(ENDIAN))?);
-        loads.into_iter().filter_map(part).collect()
-    }
-
-    /// Returns the range of the GPU code.
-    pub(super) fn gpu_code(&self) -> Option<Range<u64>> {
-        section_named(self.header, self.data, ".nv_fatbin")
+        let mut loads: Vec<&Segment> = self.segments.iter().filter(|segment| segment.kind == PT_LOAD).collect();
+        loads.sort_by_key(|load| load.flags & PF_X == PF_X);
+        loads.into_iter().filter_map(Segment::range).collect()
     }
 }
 
-fn header(data: Data<'_>, length: u64, wanted: Option<Architecture>) -> Result<&Header, ProbeError> {
-    let truncated = |()| ProbeError::Truncated { expected_len: size_of::<Header>() as u64, length };
-    let ident: &[u8] = data.read_bytes_at(0, 20).map_err(truncated)?;
-    let machine =
-        ident.get(18..20).map_or(0, |bytes| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u16::from(*byte)));
+fn header(data: Data<'_>, length: u64, wanted: Option<Architecture>) -> Result<Header, ProbeError> {
+    let truncated = || ProbeError::Truncated { expected_len: Header::LEN as u64, length };
+    let ident: [u8; 20] = data.array(0).ok_or_else(truncated)?;
     if (ident.get(4), ident.get(5)) != (Some(&2), Some(&1)) {
         // For 32-bit or big-endian files, only the machine type can be read.
         let wanted = wanted.unwrap_or(Architecture::HOST);
-        return Err(ProbeError::WrongArchitecture { found: Architecture::from_elf_machine(machine), wanted });
+        return Err(ProbeError::WrongArchitecture { found: Architecture::from_elf_machine(machine(&ident)), wanted });
     }
-    let header = data.read_at::<Header>(0).map_err(truncated)?;
-    let found = Architecture::from_elf_machine(header.e_machine(ENDIAN).0);
+    let header = Header::of(&data.array(0).ok_or_else(truncated)?);
+    let found = Architecture::from_elf_machine(header.machine);
     if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
         return Err(ProbeError::WrongArchitecture { found, wanted });
     }
     Ok(header)
 }
 
+/// Returns the processor number in a file header.
+fn machine(header: &[u8]) -> u16 {
+    number(header, 18..20) as u16
+}
+
 /// Returns the segments after checking that the file has the length that the headers require.
-fn segments<'a>(header: &Header, data: Data<'a>, length: u64) -> Result<&'a [Segment], ProbeError> {
-    let table = |offset: u64, count: u16, size: u16| offset.saturating_add(u64::from(count) * u64::from(size));
-    let (start, count) = (header.e_phoff(ENDIAN), header.e_phnum(ENDIAN));
-    let mut expected_len = table(start, count, header.e_phentsize(ENDIAN)).max(table(
-        header.e_shoff(ENDIAN),
-        header.e_shnum(ENDIAN),
-        header.e_shentsize(ENDIAN),
-    ));
-    let mut segments: &[Segment] = &[];
+fn segments(header: &Header, data: Data<'_>, length: u64) -> Result<Vec<Segment>, ProbeError> {
+    let end = |(start, count, size): (u64, u64, u64)| start.saturating_add(count * size);
+    let mut expected_len = end(header.segments).max(end(header.sections));
+    let mut segments = Vec::new();
     if expected_len <= length {
-        if usize::from(header.e_phentsize(ENDIAN)) != size_of::<Segment>() || table(0, count, 56) > MAX_TABLE_LEN {
+        let (start, count, size) = header.segments;
+        if size != Segment::LEN || count * size > MAX_TABLE_LEN {
             return Err(malformed("the program headers have an invalid size"));
         }
-        segments =
-            data.read_slice_at(start, count.into()).map_err(|()| malformed("the program headers cannot be read"))?;
-        for segment in segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD) {
-            expected_len = expected_len.max(segment.p_offset(ENDIAN).saturating_add(segment.p_filesz(ENDIAN)));
+        let table = data.bytes(start, count * size).ok_or_else(|| malformed("the program headers cannot be read"))?;
+        segments = table.chunks_exact(Segment::LEN as usize).map(Segment::of).collect();
+        for segment in segments.iter().filter(|segment| segment.kind == PT_LOAD) {
+            expected_len = expected_len.max(segment.offset.saturating_add(segment.file_len));
         }
     }
     if expected_len > length {
         return Err(ProbeError::Truncated { expected_len, length });
     }
     // ld.so writes to these segments without checks and would crash.
-    let is_used = |segment: &&Segment| [elf::PT_TLS, elf::PT_GNU_RELRO].contains(&segment.p_type(ENDIAN));
-    if segments.iter().filter(is_used).all(|segment| is_loaded(segments, segment)) {
+    let is_used = |segment: &&Segment| [PT_TLS, PT_GNU_RELRO].contains(&segment.kind);
+    if segments.iter().filter(is_used).all(|segment| is_loaded(&segments, segment)) {
         Ok(segments)
     } else {
         Err(malformed("a program header points outside of the loaded segments"))
@@ -228,20 +328,19 @@ fn segments<'a>(header: &Header, data: Data<'a>, length: u64) -> Result<&'a [Seg
 /// Returns whether ld.so maps this part. Zero-initialized thread-local variables do not occupy space.
 fn is_loaded(segments: &[Segment], part: &Segment) -> bool {
     const MAX_PAGE_LEN: u64 = 64 << 10;
-    let len = if part.p_type(ENDIAN) == elf::PT_TLS { part.p_filesz(ENDIAN) } else { part.p_memsz(ENDIAN) };
-    let start = part.p_vaddr(ENDIAN);
-    segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD).any(|load| {
-        let end = load.p_vaddr(ENDIAN).checked_add(load.p_memsz(ENDIAN));
+    let len = if part.kind == PT_TLS { part.file_len } else { part.memory_len };
+    segments.iter().filter(|segment| segment.kind == PT_LOAD).any(|load| {
+        let end = load.address.checked_add(load.memory_len);
         let end = end.and_then(|end| end.checked_next_multiple_of(MAX_PAGE_LEN));
-        load.p_vaddr(ENDIAN) <= start && start.checked_add(len).zip(end).is_some_and(|(part, load)| part <= load)
+        load.address <= part.address && part.address.checked_add(len).zip(end).is_some_and(|(part, load)| part <= load)
     })
 }
 
 /// Returns the file offset of an address in the loaded library.
 fn offset_of(segments: &[Segment], address: u64) -> Option<u64> {
-    segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD).find_map(|segment| {
-        let inside = address.checked_sub(segment.p_vaddr(ENDIAN))?;
-        (inside < segment.p_filesz(ENDIAN)).then(|| segment.p_offset(ENDIAN).checked_add(inside))?
+    segments.iter().filter(|segment| segment.kind == PT_LOAD).find_map(|segment| {
+        let inside = address.checked_sub(segment.address)?;
+        (inside < segment.file_len).then(|| segment.offset.checked_add(inside))?
     })
 }
 
@@ -262,30 +361,31 @@ struct Dynamic {
 
 impl Dynamic {
     fn read(segments: &[Segment], data: Data<'_>) -> Result<Self, ProbeError> {
-        let segment = segments.iter().find(|segment| segment.p_type(ENDIAN) == elf::PT_DYNAMIC);
+        const ENTRY_LEN: u64 = 16;
+        let segment = segments.iter().find(|segment| segment.kind == PT_DYNAMIC);
         // The program is statically linked.
         let Some(segment) = segment else { return Ok(Dynamic { is_absent: true, ..Dynamic::default() }) };
-        let entry_size = size_of::<elf::Dyn64<LittleEndian>>() as u64;
-        let count =
-            usize::try_from(segment.p_filesz(ENDIAN) / entry_size).unwrap_or(usize::MAX).min(MAX_DYNAMIC_ENTRIES);
-        let entries: &[elf::Dyn64<LittleEndian>] = data
-            .read_slice_at(segment.p_offset(ENDIAN), count)
-            .map_err(|()| malformed("the dynamic section cannot be read"))?;
+        let count = (segment.file_len / ENTRY_LEN).min(MAX_DYNAMIC_ENTRIES);
+        let entries = data
+            .bytes(segment.offset, count * ENTRY_LEN)
+            .ok_or_else(|| malformed("the dynamic section cannot be read"))?;
         let mut dynamic = Dynamic::default();
         let mut strings = None;
-        for entry in entries {
-            let value = entry.d_val(ENDIAN);
-            match entry.d_tag(ENDIAN) {
-                elf::DT_NULL => break,
-                elf::DT_STRTAB => strings = offset_of(segments, value),
-                elf::DT_STRSZ => dynamic.strings_length = value,
-                elf::DT_SYMTAB => dynamic.symbols = offset_of(segments, value),
-                elf::DT_GNU_HASH => dynamic.hash = offset_of(segments, value),
-                elf::DT_SONAME => dynamic.soname = Some(value),
-                elf::DT_NEEDED => dynamic.needed.push(value),
-                elf::DT_RUNPATH => dynamic.runpath = Some(value),
-                elf::DT_RPATH => dynamic.rpath = Some(value),
-                elf::DT_FLAGS_1 => dynamic.flags = value,
+        for entry in entries.chunks_exact(ENTRY_LEN as usize) {
+            let value = number(entry, 8..16);
+            match number(entry, 0..8) {
+                0 => break,
+                // DT_STRTAB, DT_STRSZ, DT_SYMTAB, DT_GNU_HASH
+                5 => strings = offset_of(segments, value),
+                10 => dynamic.strings_length = value,
+                6 => dynamic.symbols = offset_of(segments, value),
+                0x6fff_fef5 => dynamic.hash = offset_of(segments, value),
+                // DT_SONAME, DT_NEEDED, DT_RUNPATH, DT_RPATH, DT_FLAGS_1
+                14 => dynamic.soname = Some(value),
+                1 => dynamic.needed.push(value),
+                29 => dynamic.runpath = Some(value),
+                15 => dynamic.rpath = Some(value),
+                0x6fff_fffb => dynamic.flags = value,
                 _ => {}
             }
         }
@@ -294,52 +394,48 @@ impl Dynamic {
     }
 
     /// Returns a name from the string table.
-    fn name<'a>(&self, data: Data<'a>, offset: u64) -> Option<&'a [u8]> {
+    fn name(&self, data: Data<'_>, offset: u64) -> Option<Vec<u8>> {
+        self.string(data, offset, MAX_NAME_LEN)
+    }
+
+    fn string(&self, data: Data<'_>, offset: u64, max_len: u64) -> Option<Vec<u8>> {
         let start = self.strings.checked_add(offset)?;
-        let end = self.strings.checked_add(self.strings_length)?.min(start.checked_add(MAX_NAME_LEN)?);
-        data.read_bytes_at_until(start..end, 0).ok()
+        data.text(start..self.strings.saturating_add(self.strings_length).min(start.saturating_add(max_len)))
     }
 
     fn text(&self, data: Data<'_>, offset: u64) -> Result<String, ProbeError> {
         let name = self.name(data, offset).ok_or_else(outside_of_strings)?;
-        Ok(String::from_utf8_lossy(name).into_owned())
+        Ok(String::from_utf8_lossy(&name).into_owned())
     }
 
     fn run_path(&self, data: Data<'_>, offset: u64) -> Result<OsString, ProbeError> {
-        // `read_bytes_at_until` is limited to a few kilobytes.
-        const PART: u64 = 1 << 10;
-        let start = self.strings.checked_add(offset).ok_or_else(outside_of_strings)?;
-        let end = self.strings.saturating_add(self.strings_length).min(start.saturating_add(MAX_RUN_PATH_LEN));
-        let mut path = Vec::new();
-        for part in (start..end).step_by(PART as usize) {
-            let bytes = data.read_bytes_at(part, PART.min(end - part)).map_err(|()| outside_of_strings())?;
-            if let Some(length) = bytes.iter().position(|byte| *byte == 0) {
-                path.extend_from_slice(bytes.get(..length).unwrap_or_default());
-                return Ok(path_from_bytes(&path).into_os_string());
-            }
-            path.extend_from_slice(bytes);
-        }
-        Err(outside_of_strings())
+        let path = self.string(data, offset, MAX_RUN_PATH_LEN).ok_or_else(outside_of_strings)?;
+        Ok(path_from_bytes(&path).into_os_string())
     }
 
     /// Returns a 32-bit word from the hash table.
     fn hash_word(data: Data<'_>, table: u64, index: u64) -> Option<u32> {
-        let bytes: &[u8] = data.read_bytes_at(table.checked_add(index.checked_mul(4)?)?, 4).ok()?;
-        Some(u32::from_le_bytes(*bytes.first_chunk::<4>()?))
+        data.array(table.checked_add(index.checked_mul(4)?)?).map(u32::from_le_bytes)
+    }
+
+    /// Returns a symbol of the symbol table.
+    fn symbol(data: Data<'_>, symbols: u64, index: u64) -> Option<Sym> {
+        let bytes: [u8; Sym::LEN as usize] = data.array(symbols.checked_add(index.checked_mul(Sym::LEN)?)?)?;
+        Some(Sym::of(&bytes))
     }
 
     /// Returns whether all hashes match the symbol names, or `None` if the hash table is missing or unreadable.
     fn is_hash_table_sound(&self, data: Data<'_>) -> Option<bool> {
-        self.for_each_defined(data, |hash, _, name| name.is_some_and(|name| elf::gnu_hash(name) | 1 == hash | 1))
+        self.for_each_defined(data, |hash, _, name| name.is_some_and(|name| gnu_hash(&name) | 1 == hash | 1))
     }
 
     /// Visits all symbols in the hash table, which are the symbols that the library defines. `visit` receives the
     /// stored hash, the symbol and the name. Returns `false` if `visit` returns `false` or the table is damaged, and
     /// `None` if the table is missing or unreadable.
-    fn for_each_defined<'a>(
+    fn for_each_defined(
         &self,
-        data: Data<'a>,
-        mut visit: impl FnMut(u32, &elf::Sym64<LittleEndian>, Option<&'a [u8]>) -> bool,
+        data: Data<'_>,
+        mut visit: impl FnMut(u32, &Sym, Option<Vec<u8>>) -> bool,
     ) -> Option<bool> {
         let (symbols, table) = (self.symbols?, self.hash?);
         let word = |index| Dynamic::hash_word(data, table, index);
@@ -354,9 +450,8 @@ impl Dynamic {
                 let Some(entry) = index.checked_sub(first).and_then(|index| word(start + buckets + index)) else {
                     return Some(false);
                 };
-                let symbol = symbols.checked_add(index.checked_mul(size_of::<elf::Sym64<LittleEndian>>() as u64)?)?;
-                let Ok(symbol) = data.read_at::<elf::Sym64<LittleEndian>>(symbol) else { return Some(false) };
-                if !visit(entry, symbol, self.name(data, symbol.st_name(ENDIAN).into())) {
+                let Some(symbol) = Dynamic::symbol(data, symbols, index) else { return Some(false) };
+                if !visit(entry, &symbol, self.name(data, symbol.name)) {
                     return Some(false);
                 }
                 if entry & 1 == 1 {
@@ -372,7 +467,7 @@ impl Dynamic {
         let (symbols, table) = (self.symbols?, self.hash?);
         let word = |index| Dynamic::hash_word(data, table, index);
         let (buckets, first, bloom) = (word(0)?, word(1)?, u64::from(word(2)?));
-        let hash = elf::gnu_hash(name);
+        let hash = gnu_hash(name);
         // The header is followed by 64-bit bloom filter words, the buckets, and the chains.
         let bucket = 4 + 2 * bloom + u64::from(hash.checked_rem(buckets)?);
         let start = word(bucket)?;
@@ -381,12 +476,9 @@ impl Dynamic {
             let entry = word(chains + index.checked_sub(u64::from(first))?)?;
             // The lowest bit marks the end of the chain.
             if entry | 1 == hash | 1 {
-                let symbol = symbols.checked_add(index.checked_mul(size_of::<elf::Sym64<LittleEndian>>() as u64)?)?;
-                let found = data.read_at::<elf::Sym64<LittleEndian>>(symbol).ok()?;
-                let text = self.strings.checked_add(found.st_name(ENDIAN).into())?;
-                let text: &[u8] = data.read_bytes_at(text, name.len() as u64 + 1).unwrap_or_default();
-                if text.strip_suffix(b"\0") == Some(name) {
-                    return Some(found.st_value(ENDIAN));
+                let symbol = Dynamic::symbol(data, symbols, index)?;
+                if is_text(data, self.strings.checked_add(symbol.name)?, name) {
+                    return Some(symbol.address);
                 }
             }
             if entry & 1 == 1 {
@@ -397,40 +489,48 @@ impl Dynamic {
     }
 }
 
+/// Returns whether the file contains this text at this offset, followed by a zero.
+fn is_text(data: Data<'_>, offset: u64, text: &[u8]) -> bool {
+    let found = data.bytes(offset, text.len() as u64 + 1).unwrap_or_default();
+    found.strip_suffix(b"\0") == Some(text)
+}
+
+/// Returns the hash of a name in a hash table of type `DT_GNU_HASH`.
+fn gnu_hash(name: &[u8]) -> u32 {
+    name.iter().fold(5381, |hash: u32, byte| hash.wrapping_mul(33).wrapping_add((*byte).into()))
+}
+
 fn outside_of_strings() -> ProbeError {
     malformed("a name is outside of the string table")
 }
 
 /// Returns the range of a section. Section headers may be missing.
 fn section_named(header: &Header, data: Data<'_>, name: &str) -> Option<Range<u64>> {
-    type Section = <Header as object::read::elf::FileHeader>::SectionHeader;
+    const LEN: u64 = 64;
     // A count of zero means that the real count is stored elsewhere and is unbounded.
-    let count = usize::from(header.e_shnum(ENDIAN));
-    let fits = count != 0 && (count * size_of::<Section>()) as u64 <= MAX_TABLE_LEN;
-    if !fits || usize::from(header.e_shentsize(ENDIAN)) != size_of::<Section>() {
+    let (start, count, size) = header.sections;
+    if count == 0 || size != LEN || count * size > MAX_TABLE_LEN {
         return None;
     }
-    let sections: &[Section] = data.read_slice_at(header.e_shoff(ENDIAN), count).ok()?;
-    let range = |section: &Section| -> Option<Range<u64>> {
-        let start = section.sh_offset(ENDIAN);
-        Some(start..start.checked_add(section.sh_size(ENDIAN))?)
+    let table = data.bytes(start, count * size)?;
+    let range = |section: &[u8]| {
+        let start = number(section, 24..32);
+        Some(start..start.checked_add(number(section, 32..40))?)
     };
-    let names = range(sections.get(usize::from(header.e_shstrndx(ENDIAN).0))?)?;
-    let is_match = |section: &&Section| {
-        let start = names.start.checked_add(section.sh_name(ENDIAN).into());
-        let length = name.len() as u64 + 1;
-        let found = start.filter(|start| start.saturating_add(length) <= names.end);
-        found
-            .and_then(|start| data.read_bytes_at(start, length).ok())
-            .is_some_and(|found: &[u8]| found.strip_suffix(b"\0") == Some(name.as_bytes()))
-    };
-    range(sections.iter().find(is_match)?)
+    let sections = || table.chunks_exact(LEN as usize);
+    let names = range(sections().nth(header.section_names as usize)?)?;
+    let mut sections = sections();
+    let section = sections.find(|section| {
+        let start = names.start.saturating_add(number(section, 0..4));
+        start.saturating_add(name.len() as u64) < names.end && is_text(data, start, name.as_bytes())
+    });
+    range(section?)
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
-    use super::super::file_data::FileData;
+    use super::super::file_data::tests::file_of;
     use super::*;
 
     /// Verifies that an entry with the lowest bit ends a chain like in ld.so, and that later entries belong to another
@@ -439,8 +539,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "the test needs a file")]
     fn the_lowest_bit_of_a_hash_ends_its_chain() {
         const STRINGS: &[u8] = b"\0first\0second\0";
-        let hash = |name: &[u8], is_last: bool| elf::gnu_hash(name) & !1 | u32::from(is_last);
-        let path = std::env::temp_dir().join(format!("cudnn-probe-hash-chain-{}", std::process::id()));
+        let hash = |name: &[u8], is_last: bool| gnu_hash(name) & !1 | u32::from(is_last);
         // Fields: whether the first entry ends the chain, the name of the second entry, which symbols are found, and
         // whether the table is sound.
         for (ends, second, found, is_sound) in [
@@ -461,9 +560,7 @@ mod tests {
             for word in [1, 1, 0, 0, 1, hash(b"first", ends), hash(second, true)] {
                 bytes.extend(word.to_le_bytes());
             }
-            std::fs::write(&path, &bytes).unwrap();
-            let data = FileData::new(std::fs::File::open(&path).unwrap(), bytes.len() as u64);
-            std::fs::remove_file(&path).unwrap();
+            let data = file_of(&bytes);
             let dynamic = Dynamic {
                 strings_length: STRINGS.len() as u64,
                 symbols: Some(16),

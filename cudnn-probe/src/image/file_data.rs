@@ -1,14 +1,9 @@
-//! Provides file contents to the `object` crate, which reads many small pieces at a few places. Pieces are read only
-//! once and cached.
-//!
-//! This replaces `object::ReadCache`, because a hash map would noticeably increase the size of the drop-in library.
+//! Reads a file in many small pieces at a few places. Blocks of the file are read once and cached.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-
-use object::ReadRef;
 
 use cudnn_os::files::read_at;
 
@@ -23,7 +18,6 @@ pub(crate) struct FileData {
     file: File,
     length: u64,
     blocks: RefCell<Vec<Block>>,
-    pieces: Pieces,
 }
 
 /// A cached block of the file. Each block number has only one possible place.
@@ -36,43 +30,89 @@ struct Block {
 impl FileData {
     /// Creates a reader for a file of this length.
     pub(crate) fn new(file: File, length: u64) -> Self {
-        FileData { file, length, blocks: RefCell::default(), pieces: Pieces::default() }
+        FileData { file, length, blocks: RefCell::default() }
     }
 
     /// Returns the first bytes, at most `size`.
     pub(crate) fn start(&self, size: usize) -> io::Result<Vec<u8>> {
-        let size = usize::try_from(self.length).unwrap_or(size).min(size);
-        self.read(0, size)
+        let mut bytes = vec![0; usize::try_from(self.length).unwrap_or(size).min(size)];
+        self.fill(0, &mut bytes)?;
+        Ok(bytes)
     }
 
-    fn read(&self, offset: u64, size: usize) -> io::Result<Vec<u8>> {
+    /// Returns bytes of the file, or `None` if they are outside of it or unreadable.
+    pub(super) fn bytes(&self, offset: u64, size: u64) -> Option<Vec<u8>> {
+        // Limit the allocation to the size of the file, even if the file contains a wrong size.
+        if offset.checked_add(size)? > self.length {
+            return None;
+        }
+        let mut bytes = vec![0; usize::try_from(size).ok()?];
+        self.fill(offset, &mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// Like [`FileData::bytes`], for a number of bytes that does not depend on the file.
+    pub(super) fn array<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        self.fill(offset, &mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// Returns the bytes up to the first zero in this range, or `None` if there is none.
+    pub(super) fn text(&self, range: Range<u64>) -> Option<Vec<u8>> {
+        const PART: u64 = 256;
+        let end = range.end.min(self.length);
+        let mut text = Vec::new();
+        for start in (range.start..end).step_by(PART as usize) {
+            let part = self.bytes(start, PART.min(end - start))?;
+            if let Some(length) = part.iter().position(|byte| *byte == 0) {
+                text.extend_from_slice(part.get(..length)?);
+                return Some(text);
+            }
+            text.extend_from_slice(&part);
+        }
+        None
+    }
+
+    fn fill(&self, mut offset: u64, mut bytes: &mut [u8]) -> io::Result<()> {
         const LEN: u64 = BLOCK_LEN as u64;
-        let mut piece = Vec::with_capacity(size);
+        if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > self.length) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         let mut blocks = self.blocks.borrow_mut();
         blocks.resize_with(MAX_BLOCKS, Block::default);
-        while piece.len() < size {
-            let position = offset + piece.len() as u64;
-            let number = position / LEN;
+        while !bytes.is_empty() {
+            let number = offset / LEN;
             let block = blocks.get_mut((number % MAX_BLOCKS as u64) as usize).ok_or(io::ErrorKind::UnexpectedEof)?;
             if block.number != number || block.bytes.is_empty() {
                 block.number = number;
-                read_block(&self.file, number * LEN, &mut block.bytes)?;
+                let start = number * LEN;
+                read_block(&self.file, start..self.length.min(start + LEN), &mut block.bytes)?;
             }
-            let bytes = block.bytes.get((position % LEN) as usize..).filter(|bytes| !bytes.is_empty());
+            let found = block.bytes.get((offset % LEN) as usize..).filter(|found| !found.is_empty());
             // Missing bytes mean that the file was truncated in the meantime.
-            let bytes = bytes.ok_or(io::ErrorKind::UnexpectedEof)?;
-            piece.extend_from_slice(bytes.get(..size - piece.len()).unwrap_or(bytes));
+            let found = found.ok_or(io::ErrorKind::UnexpectedEof)?;
+            let length = found.len().min(bytes.len());
+            let (now, later) = bytes.split_at_mut(length);
+            now.copy_from_slice(found.get(..length).unwrap_or_default());
+            bytes = later;
+            offset += length as u64;
         }
-        Ok(piece)
+        Ok(())
     }
 }
 
+/// Returns a little-endian number from the fields of a header. Missing bytes count as zero.
+pub(super) fn number(header: &[u8], bytes: Range<usize>) -> u64 {
+    header.get(bytes).unwrap_or_default().iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+}
+
 /// Reads a block without `lseek`, because a sandbox may not allow it.
-fn read_block(file: &File, start: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
-    bytes.resize(BLOCK_LEN, 0);
+fn read_block(file: &File, range: Range<u64>, bytes: &mut Vec<u8>) -> io::Result<()> {
+    bytes.resize((range.end - range.start) as usize, 0);
     let mut length = 0;
     while let Some(rest) = bytes.get_mut(length..).filter(|rest| !rest.is_empty()) {
-        match read_at(file, rest, start + length as u64) {
+        match read_at(file, rest, range.start + length as u64) {
             Ok(0) => break,
             Ok(count) => length += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -86,96 +126,48 @@ fn read_block(file: &File, start: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-impl<'a> ReadRef<'a> for &'a FileData {
-    fn len(self) -> Result<u64, ()> {
-        Ok(self.length)
-    }
-
-    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
-        if size == 0 {
-            return Ok(&[]);
-        }
-        // Limit the allocation to the size of the file, even if the file contains a wrong size.
-        if offset.checked_add(size).ok_or(())? > self.length {
-            return Err(());
-        }
-        let piece = self.read(offset, usize::try_from(size).map_err(drop)?).map_err(drop)?;
-        self.pieces.keep(piece.into()).ok_or(())
-    }
-
-    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
-        let end = range.end.min(self.length);
-        let mut piece: Vec<u8> = Vec::new();
-        loop {
-            let position = range.start.checked_add(piece.len() as u64).ok_or(())?;
-            let size = usize::try_from(end.checked_sub(position).filter(|size| *size > 0).ok_or(())?).map_err(drop)?;
-            let more = self.read(position, size.min(256)).map_err(drop)?;
-            let found = more.iter().position(|byte| *byte == delimiter);
-            piece.extend_from_slice(more.get(..found.unwrap_or(more.len())).unwrap_or_default());
-            if found.is_some() {
-                return self.pieces.keep(piece.into()).ok_or(());
-            }
-        }
-    }
-}
-
-/// Pieces with stable addresses, in buckets of 1, 2, 4, ... cells. Buckets never move, and cells are set only once.
-#[derive(Debug, Default)]
-struct Pieces {
-    count: Cell<usize>,
-    buckets: [OnceCell<Bucket>; 32],
-}
-
-type Bucket = Box<[OnceCell<Box<[u8]>>]>;
-
-impl Pieces {
-    fn keep(&self, piece: Box<[u8]>) -> Option<&[u8]> {
-        let number = self.count.get() + 1;
-        self.count.set(number);
-        let bucket = number.ilog2();
-        let first = 1 << bucket;
-        let cells = self.buckets.get(bucket as usize)?.get_or_init(|| (0..first).map(|_| OnceCell::new()).collect());
-        Some(cells.get(number - first)?.get_or_init(|| piece))
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-mod tests {
+pub(super) mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
+
+    /// Returns a file with these contents.
+    pub(crate) fn file_of(bytes: &[u8]) -> FileData {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("cudnn-probe-file-data-{}-{number}", std::process::id()));
+        std::fs::write(&path, bytes).unwrap();
+        let data = FileData::new(File::open(&path).unwrap(), bytes.len() as u64);
+        std::fs::remove_file(&path).unwrap();
+        data
+    }
 
     #[test]
     fn every_piece_is_read_correctly_wherever_it_is() {
         let bytes: Vec<u8> = (0..20_000u32).map(|number| (number % 251) as u8).collect();
-        let path = std::env::temp_dir().join(format!("cudnn-probe-file-data-{}", std::process::id()));
-        std::fs::write(&path, &bytes).unwrap();
-        let data = FileData::new(File::open(&path).unwrap(), bytes.len() as u64);
-        std::fs::remove_file(&path).unwrap();
-        let mut kept = Vec::new();
+        let data = file_of(&bytes);
         for start in [0, 1, 4095, 4096, 8190, 12_288, 19_990, 5, 20_000, 30_000] {
             for length in [1, 16, 5000, 20_000] {
-                let read = (&data).read_bytes_at(start, length);
                 let expected = bytes.get(start as usize..(start + length) as usize);
-                assert_eq!(read.ok(), expected, "{start} {length}");
-                kept.extend(read.ok().zip(expected));
+                assert_eq!(data.bytes(start, length).as_deref(), expected, "{start} {length}");
             }
+            let expected = bytes.get(start as usize..start as usize + 16);
+            assert_eq!(data.array::<16>(start).as_ref().map(|read| &read[..]), expected, "{start}");
         }
-        // All pieces remain valid.
-        assert!(kept.len() > 10 && kept.iter().all(|(read, expected)| read == expected));
         assert_eq!(data.start(30_000).unwrap(), bytes);
-        assert!((&data).read_bytes_at(u64::MAX, 2).is_err());
+        assert!(data.bytes(u64::MAX, 2).is_none() && data.array::<2>(u64::MAX).is_none());
     }
 
     #[test]
-    fn a_piece_can_end_at_a_delimiter() {
-        let path = std::env::temp_dir().join(format!("cudnn-probe-delimiter-{}", std::process::id()));
+    fn a_text_ends_at_a_zero() {
         let mut bytes = vec![b'x'; 10_000];
         bytes.push(0);
-        std::fs::write(&path, &bytes).unwrap();
-        let data = FileData::new(File::open(&path).unwrap(), bytes.len() as u64);
-        std::fs::remove_file(&path).unwrap();
-        assert_eq!((&data).read_bytes_at_until(4..20_000, 0), Ok(&bytes[4..10_000]));
-        assert_eq!((&data).read_bytes_at_until(4..100, 0), Err(()));
-        assert_eq!((&data).read_bytes_at_until(10_001..20_000, 0), Err(()));
+        let data = file_of(&bytes);
+        assert_eq!(data.text(4..20_000).as_deref(), Some(&bytes[4..10_000]));
+        assert_eq!(data.text(10_000..20_000).as_deref(), Some(&b""[..]));
+        assert_eq!(data.text(4..100), None);
+        assert_eq!(data.text(10_001..20_000), None);
     }
 }

@@ -2,18 +2,14 @@
 
 use std::ops::Range;
 
-use object::LittleEndian;
-use object::pe::{
-    self, ImageDosHeader, ImageExportDirectory, ImageFileHeader, ImageImportDescriptor, ImageNtHeaders64,
-};
-use object::read::ReadRef;
-use object::read::pe::{ImageNtHeaders, SectionTable};
-
 use crate::error::ProbeError;
-use crate::platform::Architecture;
+use crate::platform::{Architecture, Os};
 use crate::version::Version;
 
-use super::tables::{Contents, Data, DllLinks, Import, Symbol, malformed};
+use super::file_data::{FileData, number};
+use super::format::Format;
+use super::imports::{DllLinks, Import, Symbol};
+use super::tables::{Contents, Data, malformed};
 
 /// Limits for imported libraries, imported symbols per library, exported names, resources per directory, and name
 /// lengths.
@@ -26,12 +22,67 @@ const MAX_NAME_LEN: u64 = 512;
 /// The bit that marks a directory in the offset of a resource.
 const SUBDIRECTORY: u32 = 1 << 31;
 
+/// The lengths of headers in bytes.
+const DOS_HEADER_LEN: u64 = 64;
+const FILE_HEADER_LEN: u64 = 20;
+const SECTION_HEADER_LEN: u64 = 40;
+/// The offset of the data directories in the optional header.
+const DIRECTORIES: usize = 112;
+
+/// The indexes of data directories.
+const EXPORT: usize = 0;
+const IMPORT: usize = 1;
+const RESOURCE: usize = 2;
+const LOAD_CONFIG: usize = 10;
+
 /// A library with parsed headers.
 pub(super) struct Pe<'a> {
     data: Data<'a>,
-    sections: SectionTable<'a>,
-    directories: object::read::pe::DataDirectories<'a>,
+    sections: Vec<Section>,
+    /// The addresses of the data directories.
+    directories: Vec<u32>,
     architecture: Architecture,
+}
+
+/// A section header.
+struct Section {
+    name: [u8; 8],
+    address: u32,
+    offset: u32,
+    /// The length in the file.
+    len: u32,
+}
+
+impl Section {
+    fn of(header: &[u8]) -> Section {
+        Section {
+            name: header.first_chunk().copied().unwrap_or_default(),
+            address: word_of(header, 12),
+            offset: word_of(header, 20),
+            len: word_of(header, 8).min(word_of(header, 16)),
+        }
+    }
+
+    /// Returns the range of the file.
+    fn range(&self) -> Range<u64> {
+        u64::from(self.offset)..u64::from(self.offset) + u64::from(self.len)
+    }
+}
+
+/// The export directory.
+struct Exports {
+    name: u32,
+    first_ordinal: u32,
+    function_count: u32,
+    name_count: u32,
+    functions: u32,
+    names: u32,
+    ordinals: u32,
+}
+
+/// Returns the 32-bit number at this offset of a header.
+fn word_of(header: &[u8], offset: usize) -> u32 {
+    number(header, offset..offset + 4) as u32
 }
 
 /// An imported DLL with the address of the table of imported symbols.
@@ -41,30 +92,30 @@ struct Descriptor {
 }
 
 /// Converts the processor number of a header. `ARM64X` files contain code for both kinds of Arm programs.
-fn architecture(machine: pe::Machine) -> Result<Architecture, ProbeError> {
+fn architecture(machine: u64) -> Result<Architecture, ProbeError> {
     Ok(match machine {
-        pe::IMAGE_FILE_MACHINE_AMD64 => Architecture::X86_64,
-        pe::IMAGE_FILE_MACHINE_ARM64 | pe::IMAGE_FILE_MACHINE_ARM64X => Architecture::AARCH64,
-        pe::IMAGE_FILE_MACHINE_ARM64EC => Architecture::ARM64EC,
-        pe::IMAGE_FILE_MACHINE_I386 => Architecture::X86,
-        pe::IMAGE_FILE_MACHINE_ARM | pe::IMAGE_FILE_MACHINE_THUMB | pe::IMAGE_FILE_MACHINE_ARMNT => Architecture::ARM,
-        other => return Err(malformed(format!("the header contains an unknown processor ({other:?})"))),
+        0x8664 => Architecture::X86_64,
+        0xaa64 | 0xa64e => Architecture::AARCH64,
+        0xa641 => Architecture::ARM64EC,
+        0x14c => Architecture::X86,
+        // Arm, Thumb, and Thumb-2
+        0x1c0 | 0x1c2 | 0x1c4 => Architecture::ARM,
+        other => return Err(malformed(format!("the header contains an unknown processor ({other:#x})"))),
     })
 }
 
 impl<'a> Pe<'a> {
     pub(super) fn read(data: Data<'a>, length: u64, wanted: Option<Architecture>) -> Result<Self, ProbeError> {
         let truncated = |expected_len: u64| ProbeError::Truncated { expected_len, length };
-        let dos: &ImageDosHeader = data.read_at(0).map_err(|()| truncated(size_of::<ImageDosHeader>() as u64))?;
-        let start = u64::from(dos.nt_headers_offset());
-        let after_signature = start + 4;
-        let after_file_header = after_signature + size_of::<ImageFileHeader>() as u64;
-        let signature = data.read_bytes_at(start, 4).map_err(|()| truncated(after_file_header))?;
-        if signature != b"PE\0\0" {
+        let dos = data.bytes(0, DOS_HEADER_LEN).ok_or_else(|| truncated(DOS_HEADER_LEN))?;
+        let start = u64::from(word_of(&dos, 60));
+        let after_file_header = start + 4 + FILE_HEADER_LEN;
+        let signature: [u8; 4] = data.array(start).ok_or_else(|| truncated(after_file_header))?;
+        if &signature != b"PE\0\0" {
             return Err(malformed("it is a program for MS-DOS or OS/2, not for Windows"));
         }
-        let header: &ImageFileHeader = data.read_at(after_signature).map_err(|()| truncated(after_file_header))?;
-        let architecture = architecture(header.machine.get(LittleEndian))?;
+        let header = data.bytes(start + 4, FILE_HEADER_LEN).ok_or_else(|| truncated(after_file_header))?;
+        let architecture = architecture(number(&header, 0..2))?;
         if architecture.is_32_bit() {
             // cuDNN for Windows exists only for x86-64.
             return Err(ProbeError::WrongArchitecture {
@@ -72,20 +123,22 @@ impl<'a> Pe<'a> {
                 wanted: wanted.unwrap_or(Architecture::X86_64),
             });
         }
-        let after_headers = after_file_header
-            + u64::from(header.size_of_optional_header.get(LittleEndian))
-            + u64::from(header.number_of_sections.get(LittleEndian)) * size_of::<pe::ImageSectionHeader>() as u64;
-        if after_headers > length {
-            return Err(truncated(after_headers));
+        let sections_start = after_file_header + number(&header, 16..18);
+        let sections_len = number(&header, 2..4) * SECTION_HEADER_LEN;
+        let headers = data
+            .bytes(after_file_header, sections_start - after_file_header)
+            .zip(data.bytes(sections_start, sections_len));
+        let (optional, sections) = headers.ok_or_else(|| truncated(sections_start + sections_len))?;
+        if number(&optional, 0..2) != 0x20b {
+            return Err(malformed("the optional header is not for a 64-bit file"));
         }
-        let mut offset = start;
-        let (headers, directories) = ImageNtHeaders64::parse(data, &mut offset).map_err(malformed)?;
-        let sections = headers.sections(data, offset).map_err(malformed)?;
-        let end = |section: &pe::ImageSectionHeader| {
-            let (start, size) = section.pe_file_range();
-            u64::from(start) + u64::from(size)
-        };
-        let expected_len = sections.iter().map(end).max().unwrap_or(0);
+        let directories = (word_of(&optional, 108) as usize)
+            .checked_mul(8)
+            .and_then(|len| optional.get(DIRECTORIES..DIRECTORIES.checked_add(len)?))
+            .ok_or_else(|| malformed("the data directories have an invalid size"))?;
+        let directories = directories.chunks_exact(8).map(|directory| word_of(directory, 0)).collect();
+        let sections: Vec<Section> = sections.chunks_exact(SECTION_HEADER_LEN as usize).map(Section::of).collect();
+        let expected_len = sections.iter().map(|section| section.range().end).max().unwrap_or(0);
         if expected_len > length {
             return Err(truncated(expected_len));
         }
@@ -101,19 +154,6 @@ impl<'a> Pe<'a> {
         }
     }
 
-    pub(super) fn contents(&self) -> Result<Contents, ProbeError> {
-        let exports = self.exports().ok_or_else(|| malformed("the export table is missing"))?;
-        let name = self
-            .name(exports.name.get(LittleEndian))
-            .ok_or_else(|| malformed("the export table does not contain a name"))?;
-        let needed = self.import_descriptors().into_iter().map(|found| found.dll).collect();
-        Ok(Contents { name, needed, run_path: None })
-    }
-
-    pub(super) fn architecture(&self) -> Architecture {
-        self.architecture
-    }
-
     /// Returns the information that the Windows loader uses.
     pub(super) fn links(&self) -> DllLinks {
         let imports = self.import_descriptors().into_iter().map(|Descriptor { dll, symbols }| {
@@ -124,33 +164,16 @@ impl<'a> Pe<'a> {
     }
 
     /// Returns whether the export table contains this symbol.
-    pub(super) fn defines(&self, symbol: &Symbol) -> bool {
+    pub(super) fn exports_symbol(&self, symbol: &Symbol) -> bool {
         self.export_address(symbol).is_some()
     }
 
     /// Returns exported names with this prefix. The table does not distinguish functions from variables.
     pub(super) fn functions(&self, prefix: &str) -> Vec<String> {
         let Some(exports) = self.exports() else { return Vec::new() };
-        let names = exports.address_of_names.get(LittleEndian);
-        let name = |index: u32| self.name(self.word(names.checked_add(index.checked_mul(4)?)?)?);
-        let count = exports.number_of_names.get(LittleEndian).min(MAX_EXPORTS);
+        let name = |index: u32| self.name(self.word(exports.names.checked_add(index.checked_mul(4)?)?)?);
+        let count = exports.name_count.min(MAX_EXPORTS);
         (0..count).filter_map(name).filter(|name| name.starts_with(prefix)).take(MAX_SYMBOLS as usize).collect()
-    }
-
-    /// Returns the version in the file resources, as shown by Explorer. Some libraries contain the version only there.
-    pub(super) fn resource_version(&self) -> Option<Version> {
-        const RT_VERSION: u32 = 16;
-        const SIGNATURE: [u8; 4] = 0xfeef_04bd_u32.to_le_bytes();
-        let start = self.directories.get(pe::IMAGE_DIRECTORY_ENTRY_RESOURCE)?.virtual_address.get(LittleEndian);
-        let by_id = self.resource(start, 0, Some(RT_VERSION))?;
-        let by_language = self.resource(start, by_id.checked_sub(SUBDIRECTORY)?, None)?;
-        let entry = self.resource(start, by_language.checked_sub(SUBDIRECTORY)?, None)?;
-        let value = self.word(start.checked_add(entry)?)?;
-        // The layout is: length, length of the value, type, the name in UTF-16, then VS_FIXEDFILEINFO.
-        let text: [u8; 56] = self.bytes(value)?;
-        let info = text.get(40..).filter(|info| info.starts_with(&SIGNATURE))?;
-        let number = |at: usize| Some(u32::from(u16::from_le_bytes(info.get(at..at + 2)?.try_into().ok()?)));
-        Some(Version::new(number(10)?, number(8)?, number(14)?))
     }
 
     /// Returns the offset from an entry of a resource directory. The entry has this number, or is the first one. An
@@ -172,8 +195,7 @@ impl<'a> Pe<'a> {
         // The offset of CHPEMetadataPointer in IMAGE_LOAD_CONFIG_DIRECTORY64.
         const METADATA: u32 = 200;
         let found = || {
-            let directory = self.directories.get(pe::IMAGE_DIRECTORY_ENTRY_LOAD_CONFIG)?;
-            let start = directory.virtual_address.get(LittleEndian);
+            let start = *self.directories.get(LOAD_CONFIG).filter(|start| **start != 0)?;
             let is_there = self.word(start)? >= METADATA + 8;
             let pointer: [u8; 8] = self.bytes(start.checked_add(METADATA)?)?;
             Some(is_there && pointer != [0; 8])
@@ -181,38 +203,30 @@ impl<'a> Pe<'a> {
         found().unwrap_or(false)
     }
 
-    /// Returns the first bytes of an exported variable.
-    pub(super) fn read_symbol(&self, name: &str) -> Option<[u8; 4]> {
-        self.bytes(self.export_address(&Symbol::Name(name.to_owned()))?)
-    }
-
     fn export_address(&self, symbol: &Symbol) -> Option<u32> {
         let exports = self.exports()?;
         let index = match symbol {
-            Symbol::Name(name) => self.export_index(exports, name)?,
-            Symbol::Ordinal(ordinal) => u32::from(*ordinal).checked_sub(exports.base.get(LittleEndian))?,
+            Symbol::Name(name) => self.export_index(&exports, name)?,
+            Symbol::Ordinal(ordinal) => u32::from(*ordinal).checked_sub(exports.first_ordinal)?,
         };
-        if index >= exports.number_of_functions.get(LittleEndian) {
+        if index >= exports.function_count {
             return None;
         }
-        let functions = exports.address_of_functions.get(LittleEndian);
-        self.word(functions.checked_add(index.checked_mul(4)?)?).filter(|address| *address != 0)
+        self.word(exports.functions.checked_add(index.checked_mul(4)?)?).filter(|address| *address != 0)
     }
 
-    fn export_index(&self, exports: &ImageExportDirectory, name: &str) -> Option<u32> {
-        let names = exports.address_of_names.get(LittleEndian);
-        let count = exports.number_of_names.get(LittleEndian).min(MAX_EXPORTS);
+    fn export_index(&self, exports: &Exports, name: &str) -> Option<u32> {
+        let count = exports.name_count.min(MAX_EXPORTS);
         // Names are sorted, so use binary search.
         let (mut low, mut high) = (0, count);
         while low < high {
             let middle = low + (high - low) / 2;
-            let found = self.name(self.word(names.checked_add(middle.checked_mul(4)?)?)?)?;
+            let found = self.name(self.word(exports.names.checked_add(middle.checked_mul(4)?)?)?)?;
             match found.as_str().cmp(name) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Greater => high = middle,
                 std::cmp::Ordering::Equal => {
-                    let ordinals = exports.address_of_name_ordinals.get(LittleEndian);
-                    let at = ordinals.checked_add(middle.checked_mul(2)?)?;
+                    let at = exports.ordinals.checked_add(middle.checked_mul(2)?)?;
                     return self.bytes::<2>(at).map(|index| u16::from_le_bytes(index).into());
                 }
             }
@@ -220,32 +234,30 @@ impl<'a> Pe<'a> {
         None
     }
 
-    /// Returns the range of the GPU code. Section names are limited to eight characters.
-    pub(super) fn gpu_code(&self) -> Option<Range<u64>> {
-        let section = self.sections.iter().find(|section| section.raw_name() == b".nv_fatb")?;
-        let (start, size) = section.pe_file_range();
-        Some(u64::from(start)..u64::from(start) + u64::from(size))
-    }
-
-    fn exports(&self) -> Option<&'a ImageExportDirectory> {
-        let directory = self.directories.get(pe::IMAGE_DIRECTORY_ENTRY_EXPORT)?;
-        self.data.read_at(self.offset(directory.virtual_address.get(LittleEndian))?).ok()
+    fn exports(&self) -> Option<Exports> {
+        let table: [u8; 40] = self.bytes(*self.directories.get(EXPORT)?)?;
+        Some(Exports {
+            name: word_of(&table, 12),
+            first_ordinal: word_of(&table, 16),
+            function_count: word_of(&table, 20),
+            name_count: word_of(&table, 24),
+            functions: word_of(&table, 28),
+            names: word_of(&table, 32),
+            ordinals: word_of(&table, 36),
+        })
     }
 
     fn import_descriptors(&self) -> Vec<Descriptor> {
-        let Some(directory) = self.directories.get(pe::IMAGE_DIRECTORY_ENTRY_IMPORT) else { return Vec::new() };
-        let start = directory.virtual_address.get(LittleEndian);
-        let size = size_of::<ImageImportDescriptor>() as u32;
-        let descriptor = |index: u32| -> Option<&ImageImportDescriptor> {
-            let found: &ImageImportDescriptor =
-                self.data.read_at(self.offset(start.checked_add(index * size)?)?).ok()?;
-            (!found.is_null()).then_some(found)
+        const LEN: u32 = 20;
+        let Some(start) = self.directories.get(IMPORT) else { return Vec::new() };
+        let descriptor = |index: u32| -> Option<[u8; LEN as usize]> {
+            self.bytes(start.checked_add(index * LEN)?).filter(|found| found.iter().any(|byte| *byte != 0))
         };
-        let read = |found: &ImageImportDescriptor| {
+        let read = |found: [u8; LEN as usize]| {
             // In the file, both tables are identical. Some linkers write only the second one.
-            let tables = [&found.original_first_thunk, &found.first_thunk].map(|table| table.get(LittleEndian));
+            let tables = [word_of(&found, 0), word_of(&found, 16)];
             let symbols = tables.into_iter().find(|table| *table != 0).unwrap_or(0);
-            Some(Descriptor { dll: self.name(found.name.get(LittleEndian))?, symbols })
+            Some(Descriptor { dll: self.name(word_of(&found, 12))?, symbols })
         };
         (0..MAX_IMPORTS).map_while(descriptor).filter_map(read).collect()
     }
@@ -264,11 +276,14 @@ impl<'a> Pe<'a> {
     }
 
     fn offset(&self, address: u32) -> Option<u64> {
-        Some(self.sections.pe_file_range_at(address)?.0.into())
+        self.sections.iter().find_map(|section| {
+            let inside = address.checked_sub(section.address).filter(|inside| *inside < section.len)?;
+            section.offset.checked_add(inside).map(u64::from)
+        })
     }
 
     fn bytes<const N: usize>(&self, address: u32) -> Option<[u8; N]> {
-        self.data.read_bytes_at(self.offset(address)?, N as u64).ok()?.try_into().ok()
+        self.data.array(self.offset(address)?)
     }
 
     fn word(&self, address: u32) -> Option<u32> {
@@ -277,8 +292,58 @@ impl<'a> Pe<'a> {
 
     fn name(&self, address: u32) -> Option<String> {
         let start = self.offset(address)?;
-        let name = self.data.read_bytes_at_until(start..start.checked_add(MAX_NAME_LEN)?, 0).ok()?;
-        Some(String::from_utf8_lossy(name).into_owned())
+        let name = self.data.text(start..start.checked_add(MAX_NAME_LEN)?)?;
+        Some(String::from_utf8_lossy(&name).into_owned())
+    }
+}
+
+impl Format for Pe<'_> {
+    fn os(&self) -> Os {
+        Os::Windows
+    }
+
+    fn data(&self) -> &FileData {
+        self.data
+    }
+
+    fn contents(&self) -> Result<Contents, ProbeError> {
+        let exports = self.exports().ok_or_else(|| malformed("the export table is missing"))?;
+        let name = self.name(exports.name).ok_or_else(|| malformed("the export table does not contain a name"))?;
+        let needed = self.import_descriptors().into_iter().map(|found| found.dll).collect();
+        Ok(Contents { name, needed, run_path: None })
+    }
+
+    fn architecture(&self) -> Architecture {
+        self.architecture
+    }
+
+    fn read_symbol(&self, name: &str) -> Option<[u8; 4]> {
+        self.bytes(self.export_address(&Symbol::Name(name.to_owned()))?)
+    }
+
+    fn defines(&self, function: &str) -> bool {
+        self.exports_symbol(&Symbol::Name(function.to_owned()))
+    }
+
+    /// Returns the version in the file resources, as shown by Explorer. Some libraries contain the version only there.
+    fn resource_version(&self) -> Option<Version> {
+        const RT_VERSION: u32 = 16;
+        const SIGNATURE: [u8; 4] = 0xfeef_04bd_u32.to_le_bytes();
+        let start = *self.directories.get(RESOURCE)?;
+        let by_id = self.resource(start, 0, Some(RT_VERSION))?;
+        let by_language = self.resource(start, by_id.checked_sub(SUBDIRECTORY)?, None)?;
+        let entry = self.resource(start, by_language.checked_sub(SUBDIRECTORY)?, None)?;
+        let value = self.word(start.checked_add(entry)?)?;
+        // The layout is: length, length of the value, type, the name in UTF-16, then VS_FIXEDFILEINFO.
+        let text: [u8; 56] = self.bytes(value)?;
+        let info = text.get(40..).filter(|info| info.starts_with(&SIGNATURE))?;
+        let number = |at: usize| Some(u32::from(u16::from_le_bytes(info.get(at..at + 2)?.try_into().ok()?)));
+        Some(Version::new(number(10)?, number(8)?, number(14)?))
+    }
+
+    // Section names are limited to eight characters.
+    fn gpu_code(&self) -> Option<Range<u64>> {
+        Some(self.sections.iter().find(|section| &section.name == b".nv_fatb")?.range())
     }
 }
 
@@ -287,11 +352,12 @@ impl<'a> Pe<'a> {
 mod tests {
     use std::path::PathBuf;
 
+    use super::super::dlls::{dll_links, missing_imports};
     use super::super::fake_dll::{AMD64, FakeDll};
-    use super::super::{dll_links, identify_any, missing_imports};
+    use super::super::file::LibraryFile;
+    use super::super::identify_any;
     use super::*;
     use crate::library::Library;
-    use crate::platform::Os;
 
     fn file(test: &str) -> PathBuf {
         std::env::temp_dir().join(format!("cudnn-probe-pe-{test}-{}.dll", std::process::id()))
@@ -374,7 +440,7 @@ mod tests {
             (AMD64, false, ""),
         ] {
             FakeDll { machine, is_hybrid, ..GRAPH }.write(&path);
-            let (data, length, _) = super::super::open(&path).unwrap();
+            let LibraryFile { data, length, .. } = LibraryFile::open(&path).unwrap();
             let error = Pe::read(&data, length, Some(Architecture::X86_64)).err().map(|error| error.to_string());
             let error = error.unwrap_or_default();
             assert!(error.starts_with(expected) && error.is_empty() == expected.is_empty(), "{machine:x}: {error}");

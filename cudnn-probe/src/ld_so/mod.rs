@@ -9,17 +9,21 @@
 //! auditing, or `/etc/ld.so.preload`.
 
 mod cache;
+#[cfg(feature = "inspect")]
 mod known_files;
 mod layout;
 mod paths;
+#[cfg(feature = "inspect")]
 mod simulate;
 mod tokens;
 
 pub(crate) use cache::Cache;
+#[cfg(feature = "inspect")]
 pub use known_files::KnownFiles;
 pub(crate) use layout::distinct_default_dirs;
 pub use paths::SearchPath;
 pub use paths::is_candidate;
 pub(crate) use paths::library_path;
+#[cfg(feature = "inspect")]
 pub use simulate::{Lookup, Object, Resolution, Rule, Simulation, needed, run_path};
 pub use tokens::run_path_dirs;

@@ -1,0 +1,91 @@
+//! Answers the questions of a loader that runs in the process. Other systems than Windows have no answers, and need
+//! none; a program without the feature `windows` excludes the code.
+
+use std::path::{Path, PathBuf};
+
+use super::Facts;
+
+/// The reason why Windows cannot load a DLL.
+#[derive(Debug)]
+pub struct Obstacle {
+    /// The reason as a sentence without a full stop.
+    pub text: String,
+    /// The DLL or symbol that a DLL needs, if one is missing.
+    pub missing: Option<Missing>,
+}
+
+/// A dependency that is missing.
+#[derive(Debug)]
+pub enum Missing {
+    /// The name of a DLL.
+    Dll(String),
+    /// The name of a symbol, and of the DLL that should export it.
+    Symbol(String, Option<String>),
+}
+
+/// The file that opening a name would choose.
+#[derive(Debug)]
+pub struct Choice {
+    /// The file.
+    pub path: PathBuf,
+    /// Whether Windows can load it.
+    pub is_usable: bool,
+    /// Whether it is in the working directory.
+    pub is_in_working_dir: bool,
+}
+
+#[cfg(not(feature = "windows"))]
+mod answers {
+    use super::*;
+
+    pub(super) fn obstacle(_: &Path, _: &Facts) -> Option<Obstacle> {
+        None
+    }
+
+    pub(super) fn resolve(_: &Facts, _: &str) -> Option<Choice> {
+        None
+    }
+}
+
+#[cfg(feature = "windows")]
+mod answers {
+    use super::super::{Failure, Mode, Resolution, Rule, Simulation, Symbol, explain};
+    use super::*;
+
+    pub(super) fn obstacle(path: &Path, facts: &Facts) -> Option<Obstacle> {
+        let failure = explain(path, facts)?;
+        let text = failure.to_string();
+        let missing = match failure {
+            Failure::MissingDll { name, needed_by: Some(_) } => Some(Missing::Dll(name)),
+            Failure::MissingSymbol { symbol: Symbol::Name(name), dll, .. } => {
+                let library = dll.file_name().map(|name| name.to_string_lossy().into_owned());
+                Some(Missing::Symbol(name, library))
+            }
+            _ => None,
+        };
+        Some(Obstacle { text, missing })
+    }
+
+    pub(super) fn resolve(facts: &Facts, name: &str) -> Option<Choice> {
+        let mut simulation = Simulation::new(facts.clone());
+        simulation.open(Path::new(name), Mode::Standard);
+        let (path, rule, is_usable) = match &simulation.lookups().first()?.resolution {
+            Resolution::Found { path, rule } => (path.clone(), *rule, true),
+            Resolution::Unusable { path, rule } => (path.clone(), *rule, false),
+            _ => return None,
+        };
+        Some(Choice { path, is_usable, is_in_working_dir: rule == Rule::WorkingDir })
+    }
+}
+
+/// Returns why loading a DLL fails.
+#[must_use]
+pub fn obstacle(path: &Path, facts: &Facts) -> Option<Obstacle> {
+    answers::obstacle(path, facts)
+}
+
+/// Returns the file that opening this name would choose. Assumes that the DLL that opens it adds no directories.
+#[must_use]
+pub fn resolve(facts: &Facts, name: &str) -> Option<Choice> {
+    answers::resolve(facts, name)
+}
