@@ -1,0 +1,236 @@
+//! Runs random programs with a real cuDNN, without layers and with them: valid and invalid calls, throwing callbacks,
+//! child processes and threads. A layer must not change what a program sees, nor whether it survives.
+//!
+//! A seed determines a program. These variables set the seeds and the release of cuDNN:
+//!
+//! ```sh
+//! export CUDNN_TESTS_FUZZ=0..20000 CUDNN_TESTS_FUZZ_RELEASE=cu13-9.28.1
+//! cargo test -p cudnn-tests --test fuzz_layers -- --nocapture
+//! ```
+//!
+//! The test prints the seed of each difference, the first lines that differ, and the program without the steps that the
+//! difference does not need. Results that differ without layers, too, are not differences: cuDNN reads freed or
+//! uninitialized memory there.
+
+mod functions;
+mod graphs;
+mod mutations;
+mod program;
+mod runner;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use program::{Argument, Step};
+use runner::{LAYERS, Outputs, Runner, difference};
+use writer::Writer;
+
+/// The programs that one process runs.
+const BATCH: u64 = 200;
+/// Every program whose seed is a multiple of this number runs in a process of its own.
+const ALONE: u64 = 50;
+/// The similar differences that are reduced to small programs.
+const REDUCED: usize = 1;
+
+/// Returns the program for a seed.
+fn program(seed: u64) -> Vec<Step> {
+    let mut writer = Writer::new(seed);
+    if writer.once_in(8) {
+        let mut steps = Vec::new();
+        for _ in 0..writer.random.usize(2..5) {
+            // Each thread has its own descriptors.
+            writer.kinds.clear();
+            writer.steps.clear();
+            if writer.once_in(3) {
+                graphs::write_any(&mut writer)
+            } else {
+                graphs::write(&mut writer)
+            }
+            mutations::mutate(&mut writer);
+            steps.push(Step::Control("thread"));
+            steps.append(&mut writer.steps);
+        }
+        steps.extend(["join", "exit"].map(Step::Control));
+        return steps;
+    }
+    for _ in 0..writer.random.usize(1..4) {
+        match writer.random.u8(..10) {
+            0..5 => graphs::write(&mut writer),
+            5..7 => graphs::write_any(&mut writer),
+            7..9 => functions::write(&mut writer),
+            _ => {
+                for function in ["cudnnGetVersion", "cudnnGetCudartVersion", "cudnnGraphVersionCheck"] {
+                    writer.call(function, Vec::new());
+                }
+                let status = writer.random.i64(..4000);
+                writer.call("cudnnGetErrorString", vec![Argument::Number(status)]);
+                let slot = writer.slot();
+                writer.call("cudnnCreate", vec![Argument::Into(slot)]);
+            }
+        }
+    }
+    mutations::mutate(&mut writer);
+    mutations::read_errors(&mut writer);
+    mutations::divide(&mut writer);
+    writer.steps
+}
+
+/// Returns a line without the number of the step and without the text that follows the result.
+fn plain(line: &str) -> &str {
+    let line = line.trim_start_matches(|character: char| character.is_ascii_digit());
+    line.match_indices(' ').nth(3).map_or(line, |(end, _)| line.get(..end).unwrap_or(line))
+}
+
+struct Fuzzing {
+    runner: Runner,
+    warm_up: Vec<Step>,
+    /// A report for each difference.
+    differences: Vec<String>,
+    /// The number of differences with the same layers and results.
+    similar: BTreeMap<String, usize>,
+    programs: usize,
+    calls: usize,
+    /// Results of cuDNN that differ without layers.
+    undefined: usize,
+}
+
+impl Fuzzing {
+    fn run(&mut self, seeds: Range<u64>) {
+        let mut first = seeds.start;
+        while first < seeds.end {
+            let last = seeds.end.min(first + BATCH);
+            self.run_batch(first..last);
+            first = last;
+        }
+    }
+
+    fn run_batch(&mut self, seeds: Range<u64>) {
+        let programs: BTreeMap<u64, Vec<Step>> = seeds.map(|seed| (seed, program(seed))).collect();
+        let without = self.outputs("", &programs);
+        self.programs += programs.len();
+        self.calls += without.values().flat_map(|text| text.lines()).filter(|line| line.contains(" = ")).count();
+        for layers in LAYERS {
+            let with = self.outputs(layers, &programs);
+            for (seed, steps) in &programs {
+                if difference(&without[seed], &with[seed]).is_some() {
+                    self.examine(*seed, layers, steps, [&without[seed], &with[seed]]);
+                }
+            }
+        }
+    }
+
+    fn outputs(&self, layers: &str, programs: &BTreeMap<u64, Vec<Step>>) -> Outputs {
+        let (alone, forked): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            programs.iter().map(|(seed, steps)| (*seed, steps.clone())).partition(|(seed, _)| seed % ALONE == 0);
+        let mut outputs = self.runner.run(layers, &forked, &self.warm_up, 0);
+        outputs.extend(alone.iter().map(|(seed, steps)| (*seed, self.runner.run_alone(layers, steps, 0))));
+        outputs
+    }
+
+    /// Runs one program as in a batch.
+    fn output(&self, seed: u64, layers: &str, steps: &[Step], noise: u32) -> String {
+        if seed % ALONE == 0 {
+            return self.runner.run_alone(layers, steps, noise);
+        }
+        let programs = BTreeMap::from([(seed, steps.to_vec())]);
+        self.runner.run(layers, &programs, &self.warm_up, noise).remove(&seed).unwrap_or_default()
+    }
+
+    /// Returns whether layers change what the program sees before its results differ without layers.
+    fn differs(&self, seed: u64, layers: &str, steps: &[Step]) -> bool {
+        let without = self.output(seed, "", steps, 0);
+        let with = self.output(seed, layers, steps, 0);
+        difference(&without, &with).is_some_and(|(line, ..)| self.is_defined(seed, steps, &without, line))
+    }
+
+    /// Returns whether all lines up to this one are the same without layers when the heap is different.
+    fn is_defined(&self, seed: u64, steps: &[Step], without: &str, line: usize) -> bool {
+        (0..4).all(|noise| {
+            let again = self.output(seed, "", steps, noise);
+            difference(without, &again).is_none_or(|(other, ..)| other > line)
+        })
+    }
+
+    fn examine(&mut self, seed: u64, layers: &'static str, steps: &[Step], [without, with]: [&str; 2]) {
+        let Some((line, expected, found)) = difference(without, with) else { return };
+        if !self.is_defined(seed, steps, without, line) {
+            self.undefined += 1;
+            return;
+        }
+        let mut report = format!("seed {seed}, {layers}:\n    without {expected:.300}\n    with    {found:.300}\n");
+        let similar = self.similar.entry([layers, plain(expected), plain(found)].join("|")).or_default();
+        *similar += 1;
+        if *similar <= REDUCED {
+            if self.differs(seed, layers, steps) {
+                let steps = self.reduce(seed, layers, steps);
+                let [without, with] = ["", layers].map(|layers| self.output(seed, layers, &steps, 0));
+                let first = difference(&without, &with).map(|(_, without, with)| [without, with]);
+                for step in &steps {
+                    report += &format!("    | {step}\n");
+                }
+                report += &format!("    => {first:.300?}\n");
+            } else {
+                report += "    only together with other programs, or not always\n";
+            }
+        }
+        println!("{report}");
+        self.differences.push(report);
+    }
+
+    /// Removes steps that the difference does not need.
+    fn reduce(&self, seed: u64, layers: &str, steps: &[Step]) -> Vec<Step> {
+        let mut steps = steps.to_vec();
+        let mut size = steps.len() / 2;
+        while size > 0 {
+            let mut at = 0;
+            while at < steps.len() {
+                let mut fewer = steps.clone();
+                fewer.drain(at..steps.len().min(at + size));
+                if self.differs(seed, layers, &fewer) {
+                    steps = fewer;
+                } else {
+                    at += size;
+                }
+            }
+            size /= 2;
+        }
+        steps
+    }
+}
+
+#[test]
+fn layers_do_not_change_what_random_programs_see() {
+    let test = "layers_do_not_change_what_random_programs_see";
+    if support::is_emulated(test, "an emulator is slow") {
+        return;
+    }
+    let seeds = std::env::var("CUDNN_TESTS_FUZZ").unwrap_or_else(|_| "0..60".to_owned());
+    let (first, last) = seeds.split_once("..").expect("CUDNN_TESTS_FUZZ is FIRST..LAST");
+    let release = std::env::var("CUDNN_TESTS_FUZZ_RELEASE").unwrap_or_else(|_| "jit-cu12-9.19.0".to_owned());
+    let Some(runner) = Runner::new(test, &release) else { return };
+    let mut writer = Writer::new(0);
+    graphs::warm_up(&mut writer);
+    let mut fuzzing = Fuzzing {
+        runner,
+        warm_up: writer.steps,
+        differences: Vec::new(),
+        similar: BTreeMap::new(),
+        programs: 0,
+        calls: 0,
+        undefined: 0,
+    };
+    fuzzing.run(first.parse().unwrap()..last.parse().unwrap());
+    println!(
+        "seeds {seeds}, {release}: {} programs, {} calls, {} differences, {} results of cuDNN that differ without layers",
+        fuzzing.programs,
+        fuzzing.calls,
+        fuzzing.differences.len(),
+        fuzzing.undefined
+    );
+    assert!(fuzzing.calls > 10 * fuzzing.programs, "most programs did not run");
+    for (similar, count) in &fuzzing.similar {
+        println!("{count} times: {similar}");
+    }
+    assert!(fuzzing.differences.is_empty(), "{}", fuzzing.differences.join("\n"));
+}

@@ -1,0 +1,129 @@
+//! Runs programs with layers, and finds the differences from their runs without layers.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use support::{PlanningLibraries, TempDir, drop_in_alone, lib_dir};
+
+use crate::program::{Step, text};
+
+/// The layers of a run: none, each, and all.
+pub(super) const LAYERS: &[&str] =
+    &["trace", "plans", "explain", "validate", "errata", "capture", "explain,validate,errata,capture,plans,trace"];
+
+/// What the programs printed, by seed.
+pub(super) type Outputs = BTreeMap<u64, String>;
+
+/// A cuDNN that plans for a described device, and the program that calls it.
+pub(super) struct Runner {
+    client: TempDir,
+    drop_in: TempDir,
+    cudnn: PathBuf,
+    libraries: PlanningLibraries,
+}
+
+impl Runner {
+    /// Returns `None` if a download failed and tests may be skipped.
+    pub(super) fn new(test: &str, release: &str) -> Option<Self> {
+        let (cudnn, libraries) = (lib_dir(release)?, PlanningLibraries::new(test)?);
+        let drop_in = drop_in_alone();
+        let layers = Path::new("lib/libcudnn_layers.so");
+        std::fs::copy(support::drop_in().join(layers), drop_in.path().join("libcudnn_layers.so")).unwrap();
+        let functions = TempDir::new();
+        let file = functions.path().join("functions.inc");
+        let names: String = cudnn_loader::Function::ALL
+            .iter()
+            .filter(|function| function.since() <= support::version("jit-cu13-9.27.0"))
+            .map(|function| format!("FUNCTION({})\n", function.name()))
+            .collect();
+        std::fs::write(&file, names).unwrap();
+        let define = format!("-DFUNCTIONS=\"{}\"", file.display());
+        let client = support::client("calls.cpp", drop_in.path(), &["-std=c++17", "-O0", "-pthread", &define])?;
+        std::fs::write(client.path().join("device.json"), cudnn_sys::devices::H200).unwrap();
+        Some(Runner { client, drop_in, cudnn, libraries })
+    }
+
+    /// Runs programs, each in a child process of the same process, which has called cuDNN before.
+    pub(super) fn run(
+        &self,
+        layers: &str,
+        programs: &BTreeMap<u64, Vec<Step>>,
+        warm_up: &[Step],
+        noise: u32,
+    ) -> Outputs {
+        let forked: String = programs.iter().map(|(seed, steps)| text(&seed.to_string(), "forked", steps)).collect();
+        let output = self.output(layers, &format!("{}{forked}", text("warm-up", "here", warm_up)), noise);
+        let mut outputs = Outputs::new();
+        for (seed, text) in output.split("program ").filter_map(|part| part.split_once(" forked\n")) {
+            outputs.insert(seed.parse().unwrap(), text.to_owned());
+        }
+        // A process that does not survive its first program.
+        let last = output.lines().last().unwrap_or_default();
+        for seed in programs.keys() {
+            outputs.entry(*seed).or_insert_with(|| format!("not run: {last}\n"));
+        }
+        outputs
+    }
+
+    /// Runs a program in a process of its own, where it makes the first call.
+    pub(super) fn run_alone(&self, layers: &str, steps: &[Step], noise: u32) -> String {
+        let output = self.output(layers, &text("alone", "here", steps), noise);
+        output.split_once(" here\n").map(|(_, text)| text.to_owned()).unwrap_or_default()
+    }
+
+    /// Returns what a process printed, and how it ended.
+    fn output(&self, layers: &str, programs: &str, noise: u32) -> String {
+        let dir = TempDir::new();
+        let file = |name: &str| dir.path().join(name);
+        std::fs::write(file("programs"), programs).unwrap();
+        let mut command = Command::new(self.client.path().join("client"));
+        command.arg(file("programs")).arg(self.client.path().join("device.json")).arg(noise.to_string());
+        let path = format!("{}:{}", self.drop_in.path().display(), self.libraries.path);
+        command.env_clear().env("LD_LIBRARY_PATH", path).env("CUDNN_LOADER_DIR", &self.cudnn);
+        command.env("CUDNN_LAYERS", layers).env("HOME", dir.path()).env("CUDNN_ERRATA", "known");
+        command.env("CUDNN_EXPLAIN", "used").env("CUDNN_PLANS_DIR", self.client.path().join("plans"));
+        if noise > 0 {
+            // The C library fills memory with a byte when it is allocated, and with another when it is freed, except
+            // memory in its caches of threads.
+            command.env("MALLOC_PERTURB_", (noise * 85).to_string());
+            command.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0");
+        }
+        for (variable, name) in [
+            ("CUDNN_TRACE", "trace.json"),
+            ("CUDNN_TRACE_SUMMARY", "trace.txt"),
+            ("CUDNN_CAPTURE", "app.cudnncap"),
+            ("CUDNN_EXPLAIN_OUTPUT", "explain.txt"),
+            ("CUDNN_VALIDATE", "validate.txt"),
+            ("CUDNN_PLANS_SUMMARY", "plans.txt"),
+        ] {
+            command.env(variable, file(name));
+        }
+        // A file, because a child that hangs would keep a pipe open.
+        let printed = File::create(file("output")).unwrap();
+        let errors = File::create(file("errors")).unwrap();
+        let status = command.stdin(Stdio::null()).stdout(printed).stderr(errors).status().unwrap();
+        let output = std::fs::read(file("output")).unwrap();
+        let ending = match status.signal() {
+            Some(libc::SIGALRM) => "hung".to_owned(),
+            Some(_) => "crashed".to_owned(),
+            None => format!("exit {}", status.code().unwrap_or_default()),
+        };
+        format!("{}\nprocess: {ending}\n", String::from_utf8_lossy(&output).trim_end())
+    }
+}
+
+/// Returns the first lines that differ, without layers and with them, and their number.
+pub(super) fn difference<'a>(without: &'a str, with: &'a str) -> Option<(usize, &'a str, &'a str)> {
+    let (mut a, mut b) = (without.lines(), with.lines());
+    for number in 0.. {
+        match (a.next(), b.next()) {
+            (None, None) => return None,
+            (a, b) if a == b => {}
+            (a, b) => return Some((number, a.unwrap_or_default(), b.unwrap_or_default())),
+        }
+    }
+    None
+}
