@@ -1,5 +1,6 @@
 //! Opens and replaces files that other users cannot have modified, for caches that processes share.
 
+use std::fmt;
 use std::io::{Error, ErrorKind, Result};
 use std::path::Path;
 use std::time::SystemTime;
@@ -29,6 +30,18 @@ pub enum Refusal {
     },
     /// The operating system returned an error.
     System(Error),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::NotADirectory => f.write_str("it is not a directory"),
+            Refusal::NotAFile => f.write_str("it is not a file"),
+            Refusal::NotOwned { owner, user } => write!(f, "it belongs to user {owner}, not to user {user}"),
+            Refusal::WritableByOthers { mode } => write!(f, "other users can write to it (mode {mode:o})"),
+            Refusal::System(error) => error.fmt(f),
+        }
+    }
 }
 
 impl From<Error> for Refusal {

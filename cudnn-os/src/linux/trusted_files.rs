@@ -30,7 +30,12 @@ impl Directory {
     /// # Errors
     /// Returns a [`Refusal`] if the directory is untrusted or opening it fails.
     pub fn open(path: &Path) -> std::result::Result<Self, Refusal> {
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NONBLOCK).open(path)?;
+        Self::open_with(path, 0)
+    }
+
+    fn open_with(path: &Path, flags: libc::c_int) -> std::result::Result<Self, Refusal> {
+        let flags = libc::O_DIRECTORY | libc::O_NONBLOCK | flags;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
         check_owner(&file.metadata()?, false)?;
         Ok(Directory(file.into()))
     }
@@ -52,6 +57,26 @@ impl Directory {
         }
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         Self::open(path)
+    }
+
+    /// Opens a directory without following a link at its name, and creates it with access only for this user if it is
+    /// missing.
+    ///
+    /// # Errors
+    /// Returns a [`Refusal`] if the directory is untrusted, or if creating or opening it fails.
+    pub fn create_private(path: &Path) -> std::result::Result<Self, Refusal> {
+        match DirBuilder::new().mode(0o700).create(path) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error.into()),
+            _ => Self::open_private(path),
+        }
+    }
+
+    /// Opens a directory like [`open`](Directory::open), without following a link at its name.
+    ///
+    /// # Errors
+    /// Returns a [`Refusal`] if the directory is untrusted or opening it fails.
+    pub fn open_private(path: &Path) -> std::result::Result<Self, Refusal> {
+        Self::open_with(path, libc::O_NOFOLLOW)
     }
 
     /// Opens a regular file that belongs to this user and that others cannot modify.
@@ -109,14 +134,23 @@ impl Directory {
     /// # Errors
     /// Returns an error if the system call fails.
     pub fn remove(&self, name: &str) -> Result<()> {
+        let removed = self.remove_file(name);
         let name = CString::new(name)?;
-        // SAFETY: the name is NUL-terminated.
-        let removed = check(unsafe { libc::unlinkat(self.0.as_raw_fd(), name.as_ptr(), 0) });
         if removed.as_ref().is_err_and(|error| error.kind() == ErrorKind::IsADirectory) {
             // SAFETY: the name is NUL-terminated.
             return check(unsafe { libc::unlinkat(self.0.as_raw_fd(), name.as_ptr(), libc::AT_REMOVEDIR) });
         }
         removed
+    }
+
+    /// Removes a file or a link.
+    ///
+    /// # Errors
+    /// Returns an error if the system call fails, for example because the name belongs to a directory.
+    pub fn remove_file(&self, name: &str) -> Result<()> {
+        let name = CString::new(name)?;
+        // SAFETY: the name is NUL-terminated.
+        check(unsafe { libc::unlinkat(self.0.as_raw_fd(), name.as_ptr(), 0) })
     }
 
     /// Returns the size and modification time of a file.

@@ -34,6 +34,21 @@ impl Directory {
         Self::open(path)
     }
 
+    pub fn create_private(path: &Path) -> std::result::Result<Self, Refusal> {
+        match DirBuilder::new().create(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error.into()),
+            _ => Self::open_private(path),
+        }
+    }
+
+    pub fn open_private(path: &Path) -> std::result::Result<Self, Refusal> {
+        if std::fs::symlink_metadata(path)?.is_dir() {
+            Ok(Directory(path.to_owned()))
+        } else {
+            Err(Refusal::NotADirectory)
+        }
+    }
+
     pub fn open_file(&self, name: &str) -> std::result::Result<File, Refusal> {
         let path = self.0.join(name);
         // Windows cannot open a directory as a file, so check the kind first.
@@ -54,6 +69,10 @@ impl Directory {
     pub fn remove(&self, name: &str) -> Result<()> {
         let path = self.0.join(name);
         if std::fs::symlink_metadata(&path)?.is_dir() { std::fs::remove_dir(path) } else { std::fs::remove_file(path) }
+    }
+
+    pub fn remove_file(&self, name: &str) -> Result<()> {
+        std::fs::remove_file(self.0.join(name))
     }
 
     pub fn facts(&self, name: &str) -> Result<Facts> {

@@ -366,6 +366,33 @@ fn values_that_cannot_be_written_are_reported_once() {
     assert_eq!((all!(&records, Data).count(), executions(&records).len()), (0, 1));
 }
 
+/// Tensors can be private data, such as weights or a user's input.
+#[test]
+fn values_are_private() {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    let stand_in = Capturing::stand_in();
+    let (driver, data) = (driver(&stand_in), stand_in.dir.path().join("app.cudnncap.data"));
+    let run = || {
+        let child = stand_in.child().env("LD_PRELOAD", &driver).env("READS_MEMORY", "1");
+        let output = child.env("CUDNN_CAPTURE_DATA", "all").run(&["capture", "executions", "1,2"]);
+        assert_eq!(output.stdout, "done\n", "{output:#?}");
+        output.stderr
+    };
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let problem = run();
+    assert!(!problem.contains("cannot write") && mode(&data) == 0o700, "{problem}");
+    let modes: Vec<_> = std::fs::read_dir(&data).unwrap().map(|entry| mode(&entry.unwrap().path())).collect();
+    assert!(!modes.is_empty() && modes.iter().all(|mode| *mode == 0o600), "{modes:?}");
+    // Others could replace the files in this directory.
+    std::fs::write(data.join("notes.txt"), "").unwrap();
+    std::fs::set_permissions(&data, Permissions::from_mode(0o777)).unwrap();
+    let problem = run();
+    assert!(problem.contains("other users can write to it (mode 777)"), "{problem}");
+    assert_eq!(all!(&records(&stand_in.file()), Data).count(), 0);
+}
+
 #[test]
 fn values_are_not_written_through_links() {
     let stand_in = Capturing::stand_in();

@@ -296,8 +296,19 @@ fn a_program_continues_if_the_file_cannot_grow() {
     let Some(bounded) = child(&cudnn) else { return };
     let bounded = bounded.env("CUDNN_TRACE", &file).env("CUDNN_TRACE_LIMIT", "100K");
     assert_ended(&bounded.run(&["threads:20"]), "the limit of 102400 bytes");
-    assert!((101_000..=102_400).contains(&std::fs::metadata(&file).unwrap().len()));
-    assert!(events(&file).len() > 100);
+    assert!((100_000..=102_400).contains(&std::fs::metadata(&file).unwrap().len()));
+    let events = events(&file);
+    let is_end =
+        |event: &Value| event["name"].as_str().unwrap().contains("the trace ends here: the limit of 102400 bytes");
+    assert!(events.len() > 100 && events.iter().filter(|event| is_end(event)).count() == 1, "{events:?}");
+    let lines = dir.path().join("trace.txt");
+    let Some(bounded) = child(&cudnn) else { return };
+    let bounded = bounded.env("CUDNN_TRACE_LINES", &lines).env("CUDNN_TRACE_LIMIT", "50K");
+    let output = bounded.run(&["threads:20"]);
+    assert_eq!(output.stderr.matches("the limit of 51200 bytes is reached").count(), 1, "{output:#?}");
+    let lines = std::fs::read_to_string(&lines).unwrap();
+    let end = "ends here: the limit of 51200 bytes is reached (CUDNN_TRACE_LIMIT)\n";
+    assert!((50_000..51_400).contains(&lines.len()) && lines.contains(end), "{}", lines.len());
 }
 
 /// A file system in an image or in memory, mounted on a directory and unmounted on drop.

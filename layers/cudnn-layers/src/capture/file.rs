@@ -2,14 +2,14 @@
 //!
 //! A forked child starts a second file when it writes its first record, so that the records of two processes never mix.
 
-use std::fs::File;
-use std::io::{ErrorKind, Result, Write as _};
+use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use cudnn_capture_file::{FORMAT, Record, Start, values_dir};
 use cudnn_layer_api::Host;
 use cudnn_os::append_file::{AppendFile, uninterrupted};
+use cudnn_os::trusted_files::Directory;
 
 use crate::cudnn::Cudnn;
 use crate::leaked::Leaked;
@@ -73,7 +73,7 @@ impl Output {
             let line = record.to_line();
             uninterrupted(|| file.file.append(line.as_bytes(), &file.is_torn))
         } else {
-            Err(std::io::Error::other(format!("the limit of {MAX_RECORDS} records is reached")))
+            Err(Error::other(format!("the limit of {MAX_RECORDS} records is reached")))
         };
         if let Err(error) = &written
             && !file.has_ended.swap(true, Ordering::Relaxed)
@@ -89,9 +89,9 @@ impl Output {
         let dir = values_dir(file.file.path());
         let path = dir.join(name);
         let written = uninterrupted(|| {
-            create_dir(&dir)?;
-            let mut file = File::create_new(&path)?;
-            file.write_all(values).inspect_err(|_| _ = std::fs::remove_file(&path))
+            // Another user may have made a directory or a link with this name.
+            let dir = Directory::create_private(&dir).map_err(|refusal| Error::other(refusal.to_string()))?;
+            dir.create_file(name)?.write(values).inspect_err(|_| _ = dir.remove_file(name))
         });
         if let Err(error) = &written
             && !file.has_lost_values.swap(true, Ordering::Relaxed)
@@ -141,7 +141,7 @@ impl Output {
         Ok(Box::leak(Box::new(ProcessFile { file, records, has_ended, is_torn, has_lost_values })))
     }
 
-    fn report(&self, name: &Path, error: &std::io::Error) {
+    fn report(&self, name: &Path, error: &Error) {
         self.host.error(&format!("cannot write {}; the program continues: {error}", name.display()));
     }
 }
@@ -152,33 +152,16 @@ pub(super) fn data_file(plan: usize, execution: u64, uid: i64, is_after: bool) -
     format!("plan-{plan}-execution-{execution}-tensor-{uid}-{moment}.bin")
 }
 
-/// Creates a directory unless it exists. Another user may have made a link with this name.
-fn create_dir(dir: &Path) -> Result<()> {
-    match std::fs::create_dir(dir) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists && is_dir(dir) => Ok(()),
-        created => created,
-    }
-}
-
-/// Returns whether this is a directory and not a link.
-fn is_dir(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
-}
-
 /// Removes the values that belonged to an older capture with this name, but no other files.
 fn remove_data(capture: &Path) {
-    let dir = values_dir(capture);
-    if !is_dir(&dir) {
-        return;
-    }
-    let is_data = |name: &str| name.starts_with("plan-") && name.contains("-tensor-") && name.ends_with(".bin");
-    for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
-        if entry.file_name().to_str().is_some_and(is_data) {
-            let _ = std::fs::remove_file(entry.path());
-        }
+    let path = values_dir(capture);
+    let Ok(dir) = Directory::open_private(&path) else { return };
+    let is_data = |name: &&String| name.starts_with("plan-") && name.contains("-tensor-") && name.ends_with(".bin");
+    for name in dir.names().unwrap_or_default().iter().filter(is_data) {
+        let _ = dir.remove_file(name);
     }
     // This fails if other files are left.
-    let _ = std::fs::remove_dir(&dir);
+    let _ = std::fs::remove_dir(path);
 }
 
 /// Leaves the file of the parent in a forked child.

@@ -5,12 +5,12 @@ use std::io::Error;
 use std::time::Duration;
 
 use cudnn_layer_api::Host;
-use cudnn_os::threads;
+use cudnn_os::{clock, threads};
 use cudnn_sys::types::cudnnStatus_t;
 
 use super::call::FinishedCall;
 use super::file::{START, TraceFile};
-use super::options::Options;
+use super::options::{DEFAULT_LIMIT, Options};
 use super::parameters::pieces;
 use super::record::{Members, Record};
 use crate::report::{expanded, has_placeholder, with_number};
@@ -60,7 +60,7 @@ impl Chrome {
             shared if is_child && !has_placeholder(name) => with_number(&shared, process),
             name => name,
         };
-        let limit = options.chrome_limit.unwrap_or(u64::MAX);
+        let limit = options.limit.unwrap_or(DEFAULT_LIMIT);
         let file = TraceFile::create(&name, &with_number(&name, process), limit, first.bytes())
             .map_err(|error| format!("cannot write {}: {error}", name.display()))?;
         if file.path().file_name() != name.file_name() {
@@ -117,15 +117,37 @@ impl Chrome {
     #[inline]
     fn append(&self, name: &str, detail: &str, thread: u32, phase: &str, add: impl FnOnce(&mut Record)) {
         let mut record = Record::new();
+        self.fill(&mut record, name, detail, thread, phase, add);
+        let last = |error: &Error| {
+            let mut record = Record::new();
+            let detail = error.to_string();
+            self.fill(&mut record, "the trace ends here: ", &detail, thread, "i", |record| {
+                put_times(record, clock::monotonic(), None);
+                record.raw(",\"s\":\"g\"");
+            });
+            record
+        };
+        if let Err(error) = self.file.append(record.bytes(), last) {
+            self.report(&error);
+        }
+    }
+
+    #[inline]
+    fn fill(
+        &self,
+        record: &mut Record,
+        name: &str,
+        detail: &str,
+        thread: u32,
+        phase: &str,
+        add: impl FnOnce(&mut Record),
+    ) {
         record.raw(",\n{\"name\":");
         record.quoted(2 * VALUE_LIMIT, |text| text.write_str(name).and_then(|()| text.write_str(detail)));
-        put_numbers(&mut record, self.process, thread);
-        add(&mut record);
+        put_numbers(record, self.process, thread);
+        add(record);
         for piece in [",\"ph\":\"", phase, "\"}"] {
             record.end(piece);
-        }
-        if let Err(error) = self.file.append(record.bytes()) {
-            self.report(&error);
         }
     }
 

@@ -9,12 +9,15 @@ use std::time::{Duration, Instant};
 
 use cudnn_os::append_file::{AppendFile, uninterrupted};
 
+use super::record::Record;
 use crate::report::create_or_replace;
 
 /// The first bytes of a trace.
 pub(super) const START: &str = "[\n{\"name\":\"process_name\"";
 /// The end of the array.
 const END: &[u8] = b"\n]\n";
+/// Room for the record that says why the trace ends.
+const LAST_RECORD: usize = 400;
 /// How long the exiting process waits for threads that are writing a record.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -28,7 +31,7 @@ pub fn may_replace(start: &[u8]) -> bool {
 pub(super) struct TraceFile {
     file: AppendFile,
     limit: u64,
-    /// The size of the file with the closing bracket, including records that exceeded the limit.
+    /// The size of the file with the last record and the closing bracket, including records that exceeded the limit.
     size: AtomicU64,
     /// The number of threads that are writing a record.
     writers: AtomicU32,
@@ -53,7 +56,7 @@ impl TraceFile {
             file.close();
             return Err(error);
         }
-        let size = AtomicU64::new((first.len() + END.len()) as u64);
+        let size = AtomicU64::new((first.len() + LAST_RECORD + END.len()) as u64);
         let (writers, has_ended) = (AtomicU32::new(0), AtomicBool::new(false));
         Ok(TraceFile { file, limit, size, writers, has_ended, is_torn })
     }
@@ -62,22 +65,31 @@ impl TraceFile {
         self.file.path()
     }
 
-    /// Appends a record. On failure, the file ends here, and only one thread receives the error.
-    pub(super) fn append(&self, record: &[u8]) -> Result<()> {
+    /// Appends a record. On failure, the file ends here with the record `last`, and only one thread receives the error.
+    pub(super) fn append(&self, record: &[u8], last: impl FnOnce(&Error) -> Record) -> Result<()> {
         if self.has_ended.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let written = uninterrupted(|| {
+        uninterrupted(|| {
             // Sequentially consistent with `finish`, which either sees this writer or is seen by it.
             self.writers.fetch_add(1, Ordering::SeqCst);
             let written = if self.has_ended.load(Ordering::SeqCst) { Ok(()) } else { self.write(record) };
+            let ended = written.or_else(|error| self.end(error, last));
             self.writers.fetch_sub(1, Ordering::SeqCst);
-            written
-        });
-        match written {
-            Err(error) if !self.has_ended.swap(true, Ordering::SeqCst) => Err(error),
-            _ => Ok(()),
+            ended
+        })
+    }
+
+    /// Ends the file with a last record. Returns the error to the first thread that calls this.
+    #[cold]
+    fn end(&self, error: Error, last: impl FnOnce(&Error) -> Record) -> Result<()> {
+        if self.has_ended.swap(true, Ordering::SeqCst) {
+            return Ok(());
         }
+        if !self.is_torn.load(Ordering::SeqCst) {
+            let _ = self.file.append(last(&error).bytes(), &self.is_torn);
+        }
+        Err(error)
     }
 
     fn write(&self, record: &[u8]) -> Result<()> {

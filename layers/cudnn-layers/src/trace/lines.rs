@@ -1,13 +1,14 @@
 //! Writes one line per call, for people and for `grep`.
 
 use std::fmt::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cudnn_layer_api::Host;
 use cudnn_os::text_file::TextFile;
 
 use super::call::FinishedCall;
 use super::chrome::Event;
+use super::options::DEFAULT_LIMIT;
 use super::parameters::pieces;
 
 use crate::report::{Destination, bounded_line, open};
@@ -18,13 +19,21 @@ pub(super) struct Lines {
     file: TextFile,
     process: u32,
     is_broken: AtomicBool,
+    /// The number of bytes of all lines, and the maximum for a file.
+    size: AtomicU64,
+    limit: u64,
     host: Host,
 }
 
 impl Lines {
-    pub(super) fn open(destination: &Destination, host: Host) -> Result<Self, String> {
+    pub(super) fn open(destination: &Destination, limit: Option<u64>, host: Host) -> Result<Self, String> {
         let file = open(destination)?;
-        Ok(Lines { file, process: std::process::id(), is_broken: AtomicBool::new(false), host })
+        let limit = match destination {
+            Destination::File(_) => limit.unwrap_or(DEFAULT_LIMIT),
+            Destination::Stdout | Destination::Stderr => u64::MAX,
+        };
+        let (process, is_broken, size) = (std::process::id(), AtomicBool::new(false), AtomicU64::new(0));
+        Ok(Lines { file, process, is_broken, size, limit, host })
     }
 
     pub(super) fn write_call(&self, finished: &FinishedCall<'_, '_>, has_arguments: bool) {
@@ -93,6 +102,15 @@ impl Lines {
         }
         let mut line = bounded_line(line);
         line.push('\n');
+        let length = line.len() as u64;
+        if self.size.fetch_add(length, Ordering::Relaxed).saturating_add(length) > self.limit {
+            if !self.is_broken.swap(true, Ordering::Relaxed) {
+                let reason = format!("the limit of {} bytes is reached (CUDNN_TRACE_LIMIT)", self.limit);
+                let _ = self.file.write(format!("cudnn-trace {} ends here: {reason}\n", self.process).as_bytes());
+                self.host.error(&format!("stopped writing lines; the program continues without them: {reason}"));
+            }
+            return;
+        }
         let Err(error) = self.file.write(line.as_bytes()) else { return };
         // If the reader of a pipe is too slow, only this line is lost.
         if error.kind() != std::io::ErrorKind::WouldBlock && !self.is_broken.swap(true, Ordering::Relaxed) {

@@ -9,16 +9,20 @@ use cudnn_plan_store::parse_size;
 
 use crate::report::Destination;
 
+/// The maximum size of a file unless the user chooses one. About 20,000 graphs fill it.
+pub(super) const DEFAULT_LIMIT: u64 = 256 << 20;
+
 /// Options of the trace. The [guide](https://docs.rs/cudnn-layers) shows examples of all outputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
     /// `CUDNN_TRACE`: the file with Chrome trace events. The first `%i` in the name is replaced by the process ID.
     pub chrome: Option<PathBuf>,
-    /// `CUDNN_TRACE_LIMIT`: the maximum size of that file in bytes, such as `512M` or `2G`. The default is unlimited.
-    pub chrome_limit: Option<u64>,
     /// `CUDNN_TRACE_LINES`: where to write a line for each call.
     pub lines: Option<Destination>,
+    /// `CUDNN_TRACE_LIMIT`: the maximum number of bytes that a process writes to each of these files, such as `512M` or
+    /// `2G`. The default is 256 MiB.
+    pub limit: Option<u64>,
     /// `CUDNN_TRACE_SUMMARY`: where to write a summary when the process exits.
     pub summary: Option<Destination>,
     /// `CUDNN_TRACE_ARGUMENTS=0`: omits the arguments of calls.
@@ -61,7 +65,7 @@ impl Options {
         let size = |value: OsString| parse_size(&value).ok_or(format!("CUDNN_TRACE_LIMIT={value:?} is not a size"));
         Ok(Options {
             chrome: set("CUDNN_TRACE").map(PathBuf::from),
-            chrome_limit: set("CUDNN_TRACE_LIMIT").map(size).transpose()?,
+            limit: set("CUDNN_TRACE_LIMIT").map(size).transpose()?,
             lines: set("CUDNN_TRACE_LINES").map(|value| Destination::parse(&value)),
             summary: set("CUDNN_TRACE_SUMMARY").map(|value| Destination::parse(&value)),
             without_arguments: set("CUDNN_TRACE_ARGUMENTS").is_some_and(|value| value == "0"),
@@ -93,7 +97,7 @@ mod tests {
         ]);
         let expected = Options {
             chrome: Some("a.json".into()),
-            chrome_limit: Some(2 << 20),
+            limit: Some(2 << 20),
             lines: Some(Destination::Stderr),
             summary: Some(Destination::File("b.txt".into())),
             without_arguments: true,
