@@ -8,7 +8,7 @@ pub use crate::not_linux::testing;
 #[cfg(feature = "native")]
 pub(crate) use crate::not_linux::trusted_files;
 #[cfg(feature = "native")]
-pub use crate::not_linux::{cancel, fork, memory, pages};
+pub use crate::not_linux::{cancel, fork, pages};
 #[cfg(feature = "processes")]
 pub use crate::not_linux::{interruption, program, rights};
 
@@ -157,6 +157,18 @@ pub mod libraries {
     }
 
     pub fn added_dir() -> Option<PathBuf> {
+        None
+    }
+}
+
+#[cfg(feature = "native")]
+pub mod memory {
+    pub use crate::not_linux::memory::address_space_limit;
+
+    pub const MAX_COPY: usize = 4096;
+
+    /// Returns `None`, because no system call copies memory with a check of the addresses on all of these systems.
+    pub fn copy(_address: usize, _len: usize) -> Option<Vec<u8>> {
         None
     }
 }

@@ -11,16 +11,26 @@ pub fn address_space_limit() -> Option<u64> {
     limit_of(libc::RLIMIT_AS)
 }
 
-/// Returns a copy of this process's memory, or `None` if a part is unreadable or the system forbids the check.
+/// The size of the largest copy.
+pub const MAX_COPY: usize = 4096;
+
+/// Returns a copy of memory that another part of the process names. Returns `None` if a part is unreadable, if it is larger
+/// than [`MAX_COPY`], or if the system forbids the check.
 ///
 /// The kernel copies the bytes, so that an invalid address is an error instead of a crash.
-pub fn copy_if_readable(address: usize, len: usize) -> Option<Vec<u8>> {
-    let mut copy = vec![0_u8; len];
+pub fn copy(address: usize, len: usize) -> Option<Vec<u8>> {
+    let mut copy: Vec<u8> = Vec::new();
+    copy.try_reserve_exact(Some(len).filter(|len| *len <= MAX_COPY)?).ok()?;
     let to = libc::iovec { iov_base: copy.as_mut_ptr().cast(), iov_len: len };
     let from = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(address), iov_len: len };
     // SAFETY: `to` is valid for writes, and the kernel checks `from`.
     let copied = unsafe { libc::process_vm_readv(libc::getpid(), &raw const to, 1, &raw const from, 1, 0) };
-    (usize::try_from(copied) == Ok(len)).then_some(copy)
+    if usize::try_from(copied) != Ok(len) {
+        return None;
+    }
+    // SAFETY: the kernel has written these bytes.
+    unsafe { copy.set_len(len) };
+    Some(copy)
 }
 
 /// Returns the soft limit of a resource, or `None` if it is unlimited.
@@ -41,10 +51,19 @@ mod tests {
         let bytes = [1, 2, 3, 4];
         let address = bytes.as_ptr().expose_provenance();
         // Emulators and sandboxes may forbid all copies.
-        if let Some(copy) = copy_if_readable(address, 4) {
+        if let Some(copy) = copy(address, 4) {
             assert_eq!(copy, bytes);
         }
-        assert_eq!(copy_if_readable(8, 4), None);
-        assert_eq!(copy_if_readable(usize::MAX - 2, 4), None);
+        for (address, len) in [(8, 4), (usize::MAX - 2, 4), (address, usize::MAX), (address, 1 << 40)] {
+            assert_eq!(copy(address, len), None, "{len}");
+        }
+    }
+
+    #[test]
+    fn copies_have_a_limit() {
+        let bytes = vec![7; 2 * MAX_COPY];
+        let address = bytes.as_ptr().expose_provenance();
+        assert!(copy(address, MAX_COPY).is_none_or(|copy| copy == bytes[..MAX_COPY]));
+        assert_eq!(copy(address, MAX_COPY + 1), None);
     }
 }

@@ -182,11 +182,6 @@ pub mod memory {
     pub fn address_space_limit() -> Option<u64> {
         None
     }
-
-    /// Returns `None`, because no system call copies memory with a check of the addresses on all of these systems.
-    pub fn copy_if_readable(_address: usize, _len: usize) -> Option<Vec<u8>> {
-        None
-    }
 }
 
 #[cfg(feature = "native")]

@@ -9,7 +9,7 @@ pub use crate::not_linux::testing;
 #[cfg(feature = "native")]
 pub(crate) use crate::not_linux::trusted_files;
 #[cfg(feature = "native")]
-pub use crate::not_linux::{cancel, fork, memory, pages};
+pub use crate::not_linux::{cancel, fork, pages};
 #[cfg(feature = "processes")]
 pub use crate::not_linux::{interruption, program, rights};
 
@@ -25,6 +25,8 @@ pub mod exit;
 pub mod libraries;
 #[cfg(feature = "native")]
 pub mod load;
+#[cfg(feature = "native")]
+pub mod memory;
 #[cfg(feature = "native")]
 pub mod objects;
 #[cfg(feature = "native")]

@@ -1,8 +1,6 @@
 //! Converts cuDNN's names of kinds and attributes to numbers and back, without the common prefixes.
 
-use std::collections::HashMap;
 use std::ffi::CStr;
-use std::sync::LazyLock;
 
 use cudnn_sys::types::{
     cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnBackendKnobType_t as Knob,
@@ -10,46 +8,40 @@ use cudnn_sys::types::{
 };
 
 /// Names without the prefix and the suffix. An unknown number is written as `#1234`.
-pub(crate) struct Names {
-    by_name: HashMap<&'static str, u32>,
-    by_number: HashMap<u32, &'static str>,
+pub(crate) struct Names<T: 'static> {
+    /// Two names may share a number.
+    all: &'static [(T, &'static CStr)],
+    prefix: &'static str,
+    suffix: &'static str,
 }
 
-impl Names {
-    fn new(all: impl Iterator<Item = (u32, &'static CStr)>, prefix: &str, suffix: &str) -> Self {
-        let mut names = Names { by_name: HashMap::new(), by_number: HashMap::new() };
-        for (number, name) in all {
-            let name = name.to_str().unwrap_or_default();
-            let name = name.strip_prefix(prefix).unwrap_or(name);
-            let name = name.strip_suffix(suffix).unwrap_or(name);
-            names.by_name.insert(name, number);
-            // Two names may share a number.
-            names.by_number.entry(number).or_insert(name);
-        }
-        names
-    }
-
+impl<T: Copy + Into<u32>> Names<T> {
     /// Returns the name of a number.
     pub(crate) fn name(&self, number: u32) -> String {
-        self.by_number.get(&number).map_or_else(|| format!("#{number}"), |name| (*name).to_owned())
+        let known = self.all.iter().find(|(value, _)| (*value).into() == number).map(|(_, name)| self.shortened(name));
+        known.map_or_else(|| format!("#{number}"), |name| String::from_utf8_lossy(name).into_owned())
     }
 
     /// Returns the number of a name.
     pub(crate) fn number(&self, name: &str) -> Option<u32> {
-        match name.strip_prefix('#') {
-            Some(number) => number.parse().ok(),
-            None => self.by_name.get(name).copied(),
+        if let Some(number) = name.strip_prefix('#') {
+            return number.parse().ok();
         }
+        self.all.iter().find(|(_, known)| self.shortened(known) == name.as_bytes()).map(|(value, _)| (*value).into())
+    }
+
+    fn shortened(&self, name: &'static CStr) -> &'static [u8] {
+        let name = name.to_bytes();
+        let name = name.strip_prefix(self.prefix.as_bytes()).unwrap_or(name);
+        name.strip_suffix(self.suffix.as_bytes()).unwrap_or(name)
     }
 }
 
 macro_rules! names {
     ($($(#[$doc:meta])* $names:ident: $type:ident, $prefix:literal, $suffix:literal;)*) => { $(
         $(#[$doc])*
-        pub(crate) static $names: LazyLock<Names> = LazyLock::new(|| {
-            let all = $type::ENUMERATORS.iter().map(|(value, name)| (i64::from(value.0) as u32, *name));
-            Names::new(all, $prefix, $suffix)
-        });
+        pub(crate) static $names: Names<$type> =
+            Names { all: $type::ENUMERATORS, prefix: $prefix, suffix: $suffix };
     )* };
 }
 names! {

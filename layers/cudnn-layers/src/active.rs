@@ -3,7 +3,10 @@
 use once_cell::race::OnceBox;
 
 use crate::fork::{self, AtFork, Rank};
+use crate::last_error::SAVED_TEXTS;
 use crate::shadow;
+
+static LAST_ERRORS: &[AtFork] = &[AtFork::Inherited(&SAVED_TEXTS)];
 
 /// The state of a layer, which is set when the layer begins, and is only read afterwards. Reading never waits for another
 /// thread that begins.
@@ -26,6 +29,7 @@ impl<T> Active<T> {
         parts: &'static &'static [AtFork],
     ) -> Result<(), String> {
         fork::take_part(Rank::Shadow, &shadow::AT_FORK);
+        fork::take_part(Rank::LastErrors, &LAST_ERRORS);
         fork::take_part(rank, parts);
         self.0.set(Box::new(state)).map_err(|_| format!("{name} is already active"))
     }

@@ -33,11 +33,12 @@ pub(crate) enum Rank {
     Trace,
     Validate,
     Shadow,
+    LastErrors,
 }
 
 /// The parts of each layer that has begun, by rank.
-static PARTS: [OnceRef<'static, &[AtFork]>; Rank::Shadow as usize + 1] =
-    [const { OnceRef::new() }; Rank::Shadow as usize + 1];
+static PARTS: [OnceRef<'static, &[AtFork]>; Rank::LastErrors as usize + 1] =
+    [const { OnceRef::new() }; Rank::LastErrors as usize + 1];
 
 /// Only one thread forks at a time.
 static FORK: Lock<()> = Lock::new(());

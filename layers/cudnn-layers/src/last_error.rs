@@ -2,49 +2,44 @@
 //!
 //! cuDNN stores one text per thread. Reading it clears it, and the next failure replaces it.
 
-use std::cell::RefCell;
 use std::ffi::c_char;
 
 use crate::cudnn::Cudnn;
+use crate::program_memory::{accepted, write_text};
+use crate::table::Table;
+use crate::thread;
 
-thread_local! {
-    /// The text from before this layer's calls.
-    static SAVED_TEXT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+/// The texts from before this layer's calls, by the number of the thread. Threads may end before they read their text.
+pub(crate) static SAVED_TEXTS: Table<Vec<u8>> = Table::new(1024);
+
+fn save(text: Vec<u8>) {
+    if !text.is_empty() {
+        SAVED_TEXTS.insert(thread::number() as usize, text);
+    }
 }
 
 /// Runs calls that may fail and hides their error texts from the program. This does not use a destructor, because that
 /// would call cuDNN while an exception from the program's callback unwinds.
 pub(crate) fn hide_errors<T>(cudnn: &Cudnn, work: impl FnOnce() -> T) -> T {
     let text = cudnn.take_last_error();
-    let save = || {
-        if !text.is_empty() {
-            let _ = SAVED_TEXT.try_with(|kept| kept.replace(Some(text.clone())));
-        }
-    };
-    save();
+    save(text.clone());
     let result = work();
     // This also takes the saved text if a layer below shares it.
     cudnn.take_last_error();
-    save();
+    save(text);
     result
 }
 
 /// Returns the text of the thread's last failure, which the program can still read.
 pub(crate) fn peek(cudnn: &Cudnn) -> Vec<u8> {
-    let text = cudnn.take_last_error();
-    let saved = SAVED_TEXT.try_with(|saved| {
-        if !text.is_empty() {
-            saved.replace(Some(text.clone()));
-        }
-        saved.borrow().clone()
-    });
-    saved.ok().flatten().unwrap_or(text)
+    save(cudnn.take_last_error());
+    SAVED_TEXTS.get(thread::number() as usize).unwrap_or_default()
 }
 
 /// Replaces the text of the thread's last failure.
 pub(crate) fn set(cudnn: &Cudnn, text: &str) {
     cudnn.take_last_error();
-    let _ = SAVED_TEXT.try_with(|kept| kept.replace(Some(text.as_bytes().to_vec())));
+    save(text.as_bytes().to_vec());
 }
 
 /// Implements `cudnnGetLastErrorString`: returns cuDNN's text, or else the preserved text. Clears both, even if the
@@ -66,15 +61,11 @@ pub(crate) unsafe fn get(cudnn: &Cudnn, message: *mut c_char, size: usize) {
 /// # Safety
 /// These are the arguments of a call that has returned.
 pub(crate) unsafe fn add_saved(message: *mut c_char, size: usize) {
-    let Some(kept) = SAVED_TEXT.try_with(RefCell::take).ok().flatten() else { return };
+    let Some(kept) = SAVED_TEXTS.remove(thread::number() as usize) else { return };
     // SAFETY: cuDNN has written a string if the buffer is not empty.
-    let is_empty = !message.is_null() && size > 0 && unsafe { *message } == 0;
+    let is_empty = size > 0 && unsafe { accepted(message.expose_provenance() as u64, 1) } == [0];
     if is_empty {
-        let len = kept.len().min(size - 1);
         // SAFETY: the buffer has `size` bytes, as guaranteed by the caller.
-        unsafe {
-            message.copy_from_nonoverlapping(kept.as_ptr().cast(), len);
-            message.add(len).write(0);
-        }
+        unsafe { write_text(message, size, &kept) };
     }
 }

@@ -25,6 +25,7 @@ impl<T: Send + Sync> Leaked<T> {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the value belongs to this library")]
 #[inline]
 fn referenced<T>(value: *mut T) -> Option<&'static T> {
     // SAFETY: the address is null or was a `&'static T`.

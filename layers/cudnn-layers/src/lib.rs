@@ -32,7 +32,8 @@
 //! these calls, `follow` restores them, `trial` hides the calls from other layers, `serialized`
 //! recognizes restored plans, `driver` calls NVIDIA's driver, and `report` opens the output files. `active` stores the
 //! state of a layer, `table` what it knows about descriptors, `lock` protects values for a few nanoseconds, `leaked`
-//! values that are replaced, and `fork` prepares all of them for forks.
+//! values that are replaced, and `fork` prepares all of them for forks. Only `program_memory` reads memory of the
+//! program.
 #![allow(deprecated, reason = "programs also call deprecated functions")]
 
 mod active;
@@ -48,10 +49,12 @@ mod last_error;
 mod leaked;
 mod lock;
 pub mod plans;
+mod program_memory;
 mod report;
 mod serialized;
 mod shadow;
 mod table;
+mod thread;
 pub mod trace;
 mod trial;
 pub mod validate;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::lock::{HeldAtFork, Lock};
+use crate::program_memory::{accepted, accepted_word};
 use crate::shadow::calls;
 use crate::shadow::content::Content;
 use crate::shadow::elements::Name;
@@ -50,9 +51,9 @@ pub(crate) fn json_read<'a>(call: &'a Call<'_>) -> Option<&'a [u8]> {
         return None;
     }
     // SAFETY: cuDNN has written the number if the program has passed an address.
-    let count = unsafe { (count as *const i64).as_ref() }.and_then(|count| usize::try_from(*count).ok())?;
+    let count = unsafe { accepted_word(count) }.and_then(|count| usize::try_from(count.cast_signed()).ok())?;
     // SAFETY: cuDNN has written this number of characters.
-    let json = || unsafe { std::slice::from_raw_parts(elements as *const u8, count) };
+    let json = || unsafe { accepted(elements, count) };
     (elements != 0 && requested >= count as u64).then(json)
 }
 

@@ -5,6 +5,7 @@ mod emit;
 mod errata;
 mod explain;
 mod full_releases;
+mod guest;
 mod mechanism;
 mod planning;
 mod plans;

@@ -46,6 +46,7 @@ pub static cudnn_layer_capture: u8 = 1;
 ///
 /// # Safety
 /// `host` and `layer` come from the loader.
+#[expect(clippy::disallowed_methods, reason = "these are values of the loader")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnLayerBegin(host: *const abi::Host, layer: *mut abi::Layer) -> c_int {
     // SAFETY: guaranteed by the caller.

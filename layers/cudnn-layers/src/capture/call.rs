@@ -14,6 +14,7 @@ use super::descriptors::{self, json_of};
 use super::functions::{Kind, function};
 use super::written::WrittenRecords;
 use crate::last_error::hide_errors;
+use crate::program_memory::{self, accepted_word};
 use crate::table::Table;
 use crate::trial;
 use crate::wrappers::{Call, Value};
@@ -46,10 +47,10 @@ pub(super) static LIVE: Table<Descriptor> = Table::new(usize::MAX);
 pub(super) fn created(call: &Call<'_>) {
     let [to] = call.bits();
     // SAFETY: cuDNN has written the descriptor.
-    let address = unsafe { (to as *const usize).as_ref() }.copied();
+    let address = unsafe { accepted_word(to) };
     let kind = function(call.function).and_then(|function| function.parameters.first());
     if let (Some(address), Some(Kind::Descriptor(type_name))) = (address, kind) {
-        LIVE.insert(address, Descriptor { type_name, properties: None });
+        LIVE.insert(address as usize, Descriptor { type_name, properties: None });
     }
 }
 
@@ -74,7 +75,7 @@ pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
         return;
     }
     let _ordinal = CALLS.write(&key, |_| {
-        let arguments = hide_errors(&state.cudnn, || trial::run(|| arguments(state, call, status, is_double)));
+        let arguments = hide_errors(&state.cudnn, || trial::run(|| arguments(call, status, is_double)));
         let (function, status) = (call.function.name().to_owned(), Some(status_name(status)));
         state.output.write(&Record::Call(cudnn_capture_file::Call { function, status, arguments }))
     });
@@ -108,7 +109,7 @@ fn read_changed(state: &State, call: &Call<'_>) {
     }
     let read = |(type_name, address)| {
         // SAFETY: the program has created a descriptor of this type and has not destroyed it.
-        let json = unsafe { descriptors::read(state.host, type_name, address, call.handle) }.unwrap_or_default();
+        let json = unsafe { descriptors::read(type_name, address, call.handle) }.unwrap_or_default();
         let mut hasher = DefaultHasher::new();
         json.to_string().hash(&mut hasher);
         let double = json!(cudnn_sys::types::cudnnDataType_t::CUDNN_DATA_DOUBLE.0);
@@ -144,8 +145,7 @@ fn key(call: &Call<'_>, status: Status) -> (Vec<u64>, bool) {
             (_, value) => value.bits(),
         });
     });
-    // SAFETY: cuDNN has just read a scalar of this type in host memory.
-    key.extend(scalars.into_iter().map(|address| unsafe { scalar(address, is_double) }.to_bits()));
+    key.extend(scalars.into_iter().map(|address| scalar(address, is_double).map_or(0, f64::to_bits)));
     (key, is_double)
 }
 
@@ -154,23 +154,18 @@ fn is_readable(address: usize, status: Status) -> bool {
     address != 0 && status == Status::CUDNN_STATUS_SUCCESS
 }
 
-/// Returns a scaling factor. The factors of tensors in double precision are doubles.
-///
-/// # Safety
-/// The address is readable.
-unsafe fn scalar(address: usize, is_double: bool) -> f64 {
-    // SAFETY: guaranteed by the caller.
-    unsafe {
-        if is_double {
-            (address as *const f64).read_unaligned()
-        } else {
-            f64::from((address as *const f32).read_unaligned())
-        }
+/// Returns a scaling factor. The factors of tensors in double precision are doubles, as far as this layer knows.
+fn scalar(address: usize, is_double: bool) -> Option<f64> {
+    let bytes = program_memory::copy(address as u64, if is_double { 8 } else { 4 })?;
+    match *bytes.as_slice() {
+        [a, b, c, d] => Some(f32::from_ne_bytes([a, b, c, d]).into()),
+        [a, b, c, d, e, f, g, h] => Some(f64::from_ne_bytes([a, b, c, d, e, f, g, h])),
+        _ => None,
     }
 }
 
 /// Returns the arguments except for the handle.
-fn arguments(state: &State, call: &Call<'_>, status: Status, is_double: bool) -> Vec<(String, Json)> {
+fn arguments(call: &Call<'_>, status: Status, is_double: bool) -> Vec<(String, Json)> {
     let mut values: Vec<(String, Json)> = Vec::new();
     let kinds = function(call.function).map(|function| function.parameters.iter()).unwrap_or_default();
     let mut parameters = call.function.parameters().iter().zip(kinds);
@@ -178,10 +173,9 @@ fn arguments(state: &State, call: &Call<'_>, status: Status, is_double: bool) ->
         let Some((parameter, kind)) = parameters.next() else { return };
         let json = match (*kind, value) {
             (Kind::Handle, _) => return,
-            (Kind::Descriptor(type_name), Value::Pointer(address)) => descriptor(state, call, type_name, address),
+            (Kind::Descriptor(type_name), Value::Pointer(address)) => descriptor(call, type_name, address),
             (Kind::Scalar, Value::Pointer(address)) if is_readable(address, status) => {
-                // SAFETY: cuDNN has just read a scalar of this type in host memory.
-                json_of(Value::Float(unsafe { scalar(address, is_double) }))
+                scalar(address, is_double).map_or(Json::Null, |factor| json_of(Value::Float(factor)))
             }
             (_, value) => json_of(value),
         };
@@ -190,10 +184,10 @@ fn arguments(state: &State, call: &Call<'_>, status: Status, is_double: bool) ->
     values
 }
 
-fn descriptor(state: &State, call: &Call<'_>, type_name: &str, address: usize) -> Json {
+fn descriptor(call: &Call<'_>, type_name: &str, address: usize) -> Json {
     if live(type_name, address).is_none() {
         return Json::Null;
     }
     // SAFETY: the program has created a descriptor of this type and has not destroyed it.
-    unsafe { descriptors::read(state.host, type_name, address, call.handle) }.unwrap_or_default()
+    unsafe { descriptors::read(type_name, address, call.handle) }.unwrap_or_default()
 }

@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cudnn_capture_file::{Data, Graph, Node, Record};
 use cudnn_os::cancel::ThreadStateGuard;
+use cudnn_os::memory::MAX_COPY;
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::driver::{self, Driver, Place};
-use super::execution::{self, MAX_VALUE, pack_of, scalar, stream};
+use super::execution::{self, pack_of, stream};
 use super::file::data_file;
 use super::layout::{span, tensor};
 use super::nodes;
@@ -22,6 +23,7 @@ use super::plans::{self, LivePlan};
 use super::values;
 use super::{State, is_current};
 use crate::lock::Lock;
+use crate::program_memory;
 use crate::shadow;
 use crate::shadow::calls::raw;
 use crate::shadow::elements::Raw;
@@ -122,7 +124,7 @@ fn tensors(driver: &Driver, graph: &Graph, pack: Raw) -> Option<(Vec<Tensor>, bo
     for (uid, address) in uids.into_iter().zip(addresses).filter(|(_, address)| *address != 0) {
         let Some(node) = tensor(graph, uid) else { continue };
         let is_readable = node.is_by_value() || driver.place(address) == Some(Place::Device);
-        match span(node).filter(|span| is_readable && (!node.is_by_value() || *span <= MAX_VALUE)) {
+        match span(node).filter(|span| is_readable && (!node.is_by_value() || *span <= MAX_COPY as u64)) {
             Some(span) => {
                 let before = (!node.is_by_value()).then(Vec::new);
                 tensors.push(Tensor { uid, address, span, before, is_output: outputs.contains(&uid) });
@@ -159,8 +161,7 @@ pub(super) fn after(state: &State, call: &Call<'_>, candidate: &Candidate) {
         let Ok(bytes) = usize::try_from(tensor.span) else { return };
         let copy = match tensor.before {
             Some(_) => driver.copy(tensor.address, bytes, candidate.stream),
-            // SAFETY: cuDNN has just read this scalar.
-            None => Some(unsafe { scalar(tensor.address, bytes) }),
+            None => program_memory::copy(tensor.address, bytes),
         };
         let Some(copy) = copy else { return };
         values.push(copy);

@@ -2,7 +2,8 @@
 //! memory.
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::sync::OnceLock;
+
+use once_cell::race::OnceBox;
 
 use crate::driver::{SUCCESS, Status, StreamCapture, library};
 
@@ -30,11 +31,12 @@ pub(super) enum Place {
     Unregistered,
 }
 
-/// Returns the driver if the process has loaded it.
+/// Returns the driver if the process has loaded it. cuDNN loads it after the layer has begun, so that the functions are
+/// looked up here, with ld.so's lock, but without another one.
 pub(super) fn loaded() -> Option<&'static Driver> {
-    static DRIVER: OnceLock<Driver> = OnceLock::new();
+    static DRIVER: OnceBox<Driver> = OnceBox::new();
     if DRIVER.get().is_none() {
-        let _ = DRIVER.set(Driver::loaded()?);
+        let _ = DRIVER.set(Box::new(Driver::loaded()?));
     }
     DRIVER.get()
 }

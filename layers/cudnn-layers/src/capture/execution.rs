@@ -13,6 +13,7 @@ use super::nodes;
 use super::packs;
 use super::plans::{LivePlan, Stored};
 use super::written::WrittenRecords;
+use crate::program_memory;
 use crate::shadow;
 use crate::shadow::calls::raw;
 use crate::shadow::content::{Attribute, Content, Value};
@@ -22,9 +23,6 @@ use crate::wrappers::{Call, Id};
 
 /// Executions by plan and status.
 pub(super) static EXECUTIONS: WrittenRecords = WrittenRecords::new();
-
-/// The maximum size of values in host memory that are stored.
-pub(super) const MAX_VALUE: u64 = 4096;
 
 /// Records an execution that has returned, unless one of this plan with the same status is in the capture.
 pub(super) fn record(state: &State, call: &Call<'_>, live: &LivePlan, status: Status) {
@@ -121,22 +119,12 @@ fn memory(driver: Option<&Driver>, graph: &Graph, uid: i64, address: u64, status
         _ => None,
     };
     let is_host = is_by_value || matches!(place, Some(Place::RegisteredHost | Place::Unregistered));
-    // cuDNN has read scalars if it returned success. A kernel may be writing to other memory.
+    // cuDNN has read scalars if it returned success, but perhaps fewer than the tensor states. A kernel may be writing to
+    // other memory.
     let is_readable = is_by_value && status == Status::CUDNN_STATUS_SUCCESS;
-    let value = span.filter(|span| is_readable && *span <= MAX_VALUE).map(|span| {
-        // SAFETY: cuDNN has just read these bytes.
-        hexadecimal(&unsafe { scalar(address, span as usize) })
-    });
+    let copy = |span| program_memory::copy(address, usize::try_from(span).ok()?);
+    let value = span.filter(|_| is_readable).and_then(copy).map(|bytes| hexadecimal(&bytes));
     (Range { address, span, is_host }, value)
-}
-
-/// Returns the bytes of a scalar in host memory.
-///
-/// # Safety
-/// cuDNN has just read these bytes.
-pub(super) unsafe fn scalar(address: u64, bytes: usize) -> Vec<u8> {
-    // SAFETY: guaranteed by the caller.
-    unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(address as usize), bytes) }.to_vec()
 }
 
 /// Returns the ids and the addresses of a variant pack, or `None` if they are not certain.

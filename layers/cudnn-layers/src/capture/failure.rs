@@ -1,7 +1,6 @@
 //! Records calls of the backend API that fail, with the attribute that cuDNN has refused.
 
 use cudnn_capture_file::{Failure, Node, Record, attribute_name, hexadecimal, status_name};
-use cudnn_os::memory;
 use cudnn_sys::types::cudnnStatus_t as Status;
 
 use super::State;
@@ -9,6 +8,7 @@ use super::nodes;
 use super::plans;
 use super::reason::reason;
 use super::written::WrittenRecords;
+use crate::program_memory;
 use crate::shadow::elements::{Name, Type, element_size};
 use crate::shadow::{self, calls, declared};
 use crate::wrappers::{Call, Id};
@@ -65,8 +65,7 @@ fn attribute(call: &Call<'_>) -> Option<(String, u32, i64, Option<String>)> {
     Some((attribute_name(name), i64::from(ty.0) as u32, count, value))
 }
 
-/// Returns the elements as hexadecimal text, if they are no addresses. If cuDNN declares another type for the attribute,
-/// the program may have passed less memory than it states.
+/// Returns the elements as hexadecimal text, if they are no addresses. cuDNN may have refused the call before it read them.
 fn elements_of(name: Name, ty: Type, count: i64, elements: u64) -> Option<String> {
     let is_address = matches!(
         ty,
@@ -80,10 +79,5 @@ fn elements_of(name: Name, ty: Type, count: i64, elements: u64) -> Option<String
         return None;
     }
     let len = element_size(ty)?.checked_mul(usize::try_from(count).ok()?)?;
-    if !declared::is_declared(name, ty, count) {
-        return memory::copy_if_readable(elements as usize, len).map(|bytes| hexadecimal(&bytes));
-    }
-    // SAFETY: the program passes this number of elements, which cuDNN declares for the attribute.
-    let bytes = unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(elements as usize), len) };
-    Some(hexadecimal(bytes))
+    program_memory::copy(elements, len).map(|bytes| hexadecimal(&bytes))
 }

@@ -1,6 +1,6 @@
 //! Classifies the functions outside of the backend API and their parameters.
 
-use std::sync::LazyLock;
+use once_cell::race::OnceBox;
 
 use super::descriptors;
 use crate::wrappers::{Id, Parameter, starts_work};
@@ -37,11 +37,16 @@ pub(super) enum Kind {
 }
 
 /// All functions, in the order of the table.
-static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| Id::ALL.iter().copied().map(classified).collect());
+static FUNCTIONS: OnceBox<Vec<Function>> = OnceBox::new();
+
+/// Classifies all functions.
+pub(super) fn classify() {
+    let _ = FUNCTIONS.set(Box::new(Id::ALL.iter().copied().map(classified).collect()));
+}
 
 /// Returns the class of a function.
 pub(super) fn function(function: Id) -> Option<&'static Function> {
-    FUNCTIONS.get(function as usize)
+    FUNCTIONS.get()?.get(function as usize)
 }
 
 fn classified(function: Id) -> Function {
@@ -86,6 +91,7 @@ mod tests {
 
     #[test]
     fn functions_that_change_descriptors_are_followed() {
+        classify();
         let role = |name: &str| function(Id::from_name(name.as_bytes()).unwrap()).unwrap().role;
         for (name, expected) in [
             ("cudnnConvolutionForward", Role::StartsWork),

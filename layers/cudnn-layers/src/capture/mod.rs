@@ -54,10 +54,11 @@ use cudnn_os::exit::call_at_exit;
 use cudnn_sys::types::cudnnStatus_t;
 
 use self::file::Output;
-use self::functions::Role;
+use self::functions::{Function, Kind as Parameter, Role};
 use crate::active::Active;
 use crate::cudnn::Cudnn;
 use crate::fork::{AtFork, Rank};
+use crate::program_memory::accepted_word;
 use crate::report::save_working_dir;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::{self, calls};
@@ -85,6 +86,7 @@ static NEXT: Next = Next::new();
 impl Layer for Capture {
     fn begin(host: Host) -> Result<Self, String> {
         save_working_dir();
+        functions::classify();
         let cudnn = Cudnn::new(host);
         let data = options::data()?;
         if !data.is_empty() {
@@ -97,11 +99,14 @@ impl Layer for Capture {
     }
 
     fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
-        let is_followed = Id::from_name(next.name().to_bytes()).is_some_and(|function| {
-            let is_outside = functions::function(function).is_some_and(|it| it.role != Role::NotFollowed);
-            is_followed(function) || is_outside
-        });
-        if is_followed { intercept::<Capture>(next) } else { next }
+        let Some(id) = Id::from_name(next.name().to_bytes()) else { return next };
+        let outside = functions::function(id).filter(|it| it.role != Role::NotFollowed);
+        if let Some(Function { role: Role::Creates, parameters }) = outside
+            && let (Some(Parameter::Descriptor(type_name)), Some(state)) = (parameters.first(), STATE.get())
+        {
+            descriptors::prepare(state.host, type_name);
+        }
+        if is_followed(id) || outside.is_some() { intercept::<Capture>(next) } else { next }
     }
 }
 
@@ -214,16 +219,18 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
         Id::CudnnBackendCreateDescriptor if calls::makes_variant_pack(call) => {
             let [_, to] = call.bits();
             // SAFETY: cuDNN has written the descriptor.
-            if let Some(pack) = unsafe { (to as *const Raw).as_ref() } {
-                packs::created(*pack);
+            if let Some(pack) = unsafe { accepted_word(to) } {
+                packs::created(calls::raw(pack));
             }
         }
         Id::CudnnBackendSetAttribute => {
-            let [plan, name, _, count, elements] = call.bits();
-            let is_configuration = Name(calls::number(name)) == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG;
-            if is_configuration && count == 1 && elements != 0 {
-                // SAFETY: cuDNN has read the one descriptor.
-                configurations::set(calls::raw(plan), unsafe { (elements as *const Raw).read_unaligned() });
+            let [plan, name, ty, count, elements] = call.bits();
+            let is_configuration = Name(calls::number(name)) == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG
+                && Type(calls::number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
+                && count == 1;
+            // SAFETY: cuDNN has read the one descriptor.
+            if let Some(configuration) = unsafe { accepted_word(elements) }.filter(|_| is_configuration) {
+                configurations::set(calls::raw(plan), calls::raw(configuration));
             }
         }
         Id::CudnnBackendGetAttribute => {
@@ -237,10 +244,10 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
                 && is_read
                 && is_current(state)
                 // SAFETY: cuDNN has written the number if the program has passed an address.
-                && let Some(count) = unsafe { (count as *const i64).as_ref() }
+                && let Some(count) = unsafe { accepted_word(count) }
             {
                 let _guard = ThreadStateGuard::new();
-                plans::proposed(state, calls::raw(heuristics), usize::try_from(*count).unwrap_or(0));
+                plans::proposed(state, calls::raw(heuristics), usize::try_from(count.cast_signed()).unwrap_or(0));
             }
         }
         Id::CudnnBackendFinalize => {

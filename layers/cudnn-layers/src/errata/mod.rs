@@ -33,8 +33,9 @@ use self::blocking::{CONFIGURED, STATE, State};
 use crate::cudnn::Cudnn;
 use crate::follow;
 use crate::fork::{AtFork, Rank};
+use crate::program_memory::accepted_word;
 use crate::shadow::calls;
-use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::shadow::elements::{Kind, Name, Type};
 use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 
 pub use self::options::{VARIABLE, configure, items};
@@ -105,15 +106,11 @@ fn succeeded(state: &State, call: &Call<'_>) {
             let [_, name, ty, count, elements] = call.bits();
             let is_configuration = Name(calls::number(name)) == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG
                 && Type(calls::number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
-                && count == 1
-                && elements != 0;
-            if is_configuration {
-                // SAFETY: cuDNN has read a descriptor at this address and has accepted both descriptors in this call,
-                // which keeps them alive.
-                unsafe {
-                    let configuration = (elements as *const Raw).read_unaligned();
-                    blocking::configured(state, calls::descriptor(call), configuration);
-                }
+                && count == 1;
+            // SAFETY: cuDNN has read the one descriptor.
+            if let Some(configuration) = unsafe { accepted_word(elements) }.filter(|_| is_configuration) {
+                // SAFETY: cuDNN has accepted both descriptors in this call, which keeps them alive.
+                unsafe { blocking::configured(state, calls::descriptor(call), calls::raw(configuration)) };
             }
         }
         _ => {}

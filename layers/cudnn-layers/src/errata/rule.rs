@@ -2,7 +2,7 @@
 //!
 //! The guide describes the format in `docs/guide/errata.md`. A plan is selected if it meets all conditions of a rule.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::Read;
 use std::path::Path;
@@ -314,11 +314,19 @@ impl Rule {
         }
         let types = self.compute_types.iter().chain(self.tensors.iter().flat_map(|tensor| &tensor.types));
         for (what, names, known) in [
-            ("operation", self.operations.iter().collect::<Vec<_>>(), &vocabulary::OPERATIONS),
-            ("knob", self.knobs.keys().collect(), &vocabulary::KNOBS),
-            ("numerical note", self.numerical_notes.iter().collect(), &vocabulary::NUMERICAL_NOTES),
-            ("data type", types.collect(), &vocabulary::DATA_TYPES),
+            (
+                "operation",
+                self.operations.iter().collect::<Vec<_>>(),
+                vocabulary::operations as fn() -> BTreeSet<String>,
+            ),
+            ("knob", self.knobs.keys().collect(), vocabulary::knobs),
+            ("numerical note", self.numerical_notes.iter().collect(), vocabulary::numerical_notes),
+            ("data type", types.collect(), vocabulary::data_types),
         ] {
+            if names.is_empty() {
+                continue;
+            }
+            let known = known();
             if let Some(unknown) = names.into_iter().find(|name| !known.contains(*name)) {
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
                 return error(format!("unknown {what} {unknown:?}; known are {}", known.join(", ")));

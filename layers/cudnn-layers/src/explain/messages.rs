@@ -3,15 +3,15 @@
 //! cuDNN has one callback for the whole process. While this layer tries engines, its own callback is installed. It
 //! stores the messages of the trying thread, and passes the messages of other threads to the program's callback.
 
-use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_uint, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cudnn_sys::types::{cudnnCallback_t, cudnnDebug_t, cudnnSeverity_t, cudnnStatus_t};
 
 use crate::cudnn::Cudnn;
 use crate::lock::Lock;
+use crate::{program_memory, thread};
 
 /// The mask for fatal messages, errors and warnings. cuDNN reports unsupported graphs as warnings.
 const MASK: c_uint = 0b111;
@@ -59,10 +59,10 @@ impl Default for Stored {
     }
 }
 
-thread_local! {
-    /// The messages of this thread, or `None` if it does not try engines.
-    static RECEIVED: RefCell<Option<String>> = const { RefCell::new(None) };
-}
+/// The number of the thread that receives messages, or 0.
+static RECEIVER: AtomicU64 = AtomicU64::new(0);
+/// The messages of that thread.
+pub(super) static RECEIVED: Lock<String> = Lock::keeping(String::new());
 
 /// The messages of calls that this thread makes.
 pub(super) struct Messages(());
@@ -70,8 +70,7 @@ pub(super) struct Messages(());
 impl Messages {
     /// Returns the messages since the previous call of this function.
     pub(super) fn take(&self) -> String {
-        let taken = RECEIVED.try_with(|received| received.borrow_mut().as_mut().map(std::mem::take));
-        taken.ok().flatten().unwrap_or_default()
+        RECEIVED.lock().map(|mut received| std::mem::take(&mut *received)).unwrap_or_default()
     }
 }
 
@@ -89,7 +88,8 @@ pub(super) fn receive<T>(cudnn: &Cudnn, work: impl FnOnce(&Messages) -> T) -> Op
     }
     let _turn = Turn;
     // The program's callback receives no messages about the calls that exchange it.
-    let _ = RECEIVED.try_with(|received| received.replace(Some(String::new())));
+    RECEIVER.store(thread::number(), Ordering::Relaxed);
+    drop(Messages(()).take());
     let has_callback = !go_to_a_log() && install(cudnn);
     let result = work(&Messages(()));
     if has_callback {
@@ -103,7 +103,7 @@ struct Turn;
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let _ = RECEIVED.try_with(|received| received.replace(None));
+        RECEIVER.store(0, Ordering::Relaxed);
         IS_RECEIVING.store(false, Ordering::SeqCst);
         IS_TAKEN.store(false, Ordering::Release);
     }
@@ -197,6 +197,7 @@ pub(super) fn store_if_receiving(callback: Callback) -> bool {
 ///
 /// # Safety
 /// The pointers are null or valid for writes.
+#[expect(clippy::disallowed_methods, reason = "cuDNN has written to these pointers")]
 pub(super) unsafe fn replace_with_program_callback(
     mask: *mut c_uint,
     data: *mut *mut c_void,
@@ -221,6 +222,7 @@ pub(super) unsafe fn replace_with_program_callback(
 
 /// No thread of a forked child receives messages. This layer's callback may be installed, and passes all messages on.
 pub(super) fn in_child() {
+    RECEIVER.store(0, Ordering::Relaxed);
     IS_RECEIVING.store(false, Ordering::SeqCst);
     IS_TAKEN.store(false, Ordering::SeqCst);
 }
@@ -239,14 +241,17 @@ unsafe extern "C-unwind" fn received(
     debug: *const cudnnDebug_t,
     message: *const c_char,
 ) {
-    let is_own = RECEIVED.try_with(|received| {
-        let Ok(mut received) = received.try_borrow_mut() else { return true };
-        let Some(text) = received.as_mut() else { return false };
+    if RECEIVER.load(Ordering::Relaxed) == thread::number() {
         // SAFETY: cuDNN's message consists of NUL-terminated lines and a final NUL, and lives as long as this call.
-        unsafe { append(text, message) };
-        true
-    });
-    if is_own.unwrap_or(false) {
+        let lines: Vec<_> = unsafe { program_memory::lines(message) }.map(CStr::to_string_lossy).collect();
+        if let Some(mut text) = RECEIVED.lock() {
+            for line in &lines {
+                if text.len() < MAX_BYTES {
+                    text.push_str(line);
+                    text.push('\n');
+                }
+            }
+        }
         return;
     }
     let Callback { mask, data, function: Some(function) } = program() else { return };
@@ -256,24 +261,5 @@ unsafe extern "C-unwind" fn received(
         let function = unsafe { std::mem::transmute::<receive!("C"), receive!("C-unwind")>(function) };
         // SAFETY: the program has set the function and the data together; the other arguments are cuDNN's.
         unsafe { function(severity, data, debug, message) }
-    }
-}
-
-/// Appends lines, up to [`MAX_BYTES`].
-///
-/// # Safety
-/// `message` is null or consists of NUL-terminated lines and a final NUL.
-unsafe fn append(text: &mut String, message: *const c_char) {
-    let mut line = message;
-    while !line.is_null() && text.len() < MAX_BYTES {
-        // SAFETY: guaranteed by the caller.
-        let bytes = unsafe { CStr::from_ptr(line) };
-        if bytes.is_empty() {
-            break;
-        }
-        text.push_str(&bytes.to_string_lossy());
-        text.push('\n');
-        // SAFETY: another line or the final NUL follows the line's NUL.
-        line = unsafe { line.add(bytes.count_bytes() + 1) };
     }
 }

@@ -59,6 +59,7 @@ use crate::active::Active;
 use crate::cudnn::{Cudnn, read};
 use crate::fork::{AtFork, Rank};
 use crate::last_error::hide_errors;
+use crate::program_memory::{accepted_word, accepted_words};
 use crate::report::{open, save_working_dir};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::{self, calls};
@@ -106,6 +107,7 @@ static AT_FORK: &[AtFork] = &[
     AtFork::InChild(attempts::in_child),
     AtFork::Inherited(&investigation::REPORTED),
     AtFork::Inherited(&messages::PROGRAM),
+    AtFork::Emptied(&messages::RECEIVED),
     AtFork::InChild(messages::in_child),
 ];
 
@@ -197,12 +199,12 @@ fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Durat
             // Without room for results, cuDNN returns an upper limit.
             if Name(calls::number(name)) == Name::CUDNN_ATTR_ENGINEHEUR_RESULTS && requested > 0 && elements != 0 {
                 // SAFETY: cuDNN has written the number if the program has passed an address.
-                let count = unsafe { (count as *const i64).as_ref() }.copied();
-                let count = count.and_then(|count| usize::try_from(count).ok())?;
+                let count = unsafe { accepted_word(count) };
+                let count = count.and_then(|count| usize::try_from(count.cast_signed()).ok())?;
                 let stored = count.min(requested as usize);
                 // SAFETY: cuDNN has filled these descriptors of the program.
-                let stored = unsafe { std::slice::from_raw_parts(elements as *const Raw, stored) };
-                return attempts::proposed(calls::raw(heuristics), count, stored);
+                let stored = unsafe { accepted_words(elements, stored) }.map(calls::raw).collect::<Vec<_>>();
+                return attempts::proposed(calls::raw(heuristics), count, &stored);
             }
         }
         Id::CudnnBackendFinalize => {

@@ -14,8 +14,9 @@ use super::state::STATE;
 use super::{finalize, restored};
 use crate::cudnn::ABSENT;
 use crate::last_error;
+use crate::program_memory::accepted_word;
 use crate::shadow;
-use crate::shadow::calls::is_of_variant_pack;
+use crate::shadow::calls::{is_of_variant_pack, raw};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::handles;
 use crate::trial;
@@ -146,9 +147,14 @@ unsafe extern "C-unwind" fn set_attribute(
     unsafe { shadow::attribute_set(descriptor, name, ty, count, elements) };
     let is_configuration =
         name == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG && ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
-    if is_configuration && count == 1 && !elements.is_null() {
-        // SAFETY: cuDNN has read a descriptor at this address, and the caller keeps it alive during the call.
-        unsafe { finalize::configured(state, descriptor, elements.cast::<Raw>().read_unaligned()) };
+    // SAFETY: cuDNN has read the one descriptor.
+    let configuration = || unsafe { accepted_word(elements.expose_provenance() as u64) };
+    if is_configuration
+        && count == 1
+        && let Some(configuration) = configuration()
+    {
+        // SAFETY: the caller keeps the descriptors alive during the call.
+        unsafe { finalize::configured(state, descriptor, raw(configuration)) };
     }
     status
 }

@@ -53,6 +53,7 @@ fn bucket(address: usize) -> &'static AtomicPtr<Restored> {
     &TABLE[spread as usize % BUCKETS]
 }
 
+#[expect(clippy::disallowed_methods, reason = "the entries belong to this library")]
 fn all_in(bucket: &AtomicPtr<Restored>) -> impl Iterator<Item = &'static Restored> {
     // SAFETY: the pointer is null or a leaked box that was initialized before it was added to the list.
     let first = unsafe { bucket.load(Ordering::Acquire).as_ref() };

@@ -2,6 +2,7 @@
 
 use super::elements::{Kind, Name, Raw, Type};
 use super::handles;
+use crate::program_memory::accepted_word;
 use crate::wrappers::{Call, Id};
 
 /// Call this before a call. Handles descriptors and handles that are about to be destroyed.
@@ -25,15 +26,15 @@ pub(crate) fn after(call: &Call<'_>, destruction: Option<super::Destruction>) {
         Id::CudnnCreate => {
             let [to] = call.bits();
             // SAFETY: cuDNN has written the handle.
-            if let Some(handle) = unsafe { (to as *const usize).as_ref() } {
-                handles::created(*handle);
+            if let Some(handle) = unsafe { accepted_word(to) } {
+                handles::created(handle as usize);
             }
         }
         Id::CudnnBackendCreateDescriptor => {
             let [kind, to] = call.bits();
             // SAFETY: cuDNN has written the descriptor.
-            if let Some(descriptor) = unsafe { (to as *const Raw).as_ref() } {
-                super::created(Kind(number(kind)), *descriptor);
+            if let Some(descriptor) = unsafe { accepted_word(to) } {
+                super::created(Kind(number(kind)), raw(descriptor));
             }
         }
         Id::CudnnBackendInitialize => super::initialized(descriptor(call)),
@@ -61,8 +62,8 @@ pub(crate) fn after(call: &Call<'_>, destruction: Option<super::Destruction>) {
         Id::CudnnGetExecutionPlanWorkspaceSize => {
             let [_, plan, _, size] = call.bits();
             // SAFETY: cuDNN has written the size.
-            if let Some(size) = unsafe { (size as *const usize).as_ref() } {
-                super::workspace_read(raw(plan), *size);
+            if let Some(size) = unsafe { accepted_word(size) } {
+                super::workspace_read(raw(plan), size as usize);
             }
         }
         _ => {}

@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
-use super::elements::{Bytes, Kind, MAX_BYTES, Name, Type, bytes_at, element_size, numbers};
+use super::elements::{Bytes, Kind, MAX_BYTES, Name, Type, element_size, numbers};
 use super::facts::Facts;
+use crate::program_memory::{accepted, accepted_text};
 
 /// More attributes than any kind of descriptor has.
 const MAX_ATTRIBUTES: usize = 256;
@@ -285,15 +286,16 @@ impl Child {
 #[inline]
 pub(super) unsafe fn bytes_of<'a>(ty: Type, count: i64, elements: *const u8) -> Result<&'a [u8], Value> {
     let Some(size) = element_size(ty) else { return Err(Value::Undeclared) };
-    let mut count = usize::try_from(count).unwrap_or(0);
+    let (address, count) = (elements.expose_provenance() as u64, usize::try_from(count).unwrap_or(0));
     if ty == Type::CUDNN_TYPE_CHAR {
         // cuDNN may not have read past the end of the text.
-        // SAFETY: guaranteed by the caller; this reads up to the first NUL.
-        count = (0..count.min(MAX_BYTES + 1)).find(|at| unsafe { *elements.add(*at) } == 0).unwrap_or(count);
+        // SAFETY: guaranteed by the caller.
+        let text = unsafe { accepted_text(address, count.min(MAX_BYTES + 1)) };
+        return if text.len() <= MAX_BYTES { Ok(text) } else { Err(Value::TooLarge) };
     }
     match count.checked_mul(size) {
         // SAFETY: guaranteed by the caller.
-        Some(len) if len <= MAX_BYTES => Ok(unsafe { bytes_at(elements, len) }),
+        Some(len) if len <= MAX_BYTES => Ok(unsafe { accepted(address, len) }),
         _ => Err(Value::TooLarge),
     }
 }

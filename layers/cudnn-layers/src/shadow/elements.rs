@@ -12,13 +12,6 @@ pub(super) const MAX_BYTES: usize = 256 * 1024;
 /// Maximum number of descriptors that are stored.
 pub(super) const MAX_DESCRIPTORS: usize = 4096;
 
-/// # Safety
-/// `len` bytes at `address` are readable, and no thread modifies them while the slice exists.
-pub(super) unsafe fn bytes_at<'a>(address: *const u8, len: usize) -> &'a [u8] {
-    // SAFETY: guaranteed by the caller.
-    unsafe { std::slice::from_raw_parts(address, len) }
-}
-
 /// Bytes that are cheap to clone. Up to [`INLINE`](Bytes::INLINE) bytes need no allocation.
 #[derive(Clone)]
 pub(crate) enum Bytes {

@@ -38,6 +38,7 @@ use elements::{Bytes, Kind, MAX_DESCRIPTORS, Name, Raw, Type};
 use table::{CachedLabel, Record, TABLE};
 
 use crate::fork::AtFork;
+use crate::program_memory::{accepted, accepted_word, accepted_words};
 
 pub(crate) use label::{
     Named, Operation, all_operations, bytes, data_type, descriptors, is_operation, operations, place,
@@ -169,7 +170,8 @@ pub(crate) unsafe fn attribute_read(
     elements: *const c_void,
 ) {
     // SAFETY: guaranteed by the caller. Without a count, the number of written elements is known only for one element.
-    let written = unsafe { count.as_ref() }.copied().unwrap_or(if requested == 1 { 1 } else { 0 });
+    let written = unsafe { accepted_word(count.expose_provenance() as u64) }.map(u64::cast_signed);
+    let written = written.unwrap_or(if requested == 1 { 1 } else { 0 });
     let written = usize::try_from(written.min(requested).min(declared::most(name, ty))).unwrap_or(0);
     if written == 0 || elements.is_null() {
         return;
@@ -185,7 +187,7 @@ pub(crate) unsafe fn attribute_read(
         let is_known = is_text || source.attribute(name).is_some();
         if let Some(len) = len.filter(|len| !is_known && *len <= MAX_FACT_BYTES) {
             // SAFETY: guaranteed by the caller.
-            facts.learn(name, ty, unsafe { elements::bytes_at(elements.cast(), len) });
+            facts.learn(name, ty, unsafe { accepted(elements.expose_provenance() as u64, len) });
         }
     }
 }
@@ -200,9 +202,10 @@ const MAX_FACT_BYTES: usize = 4096;
 unsafe fn descriptors_read(source: &Arc<Content>, name: Name, count: usize, elements: *const Raw) {
     let count = count.min(MAX_DESCRIPTORS);
     let facts = source.facts.as_ref().map(|facts| facts.learn_children(name, count)).unwrap_or_default();
-    for index in 0..count {
-        // SAFETY: guaranteed by the caller.
-        let address = unsafe { elements.add(index).read_unaligned() }.addr();
+    // SAFETY: guaranteed by the caller.
+    let descriptors = unsafe { accepted_words(elements.expose_provenance() as u64, count) };
+    for (index, address) in descriptors.enumerate() {
+        let address = address as usize;
         let set = source.children(name).get(index).and_then(Child::content);
         let filled = |kind| {
             let content = match (set, facts.get(index)) {
@@ -292,11 +295,9 @@ unsafe fn handles_at(count: i64, elements: *const c_void) -> Value {
     if count > MAX_DESCRIPTORS {
         return Value::TooLarge;
     }
-    let bytes = (0..count).flat_map(|index| {
-        // SAFETY: guaranteed by the caller.
-        let address = unsafe { elements.cast::<usize>().add(index).read_unaligned() };
-        handles::living(address).to_bytes()
-    });
+    // SAFETY: guaranteed by the caller.
+    let addresses = unsafe { accepted_words(elements.expose_provenance() as u64, count) };
+    let bytes = addresses.flat_map(|address| handles::living(address as usize).to_bytes());
     Value::Elements(Bytes::new(&bytes.collect::<Vec<u8>>()))
 }
 
@@ -328,10 +329,8 @@ unsafe fn children(count: i64, elements: *const c_void) -> Value {
     if count > MAX_DESCRIPTORS {
         return Value::TooLarge;
     }
-    let child = |index| {
-        // SAFETY: guaranteed by the caller.
-        let descriptor = unsafe { elements.cast::<Raw>().add(index).read_unaligned() };
-        content(descriptor).map_or(Child::Unknown, Child::Known)
-    };
-    Value::Descriptors((0..count).map(child).collect())
+    // SAFETY: guaranteed by the caller.
+    let addresses = unsafe { accepted_words(elements.expose_provenance() as u64, count) };
+    let child = |address| content(calls::raw(address)).map_or(Child::Unknown, Child::Known);
+    Value::Descriptors(addresses.map(child).collect())
 }

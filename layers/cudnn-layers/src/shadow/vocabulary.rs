@@ -1,7 +1,6 @@
 //! Lists the short names of operations, knobs and data types that labels use.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
 use cudnn_sys::types::{cudnnBackendBehaviorNote_t, cudnnBackendNumericalNote_t};
 
@@ -11,8 +10,8 @@ use super::label::names;
 /// More values than any of cuDNN's enums has.
 const MAX_VALUES: i64 = 512;
 
-/// The names of all operations, such as `conv_fwd`, `matmul` and `relu`.
-pub(crate) static OPERATIONS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+/// Returns the names of all operations, such as `conv_fwd`, `matmul` and `relu`.
+pub(crate) fn operations() -> BTreeSet<String> {
     let modes = known(names::pointwise_mode, "pointwise ");
     let reductions = known(names::reduction, "operator ").map(|name| format!("reduce_{name}"));
     let both = |name: String| [format!("{name}_bwd"), name];
@@ -24,7 +23,7 @@ pub(crate) static OPERATIONS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     });
     let special = ["conv_fwd", "conv_bwd_data", "conv_bwd_filter", "bias", "scale"].map(str::to_owned);
     special.into_iter().chain(modes).chain(reductions).chain(norms).chain(resamples).chain(kinds).collect()
-});
+}
 
 /// Kinds of operations that labels name by their mode.
 const RENAMED: [&str; 9] = [
@@ -39,15 +38,20 @@ const RENAMED: [&str; 9] = [
     "resample_bwd",
 ];
 
-/// The names of all knobs, such as `TILE_SIZE`.
-pub(crate) static KNOBS: LazyLock<BTreeSet<String>> = LazyLock::new(|| known(names::knob, "KNOB_").collect());
+/// Returns the names of all knobs, such as `TILE_SIZE`.
+pub(crate) fn knobs() -> BTreeSet<String> {
+    known(names::knob, "KNOB_").collect()
+}
 
-/// The names of all data types, such as `half`.
-pub(crate) static DATA_TYPES: LazyLock<BTreeSet<String>> = LazyLock::new(|| known(names::data_type, "type ").collect());
+/// Returns the names of all data types, such as `half`.
+pub(crate) fn data_types() -> BTreeSet<String> {
+    known(names::data_type, "type ").collect()
+}
 
-/// The names of all notes about an engine's arithmetic, such as `tensor_core`.
-pub(crate) static NUMERICAL_NOTES: LazyLock<BTreeSet<String>> =
-    LazyLock::new(|| known(names::numerical_note, "note ").filter(|name| name != "type_count").collect());
+/// Returns the names of all notes about an engine's arithmetic, such as `tensor_core`.
+pub(crate) fn numerical_notes() -> BTreeSet<String> {
+    known(names::numerical_note, "note ").filter(|name| name != "type_count").collect()
+}
 
 /// Returns the name of a note.
 pub(crate) fn numerical_note(note: cudnnBackendNumericalNote_t) -> String {

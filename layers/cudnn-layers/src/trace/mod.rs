@@ -46,6 +46,7 @@ use cudnn_sys::types::cudnnStatus_t;
 use self::call::FinishedCall;
 use self::gpu::Started;
 use self::tracer::{STREAMS, Tracer, tracer};
+use crate::program_memory::accepted_word;
 use crate::shadow::{Destruction, calls};
 use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 
@@ -225,8 +226,8 @@ fn follow_stream(call: &Call<'_>) {
         Id::CudnnCreate => {
             let [to] = call.bits::<1>();
             // SAFETY: cuDNN has written the handle.
-            if let Some(handle) = unsafe { (to as *const usize).as_ref() } {
-                STREAMS.insert(*handle, 0);
+            if let Some(handle) = unsafe { accepted_word(to) } {
+                STREAMS.insert(handle as usize, 0);
             }
         }
         Id::CudnnSetStream => {

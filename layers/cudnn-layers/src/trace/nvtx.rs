@@ -87,6 +87,7 @@ extern "C" fn export_table(id: u32) -> *const c_void {
 
 /// # Safety
 /// The pointers are null or valid for writes.
+#[expect(clippy::disallowed_methods, reason = "the tool passes these pointers")]
 unsafe extern "C" fn module(module: c_int, table: *mut *const Place, size: *mut c_uint) -> c_int {
     let known = usize::try_from(module).ok().filter(|module| *module > 0);
     let Some((index, known)) = known.and_then(|index| Some((index, TABLES.get(index)?))) else { return 0 };

@@ -1,9 +1,10 @@
 //! Summarizes the number and duration of calls by function and by graph, in bounded memory and without locks.
 
 use std::fmt::Write;
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+
+use once_cell::race::OnceBox;
 
 use super::statistics::{Figures, Statistics};
 use crate::report::Shown;
@@ -15,10 +16,10 @@ const GRAPHS: usize = 512;
 const LIBRARIES: usize = 16;
 
 static FUNCTIONS: [Statistics; Id::NAMES.len()] = [const { Statistics::new() }; Id::NAMES.len()];
-static BY_GRAPH: [AtomicPtr<Graph>; GRAPHS] = [const { AtomicPtr::new(null_mut()) }; GRAPHS];
+static BY_GRAPH: [OnceBox<Graph>; GRAPHS] = [const { OnceBox::new() }; GRAPHS];
 static OTHER_GRAPHS: Statistics = Statistics::new();
 /// The libraries that were loaded while the layer was active.
-static BY_LIBRARY: [AtomicPtr<Library>; LIBRARIES] = [const { AtomicPtr::new(null_mut()) }; LIBRARIES];
+static BY_LIBRARY: [OnceBox<Library>; LIBRARIES] = [const { OnceBox::new() }; LIBRARIES];
 static FAILED_CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// A graph and the call that it was passed to. Never freed.
@@ -32,6 +33,8 @@ struct Graph {
 struct Library {
     name: String,
     duration: Duration,
+    /// The library was loaded before this process was forked.
+    is_of_parent: AtomicBool,
 }
 
 /// Adds a call.
@@ -62,35 +65,22 @@ pub(super) fn add_first_call(function: &[u8], duration: u64) {
 
 /// Adds the time to load a library.
 pub(super) fn add_library(name: &str, duration: Duration) {
-    let library = Box::into_raw(Box::new(Library { name: name.to_owned(), duration }));
+    let mut library = Box::new(Library { name: name.to_owned(), duration, is_of_parent: AtomicBool::new(false) });
     for cell in &BY_LIBRARY {
-        if cell.compare_exchange(null_mut(), library, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            return;
+        match cell.set(library) {
+            Ok(()) => return,
+            Err(refused) => library = refused,
         }
     }
-    // SAFETY: the box was created above and never shared.
-    drop(unsafe { Box::from_raw(library) });
 }
 
 fn graph(action: &'static str, label: &str) -> &'static Statistics {
     let start = (hash(action) ^ hash(label)) as usize % GRAPHS;
     let (before, from) = BY_GRAPH.split_at_checked(start).unwrap_or_default();
     for cell in from.iter().chain(before).take(GRAPHS / 8) {
-        let mut known = cell.load(Ordering::Acquire);
-        if known.is_null() {
-            let new = Box::into_raw(Box::new(Graph { action, label: label.into(), statistics: Statistics::new() }));
-            match cell.compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => known = new,
-                Err(other) => {
-                    // SAFETY: the box was created above and never shared.
-                    drop(unsafe { Box::from_raw(new) });
-                    known = other;
-                }
-            }
-        }
-        // SAFETY: the contents of a cell are never freed.
-        let known = unsafe { known.as_ref() }.filter(|known| known.action == action && *known.label == *label);
-        if let Some(known) = known {
+        let new = || Box::new(Graph { action, label: label.into(), statistics: Statistics::new() });
+        let known = cell.get_or_init(new);
+        if known.action == action && *known.label == *label {
             return &known.statistics;
         }
     }
@@ -111,15 +101,8 @@ fn hash(text: &str) -> u64 {
 pub(super) fn clear() {
     FUNCTIONS.iter().for_each(Statistics::clear);
     OTHER_GRAPHS.clear();
-    for cell in &BY_GRAPH {
-        // SAFETY: as above.
-        if let Some(graph) = unsafe { cell.load(Ordering::Acquire).as_ref() } {
-            graph.statistics.clear();
-        }
-    }
-    for cell in &BY_LIBRARY {
-        cell.store(null_mut(), Ordering::Relaxed);
-    }
+    BY_GRAPH.iter().filter_map(OnceBox::get).for_each(|graph| graph.statistics.clear());
+    BY_LIBRARY.iter().filter_map(OnceBox::get).for_each(|library| library.is_of_parent.store(true, Ordering::Relaxed));
     FAILED_CALLS.store(0, Ordering::Relaxed);
 }
 
@@ -131,8 +114,7 @@ pub(super) fn report(title: &str) -> Option<String> {
     if functions.is_empty() {
         return None;
     }
-    // SAFETY: as above.
-    let graphs = BY_GRAPH.iter().filter_map(|cell| unsafe { cell.load(Ordering::Acquire).as_ref() });
+    let graphs = BY_GRAPH.iter().filter_map(OnceBox::get);
     let mut graphs: Vec<(String, Figures)> =
         graphs.map(|graph| (format!("{} {}", graph.action, graph.label), graph.statistics.figures())).collect();
     graphs.push(("(other graphs)".into(), OTHER_GRAPHS.figures()));
@@ -181,10 +163,8 @@ fn first_calls(text: &mut String, mut functions: Vec<(String, Figures)>) {
             [figures.resolving, figures.first, figures.median].map(|duration| Shown(duration).to_string());
         let _ = writeln!(text, "{resolving:>10} {first:>9} {median:>9}  {name}");
     }
-    for cell in &BY_LIBRARY {
-        // SAFETY: as above.
-        if let Some(library) = unsafe { cell.load(Ordering::Acquire).as_ref() } {
-            let _ = writeln!(text, "{} was loaded in {}", library.name, Shown(library.duration));
-        }
+    let libraries = BY_LIBRARY.iter().filter_map(OnceBox::get);
+    for library in libraries.filter(|library| !library.is_of_parent.load(Ordering::Relaxed)) {
+        let _ = writeln!(text, "{} was loaded in {}", library.name, Shown(library.duration));
     }
 }

@@ -46,6 +46,7 @@ use cudnn_sys::types::cudnnStatus_t;
 use self::destroyed::Destroying;
 use self::message::{STATE, State, WRITTEN};
 use crate::fork::{AtFork, Rank};
+use crate::program_memory;
 use crate::report;
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::{self, calls, declared};
@@ -163,8 +164,7 @@ fn check_first_element(state: &State, call: &Call<'_>, descriptor: Raw, name: Na
     let Some(parent) = shadow::content(descriptor).filter(|content| !content.is_finalized) else { return };
     let kind = parent.kind;
     drop(parent);
-    // SAFETY: the program passes at least one descriptor, as cuDNN declares it.
-    let child = unsafe { (elements as *const Raw).read_unaligned() };
+    let Some(child) = program_memory::copy_word(elements).map(calls::raw) else { return };
     check_alive(state, call, child);
     if let Some(child) = shadow::content(child) {
         attribute::check_child(state, kind, name, &child);
@@ -184,8 +184,8 @@ fn succeeded(state: &State, call: &Call<'_>) {
         Id::CudnnBackendCreateDescriptor => {
             let [_, to] = call.bits();
             // SAFETY: cuDNN has written the descriptor.
-            if let Some(descriptor) = unsafe { (to as *const Raw).as_ref() } {
-                destroyed::revived(descriptor.addr());
+            if let Some(descriptor) = unsafe { program_memory::accepted_word(to) } {
+                destroyed::revived(descriptor as usize);
             }
         }
         Id::CudnnBackendInitialize => destroyed::revived(calls::descriptor(call).addr()),
