@@ -23,9 +23,10 @@ macro_rules! function {
 }
 pub(crate) use function;
 
-/// Returns whether the process has loaded the driver.
-pub(crate) fn is_loaded() -> bool {
-    LoadedObjects::snapshot().contains(DRIVER)
+/// Returns the driver's library, if the process has loaded it. Takes no lock of ld.so, because a thread that waits for
+/// this one may hold it.
+pub(crate) fn loaded() -> Option<Handle> {
+    LoadedObjects::snapshot().first(DRIVER).map(|driver| driver.handle)
 }
 
 /// Returns the device of this thread's context, or `None` without a context.

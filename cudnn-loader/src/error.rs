@@ -15,11 +15,22 @@ use crate::dl::dlerror::DlErrorKind;
 use crate::function::Function;
 use crate::names::{CUDNN_PREFIX, DRIVER, HAS_CUDNN, loader, search_variable};
 
-// Numeric, because `cudnn-sys` may be generated from older headers without some of these names.
-const SUBLIBRARY_VERSION_MISMATCH: cudnnStatus_t = cudnnStatus_t(1002);
-pub(crate) const SUBLIBRARY_LOADING_FAILED: cudnnStatus_t = cudnnStatus_t(1008);
-const NOT_SUPPORTED: cudnnStatus_t = cudnnStatus_t(3000);
-const SUBLIBRARY_UNAVAILABLE: cudnnStatus_t = cudnnStatus_t(3009);
+/// The statuses that the loader itself returns to C callers. Numeric, because `cudnn-sys` may be generated from older
+/// headers without some of these names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FailureStatus {
+    SublibraryVersionMismatch = 1002,
+    SublibraryLoadingFailed = 1008,
+    NotSupported = 3000,
+    SublibraryUnavailable = 3009,
+    InternalError = 4000,
+}
+
+impl From<FailureStatus> for cudnnStatus_t {
+    fn from(status: FailureStatus) -> Self {
+        cudnnStatus_t(status as u32)
+    }
+}
 
 /// An error that occurred while resolving a function or loading a sub-library.
 ///
@@ -81,6 +92,13 @@ pub enum LoadErrorKind {
     SymbolMissing {
         /// The library.
         path: PathBuf,
+    },
+    /// The library or a hook forwards the function to another library, which is not cuDNN's.
+    SymbolElsewhere {
+        /// The library.
+        path: PathBuf,
+        /// The other library.
+        owner: PathBuf,
     },
     /// The library does not export this name, which is not part of cuDNN's public API.
     PrivateSymbolMissing {
@@ -148,19 +166,23 @@ impl LoadError {
     /// - 1002 if files come from different releases or CUDA major versions
     /// - 1008 otherwise
     pub fn status(&self) -> cudnnStatus_t {
+        self.failure_status().into()
+    }
+
+    pub(crate) fn failure_status(&self) -> FailureStatus {
         match self.kind() {
-            LoadErrorKind::LibraryMissing => SUBLIBRARY_UNAVAILABLE,
+            LoadErrorKind::LibraryMissing => FailureStatus::SublibraryUnavailable,
             LoadErrorKind::FunctionTooNew { .. }
             | LoadErrorKind::SymbolMissing { .. }
-            | LoadErrorKind::PrivateSymbolMissing { .. } => NOT_SUPPORTED,
+            | LoadErrorKind::PrivateSymbolMissing { .. } => FailureStatus::NotSupported,
             LoadErrorKind::Dlopen { cause: DlErrorKind::UndefinedSymbol { library: Some(library), .. }, .. }
                 if library.starts_with(CUDNN_PREFIX) =>
             {
-                SUBLIBRARY_VERSION_MISMATCH
+                FailureStatus::SublibraryVersionMismatch
             }
-            LoadErrorKind::VerificationFailed { .. } => SUBLIBRARY_VERSION_MISMATCH,
+            LoadErrorKind::VerificationFailed { .. } => FailureStatus::SublibraryVersionMismatch,
             LoadErrorKind::Rejected { error, .. } => status_for(error),
-            _ => SUBLIBRARY_LOADING_FAILED,
+            _ => FailureStatus::SublibraryLoadingFailed,
         }
     }
 
@@ -192,6 +214,9 @@ impl LoadError {
             LoadErrorKind::Rejected { error, .. } | LoadErrorKind::AlreadySelected { error } if is_conflict(error) => {
                 ONE_CUDNN.into()
             }
+            LoadErrorKind::Dlopen { cause: DlErrorKind::Intercepted { by: Some(by), .. }, .. } => {
+                format!("Run the program without {}, for example by removing it from LD_PRELOAD.", shown_path(by))
+            }
             LoadErrorKind::Dlopen { cause: DlErrorKind::MissingDependency { name }, .. } => return install_help(name),
             LoadErrorKind::VerificationFailed { .. } => {
                 "Restart the program. If that does not help, reinstall this cuDNN.".into()
@@ -206,6 +231,7 @@ impl LoadError {
             LoadErrorKind::Rejected { .. }
             | LoadErrorKind::AlreadySelected { .. }
             | LoadErrorKind::Dlopen { .. }
+            | LoadErrorKind::SymbolElsewhere { .. }
             | LoadErrorKind::SymbolMissing { .. } => return None,
         })
     }
@@ -268,6 +294,11 @@ impl LoadError {
                 DlErrorKind::MissingVersion { name } => {
                     format!("{} needs {name}, which this system's libraries do not provide", shown_path(path))
                 }
+                DlErrorKind::Intercepted { opened, by } => {
+                    let opened = opened.as_ref().map_or("nothing".into(), |opened| shown_path(opened).to_string());
+                    let by = by.as_ref().map_or("the program".into(), |by| shown_path(by).to_string());
+                    format!("dlopen, which {by} replaces, opened {opened} instead of {}", shown_path(path))
+                }
                 DlErrorKind::Other => format!("{} cannot load {}", loader!(), shown_path(path)),
             },
             LoadErrorKind::VerificationFailed { path, mismatch } => {
@@ -281,6 +312,9 @@ impl LoadError {
                     }
                     None => format!("cuDNN {installed} is older than this function{since}"),
                 }
+            }
+            LoadErrorKind::SymbolElsewhere { path, owner } => {
+                format!("{} exports it from {}", shown_path(path), shown_path(owner))
             }
             LoadErrorKind::SymbolMissing { path } => {
                 format!("{} does not export it, although its release should", shown_path(path))
@@ -324,14 +358,14 @@ pub(crate) fn status_name(status: cudnnStatus_t) -> &'static CStr {
 }
 
 /// Returns the status for a rejected library.
-pub(crate) fn status_for(error: &ProbeError) -> cudnnStatus_t {
+pub(crate) fn status_for(error: &ProbeError) -> FailureStatus {
     match error {
         ProbeError::MixedVersions { .. }
         | ProbeError::MixedCuda { .. }
         | ProbeError::OtherRelease { .. }
         | ProbeError::OtherInstallation { .. }
-        | ProbeError::WrongMajor { .. } => SUBLIBRARY_VERSION_MISMATCH,
-        _ => SUBLIBRARY_LOADING_FAILED,
+        | ProbeError::WrongMajor { .. } => FailureStatus::SublibraryVersionMismatch,
+        _ => FailureStatus::SublibraryLoadingFailed,
     }
 }
 

@@ -1,15 +1,14 @@
-//! Defines the events that the resolver emits while it searches and loads. The log and the layers subscribe in `guard`,
+//! Defines the events that the resolver emits while it searches and loads. The log and the layers subscribe in `dispatch`,
 //! which makes the resolver independent of both.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::path::Path;
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
 use cudnn_probe::{Installation, Library, RejectedCandidate};
 use cudnn_sys::types::cudnnStatus_t;
+use once_cell::race::OnceBox;
 
 use crate::error::LoadError;
 use crate::thread::reentrancy::ReentrancyGuard;
@@ -63,12 +62,11 @@ pub(crate) fn without_failure_events<T>(work: impl FnOnce() -> T) -> T {
 
 type Subscriber = fn(&Event<'_>);
 
-/// Null, or a `Subscriber`. An atomic rather than a lock, because events are also emitted under ld.so's lock.
-static SUBSCRIBER: AtomicPtr<()> = AtomicPtr::new(null_mut());
+static SUBSCRIBER: OnceBox<Subscriber> = OnceBox::new();
 
-/// Sends all subsequent events to this function.
+/// Sends all events to this function, unless there is a subscriber already.
 pub(crate) fn subscribe(subscriber: Subscriber) {
-    SUBSCRIBER.store(subscriber as *mut (), Ordering::Release);
+    SUBSCRIBER.get_or_init(|| Box::new(subscriber));
 }
 
 /// Sends an event to the subscriber.
@@ -76,10 +74,7 @@ pub(crate) fn emit(event: &Event<'_>) {
     if event.is_failure() && SUPPRESSES_FAILURES.try_with(Cell::get).unwrap_or(false) {
         return;
     }
-    let subscriber = SUBSCRIBER.load(Ordering::Acquire);
-    if !subscriber.is_null() {
-        // SAFETY: `subscribe` stored a function of this type.
-        let subscriber = unsafe { std::mem::transmute::<*mut (), Subscriber>(subscriber) };
+    if let Some(subscriber) = SUBSCRIBER.get() {
         subscriber(event);
     }
 }

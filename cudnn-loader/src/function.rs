@@ -25,7 +25,12 @@ macro_rules! functions {
 
             /// The table rows, in the order of the variants.
             const INFO: &'static [FunctionInfo] =
-                &[$($( FunctionInfo { library: library!($library), since: [$($since),*], deprecated: $deprecated }, )*)*];
+                &[$($( FunctionInfo {
+                    library: library!($library),
+                    since: [$($since),*],
+                    deprecated: $deprecated,
+                    takes_handle: is_handle(&[$(stringify!($type)),*]),
+                }, )*)*];
 
             /// The names in order, NUL-terminated. A single string, because a pointer per name would make the drop-in
             /// library larger.
@@ -60,6 +65,16 @@ struct FunctionInfo {
     library: Library,
     since: [u8; 3],
     deprecated: bool,
+    takes_handle: bool,
+}
+
+/// Returns whether the first of these argument types is a handle.
+const fn is_handle(types: &[&str]) -> bool {
+    let ([first, ..], wanted) = (types, b"cudnnHandle_t") else { return false };
+    let Some((_, end)) = first.as_bytes().split_at_checked(first.len().saturating_sub(wanted.len())) else {
+        return false;
+    };
+    matches!(end, b"cudnnHandle_t")
 }
 
 impl Function {
@@ -92,6 +107,12 @@ impl Function {
     #[must_use]
     pub const fn library(self) -> Library {
         self.info().library
+    }
+
+    /// Returns whether a call may create a plan, for which graph opens heuristics and engines.
+    pub(crate) fn may_plan(self) -> bool {
+        let FunctionInfo { library, takes_handle, .. } = self.info();
+        self == Function::CudnnBackendFinalize || library != Library::Graph && takes_handle
     }
 
     /// Returns the first cuDNN release that includes the function.

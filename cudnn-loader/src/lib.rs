@@ -92,6 +92,7 @@ mod dispatch;
 mod dl;
 mod driver;
 mod error;
+mod error_strings;
 mod events;
 mod function;
 mod guard;
@@ -117,12 +118,12 @@ pub mod api {
 }
 
 pub use api::*;
-pub use builtin::error_strings::VERBOSE_VARIABLE;
 pub use cudnn_probe::{Installation, Library, Origin, ProbeError, RejectedCandidate, Version};
 pub use cudnn_sys::{Error, check, devices, signatures, types};
 pub use dispatch::{adv, cnn, ext, graph, load, load_library, ops};
 pub use dl::dlerror::DlErrorKind;
 pub use error::{LoadError, LoadErrorKind};
+pub use error_strings::VERBOSE_VARIABLE;
 pub use function::Function;
 pub use last_error::last_load_error;
 pub use options::{DIR_VARIABLE, Options};
@@ -134,8 +135,8 @@ pub use resolve::libraries::{LoadedLibrary, loaded as loaded_library};
 pub mod __private {
     pub use cudnn_probe::shown_path;
 
-    pub use crate::builtin::c_buffer::write_text;
     pub use crate::dispatch::resolve_private_symbol;
+    pub use crate::error_strings::c_buffer::write_text;
     pub use crate::preload::is_nested;
     pub use crate::resolve::installation::process_needs_shim;
     pub use crate::sync::primitives::lock;

@@ -39,6 +39,8 @@ pub mod functions;
 #[cfg(feature = "native")]
 pub mod lock;
 #[cfg(feature = "native")]
+pub mod open_error;
+#[cfg(feature = "native")]
 pub mod trusted_files;
 
 #[cfg(not(windows))]

@@ -112,15 +112,19 @@ pub mod libraries {
     use std::ffi::{CStr, c_void};
     use std::path::{Path, PathBuf};
 
+    use super::objects::Entry;
+    use crate::open_error::OpenError;
+
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Library(());
 
     impl Library {
-        pub unsafe fn open(_: &Path) -> Result<Self, String> {
-            Err("libraries can be opened on Linux and Windows only".into())
+        pub unsafe fn open(path: &Path) -> Result<Self, OpenError> {
+            // SAFETY: as above.
+            unsafe { open(path) }?.find(&[])
         }
 
-        pub unsafe fn open_lazily(path: &Path) -> Result<Self, String> {
+        pub unsafe fn open_lazily(path: &Path) -> Result<Self, OpenError> {
             // SAFETY: as above.
             unsafe { Library::open(path) }
         }
@@ -129,24 +133,32 @@ pub mod libraries {
             None
         }
 
-        pub fn pin(_: &Path) -> Option<Self> {
-            None
-        }
-
         pub fn symbol(self, _: &CStr) -> Option<*mut c_void> {
             None
         }
 
-        pub fn is_in_first_namespace(self) -> bool {
-            true
+        pub fn other_owner(self, _: *const c_void) -> Option<PathBuf> {
+            None
         }
     }
 
-    pub fn is_loaded(_: &Path) -> bool {
+    pub enum Opened {}
+
+    impl Opened {
+        pub fn find(&self, _: &[Entry]) -> Result<Library, OpenError> {
+            match *self {}
+        }
+    }
+
+    pub unsafe fn open(_: &Path) -> Result<Opened, OpenError> {
+        Err(OpenError::Refused("libraries can be opened on Linux and Windows only".into()))
+    }
+
+    pub fn pin(_: &Path) -> bool {
         false
     }
 
-    pub fn exports(_: &Path, _: &CStr) -> bool {
+    pub fn is_loaded(_: &Path) -> bool {
         false
     }
 
@@ -237,16 +249,26 @@ pub mod text_file {
 
 #[cfg(feature = "native")]
 pub mod objects {
-    use std::ffi::OsString;
+    use std::ffi::{OsString, c_void};
     use std::path::PathBuf;
+
+    use super::libraries::Library;
 
     pub struct Entry {
         pub path: PathBuf,
-        pub base: usize,
         pub run_path: Option<OsString>,
+        library: Library,
     }
 
     impl Entry {
+        pub fn library(&self) -> Library {
+            self.library
+        }
+
+        pub fn contains(&self, _: *const c_void) -> bool {
+            false
+        }
+
         pub fn has_name(&self, _: &str) -> bool {
             false
         }
@@ -266,10 +288,6 @@ pub mod objects {
 
     pub fn load_count() -> u64 {
         0
-    }
-
-    pub fn containing_base() -> Option<usize> {
-        None
     }
 
     pub fn absolute(path: PathBuf) -> PathBuf {

@@ -11,7 +11,7 @@ use cudnn_sys::types::{cudnnCallback_t, cudnnStatus_t};
 use crate::function::Function;
 use crate::guard::ffi_guard;
 use crate::logging::callback::{self, Callback};
-use crate::resolve::libraries;
+use crate::resolve::functions::address;
 
 /// # Safety
 /// As for cuDNN's `cudnnSetCallback`: `callback` accepts cuDNN's arguments and `data`, in any thread.
@@ -22,7 +22,7 @@ pub(super) unsafe extern "C-unwind" fn set_callback(
 ) -> cudnnStatus_t {
     callback::set(Callback::new(mask, data, function));
     let name = || Function::CudnnSetCallback.to_string();
-    match ffi_guard(&|| libraries::address(Function::CudnnSetCallback), &name) {
+    match ffi_guard(&|objects| address(Function::CudnnSetCallback, objects), &name) {
         Ok(_) => callback::install(),
         // The callback is stored and has received the reason. cuDNN gets it later, if it is ever loaded.
         Err(_) => cudnnStatus_t::CUDNN_STATUS_SUCCESS,
@@ -37,9 +37,9 @@ pub(super) unsafe extern "C-unwind" fn get_callback(
     function: *mut cudnnCallback_t,
 ) -> cudnnStatus_t {
     let name = || Function::CudnnGetCallback.to_string();
-    let address = match ffi_guard(&|| libraries::address(Function::CudnnGetCallback), &name) {
+    let address = match ffi_guard(&|objects| address(Function::CudnnGetCallback, objects), &name) {
         Ok(address) => address,
-        Err(status) => return status,
+        Err(status) => return status.into(),
     };
     // SAFETY: the address belongs to cuDNN's function of this name.
     let cudnns = unsafe { std::mem::transmute::<*mut (), unwinding::cudnnGetCallback>(address) };

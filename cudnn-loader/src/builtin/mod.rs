@@ -1,14 +1,11 @@
 //! Contains the cuDNN functions that this crate implements itself. To add a function, write it in a file of this module
 //! and list it in [`builtin`].
 
-pub(crate) mod c_buffer;
 mod callback;
-mod cudnn_reason;
-mod device;
-pub(crate) mod error_strings;
 
 use cudnn_sys::signatures::unwinding;
 
+use crate::error_strings;
 use crate::function::Function;
 
 /// Returns the address of this crate's implementation of a function, if there is one.

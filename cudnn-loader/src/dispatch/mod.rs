@@ -11,12 +11,15 @@ use cudnn_probe::{Installation, Library};
 use cudnn_sys::types::cudnnStatus_t;
 
 use crate::builtin::{Builtin, builtin};
-use crate::error::LoadError;
-use crate::events::{Event, emit, without_failure_events};
+use crate::dl::objects::LoadedObjects;
+use crate::error::{FailureStatus, LoadError};
+use crate::events::{self, Event, emit, without_failure_events};
 use crate::function::Function;
-use crate::guard::{entry, ffi_guard};
+use crate::guard::{ffi_guard, rust_guard};
 use crate::layers::{self, Target};
+use crate::logging::loader_events;
 use crate::options::Options;
+use crate::resolve::functions::address;
 use crate::resolve::libraries::{self, LoadedLibrary};
 use crate::sync::slot::Slot;
 
@@ -133,10 +136,11 @@ impl Function {
     /// Returns the error that a call would report. The loader caches failures for a while; [`load_library`] retries
     /// immediately.
     pub fn resolve(self) -> Result<*const c_void, LoadError> {
+        let cudnns = || address(self, &mut LoadedObjects::snapshot());
         let address = entry(|| match builtin(self) {
             Some(Builtin { address, needs_cudnn: false }) => Ok(address),
-            Some(Builtin { address, needs_cudnn: true }) => libraries::address(self).map(|_| address),
-            None => libraries::address(self),
+            Some(Builtin { address, needs_cudnn: true }) => cudnns().map(|_| address),
+            None => cudnns(),
         })?;
         Ok(self.publish(address).cast_const().cast())
     }
@@ -180,6 +184,20 @@ pub fn load() -> Result<&'static Installation, LoadError> {
     Options::new().load()
 }
 
+/// Runs a request from a Rust caller.
+pub(crate) fn entry<T>(work: impl FnOnce() -> T) -> T {
+    attach();
+    rust_guard(work)
+}
+
+/// Makes the log and the layers receive the resolver's events.
+fn attach() {
+    events::subscribe(|event| {
+        loader_events::record(event);
+        layers::events::pass_to_layers(event);
+    });
+}
+
 /// Loads a library of cuDNN if necessary, dependencies first. Retries immediately after an earlier failure.
 ///
 /// # Errors
@@ -187,7 +205,7 @@ pub fn load() -> Result<&'static Installation, LoadError> {
 pub fn load_library(library: Library) -> Result<&'static LoadedLibrary, LoadError> {
     entry(|| {
         libraries::clear_failure(library);
-        libraries::load(library)
+        libraries::load(library, &mut LoadedObjects::snapshot())
     })
 }
 
@@ -203,15 +221,16 @@ unsafe extern "C-unwind" fn resolve_and_jump() {
 #[cold]
 extern "C-unwind" fn resolve_first_call(number: u32) -> *const () {
     let Some(function) = Function::ALL.get(number as usize).copied() else {
-        return Failure::Status.function(cudnnStatus_t::CUDNN_STATUS_INTERNAL_ERROR);
+        return Failure::Status.function(FailureStatus::InternalError);
     };
     let start = Instant::now();
+    attach();
     let address = match builtin(function) {
         Some(builtin) => {
             keep_loaded();
             builtin.address
         }
-        None => match ffi_guard(&|| libraries::address(function), &|| function.to_string()) {
+        None => match ffi_guard(&|objects| address(function, objects), &|| function.to_string()) {
             Ok(address) => address,
             Err(status) => {
                 return FAILURES.get(number as usize).unwrap_or(&Failure::Status).function(status);
@@ -228,7 +247,10 @@ extern "C-unwind" fn resolve_first_call(number: u32) -> *const () {
 /// # Errors
 /// Returns the address of a function that returns the status. The thread's last error contains the report.
 pub fn resolve_private_symbol(library: Library, name: &CStr) -> Result<*const c_void, *const ()> {
-    let resolve = || libraries::load(library)?.symbol(name).map(|address| address.cast_mut().cast());
+    let resolve = |objects: &mut LoadedObjects| {
+        libraries::load(library, objects)?.symbol(name).map(|address| address.cast_mut().cast())
+    };
+    attach();
     let resolved = ffi_guard(&resolve, &|| name.to_string_lossy().into_owned());
     resolved.map(|address| address.cast_const().cast()).map_err(|status| Failure::Status.function(status))
 }
@@ -246,7 +268,7 @@ enum Failure {
 
 impl Failure {
     /// Returns a function that accepts any arguments and returns this value.
-    fn function(self, status: cudnnStatus_t) -> *const () {
+    fn function(self, status: FailureStatus) -> *const () {
         match self {
             Failure::Status => failing_function(status),
             Failure::Zero => return_zero as *const (),
@@ -255,15 +277,14 @@ impl Failure {
     }
 }
 
-/// Returns a function that accepts any arguments and returns this status. The loader uses only these statuses.
-fn failing_function(status: cudnnStatus_t) -> *const () {
-    match status.0 {
-        1002 => return_status::<1002> as *const (),
-        3000 => return_status::<3000> as *const (),
-        3009 => return_status::<3009> as *const (),
-        4000 => return_status::<4000> as *const (),
-        _ => return_status::<1008> as *const (),
+/// Returns a function that accepts any arguments and returns this status.
+fn failing_function(status: FailureStatus) -> *const () {
+    macro_rules! returning {
+        ($($status:ident)*) => {
+            match status { $( FailureStatus::$status => return_status::<{ FailureStatus::$status as u32 }> as *const (), )* }
+        };
     }
+    returning!(SublibraryVersionMismatch SublibraryLoadingFailed NotSupported SublibraryUnavailable InternalError)
 }
 
 extern "C" fn return_status<const STATUS: u32>() -> cudnnStatus_t {

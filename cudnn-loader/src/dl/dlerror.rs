@@ -1,6 +1,6 @@
 //! Determines why the system's loader could not open a library, by parsing its messages. ld.so provides no error code.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A library that the system's loader could not open.
 pub(crate) struct OpenError {
@@ -29,6 +29,13 @@ pub enum DlErrorKind {
     MissingVersion {
         /// The version's name.
         name: String,
+    },
+    /// The process has replaced the function that opens libraries, and did not open the library.
+    Intercepted {
+        /// The file that was opened instead, if there is one.
+        opened: Option<PathBuf>,
+        /// The library or program that replaces the function, if it is known.
+        by: Option<PathBuf>,
     },
     /// Any other cause: see the message.
     Other,

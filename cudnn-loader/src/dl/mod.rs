@@ -11,7 +11,9 @@ use std::path::Path;
 
 use cudnn_os::IS_WINDOWS;
 use cudnn_os::environment::is_secure_execution;
+use cudnn_os::libraries;
 pub(crate) use cudnn_os::libraries::{Library as Handle, wait_for_lock};
+use cudnn_os::open_error;
 use cudnn_probe::Host;
 
 use dlerror::{DlErrorKind, OpenError};
@@ -44,34 +46,44 @@ pub(crate) fn around_openings<T>(around: Around, work: impl FnOnce() -> T) -> T 
 /// # Errors
 /// Returns the message of the system's loader and the cause.
 pub(crate) fn open(path: &Path) -> Result<Handle, OpenError> {
-    let Some(around) = AROUND.get() else { return open_now(path) };
+    open_and_list(path, &mut LoadedObjects::snapshot())
+}
+
+/// Like [`open`], and makes the list of loaded objects include the library.
+pub(crate) fn open_and_list(path: &Path, objects: &mut LoadedObjects) -> Result<Handle, OpenError> {
+    let Some(around) = AROUND.get() else { return open_now(path, objects) };
     let mut opened = Err(OpenError { cause: DlErrorKind::Other, message: PROCESS_IS_ENDING.into() });
-    around(&mut || opened = open_now(path));
+    around(&mut || opened = open_now(path, objects));
     opened
 }
 
-fn open_now(path: &Path) -> Result<Handle, OpenError> {
+fn open_now(path: &Path, objects: &mut LoadedObjects) -> Result<Handle, OpenError> {
     // SAFETY: the library's constructors run, which the caller of a cuDNN function expects. The file has been
     // identified as cuDNN's or is the driver's.
-    unsafe { Handle::open(path) }.map_err(|message| {
-        if IS_WINDOWS { dlls::to_open_error(message, path) } else { dlerror::to_open_error(message, path) }
+    let opened = unsafe { libraries::open(path) };
+    objects.forget();
+    opened.and_then(|opened| opened.find(objects.entries())).map_err(|error| match error {
+        open_error::OpenError::Refused(message) if IS_WINDOWS => dlls::to_open_error(message, path),
+        open_error::OpenError::Refused(message) => dlerror::to_open_error(message, path),
+        open_error::OpenError::Intercepted { ref opened, ref by } => {
+            let cause = DlErrorKind::Intercepted { opened: opened.clone(), by: by.clone() };
+            OpenError { cause, message: error.to_string() }
+        }
     })
 }
 
-/// Returns whether this code is in ld.so's first namespace.
+/// Returns whether this code is in ld.so's first namespace, which is the one with the program. `dlmopen` creates other
+/// namespaces with a second libc, in which threads fail to release locks of ld.so.
 pub(crate) fn is_in_first_namespace() -> bool {
-    containing_library().is_none_or(Handle::is_in_first_namespace)
-}
-
-/// Pins and returns the library that contains this code, or returns `None` for the main program.
-fn containing_library() -> Option<Handle> {
-    Handle::pin(&LoadedObjects::snapshot().containing_library()?)
+    LoadedObjects::snapshot().contains_program()
 }
 
 /// Keeps the library that contains this code loaded until the process ends. A plugin host may close it while threads
 /// and exit handlers still need the code.
 pub(crate) fn pin_this_library() {
-    containing_library();
+    if let Some(library) = LoadedObjects::snapshot().containing_library() {
+        libraries::pin(&library);
+    }
 }
 
 /// Returns this process as the search and the ld.so model see it.

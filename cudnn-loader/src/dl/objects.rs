@@ -1,12 +1,12 @@
 //! Reads the list of loaded objects and their dependencies.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::cell::OnceCell;
+use std::ffi::{OsString, c_void};
+use std::path::PathBuf;
 
-use cudnn_os::libraries::exports;
-use cudnn_os::objects::{self, Entry, absolute, containing_base, read_list};
+use cudnn_os::libraries::{Library as Handle, pin};
+use cudnn_os::objects::{self, Entry, absolute, read_list};
 
-use super::Handle;
 use crate::thread::fork::ForkGuard;
 
 /// A library that is loaded in this process, regardless of who loaded it.
@@ -23,55 +23,79 @@ pub(crate) fn load_count() -> u64 {
     objects::load_count()
 }
 
-/// A snapshot of the loaded objects, in loading order.
-pub(crate) struct LoadedObjects(Vec<Entry>);
+/// The loaded objects, in loading order. The list is read when it is first needed, and again after this thread has
+/// loaded a library.
+pub(crate) struct LoadedObjects(OnceCell<Vec<Entry>>);
 
 impl LoadedObjects {
-    /// Reads the list now.
+    /// Creates a list that has not been read yet.
     pub(crate) fn snapshot() -> LoadedObjects {
-        let _guard = ForkGuard::new();
-        LoadedObjects(read_list())
+        LoadedObjects(OnceCell::new())
     }
 
-    /// Returns the loaded library that opening this name would return.
+    /// Makes the next use read the list again.
+    pub(super) fn forget(&mut self) {
+        self.0.take();
+    }
+
+    pub(super) fn entries(&self) -> &[Entry] {
+        self.0.get_or_init(|| {
+            let _guard = ForkGuard::new();
+            read_list()
+        })
+    }
+
+    /// Returns the first loaded library of this name, without keeping it loaded.
+    pub(crate) fn first(&self, name: &str) -> Option<LoadedObject> {
+        let listed = self.entries().iter().find(|entry| entry.has_name(name))?;
+        Some(LoadedObject { handle: listed.library(), path: absolute(listed.path.clone()) })
+    }
+
+    /// Returns the loaded library that opening this name would return, and keeps it loaded.
     pub(crate) fn find(&self, name: &str) -> Option<LoadedObject> {
         // Check the list first, because opening an unloaded library by name would search hundreds of directories.
-        let listed = self.0.iter().find(|entry| entry.has_name(name))?;
-        Some(LoadedObject { handle: Handle::loaded(name.as_ref())?, path: absolute(listed.path.clone()) })
+        // Another thread may have unloaded it since.
+        self.first(name).filter(|_| pin(name.as_ref()))
     }
 
     /// Returns whether a library of this name is loaded.
     pub(crate) fn contains(&self, name: &str) -> bool {
-        self.0.iter().any(|entry| entry.has_name(name))
+        self.entries().iter().any(|entry| entry.has_name(name))
     }
 
     /// Returns the file of NVIDIA's shim, if the process has loaded it. Recognizes it by name and excludes the drop-in.
     pub(crate) fn nvidia_shim(&self, name: &str) -> Option<PathBuf> {
-        let containing = containing_base();
-        let is_nvidias =
-            |entry: &&Entry| entry.has_name(name) && Some(entry.base) != containing && !is_drop_in(&entry.path);
-        self.0.iter().find(is_nvidias).map(|entry| absolute(entry.path.clone()))
+        let is_nvidias = |entry: &&Entry| {
+            // Possibly a different copy of the drop-in.
+            let is_drop_in = || !pin(&entry.path) || entry.library().symbol(c"cudnnShimGetVersion").is_some();
+            entry.has_name(name) && !contains_this_code(entry) && !is_drop_in()
+        };
+        self.entries().iter().find(is_nvidias).map(|entry| absolute(entry.path.clone()))
     }
 
     /// Returns the file of the shared library that contains this code, or `None` if it is part of the main program.
     pub(crate) fn containing_library(&self) -> Option<PathBuf> {
-        let containing = containing_base()?;
-        let listed = self.0.iter().find(|entry| entry.base == containing)?;
+        let listed = self.entries().iter().find(|entry| contains_this_code(entry))?;
         (!listed.is_program()).then(|| absolute(listed.path.clone()))
+    }
+
+    /// Returns whether the list contains the program itself.
+    pub(crate) fn contains_program(&self) -> bool {
+        self.entries().iter().any(Entry::is_program)
     }
 
     /// Returns whether a loaded object lists this name as a dependency (`DT_NEEDED`).
     pub(crate) fn any_needs(&self, name: &str) -> bool {
-        self.0.iter().any(|entry| entry.needs(name))
+        self.entries().iter().any(|entry| entry.needs(name))
     }
 
     /// Returns the run paths of all loaded objects.
-    pub(crate) fn run_paths(self, name: &str) -> Vec<RunPath> {
-        let run_path = |entry: Entry| {
+    pub(crate) fn run_paths(&self, name: &str) -> Vec<RunPath> {
+        let run_path = |entry: &Entry| {
             let needs_name = entry.needs(name);
-            Some(RunPath { dirs: entry.run_path?, object: entry.path, needs_name })
+            Some(RunPath { dirs: entry.run_path.clone()?, object: entry.path.clone(), needs_name })
         };
-        self.0.into_iter().filter_map(run_path).collect()
+        self.entries().iter().filter_map(run_path).collect()
     }
 }
 
@@ -86,7 +110,6 @@ pub(crate) struct RunPath {
     pub(crate) needs_name: bool,
 }
 
-/// Returns whether a loaded library is the drop-in, possibly a different copy.
-fn is_drop_in(path: &Path) -> bool {
-    exports(path, c"cudnnShimGetVersion")
+fn contains_this_code(entry: &Entry) -> bool {
+    entry.contains(contains_this_code as *const c_void)
 }

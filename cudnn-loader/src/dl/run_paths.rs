@@ -17,7 +17,7 @@ pub(crate) struct RunPathDirs {
 }
 
 /// Returns all run path directories that contain a cuDNN, without duplicates.
-pub(crate) fn dirs_with_cudnn(host: &Host, objects: LoadedObjects) -> RunPathDirs {
+pub(crate) fn dirs_with_cudnn(host: &Host, objects: &LoadedObjects) -> RunPathDirs {
     let paths = objects.run_paths(Library::Shim.file_name());
     let mut seen = Vec::new();
     let mut dirs_of = |is_dependent: bool| {

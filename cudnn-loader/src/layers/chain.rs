@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::link::{CHAIN, Chain, Link};
 use crate::builtin::builtin;
+use crate::dl::objects::LoadedObjects;
 use crate::function::Function;
-use crate::resolve::libraries;
+use crate::resolve::functions::address as cudnn_address;
 use crate::sync::primitives::{Backoff, thread_token};
 use crate::sync::turn::{Turn, TurnGuard};
 
@@ -45,7 +46,7 @@ pub(super) fn wrap(function: Function, address: *mut (), begin: fn() -> Option<&
 pub(super) fn address_from(link: Option<&'static Link>, function: Function) -> Option<*mut ()> {
     let cudnns = || match builtin(function) {
         Some(builtin) => Some(builtin.address),
-        None => libraries::address(function).ok(),
+        None => cudnn_address(function, &mut LoadedObjects::snapshot()).ok(),
     };
     let Some(first) = link else { return cudnns() };
     if let Some(known) = first.known(function) {

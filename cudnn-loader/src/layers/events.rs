@@ -30,7 +30,7 @@ const EMPTY_EVENT: abi::Event = abi::Event {
 };
 
 /// Whether the layers have been notified that the library is loaded.
-static IS_KNOWN: [AtomicBool; Library::WITH_API.len()] = [const { AtomicBool::new(false) }; Library::WITH_API.len()];
+static IS_KNOWN: [AtomicBool; Library::ALL.len()] = [const { AtomicBool::new(false) }; Library::ALL.len()];
 
 /// Forwards the events that are relevant to layers, if any layer is active.
 pub(crate) fn pass_to_layers(event: &Event<'_>) {
@@ -78,7 +78,7 @@ pub(crate) fn pass_to_layers(event: &Event<'_>) {
 /// Notifies the layers about libraries that were loaded before the layers started.
 pub(super) fn pass_earlier() {
     if link::links().next().is_some() {
-        for loaded in Library::WITH_API.iter().filter_map(|library| libraries::loaded(*library)) {
+        for loaded in Library::ALL.iter().filter_map(|library| libraries::loaded(*library)) {
             pass_loaded(loaded.library, &loaded.path, loaded.duration, loaded.age());
         }
     }

@@ -26,7 +26,7 @@
 mod begin;
 mod chain;
 mod environment;
-mod events;
+pub(crate) mod events;
 mod host;
 mod link;
 mod requests;
@@ -44,8 +44,6 @@ pub use cudnn_layer_api::abi::Begin;
 use cudnn_os::cancel::ThreadStateGuard;
 use cudnn_probe::Library;
 pub use requests::{AddError, add, add_from};
-
-pub(crate) use events::pass_to_layers;
 
 /// An active layer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use super::callback::{self, Callback};
 use super::entry::{self, Entry, Severity};
 use super::message::lines;
 use super::sink::{Destination, Sink};
+use crate::error_strings::get_last_error_string;
 use crate::thread::reentrancy::ReentrancyGuard;
 
 /// A log entry as it arrives, including the values that cuDNN passes separately as numbers.
@@ -70,7 +71,13 @@ fn install(
     let mask = severities.iter().fold(0, |mask, severity| mask | severity.bit());
     callback::set(Callback::new(mask, data, Some(function)));
     // SAFETY: both functions belong to the same cuDNN.
-    unsafe { Error::check(callback::install(), "cudnnSetCallback", crate::dispatch::graph::cudnnGetLastErrorString) }
+    unsafe { Error::check(callback::install(), "cudnnSetCallback", last_error) }
+}
+
+/// `cudnnGetLastErrorString`, as cuDNN's headers declare it.
+unsafe extern "C" fn last_error(message: *mut c_char, max_size: usize) {
+    // SAFETY: the caller's obligation, passed on.
+    unsafe { get_last_error_string(message, max_size) }
 }
 
 thread_local! {

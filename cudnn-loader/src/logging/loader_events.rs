@@ -63,7 +63,7 @@ fn search_finished(outcome: Result<&Installation, &LoadError>, rejected: &[Rejec
     });
     // A directory that contains an unusable cuDNN deserves a warning.
     for RejectedCandidate { candidate, error, .. } in rejected.iter().filter(|one| !one.error.is_absence()) {
-        let status = status_for(error);
+        let status = status_for(error).into();
         log(Severity::Warning, SEARCH, status, &|lines| {
             let reason = format!("{} ({}) {error}", shown_path(&candidate.dir), candidate.origin);
             traceback(lines, "Warning", status, &reason);

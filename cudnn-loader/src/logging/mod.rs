@@ -47,13 +47,4 @@ pub use hook::to_log;
 pub use hook::to_tracing;
 pub use hook::{Event, set_hook, write_to};
 pub use sink::Destination;
-
-/// Reads the log's variables, if they have not been read yet.
-pub(crate) fn read_variables() {
-    sink::env_config();
-}
-
-/// Returns whether the environment enables a log. cuDNN writes that log only while no callback is set.
-pub(crate) fn writes_to_file() -> bool {
-    sink::env_config().mask != 0
-}
+pub(crate) use sink::{read_variables, writes_to_file};

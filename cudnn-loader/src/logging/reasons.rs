@@ -12,7 +12,7 @@ use cudnn_probe::Version;
 use super::callback;
 use super::entry::reason;
 use super::message::each_line;
-use super::writes_to_file;
+use super::sink::writes_to_file;
 use crate::resolve::installation::installation;
 
 /// The reason why a call failed.

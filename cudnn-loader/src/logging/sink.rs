@@ -220,6 +220,16 @@ pub(super) fn local_time(format: &str, seconds: u64) -> OsString {
     }
 }
 
+/// Reads the log's variables, if they have not been read yet.
+pub(crate) fn read_variables() {
+    env_config();
+}
+
+/// Returns whether the environment enables a log. cuDNN writes that log only while no callback is set.
+pub(crate) fn writes_to_file() -> bool {
+    env_config().mask != 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,11 +12,8 @@ use crate::names::DRIVER;
 /// Returns the device of this thread's context. Defaults to the first device, as in the CUDA runtime, without a context
 /// or a loaded driver.
 pub(super) fn current() -> i32 {
-    if !driver::is_loaded() {
-        return 0;
-    }
     // This does not initialize the driver: an uninitialized driver reports no current device.
-    open().ok().and_then(|driver| driver::current_device(&driver)).unwrap_or(0)
+    driver::loaded().and_then(|driver| driver::current_device(&driver)).unwrap_or(0)
 }
 
 // Driver functions, as declared in cuda.h.

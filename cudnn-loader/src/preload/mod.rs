@@ -25,8 +25,8 @@ pub use driver::DriverError;
 pub use report::{PreloadError, Report, Step, StepOutcome, StepReport};
 
 use self::pages::ListLocations;
-use crate::builtin::error_strings::listen_if_verbose;
 use crate::dl;
+use crate::error_strings::listen_if_verbose;
 use crate::function::Function;
 use crate::logging;
 use crate::options::Options;

@@ -15,14 +15,13 @@ use super::driver::{self, Driver};
 use super::pages::{self, ListLocations};
 use super::report::{PreloadError, Report, Step, StepOutcome, StepReport};
 use super::{Devices, Preload, VERSION_CHECKS, VersionCheck, engines, readahead};
-use crate::builtin::error_strings::take_last_error;
-use crate::dispatch::load_library;
+use crate::dispatch::{entry, load_library};
 use crate::dl::objects::LoadedObjects;
 use crate::dl::search_path::SearchPath;
 use crate::dl::{self, run_paths};
-use crate::error::{LoadErrorKind, SUBLIBRARY_LOADING_FAILED};
+use crate::error::{FailureStatus, LoadErrorKind};
+use crate::error_strings::take_last_error;
 use crate::function::Function;
-use crate::guard::entry;
 use crate::logging;
 use crate::names::{BUSY_LOADER, DRIVER, cublas_lt, loader};
 use crate::resolve::{installation, libraries};
@@ -163,12 +162,14 @@ fn read_and_create_contexts(preload: &Preload, recorder: &Recorder<'_>) {
 
 fn select<'a>(preload: &Preload, recorder: &Recorder<'_>) -> Option<&'a Installation> {
     let mut selected = None;
-    recorder.step(Step::Select, || match entry(|| installation::select(Some(&preload.options))) {
-        Ok(installation) => {
-            selected = Some(installation);
-            StepOutcome::Done
+    recorder.step(Step::Select, || {
+        match entry(|| installation::select(Some(&preload.options), &LoadedObjects::snapshot())) {
+            Ok(installation) => {
+                selected = Some(installation);
+                StepOutcome::Done
+            }
+            Err(error) => StepOutcome::LoadFailed(error),
         }
-        Err(error) => StepOutcome::LoadFailed(error),
     });
     selected
 }
@@ -417,7 +418,9 @@ fn register_engines(installation: &Installation, device: Option<&str>) -> StepOu
         // The engines do not support the convolution; registering them brings no benefit.
         Err(status) if status.category() == cudnnStatus_t(3000) => StepOutcome::Skipped(take_last_error()),
         // Newer engines require the driver at load time. Without a driver, cuDNN is unusable anyway.
-        Err(status) if status == SUBLIBRARY_LOADING_FAILED && !is_available(installation, DRIVER) => {
+        Err(status)
+            if status == FailureStatus::SublibraryLoadingFailed.into() && !is_available(installation, DRIVER) =>
+        {
             StepOutcome::Skipped(format!("{DRIVER} was not found: {}", take_last_error()))
         }
         Err(status) => StepOutcome::Status(status, take_last_error()),

@@ -92,7 +92,7 @@ impl<T: Send + Sync> Attempts<T> {
     }
 
     /// Returns the result of the last attempt, or makes an attempt now.
-    pub(crate) fn get_or_try(&self, attempt: impl Fn() -> Shared<T>) -> &'static Shared<T> {
+    pub(crate) fn get_or_try(&self, attempt: impl FnOnce() -> Shared<T>) -> &'static Shared<T> {
         let attempt = || {
             let is_watched = self.watches_loads && self.failures.load(Ordering::Relaxed) < MAX_WATCHED;
             let loads = is_watched.then(load_count);

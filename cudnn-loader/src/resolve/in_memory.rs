@@ -57,9 +57,9 @@ pub(crate) fn cuda_major(graph: &Handle) -> Option<u32> {
 
 /// Caches the CUDA major version of a cuDNN that the process had already loaded. Must be called outside `catch_unwind`,
 /// because the program's log callback may throw.
-pub(crate) fn query_loaded_cuda_major() {
+pub(crate) fn query_loaded_cuda_major(objects: &LoadedObjects) {
     if QUERIED.get().is_none()
-        && let Some(graph) = LoadedObjects::snapshot().find(Library::Graph.file_name())
+        && let Some(graph) = objects.find(Library::Graph.file_name())
     {
         cuda_major(&graph.handle);
     }

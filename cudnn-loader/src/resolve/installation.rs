@@ -68,13 +68,13 @@ pub(crate) fn forget_failed_search(when: When) {
 
 /// Returns the selected installation. If necessary, selects an installation that meets the options. Function calls pass
 /// no options and use the ones from the program's last explicit search.
-pub(crate) fn select(options: Option<&Options>) -> Result<&'static Installation, LoadError> {
+pub(crate) fn select(options: Option<&Options>, objects: &LoadedObjects) -> Result<&'static Installation, LoadError> {
     let outcome = SELECTED.get_or_try(|| {
         if let Some(options) = options {
             // The environment of that search is not a requirement.
             REQUIRED.replace(Options { host: None, ..options.clone() });
         }
-        let outcome = search(options.or(REQUIRED.get()).unwrap_or(&Options::default()));
+        let outcome = search(options.or(REQUIRED.get()).unwrap_or(&Options::default()), objects);
         report(&outcome);
         outcome
     });
@@ -96,7 +96,7 @@ pub fn process_needs_shim() -> bool {
     LoadedObjects::snapshot().any_needs(Library::Shim.file_name())
 }
 
-fn search(options: &Options) -> Shared<Selected> {
+fn search(options: &Options, objects: &LoadedObjects) -> Shared<Selected> {
     if !HAS_CUDNN {
         return Err(no_installation(Arc::default()));
     }
@@ -105,7 +105,6 @@ fn search(options: &Options) -> Shared<Selected> {
     if let Some(path) = &options.path {
         search = search.explicit(path);
     }
-    let objects = LoadedObjects::snapshot();
     if let Some(graph) = objects.find(Library::Graph.file_name()) {
         return adopt(&graph, &search, options);
     }

@@ -1,5 +1,5 @@
-//! Loads the sub-libraries of the selected installation and looks up functions in them. A library is checked on disk,
-//! loaded after all dependencies, verified in memory, and cached.
+//! Loads the libraries of the selected installation. A library is checked on disk, loaded after all dependencies,
+//! verified in memory, and cached.
 //!
 //! The loader holds no lock while ld.so runs, because [`Attempts`] shares the results between threads.
 
@@ -13,9 +13,9 @@ use cudnn_probe::release_facts::has_library;
 use cudnn_probe::{Installation, Library, ProbeError, Version, shown_path};
 
 use super::attempts::{Attempts, Shared, When};
-use super::installation::{dir_of, failure, forget_failed_search, forget_search, is_in, last_search, select, selected};
-use super::{graph_plugins, in_memory};
-use crate::dl::dlerror::OpenError;
+use super::installation::{dir_of, failure, forget_failed_search, forget_search, is_in, last_search, select};
+use super::{in_memory, plugins};
+use crate::dl::dlerror::{DlErrorKind, OpenError};
 use crate::dl::objects::LoadedObjects;
 use crate::dl::{self, Handle};
 use crate::error::{Failure, LoadError, LoadErrorKind};
@@ -38,24 +38,32 @@ pub struct LoadedLibrary {
     /// The time of the verification.
     loaded_at: Instant,
     /// The installation that the library belongs to.
-    installation: &'static Installation,
+    pub(super) installation: &'static Installation,
     handle: Handle,
     /// Set only for graph.
     graph_functions: Option<GraphFunctions>,
 }
 
 impl LoadedLibrary {
-    /// Returns the address of a function or data symbol in the library. The symbol may be missing from these bindings,
-    /// for example because a newer cuDNN added it or because no header declares it.
+    /// Returns the address of a function or data symbol that the library itself exports. The symbol may be missing from
+    /// these bindings, for example because a newer cuDNN added it or because no header declares it.
     ///
     /// # Errors
     /// Fails if the library does not export the name.
     pub fn symbol(&self, name: &CStr) -> Result<*const c_void, LoadError> {
-        self.handle.symbol(name).map(<*mut c_void>::cast_const).ok_or_else(|| {
-            let name = name.to_string_lossy().into_owned();
-            let missing = LoadErrorKind::PrivateSymbolMissing { name, path: self.path.clone() };
-            LoadError::new(self.library, failure(missing))
+        self.own_symbol(name).map(<*mut c_void>::cast_const).map_err(|missing| {
+            let (name, path) = (name.to_string_lossy().into_owned(), self.path.clone());
+            let kind = match missing {
+                Missing::Absent => LoadErrorKind::PrivateSymbolMissing { name, path },
+                Missing::Elsewhere(owner) => LoadErrorKind::SymbolElsewhere { path, owner },
+            };
+            LoadError::new(self.library, failure(kind))
         })
+    }
+
+    pub(super) fn own_symbol(&self, name: &CStr) -> Result<*mut c_void, Missing> {
+        let address = self.handle.symbol(name).ok_or(Missing::Absent)?;
+        self.handle.other_owner(address).map_or(Ok(address), |owner| Err(Missing::Elsewhere(owner)))
     }
 
     /// Like [`LoadedLibrary::symbol`], but returns a pointer of type `P`.
@@ -75,6 +83,14 @@ impl LoadedLibrary {
     pub(crate) fn age(&self) -> Duration {
         self.loaded_at.elapsed()
     }
+}
+
+/// The reason why a library does not provide a symbol.
+pub(super) enum Missing {
+    /// The library does not export it.
+    Absent,
+    /// The address belongs to the library with this file.
+    Elsewhere(PathBuf),
 }
 
 /// cuDNN's own versions of functions that this crate also implements.
@@ -138,34 +154,11 @@ fn forget_failures(library: Library, when: When) {
     forget_failed_search(when);
 }
 
-/// Returns the address of cuDNN's function.
-pub(crate) fn address(function: Function) -> Result<*mut (), LoadError> {
-    let library = load(function.library()).map_err(|error| match error.kind() {
-        // The installation is older than this library. The error should name the function's first release. If a newer
-        // installation left the library's file behind, it must not be used either.
-        LoadErrorKind::LibraryMissing => too_new(function).unwrap_or(error),
-        _ => error,
-    });
-    let library = library.map_err(|error| error.of_function(function))?;
-    library.handle.symbol(function.symbol()).map(|address| address.cast()).ok_or_else(|| {
-        let missing = || LoadErrorKind::SymbolMissing { path: library.path.clone() };
-        too_new(function)
-            .unwrap_or_else(|| LoadError::new(function.library(), failure(missing())))
-            .of_function(function)
-    })
-}
-
-/// Returns the error for a function that is newer than the installation, if it is.
-fn too_new(function: Function) -> Option<LoadError> {
-    let installed = selected()?.installation.version;
-    let kind = LoadErrorKind::FunctionTooNew { installed };
-    (installed < function.since()).then(|| LoadError::new(function.library(), failure(kind)))
-}
-
 /// Selects an installation that meets the options and loads the graph library. Retries after earlier failures.
 pub(crate) fn load_installation(options: &Options) -> Result<&'static Installation, LoadError> {
     clear_failure(Library::Graph);
-    let installation = select(Some(options))?;
+    let mut objects = LoadedObjects::snapshot();
+    let installation = select(Some(options), &objects)?;
     // Check the active installation, because it may have been selected with different options. Once graph is loaded,
     // the CUDA major version is known.
     let mut active = installation.clone();
@@ -173,7 +166,7 @@ pub(crate) fn load_installation(options: &Options) -> Result<&'static Installati
     options
         .check(&active)
         .map_err(|error| LoadError::new(Library::Graph, failure(LoadErrorKind::AlreadySelected { error })))?;
-    load(Library::Graph)?;
+    load(Library::Graph, &mut objects)?;
     Ok(installation)
 }
 
@@ -186,10 +179,13 @@ fn load_order(library: Library) -> impl Iterator<Item = Library> {
     Library::ALL.iter().copied().filter(comes_before).chain([library])
 }
 
-/// Loads a sub-library, dependencies first.
-pub(crate) fn load(library: Library) -> Result<&'static LoadedLibrary, LoadError> {
+/// Loads a library, dependencies first.
+pub(crate) fn load(library: Library, objects: &mut LoadedObjects) -> Result<&'static LoadedLibrary, LoadError> {
+    if let Some(loaded) = loaded(library) {
+        return Ok(loaded);
+    }
     forget_failures(library, When::Due);
-    let installation = select(None).map_err(|error| error.of_library(library))?;
+    let installation = select(None, objects).map_err(|error| error.of_library(library))?;
     let mut last = None;
     for library in load_order(library) {
         let Some(attempts) = attempts(library) else { continue };
@@ -197,8 +193,8 @@ pub(crate) fn load(library: Library) -> Result<&'static LoadedLibrary, LoadError
             // Another thread may have changed the selection. An already loaded graph library determines the
             // installation.
             let graph = loaded(Library::Graph).map(|graph| graph.installation);
-            let installation = graph.or_else(|| select(None).ok()).unwrap_or(installation);
-            let outcome = load_library(installation, library);
+            let installation = graph.or_else(super::installation::installation).unwrap_or(installation);
+            let outcome = attempt(installation, library, objects);
             match &outcome {
                 Ok(LoadedLibrary { path, duration, .. }) => {
                     emit(&Event::Loaded { library, path, duration: *duration });
@@ -212,16 +208,21 @@ pub(crate) fn load(library: Library) -> Result<&'static LoadedLibrary, LoadError
     last.ok_or_else(|| LoadError::new(library, failure(LoadErrorKind::LibraryMissing)))
 }
 
-fn load_library(installation: &'static Installation, library: Library) -> Shared<LoadedLibrary> {
+fn attempt(
+    installation: &'static Installation,
+    library: Library,
+    objects: &mut LoadedObjects,
+) -> Shared<LoadedLibrary> {
     let start = Instant::now();
-    let (path, handle, is_new) = load_or_adopt(installation, library).map_err(failure_to_load)?;
-    let version = verify_loaded(installation, library, &handle)
+    let (path, handle, is_new) = load_or_adopt(installation, library, objects).map_err(failure_to_load)?;
+    let version = verify_loaded(installation, library, &handle, objects)
         .map_err(|mismatch| failure(LoadErrorKind::VerificationFailed { path: path.clone(), mismatch }))?;
-    let mut functions = None;
+    let mut graph_functions = None;
     if library == Library::Graph {
-        graph_plugins::ensure_own_plugins(installation, in_memory::cuda_major(&handle)).map_err(failure)?;
+        // Before the callback is set, because cuDNN logs this call.
+        in_memory::cuda_major(&handle);
         let function = |function: Function| handle.symbol(function.symbol());
-        functions = function(Function::CudnnGetErrorString)
+        graph_functions = function(Function::CudnnGetErrorString)
             .zip(function(Function::CudnnGetLastErrorString))
             .zip(function(Function::CudnnSetCallback))
             .map(|((get_error_string, get_last_error_string), set_callback)| GraphFunctions {
@@ -231,7 +232,7 @@ fn load_library(installation: &'static Installation, library: Library) -> Shared
             });
         // For an adopted library, the callback is installed outside `catch_unwind` (see `guard`), because the program's
         // own callback may throw.
-        if let Some(GraphFunctions { set_callback, .. }) = functions.filter(|_| is_new) {
+        if let Some(GraphFunctions { set_callback, .. }) = graph_functions.filter(|_| is_new) {
             emit(&Event::GraphOpened { set_callback });
         }
     }
@@ -243,7 +244,7 @@ fn load_library(installation: &'static Installation, library: Library) -> Shared
         loaded_at: Instant::now(),
         installation,
         handle,
-        graph_functions: functions,
+        graph_functions,
     })
 }
 
@@ -259,30 +260,54 @@ fn failure_to_load(kind: LoadErrorKind) -> Arc<Failure> {
 
 /// Adopts the library if the process has already loaded it from this installation. Otherwise checks the file and loads
 /// it. The flag in the result is true for a newly loaded library.
-fn load_or_adopt(installation: &Installation, library: Library) -> Result<(PathBuf, Handle, bool), LoadErrorKind> {
+fn load_or_adopt(
+    installation: &Installation,
+    library: Library,
+    objects: &mut LoadedObjects,
+) -> Result<(PathBuf, Handle, bool), LoadErrorKind> {
     // The file is left over from a newer release, even if the process has loaded it.
     if !has_library(installation.version, library) {
         return Err(LoadErrorKind::LibraryMissing);
     }
-    if let Some(object) = LoadedObjects::snapshot().find(library.file_name()) {
-        if is_in(&object.path, &installation.dir) {
-            return Ok((object.path, object.handle, false));
+    // Once loaded, graph reveals the CUDA major version.
+    let mut expected = installation.clone();
+    expected.cuda_major = cuda_major().or(installation.cuda_major);
+    if let Some(object) = objects.find(library.file_name()) {
+        if plugins::is_plugin(library) && !is_in(&object.path, &installation.dir) {
+            plugins::check_loaded(&expected, library, &object.path)?;
+        } else if !is_in(&object.path, &installation.dir) {
+            return Err(LoadErrorKind::Rejected {
+                path: installation.path(library),
+                error: ProbeError::OtherLoaded {
+                    loaded: dir_of(&object.path),
+                    loaded_version: in_memory::version(&object.handle, library),
+                    version: Some(installation.version),
+                },
+            });
         }
-        return Err(LoadErrorKind::Rejected {
-            path: installation.path(library),
-            error: ProbeError::OtherLoaded {
-                loaded: dir_of(&object.path),
-                loaded_version: in_memory::version(&object.handle, library),
-                version: Some(installation.version),
-            },
-        });
+        return Ok((object.path, object.handle, false));
     }
-    let path = installation.path(library);
-    // The selection has already checked graph's file. Once loaded, graph also reveals the CUDA major version.
+    // The selection has already checked graph's file.
     if library != Library::Graph {
-        let mut expected = installation.clone();
-        expected.cuda_major =
-            cuda_major().or(installation.cuda_major).or_else(|| installation.cuda_major_from_gpu_code());
+        expected.cuda_major = expected.cuda_major.or_else(|| installation.cuda_major_from_gpu_code());
+    }
+    let opened = open(&expected, library, objects).map(|(path, handle)| (path, handle, true));
+    match opened {
+        Err(LoadErrorKind::LibraryMissing | LoadErrorKind::Dlopen { .. }) if plugins::is_plugin(library) => {
+            plugins::check_alternative(&expected, library).and(opened)
+        }
+        opened => opened,
+    }
+}
+
+/// Checks the file and opens it.
+fn open(
+    expected: &Installation,
+    library: Library,
+    objects: &mut LoadedObjects,
+) -> Result<(PathBuf, Handle), LoadErrorKind> {
+    let path = expected.path(library);
+    if library != Library::Graph {
         expected.check(library).map_err(|error| match error {
             ProbeError::NotFound => LoadErrorKind::LibraryMissing,
             error => {
@@ -291,9 +316,12 @@ fn load_or_adopt(installation: &Installation, library: Library) -> Result<(PathB
             }
         })?;
     }
+    if let Some(message) = plugins::reason_to_skip(library) {
+        return Err(LoadErrorKind::Dlopen { path, cause: DlErrorKind::Other, message });
+    }
     emit(&Event::Loading { library, path: &path });
-    match dl::open(&path) {
-        Ok(handle) => Ok((path, handle, true)),
+    match dl::open_and_list(&path, objects) {
+        Ok(handle) => Ok((path, handle)),
         Err(OpenError { cause, message }) => Err(LoadErrorKind::Dlopen { path, cause, message }),
     }
 }
@@ -302,10 +330,14 @@ fn load_or_adopt(installation: &Installation, library: Library) -> Result<(PathB
 ///
 /// # Errors
 /// Returns the mismatch as the predicate of a sentence about the file.
-fn verify_loaded(installation: &Installation, library: Library, handle: &Handle) -> Result<Option<Version>, String> {
+fn verify_loaded(
+    installation: &Installation,
+    library: Library,
+    handle: &Handle,
+    objects: &LoadedObjects,
+) -> Result<Option<Version>, String> {
     // Another thread may have loaded a different copy at the same time.
-    let object = LoadedObjects::snapshot().find(library.file_name());
-    if let Some(first) = object.filter(|first| first.handle != *handle) {
+    if let Some(first) = objects.first(library.file_name()).filter(|first| first.handle != *handle) {
         return Err(format!("is a second copy: the process has loaded {} first", shown_path(&first.path)));
     }
     if library.version_symbol().is_none() {

@@ -46,7 +46,7 @@ impl<T: Send + Sync> RaceOnce<T> {
     }
 
     /// Returns the value, which this thread creates if necessary.
-    pub(crate) fn get_or_init(&self, init: impl Fn() -> T) -> &'static T {
+    pub(crate) fn get_or_init(&self, init: impl FnOnce() -> T) -> &'static T {
         if let Some(value) = self.get() {
             return value;
         }

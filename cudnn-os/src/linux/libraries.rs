@@ -1,100 +1,132 @@
-//! Opens libraries with ld.so and looks up symbols. The caller decides which library to open.
+//! Opens libraries with ld.so. They are never closed, because handles, streams and callbacks may outlive any point where
+//! they could be unloaded. The caller decides which library to open.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{c_int, c_void};
 use std::path::{Path, PathBuf};
+use std::ptr::null_mut;
 
-use libloading::os::unix::{Library as Opened, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
+use libloading::os::unix::{Library as DlHandle, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
 
-/// A library that this process has loaded. It is never closed, because handles, streams and callbacks may outlive any
-/// point where it could be unloaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Library(*mut c_void);
-
-// SAFETY: dlsym accepts the handle on any thread, and the handle is never closed.
-unsafe impl Send for Library {}
-// SAFETY: dlsym accepts the handle on any thread, and the handle is never closed.
-unsafe impl Sync for Library {}
+use super::files::file_id;
+pub use super::library::Library;
+use super::memory::copy_if_readable;
+use super::objects::{Entry, read_list};
+use crate::open_error::OpenError;
 
 impl Library {
     /// Opens the library with this absolute path or name, together with all dependencies. All required symbols are
     /// resolved immediately.
     ///
     /// # Errors
-    /// Returns the English error message of ld.so.
+    /// Returns the English error message of ld.so, or the file that was opened instead.
     ///
     /// # Safety
     /// The constructors of the library run.
-    pub unsafe fn open(path: &Path) -> Result<Self, String> {
-        // Programs parse the message, so it must not be localized.
-        let _locale = CLocale::set();
+    pub unsafe fn open(path: &Path) -> Result<Self, OpenError> {
         // SAFETY: guaranteed by the caller.
-        unsafe { Opened::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map(leak).map_err(|error| dlerror_text(&error))
+        unsafe { open(path) }?.find(&read_list())
     }
 
     /// Opens a library and resolves functions lazily, on their first calls.
     ///
     /// # Errors
-    /// Returns the error message of ld.so.
+    /// See [`Library::open`].
     ///
     /// # Safety
     /// The constructors of the library run.
-    pub unsafe fn open_lazily(path: &Path) -> Result<Self, String> {
+    pub unsafe fn open_lazily(path: &Path) -> Result<Self, OpenError> {
         // SAFETY: guaranteed by the caller.
-        unsafe { Opened::open(Some(path), RTLD_LAZY | RTLD_LOCAL) }.map(leak).map_err(|error| dlerror_text(&error))
+        unsafe { dlopen(path, RTLD_LAZY) }?.find(&read_list())
     }
 
-    /// Returns the library that ld.so finds under this name or path, if it is already loaded.
+    /// Returns the library that ld.so uses for this name or path, if it is already loaded. It stays loaded.
     pub fn loaded(name: &Path) -> Option<Self> {
-        // SAFETY: RTLD_NOLOAD runs no code, it only searches loaded libraries.
-        unsafe { Opened::open(Some(name), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) }.ok().map(leak)
-    }
-
-    /// Returns the library at this path if it is already loaded, and prevents ld.so from unloading it.
-    pub fn pin(path: &Path) -> Option<Self> {
-        // SAFETY: RTLD_NOLOAD runs no code, it only searches loaded libraries.
-        unsafe { Opened::open(Some(path), RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) }.ok().map(leak)
-    }
-
-    /// Returns the address of a symbol in the library or in a dependency.
-    pub fn symbol(self, name: &CStr) -> Option<*mut c_void> {
-        // SAFETY: the handle is open, and the name is NUL-terminated.
-        let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };
-        (!address.is_null()).then_some(address)
-    }
-
-    /// Returns whether the library is in the base namespace of ld.so. `dlmopen` creates other namespaces with a second
-    /// libc, in which threads fail to release locks of ld.so.
-    #[cfg(target_env = "gnu")]
-    pub fn is_in_first_namespace(self) -> bool {
-        let mut namespace: libc::Lmid_t = libc::LM_ID_BASE;
-        // SAFETY: the handle is open, and the output pointer is valid.
-        let answered = unsafe { libc::dlinfo(self.0, libc::RTLD_DI_LMID, (&raw mut namespace).cast()) };
-        answered != 0 || namespace == libc::LM_ID_BASE
-    }
-
-    /// Returns `true`, because only glibc supports `dlmopen`.
-    #[cfg(not(target_env = "gnu"))]
-    pub fn is_in_first_namespace(self) -> bool {
-        true
+        if pin(name) { read_list().iter().find(|entry| entry.is_at(name)).map(Entry::library) } else { None }
     }
 }
 
-fn leak(library: Opened) -> Library {
-    Library(library.into_raw())
+/// What `dlopen` returned for a path.
+pub struct Opened {
+    path: PathBuf,
+    handle: *mut c_void,
+}
+
+/// Opens the library with this absolute path or name, like [`Library::open`].
+///
+/// # Errors
+/// Returns the English error message of ld.so.
+///
+/// # Safety
+/// The constructors of the library run.
+pub unsafe fn open(path: &Path) -> Result<Opened, OpenError> {
+    // Programs parse the message, so it must not be localized.
+    let _locale = CLocale::set();
+    // SAFETY: guaranteed by the caller.
+    unsafe { dlopen(path, RTLD_NOW) }
+}
+
+/// # Safety
+/// The constructors of the library run.
+unsafe fn dlopen(path: &Path, binding: c_int) -> Result<Opened, OpenError> {
+    // SAFETY: guaranteed by the caller.
+    let handle = match unsafe { DlHandle::open(Some(path), binding | RTLD_LOCAL) } {
+        Ok(handle) => handle.into_raw(),
+        Err(libloading::Error::DlOpenUnknown) => null_mut(),
+        Err(error) => return Err(OpenError::Refused(dlerror_text(&error))),
+    };
+    Ok(Opened { path: path.to_owned(), handle })
+}
+
+impl Opened {
+    /// Finds the library in a list that was read after it was opened. The handle identifies no library, because the
+    /// program or a tool may replace `dlopen`, and return anything.
+    ///
+    /// # Errors
+    /// Returns the file that was opened instead.
+    pub fn find(&self, objects: &[Entry]) -> Result<Library, OpenError> {
+        let at_path = || objects.iter().find(|entry| entry.is_at(&self.path));
+        let same_file = || {
+            let file = file_id(&self.path)?;
+            objects.iter().find(|entry| file_id(&entry.path) == Some(file))
+        };
+        match at_path().or_else(same_file) {
+            Some(entry) if !self.handle.is_null() => Ok(entry.library()),
+            _ => Err(OpenError::Intercepted { opened: path_of(self.handle, objects), by: interceptor(objects) }),
+        }
+    }
+}
+
+/// Returns the file of a handle. glibc's and musl's handles begin with the load address.
+fn path_of(handle: *mut c_void, objects: &[Entry]) -> Option<PathBuf> {
+    let base = copy_if_readable(handle.addr(), size_of::<usize>())?;
+    let base = usize::from_ne_bytes(base.try_into().ok()?);
+    objects.iter().find(|entry| entry.is_loaded_at(base)).map(file_of)
+}
+
+/// Returns the file that contains this process's `dlopen`, unless it is the C library's.
+fn interceptor(objects: &[Entry]) -> Option<PathBuf> {
+    let file = file_of(objects.iter().find(|entry| entry.contains(libc::dlopen as *const c_void))?);
+    let name = file.file_name()?.as_encoded_bytes();
+    let is_system =
+        ["libc.", "libc-", "libdl.", "libdl-", "ld-"].iter().any(|start| name.starts_with(start.as_bytes()));
+    (!is_system).then_some(file)
+}
+
+fn file_of(entry: &Entry) -> PathBuf {
+    if entry.is_program() { std::env::current_exe().unwrap_or_default() } else { entry.path.clone() }
+}
+
+/// Prevents ld.so from unloading the library with this name or path. Returns `false` if it is not loaded.
+pub fn pin(name: &Path) -> bool {
+    // SAFETY: RTLD_NOLOAD runs no code, it only searches loaded libraries.
+    let library = unsafe { DlHandle::open(Some(name), RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
+    library.is_ok_and(|library| !library.into_raw().is_null())
 }
 
 /// Returns whether the process has loaded the library that ld.so finds under this name or path.
 pub fn is_loaded(name: &Path) -> bool {
     // SAFETY: RTLD_NOLOAD runs no code, it only searches loaded libraries.
-    unsafe { Opened::open(Some(name), RTLD_LAZY | libc::RTLD_NOLOAD) }.is_ok()
-}
-
-/// Returns whether the loaded library at this path exports a symbol.
-pub fn exports(path: &Path, symbol: &CStr) -> bool {
-    // SAFETY: RTLD_NOLOAD runs no code, it only searches loaded libraries.
-    let library = unsafe { Opened::open(Some(path), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) };
-    // SAFETY: the symbol is only looked up, not used.
-    library.is_ok_and(|library| unsafe { library.get::<*const c_void>(symbol.to_bytes_with_nul()) }.is_ok())
+    unsafe { DlHandle::open(Some(name), RTLD_LAZY | libc::RTLD_NOLOAD) }.is_ok()
 }
 
 /// Waits until other threads have released the lock of ld.so.
@@ -149,5 +181,43 @@ impl Drop for CLocale {
         unsafe { libc::uselocale(self.previous) };
         // SAFETY: `set` created the locale, and it is no longer in use.
         unsafe { libc::freelocale(self.english) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+    use std::process::Command;
+
+    use super::*;
+    use crate::functions::pointer_as;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri cannot load libraries")]
+    fn exported_symbols_are_found_in_both_kinds_of_hash_tables() {
+        let dir = tempfile::tempdir().unwrap();
+        let code: String =
+            (0..50).map(|number| format!("int function{number}(void) {{ return {number}; }}\n")).collect();
+        let source = dir.path().join("code.c");
+        let others = "extern int getpid(void); static int hidden(void) { return 0; }
+            int uses(void) { return hidden() + getpid(); }";
+        std::fs::write(&source, code + others).unwrap();
+        for style in ["gnu", "sysv"] {
+            let file = dir.path().join(format!("lib{style}.so"));
+            let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+            compiler.args(["-shared", "-fPIC", "-O0"]).arg(format!("-Wl,--hash-style={style}"));
+            assert!(compiler.arg(&source).arg("-o").arg(&file).status().unwrap().success());
+            // SAFETY: the library has no constructors.
+            let library = unsafe { Library::open(&file) }.unwrap();
+            for number in 0..50 {
+                let address = library.symbol(&CString::new(format!("function{number}")).unwrap()).unwrap();
+                // SAFETY: the code above defines the function with this type.
+                let function: extern "C" fn() -> i32 = unsafe { pointer_as(address) };
+                assert_eq!(function(), number, "{style}");
+            }
+            for name in [c"hidden", c"getpid", c"function50", c""] {
+                assert_eq!(library.symbol(name), None, "{style} {name:?}");
+            }
+        }
     }
 }

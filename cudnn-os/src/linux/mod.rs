@@ -20,6 +20,8 @@ pub mod fork;
 #[cfg(feature = "native")]
 pub mod libraries;
 #[cfg(feature = "native")]
+mod library;
+#[cfg(feature = "native")]
 pub mod load;
 #[cfg(feature = "native")]
 pub mod memory;

@@ -1,33 +1,47 @@
-//! Reads ld.so's list of loaded objects and the names in their dynamic sections.
+//! Reads ld.so's list of loaded objects.
 
 use std::ffi::{CStr, OsStr, OsString, c_int, c_void};
 use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// Returns the load address of the object that contains this code.
-pub fn containing_base() -> Option<usize> {
-    // SAFETY: all-zero bytes are a valid value of this C structure.
-    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: the address is inside this function, and the output pointer is valid.
-    let found = unsafe { libc::dladdr(containing_base as *const c_void, &raw mut info) };
-    (found != 0).then(|| info.dli_fbase.expose_provenance())
-}
+use super::library::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, Library};
 
 /// A loaded program or library.
 pub struct Entry {
     /// The path under which ld.so found the file. Empty for the program itself.
     pub path: PathBuf,
-    /// The load address.
-    pub base: usize,
     /// `DT_RUNPATH`, or `DT_RPATH` if `DT_RUNPATH` is missing.
     pub run_path: Option<OsString>,
     /// `DT_SONAME`, or empty if the object does not define it.
     soname: Vec<u8>,
     needed: Vec<Vec<u8>>,
+    library: Library,
 }
 
 impl Entry {
+    /// Returns the library, which the caller keeps loaded.
+    pub fn library(&self) -> Library {
+        self.library
+    }
+
+    /// Returns whether this code or data is part of the object.
+    pub fn contains(&self, address: *const c_void) -> bool {
+        self.library.contains(address.addr())
+    }
+
+    /// Returns whether this is the file at a path, or the library that ld.so uses for a name without a directory.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        let name = path.as_os_str().as_bytes();
+        let has_name = || self.soname == name || self.path.file_name() == path.file_name();
+        self.path == path || !name.contains(&b'/') && has_name()
+    }
+
+    /// Returns whether this is the object with this load address.
+    pub(super) fn is_loaded_at(&self, base: usize) -> bool {
+        self.library.base() == base
+    }
+
     /// Returns whether ld.so uses this object for the library with this name.
     pub fn has_name(&self, soname: &str) -> bool {
         self.soname == soname.as_bytes()
@@ -58,7 +72,7 @@ struct Copied {
 
 /// A loaded object. Names are ranges in [`Copied`].
 struct CopiedObject {
-    base: usize,
+    library: Library,
     path: Range<usize>,
     strings: DynamicStrings,
 }
@@ -123,10 +137,10 @@ impl Copied {
             let DynamicStrings { soname, needed, run_path } = &object.strings;
             Entry {
                 path: OsString::from_vec(bytes(&object.path)).into(),
-                base: object.base,
                 run_path: run_path.as_ref().map(|run_path| OsString::from_vec(bytes(run_path))),
                 soname: bytes(soname),
                 needed: self.needed.get(needed.clone()).unwrap_or_default().iter().map(bytes).collect(),
+                library: object.library,
             }
         };
         self.objects.iter().map(entry).collect()
@@ -148,9 +162,11 @@ pub fn read_list() -> Vec<Entry> {
                 return 0;
             }
             let path = copied.push_text(path);
-            // SAFETY: `info` comes from ld.so.
-            let strings = unsafe { dynamic_strings(info, copied) }.unwrap_or_default();
-            copied.push(CopiedObject { base: info.dlpi_addr as usize, path, strings });
+            // SAFETY: `info` comes from ld.so, which keeps the object loaded during this call. Later users pin the
+            // library.
+            let library = unsafe { Library::new(info) };
+            let strings = dynamic_strings(&library, copied);
+            copied.push(CopiedObject { library, path, strings });
         }
         0
     }
@@ -178,54 +194,16 @@ pub fn load_count() -> u64 {
 }
 
 /// Copies the names in the dynamic section of a loaded object.
-///
-/// This reads memory instead of the file, because the file may have been renamed or replaced since it was loaded.
-///
-/// # Safety
-/// `info` must come from `dl_iterate_phdr` and describe a loaded object.
-unsafe fn dynamic_strings(info: &libc::dl_phdr_info, copied: &mut Copied) -> Option<DynamicStrings> {
-    /// An entry of the dynamic section (System V ABI).
-    #[repr(C)]
-    struct Dyn {
-        tag: usize,
-        value: usize,
-    }
-    const DT_NEEDED: usize = 1;
-    const DT_STRTAB: usize = 5;
-    const DT_SONAME: usize = 14;
-    const DT_RPATH: usize = 15;
-    const DT_RUNPATH: usize = 29;
-    // SAFETY: ld.so stores this number of program headers at this address.
-    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-    let base = info.dlpi_addr as usize;
-    let dynamic = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC)?;
-    let first = std::ptr::with_exposed_provenance::<Dyn>(base.wrapping_add(dynamic.p_vaddr as usize));
-    let entries = || {
-        let mut entry = first;
-        std::iter::from_fn(move || {
-            // SAFETY: the dynamic section is mapped, and ends with an entry of tag 0.
-            let Dyn { tag, value } = unsafe { entry.read() };
-            if tag == 0 {
-                return None;
-            }
-            // SAFETY: this entry was not the last one.
-            entry = unsafe { entry.add(1) };
-            Some((tag, value))
-        })
-    };
-    let value = |wanted: usize| entries().find_map(|(tag, value)| (tag == wanted).then_some(value));
-    // glibc converts the address to an absolute one when it loads the object, but musl and the vDSO do not.
-    let strtab = value(DT_STRTAB).map(|value| if value < base { base.wrapping_add(value) } else { value })?;
-    let text = |offset: usize| {
-        let text = std::ptr::with_exposed_provenance(strtab.wrapping_add(offset));
-        // SAFETY: the string table is mapped, and all strings end in NUL.
-        unsafe { CStr::from_ptr(text) }.to_bytes()
-    };
-    let soname = value(DT_SONAME).map(|offset| copied.push_text(text(offset))).unwrap_or_default();
-    let run_path = value(DT_RUNPATH).or_else(|| value(DT_RPATH)).map(|offset| copied.push_text(text(offset)));
+fn dynamic_strings(library: &Library, copied: &mut Copied) -> DynamicStrings {
+    // SAFETY: the offsets come from the dynamic section.
+    let text = |offset| unsafe { library.text(offset) };
+    let soname = library.value(DT_SONAME).map(|offset| copied.push_text(text(offset))).unwrap_or_default();
+    let run_path = library.value(DT_RUNPATH).or_else(|| library.value(DT_RPATH));
+    let run_path = run_path.map(|offset| copied.push_text(text(offset)));
     let start = copied.needed.len();
-    entries().filter(|(tag, _)| *tag == DT_NEEDED).for_each(|(_, offset)| copied.push_needed(text(offset)));
-    Some(DynamicStrings { soname, needed: start..copied.needed.len(), run_path })
+    let needed = library.dynamic().filter(|(tag, _)| *tag == DT_NEEDED);
+    needed.for_each(|(_, offset)| copied.push_needed(text(offset)));
+    DynamicStrings { soname, needed: start..copied.needed.len(), run_path }
 }
 
 /// Returns the absolute path of a listed file. If LD_LIBRARY_PATH contains relative directories, ld.so's paths are

@@ -16,29 +16,22 @@ use windows_sys::Win32::System::LibraryLoader::{
 };
 use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;
 
+pub use super::library::Library;
+use super::objects::Entry;
 use super::wide::{read_wide, wide};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Library(HMODULE);
-
-// SAFETY: GetProcAddress accepts the handle on any thread, and the handle is never freed.
-unsafe impl Send for Library {}
-// SAFETY: GetProcAddress accepts the handle on any thread, and the handle is never freed.
-unsafe impl Sync for Library {}
+use crate::open_error::OpenError;
 
 impl Library {
     // Windows searches the directory of the DLL before the program directory, the system directory and `PATH`. Errors
     // contain the number and text of the system error.
-    pub unsafe fn open(path: &Path) -> Result<Self, String> {
-        let Some(name) = wide(&long_path(path)) else { return Err(message(ERROR_INVALID_NAME)) };
-        let _no_dialogs = NoDialogs::new();
+    pub unsafe fn open(path: &Path) -> Result<Self, OpenError> {
         // SAFETY: guaranteed by the caller.
-        unsafe { load(&name, LOAD_WITH_ALTERED_SEARCH_PATH) }
+        unsafe { open(path) }.map(|opened| opened.0)
     }
 
     // Windows has no lazy binding. A name without a directory is searched for as usual.
-    pub unsafe fn open_lazily(path: &Path) -> Result<Self, String> {
-        let Some(name) = wide(path.as_os_str()) else { return Err(message(ERROR_INVALID_NAME)) };
+    pub unsafe fn open_lazily(path: &Path) -> Result<Self, OpenError> {
+        let Some(name) = wide(path.as_os_str()) else { return Err(refused(ERROR_INVALID_NAME)) };
         // SAFETY: guaranteed by the caller.
         unsafe { load(&name, 0) }
     }
@@ -47,30 +40,35 @@ impl Library {
     pub fn loaded(name: &Path) -> Option<Self> {
         find_loaded(name.as_os_str(), GET_MODULE_HANDLE_EX_FLAG_PIN)
     }
+}
 
-    pub fn pin(path: &Path) -> Option<Self> {
-        find_loaded(path.as_os_str(), GET_MODULE_HANDLE_EX_FLAG_PIN)
-    }
+pub fn pin(path: &Path) -> bool {
+    find_loaded(path.as_os_str(), GET_MODULE_HANDLE_EX_FLAG_PIN).is_some()
+}
 
-    pub fn symbol(self, name: &CStr) -> Option<*mut c_void> {
-        // SAFETY: the handle is valid, and the name is NUL-terminated.
-        let address = unsafe { GetProcAddress(self.0, name.as_ptr().cast()) };
-        address.map(|function| function as *mut c_void)
-    }
+pub struct Opened(Library);
 
-    pub fn is_in_first_namespace(self) -> bool {
-        true
+pub unsafe fn open(path: &Path) -> Result<Opened, OpenError> {
+    let Some(name) = wide(&long_path(path)) else { return Err(refused(ERROR_INVALID_NAME)) };
+    let _no_dialogs = NoDialogs::new();
+    // SAFETY: guaranteed by the caller.
+    unsafe { load(&name, LOAD_WITH_ALTERED_SEARCH_PATH) }.map(Opened)
+}
+
+impl Opened {
+    pub fn find(&self, _: &[Entry]) -> Result<Library, OpenError> {
+        Ok(self.0)
     }
 }
 
 /// # Safety
 /// The initialization code of the DLL runs.
-unsafe fn load(name: &[u16], flags: u32) -> Result<Library, String> {
+unsafe fn load(name: &[u16], flags: u32) -> Result<Library, OpenError> {
     // SAFETY: the name is NUL-terminated, and the caller accepts that initialization code runs.
     let library = unsafe { LoadLibraryExW(name.as_ptr(), null_mut(), flags) };
     if library.is_null() {
         // SAFETY: the call involves no pointers.
-        return Err(message(unsafe { GetLastError() }));
+        return Err(refused(unsafe { GetLastError() }));
     }
     Ok(Library(library))
 }
@@ -116,16 +114,11 @@ pub fn is_loaded(name: &Path) -> bool {
     find_loaded(name.as_os_str(), GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT).is_some()
 }
 
-pub fn exports(path: &Path, name: &CStr) -> bool {
-    let library = find_loaded(path.as_os_str(), GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT);
-    library.is_some_and(|library| library.symbol(name).is_some())
-}
-
 // Not needed, because a new thread cannot start while another thread holds the loader lock.
 pub fn wait_for_lock() {}
 
-fn message(code: u32) -> String {
-    format!("error {code}: {}", text_of(code))
+fn refused(code: u32) -> OpenError {
+    OpenError::Refused(format!("error {code}: {}", text_of(code)))
 }
 
 /// Returns the system message for an error, in English if available.

@@ -24,6 +24,8 @@ pub mod exit;
 #[cfg(feature = "native")]
 pub mod libraries;
 #[cfg(feature = "native")]
+mod library;
+#[cfg(feature = "native")]
 pub mod load;
 #[cfg(feature = "native")]
 pub mod memory;

@@ -12,16 +12,25 @@ use windows_sys::Win32::System::LibraryLoader::{
 use windows_sys::Win32::System::ProcessStatus::K32EnumProcessModules;
 use windows_sys::Win32::System::Threading::GetCurrentProcess;
 
+use super::library::{Library, module_of, path_of};
 use super::wide::read_wide;
 
 pub struct Entry {
     pub path: PathBuf,
-    pub base: usize,
     // Always `None`, because DLLs do not contain search paths.
     pub run_path: Option<OsString>,
+    module: Library,
 }
 
 impl Entry {
+    pub fn library(&self) -> Library {
+        self.module
+    }
+
+    pub fn contains(&self, address: *const c_void) -> bool {
+        module_of(address) == Some(self.module.0)
+    }
+
     pub fn has_name(&self, name: &str) -> bool {
         self.path.file_name().is_some_and(|file| file.eq_ignore_ascii_case(name))
     }
@@ -33,16 +42,12 @@ impl Entry {
 
     pub fn is_program(&self) -> bool {
         // SAFETY: a null name refers to the program.
-        self.base == unsafe { GetModuleHandleW(std::ptr::null()) }.addr()
+        self.module.0 == unsafe { GetModuleHandleW(std::ptr::null()) }
     }
 }
 
 pub fn read_list() -> Vec<Entry> {
-    let entry = |module: HMODULE| {
-        // SAFETY: the buffer and the length match. The call fails for a DLL that was unloaded in the meantime.
-        let path = read_wide(|buffer| unsafe { GetModuleFileNameW(module, buffer.as_mut_ptr(), buffer.len() as u32) })?;
-        Some(Entry { path: path.into(), base: module.addr(), run_path: None })
-    };
+    let entry = |module| Some(Entry { path: path_of(module)?, run_path: None, module: Library(module) });
     modules().into_iter().filter_map(entry).collect()
 }
 
@@ -67,15 +72,6 @@ fn modules() -> Vec<HMODULE> {
         }
         modules.resize(count + MORE, null_mut());
     }
-}
-
-pub fn containing_base() -> Option<usize> {
-    let mut module = null_mut();
-    let flags = GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT;
-    let here = containing_base as *const c_void;
-    // SAFETY: the address is inside this function, and the output pointer is valid.
-    let is_found = unsafe { GetModuleHandleExW(flags, here.cast(), &raw mut module) } != 0;
-    is_found.then(|| module.addr())
 }
 
 pub fn absolute(path: PathBuf) -> PathBuf {

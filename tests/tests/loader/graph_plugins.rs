@@ -14,7 +14,7 @@ fn plugins_come_from_the_selected_directory_even_if_the_library_path_names_anoth
     // A graph library that opens a plugin by its bare name, like the real one, and prints the resulting path.
     let dir = graph_with(
         "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n
-        int cudnnDestroy(void *handle) {
+        int cudnnBackendFinalize(void *handle) {
             Dl_info info;
             // Like the real library, it tries an already loaded short name, then four names in turn.
             const char *names[] = { \"libcudnn_heuristic.so.9.19.0\", \"libcudnn_heuristic.so.9.19\",
@@ -36,7 +36,7 @@ fn plugins_come_from_the_selected_directory_even_if_the_library_path_names_anoth
     let text = format!("engine from {}", dir.file(Library::Heuristic).display());
     let elsewhere_second = format!("/nowhere;{}", elsewhere.path().display());
     for path in ["", &elsewhere_second, &dir.path().display().to_string(), &full_name.path().display().to_string()] {
-        let output = run(child(dir.path()).env("LD_LIBRARY_PATH", path), &["cudnnDestroy"]);
+        let output = run(child(dir.path()).env("LD_LIBRARY_PATH", path), &["cudnnBackendFinalize"]);
         assert!(output.stderr.contains(&text), "{path:?}: {output:#?}");
     }
 }
@@ -65,15 +65,15 @@ fn plugins_of_another_installation_are_rejected_unless_compatible_or_unloadable(
         if let Some(version) = other_graph {
             FakeLibrary::new(Library::Graph, version).build(&elsewhere.file(Library::Graph));
         }
-        let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
+        let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnBackendFinalize"]);
         if is_accepted {
             let success = Some("CUDNN_STATUS_SUCCESS (0)");
-            assert_eq!(output.returned("cudnnDestroy"), success, "{engine:?} {other_graph:?} {output:#?}");
+            assert_eq!(output.returned("cudnnBackendFinalize"), success, "{engine:?} {other_graph:?} {output:#?}");
             continue;
         }
         let mismatch = Some("CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)");
-        assert_eq!(output.returned("cudnnDestroy"), mismatch, "{engine:?} {other_graph:?} {output:#?}");
-        let error = output.last_error("cudnnDestroy");
+        assert_eq!(output.returned("cudnnBackendFinalize"), mismatch, "{engine:?} {other_graph:?} {output:#?}");
+        let error = output.last_error("cudnnBackendFinalize");
         for text in [elsewhere.path(), dir.path()].map(|dir| dir.display().to_string()) {
             assert!(error.contains(&text), "{text} {error}");
         }
@@ -85,8 +85,8 @@ fn plugins_of_another_installation_are_rejected_unless_compatible_or_unloadable(
     let elsewhere = TempDir::new();
     let code = "__attribute__((constructor)) static void start(void) { dprintf(2, \"foreign code\\n\"); }";
     engine().with_code(code).build(&elsewhere.file(Library::EnginesPrecompiled));
-    let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
-    assert!(output.returned("cudnnDestroy").unwrap().ends_with("(1002)"), "{output:#?}");
+    let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnBackendFinalize"]);
+    assert!(output.returned("cudnnBackendFinalize").unwrap().ends_with("(1002)"), "{output:#?}");
     assert!(!output.stderr.contains("foreign code"), "{output:#?}");
     // The same holds if ld.so cannot load the installation's library, or if the process has loaded another one.
     let elsewhere = TempDir::new();
@@ -96,23 +96,23 @@ fn plugins_of_another_installation_are_rejected_unless_compatible_or_unloadable(
     let (open_foreign, open_own) = (format!("open:{}", foreign.display()), format!("open:{}", own.display()));
     let returned = |path: &Path, args: &[&str]| {
         let output = run(child(dir.path()).env("LD_LIBRARY_PATH", path), args);
-        output.returned("cudnnDestroy").unwrap().to_owned()
+        output.returned("cudnnBackendFinalize").unwrap().to_owned()
     };
     let (accepted, rejected) = ("CUDNN_STATUS_SUCCESS (0)", "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH (1002)");
     for (own_engine, expected) in
         [(engine(), accepted), (engine().with_undefined("cudnn_of_another_release"), rejected)]
     {
         own_engine.build(&own);
-        assert_eq!(returned(elsewhere.path(), &["cudnnDestroy"]), expected);
+        assert_eq!(returned(elsewhere.path(), &["cudnnBackendFinalize"]), expected);
     }
     engine().build(&own);
-    assert_eq!(returned(Path::new("/nowhere"), &[&open_own, "cudnnDestroy"]), accepted);
-    assert_eq!(returned(Path::new("/nowhere"), &[&open_foreign, "cudnnDestroy"]), rejected);
+    assert_eq!(returned(Path::new("/nowhere"), &[&open_own, "cudnnBackendFinalize"]), accepted);
+    assert_eq!(returned(Path::new("/nowhere"), &[&open_foreign, "cudnnBackendFinalize"]), rejected);
     // This release of graph does not open this library.
     let elsewhere = TempDir::new();
     FakeLibrary::new(Library::EnginesTensorIr, JIT).with_ptx(9).build(&elsewhere.file(Library::EnginesTensorIr));
-    let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnDestroy"]);
-    assert_eq!(output.returned("cudnnDestroy"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:#?}");
+    let output = run(child(dir.path()).env("LD_LIBRARY_PATH", elsewhere.path()), &["cudnnBackendFinalize"]);
+    assert_eq!(output.returned("cudnnBackendFinalize"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:#?}");
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn a_damaged_plugin_that_graph_would_open_under_another_name_is_refused() {
     FakeLibrary::new(Library::Heuristic, JIT).build(&own);
     let full_name = dir.path().join("libcudnn_heuristic.so.9.19.0");
     let returned = |path: &Path| {
-        let output = run(child(dir.path()).env("LD_LIBRARY_PATH", path), &["cudnnDestroy"]);
-        (output.returned("cudnnDestroy").unwrap().to_owned(), output.last_error("cudnnDestroy"))
+        let output = run(child(dir.path()).env("LD_LIBRARY_PATH", path), &["cudnnBackendFinalize"]);
+        (output.returned("cudnnBackendFinalize").unwrap().to_owned(), output.last_error("cudnnBackendFinalize"))
     };
     // An additional file is harmless, because the intact file is opened first.
     std::fs::write(&full_name, "").unwrap();
@@ -174,8 +174,8 @@ fn a_real_plugin_of_another_installation_is_rejected_only_if_ld_so_would_load_it
         let engine = other.join(Library::EnginesPrecompiled.file_name());
         std::os::unix::fs::symlink(engine, alone.file(Library::EnginesPrecompiled)).unwrap();
         for path in [alone.path(), other] {
-            let output = run(child(&jit).env("LD_LIBRARY_PATH", path), &["cudnnDestroy", "cudnnGetVersion"]);
-            let returned = if expected == rejected { "cudnnDestroy" } else { "cudnnGetVersion" };
+            let output = run(child(&jit).env("LD_LIBRARY_PATH", path), &["cudnnBackendFinalize", "cudnnGetVersion"]);
+            let returned = if expected == rejected { "cudnnBackendFinalize" } else { "cudnnGetVersion" };
             assert_eq!(output.returned(returned), expected, "{path:?} {output:#?}");
         }
     }

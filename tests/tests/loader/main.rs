@@ -4,6 +4,7 @@ mod adoption;
 mod calls;
 mod fork;
 mod graph_plugins;
+mod hooks;
 mod preload;
 mod retries;
 mod selection;

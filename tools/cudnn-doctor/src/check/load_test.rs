@@ -414,7 +414,7 @@ fn call_shim(shim: cudnn_os::libraries::Library, file: &Path) {
 fn open(file: &Path) -> Result<cudnn_os::libraries::Library, String> {
     let open = if IS_WINDOWS { cudnn_os::libraries::Library::open } else { cudnn_os::libraries::Library::open_lazily };
     // SAFETY: running library initializers is the purpose of this child process.
-    unsafe { open(file) }
+    unsafe { open(file) }.map_err(|error| error.to_string())
 }
 
 fn run_convolution() {

@@ -5,12 +5,11 @@ use std::ffi::{CStr, c_int, c_uint};
 use std::fmt::Write;
 
 use cudnn_sys::types::cudnnStatus_t;
-use once_cell::race::OnceBox;
 
 use crate::dl::Handle;
 use crate::driver::{self, GetInt, function};
 use crate::resolve::installation::installation;
-use crate::thread::fork::{ForkGuard, is_in_child};
+use crate::thread::fork::is_in_child;
 
 // Driver functions, as declared in cuda.h.
 type GetAttribute = unsafe extern "C" fn(*mut c_int, c_uint, c_int) -> c_uint;
@@ -43,22 +42,9 @@ pub(super) fn context(status: cudnnStatus_t) -> String {
     if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) }
 }
 
-/// Returns the driver's library, if the process has loaded it. Calls ld.so only once, and never during a fork.
-fn loaded_driver() -> Option<&'static Handle> {
-    static DRIVER: OnceBox<Handle> = OnceBox::new();
-    if let Some(driver) = DRIVER.get() {
-        return Some(driver);
-    }
-    if !driver::is_loaded() {
-        return None;
-    }
-    let _fork_guard = ForkGuard::new();
-    Handle::loaded(crate::names::DRIVER.as_ref()).map(|driver| DRIVER.get_or_init(|| Box::new(driver)))
-}
-
 /// The device of this thread's context.
 struct CurrentDevice {
-    driver: &'static Handle,
+    driver: Handle,
     number: c_int,
 }
 
@@ -68,8 +54,8 @@ impl CurrentDevice {
         if is_in_child() {
             return None;
         }
-        let driver = loaded_driver()?;
-        Some(CurrentDevice { driver, number: driver::current_device(driver)? })
+        let driver = driver::loaded()?;
+        Some(CurrentDevice { driver, number: driver::current_device(&driver)? })
     }
 
     fn count(&self) -> Option<c_int> {

@@ -1,6 +1,10 @@
 //! Implements `cudnnGetErrorString` and `cudnnGetLastErrorString`, which also work without an installed cuDNN. If cuDNN
 //! is loaded, they call cuDNN's own functions.
 
+pub(crate) mod c_buffer;
+mod cudnn_reason;
+mod device;
+
 use std::ffi::{CStr, c_char};
 
 use cudnn_os::at_load;
@@ -9,9 +13,8 @@ use cudnn_sys::signatures::unwinding;
 use cudnn_sys::types::cudnnStatus_t;
 use once_cell::race::OnceBool;
 
-use super::c_buffer::{write_bytes, write_text};
-use super::cudnn_reason::{self, fetch_cudnn_error, functions, shown};
-use super::device;
+use self::c_buffer::{write_bytes, write_text};
+use self::cudnn_reason::{fetch_cudnn_error, functions, shown};
 use crate::error::status_name;
 use crate::last_error::{intern, report_line, take_newer_flag, take_unreported};
 use crate::logging::{callback, reasons};
@@ -26,7 +29,7 @@ use crate::thread::fork::is_in_child;
 pub const VERBOSE_VARIABLE: &str = "CUDNN_LOADER_VERBOSE_ERRORS";
 
 /// Returns the status name from the loaded cuDNN, which may know more names than this crate's table, or from the table.
-pub(super) unsafe extern "C-unwind" fn get_error_string(status: cudnnStatus_t) -> *const c_char {
+pub(crate) unsafe extern "C-unwind" fn get_error_string(status: cudnnStatus_t) -> *const c_char {
     let name = name_of(status);
     if status.is_success() || !is_verbose() {
         return name;
@@ -85,7 +88,7 @@ fn name_of(status: cudnnStatus_t) -> *const c_char {
 ///
 /// # Safety
 /// `message` is null or has room for `max_size` bytes.
-pub(super) unsafe extern "C-unwind" fn get_last_error_string(message: *mut c_char, max_size: usize) {
+pub(crate) unsafe extern "C-unwind" fn get_last_error_string(message: *mut c_char, max_size: usize) {
     if message.is_null() || max_size == 0 {
         let mut discarded: [c_char; 1] = [0];
         // SAFETY: there is room for one byte.
