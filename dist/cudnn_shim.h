@@ -26,8 +26,8 @@ extern "C" {
 /* Registers cuDNN's engines, which takes most of the time of the first plan or workspace query. */
 #define CUDNN_SHIM_ENGINES 64u
 #define CUDNN_SHIM_ALL 127u
-/* Makes the kernel read the files ahead. Without sub-libraries and engines, this flag does not load cuDNN, even in
- * combination with CUDNN_SHIM_CONTEXTS. */
+/* Makes the kernel read the files ahead, as every preload does. Without sub-libraries and engines, a preload does not
+ * load cuDNN, even in combination with CUDNN_SHIM_CONTEXTS. */
 #define CUDNN_SHIM_FILES 128u
 
 /* Returns the drop-in's version as a static string, for example "0.1.0". */
@@ -65,9 +65,8 @@ int cudnnShimPreload(unsigned int flags, const int *devices, int device_count);
 int cudnnShimPreloadStart(unsigned int flags, const int *devices, int device_count);
 
 /* Waits for the preloads that were started and returns the status of the preload that finished last, or 0 if no
- * preload has run. A forked child does not wait for its parent's preloads. If the background threads make no
- * progress, for example because the calling thread is in a library's constructor, this function does the work in
- * the calling thread. */
+ * preload has run. A forked child does not wait for its parent's preloads, and a library's constructor cannot wait
+ * for preloads. */
 int cudnnShimPreloadWait(void);
 
 /* Describes the last finished preload with one line per step: start time, duration and result. `buffer`, `size`

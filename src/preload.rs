@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::Mutex;
 
-use cudnn_loader::__private::{is_nested, lock, write_text};
+use cudnn_loader::__private::{lock, write_text};
 use cudnn_loader::Library;
 use cudnn_loader::preload::{Devices, Preload, PreloadError, PreloadHandle, Report};
 use cudnn_os::{at_load, versioned};
@@ -19,15 +19,15 @@ pub const VARIABLE: &str = "CUDNN_LOADER_PRELOAD";
 const LIBRARIES: c_uint = 31;
 const CONTEXTS: c_uint = 32;
 const ENGINES: c_uint = 64;
-/// Makes the kernel read the files ahead. Without libraries or engines, cuDNN is not loaded.
+/// Always on.
 const FILES: c_uint = 128;
 /// `CUDNN_STATUS_INTERNAL_ERROR`.
 const INTERNAL_ERROR: c_int = 4000;
 
-/// More preloads than a program would wait for. Additional ones run without a report.
-const MAX_RUNNING: usize = 64;
-/// Preloads that are running in the background.
-static RUNNING: Mutex<Vec<PreloadHandle>> = Mutex::new(Vec::new());
+/// A program that starts more preloads at the same time is in a loop.
+const MAX_RUNNING: usize = 16;
+/// Preloads that were started in the background.
+static STARTED: Mutex<Vec<PreloadHandle>> = Mutex::new(Vec::new());
 /// Status and report of the preload that finished last.
 static LAST: Mutex<(c_int, String)> = Mutex::new((0, String::new()));
 
@@ -38,8 +38,8 @@ static LAST: Mutex<(c_int, String)> = Mutex::new((0, String::new()));
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimPreload(flags: c_uint, devices: *const c_int, device_count: c_int) -> c_int {
     // SAFETY: the caller's obligation, passed on.
-    let preload = unsafe { preload(flags, devices, device_count) };
-    catch_panic(|| finish(preload.run())).unwrap_or(INTERNAL_ERROR)
+    let devices = unsafe { numbers(devices, device_count) };
+    catch_panic(|| finish(preload(flags, devices).run())).unwrap_or(INTERNAL_ERROR)
 }
 versioned!(cudnnShimPreload @@ "libcudnn_shim_1");
 
@@ -50,12 +50,8 @@ versioned!(cudnnShimPreload @@ "libcudnn_shim_1");
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudnnShimPreloadStart(flags: c_uint, devices: *const c_int, device_count: c_int) -> c_int {
     // SAFETY: the caller's obligation, passed on.
-    let preload = unsafe { preload(flags, devices, device_count) };
-    catch_panic(|| {
-        start(preload);
-        0
-    })
-    .unwrap_or(INTERNAL_ERROR)
+    let devices = unsafe { numbers(devices, device_count) };
+    catch_panic(|| start(preload(flags, devices))).map_or(INTERNAL_ERROR, |()| 0)
 }
 versioned!(cudnnShimPreloadStart @@ "libcudnn_shim_1");
 
@@ -63,11 +59,12 @@ versioned!(cudnnShimPreloadStart @@ "libcudnn_shim_1");
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimPreloadWait() -> c_int {
     catch_panic(|| {
-        // A preload must not wait for the preload that called it. It must also leave the list intact for the program.
-        if !is_nested() {
-            let running = lock(&RUNNING).map(|mut running| std::mem::take(&mut *running))?;
-            for preload in running {
-                finish(preload.join());
+        let started = std::mem::take(&mut *lock(&STARTED)?);
+        for handle in started {
+            finish(handle.join());
+            // A preload, or a constructor, has called this and cannot wait.
+            if !handle.is_finished() {
+                lock(&STARTED)?.push(handle);
             }
         }
         lock(&LAST).map(|last| last.0)
@@ -91,53 +88,48 @@ versioned!(cudnnShimGetPreloadReport @@ "libcudnn_shim_1");
 
 /// # Safety
 /// See [`cudnnShimPreload`].
-unsafe fn preload(flags: c_uint, devices: *const c_int, device_count: c_int) -> Preload {
-    let numbers = match usize::try_from(device_count) {
+unsafe fn numbers(devices: *const c_int, device_count: c_int) -> Vec<c_int> {
+    match usize::try_from(device_count) {
         // SAFETY: the caller guarantees that `devices` points to `count` numbers.
         Ok(count) if count > 0 && !devices.is_null() => unsafe { std::slice::from_raw_parts(devices, count) }.to_vec(),
         _ => Vec::new(),
+    }
+}
+
+/// `devices` is empty for the current device.
+fn preload(flags: c_uint, devices: Vec<c_int>) -> Preload {
+    let devices = match flags & CONTEXTS {
+        0 => Devices::List(Vec::new()),
+        _ if devices.is_empty() => Devices::Current,
+        _ => Devices::List(devices),
     };
-    let devices = if flags & CONTEXTS != 0 && numbers.is_empty() {
-        Devices::Current
-    } else if flags & CONTEXTS != 0 {
-        Devices::List(numbers)
-    } else {
-        Devices::List(Vec::new())
-    };
-    let loads_nothing = flags & (LIBRARIES | ENGINES) == 0 && flags & (FILES | CONTEXTS) != 0;
-    let libraries = if loads_nothing && flags & FILES != 0 { LIBRARIES } else { flags };
-    let libraries: Vec<Library> = Library::WITH_API
-        .iter()
-        .copied()
-        .enumerate()
-        .filter(|(bit, _)| libraries >> bit & 1 == 1)
-        .map(|(_, library)| library)
-        .collect();
-    let preload = Preload::new().libraries(&libraries).devices(devices).engines(flags & ENGINES != 0);
-    if loads_nothing { preload.loading_nothing() } else { preload }
+    let libraries = Library::WITH_API.iter().enumerate().filter(|(bit, _)| flags >> bit & 1 == 1);
+    let libraries: Vec<Library> = libraries.map(|(_, library)| *library).collect();
+    Preload::new().libraries(&libraries).devices(devices).engines(flags & ENGINES != 0)
 }
 
 /// Stores the report and returns the status.
 fn finish(result: Result<Report, PreloadError>) -> c_int {
-    let (status, text) = match result {
-        Ok(report) => (0, report.to_string()),
-        Err(error) => (error.failed.outcome.status().0, error.report.to_string()),
+    let (status, report) = match result {
+        Ok(report) => (0, report),
+        Err(error) => (c_int::try_from(error.failed.outcome.status().0).unwrap_or(INTERNAL_ERROR), error.report),
     };
-    let status = c_int::try_from(status).unwrap_or(INTERNAL_ERROR);
     if let Some(mut last) = lock(&LAST) {
-        *last = (status, text);
+        *last = (status, report.to_string());
     }
     status
 }
 
 /// Starts a preload in a background thread.
 fn start(preload: Preload) {
-    let started = preload.start();
-    // A preload that is not in the list only loses its report.
-    if let Some(mut running) = lock(&RUNNING)
-        && running.len() < MAX_RUNNING
-    {
-        running.push(started);
+    let is_full = lock(&STARTED).is_none_or(|mut started| {
+        // Their reports would be replaced by the report of this preload.
+        started.retain(|handle| !handle.is_finished());
+        started.len() >= MAX_RUNNING
+    });
+    let handle = (!is_full).then(|| preload.start());
+    if let Some(mut started) = lock(&STARTED) {
+        started.extend(handle);
     }
 }
 
@@ -148,25 +140,19 @@ extern "C" fn preload_from_env() {
         let Some(value) = std::env::var_os(VARIABLE).filter(|_| !cudnn_os::environment::is_secure_execution()) else {
             return;
         };
-        let value = value.to_string_lossy();
-        let flags = value.split(',').fold(0, |flags, word| {
-            flags
-                | match word.trim() {
-                    // There is no shorthand for all steps, because their safety depends on how the program exits and
-                    // forks.
-                    "files" => FILES,
-                    "libraries" => LIBRARIES,
-                    "contexts" => CONTEXTS,
-                    "engines" => ENGINES | 1,
-                    // Unknown words are ignored.
-                    _ => 0,
-                }
-        });
+        // There is no word for all steps, because their safety depends on how the program exits and forks.
+        let flag = |word: &str| match word.trim() {
+            "files" => FILES,
+            "libraries" => LIBRARIES,
+            "contexts" => CONTEXTS,
+            "engines" => ENGINES | 1,
+            // Unknown words are ignored.
+            _ => 0,
+        };
+        let flags = value.to_string_lossy().split(',').fold(0, |flags, word| flags | flag(word));
         if flags != 0 && cudnn_loader::__private::process_needs_shim() {
-            // SAFETY: the list of devices is empty.
-            let preload = unsafe { preload(flags, std::ptr::null(), 0) };
             // The new thread waits until ld.so has finished loading the drop-in.
-            start(preload);
+            start(preload(flags, vec![0]));
         }
     });
 }

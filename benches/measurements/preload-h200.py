@@ -14,7 +14,6 @@ Markdown. For a cold page cache, the kernel drops the pages of all files of cuDN
 import glob, json, os, statistics, subprocess, sys, tempfile
 
 start, drop_in, doctor, cudnn_dir = (os.path.abspath(path) for path in sys.argv[1:5])
-here = os.path.dirname(os.path.abspath(__file__))
 files = [f for pattern in (cudnn_dir + "/*.so*", cudnn_dir + "/../../cu13/lib/*.so*", "/usr/local/nvidia/lib64/*.so*", drop_in)
          for f in glob.glob(pattern) if os.path.isfile(f)]
 environment = {k: v for k, v in os.environ.items() if not k.startswith("LD_")} | {"CUDNN_LOADER_DIR": cudnn_dir}
@@ -62,7 +61,7 @@ def run(args):
 def keep_pages():
     """Keeps the lists of pages of a preload, and of the program itself."""
     def kept(name, *args):
-        done = subprocess.run([doctor, "preload", "--keep", "--to", f"{pages_dir}/{name}.pages", *args], env=environment,
+        done = subprocess.run([doctor, "preload", "--keep", f"{pages_dir}/{name}.pages", *args], env=environment,
                               capture_output=True, text=True)
         print(f"{name}:", (done.stdout + done.stderr).strip().splitlines()[-2:])
 
@@ -102,27 +101,6 @@ if "starts" in sys.argv:
     sys.exit()
 print("\n## The steps of one preload\n\n```")
 print(subprocess.run([doctor, "preload", "--query"], env=environment, capture_output=True, text=True).stdout + "```")
-
-print("\n## Contents of the device's description\n")
-print("The first workspace query after a preload that registered the engines for a device with another description, 5 processes each:\n")
-print("| description | query, ms | status |\n| --- | --- | --- |")
-true = json.load(open(here + "/../../cudnn-sys/src/devices/h200.json"))
-variants = {
-    "none: engines not registered": None,
-    "of this very device": {},
-    "compute capability 8.0": {"deviceVer": 800, "deviceName": "NVIDIA A100"},
-    "compute capability 12.0": {"deviceVer": 1200, "deviceName": "a GPU"},
-    "compute capability 7.5, 40 multiprocessors, 16 GB": {"deviceVer": 750, "multiProcessorCount": 40, "totalGlobalMem": 16 << 30, "deviceName": "Tesla T4"},
-    "an older driver": {"driverVer": 12000},
-}
-for name, changes in variants.items():
-    args = ["--no-engines"] if changes is None else ["--description", "/tmp/description.json"]
-    if changes is not None:
-        json.dump(true | changes, open("/tmp/description.json", "w"))
-    uses = [json.loads(subprocess.run([doctor, "--json", "preload", "--query", *args], env=environment, capture_output=True, text=True).stdout) for _ in range(5)]
-    query = statistics.median(use["first_use"]["query_ms"] for use in uses)
-    outcome = next((step["outcome"] for step in uses[0]["steps"] if step["step"] == "register engines"), "-")
-    print(f"| {name} | {query:.2f} | {outcome}; {uses[0]['first_use']['status']} |")
 
 gpus = int(subprocess.run("nvidia-smi -L | wc -l", shell=True, capture_output=True, text=True).stdout)
 if gpus > 1:

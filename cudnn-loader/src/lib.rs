@@ -137,7 +137,6 @@ pub mod __private {
 
     pub use crate::dispatch::resolve_private_symbol;
     pub use crate::error_strings::c_buffer::write_text;
-    pub use crate::preload::is_nested;
     pub use crate::resolve::installation::process_needs_shim;
     pub use crate::sync::primitives::lock;
 }

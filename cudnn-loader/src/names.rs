@@ -16,14 +16,7 @@ macro_rules! search_variable {
     };
 }
 
-/// The prefix of cuBLASLt's file name.
-macro_rules! cublas_prefix {
-    () => {
-        cudnn_os::windows_or!("cublasLt", "libcublasLt")
-    };
-}
-
-pub(crate) use {cublas_prefix, loader, search_variable};
+pub(crate) use {loader, search_variable};
 
 /// The prefix of all cuDNN file names.
 pub(crate) const CUDNN_PREFIX: &str = windows_or!("cudnn", "libcudnn");
@@ -31,10 +24,10 @@ pub(crate) const CUDNN_PREFIX: &str = windows_or!("cudnn", "libcudnn");
 /// The file name of NVIDIA's driver library.
 pub(crate) const DRIVER: &str = windows_or!("nvcuda.dll", "libcuda.so.1");
 
-/// The reason why other threads are unable to load a library.
-pub(crate) const BUSY_LOADER: &str = windows_or!(
-    "the lock of Windows' loader is busy, as in DllMain",
-    "ld.so's lock is busy, as in a library's constructor"
+/// The reason why this thread must not wait for other threads.
+pub(crate) const LOADER_LOCK: &str = windows_or!(
+    "this thread holds the lock of Windows' loader, as in DllMain",
+    "this thread holds ld.so's lock, as in a library's constructor"
 );
 
 /// Whether NVIDIA publishes cuDNN for this operating system.

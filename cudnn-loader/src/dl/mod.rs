@@ -6,7 +6,6 @@ pub(crate) mod objects;
 pub(crate) mod run_paths;
 pub(crate) mod search_path;
 
-use std::cell::Cell;
 use std::path::Path;
 
 use cudnn_os::IS_WINDOWS;
@@ -19,28 +18,6 @@ use cudnn_probe::Host;
 use dlerror::{DlErrorKind, OpenError};
 use objects::LoadedObjects;
 
-/// The error message of an opening that was refused.
-pub(crate) const PROCESS_IS_ENDING: &str = "the process is ending";
-
-thread_local! {
-    static AROUND: Cell<Option<Around>> = const { Cell::new(None) };
-}
-
-/// Calls the argument once or not at all.
-type Around = fn(&mut dyn FnMut());
-
-/// Wraps each [`open`] of this thread in `around` while `work` runs.
-pub(crate) fn around_openings<T>(around: Around, work: impl FnOnce() -> T) -> T {
-    struct Restore(Option<Around>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            AROUND.set(self.0);
-        }
-    }
-    let _restore = Restore(AROUND.replace(Some(around)));
-    work()
-}
-
 /// Opens the library at this absolute path, with all dependencies. The driver is opened by name.
 ///
 /// # Errors
@@ -51,13 +28,6 @@ pub(crate) fn open(path: &Path) -> Result<Handle, OpenError> {
 
 /// Like [`open`], and makes the list of loaded objects include the library.
 pub(crate) fn open_and_list(path: &Path, objects: &mut LoadedObjects) -> Result<Handle, OpenError> {
-    let Some(around) = AROUND.get() else { return open_now(path, objects) };
-    let mut opened = Err(OpenError { cause: DlErrorKind::Other, message: PROCESS_IS_ENDING.into() });
-    around(&mut || opened = open_now(path, objects));
-    opened
-}
-
-fn open_now(path: &Path, objects: &mut LoadedObjects) -> Result<Handle, OpenError> {
     // SAFETY: the library's constructors run, which the caller of a cuDNN function expects. The file has been
     // identified as cuDNN's or is the driver's.
     let opened = unsafe { libraries::open(path) };

@@ -1,71 +1,69 @@
 //! Reports the steps of a preload with their times and outcomes.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use cudnn_os::escape::one_line;
+use cudnn_probe::Library;
 use cudnn_sys::types::cudnnStatus_t;
 
-use super::driver::DriverError;
 use crate::error::LoadError;
-use crate::names::cublas_prefix;
-use cudnn_probe::Library;
 
 /// A step of a preload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Step {
     /// Selecting the installation.
     Select,
-    /// Making the kernel read the pages of a [recorded list](super::pages).
-    ReadPages,
-    /// Making the kernel read this library's file.
-    ReadAhead(Library),
-    /// Making the kernel read cuBLASLt's file, which the engines open.
-    ReadAheadCublas,
+    /// Making the kernel read this file, or reading this [list of pages](super::pages).
+    Read(PathBuf),
     /// Loading a sub-library.
     Load(Library),
     /// Loading and initializing the driver.
     Driver,
-    /// Creating the context of the device with this number, through `cudnnGraphVersionCheck`, as NVIDIA documents.
+    /// Creating the primary context of the device with this number.
     Context(i32),
-    /// A sub-library's version check, which needs a context.
-    Check(Library),
     /// Registration of cuDNN's engines.
     Engines,
 }
 
 /// The outcome of a step.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StepOutcome {
     /// The step succeeded.
     Done,
     /// The step was skipped for this reason. This does not count as a failure.
     Skipped(String),
-    /// A library could not be loaded.
-    LoadFailed(LoadError),
-    /// The driver reported an error.
-    Driver(DriverError),
-    /// cuDNN returned this status and last error.
-    Status(cudnnStatus_t, String),
+    /// The step failed.
+    Failed {
+        /// The status of cuDNN or of the load error; 1001 for an error of the driver.
+        status: cudnnStatus_t,
+        /// The load error, cuDNN's last error, or the driver's function with its CUresult.
+        reason: String,
+    },
 }
 
 impl StepOutcome {
     /// Returns whether the step failed.
     #[must_use]
     pub fn is_failure(&self) -> bool {
-        !matches!(self, StepOutcome::Done | StepOutcome::Skipped(_))
+        matches!(self, StepOutcome::Failed { .. })
     }
 
-    /// Returns the status of a failure: the load error's or cuDNN's status, or 1001 for a driver error. Returns 0 for
-    /// other outcomes.
+    /// Returns the status of a failure, or 0.
     pub fn status(&self) -> cudnnStatus_t {
         match self {
             StepOutcome::Done | StepOutcome::Skipped(_) => cudnnStatus_t(0),
-            StepOutcome::LoadFailed(error) => error.status(),
-            StepOutcome::Driver(_) => cudnnStatus_t(1001),
-            StepOutcome::Status(status, _) => *status,
+            StepOutcome::Failed { status, .. } => *status,
         }
+    }
+}
+
+impl From<LoadError> for StepOutcome {
+    fn from(error: LoadError) -> Self {
+        StepOutcome::Failed { status: error.status(), reason: error.to_string() }
     }
 }
 
@@ -110,7 +108,7 @@ impl Report {
 #[non_exhaustive]
 pub struct PreloadError {
     /// The first step that failed.
-    pub failed: StepReport,
+    pub failed: Box<StepReport>,
     /// All steps, including the failed one.
     pub report: Report,
 }
@@ -119,13 +117,12 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Step::Select => f.write_str("select cuDNN"),
-            Step::ReadPages => f.write_str("read the kept pages"),
-            Step::ReadAhead(library) => write!(f, "read ahead {library}"),
-            Step::ReadAheadCublas => f.write_str(concat!("read ahead ", cublas_prefix!())),
+            Step::Read(file) => {
+                write!(f, "read {}", one_line(&file.file_name().unwrap_or_default().to_string_lossy()))
+            }
             Step::Load(library) => write!(f, "load {library}"),
             Step::Driver => f.write_str("start the driver"),
             Step::Context(device) => write!(f, "create the context of device {device}"),
-            Step::Check(library) => write!(f, "check {library}"),
             Step::Engines => f.write_str("register engines"),
         }
     }
@@ -136,9 +133,7 @@ impl fmt::Display for StepOutcome {
         match self {
             StepOutcome::Done => f.write_str("done"),
             StepOutcome::Skipped(reason) => write!(f, "skipped: {reason}"),
-            StepOutcome::LoadFailed(error) => write!(f, "failed: {error}"),
-            StepOutcome::Driver(error) => write!(f, "failed: {error}"),
-            StepOutcome::Status(status, text) => write!(f, "failed: {status:?}: {text}"),
+            StepOutcome::Failed { status, reason } => write!(f, "failed: {status:?}: {reason}"),
         }
     }
 }
@@ -146,22 +141,16 @@ impl fmt::Display for StepOutcome {
 /// Prints a line for each step: start, duration and outcome.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Floating point would make formatting code a significant part of the drop-in.
+        let milliseconds = |time: &Duration| {
+            let hundredths = time.as_micros() as u64 / 10;
+            format!("{:6}.{:02}", hundredths / 100, hundredths % 100)
+        };
         for StepReport { step, start, duration, outcome } in &self.steps {
-            let (start, duration) = (Milliseconds(*start), Milliseconds(*duration));
+            let (start, duration) = (milliseconds(start), milliseconds(duration));
             writeln!(f, "{start} ms +{duration} ms  {:<44} {outcome}", step.to_string())?;
         }
-        write!(f, "{} ms in all", Milliseconds(self.duration))
-    }
-}
-
-/// A time with two decimals, right-aligned. Avoids floating point, because the formatting code would be a significant
-/// part of the drop-in.
-struct Milliseconds(Duration);
-
-impl fmt::Display for Milliseconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hundredths = self.0.as_micros() as u64 / 10;
-        write!(f, "{:6}.{:02}", hundredths / 100, hundredths % 100)
+        write!(f, "{} ms in all", milliseconds(&self.duration))
     }
 }
 
@@ -179,12 +168,4 @@ impl fmt::Debug for PreloadError {
     }
 }
 
-impl std::error::Error for PreloadError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.failed.outcome {
-            StepOutcome::LoadFailed(error) => Some(error),
-            StepOutcome::Driver(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+impl std::error::Error for PreloadError {}

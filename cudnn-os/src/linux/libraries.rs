@@ -9,7 +9,7 @@ use libloading::os::unix::{Library as DlHandle, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW}
 
 use super::files::file_id;
 pub use super::library::Library;
-use super::memory::copy_if_readable;
+use super::memory;
 use super::objects::{Entry, read_list};
 use crate::open_error::OpenError;
 
@@ -98,7 +98,7 @@ impl Opened {
 
 /// Returns the file of a handle. glibc's and musl's handles begin with the load address.
 fn path_of(handle: *mut c_void, objects: &[Entry]) -> Option<PathBuf> {
-    let base = copy_if_readable(handle.addr(), size_of::<usize>())?;
+    let base = memory::copy(handle.addr(), size_of::<usize>())?;
     let base = usize::from_ne_bytes(base.try_into().ok()?);
     objects.iter().find(|entry| entry.is_loaded_at(base)).map(file_of)
 }

@@ -21,8 +21,6 @@ pub struct Cleared {
     pub entries: u64,
     /// Temporary files.
     pub temporaries: u64,
-    /// Lists of pages.
-    pub page_lists: u64,
 }
 
 /// The location of a directory and the state of this process. Every operation opens the directory again.
@@ -105,14 +103,6 @@ impl Directory {
         Ok(())
     }
 
-    /// Writes a list of pages.
-    pub(crate) fn put_pages(&self, name: &str, content: &[u8]) -> Result<(), Problem> {
-        if name::kind(name) != Some(Kind::Pages) {
-            return Err(Cause::from(io::Error::from(ErrorKind::InvalidInput)).at(&self.path.join(name)));
-        }
-        self.create().and_then(|directory| write(&directory, name, content)).map_err(|cause| cause.at(&self.path))
-    }
-
     /// Opens the directory, and creates it if necessary.
     fn create(&self) -> Result<trusted_files::Directory, Cause> {
         let directory = trusted_files::Directory::create(&self.path)?;
@@ -163,7 +153,7 @@ impl Directory {
         }
     }
 
-    /// Removes all entries, page lists and temporary files, if a store has created the directory.
+    /// Removes all entries and temporary files, if a store has created the directory.
     pub(crate) fn clear(&self) -> Result<Cleared, Problem> {
         let mut cleared = Cleared::default();
         let Some(directory) = self.open()? else { return Ok(cleared) };
@@ -177,7 +167,6 @@ impl Directory {
                 Ok(()) => match kind {
                     Kind::Entry => cleared.entries += 1,
                     Kind::Temporary => cleared.temporaries += 1,
-                    Kind::Pages => cleared.page_lists += 1,
                 },
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => failure = Some(Cause::from(error).at(&self.path.join(name))),

@@ -84,7 +84,7 @@ pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result
                 scan.removed_temporaries += u64::from(directory.remove(&name).is_ok());
             }
             // Page lists are small, and there is only one per installation.
-            Kind::Temporary | Kind::Pages => {}
+            Kind::Temporary => {}
             Kind::Entry => {
                 scan.entries += 1;
                 scan.bytes = scan.bytes.saturating_add(facts.size);

@@ -26,7 +26,6 @@ pub(crate) const TAG_CONTENT: &[u8] = b"Signature: 8a477f597d28d172789f06886806b
 
 const ENTRY_SUFFIX: &str = ".plan";
 const TEMPORARY_PREFIX: &str = "tmp-";
-const PAGES: (&str, &str) = ("pages-", ".list");
 
 /// The kinds of files in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +34,6 @@ pub(crate) enum Kind {
     Temporary,
     /// An entry.
     Entry,
-    /// A list of pages that the loader reads ahead.
-    Pages,
 }
 
 /// Returns the file name of the entry with this key hash.
@@ -72,9 +69,6 @@ pub(crate) fn kind(name: &str) -> Option<Kind> {
     if let Some(hash) = name.strip_suffix(ENTRY_SUFFIX) {
         return (hash.len() == 64 && is_hex(hash)).then_some(Kind::Entry);
     }
-    if let Some(hash) = name.strip_prefix(PAGES.0).and_then(|rest| rest.strip_suffix(PAGES.1)) {
-        return (hash.len() == 16 && is_hex(hash)).then_some(Kind::Pages);
-    }
     let mut parts = name.strip_prefix(TEMPORARY_PREFIX)?.split('-');
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_temporary = is_number(parts.next()?)
@@ -94,15 +88,9 @@ mod tests {
         assert_eq!(entry, "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683.plan");
         assert_eq!(kind(&entry), Some(Kind::Entry));
         assert_eq!(kind(&of_temporary(u32::MAX, 7, 0)), Some(Kind::Temporary));
-        assert_eq!(kind("pages-0123456789abcdef.list"), Some(Kind::Pages));
         let upper = entry.to_uppercase();
         let others = [TAG, ".plan", "notes.plan", &upper, "tmp-", "tmp-1-2", "tmp-1-2-3", "tmp-x-1-0123456789abcdef"];
-        for name in others.into_iter().chain([
-            "tmp-1-2-0123456789abcdef-x",
-            "thesis.pdf",
-            "tmp--1-0123456789abcdef",
-            "pages-1.list",
-        ]) {
+        for name in others.into_iter().chain(["tmp-1-2-0123456789abcdef-x", "thesis.pdf", "tmp--1-0123456789abcdef"]) {
             assert_eq!(kind(name), None, "{name}");
         }
     }

@@ -1,6 +1,6 @@
 //! A store that consists of a directory and packs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::directory::{Cleared, Directory};
 use cudnn_os::cancel::ThreadStateGuard;
@@ -116,19 +116,7 @@ impl Store {
         self.directory.as_ref().map_or(Ok(Scan::default()), Directory::scan)
     }
 
-    /// Writes a list of pages to the directory and replaces an existing list with the same name, which must have the
-    /// form `pages-<16 hexadecimal digits>.list`. Returns the path, or `None` without a directory.
-    ///
-    /// # Errors
-    /// Returns the reason why the list could not be written.
-    pub fn put_pages(&self, name: &str, content: &[u8]) -> Result<Option<PathBuf>, Problem> {
-        let _guard = ThreadStateGuard::new();
-        let Some(directory) = &self.directory else { return Ok(None) };
-        directory.put_pages(name, content)?;
-        Ok(Some(directory.path.join(name)))
-    }
-
-    /// Removes all entries, page lists and temporary files from the directory. Other files are not touched.
+    /// Removes all entries and temporary files from the directory. Other files are not touched.
     ///
     /// # Errors
     /// Returns [`ProblemKind::NotAStore`] and removes no files if the directory was not created by a store.

@@ -215,7 +215,7 @@ fn preloads_in_callbacks_of_the_threads_of_a_preload_do_nothing() {
         assert_eq!(output.code, Some(0), "{output:?}");
         assert!(output.stdout.contains("start = 0, wait = 0"), "{output:?}");
         assert!(output.stdout.contains("preload = 0, good = 1, called = 1"), "{output:?}");
-        for step in ["load cudnn_ext64_9.dll", "read ahead cudnn_graph64_9.dll"] {
+        for step in ["load cudnn_ext64_9.dll", "read cudnn_graph64_9.dll"] {
             let done =
                 output.stdout.lines().find(|line| line.contains(step)).is_some_and(|line| line.ends_with("done"));
             assert!(done, "{step}: {output:?}");

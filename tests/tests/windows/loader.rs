@@ -261,7 +261,7 @@ fn a_preload_loads_all_libraries_and_reads_files_ahead() {
         assert!(output.stdout.lines().any(|line| line.contains(&step) && line.ends_with("done")), "{output:?}");
     }
     // cuBLASLt is missing.
-    let ahead: Vec<&str> = output.stdout.lines().filter(|line| line.contains("read ahead")).collect();
+    let ahead: Vec<&str> = output.stdout.lines().filter(|line| line.contains("  read ")).collect();
     assert!(ahead.len() >= Library::ALL.len() - 1, "{output:?}");
     assert!(ahead.iter().all(|line| line.ends_with("done")), "{ahead:#?}");
 }

@@ -22,10 +22,10 @@ fn preload(arguments: &[&str], variables: &[(&str, &Path)]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
 }
 
-/// Returns the outcome of reading the saved pages, if a list existed.
-fn outcome(value: &Value) -> Option<String> {
+/// Returns the outcome of the step that reads the list with this name.
+fn outcome(value: &Value, list: &str) -> Option<String> {
     let steps = value["steps"].as_array().unwrap_or_else(|| panic!("{value}"));
-    let step = steps.iter().find(|step| step["step"] == "read the kept pages")?;
+    let step = steps.iter().find(|step| step["step"] == format!("read {list}"))?;
     Some(step["outcome"].as_str().unwrap().to_owned())
 }
 
@@ -35,7 +35,7 @@ fn installation() -> (TempDir, PathBuf) {
     FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).build(&dir.file(Library::Graph));
     let list = dir.path().join("app.pages");
     let value = preload(
-        &[dir.path().to_str().unwrap(), "--no-context", "--keep", "--to", list.to_str().unwrap()],
+        &[dir.path().to_str().unwrap(), "--no-context", "--keep", list.to_str().unwrap()],
         &[("HOME", Path::new("/nonexistent"))],
     );
     assert_eq!(value["kept"]["file"].as_str(), list.to_str(), "{value}");
@@ -71,37 +71,32 @@ fn evict(file: &Path) -> bool {
 #[test]
 fn a_preload_reads_the_pages_of_an_earlier_run() {
     let Some(real) = lib_dir("jit-cu12-9.19.0") else { return };
-    let (dir, store) = (TempDir::new(), TempDir::new());
+    let dir = TempDir::new();
     for library in [Library::Graph, Library::EnginesRuntimeCompiled] {
         std::fs::copy(real.join(library.file_name()), dir.file(library)).unwrap();
     }
-    let path = dir.path().to_str().unwrap();
-    let kept_in: &[(&str, &Path)] = &[("CUDNN_PLANS_DIR", store.path())];
-    let value = preload(&[path, "--no-context", "--keep"], kept_in);
-    let file = PathBuf::from(value["kept"]["file"].as_str().unwrap_or_else(|| panic!("{value}")));
-    assert_eq!(file.parent(), Some(store.path()));
+    let (path, file) = (dir.path().to_str().unwrap(), dir.path().join("app.pages"));
+    let value = preload(&[path, "--no-context", "--keep", file.to_str().unwrap()], &[]);
+    assert_eq!(value["kept"]["installation"], path, "{value}");
     let list = PageList::decode(&std::fs::read(&file).unwrap()).unwrap();
-    assert_eq!(list.installation(), dir.path());
-    assert!(list.files()[0].path.ends_with("libcudnn_graph.so.9"), "{list:?}");
+    assert!(list.files[0].path.ends_with("libcudnn_graph.so.9"), "{list:?}");
 
     let engines = dir.file(Library::EnginesRuntimeCompiled);
-    let pages = list.files().iter().find(|file| file.path == engines).unwrap();
-    assert!(pages.bytes() > 1 << 20, "{pages:?}");
+    let pages = list.files.iter().find(|file| file.path == engines).unwrap();
+    let bytes: u64 = pages.ranges.iter().map(|range| range.end - range.start).sum();
+    assert!(bytes > 1 << 20, "{pages:?}");
     // Only the registration of engines would read that file.
     let without_engines: &[&str] = &[path, "--no-context", "--no-engines"];
     if !evict(&engines) {
         return not_run("a_preload_reads_the_pages_of_an_earlier_run", "the file system keeps files in memory");
     }
-    let value = preload(without_engines, &[("CUDNN_PLANS_DIR", dir.path())]);
-    assert_eq!(outcome(&value), None, "{value}");
+    preload(without_engines, &[]);
     let count = resident(&engines).into_iter().filter(|is_resident| *is_resident).count();
-    assert!(count as u64 * 4096 < pages.bytes() / 4, "{count} pages were read without a list");
+    assert!(count as u64 * 4096 < bytes / 4, "{count} pages were read without a list");
 
     assert!(evict(&engines));
-    let value = preload(without_engines, kept_in);
-    assert_eq!(outcome(&value).as_deref(), Some("done"), "{value}");
-    let steps = value["steps"].to_string();
-    assert!(!steps.contains("read ahead"), "{steps}");
+    let value = preload(without_engines, &[("CUDNN_LOADER_PAGES", &file)]);
+    assert_eq!(outcome(&value, "app.pages").as_deref(), Some("done"), "{value}");
     let wanted: Vec<usize> = pages
         .ranges
         .iter()
@@ -118,14 +113,6 @@ fn a_preload_reads_the_pages_of_an_earlier_run() {
         assert!(attempt < 500, "{read} of {} pages were read", wanted.len());
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-
-    let output = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"))
-        .args(["plans", "clear"])
-        .env_clear()
-        .envs(kept_in.iter().copied())
-        .output()
-        .unwrap();
-    assert!(!file.exists() && String::from_utf8_lossy(&output.stdout).contains("1 list of pages"), "{output:?}");
 }
 
 #[test]
@@ -136,7 +123,7 @@ fn an_unusable_list_is_reported_and_does_no_harm() {
     let write = |content: &[u8]| std::fs::write(&place, content).unwrap();
     let mode = |mode| std::fs::set_permissions(&place, Permissions::from_mode(mode)).unwrap();
     let mut damaged = content.clone();
-    damaged[20] ^= 1;
+    damaged[20] = b'x';
     let long = [&content[..], &[0; 3 << 20]].concat();
     let cases: &[(&str, &dyn Fn(), &str)] = &[
         ("a good list", &|| write(&content), "done"),
@@ -162,7 +149,7 @@ fn an_unusable_list_is_reported_and_does_no_harm() {
         make();
         let arguments = [dir.path().to_str().unwrap(), "--no-context"];
         let value = preload(&arguments, &[("CUDNN_LOADER_PAGES", &place)]);
-        let outcome = outcome(&value);
+        let outcome = outcome(&value, "list");
         assert!(outcome.as_deref().is_some_and(|outcome| outcome.contains(expected)), "{case}: {outcome:?}");
         let steps = value["steps"].as_array().unwrap();
         let loaded = steps.iter().find(|step| step["step"] == "load libcudnn_graph.so.9").unwrap();
@@ -171,13 +158,13 @@ fn an_unusable_list_is_reported_and_does_no_harm() {
     }
     // A relative path is rejected.
     let value = preload(&[dir.path().to_str().unwrap(), "--no-context"], &[("CUDNN_LOADER_PAGES", Path::new("list"))]);
-    assert!(outcome(&value).unwrap().contains("it is a relative path"), "{value}");
+    assert!(outcome(&value, "list").unwrap().contains("it is a relative path"), "{value}");
 
     // Only regular files are replaced.
     for (name, make) in [("pipe", "mkfifo"), ("directory", "mkdir")] {
         let taken = dir.path().join(name);
         assert!(Command::new(make).arg(&taken).status().unwrap().success());
-        let arguments = [dir.path().to_str().unwrap(), "--no-context", "--keep", "--to", taken.to_str().unwrap()];
+        let arguments = [dir.path().to_str().unwrap(), "--no-context", "--keep", taken.to_str().unwrap()];
         let value = preload(&arguments, &[]);
         assert!(value["error"].as_str().unwrap().contains("is not a regular file"), "{value}");
         assert!(!taken.is_file());
@@ -185,27 +172,12 @@ fn an_unusable_list_is_reported_and_does_no_harm() {
 
     let (other, _) = installation();
     let value = preload(&[other.path().to_str().unwrap(), "--no-context"], &[("CUDNN_LOADER_PAGES", &list)]);
-    assert!(outcome(&value).unwrap().contains("it was recorded for a different cuDNN"), "{value}");
+    assert!(outcome(&value, "app.pages").unwrap().contains("it was recorded for a different cuDNN"), "{value}");
 
     let graph = File::options().write(true).open(dir.file(Library::Graph)).unwrap();
     graph.set_modified(std::time::UNIX_EPOCH).unwrap();
     let value = preload(&[dir.path().to_str().unwrap(), "--no-context"], &[("CUDNN_LOADER_PAGES", &list)]);
-    assert!(outcome(&value).unwrap().contains("cuDNN has changed since"), "{value}");
-}
-
-#[test]
-fn a_directory_to_which_others_can_write_has_no_lists() {
-    let (dir, _) = installation();
-    let store = TempDir::new();
-    let arguments = [dir.path().to_str().unwrap(), "--no-context"];
-    let variables: &[(&str, &Path)] = &[("CUDNN_PLANS_DIR", store.path())];
-    preload(&[&arguments[..], &["--keep"]].concat(), variables);
-    assert_eq!(outcome(&preload(&arguments, variables)).as_deref(), Some("done"));
-    std::fs::set_permissions(store.path(), Permissions::from_mode(0o777)).unwrap();
-    let text = outcome(&preload(&arguments, variables)).unwrap();
-    assert!(text.contains("other users can write to it"), "{text}");
-    let value = preload(&[&arguments[..], &["--keep"]].concat(), variables);
-    assert!(value["error"].as_str().unwrap().contains("is writable by other users"), "{value}");
+    assert!(outcome(&value, "app.pages").unwrap().contains("cuDNN has changed since"), "{value}");
 }
 
 /// The process may belong to another user, and the file may have any size.
@@ -231,10 +203,13 @@ with open(sys.argv[1], 'wb+') as file:
     BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "0\n", "the file is mapped");
     let output = Command::new("/bin/sh")
-        .args(["-c", "ulimit -v 1000000; exec \"$0\" --json preload --keep --of \"$1\""])
-        .args([env!("CARGO_BIN_EXE_cudnn-doctor"), &program.id().to_string()])
+        .args(["-c", "ulimit -v 1000000; exec \"$0\" --json preload --keep \"$1\" --of \"$2\""])
+        .args([
+            env!("CARGO_BIN_EXE_cudnn-doctor"),
+            dir.path().join("list").to_str().unwrap(),
+            &program.id().to_string(),
+        ])
         .env_clear()
-        .env("CUDNN_PLANS_DIR", dir.path())
         .output()
         .unwrap();
     program.kill().unwrap();
@@ -245,16 +220,17 @@ with open(sys.argv[1], 'wb+') as file:
 }
 
 #[test]
-fn the_list_of_a_running_process_is_for_its_program() {
+fn the_list_of_a_running_process_is_saved() {
     let (dir, _) = installation();
-    let store = TempDir::new();
-    let graph = dir.file(Library::Graph);
+    let file = dir.path().join("other.pages");
+    let keep = |program: &std::process::Child| {
+        preload(&["--keep", file.to_str().unwrap(), "--of", &program.id().to_string()], &[])
+    };
     let spawn =
         |preloaded: &Path| Command::new("sleep").arg("60").env_clear().env("LD_PRELOAD", preloaded).spawn().unwrap();
-    let variables: &[(&str, &Path)] = &[("CUDNN_PLANS_DIR", store.path())];
-    let mut program = spawn(&graph);
+    let mut program = spawn(&dir.file(Library::Graph));
     let value = loop {
-        let value = preload(&["--keep", "--of", &program.id().to_string()], variables);
+        let value = keep(&program);
         // ld.so may not have finished yet.
         if value.get("kept").is_some() || program.try_wait().unwrap().is_some() {
             break value;
@@ -262,16 +238,16 @@ fn the_list_of_a_running_process_is_for_its_program() {
     };
     program.kill().unwrap();
     program.wait().unwrap();
-    let list = PageList::decode(&std::fs::read(value["kept"]["file"].as_str().unwrap()).unwrap()).unwrap();
-    assert_eq!(list.installation(), dir.path(), "{value}");
-    // The doctor and `sleep` are in different directories.
-    assert_eq!(outcome(&preload(&[dir.path().to_str().unwrap(), "--no-context"], variables)), None);
+    assert_eq!(value["kept"]["installation"].as_str(), dir.path().to_str(), "{value}");
+    let arguments = [dir.path().to_str().unwrap(), "--no-context"];
+    let used = preload(&arguments, &[("CUDNN_LOADER_PAGES", &file)]);
+    assert_eq!(outcome(&used, "other.pages").as_deref(), Some("done"), "{used}");
 
     let mut program = spawn(Path::new(""));
-    let value = preload(&["--keep", "--of", &program.id().to_string()], variables);
+    let value = keep(&program);
     assert!(value["error"].as_str().unwrap().contains("has not loaded libcudnn_graph.so.9"), "{value}");
     program.kill().unwrap();
     program.wait().unwrap();
-    let value = preload(&["--keep", "--of", &program.id().to_string()], variables);
+    let value = keep(&program);
     assert!(value["error"].as_str().unwrap().contains("/maps: No such file"), "{value}");
 }

@@ -10,8 +10,10 @@ use std::process::ExitCode;
 
 use cudnn_backend::gpu::{self, Gpu, NoGpu};
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_loader::preload::{Devices, Preload, Step as PreloadStep, StepOutcome, VERSION_CHECKS, VersionCheck};
-use cudnn_loader::{Error, LoadError, LoadErrorKind, Options, cudnnGetLastErrorString, cudnnStatus_t, signatures};
+use cudnn_loader::preload::{Devices, Preload, Step as PreloadStep, StepOutcome};
+use cudnn_loader::{
+    Error, Function, LoadError, LoadErrorKind, Options, cudnnGetLastErrorString, cudnnStatus_t, signatures,
+};
 use cudnn_os::IS_WINDOWS;
 use cudnn_os::child::end_with_parent;
 use cudnn_probe::dll_search::{Facts, explain};
@@ -41,6 +43,14 @@ pub(crate) const COMMAND: &str = "internal-load";
 /// How many of the last stderr lines of a crashed child become notes, and how many characters of each line.
 const MAX_STDERR_LINES: usize = 3;
 const MAX_STDERR_CHARS: usize = 400;
+
+/// The functions that compare a library's version with graph's.
+const VERSION_CHECKS: &[(Library, Function)] = &[
+    (Library::Graph, Function::CudnnGraphVersionCheck),
+    (Library::Ops, Function::CudnnOpsVersionCheck),
+    (Library::Cnn, Function::CudnnCnnVersionCheck),
+    (Library::Adv, Function::CudnnAdvVersionCheck),
+];
 
 const NOT_LOADED_NOTE: &str = "cuDNN was not loaded; only its files were checked";
 
@@ -293,8 +303,8 @@ fn load_and_check(dir: &Path, parts: &Parts) {
     // Each call loads a sub-library and compares its version with graph's.
     for (library, function) in VERSION_CHECKS {
         begin(Work::Load, format!("loaded {library}"));
-        // SAFETY: all functions in the loader's table have this type.
-        match unsafe { function.get::<VersionCheck>() } {
+        // SAFETY: all functions in the table have this type.
+        match unsafe { function.get::<signatures::cudnnGraphVersionCheck>() } {
             Ok(check) => {
                 begin(Work::Load, format!("called {function}"));
                 // SAFETY: the function takes no parameters, and all of the loader's functions belong to one cuDNN.
@@ -348,13 +358,13 @@ fn register_engines(dir: &Path) {
     let preload = preload.devices(Devices::List(Vec::new())).engines(true);
     let report = preload.run().unwrap_or_else(|error| error.report);
     let Some(step) = report.steps.into_iter().find(|step| step.step == PreloadStep::Engines) else { return };
-    let StepOutcome::Status(status, text) = step.outcome else { return };
+    let StepOutcome::Failed { status, reason } = step.outcome else { return };
     // A library failed to open, which is already reported.
     if status == cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED {
         return;
     }
     let message = format!("cuDNN returned {status:?} when it registered its engines");
-    let mut notes = messages_of_cudnn(&text);
+    let mut notes = messages_of_cudnn(&reason);
     if status == cudnnStatus_t::CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH {
         notes.push(
             "a library of engines or heuristics is from a different release; their files contain no version number"

@@ -144,7 +144,7 @@ fn ignored_value(name: &str, value: &str, log_dir: Option<LogDir>) -> Option<Fin
             ("has no effect: only the value 1 turns the reasons on".to_owned(), set("turn them on:", "1"))
         }
         PAGES if !Path::new(value).is_absolute() => {
-            let text = "write the full path of a list created by `cudnn-doctor preload --keep --to FILE`";
+            let text = "write the full path of a list created by `cudnn-doctor preload --keep FILE`";
             ("has no effect: it is not an absolute path".to_owned(), text.into())
         }
         LOG_LEVEL if !matches!(value.trim().parse(), Ok(0..=3)) => {

@@ -1,75 +1,120 @@
 //! `preload --keep`: saves a list of the pages that were mapped during startup, so that later preloads can request
 //! them first.
 
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use cudnn_loader::preload::pages::{FILE_VARIABLE, FilePages, PageList};
-use cudnn_plan_store::{Settings, Store, write_pages};
+use cudnn_loader::Library;
+use cudnn_loader::preload::pages::{FILE_VARIABLE, FilePages, PageList, is_wanted};
+use cudnn_os::pages;
+use cudnn_plan_store::write_pages;
 use serde_json::{Value, json};
 
 use crate::escape::Printable;
 use crate::output::outln;
 use crate::shell::set_variable;
 
+/// Gaps up to this size are read as well, because a disk reads one long range as fast as two short ranges.
+const GAP: u64 = 256 << 10;
+
+/// File name prefixes in the order of use. Other files follow.
+const ORDER: &[&str] =
+    &["libcudnn_graph", "libcuda.so", "libcublasLt", "libcudnn_engines_precompiled", "libcudnn_engines_runtime"];
+
 /// A saved list.
 pub(crate) struct KeptPages {
     list: PageList,
+    installation: PathBuf,
     file: PathBuf,
-    /// Whether programs find the file without a variable.
-    is_found: bool,
 }
 
-/// Saves the page list of this process for all programs, or of another process for the programs in its directory. The
-/// list is written to `to`, or by default next to the plans.
+/// Saves the page list of a process in a file.
 ///
 /// # Errors
 /// The reason why reading or writing failed.
-pub(crate) fn keep(process: Option<u32>, to: Option<&Path>) -> Result<KeptPages, String> {
-    let list = PageList::of_process(process.unwrap_or_else(std::process::id)).map_err(|error| error.to_string())?;
-    let list = if process.is_some() && to.is_none() { list } else { list.for_all_programs() };
-    if let Some(file) = to {
-        write_pages(file, &list.encode()).map_err(|problem| problem.what().to_string().printable())?;
-        return Ok(KeptPages { list, file: file.to_owned(), is_found: false });
+pub(crate) fn keep(process: u32, file: &Path) -> Result<KeptPages, String> {
+    let list = record(process).map_err(|error| error.to_string())?;
+    let graph = list.files.iter().find(|file| file.path.ends_with(Library::Graph.file_name()));
+    let installation = graph.and_then(|graph| graph.path.parent());
+    let installation = installation.ok_or_else(|| format!("process {process} has not loaded {}", Library::Graph))?;
+    write_pages(file, list.encode().as_bytes()).map_err(|problem| problem.what().to_string().printable())?;
+    Ok(KeptPages { installation: installation.to_owned(), list, file: file.to_owned() })
+}
+
+/// Records the pages that a process has mapped from the libraries of cuDNN, CUDA and the driver. The system must allow
+/// this process to inspect it.
+fn record(process: u32) -> io::Result<PageList> {
+    // A list has one line per file.
+    let is_listed = |path: &Path| is_wanted(path) && path.to_str().is_some_and(|path| !path.contains('\n'));
+    let mut found: BTreeMap<PathBuf, Vec<Range<u64>>> = BTreeMap::new();
+    for (path, ranges) in pages::mapped(process, is_listed)? {
+        found.entry(path).or_default().extend(ranges);
     }
-    let (settings, mut problems) = Settings::from_environment();
-    let (store, more) = Store::open(&settings);
-    problems.extend(more);
-    match store.put_pages(&list.file_name(), &list.encode()) {
-        Ok(Some(file)) => return Ok(KeptPages { list, file, is_found: true }),
-        Ok(None) => {}
-        Err(problem) => problems.push(problem),
+    let mut files = Vec::new();
+    for (path, ranges) in found.into_iter().filter(|(_, ranges)| !ranges.is_empty()) {
+        let (size, modified, _) = pages::regular_file(&path)?;
+        files.push(FilePages { path, size, modified, ranges: joined(ranges, size) });
     }
-    // The store reports problems with the directory last.
-    let reason = problems.last().map(|problem| problem.what().to_string().printable());
-    Err(reason.unwrap_or_else(|| "there is no directory of plans".into()))
+    files.sort_by_key(|file| {
+        let name = file.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        ORDER.iter().position(|prefix| name.starts_with(prefix)).unwrap_or(ORDER.len())
+    });
+    Ok(PageList { files })
 }
 
 impl KeptPages {
     pub(crate) fn text(&self) {
         let (bytes, ranges) = self.sizes();
         let megabytes = bytes as f64 / f64::from(1 << 20);
-        let files = self.list.files().len();
+        let files = self.list.files.len();
         outln!("\nkept: {megabytes:.1} MiB in {ranges} ranges of {files} files, in {}", self.file.printable());
-        if self.is_found {
-            outln!("Preloads of cuDNN in {} will request these pages first.", self.list.installation().printable());
-        } else {
-            outln!("To use it: {}", set_variable(FILE_VARIABLE, &self.file));
-        }
+        outln!("Preloads of cuDNN in {} use the list with this variable:", self.installation.printable());
+        outln!("{}", set_variable(FILE_VARIABLE, &self.file));
     }
 
     pub(crate) fn value(&self) -> Value {
         let (bytes, ranges) = self.sizes();
         json!({
             "file": self.file.to_string_lossy(),
-            "installation": self.list.installation().to_string_lossy(),
-            "files": self.list.files().len(),
+            "installation": self.installation.to_string_lossy(),
+            "files": self.list.files.len(),
             "ranges": ranges,
             "bytes": bytes,
         })
     }
 
     fn sizes(&self) -> (u64, usize) {
-        let files = self.list.files();
-        (files.iter().map(FilePages::bytes).sum(), files.iter().map(|file| file.ranges.len()).sum())
+        let ranges = || self.list.files.iter().flat_map(|file| &file.ranges);
+        (ranges().map(|range| range.end - range.start).sum(), ranges().count())
+    }
+}
+
+/// Sorts the ranges, fills small gaps, and ends the last page where the file ends.
+fn joined(mut ranges: Vec<Range<u64>>, size: u64) -> Vec<Range<u64>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for Range { start, end } in ranges {
+        let end = end.min(size);
+        match joined.last_mut() {
+            Some(last) if start <= last.end + GAP => last.end = last.end.max(end),
+            _ if start < end => joined.push(start..end),
+            _ => {}
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_gaps_are_filled() {
+        let (page, apart) = (4096, GAP * 3);
+        let ranges = vec![apart..apart + page, 0..page, page..2 * page, (2 * page + GAP)..(GAP * 2)];
+        assert_eq!(joined(ranges, apart + 1), vec![0..GAP * 2, apart..apart + 1]);
+        assert_eq!(joined(Vec::new(), 1), Vec::new());
     }
 }

@@ -308,16 +308,11 @@ impl Plans {
                     "directory": self.store.dir().map(|dir| dir.to_string_lossy()),
                     "removed_entries": cleared.entries,
                     "removed_temporaries": cleared.temporaries,
-                    "removed_page_lists": cleared.page_lists,
                 })
             },
             || {
                 let (plans, files) = (count(cleared.entries, "plan"), count(cleared.temporaries, "temporary file"));
-                let lists = match cleared.page_lists {
-                    0 => String::new(),
-                    lists => format!(", {} of pages", count(lists, "list")),
-                };
-                outln!("Removed {plans}{lists} and {files}{}.", self.place());
+                outln!("Removed {plans} and {files}{}.", self.place());
             },
         );
         Ok(Outcome::Fine)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-use cudnn_loader::preload::{Devices, Preload, Report, StepOutcome, StepReport};
+use cudnn_loader::preload::{Devices, Preload, Report, Step, StepOutcome, StepReport};
 use cudnn_loader::{
     self as cudnn, Options, cudnnConvolutionFwdAlgo_t, cudnnConvolutionMode_t, cudnnDataType_t, cudnnStatus_t,
     cudnnTensorFormat_t,
@@ -15,7 +15,6 @@ use super::keep_pages::{self, KeptPages};
 use crate::child_report::{Work, begin};
 use crate::escape::Printable;
 use crate::output::{CommandResult, Format, Outcome, outln};
-use crate::plan_again;
 use crate::platform::safe_working_dir;
 use crate::shell::doctor;
 
@@ -34,24 +33,16 @@ pub(crate) struct Arguments {
     /// Do not register cuDNN's engines.
     #[arg(long)]
     no_engines: bool,
-    /// Register the engines for the device described in this file, instead of a generic device. The description must
-    /// have been written by cuDNN, which crashes on other input.
-    #[arg(long, value_name = "FILE", conflicts_with = "no_engines")]
-    description: Option<PathBuf>,
     /// Afterwards create a handle and query the workspace of a convolution, like a first use.
     #[arg(long)]
     query: bool,
-    /// Afterwards save a list of the mapped pages, so that later preloads of this installation request them first.
-    /// Implies `--query`. Linux only.
-    #[arg(long)]
-    keep: bool,
-    /// Save the list of this running process instead of preloading, for programs in the same directory as its
-    /// program.
+    /// Afterwards save a list of the mapped pages in this file, so that preloads with `CUDNN_LOADER_PAGES` request them
+    /// first. Implies `--query`. Linux only.
+    #[arg(long, value_name = "FILE")]
+    keep: Option<PathBuf>,
+    /// Save the list of this running process instead of preloading.
     #[arg(long, value_name = "PID", requires = "keep")]
     of: Option<u32>,
-    /// Write the list to this file instead of the plans' directory, for a container image.
-    #[arg(long, value_name = "FILE", requires = "keep")]
-    to: Option<PathBuf>,
 }
 
 /// The width of the timeline in characters.
@@ -59,9 +50,9 @@ const TIMELINE_WIDTH: f64 = 40.0;
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     // Resolve the path before the working directory changes.
-    let to = arguments.to.as_ref().map(std::path::absolute).transpose()?;
-    if arguments.of.is_some() {
-        let kept = keep_pages::keep(arguments.of, to.as_deref())?;
+    let keep = arguments.keep.as_ref().map(std::path::absolute).transpose()?;
+    if let (Some(process), Some(file)) = (arguments.of, &keep) {
+        let kept = keep_pages::keep(process, file)?;
         format.report(|| json!({ "kept": kept.value() }), || kept.text());
         return Ok(Outcome::Fine);
     }
@@ -72,25 +63,20 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     };
     let dir = arguments.dir.as_ref().map(std::path::absolute).transpose()?;
     let options = dir.map_or(Options::new(), |dir| Options::new().path(dir));
-    let mut preload = Preload::new().options(options).devices(devices).engines(!arguments.no_engines);
-    if let Some(file) = &arguments.description {
-        let description = plan_again::description(file)?;
-        // SAFETY: the option requires a description that was written by cuDNN, and the user provides it.
-        preload = unsafe { preload.device_description(description) };
-    }
     // An empty or relative element of a search path must not select libraries in the user's directory.
     std::env::set_current_dir(safe_working_dir())?;
     begin(Work::Load, "preloaded cuDNN");
     let progress = |step: &StepReport| {
         begin(Work::Load, format!("preloaded cuDNN, after the step \"{}\"", step.step));
     };
-    let (report, outcome) = match preload.run_with_progress(progress) {
+    let preload = Preload::new().options(options).devices(devices).engines(!arguments.no_engines);
+    let (report, outcome) = match preload.progress(progress).run() {
         Ok(report) => (report, Outcome::Fine),
         Err(error) => (error.report.clone(), Outcome::Errors),
     };
     begin(Work::Compute, "used cuDNN for the first time");
-    let first_use = (arguments.query || arguments.keep).then(first_use);
-    let kept = arguments.keep.then(|| keep_pages::keep(None, to.as_deref())).transpose()?;
+    let first_use = (arguments.query || keep.is_some()).then(first_use);
+    let kept = keep.map(|file| keep_pages::keep(std::process::id(), &file)).transpose()?;
     format.report(
         || value(&report, first_use.as_ref(), kept.as_ref()),
         || {
@@ -170,7 +156,8 @@ fn text(report: &Report) {
         outln!("{bar:<41} {start:8.2} +{duration:8.2} ms  {}{outcome}", step.step.to_string().printable());
     }
     outln!("\n{:.2} ms in total", milliseconds(report.duration));
-    if report.steps.iter().any(|step| matches!(step.outcome, StepOutcome::LoadFailed(_))) {
+    let is_load = |step: &StepReport| matches!(step.step, Step::Select | Step::Load(_));
+    if report.steps.iter().any(|step| step.outcome.is_failure() && is_load(step)) {
         outln!("help: `{} check` shows what is wrong, and the commands that fix it", doctor());
     }
 }
