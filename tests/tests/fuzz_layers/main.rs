@@ -158,7 +158,10 @@ impl Fuzzing {
             self.undefined += 1;
             return;
         }
-        let mut report = format!("seed {seed}, {layers}:\n    without {expected:.300}\n    with    {found:.300}\n");
+        let mut report = format!(
+            "CUDNN_TESTS_FUZZ={seed}..{}, {layers}:\n    without {expected:.300}\n    with    {found:.300}\n",
+            seed + 1
+        );
         let similar = self.similar.entry([layers, plain(expected), plain(found)].join("|")).or_default();
         *similar += 1;
         if *similar <= REDUCED {
