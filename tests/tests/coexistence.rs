@@ -340,10 +340,11 @@ Use this page to check whether the drop-in works together with the hooks, tools 
 rule is that nothing works worse with the drop-in than with NVIDIA's shim.
 
 Each cell is a process of its own. It runs [a small program](../../tests/clients/guest/guest.c) that makes
-descriptors, reads the reason of a refused call, and restores a compiled plan for a described H200. \"ok\" means that the program
-prints the same as with NVIDIA's shim alone. With all layers, the layers recorded the run as well. NVIDIA's shim opens
-cuDNN by name, so its result can depend on how ld.so finds the libraries: through a run path, as in Python wheels, or
-through `LD_LIBRARY_PATH`. A cell shows both if they differ. The drop-in is installed in place of NVIDIA's file.
+descriptors, reads the reason of a refused call, and restores a compiled plan for a described H200. \"ok\" means that
+the program prints the same as with NVIDIA's shim alone. With all layers, the layers recorded the run as well. NVIDIA's
+shim opens cuDNN by name, so its result can depend on how ld.so finds the libraries: through a run path, as in Python
+wheels, or through `LD_LIBRARY_PATH`. A cell shows both if they differ. The drop-in is installed in place of NVIDIA's
+file.
 
 ";
 
@@ -372,8 +373,8 @@ With `-- --ignored`, it checks the same rule with the full releases 9.10.2 and 9
 Fork before other threads use cuDNN, or call nothing of cuDNN in the child before it executes another program. A child
 can otherwise [hang in cuDNN](../measurements/forks.md), with NVIDIA's shim as well as with the drop-in: cuDNN has
 locks for its log and for graphs, and the child inherits a lock that another thread held. The row in the table is for
-threads that only make and destroy tensors, which takes no such lock. The locks of the loader and the layers are prepared for
-forks.
+threads that only make and destroy tensors, which takes no such lock. The locks of the loader and the layers are
+prepared for forks.
 
 ## Modules that call a sub-library directly
 
