@@ -2,8 +2,8 @@
  *
  *   forks WORK [gdb]
  *
- * WORK is what the threads repeat: tensors, graphs, refused (calls that return an error) or handles. Prints "ok", or how a
- * child ended, or "hangs" for a child that still runs after five seconds, and with gdb where it hangs. */
+ * WORK is what the threads repeat: tensors, graphs, refused (calls that return an error) or handles. Prints "ok", or
+ * how a child ended, or "hangs" for a child that still runs after five seconds, and with gdb where it hangs. */
 #define _GNU_SOURCE
 #include <cudnn.h>
 #include <poll.h>
@@ -16,6 +16,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* Type and count of an attribute that is one descriptor. */
+#define PART CUDNN_TYPE_BACKEND_DESCRIPTOR, 1
 
 enum { THREADS = 4, CHILDREN = 5, SECONDS = 5 };
 
@@ -46,12 +49,12 @@ static void graphs(void) {
     cudnnBackendSetAttribute(relu, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type);
     cudnnBackendFinalize(relu);
     cudnnBackendCreateDescriptor(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, &operation);
-    cudnnBackendSetAttribute(operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &relu);
-    cudnnBackendSetAttribute(operation, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x);
-    cudnnBackendSetAttribute(operation, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y);
+    cudnnBackendSetAttribute(operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, PART, &relu);
+    cudnnBackendSetAttribute(operation, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, PART, &x);
+    cudnnBackendSetAttribute(operation, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, PART, &y);
     cudnnBackendFinalize(operation);
     cudnnBackendCreateDescriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &graph);
-    cudnnBackendSetAttribute(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation);
+    cudnnBackendSetAttribute(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, PART, &operation);
     cudnnBackendFinalize(graph);
     Descriptor made[] = {graph, operation, relu, y, x};
     for (int i = 0; i < 5; i++) cudnnBackendDestroyDescriptor(made[i]);
@@ -95,7 +98,8 @@ static int ended(pid_t child, int debugs) {
     printf("hangs\n");
     fflush(stdout);
     snprintf(command, sizeof command,
-             "gdb -p %d -batch -ex bt 2>/dev/null | grep '^#' | sed -E 's/ (\\(|from|at) ?.*//; s/0x[0-9a-f]+ in //' | head -12",
+             "gdb -p %d -batch -ex bt 2>/dev/null | grep '^#' | sed -E 's/ (\\(|from|at) ?.*//; s/0x[0-9a-f]+ in //' "
+             "| head -12",
              child);
     if (debugs && system(command)) printf("gdb failed\n");
     kill(child, SIGKILL);
@@ -105,7 +109,10 @@ static int ended(pid_t child, int debugs) {
 
 int main(int count, char **args) {
     const char *name = count > 1 ? args[1] : "tensors";
-    work = !strcmp(name, "graphs") ? graphs : !strcmp(name, "refused") ? refused : !strcmp(name, "handles") ? handles : tensors;
+    work = tensors;
+    if (!strcmp(name, "graphs")) work = graphs;
+    if (!strcmp(name, "refused")) work = refused;
+    if (!strcmp(name, "handles")) work = handles;
     tensors(), graphs(), refused(), handles();
     pthread_t threads[THREADS];
     sem_t started;

@@ -341,10 +341,10 @@ rule is that nothing works worse with the drop-in than with NVIDIA's shim.
 
 Each cell is a process of its own. It runs [a small program](../../tests/clients/guest/guest.c) that makes
 descriptors, reads the reason of a refused call, and restores a compiled plan for a described H200. \"ok\" means that
-the program prints the same as with NVIDIA's shim alone. With all layers, the layers recorded the run as well. NVIDIA's
-shim opens cuDNN by name, so its result can depend on how ld.so finds the libraries: through a run path, as in Python
-wheels, or through `LD_LIBRARY_PATH`. A cell shows both if they differ. The drop-in is installed in place of NVIDIA's
-file.
+the program prints the same as with NVIDIA's shim alone. With all layers, the layers recorded the run as well.
+NVIDIA's shim opens cuDNN by name, so its result can depend on how ld.so finds the libraries: through a run path, as
+in Python wheels, or through `LD_LIBRARY_PATH`. A cell shows both if they differ. The drop-in is installed in place of
+NVIDIA's file.
 
 ";
 

@@ -142,7 +142,8 @@ static void plan(const char *device_file, const char *plan_file) {
         OK(cudnnBackendFinalize(plan));
     }
     int64_t count = 0, workspace = -1, size = 0;
-    OK(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &workspace));
+    OK(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,
+                                &workspace));
     OK(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0, &size, NULL));
     printf("%d proposals, workspace of %d bytes, plan of %d bytes\n", (int)proposals, (int)workspace, (int)size);
     if (!json) {

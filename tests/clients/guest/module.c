@@ -1,5 +1,5 @@
-/* A module of the guest that is linked to libcudnn_graph.so.9. With -DCONSTRUCTOR, its constructor calls the guest while
- * ld.so holds its lock. */
+/* A module of the guest that is linked to libcudnn_graph.so.9. With -DCONSTRUCTOR, its constructor calls the guest
+ * while ld.so holds its lock. */
 int cudnnBackendCreateDescriptor(int kind, void **made);
 int cudnnBackendDestroyDescriptor(void *made);
 
