@@ -1,18 +1,18 @@
 //! Opens DLLs with the Windows loader and looks up exports. The caller decides which DLL to open.
 
-use std::ffi::{CStr, OsStr, OsString, c_void};
+use std::ffi::{OsStr, OsString};
 use std::os::windows::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf, Prefix};
 use std::ptr::null_mut;
 
-use windows_sys::Win32::Foundation::{ERROR_INVALID_NAME, GetLastError, HMODULE};
+use windows_sys::Win32::Foundation::{ERROR_INVALID_NAME, GetLastError};
 use windows_sys::Win32::System::Diagnostics::Debug::{
     FORMAT_MESSAGE_FROM_SYSTEM, FORMAT_MESSAGE_IGNORE_INSERTS, FormatMessageW, SEM_FAILCRITICALERRORS,
     SEM_NOOPENFILEERRORBOX, SetThreadErrorMode,
 };
 use windows_sys::Win32::System::LibraryLoader::{
     GET_MODULE_HANDLE_EX_FLAG_PIN, GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT, GetDllDirectoryW, GetModuleHandleExW,
-    GetProcAddress, LOAD_WITH_ALTERED_SEARCH_PATH, LoadLibraryExW,
+    LOAD_WITH_ALTERED_SEARCH_PATH, LoadLibraryExW,
 };
 use windows_sys::Win32::System::SystemInformation::GetSystemDirectoryW;
 

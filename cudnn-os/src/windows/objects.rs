@@ -5,15 +5,11 @@ use std::path::PathBuf;
 use std::ptr::null_mut;
 
 use windows_sys::Win32::Foundation::HMODULE;
-use windows_sys::Win32::System::LibraryLoader::{
-    GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS, GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT, GetModuleFileNameW,
-    GetModuleHandleExW, GetModuleHandleW,
-};
+use windows_sys::Win32::System::LibraryLoader::GetModuleHandleW;
 use windows_sys::Win32::System::ProcessStatus::K32EnumProcessModules;
 use windows_sys::Win32::System::Threading::GetCurrentProcess;
 
 use super::library::{Library, module_of, path_of};
-use super::wide::read_wide;
 
 pub struct Entry {
     pub path: PathBuf,
