@@ -304,7 +304,7 @@ fn outcome(output: &ChildOutput, expected: &str, arguments: &[&str]) -> Outcome 
     }
 }
 
-fn render(table: &Vec<Vec<Outcome>>) -> String {
+fn render(table: &[Vec<Outcome>]) -> String {
     let mut text = format!("| surroundings | {} |\n", COLUMNS.map(|column| column.0).join(" | "));
     text.push_str("| --- | --- | --- | --- |\n");
     for (row, surrounding) in table.iter().zip(SURROUNDINGS) {

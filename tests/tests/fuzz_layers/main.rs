@@ -130,7 +130,7 @@ impl Fuzzing {
 
     /// Runs one program as in a batch.
     fn output(&self, seed: u64, layers: &str, steps: &[Step], noise: u32) -> String {
-        if seed % ALONE == 0 {
+        if seed.is_multiple_of(ALONE) {
             return self.runner.run_alone(layers, steps, noise);
         }
         let programs = BTreeMap::from([(seed, steps.to_vec())]);
