@@ -177,7 +177,7 @@ macro_rules! at_load {
 }
 
 #[cfg(feature = "native")]
-pub mod memory {
+pub(crate) mod memory {
     /// Returns `None`. Job limits on Windows apply to committed memory instead of address space.
     pub fn address_space_limit() -> Option<u64> {
         None
