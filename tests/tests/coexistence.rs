@@ -279,7 +279,8 @@ impl Matrix {
                 }
             }
         }
-        let table = outputs.chunks(RUNS).map(|row| row.iter().map(|cell| cell.0.clone()).collect()).collect();
+        let table: Vec<Vec<Outcome>> =
+            outputs.chunks(RUNS).map(|row| row.iter().map(|cell| cell.0.clone()).collect()).collect();
         assert!(worse.is_empty(), "worse than NVIDIA's shim:\n{worse}\n{}", render(&table));
         table
     }
