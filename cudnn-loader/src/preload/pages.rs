@@ -41,7 +41,8 @@ impl FilePages {
         let (size, modified) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
         let range = |text: &str| {
             let (start, end) = text.split_once('-')?;
-            Some(start.parse().ok()?..end.parse().ok().filter(|end| *end <= size)?)
+            let (start, end) = (start.parse().ok()?, end.parse().ok()?);
+            (start < end && end <= size).then_some(start..end)
         };
         let ranges = fields.next()?.split(',').map(range).collect::<Option<_>>()?;
         Some(FilePages { path: fields.next()?.into(), size, modified, ranges })
@@ -138,9 +139,14 @@ mod tests {
             // The end of a line is the end of a list.
             assert_eq!(PageList::decode(start).is_ok(), length == last_line, "{length}");
         }
-        for (from, to) in
-            [("9000000000", "100"), ("4096,", "4096;"), ("-536870912", "-8000000000"), ("-7", "x"), ("2", "1")]
-        {
+        for (from, to) in [
+            ("9000000000", "100"),
+            ("4096,", "4096;"),
+            ("-536870912", "-9500000000"),
+            ("4096-8192", "4096-4096"),
+            ("-7", "x"),
+            ("2", "1"),
+        ] {
             assert!(PageList::decode(text.replacen(from, to, 1).as_bytes()).is_err(), "{from} {to}");
         }
     }

@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn small_gaps_are_filled() {
-        let (page, apart) = (4096, GAP * 3);
+        let (page, apart) = (4096, GAP * 3 + 1);
         let ranges = vec![apart..apart + page, 0..page, page..2 * page, (2 * page + GAP)..(GAP * 2)];
         assert_eq!(joined(ranges, apart + 1), vec![0..GAP * 2, apart..apart + 1]);
         assert_eq!(joined(Vec::new(), 1), Vec::new());
