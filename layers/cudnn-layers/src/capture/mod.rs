@@ -229,7 +229,7 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
                 && Type(calls::number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
                 && count == 1;
             // SAFETY: cuDNN has read the one descriptor.
-            if let Some(configuration) = unsafe { accepted_word(elements) }.filter(|_| is_configuration) {
+            if is_configuration && let Some(configuration) = unsafe { accepted_word(elements) } {
                 configurations::set(calls::raw(plan), calls::raw(configuration));
             }
         }

@@ -108,7 +108,7 @@ fn succeeded(state: &State, call: &Call<'_>) {
                 && Type(calls::number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
                 && count == 1;
             // SAFETY: cuDNN has read the one descriptor.
-            if let Some(configuration) = unsafe { accepted_word(elements) }.filter(|_| is_configuration) {
+            if is_configuration && let Some(configuration) = unsafe { accepted_word(elements) } {
                 // SAFETY: cuDNN has accepted both descriptors in this call, which keeps them alive.
                 unsafe { blocking::configured(state, calls::descriptor(call), calls::raw(configuration)) };
             }
