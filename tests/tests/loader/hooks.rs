@@ -1,8 +1,10 @@
 //! Tests processes in which another library replaces `dlopen` or `dlsym`, as tools that share GPUs and sanitizers do.
 
+use std::ffi::CString;
 use std::path::{Path, PathBuf};
 
 use cudnn_loader::DIR_VARIABLE;
+use cudnn_os::libraries::Library as LoadedObject;
 use cudnn_probe::Library;
 use support::{Child, ChildOutput, FakeLibrary, TempDir, client, compile, drop_in, drop_in_alone, lib_dir};
 
@@ -128,4 +130,28 @@ fn graph_finds_its_engines_if_another_library_replaces_dlopen() {
     let hooks = TempDir::new();
     let output = run(with_hook(&dlopen_hook(&hooks, ""), dir.path()), &["cudnnBackendFinalize"]);
     assert_eq!(output.returned("cudnnBackendFinalize"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:#?}");
+}
+
+/// The loader reads these tables itself, so that no hook of `dlsym` matters.
+#[test]
+fn exported_symbols_are_found_in_both_kinds_of_hash_tables() {
+    let dir = TempDir::new();
+    let code: String = (0..50).map(|number| format!("int function{number}(void) {{ return {number}; }}\n")).collect();
+    let others = "extern int getpid(void); static int hidden(void) { return 0; }
+        int uses(void) { return hidden() + getpid(); }";
+    for style in ["gnu", "sysv"] {
+        let file = dir.path().join(format!("lib{style}.so"));
+        compile(&format!("{code}{others}"), &["-shared", "-fPIC", &format!("-Wl,--hash-style={style}")], &file);
+        // SAFETY: the library has no constructors.
+        let library = unsafe { LoadedObject::open(&file) }.unwrap();
+        for number in 0..50 {
+            let address = library.symbol(&CString::new(format!("function{number}")).unwrap()).unwrap();
+            // SAFETY: the code above defines the function with this type.
+            let function: extern "C" fn() -> i32 = unsafe { cudnn_os::functions::pointer_as(address) };
+            assert_eq!(function(), number, "{style}");
+        }
+        for name in [c"hidden", c"getpid", c"function50", c""] {
+            assert_eq!(library.symbol(name), None, "{style} {name:?}");
+        }
+    }
 }
