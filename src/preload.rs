@@ -59,14 +59,15 @@ versioned!(cudnnShimPreloadStart @@ "libcudnn_shim_1");
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimPreloadWait() -> c_int {
     catch_panic(|| {
-        let started = std::mem::take(&mut *lock(&STARTED)?);
+        let started = lock(&STARTED)?.clone();
         for handle in started {
-            finish(handle.join());
-            // A preload, or a constructor, has called this and cannot wait.
-            if !handle.is_finished() {
-                lock(&STARTED)?.push(handle);
+            let result = handle.join();
+            // Otherwise a preload, or a constructor, has called this and cannot wait.
+            if handle.is_finished() {
+                finish(result);
             }
         }
+        lock(&STARTED)?.retain(|handle| !handle.is_finished());
         lock(&LAST).map(|last| last.0)
     })
     .flatten()

@@ -23,8 +23,8 @@ macro_rules! function {
 }
 pub(crate) use function;
 
-/// Returns the driver's library, if the process has loaded it. Takes no lock of ld.so, because a thread that waits for
-/// this one may hold it.
+/// Returns the driver's library, if the process has loaded it. Nothing unloads it. Does not wait for a thread that loads
+/// a library, because that thread may wait for this one.
 pub(crate) fn loaded() -> Option<Handle> {
     LoadedObjects::snapshot().first(DRIVER).map(|driver| driver.handle)
 }

@@ -296,8 +296,8 @@ impl LoadError {
                 }
                 DlErrorKind::Intercepted { opened, by } => {
                     let opened = opened.as_ref().map_or("nothing".into(), |opened| shown_path(opened).to_string());
-                    let by = by.as_ref().map_or("the program".into(), |by| shown_path(by).to_string());
-                    format!("dlopen, which {by} replaces, opened {opened} instead of {}", shown_path(path))
+                    let by = by.as_ref().map_or(String::new(), |by| format!(", which {} replaces,", shown_path(by)));
+                    format!("dlopen{by} opened {opened} instead of {}", shown_path(path))
                 }
                 DlErrorKind::Other => format!("{} cannot load {}", loader!(), shown_path(path)),
             },

@@ -90,7 +90,7 @@ impl Function {
         Function::NAMES.split_terminator('\0')
     }
 
-    /// Returns the NUL-terminated name, for `dlsym`.
+    /// Returns the NUL-terminated name.
     pub(crate) fn symbol(self) -> &'static CStr {
         let names = Function::NAMES.as_bytes();
         let name = names.split_inclusive(|byte| *byte == 0).nth(self as usize);

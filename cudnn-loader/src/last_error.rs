@@ -6,11 +6,9 @@
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
-use std::sync::Mutex;
 
 use cudnn_sys::types::cudnnStatus_t;
-
-use crate::sync::primitives::lock;
+use once_cell::race::OnceBox;
 
 thread_local! {
     static LAST_ERROR: RefCell<Option<LastError>> = const { RefCell::new(None) };
@@ -69,21 +67,29 @@ pub(crate) fn report_line(status: cudnnStatus_t) -> Option<String> {
 }
 
 /// Strings that `cudnnGetErrorString` has returned. Never freed, because callers retain the pointers, as with cuDNN's.
-static INTERNED: Mutex<Vec<CString>> = Mutex::new(Vec::new());
-const MAX_INTERNED: usize = 256;
+/// Not behind a lock, because a forked child would wait for a thread of its parent.
+static INTERNED: [OnceBox<CString>; 256] = [const { OnceBox::new() }; 256];
 
 /// Returns the text as a static string, or `None` if the table is full.
 pub(crate) fn intern(text: String) -> Option<*const c_char> {
     let text = CString::new(text).ok()?;
-    // Waits at most one second: in a forked child, the thread that holds the lock may not exist.
-    let mut texts = lock(&INTERNED)?;
-    if let Some(known) = texts.iter().find(|known| **known == text) {
-        return Some(known.as_ptr());
+    let mut interned = INTERNED.iter().map(|slot| slot.get_or_init(|| Box::new(text.clone())));
+    interned.find(|interned| **interned == text).map(|interned| interned.as_ptr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_texts_are_one_string_in_all_threads() {
+        let texts = || ["a", "b", "a"].map(|text| intern(text.to_owned()).map(|text| text.addr()));
+        let all: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(texts)).collect();
+            threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        });
+        let [a, b, again] = texts();
+        assert!(a.is_some() && b.is_some() && a != b && a == again);
+        assert!(all.len() == 8 && all.iter().all(|others| *others == [a, b, a]));
     }
-    if texts.len() == MAX_INTERNED {
-        return None;
-    }
-    texts.push(text);
-    // The bytes stay in place when the list grows, and entries are never removed.
-    texts.last().map(|text| text.as_ptr())
 }

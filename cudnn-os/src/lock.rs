@@ -1,7 +1,15 @@
-//! Locks a mutex with a time limit.
+//! Locks a mutex with a time limit, and identifies the owners of locks.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
+
+use crate::os::threads;
+
+/// Returns a number greater than 1 for this thread and process, with the process in the upper half. A forked child
+/// recognizes threads of its parent by it.
+pub fn thread_token() -> u64 {
+    u64::from(std::process::id()) << 32 | u64::from(threads::id())
+}
 
 /// Locks the mutex, or returns `None` if the time limit expires. The limit matters in a forked child, where a lock that
 /// another thread of the parent held is never released. A poisoned mutex is locked like any other.

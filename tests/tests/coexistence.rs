@@ -9,8 +9,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use support::{
-    Child, ChildOutput, Library, PlanningLibraries, TempDir, check_document, client, compile, drop_in, full_releases,
-    lib_dir, not_run, put_drop_in,
+    Child, ChildOutput, Library, PlanningLibraries, TempDir, check_document, client, compile, drop_in,
+    errata_for_all_releases, full_releases, lib_dir, not_run, put_drop_in,
 };
 
 /// Something that shares a process with cuDNN.
@@ -215,7 +215,7 @@ impl Matrix {
             variables.extend([
                 ("CUDNN_LAYERS".to_owned(), LAYERS.to_owned()),
                 ("CUDNN_LAYER_PATH".to_owned(), drop_in().join("lib").display().to_string()),
-                ("CUDNN_ERRATA".to_owned(), "known".to_owned()),
+                ("CUDNN_ERRATA".to_owned(), errata_for_all_releases(own.path()).display().to_string()),
                 ("CUDNN_CAPTURE".to_owned(), own_file("guest.cudnncap")),
                 ("CUDNN_PLANS_DIR".to_owned(), own_file("plans")),
                 ("CUDNN_TRACE".to_owned(), trace.clone()),
@@ -237,7 +237,8 @@ impl Matrix {
         arguments.extend(of_guest.iter().map(|argument| at(argument)));
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let output = Child::bare("/bin/sh").env("PATH", "/usr/bin:/bin").run(&arguments);
-        (output, Path::new(&trace).exists())
+        let has_layers = Path::new(&trace).exists() && !output.stderr.contains(" is off: ");
+        (output, has_layers)
     }
 
     /// Runs everything, and returns the outcomes in rows.
@@ -256,9 +257,9 @@ impl Matrix {
         let run_next = || {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(surrounding) = SURROUNDINGS.get(index / RUNS) else { return false };
-            let (output, has_trace) = self.run(surrounding, index % RUNS, &plan(0));
+            let (output, has_layers) = self.run(surrounding, index % RUNS, &plan(0));
             let outcome = outcome(&output, expected, surrounding.arguments);
-            let lacks_layers = COLUMNS[index % RUNS / WAYS.len()].2 && !has_trace;
+            let lacks_layers = COLUMNS[index % RUNS / WAYS.len()].2 && !has_layers;
             let outcome = if lacks_layers && outcome == Outcome::Same { Outcome::WithoutLayers } else { outcome };
             outputs.lock().unwrap().insert(index, (outcome, output));
             true

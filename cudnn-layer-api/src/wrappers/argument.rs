@@ -30,10 +30,20 @@ impl Value<'_> {
     }
 }
 
-/// An argument of any type of cuDNN's API, as in `(&Argument(&x)).value()` with [`ToValue`] and [`ToValueOther`] in scope.
+/// An argument of any type of cuDNN's API, as in `(&Argument::new(&x)).value()` with [`ToValue`] and [`ToValueOther`] in scope.
 /// Method resolution prefers the more specific trait.
 #[derive(Debug)]
-pub struct Argument<'a, T>(pub &'a T);
+pub struct Argument<'a, T>(&'a T);
+
+impl<'a, T> Argument<'a, T> {
+    /// Wraps an argument.
+    ///
+    /// # Safety
+    /// `T` is the type of a parameter of cuDNN's API. These types contain no uninitialized bytes.
+    pub unsafe fn new(argument: &'a T) -> Self {
+        Argument(argument)
+    }
+}
 
 /// Converts numbers and pointers.
 pub trait ToValue {
@@ -84,7 +94,7 @@ pub trait ToValueOther {
 impl<T: Copy + Debug> ToValueOther for &Argument<'_, T> {
     fn value(&self) -> Value<'_> {
         let mut bits = 0_u64.to_ne_bytes();
-        // SAFETY: all argument types are numbers and pointers, which contain no padding.
+        // SAFETY: as guaranteed when the argument was wrapped, it contains no uninitialized bytes.
         let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self.0).cast::<u8>(), size_of::<T>()) };
         for (to, from) in bits.iter_mut().zip(bytes) {
             *to = *from;

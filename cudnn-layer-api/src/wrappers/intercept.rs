@@ -8,13 +8,15 @@ use super::next::Next;
 use crate::layer::NextFunction;
 
 /// A layer that runs code around calls.
+///
+/// The code must not panic, because the panic would unwind through the program.
 pub trait Intercept: Sized + 'static {
     /// Handles a call: either calls `next` once, which makes the call, or returns a result without it. Exceptions of the
     /// program's callbacks may unwind through this function.
     fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R;
 
-    /// Returns the table of this layer, a `static`.
-    fn next() -> &'static Next;
+    /// The table of this layer, a `static`.
+    const NEXT: &'static Next;
 }
 
 macro_rules! wrappers {
@@ -30,12 +32,13 @@ macro_rules! wrappers {
             $($(
                 pub(super) unsafe extern "C-unwind" fn $name<L: Intercept>($($argument: $type),*) -> $returns {
                     type Signature = unsafe extern "C-unwind" fn($($type),*) -> $returns;
-                    let next = L::next().get(Function::$variant);
+                    let next = L::NEXT.get(Function::$variant);
                     // SAFETY: the table contains the next function with this name, which has the same signature. It was
                     // added before the wrapper's address left the layer.
                     let next = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Signature>(next) };
                     let arguments = |_visit: &mut dyn FnMut(Value<'_>)| {
-                        $(_visit((&Argument(&$argument)).value());)*
+                        // SAFETY: these are arguments of cuDNN's API.
+                        $(_visit((&unsafe { Argument::new(&$argument) }).value());)*
                     };
                     let handle = None$(.or((&Handle(&$argument)).handle()))*;
                     let call = Call::new(Function::$variant, handle, &arguments);
@@ -60,7 +63,7 @@ cudnn_sys::for_each_function!(wrappers);
 pub fn intercept<L: Intercept>(next: NextFunction<'_>) -> NextFunction<'_> {
     let Some(function) = Function::from_name(next.name().to_bytes()) else { return next };
     match wrapper::<L>(function) {
-        Some(wrapper) if L::next().set(function, next.address()) => {
+        Some(wrapper) if L::NEXT.set(function, next.address()) => {
             // SAFETY: the wrapper has the type of the function.
             unsafe { next.replaced_by(wrapper) }
         }

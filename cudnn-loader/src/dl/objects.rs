@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 use std::ffi::{OsString, c_void};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cudnn_os::libraries::{Library as Handle, pin};
 use cudnn_os::objects::{self, Entry, absolute, read_list};
@@ -25,7 +25,7 @@ pub(crate) fn load_count() -> u64 {
 
 /// The loaded objects, in loading order. The list is read when it is first needed, and again after this thread has
 /// loaded a library.
-pub(crate) struct LoadedObjects(OnceCell<Vec<Entry>>);
+pub(crate) struct LoadedObjects(OnceCell<(u64, Vec<Entry>)>);
 
 impl LoadedObjects {
     /// Creates a list that has not been read yet.
@@ -38,14 +38,23 @@ impl LoadedObjects {
         self.0.take();
     }
 
-    pub(super) fn entries(&self) -> &[Entry] {
-        self.0.get_or_init(|| {
-            let _guard = ForkGuard::new();
-            read_list()
-        })
+    /// Makes the next use read the list again if a library was loaded since it was read.
+    pub(crate) fn refresh(&mut self) {
+        if self.0.get().is_some_and(|(count, _)| *count != load_count()) {
+            self.forget();
+        }
     }
 
-    /// Returns the first loaded library of this name, without keeping it loaded.
+    pub(super) fn entries(&self) -> &[Entry] {
+        let read = || {
+            let count = load_count();
+            let _guard = ForkGuard::new();
+            (count, read_list())
+        };
+        &self.0.get_or_init(read).1
+    }
+
+    /// Returns the first loaded library of this name, which the caller knows to stay loaded.
     pub(crate) fn first(&self, name: &str) -> Option<LoadedObject> {
         let listed = self.entries().iter().find(|entry| entry.has_name(name))?;
         Some(LoadedObject { handle: listed.library(), path: absolute(listed.path.clone()) })
@@ -54,8 +63,8 @@ impl LoadedObjects {
     /// Returns the loaded library that opening this name would return, and keeps it loaded.
     pub(crate) fn find(&self, name: &str) -> Option<LoadedObject> {
         // Check the list first, because opening an unloaded library by name would search hundreds of directories.
-        // Another thread may have unloaded it since.
-        self.first(name).filter(|_| pin(name.as_ref()))
+        let listed = self.entries().iter().find(|entry| entry.has_name(name))?;
+        Some(LoadedObject { handle: pinned(listed, name.as_ref())?, path: absolute(listed.path.clone()) })
     }
 
     /// Returns whether a library of this name is loaded.
@@ -67,7 +76,8 @@ impl LoadedObjects {
     pub(crate) fn nvidia_shim(&self, name: &str) -> Option<PathBuf> {
         let is_nvidias = |entry: &&Entry| {
             // Possibly a different copy of the drop-in.
-            let is_drop_in = || !pin(&entry.path) || entry.library().symbol(c"cudnnShimGetVersion").is_some();
+            let exports = |library: Handle| library.symbol(c"cudnnShimGetVersion").is_some();
+            let is_drop_in = || pinned(entry, &entry.path).is_none_or(exports);
             entry.has_name(name) && !contains_this_code(entry) && !is_drop_in()
         };
         self.entries().iter().find(is_nvidias).map(|entry| absolute(entry.path.clone()))
@@ -108,6 +118,17 @@ pub(crate) struct RunPath {
     pub(crate) dirs: OsString,
     /// Whether the object depends on the name that the caller passed.
     pub(crate) needs_name: bool,
+}
+
+/// Prevents ld.so from unloading a listed library, which ld.so finds under this name. Returns `None` if it is no longer
+/// loaded.
+fn pinned(listed: &Entry, name: &Path) -> Option<Handle> {
+    let is_same = |entry: &Entry| entry.library() == listed.library() && entry.path == listed.path;
+    let is_pinned = pin(name) && {
+        let _guard = ForkGuard::new();
+        read_list().iter().any(is_same)
+    };
+    is_pinned.then(|| listed.library())
 }
 
 fn contains_this_code(entry: &Entry) -> bool {

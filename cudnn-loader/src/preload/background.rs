@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cudnn_os::cancel::ThreadStateGuard;
 
@@ -89,9 +89,9 @@ const NESTED: &str = "called by a preload";
 impl PreloadHandle {
     /// Waits until the preload has finished.
     ///
-    /// The call does not wait, and the report contains one skipped step, if no thread was started, if a preload itself
-    /// calls this, in a child that was forked after the preload had started, and in a library's constructor, where this
-    /// thread holds ld.so's lock. There the preload continues after the constructor.
+    /// The report contains one skipped step if no thread was started, if a preload itself calls this, in a child that was
+    /// forked after the preload had started, and in a library's constructor, where this thread holds ld.so's lock. There
+    /// the call returns after about 1.2 seconds, and the preload continues after the constructor.
     ///
     /// # Errors
     /// Returns the first step that failed. The other steps still run.
@@ -105,10 +105,13 @@ impl PreloadHandle {
         outcome.unwrap_or_else(|reason| Ok(Report::skipped(reason)))
     }
 
-    /// Returns whether the preload has finished.
+    /// Returns whether the preload has finished, or belongs to the parent of this process.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.0.as_ref().map_or(true, |run| lock(&run.outcome).is_some_and(|outcome| outcome.is_some()))
+        let is_over = |run: &Arc<Run>| {
+            run.process != std::process::id() || lock(&run.outcome).is_some_and(|outcome| outcome.is_some())
+        };
+        self.0.as_ref().map_or(true, is_over)
     }
 }
 
@@ -138,9 +141,19 @@ fn holds_loader_lock() -> bool {
         dl::wait_for_lock();
         answer.store(true, Ordering::Release);
     }));
-    // Returns at once if this thread holds the lock. If not, the other thread soon returns as well.
-    dl::wait_for_lock();
-    let mut backoff = Backoff::with_limit(Duration::from_millis(200));
-    while asked.is_ok() && !has_answered.load(Ordering::Acquire) && backoff.wait() {}
-    !has_answered.load(Ordering::Acquire)
+    // The owner gets the lock at once. Another thread waits for it here, and the asked thread then soon gets it, too.
+    let (mut backoff, at_once) = (Backoff::with_limit(QUIET), Duration::from_millis(1));
+    while asked.is_ok() && !has_answered.load(Ordering::Acquire) {
+        let start = Instant::now();
+        dl::wait_for_lock();
+        if start.elapsed() > at_once {
+            backoff = Backoff::with_limit(QUIET);
+        } else if !backoff.wait() {
+            return true;
+        }
+    }
+    asked.is_err()
 }
+
+/// The time after which a thread that is never kept waiting for ld.so's lock, unlike another one, is its owner.
+const QUIET: Duration = Duration::from_millis(200);

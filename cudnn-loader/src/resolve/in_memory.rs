@@ -41,7 +41,6 @@ thread_local! {
 pub(crate) fn cuda_major(graph: &Handle) -> Option<u32> {
     if QUERIED.get().is_none() {
         let _querying = ReentrancyGuard::enter(&IS_QUERYING)?;
-        // Outside the shared initialization, because this waits for ld.so's lock.
         let address = graph.symbol(Function::CudnnGetCudartVersion.symbol())?;
         // SAFETY: the address belongs to cuDNN's function of this name.
         let function = unsafe { std::mem::transmute::<*mut c_void, unwinding::cudnnGetCudartVersion>(address) };

@@ -272,20 +272,10 @@ fn load_or_adopt(
     // Once loaded, graph reveals the CUDA major version.
     let mut expected = installation.clone();
     expected.cuda_major = cuda_major().or(installation.cuda_major);
-    if let Some(object) = objects.find(library.file_name()) {
-        if plugins::is_plugin(library) && !is_in(&object.path, &installation.dir) {
-            plugins::check_loaded(&expected, library, &object.path)?;
-        } else if !is_in(&object.path, &installation.dir) {
-            return Err(LoadErrorKind::Rejected {
-                path: installation.path(library),
-                error: ProbeError::OtherLoaded {
-                    loaded: dir_of(&object.path),
-                    loaded_version: in_memory::version(&object.handle, library),
-                    version: Some(installation.version),
-                },
-            });
-        }
-        return Ok((object.path, object.handle, false));
+    // The process may have loaded libraries since the list was read, while this thread waited for another one.
+    objects.refresh();
+    if let Some(adopted) = adopt(&expected, library, objects)? {
+        return Ok(adopted);
     }
     // The selection has already checked graph's file.
     if library != Library::Graph {
@@ -294,10 +284,40 @@ fn load_or_adopt(
     let opened = open(&expected, library, objects).map(|(path, handle)| (path, handle, true));
     match opened {
         Err(LoadErrorKind::LibraryMissing | LoadErrorKind::Dlopen { .. }) if plugins::is_plugin(library) => {
-            plugins::check_alternative(&expected, library).and(opened)
+            // A hook of `dlopen` may have loaded another file, which graph would then use.
+            match adopt(&expected, library, objects)? {
+                Some(adopted) => Ok(adopted),
+                None => plugins::check_alternative(&expected, library).and(opened),
+            }
         }
         opened => opened,
     }
+}
+
+/// Returns the library if the process has already loaded it.
+///
+/// # Errors
+/// Returns an error if it belongs to a different installation.
+fn adopt(
+    expected: &Installation,
+    library: Library,
+    objects: &LoadedObjects,
+) -> Result<Option<(PathBuf, Handle, bool)>, LoadErrorKind> {
+    let Some(object) = objects.find(library.file_name()) else { return Ok(None) };
+    if !is_in(&object.path, &expected.dir) {
+        if !plugins::is_plugin(library) {
+            return Err(LoadErrorKind::Rejected {
+                path: expected.path(library),
+                error: ProbeError::OtherLoaded {
+                    loaded: dir_of(&object.path),
+                    loaded_version: in_memory::version(&object.handle, library),
+                    version: Some(expected.version),
+                },
+            });
+        }
+        plugins::check_loaded(expected, library, &object.path)?;
+    }
+    Ok(Some((object.path, object.handle, false)))
 }
 
 /// Checks the file and opens it.

@@ -6,12 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use cudnn_os::lock::lock_within;
-use cudnn_os::threads;
-
-/// Returns a nonzero number for this thread and process, with the process in the upper half.
-pub(crate) fn thread_token() -> u64 {
-    u64::from(std::process::id()) << 32 | u64::from(threads::id())
-}
+pub(crate) use cudnn_os::lock::thread_token;
 
 /// Waits in pauses that grow from 20 µs to 1 ms, until a time limit is reached.
 pub(crate) struct Backoff {

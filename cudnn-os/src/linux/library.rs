@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, c_void};
 use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 
@@ -35,8 +36,9 @@ impl Library {
     /// # Safety
     /// `info` comes from `dl_iterate_phdr`, and the object stays loaded while the result is in use.
     pub(super) unsafe fn new(info: &libc::dl_phdr_info) -> Self {
+        let count = if info.dlpi_phdr.is_null() { 0 } else { info.dlpi_phnum.into() };
         // SAFETY: ld.so stores this number of program headers at this address while the object is loaded.
-        let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+        let headers = if count == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(info.dlpi_phdr, count) } };
         Library { base: info.dlpi_addr as usize, headers }
     }
 
@@ -45,9 +47,12 @@ impl Library {
         self.base
     }
 
-    /// Returns whether a segment of the object contains this address.
-    pub(super) fn contains(&self, address: usize) -> bool {
-        self.headers.iter().any(|header| self.rest_of(header, address).is_some_and(|rest| rest > 0))
+    /// Returns the addresses from the first segment to the end of the last one.
+    pub(super) fn range(&self) -> Range<usize> {
+        let loaded = || self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+        let start = |header: &Phdr| self.base.wrapping_add(header.p_vaddr as usize);
+        let end = |header: &Phdr| start(header).wrapping_add(header.p_memsz as usize);
+        loaded().map(start).min().unwrap_or(0)..loaded().map(end).max().unwrap_or(0)
     }
 
     /// Returns the number of bytes from this address to the end of the segment, if the segment contains the address.

@@ -17,17 +17,19 @@ pub struct Entry {
     soname: Vec<u8>,
     needed: Vec<Vec<u8>>,
     library: Library,
+    range: Range<usize>,
 }
 
 impl Entry {
-    /// Returns the library, which the caller keeps loaded.
+    /// Returns the library, which the caller keeps loaded while the result is in use. All other functions of this type
+    /// may be called after the library was unloaded.
     pub fn library(&self) -> Library {
         self.library
     }
 
     /// Returns whether this code or data is part of the object.
     pub fn contains(&self, address: *const c_void) -> bool {
-        self.library.contains(address.addr())
+        self.range.contains(&address.addr())
     }
 
     /// Returns whether this is the file at a path, or the library that ld.so uses for a name without a directory.
@@ -73,6 +75,7 @@ struct Copied {
 /// A loaded object. Names are ranges in [`Copied`].
 struct CopiedObject {
     library: Library,
+    range: Range<usize>,
     path: Range<usize>,
     strings: DynamicStrings,
 }
@@ -141,6 +144,7 @@ impl Copied {
                 soname: bytes(soname),
                 needed: self.needed.get(needed.clone()).unwrap_or_default().iter().map(bytes).collect(),
                 library: object.library,
+                range: object.range.clone(),
             }
         };
         self.objects.iter().map(entry).collect()
@@ -162,11 +166,11 @@ pub fn read_list() -> Vec<Entry> {
                 return 0;
             }
             let path = copied.push_text(path);
-            // SAFETY: `info` comes from ld.so, which keeps the object loaded during this call. Later users pin the
-            // library.
+            // SAFETY: `info` comes from ld.so, which keeps the object loaded during this call. Later users keep the
+            // library loaded.
             let library = unsafe { Library::new(info) };
             let strings = dynamic_strings(&library, copied);
-            copied.push(CopiedObject { library, path, strings });
+            copied.push(CopiedObject { library, range: library.range(), path, strings });
         }
         0
     }

@@ -34,8 +34,6 @@ impl Cudnn {
         next.load(
             host,
             &[
-                Id::CudnnCreate,
-                Id::CudnnDestroy,
                 Id::CudnnGetCudartVersion,
                 Id::CudnnGetLastErrorString,
                 Id::CudnnSetCallback,
@@ -43,14 +41,9 @@ impl Cudnn {
                 Id::CudnnGetStream,
                 Id::CudnnBackendCreateDescriptor,
                 Id::CudnnBackendDestroyDescriptor,
-                Id::CudnnBackendInitialize,
                 Id::CudnnBackendSetAttribute,
                 Id::CudnnBackendGetAttribute,
                 Id::CudnnBackendFinalize,
-                Id::CudnnBackendExecute,
-                Id::CudnnBackendPopulateCudaGraph,
-                Id::CudnnBackendUpdateCudaGraph,
-                Id::CudnnGetExecutionPlanWorkspaceSize,
             ],
         );
         Cudnn(next)

@@ -1,5 +1,4 @@
-//! Wraps the functions of NVIDIA's driver about streams that are captured into CUDA graphs, for layers that call the
-//! driver.
+//! Wraps the functions of NVIDIA's driver that several layers call.
 
 use std::ffi::{c_int, c_void};
 
@@ -17,9 +16,20 @@ const NOT_CAPTURING: c_int = 0;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`.
 const RELAXED: c_int = 2;
 
-/// Returns the driver's library if the process has loaded it.
+/// Returns the driver's library if the process has loaded it. Nothing unloads it, because it is in use.
 pub(crate) fn library() -> Option<Library> {
     Library::loaded(DRIVER.as_ref())
+}
+
+/// Returns the free memory of this thread's current device, in bytes.
+pub(crate) fn free_memory() -> Option<u64> {
+    let (mut free, mut total) = (0_usize, 0_usize);
+    // SAFETY: the driver's function has this signature since CUDA 3.2; the pointers are valid for writes.
+    let status = unsafe {
+        let info: unsafe extern "C" fn(*mut usize, *mut usize) -> Status = library()?.function(c"cuMemGetInfo_v2")?;
+        info(&raw mut free, &raw mut total)
+    };
+    (status == SUCCESS).then_some(free as u64)
 }
 
 /// The functions about captured streams.

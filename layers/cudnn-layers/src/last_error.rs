@@ -7,7 +7,7 @@ use std::ffi::c_char;
 use crate::cudnn::Cudnn;
 use crate::program_memory::{accepted, write_text};
 use crate::table::Table;
-use crate::thread;
+use crate::{thread, trial};
 
 /// The texts from before this layer's calls, by the number of the thread. Threads may end before they read their text.
 pub(crate) static SAVED_TEXTS: Table<Vec<u8>> = Table::new(1024);
@@ -28,6 +28,11 @@ pub(crate) fn hide_errors<T>(cudnn: &Cudnn, work: impl FnOnce() -> T) -> T {
     cudnn.take_last_error();
     save(text);
     result
+}
+
+/// Runs calls of a layer, which other layers ignore, and hides their error texts from the program.
+pub(crate) fn own_calls<T>(cudnn: &Cudnn, work: impl FnOnce() -> T) -> T {
+    hide_errors(cudnn, || trial::run(work))
 }
 
 /// Returns the text of the thread's last failure, which the program can still read.

@@ -150,10 +150,11 @@ impl<T: Default + Send> HeldAtFork for Lock<T> {
     }
 
     fn leak_in_child(&self) {
-        self.release_in_child();
-        if let Some(mut guard) = self.lock() {
-            std::mem::forget(std::mem::take(&mut *guard));
-        }
+        // SAFETY: no other thread exists, and the old value is not read.
+        unsafe { *self.value.get() = ManuallyDrop::new(T::default()) };
+        self.was_missed.store(false, Ordering::Relaxed);
+        self.is_held_for_fork.store(false, Ordering::Relaxed);
+        self.is_taken.store(false, Ordering::Release);
     }
 }
 

@@ -53,13 +53,14 @@ pub(crate) unsafe fn accepted_word(address: u64) -> Option<u64> {
     unsafe { accepted_words(address, 1) }.next()
 }
 
-/// Returns a text of up to `len` bytes without the NUL that may end it.
+/// Returns a text of up to `len` bytes, at an address that may be null, without the NUL that may end it.
 ///
 /// # Safety
 /// As for [`accepted`], but cuDNN may have stopped reading after the NUL.
 #[expect(clippy::disallowed_methods, reason = "this module reads the program's memory")]
 pub(crate) unsafe fn accepted_text<'a>(address: u64, len: usize) -> &'a [u8] {
     let start: *const u8 = std::ptr::with_exposed_provenance(address as usize);
+    let len = if start.is_null() { 0 } else { len };
     // SAFETY: guaranteed by the caller; this reads up to the first NUL.
     let len = (0..len).find(|at| unsafe { start.add(*at).read() } == 0).unwrap_or(len);
     // SAFETY: guaranteed by the caller.

@@ -54,7 +54,7 @@ pub(crate) fn json_read<'a>(call: &'a Call<'_>) -> Option<&'a [u8]> {
     let count = unsafe { accepted_word(count) }.and_then(|count| usize::try_from(count.cast_signed()).ok())?;
     // SAFETY: cuDNN has written this number of characters.
     let json = || unsafe { accepted(elements, count) };
-    (elements != 0 && requested >= count as u64).then(json)
+    (elements != 0 && usize::try_from(requested.cast_signed()).is_ok_and(|room| room >= count)).then(json)
 }
 
 /// Returns a hash of a text up to the first NUL.

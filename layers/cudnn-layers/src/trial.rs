@@ -1,4 +1,4 @@
-//! Marks the calls that a layer makes to try engines, so that other layers neither cache nor check their plans.
+//! Marks the calls that a layer itself makes, so that other layers neither cache nor check nor record them.
 
 use std::cell::Cell;
 
@@ -8,17 +8,18 @@ thread_local! {
 
 /// Runs the calls of a layer.
 pub(crate) fn run<T>(work: impl FnOnce() -> T) -> T {
-    let _ = IS_RUNNING.try_with(|running| running.set(true));
-    let _end = End;
+    let _end = End { was_running: IS_RUNNING.try_with(|running| running.replace(true)).unwrap_or(false) };
     work()
 }
 
 /// Ends the trial, also if an exception of the program's callback leaves cuDNN.
-struct End;
+struct End {
+    was_running: bool,
+}
 
 impl Drop for End {
     fn drop(&mut self) {
-        let _ = IS_RUNNING.try_with(|running| running.set(false));
+        let _ = IS_RUNNING.try_with(|running| running.set(self.was_running));
     }
 }
 

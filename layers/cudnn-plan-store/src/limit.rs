@@ -83,7 +83,6 @@ pub(crate) fn scan(directory: &Directory, limit: u64, now: SystemTime) -> Result
             Kind::Temporary if now.duration_since(modified).is_ok_and(|age| age >= HOUR) => {
                 scan.removed_temporaries += u64::from(directory.remove(&name).is_ok());
             }
-            // Page lists are small, and there is only one per installation.
             Kind::Temporary => {}
             Kind::Entry => {
                 scan.entries += 1;

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use support::{PlanningLibraries, TempDir, drop_in_alone, lib_dir};
+use support::{PlanningLibraries, TempDir, drop_in_alone, errata_for_all_releases, lib_dir};
 
 use crate::program::{Step, text};
 
@@ -43,6 +43,7 @@ impl Runner {
         let define = format!("-DFUNCTIONS=\"{}\"", file.display());
         let client = support::client("calls.cpp", drop_in.path(), &["-std=c++17", "-O0", "-pthread", &define])?;
         std::fs::write(client.path().join("device.json"), cudnn_sys::devices::H200).unwrap();
+        let _ = errata_for_all_releases(client.path());
         Some(Runner { client, drop_in, cudnn, libraries })
     }
 
@@ -83,7 +84,10 @@ impl Runner {
         command.arg(file("programs")).arg(self.client.path().join("device.json")).arg(noise.to_string());
         let path = format!("{}:{}", self.drop_in.path().display(), self.libraries.path);
         command.env_clear().env("LD_LIBRARY_PATH", path).env("CUDNN_LOADER_DIR", &self.cudnn);
-        command.env("CUDNN_LAYERS", layers).env("HOME", dir.path()).env("CUDNN_ERRATA", "known");
+        command
+            .env("CUDNN_LAYERS", layers)
+            .env("HOME", dir.path())
+            .env("CUDNN_ERRATA", self.client.path().join("errata.json"));
         command.env("CUDNN_EXPLAIN", "used").env("CUDNN_PLANS_DIR", self.client.path().join("plans"));
         if noise > 0 {
             // The C library fills memory with a byte when it is allocated, and with another when it is freed, except
@@ -103,9 +107,11 @@ impl Runner {
         }
         // A file, because a child that hangs would keep a pipe open.
         let printed = File::create(file("output")).unwrap();
-        let errors = File::create(file("errors")).unwrap();
-        let status = command.stdin(Stdio::null()).stdout(printed).stderr(errors).status().unwrap();
+        let to_errors = File::create(file("errors")).unwrap();
+        let status = command.stdin(Stdio::null()).stdout(printed).stderr(to_errors).status().unwrap();
         let output = std::fs::read(file("output")).unwrap();
+        let errors = std::fs::read_to_string(file("errors")).unwrap();
+        assert!(!errors.contains(" is off: "), "{layers}: {errors}");
         let ending = match status.signal() {
             Some(libc::SIGALRM) => "hung".to_owned(),
             Some(_) => "crashed".to_owned(),

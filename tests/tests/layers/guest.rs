@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 
 use cudnn_capture_file::{Capture, Record};
 use support::{
-    Child, ChildOutput, TempDir, Version, c_compiler, client, copy_fake_set, drop_in, lib_dir, root, run_compiler,
+    Child, ChildOutput, TempDir, Version, c_compiler, client, copy_fake_set, drop_in, errata_for_all_releases, lib_dir,
+    root, run_compiler,
 };
 
 const JIT: &str = "jit-cu12-9.19.0";
@@ -41,12 +42,13 @@ fn run(guest: &TempDir, cudnn: &Path, layers: &str, arguments: &[&str]) -> (Chil
         .env("CUDNN_LAYER_PATH", guest.path())
         .env("CUDNN_LAYERS", layers)
         .env("CUDNN_CAPTURE", file("app.cudnncap"))
-        .env("CUDNN_ERRATA", "known")
+        .env("CUDNN_ERRATA", errata_for_all_releases(dir.path()))
         .env("CUDNN_PLANS_DIR", file("plans"))
         .env("CUDNN_TRACE", file("trace.json"))
         .env("CUDNN_EXPLAIN_OUTPUT", file("explain.txt"))
         .env("CUDNN_VALIDATE", file("validate.txt"))
         .run(arguments);
+    assert!(!output.stderr.contains(" is off: "), "{layers}: {output:#?}");
     (output, dir)
 }
 

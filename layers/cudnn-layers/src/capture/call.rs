@@ -13,10 +13,9 @@ use super::State;
 use super::descriptors::{self, json_of};
 use super::functions::{Kind, function};
 use super::written::WrittenRecords;
-use crate::last_error::hide_errors;
+use crate::last_error::own_calls;
 use crate::program_memory::{self, accepted_word};
 use crate::table::Table;
-use crate::trial;
 use crate::wrappers::{Call, Value};
 
 pub(super) static CALLS: WrittenRecords = WrittenRecords::new();
@@ -75,7 +74,7 @@ pub(super) fn record(state: &State, call: &Call<'_>, status: Status) {
         return;
     }
     let _ordinal = CALLS.write(&key, |_| {
-        let arguments = hide_errors(&state.cudnn, || trial::run(|| arguments(call, status, is_double)));
+        let arguments = own_calls(&state.cudnn, || arguments(call, status, is_double));
         let (function, status) = (call.function.name().to_owned(), Some(status_name(status)));
         state.output.write(&Record::Call(cudnn_capture_file::Call { function, status, arguments }))
     });
@@ -116,7 +115,7 @@ fn read_changed(state: &State, call: &Call<'_>) {
         let is_double = json.get("dataType") == Some(&double);
         (address, Properties { hash: hasher.finish(), is_double })
     };
-    let read: Vec<_> = hide_errors(&state.cudnn, || trial::run(|| changed.into_iter().map(read).collect()));
+    let read: Vec<_> = own_calls(&state.cudnn, || changed.into_iter().map(read).collect());
     for (address, properties) in read {
         LIVE.with_value(address, |descriptor| descriptor.properties = Some(properties));
     }

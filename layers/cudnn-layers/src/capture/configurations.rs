@@ -8,12 +8,11 @@ use cudnn_os::cancel::ThreadStateGuard;
 
 use super::State;
 use crate::engine::Choice;
-use crate::last_error::hide_errors;
+use crate::last_error::own_calls;
 use crate::lock::Lock;
 use crate::shadow;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Name, Raw};
-use crate::trial;
 
 /// A configuration that a plan was given.
 #[derive(Clone)]
@@ -113,7 +112,7 @@ fn read(state: &State, configuration: Raw, plan: &Content) -> Option<Choice> {
         return None;
     }
     // SAFETY: the configuration is finalized and live, according to the shadow.
-    Some(hide_errors(&state.cudnn, || trial::run(|| unsafe { Choice::read(&state.cudnn, configuration) })))
+    Some(own_calls(&state.cudnn, || unsafe { Choice::read(&state.cudnn, configuration) }))
 }
 
 #[cfg(test)]

@@ -83,9 +83,11 @@ macro_rules! properties {
             $($before,)* $(&raw mut $first,)* $($($array.as_mut_ptr(),)*)? $(&raw mut $last,)* $($after,)*
         ));
         let mut object = Map::new();
-        $(object.insert(stringify!($first).to_owned(), json_of((&Argument(&$first)).value()));)*
+        // SAFETY: these are properties in cuDNN's API.
+        $(object.insert(stringify!($first).to_owned(), json_of((&unsafe { Argument::new(&$first) }).value()));)*
         $($(object.insert(stringify!($array).to_owned(), numbers(&$array, $count));)*)?
-        $(object.insert(stringify!($last).to_owned(), json_of((&Argument(&$last)).value()));)*
+        // SAFETY: as above.
+        $(object.insert(stringify!($last).to_owned(), json_of((&unsafe { Argument::new(&$last) }).value()));)*
         object
     }};
 }

@@ -31,8 +31,7 @@ pub(super) enum Place {
     Unregistered,
 }
 
-/// Returns the driver if the process has loaded it. cuDNN loads it after the layer has begun, so that the functions are
-/// looked up here, with ld.so's lock, but without another one.
+/// Returns the driver if the process has loaded it. cuDNN loads it after the layer has begun.
 pub(super) fn loaded() -> Option<&'static Driver> {
     static DRIVER: OnceBox<Driver> = OnceBox::new();
     if DRIVER.get().is_none() {

@@ -13,12 +13,12 @@ use super::nodes;
 use super::packs;
 use super::plans::{LivePlan, Stored};
 use super::written::WrittenRecords;
+use crate::last_error::own_calls;
 use crate::program_memory;
 use crate::shadow;
 use crate::shadow::calls::raw;
-use crate::shadow::content::{Attribute, Content, Value};
-use crate::shadow::elements::{Kind, Name, Type};
-use crate::trial;
+use crate::shadow::content::Content;
+use crate::shadow::elements::Name;
 use crate::wrappers::{Call, Id};
 
 /// Executions by plan and status.
@@ -68,7 +68,7 @@ pub(super) fn stream(state: &State, handle: u64) -> Option<*mut c_void> {
     let get = state.cudnn.cudnnGetStream()?;
     let handle = std::ptr::with_exposed_provenance_mut(handle as usize);
     // SAFETY: the program executes a plan with the handle, and the pointer is valid for writes.
-    let status = trial::run(|| unsafe { get(handle, &raw mut stream) });
+    let status = own_calls(&state.cudnn, || unsafe { get(handle, &raw mut stream) });
     (status == Status::CUDNN_STATUS_SUCCESS).then_some(stream.cast())
 }
 
@@ -129,18 +129,7 @@ fn memory(driver: Option<&Driver>, graph: &Graph, uid: i64, address: u64, status
 
 /// Returns the ids and the addresses of a variant pack, or `None` if they are not certain.
 pub(super) fn pack_of(pack: &Content) -> Option<(Vec<i64>, Vec<u64>)> {
-    if pack.kind != Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR || pack.is_uncertain || pack.lacks_attributes {
-        return None;
-    }
-    let elements = |name, ty| match pack.attribute(name) {
-        None | Some(Attribute { count: 0, .. }) => Some(&[][..]),
-        Some(Attribute { value: Value::Elements(bytes), ty: actual, .. }) if *actual == ty => {
-            Some(bytes.as_slice().as_chunks::<8>().0)
-        }
-        _ => None,
-    };
-    let uids = elements(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, Type::CUDNN_TYPE_INT64)?;
-    let pointers = elements(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, Type::CUDNN_TYPE_VOID_PTR)?;
-    let numbers = uids.iter().map(|uid| i64::from_ne_bytes(*uid)).collect();
-    (uids.len() == pointers.len()).then(|| (numbers, pointers.iter().map(|it| u64::from_ne_bytes(*it)).collect()))
+    let [uids, pointers] = pack.variant_pack()?;
+    let uids = uids.iter().map(|uid| i64::from_ne_bytes(*uid)).collect();
+    Some((uids, pointers.iter().map(|pointer| u64::from_ne_bytes(*pointer)).collect()))
 }

@@ -106,17 +106,20 @@ impl Output {
         if let Some(file) = FILE.get() {
             return Some(file);
         }
-        let _guard = CREATING.lock()?;
-        if FILE.get().is_none() && !HAS_FAILED.load(Ordering::Relaxed) {
-            let process = std::process::id();
-            let name = expanded(&self.name, process);
-            let name = if has_placeholder(&self.name) { name } else { with_number(&name, process) };
-            match self.new_file(&name, &with_number(&name, process)) {
-                Ok(file) => FILE.set(file),
-                Err(error) => {
-                    HAS_FAILED.store(true, Ordering::Relaxed);
-                    self.report(&name, &error);
-                }
+        let guard = CREATING.lock()?;
+        if FILE.get().is_some() || HAS_FAILED.load(Ordering::Relaxed) {
+            return FILE.get();
+        }
+        let process = std::process::id();
+        let name = expanded(&self.name, process);
+        let name = if has_placeholder(&self.name) { name } else { with_number(&name, process) };
+        match self.new_file(&name, &with_number(&name, process)) {
+            Ok(file) => FILE.set(file),
+            Err(error) => {
+                HAS_FAILED.store(true, Ordering::Relaxed);
+                // The program may receive the report.
+                drop(guard);
+                self.report(&name, &error);
             }
         }
         FILE.get()

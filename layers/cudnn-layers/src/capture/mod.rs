@@ -149,6 +149,8 @@ fn is_followed(function: Id) -> bool {
 }
 
 impl Intercept for Capture {
+    const NEXT: &'static Next = &NEXT;
+
     fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !trial::is_running()) else { return next() };
         if !is_followed(call.function) {
@@ -188,10 +190,6 @@ impl Intercept for Capture {
         }
         returned
     }
-
-    fn next() -> &'static Next {
-        &NEXT
-    }
 }
 
 /// Follows a call that is not part of the backend API.
@@ -224,13 +222,8 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
             }
         }
         Id::CudnnBackendSetAttribute => {
-            let [plan, name, ty, count, elements] = call.bits();
-            let is_configuration = Name(calls::number(name)) == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG
-                && Type(calls::number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
-                && count == 1;
-            // SAFETY: cuDNN has read the one descriptor.
-            if is_configuration && let Some(configuration) = unsafe { accepted_word(elements) } {
-                configurations::set(calls::raw(plan), calls::raw(configuration));
+            if let Some((plan, configuration)) = calls::configured(call) {
+                configurations::set(plan, configuration);
             }
         }
         Id::CudnnBackendGetAttribute => {
@@ -238,7 +231,7 @@ fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
                 plans::serialized(calls::descriptor(call), json);
             }
             let [heuristics, name, ty, requested, count, elements] = call.bits();
-            let is_read = requested > 0 && elements != 0;
+            let is_read = requested.cast_signed() > 0 && elements != 0;
             if Name(calls::number(name)) == Name::CUDNN_ATTR_ENGINEHEUR_RESULTS
                 && Type(calls::number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
                 && is_read

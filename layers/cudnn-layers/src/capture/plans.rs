@@ -17,7 +17,7 @@ use super::written::WrittenRecords;
 use super::{configurations, packs};
 use crate::cudnn::read;
 use crate::engine::Choice;
-use crate::last_error::hide_errors;
+use crate::last_error::own_calls;
 use crate::lock::Lock;
 use crate::serialized::SerializedPlans;
 use crate::shadow;
@@ -27,7 +27,6 @@ use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::handles::Handle;
 use crate::shadow::vocabulary;
 use crate::table::Table;
-use crate::trial;
 
 pub(super) static GRAPHS: WrittenRecords = WrittenRecords::new();
 pub(super) static INCOMPLETE: WrittenRecords = WrittenRecords::new();
@@ -151,7 +150,7 @@ fn device(state: &State, content: &Arc<Content>) -> Option<usize> {
 }
 
 fn description_of(state: &State, handle: Handle) -> Vec<u8> {
-    let description = hide_errors(&state.cudnn, || trial::run(|| state.cudnn.device_of(handle)));
+    let description = own_calls(&state.cudnn, || state.cudnn.device_of(handle));
     description.map(|description| description.to_vec()).unwrap_or_default()
 }
 
@@ -278,7 +277,7 @@ fn workspace(state: &State, plan: Raw) -> Option<i64> {
     let mut size = [0_i64];
     // SAFETY: the plan is finalized and live.
     let read = || unsafe { read(&state.cudnn, plan, name, ty, &mut size) };
-    let count = hide_errors(&state.cudnn, || trial::run(read));
+    let count = own_calls(&state.cudnn, read);
     let [size] = size;
     (count == Ok(1)).then_some(size)
 }

@@ -12,7 +12,7 @@ use super::subject::Subject;
 use crate::active::Active;
 use crate::cudnn::Cudnn;
 use crate::engine::Choice;
-use crate::last_error::{self, hide_errors};
+use crate::last_error::{self, own_calls};
 use crate::shadow;
 use crate::shadow::content::Content;
 use crate::shadow::elements::{Kind, Name, Raw};
@@ -58,7 +58,7 @@ pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
     let content = shadow::content(plan).and_then(|plan| plan.child(CONFIGURATION).cloned());
     let Some(content) = content.filter(|content| content.is_finalized) else { return forget(state, plan) };
     // SAFETY: guaranteed by the caller.
-    let choice = hide_errors(&state.cudnn, || unsafe { Choice::read(&state.cudnn, configuration) });
+    let choice = own_calls(&state.cudnn, || unsafe { Choice::read(&state.cudnn, configuration) });
     let configured = Configured { content, choice: Arc::new(choice) };
     CONFIGURED.insert(plan.addr(), configured);
 }
@@ -128,7 +128,7 @@ fn compute_capability(state: &State, plan: &Content, graph: &Content) -> Option<
                 (handles::living(handle.address) == handle).then_some(handle)
             };
             let handle = places.into_iter().find_map(living)?;
-            hide_errors(&state.cudnn, || state.cudnn.device_of(handle))?
+            own_calls(&state.cudnn, || state.cudnn.device_of(handle))?
         }
     };
     let json = json.split(|byte| *byte == 0).next()?;

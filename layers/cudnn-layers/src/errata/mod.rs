@@ -33,9 +33,8 @@ use self::blocking::{CONFIGURED, STATE, State};
 use crate::cudnn::Cudnn;
 use crate::follow;
 use crate::fork::{AtFork, Rank};
-use crate::program_memory::accepted_word;
 use crate::shadow::calls;
-use crate::shadow::elements::{Kind, Name, Type};
+use crate::shadow::elements::Kind;
 use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
 
 pub use self::options::{VARIABLE, configure, items};
@@ -70,6 +69,8 @@ impl Layer for Errata {
 }
 
 impl Intercept for Errata {
+    const NEXT: &'static Next = &NEXT;
+
     fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !calls::makes_variant_pack(call)) else { return next() };
         if call.function == Id::CudnnBackendFinalize {
@@ -92,10 +93,6 @@ impl Intercept for Errata {
         }
         returned
     }
-
-    fn next() -> &'static Next {
-        &NEXT
-    }
 }
 
 /// Follows the configurations of plans.
@@ -103,14 +100,9 @@ fn succeeded(state: &State, call: &Call<'_>) {
     match call.function {
         Id::CudnnBackendInitialize | Id::CudnnBackendFinalize => blocking::forget(state, calls::descriptor(call)),
         Id::CudnnBackendSetAttribute => {
-            let [_, name, ty, count, elements] = call.bits();
-            let is_configuration = Name(calls::number(name)) == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG
-                && Type(calls::number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
-                && count == 1;
-            // SAFETY: cuDNN has read the one descriptor.
-            if is_configuration && let Some(configuration) = unsafe { accepted_word(elements) } {
+            if let Some((plan, configuration)) = calls::configured(call) {
                 // SAFETY: cuDNN has accepted both descriptors in this call, which keeps them alive.
-                unsafe { blocking::configured(state, calls::descriptor(call), calls::raw(configuration)) };
+                unsafe { blocking::configured(state, plan, configuration) };
             }
         }
         _ => {}

@@ -16,12 +16,11 @@ use super::reason::Reason;
 use super::rebuild::with_rebuilt;
 use super::report::{self, Findings};
 use super::variants::variants;
-use crate::last_error::hide_errors;
+use crate::last_error::own_calls;
 use crate::lock::Lock;
 use crate::report::{Destination, Shown, open, process_name};
 use crate::shadow;
 use crate::shadow::elements::Raw;
-use crate::trial;
 
 /// The time for trying engines. Plans that cuDNN compiles take up to half a second each.
 const ENGINES_TIME: Duration = Duration::from_secs(5);
@@ -79,7 +78,7 @@ pub(super) fn report(state: &State, attempt: &Attempt) {
         return;
     }
     if !matches!(failure, Failure::NotExecuted | Failure::NoExecution) {
-        hide_errors(&state.cudnn, || trial::run(|| investigate(state, attempt, failure, &mut findings)));
+        own_calls(&state.cudnn, || investigate(state, attempt, failure, &mut findings));
     }
     write(state, &report::failed(&process_name(state.host), attempt, failure, &findings));
 }
@@ -176,18 +175,4 @@ fn investigate(state: &State, attempt: &Attempt, failure: Failure, findings: &mu
             if tried.is_none() { "another thread tries engines" } else { "the graph could not be described again" };
         findings.omission = Some(format!("unknown, because {reason}"));
     }
-}
-
-/// Returns the free memory of this thread's current device, in bytes.
-pub(super) fn free_memory() -> Option<u64> {
-    const DRIVER: &str = cudnn_os::windows_or!("nvcuda.dll", "libcuda.so.1");
-    let driver = cudnn_os::libraries::Library::loaded(DRIVER.as_ref())?;
-    let (mut free, mut total) = (0_usize, 0_usize);
-    // SAFETY: the driver's function has this signature since CUDA 3.2; the pointers are valid for writes.
-    let status = unsafe {
-        let info: unsafe extern "C" fn(*mut usize, *mut usize) -> std::ffi::c_int =
-            driver.function(c"cuMemGetInfo_v2")?;
-        info(&raw mut free, &raw mut total)
-    };
-    (status == 0).then_some(free as u64)
 }

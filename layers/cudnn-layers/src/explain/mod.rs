@@ -58,13 +58,13 @@ use self::messages::Callback;
 use crate::active::Active;
 use crate::cudnn::{Cudnn, read};
 use crate::fork::{AtFork, Rank};
-use crate::last_error::hide_errors;
+use crate::last_error::own_calls;
 use crate::program_memory::{accepted_word, accepted_words};
 use crate::report::{open, save_working_dir};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::{self, calls};
 use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
-use crate::{follow, serialized};
+use crate::{driver, follow, serialized};
 
 pub use self::options::{OUTPUT_VARIABLE, Options, VARIABLE, configure};
 pub use crate::report::Destination;
@@ -123,6 +123,8 @@ fn is_followed(function: Id) -> bool {
 }
 
 impl Intercept for Explain {
+    const NEXT: &'static Next = &NEXT;
+
     fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !calls::makes_variant_pack(call)) else { return next() };
         let mut start = None;
@@ -159,7 +161,7 @@ impl Intercept for Explain {
             }
             Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) => {
                 let plan = calls::descriptor(call);
-                let free = if attempts::is_unused(plan) { investigation::free_memory() } else { None };
+                let free = if attempts::is_unused(plan) { driver::free_memory() } else { None };
                 if let Some(attempt) = attempts::plan_destroyed(plan, free) {
                     investigation::report(state, &attempt);
                 }
@@ -175,10 +177,6 @@ impl Intercept for Explain {
             investigation::report(state, &attempt);
         }
         returned
-    }
-
-    fn next() -> &'static Next {
-        &NEXT
     }
 }
 
@@ -197,11 +195,12 @@ fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Durat
             }
             let [heuristics, name, _, requested, count, elements] = call.bits();
             // Without room for results, cuDNN returns an upper limit.
-            if Name(calls::number(name)) == Name::CUDNN_ATTR_ENGINEHEUR_RESULTS && requested > 0 && elements != 0 {
+            let room = usize::try_from(requested.cast_signed()).unwrap_or(0);
+            if Name(calls::number(name)) == Name::CUDNN_ATTR_ENGINEHEUR_RESULTS && room > 0 && elements != 0 {
                 // SAFETY: cuDNN has written the number if the program has passed an address.
                 let count = unsafe { accepted_word(count) };
                 let count = count.and_then(|count| usize::try_from(count.cast_signed()).ok())?;
-                let stored = count.min(requested as usize);
+                let stored = count.min(room);
                 // SAFETY: cuDNN has filled these descriptors of the program.
                 let stored = unsafe { accepted_words(elements, stored) }.map(calls::raw).collect::<Vec<_>>();
                 return attempts::proposed(calls::raw(heuristics), count, &stored);
@@ -224,7 +223,7 @@ fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Durat
 /// Reads the workspace of a plan that was built, and its engine if used plans are shown.
 fn built(state: &State, plan: Raw, duration: Duration) {
     let cudnn = &state.cudnn;
-    let workspace = hide_errors(cudnn, || {
+    let workspace = own_calls(cudnn, || {
         let mut size = [0_i64];
         let name = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
         // SAFETY: the program has just finalized the plan.

@@ -16,7 +16,7 @@ use crate::cudnn::ABSENT;
 use crate::last_error;
 use crate::program_memory::accepted_word;
 use crate::shadow;
-use crate::shadow::calls::{is_of_variant_pack, raw};
+use crate::shadow::calls::{configuration_set, is_of_variant_pack, raw};
 use crate::shadow::elements::{Kind, Name, Raw, Type};
 use crate::shadow::handles;
 use crate::trial;
@@ -55,9 +55,9 @@ unsafe extern "C-unwind" fn create(handle: *mut cudnnHandle_t) -> Status {
     next!(_state, cudnnCreate);
     // SAFETY: guaranteed by the caller.
     let status = unsafe { cudnnCreate(handle) };
-    if status == SUCCESS {
-        // SAFETY: cuDNN has written the handle.
-        handles::created(unsafe { *handle }.addr());
+    // SAFETY: cuDNN has written the handle.
+    if let (SUCCESS, Some(handle)) = (status, unsafe { accepted_word(handle.expose_provenance() as u64) }) {
+        handles::created(handle as usize);
     }
     status
 }
@@ -79,13 +79,13 @@ unsafe extern "C-unwind" fn create_descriptor(kind: Kind, descriptor: *mut Raw) 
     next!(state, cudnnBackendCreateDescriptor);
     // SAFETY: guaranteed by the caller.
     let status = unsafe { cudnnBackendCreateDescriptor(kind, descriptor) };
-    if status == SUCCESS {
-        // SAFETY: cuDNN has written the descriptor. Any earlier descriptor with this address no longer exists.
-        finalize::destroy_restored(state, unsafe { *descriptor });
-    }
-    if status == SUCCESS && kind != Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR {
-        // SAFETY: cuDNN has written the descriptor.
-        shadow::created(kind, unsafe { *descriptor });
+    // SAFETY: cuDNN has written the descriptor.
+    if let (SUCCESS, Some(created)) = (status, unsafe { accepted_word(descriptor.expose_provenance() as u64) }) {
+        // Any earlier descriptor with this address no longer exists.
+        finalize::destroy_restored(state, raw(created));
+        if kind != Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR {
+            shadow::created(kind, raw(created));
+        }
     }
     status
 }
@@ -145,16 +145,10 @@ unsafe extern "C-unwind" fn set_attribute(
     }
     // SAFETY: these are the arguments of a successful call.
     unsafe { shadow::attribute_set(descriptor, name, ty, count, elements) };
-    let is_configuration =
-        name == Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG && ty == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
-    // SAFETY: cuDNN has read the one descriptor.
-    let configuration = || unsafe { accepted_word(elements.expose_provenance() as u64) };
-    if is_configuration
-        && count == 1
-        && let Some(configuration) = configuration()
-    {
+    // SAFETY: as above.
+    if let Some(configuration) = unsafe { configuration_set(name, ty, count, elements) } {
         // SAFETY: the caller keeps the descriptors alive during the call.
-        unsafe { finalize::configured(state, descriptor, raw(configuration)) };
+        unsafe { finalize::configured(state, descriptor, configuration) };
     }
     status
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use cudnn_os::cancel::ThreadStateGuard;
-use cudnn_os::threads;
+use cudnn_os::lock::thread_token;
 use cudnn_plan_store::{About, Entry, Lookup};
 use cudnn_sys::types::cudnnStatus_t;
 
@@ -17,7 +17,7 @@ use super::state::State;
 use super::variables::Variables;
 use super::{device, statistics};
 use crate::cudnn::{ABSENT, Cudnn, Descriptor, text};
-use crate::last_error::hide_errors;
+use crate::last_error::{hide_errors, own_calls};
 use crate::shadow;
 use crate::shadow::canonical::Obstacle;
 use crate::shadow::content::Content;
@@ -46,7 +46,7 @@ pub(super) unsafe fn configured(state: &State, plan: Raw, configuration: Raw) {
     let content = shadow::content(plan).and_then(|plan| plan.child(CONFIGURATION).cloned());
     let Some(content) = content.filter(|content| content.is_finalized) else { return forget(plan) };
     // SAFETY: guaranteed by the caller.
-    let read = hide_errors(&state.cudnn, || unsafe { Configuration::read(&state.cudnn, configuration) });
+    let read = own_calls(&state.cudnn, || unsafe { Configuration::read(&state.cudnn, configuration) });
     let configuration = match read {
         Ok(Some(configuration)) => Ok(configuration),
         Ok(None) => return forget(plan),
@@ -129,7 +129,7 @@ fn key(state: &State, descriptor: Raw, configured: Configured) -> Result<Key, No
     if !plan.child(CONFIGURATION).is_some_and(|content| Arc::ptr_eq(content, &configured.content)) {
         return Err(unseen);
     }
-    let key = hide_errors(&state.cudnn, || Key::new(&state.cudnn, &ready.environment, &plan, &configuration));
+    let key = own_calls(&state.cudnn, || Key::new(&state.cudnn, &ready.environment, &plan, &configuration));
     // Check this last, because an earlier call that bypassed this layer may have changed the inputs of the key.
     if state.host.missed_calls() > 0 {
         return Err(NotCached::MissedCalls);
@@ -161,7 +161,7 @@ fn look_up(state: &State, key: &Key) -> Option<Raw> {
         .filter(|plan| plan.graph == key.graph)
         .and_then(|plan| plan.for_device(&key.device))
         .ok_or(Status::CUDNN_STATUS_INTERNAL_ERROR);
-    let plan = json.and_then(|json| hide_errors(&state.cudnn, || restore(&state.cudnn, key, &json, workspace_size)));
+    let plan = json.and_then(|json| own_calls(&state.cudnn, || restore(&state.cudnn, key, &json, workspace_size)));
     match plan {
         Ok(plan) => {
             statistics::RESTORED.add(start.elapsed());
@@ -209,7 +209,7 @@ fn cache_plan(state: &State, key: Key, descriptor: Raw, build_time: Duration) {
     let cudnn = &state.cudnn;
     let mut size = [-1_i64];
     // SAFETY: the program has just finalized this descriptor in this thread.
-    let read = hide_errors(cudnn, || unsafe {
+    let read = own_calls(cudnn, || unsafe {
         let (name, ty) = (Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, Type::CUDNN_TYPE_INT64);
         crate::cudnn::read(cudnn, descriptor, name, ty, &mut size)
             .and_then(|_| text(cudnn, descriptor, Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION))
@@ -273,38 +273,38 @@ pub(super) fn completed(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> 
 }
 
 /// Finalizes the program's own descriptor, so that it can answer queries that the restored plan cannot. cuDNN compiles
-/// the plan for this. Returns `false` if that fails, if the program has destroyed a required handle, or if this thread
-/// is already finalizing it and was called from the program's callback.
+/// the plan for this. Returns `false` if that fails, if the program has destroyed a required handle, if this thread is
+/// already finalizing it and was called from the program's callback, or if the thread that is finalizing it exists only
+/// in the parent of this forked child.
 pub(super) fn complete(cudnn: &Cudnn, restored: &Restored, descriptor: Raw) -> bool {
     /// The maximum time that a thread waits for another one.
     const LIMIT: Duration = Duration::from_secs(30);
     /// Resets the state if a callback of the program unwinds through cuDNN.
-    struct BuildGuard<'a>(&'a Restored, u8);
+    struct BuildGuard<'a>(&'a Restored, u64);
     impl Drop for BuildGuard<'_> {
         fn drop(&mut self) {
-            self.0.builder.store(0, Ordering::Relaxed);
             self.0.built.store(self.1, Ordering::Release);
         }
     }
-    let start = Instant::now();
+    let (start, this_thread) = (Instant::now(), thread_token());
+    let is_in_this_process = |thread: u64| thread >> 32 == this_thread >> 32;
     loop {
-        match restored.built.compare_exchange(built::NO, built::IN_PROGRESS, Ordering::Acquire, Ordering::Acquire) {
+        match restored.built.compare_exchange(built::NO, this_thread, Ordering::Acquire, Ordering::Acquire) {
             Ok(_) => {
                 let mut begun = BuildGuard(restored, built::NO);
                 if !restored.has_its_handles() {
                     return false;
                 }
-                restored.builder.store(threads::id(), Ordering::Relaxed);
+                let finalize = cudnn.cudnnBackendFinalize();
                 // SAFETY: the program is using this descriptor in the current call, so it is live.
-                let status = cudnn.cudnnBackendFinalize().map_or(ABSENT, |finalize| unsafe { finalize(descriptor) });
+                let status = hide_errors(cudnn, || finalize.map_or(ABSENT, |finalize| unsafe { finalize(descriptor) }));
                 if status == Status::CUDNN_STATUS_SUCCESS {
                     begun.1 = built::DONE;
                 }
                 return status == Status::CUDNN_STATUS_SUCCESS;
             }
             Err(built::DONE) => return true,
-            Err(_) if restored.builder.load(Ordering::Relaxed) == threads::id() => return false,
-            Err(_) if start.elapsed() < LIMIT => {
+            Err(thread) if thread != this_thread && is_in_this_process(thread) && start.elapsed() < LIMIT => {
                 // Thread cancellation must not unwind from here.
                 let _guard = ThreadStateGuard::new();
                 std::thread::sleep(Duration::from_millis(1));

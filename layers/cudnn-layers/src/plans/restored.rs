@@ -5,7 +5,7 @@
 
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use crate::shadow::elements::Raw;
 use crate::shadow::handles::{self, Handle};
@@ -19,9 +19,7 @@ pub(super) struct Restored {
     /// [`TAKEN`].
     handles: UnsafeCell<Vec<Handle>>,
     /// The state of the program's own descriptor: see [`built`].
-    pub(super) built: AtomicU8,
-    /// The ID of the thread that is finalizing it, or 0.
-    pub(super) builder: AtomicU32,
+    pub(super) built: AtomicU64,
     next: *mut Restored,
 }
 
@@ -29,14 +27,12 @@ pub(super) struct Restored {
 // `program` to `TAKEN`, and no other thread can find the entry in that state.
 unsafe impl Sync for Restored {}
 
-/// The values of [`Restored::built`].
+/// Values of [`Restored::built`]. Other values are the token of the thread that is finalizing the descriptor.
 pub(super) mod built {
     /// The program's descriptor is not finalized.
-    pub(in super::super) const NO: u8 = 0;
-    /// A thread is finalizing it.
-    pub(in super::super) const IN_PROGRESS: u8 = 1;
+    pub(in super::super) const NO: u64 = 0;
     /// It is finalized and can answer the queries that the restored plan cannot.
-    pub(in super::super) const DONE: u8 = 2;
+    pub(in super::super) const DONE: u64 = 1;
 }
 
 const FREE: usize = 0;
@@ -94,8 +90,7 @@ pub(super) fn insert(descriptor: Raw, plan: Raw, handles: Vec<Handle>) {
         program: AtomicUsize::new(address),
         plan: AtomicPtr::new(plan),
         handles: UnsafeCell::new(handles),
-        built: AtomicU8::new(built::NO),
-        builder: AtomicU32::new(0),
+        built: AtomicU64::new(built::NO),
         next,
     }));
     while let Err(now) = bucket.compare_exchange(next, new, Ordering::AcqRel, Ordering::Acquire) {

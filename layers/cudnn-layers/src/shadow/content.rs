@@ -195,6 +195,23 @@ impl Content {
         Content { attributes: kept.cloned().collect(), origin: None, facts: None, ..self.clone() }
     }
 
+    /// Returns the ids and the addresses of a variant pack, as bytes, or `None` if they are not certain.
+    pub(crate) fn variant_pack(&self) -> Option<[&[[u8; 8]]; 2]> {
+        if self.kind != Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR || self.is_uncertain || self.lacks_attributes {
+            return None;
+        }
+        let elements = |name, ty| match self.attribute(name) {
+            None | Some(Attribute { count: 0, .. }) => Some(&[][..]),
+            Some(Attribute { value: Value::Elements(bytes), ty: actual, .. }) if *actual == ty => {
+                Some(bytes.as_slice().as_chunks().0)
+            }
+            _ => None,
+        };
+        let ids = elements(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, Type::CUDNN_TYPE_INT64)?;
+        let addresses = elements(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, Type::CUDNN_TYPE_VOID_PTR)?;
+        (ids.len() == addresses.len()).then_some([ids, addresses])
+    }
+
     /// Returns whether all attributes are known, also of the descriptors below. Contents with too many descriptors count as
     /// incomplete.
     pub(crate) fn is_complete(&self) -> bool {

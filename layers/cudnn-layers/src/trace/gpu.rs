@@ -13,7 +13,6 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use super::driver::{Driver, Event, State};
 use crate::wrappers::Id;
-use cudnn_os::cancel::ThreadStateGuard;
 
 /// Maximum number of calls in flight.
 const MAX_CALLS: usize = 512;
@@ -123,8 +122,6 @@ impl Gpu {
         let mut calls = self.lock()?;
         let Calls { driver, contexts, pairs, .. } = &mut *calls;
         if driver.is_none() {
-            // Looking up a library is a cancellation point, and cancellation must not unwind from here.
-            let _guard = ThreadStateGuard::new();
             *driver = Driver::loaded();
         }
         let driver = driver.as_ref()?;

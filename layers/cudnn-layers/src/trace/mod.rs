@@ -91,6 +91,8 @@ impl Layer for Trace {
 }
 
 impl Intercept for Trace {
+    const NEXT: &'static Next = &NEXT;
+
     #[inline]
     fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(tracer) = tracer() else { return next() };
@@ -101,10 +103,6 @@ impl Intercept for Trace {
         running.status = returned.status();
         running.is_unwinding = false;
         returned
-    }
-
-    fn next() -> &'static Next {
-        &NEXT
     }
 }
 
@@ -130,6 +128,11 @@ impl<'a, 'b> Running<'a, 'b> {
     #[inline]
     fn new(tracer: &'static Tracer, call: &'a Call<'b>) -> Self {
         let destruction = calls::before(call);
+        if call.function == Id::CudnnDestroy {
+            // Before the call, because another thread may then create a handle at this address.
+            let [handle] = call.bits::<1>();
+            STREAMS.remove(handle as usize);
+        }
         let mut running =
             Running { tracer, call, destruction, on_device: None, status: None, is_unwinding: true, start: 0 };
         if tracer.gpu.is_some() || tracer.nvtx.is_some() {
@@ -233,10 +236,6 @@ fn follow_stream(call: &Call<'_>) {
         Id::CudnnSetStream => {
             let [handle, stream] = call.bits::<2>();
             STREAMS.insert(handle as usize, stream as usize);
-        }
-        Id::CudnnDestroy => {
-            let [handle] = call.bits::<1>();
-            STREAMS.remove(handle as usize);
         }
         _ => {}
     }

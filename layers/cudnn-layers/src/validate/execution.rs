@@ -13,8 +13,8 @@ use super::operation::is_virtual;
 use super::rules::{self, Rule};
 use super::texts::{Place, id, tensor};
 use crate::shadow;
-use crate::shadow::content::{Attribute, Content, Value};
-use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::shadow::content::Content;
+use crate::shadow::elements::{Kind, Name, Raw};
 use crate::table::Table;
 
 /// The tensors of a plan's graph.
@@ -112,27 +112,10 @@ impl Tensors {
     }
 }
 
-/// Returns the ids and the pointers of a variant pack, or `None` if they are not certain.
-fn pack_of(content: &Content) -> Option<[&[[u8; 8]]; 2]> {
-    if content.kind != Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR || !is_known(content) {
-        return None;
-    }
-    let elements = |name, ty| match content.attribute(name) {
-        None | Some(Attribute { count: 0, .. }) => Some(&[][..]),
-        Some(Attribute { value: Value::Elements(bytes), ty: actual, .. }) if *actual == ty => {
-            Some(bytes.as_slice().as_chunks().0)
-        }
-        _ => None,
-    };
-    let ids = elements(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, Type::CUDNN_TYPE_INT64)?;
-    let pointers = elements(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, Type::CUDNN_TYPE_VOID_PTR)?;
-    (ids.len() == pointers.len()).then_some([ids, pointers])
-}
-
 /// Checks the pack before an execution.
 pub(super) fn executing(state: &State, plan: Raw, pack: Raw) {
     let (Some(tensors), Some(pack)) = (tensors_of(plan), shadow::content(pack)) else { return };
-    let Some([ids, pointers]) = pack_of(&pack) else { return };
+    let Some([ids, pointers]) = pack.variant_pack() else { return };
     let required = tensors.all.iter().filter(|entry| entry.is_required);
     if ids.is_empty() {
         let count = required.count();
@@ -168,7 +151,7 @@ pub(super) fn executing(state: &State, plan: Raw, pack: Raw) {
 /// Checks the pack after an execution has failed. Some engines ignore unknown entries.
 pub(super) fn failed(state: &State, plan: Raw, pack: Raw) {
     let (Some(tensors), Some(pack)) = (tensors_of(plan), shadow::content(pack)) else { return };
-    let Some([ids, _]) = pack_of(&pack) else { return };
+    let Some([ids, _]) = pack.variant_pack() else { return };
     for id in ids.iter().map(|id| i64::from_ne_bytes(*id)) {
         if tensors.all.binary_search_by_key(&id, |entry| entry.id).is_err() {
             let what = format!("the variant pack contains tensor {id}, which is not in the graph");

@@ -98,6 +98,8 @@ fn is_followed(function: Id) -> bool {
 }
 
 impl Intercept for Validate {
+    const NEXT: &'static Next = &NEXT;
+
     fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
         let Some(state) = STATE.get().filter(|_| !trial::is_running()) else { return next() };
         before(state, call);
@@ -118,10 +120,6 @@ impl Intercept for Validate {
             failed(state, call);
         }
         returned
-    }
-
-    fn next() -> &'static Next {
-        &NEXT
     }
 }
 
