@@ -67,6 +67,10 @@ typedef struct cudnnLayerHost {
      * NUL-terminated strings "NAME=value", followed by another NUL. NULL if the library was loaded before the
      * loader was used or before the loader knew of any layer. */
     const char *environment;
+
+    /* What cudnnGetCudartVersion returns, such as 12090 for CUDA 12.9, or 0 if the loader does not know it. Check `size`,
+     * because older loaders have no such field. */
+    uint32_t cudart_version;
 } cudnnLayerHost;
 
 /* An event in the loader. Fields that the kind does not list are 0 or NULL. */

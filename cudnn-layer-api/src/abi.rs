@@ -47,6 +47,8 @@ pub struct Host {
     pub inside: *const c_char,
     /// The environment at the time when cuDNN's graph library was loaded, or null.
     pub environment: *const c_char,
+    /// The CUDA version of cuDNN, such as 12090, or 0. Check `size` before reading it.
+    pub cudart_version: u32,
 }
 
 /// `cudnnLayerEvent`.

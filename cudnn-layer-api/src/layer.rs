@@ -85,6 +85,16 @@ impl Host {
         self.0.cudnn_version
     }
 
+    /// Returns what `cudnnGetCudartVersion` returns, such as 12090 for CUDA 12.9. Returns `None` if the loader does not know
+    /// it.
+    #[must_use]
+    pub fn cudart_version(&self) -> Option<u32> {
+        let is_present = self.0.size > std::mem::offset_of!(abi::Host, cudart_version);
+        // SAFETY: the loader's structure has this size. The reference may be to a shorter one.
+        let version = is_present.then(|| unsafe { (&raw const self.0.cudart_version).read() });
+        version.filter(|version| *version != 0)
+    }
+
     /// Returns the directory of cuDNN's libraries.
     #[must_use]
     pub fn cudnn_dir(&self) -> &'static CStr {

@@ -13,6 +13,7 @@ use super::link::Link;
 use super::text::c_path;
 use crate::events::{Event, LayerSeverity, emit, without_failure_events};
 use crate::function::Function;
+use crate::resolve::in_memory::cudart_version;
 use crate::resolve::installation::installation;
 
 /// Creates the host for the layer of this name, directly outside `inner`. Never freed. Returns `None` before a cuDNN is
@@ -39,6 +40,7 @@ pub(super) fn new(name: &CStr, inner: Option<&'static Link>) -> Option<&'static 
         // The names come from C strings and therefore contain no NUL.
         inside: leak(CString::new(inside).unwrap_or_default()),
         environment: environment::at_load(),
+        cudart_version: cudart_version(),
     })))
 }
 

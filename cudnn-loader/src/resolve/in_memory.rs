@@ -22,9 +22,9 @@ pub(crate) fn version(handle: &Handle, library: Library) -> Option<Version> {
     Some(Version::from_symbol(bytes))
 }
 
-/// The graph library's CUDA major version; 0 if unknown.
-static CUDA_MAJOR: AtomicU32 = AtomicU32::new(0);
-/// Published when `CUDA_MAJOR` is available.
+/// The CUDA version of the graph library, such as 12090; 0 if unknown.
+static CUDART_VERSION: AtomicU32 = AtomicU32::new(0);
+/// Published when `CUDART_VERSION` is available.
 ///
 /// All threads share a single call, because cuDNN logs it. When cuDNN gets a callback, it closes the log file without
 /// waiting for threads that are writing to it. This call must return before the callback is set.
@@ -47,11 +47,16 @@ pub(crate) fn cuda_major(graph: &Handle) -> Option<u32> {
         QUERIED.get_or_init(|| {
             // SAFETY: the function has no parameters and returns a constant.
             let version = unsafe { function() };
-            CUDA_MAJOR.store(u32::try_from(version / 1000).unwrap_or_default(), Ordering::Relaxed);
+            CUDART_VERSION.store(u32::try_from(version).unwrap_or_default(), Ordering::Relaxed);
         });
     }
-    let major = CUDA_MAJOR.load(Ordering::Relaxed);
-    (major != 0).then_some(major)
+    let version = cudart_version();
+    (version != 0).then_some(version / 1000)
+}
+
+/// Returns the CUDA version of the graph library, such as 12090, or 0 before the loader needed it.
+pub(crate) fn cudart_version() -> u32 {
+    CUDART_VERSION.load(Ordering::Relaxed)
 }
 
 /// Caches the CUDA major version of a cuDNN that the process had already loaded. Must be called outside `catch_unwind`,

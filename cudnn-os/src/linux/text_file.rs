@@ -1,7 +1,7 @@
 //! Appends complete pieces of text to a shared file or to a standard stream.
 
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Result, Write};
+use std::io::{Error, ErrorKind, Result, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{FromRawFd, RawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -10,6 +10,7 @@ use std::path::Path;
 use super::cancel::ThreadStateGuard;
 use super::clock::nanoseconds;
 use super::descriptor::Descriptor;
+use super::files::{FileId, file_id_of};
 use super::signals::without_signal;
 use super::trusted_files::user;
 
@@ -18,20 +19,25 @@ use super::trusted_files::user;
 pub struct TextFile(Destination);
 
 enum Destination {
-    /// A standard stream, identified by descriptor number.
-    Stream(RawFd),
+    /// A standard stream, identified by descriptor number, and the file behind it. The program may close it later, and
+    /// open a file of its own under this number.
+    Stream(RawFd, Option<FileId>),
     File(Descriptor),
 }
 
 impl TextFile {
     /// Returns the standard output of the program.
-    pub const fn stdout() -> Self {
-        TextFile(Destination::Stream(libc::STDOUT_FILENO))
+    pub fn stdout() -> Self {
+        TextFile::stream(libc::STDOUT_FILENO)
     }
 
     /// Returns the standard error of the program.
-    pub const fn stderr() -> Self {
-        TextFile(Destination::Stream(libc::STDERR_FILENO))
+    pub fn stderr() -> Self {
+        TextFile::stream(libc::STDERR_FILENO)
+    }
+
+    fn stream(number: RawFd) -> Self {
+        TextFile(Destination::Stream(number, file_id_of(&borrowed(number))))
     }
 
     /// Opens a file for appending, and creates it if necessary.
@@ -66,14 +72,22 @@ impl TextFile {
     pub fn write(&self, text: &[u8]) -> Result<()> {
         let _guard = ThreadStateGuard::new();
         match &self.0 {
-            Destination::Stream(number) => {
-                // SAFETY: `ManuallyDrop` leaves the descriptor open. If the program has closed it, writing fails.
-                let file = ManuallyDrop::new(unsafe { File::from_raw_fd(*number) });
+            Destination::Stream(number, identity) => {
+                let file = borrowed(*number);
+                if identity.is_none() || file_id_of(&file) != *identity {
+                    return Err(Error::other("the program has closed the standard stream"));
+                }
                 write_without_signals(&file, text)
             }
             Destination::File(file) => file.with(|file| write_without_signals(file, text)),
         }
     }
+}
+
+/// Returns the file of a descriptor, which may be closed.
+fn borrowed(number: RawFd) -> ManuallyDrop<File> {
+    // SAFETY: `ManuallyDrop` leaves the descriptor open, and all uses of a closed one fail.
+    ManuallyDrop::new(unsafe { File::from_raw_fd(number) })
 }
 
 /// Returns whether the path is a device or pipe, such as /dev/stderr, which cannot be truncated.
@@ -88,20 +102,34 @@ pub fn is_special(name: &Path) -> bool {
 /// Opens a file without waiting for the reader of a pipe.
 ///
 /// In a directory that other users can write to, a symbolic link could trick this process into overwriting another
-/// file. A link is therefore followed only if this user or the owner of the directory created it.
+/// file. A link is therefore followed only if this user or the owner of the directory created it. A file or pipe that
+/// another user has prepared there could receive this process's text, and is refused, as `fs.protected_regular` does.
 fn open_unless_trap(options: &mut OpenOptions, path: &Path) -> Result<File> {
     match options.clone().custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path) {
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) && is_trusted_link(path) => {
             options.custom_flags(libc::O_NONBLOCK).open(path)
         }
+        Ok(file) if is_prepared(&file, path) => {
+            let reason = "another user owns the file, in a directory that all users can write to";
+            Err(Error::new(ErrorKind::PermissionDenied, reason))
+        }
         opened => opened,
     }
 }
 
+/// Returns whether another user has made the file in a directory that all users can write to.
+fn is_prepared(file: &File, path: &Path) -> bool {
+    let (Ok(file), Ok(dir)) = (file.metadata(), std::fs::metadata(parent(path))) else { return true };
+    dir.mode() & 0o002 != 0 && ![user(), dir.uid()].contains(&file.uid())
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn is_trusted_link(path: &Path) -> bool {
     const STICKY: u32 = 0o1000;
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let (Ok(link), Ok(dir)) = (std::fs::symlink_metadata(path), std::fs::metadata(parent)) else { return false };
+    let (Ok(link), Ok(dir)) = (std::fs::symlink_metadata(path), std::fs::metadata(parent(path))) else { return false };
     let user = user();
     let is_shared = dir.mode() & 0o022 != 0;
     // Other users cannot replace the link.
@@ -153,6 +181,30 @@ mod tests {
             let is_open = TextFile::open(&shared.join("log")).is_ok();
             assert_eq!(is_open, is_followed, "{mode:o}, link of {owner:?}");
             assert_eq!(std::fs::read(&target).unwrap(), b"text");
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri knows no chown")]
+    fn files_that_others_have_prepared_in_shared_directories_are_not_written() {
+        const NOBODY: u32 = 65534;
+        // SAFETY: the call involves no pointers and always succeeds.
+        if unsafe { libc::geteuid() } != 0 {
+            return;
+        }
+        for (mode, owner, is_written) in [
+            (0o1777, None, true),
+            (0o1777, Some(NOBODY), false),
+            (0o777, Some(NOBODY), false),
+            (0o775, Some(NOBODY), true),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let file = dir.path().join("log");
+            std::fs::write(&file, "").unwrap();
+            std::fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+            std::os::unix::fs::chown(&file, owner, None).unwrap();
+            std::fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
+            assert_eq!(TextFile::open(&file).is_ok(), is_written, "{mode:o}, file of {owner:?}");
         }
     }
 }

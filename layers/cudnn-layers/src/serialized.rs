@@ -1,6 +1,6 @@
 //! Recognizes plans that a program has serialized as JSON and restores.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::lock::{HeldAtFork, Lock};
@@ -11,7 +11,7 @@ use crate::shadow::elements::Name;
 use crate::wrappers::{Call, Id};
 
 /// The plans that the program has serialized, by a hash of the JSON.
-pub(crate) struct SerializedPlans<T>(Lock<Option<HashMap<u64, T>>>);
+pub(crate) struct SerializedPlans<T>(Lock<Option<BTreeMap<u64, T>>>);
 
 /// More plans than a program restores. Further ones are ignored.
 const MAX_PLANS: usize = 4096;

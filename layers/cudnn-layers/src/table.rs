@@ -2,12 +2,14 @@
 //!
 //! Only code in this file and short closures run while a lock is held. Values are dropped after the lock is released.
 
+#[expect(clippy::disallowed_types, reason = "with a hasher that needs no random seed")]
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::lock::{HeldAtFork, Lock};
 
 /// The values with addresses in the same part of a table.
+#[expect(clippy::disallowed_types, reason = "as above")]
 pub(crate) type Entries<V> = HashMap<usize, V, BuildHasherDefault<AddressHasher>>;
 
 /// A table in parts with separate locks: about as many as threads that use it at the same time. A part is emptied if a

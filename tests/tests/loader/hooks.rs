@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cudnn_loader::DIR_VARIABLE;
 use cudnn_os::libraries::Library as LoadedObject;
-use cudnn_probe::Library;
+use cudnn_probe::{Library, Version};
 use support::{Child, ChildOutput, FakeLibrary, TempDir, client, compile, drop_in, drop_in_alone, lib_dir};
 
 use super::{DRIVER, JIT, graph_with, run};
@@ -130,6 +130,24 @@ fn graph_finds_its_engines_if_another_library_replaces_dlopen() {
     let hooks = TempDir::new();
     let output = run(with_hook(&dlopen_hook(&hooks, ""), dir.path()), &["cudnnBackendFinalize"]);
     assert_eq!(output.returned("cudnnBackendFinalize"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:#?}");
+}
+
+#[test]
+fn a_hook_of_dlopen_that_opens_engines_of_another_release_is_noticed_before_cudnn_plans() {
+    let dir = graph_with(
+        "#define _GNU_SOURCE\n#include <dlfcn.h>\n
+        int cudnnBackendFinalize(void *descriptor) {
+            return dlopen(\"libcudnn_heuristic.so.9\", RTLD_NOW) ? 0 : 1008;
+        }",
+    );
+    let (elsewhere, hooks) = (TempDir::new(), TempDir::new());
+    FakeLibrary::new(Library::Heuristic, JIT).build(&dir.file(Library::Heuristic));
+    FakeLibrary::new(Library::Heuristic, Version::new(9, 14, 0)).build(&elsewhere.file(Library::Heuristic));
+    let other = elsewhere.file(Library::Heuristic).display().to_string();
+    let answer = format!("if (strstr(file, \"heuristic\")) return real(\"{other}\", flags);");
+    let output = run(with_hook(&dlopen_hook(&hooks, &answer), dir.path()), &["cudnnBackendFinalize"]);
+    assert_ne!(output.returned("cudnnBackendFinalize"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:#?}");
+    assert!(output.last_error("cudnnBackendFinalize").contains(&other), "{output:#?}");
 }
 
 /// The loader reads these tables itself, so that no hook of `dlsym` matters.

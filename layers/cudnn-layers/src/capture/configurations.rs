@@ -1,7 +1,7 @@
 //! Reads the engines of the configurations that plans are built from, also if the program destroys a configuration
 //! first.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cudnn_os::cancel::ThreadStateGuard;
@@ -27,9 +27,9 @@ enum Configuration {
 #[derive(Default)]
 pub(super) struct Configurations {
     /// By the address of the plan.
-    of_plans: HashMap<usize, Configuration>,
+    of_plans: BTreeMap<usize, Configuration>,
     /// The addresses of the plans by the address of a live configuration, because programs destroy many configurations.
-    plans: HashMap<usize, Vec<usize>>,
+    plans: BTreeMap<usize, Vec<usize>>,
 }
 
 impl Configurations {

@@ -2,8 +2,8 @@
 //!
 //! The values are copied before and after every execution that may be stored. Files are written after the decision.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,11 +42,11 @@ pub(super) struct Progress {
     has_nan: bool,
     has_mismatch: bool,
     /// Hashes of the outputs by a hash of the inputs.
-    outputs: HashMap<u64, u64>,
+    outputs: BTreeMap<u64, u64>,
 }
 
 /// By the ordinal of the plan.
-pub(super) static PROGRESS: Lock<Option<HashMap<usize, Progress>>> = Lock::keeping(None);
+pub(super) static PROGRESS: Lock<Option<BTreeMap<usize, Progress>>> = Lock::keeping(None);
 /// More distinct inputs than a program repeats.
 const MAX_INPUTS: usize = 1 << 16;
 

@@ -11,7 +11,6 @@ use cudnn_layer_api::Host;
 use cudnn_os::append_file::{AppendFile, uninterrupted};
 use cudnn_os::trusted_files::Directory;
 
-use crate::cudnn::Cudnn;
 use crate::leaked::Leaked;
 use crate::lock::Lock;
 use crate::report::{create_or_replace, expanded, has_placeholder, with_number};
@@ -54,9 +53,8 @@ pub fn may_replace(start: &[u8]) -> bool {
 
 impl Output {
     /// Creates the file of the first process.
-    pub(super) fn create(name: PathBuf, host: Host, cudnn: &Cudnn) -> std::result::Result<Self, String> {
-        // SAFETY: the function only returns a number.
-        let cudart = cudnn.cudnnGetCudartVersion().map_or(0, |version| unsafe { version() });
+    pub(super) fn create(name: PathBuf, host: Host) -> std::result::Result<Self, String> {
+        let cudart = host.cudart_version().unwrap_or(0) as usize;
         let start = Record::Start(Start { format: FORMAT, cudnn: host.cudnn_version() as usize, cudart });
         let output = Output { name, host, start };
         let name = expanded(&output.name, std::process::id());

@@ -92,7 +92,7 @@ impl Layer for Capture {
         if !data.is_empty() {
             packs::follow_always();
         }
-        let output = Output::create(options::file()?, host, &cudnn)?;
+        let output = Output::create(options::file()?, host)?;
         STATE.begin("capture", State { host, cudnn, output, data }, Rank::Capture, &AT_FORK)?;
         call_at_exit(at_exit);
         Ok(Capture(()))

@@ -1,6 +1,6 @@
 //! Converts contents of descriptors to the lists of descriptors in a capture.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cudnn_capture_file::{Attribute, Graph, Node, Value};
@@ -32,9 +32,9 @@ pub(super) fn known_parts(content: &Arc<Content>) -> Vec<Node> {
 #[derive(Default)]
 struct Nodes {
     nodes: Vec<Node>,
-    by_text: HashMap<String, usize>,
+    by_text: BTreeMap<String, usize>,
     /// Keeps the contents alive, because a new content could otherwise reuse a known address.
-    by_address: HashMap<*const Content, (usize, Arc<Content>)>,
+    by_address: BTreeMap<*const Content, (usize, Arc<Content>)>,
     /// Unknown parts are errors.
     is_strict: bool,
 }

@@ -2,7 +2,7 @@
 //!
 //! Each record is written once. An execution of a known plan increments a number in a table with many locks.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(super) struct Stored {
 }
 
 /// The plans in the capture, by ordinal.
-pub(super) static STORED: Lock<Option<HashMap<usize, Arc<Stored>>>> = Lock::keeping(None);
+pub(super) static STORED: Lock<Option<BTreeMap<usize, Arc<Stored>>>> = Lock::keeping(None);
 
 /// A plan that the program has finalized and not destroyed.
 #[derive(Clone)]
@@ -65,7 +65,7 @@ pub(super) static LIVE: Table<LivePlan, 32> = Table::new(usize::MAX);
 pub(super) static SERIALIZED: SerializedPlans<(Arc<Stored>, Arc<Content>)> = SerializedPlans::new();
 
 /// The ids of graphs, by the address of the content. `None` if the graph cannot be stored.
-pub(super) type Ids = HashMap<usize, (Arc<Content>, Option<Arc<str>>)>;
+pub(super) type Ids = BTreeMap<usize, (Arc<Content>, Option<Arc<str>>)>;
 pub(super) static IDS: Lock<Option<Ids>> = Lock::keeping(None);
 /// More graphs than a program plans at the same time.
 const MAX_IDS: usize = 1024;
@@ -354,6 +354,6 @@ pub(super) fn write_last_count(state: &State, stored: &Stored) {
 /// Returns the plans that were executed.
 pub(super) fn all_executed() -> Vec<Arc<Stored>> {
     let all = STORED.lock();
-    let stored = all.iter().flat_map(|all| all.iter().flat_map(HashMap::values));
+    let stored = all.iter().flat_map(|all| all.iter().flat_map(BTreeMap::values));
     stored.filter(|stored| stored.executions.load(Ordering::Relaxed) > 0).cloned().collect()
 }

@@ -1,13 +1,13 @@
 //! Remembers which records are written, so that each one is written once.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::fork::AtFork;
 use crate::lock::Lock;
 
 /// The records of one kind, by a hash of their content.
-pub(super) struct WrittenRecords(Lock<Option<HashMap<u64, Known>>>);
+pub(super) struct WrittenRecords(Lock<Option<BTreeMap<u64, Known>>>);
 
 #[derive(Clone, Copy)]
 struct Known {
@@ -57,6 +57,6 @@ impl WrittenRecords {
 
     /// Returns the number of records.
     pub(super) fn len(&self) -> usize {
-        self.0.lock().and_then(|all| all.as_ref().map(HashMap::len)).unwrap_or(0)
+        self.0.lock().and_then(|all| all.as_ref().map(BTreeMap::len)).unwrap_or(0)
     }
 }

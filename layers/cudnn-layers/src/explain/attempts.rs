@@ -1,6 +1,6 @@
 //! Follows each graph from the heuristics to the first execution, to find the graphs for which no plan works.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -114,15 +114,15 @@ struct Plan {
 #[derive(Default)]
 pub(super) struct State {
     /// By a hash of the graph. PyTorch describes a graph again to ask another mode of the heuristics.
-    attempts: HashMap<u64, Attempt>,
+    attempts: BTreeMap<u64, Attempt>,
     /// Hashes of graphs by the address of the content, which is the same for all descriptors below the graph.
-    keys: HashMap<usize, (Arc<Content>, u64)>,
+    keys: BTreeMap<usize, (Arc<Content>, u64)>,
     /// By address.
-    plans: HashMap<usize, Plan>,
+    plans: BTreeMap<usize, Plan>,
     /// The keys of graphs by the address of a proposal.
-    proposals: HashMap<usize, u64>,
+    proposals: BTreeMap<usize, u64>,
     /// The keys of graphs that were executed, which are not reported any more.
-    succeeded: HashSet<u64>,
+    succeeded: BTreeSet<u64>,
 }
 
 pub(super) static STATE: Lock<Option<State>> = Lock::new(None);
@@ -154,7 +154,7 @@ pub(super) fn key(graph: &Arc<Content>) -> u64 {
     let key = hasher.finish();
     let _former = with(|state| {
         let is_full = state.keys.len() >= MAX_GRAPHS;
-        let former = if is_full { std::mem::take(&mut state.keys) } else { HashMap::new() };
+        let former = if is_full { std::mem::take(&mut state.keys) } else { BTreeMap::new() };
         state.keys.insert(address, (graph.clone(), key));
         former
     });
@@ -185,10 +185,10 @@ fn with_attempt(content: &Arc<Content>, device: Name, section: impl FnOnce(&mut 
     // Removed values are dropped after the lock is released.
     let (exhausted, _former) = with(|state| {
         if state.succeeded.contains(&key) {
-            return (None, (HashMap::new(), None));
+            return (None, (BTreeMap::new(), None));
         }
         let is_full = state.attempts.len() >= MAX_GRAPHS;
-        let all = if is_full { std::mem::take(&mut state.attempts) } else { HashMap::new() };
+        let all = if is_full { std::mem::take(&mut state.attempts) } else { BTreeMap::new() };
         let attempt = state.attempts.entry(key).or_insert_with(|| Attempt::new(graph.clone()));
         let device = content.child(device).and_then(|device| attempt.device.replace(device.clone()));
         section(attempt);
@@ -359,7 +359,7 @@ pub(super) fn plan_destroyed(plan: Raw, free_memory: Option<u64>) -> Option<Atte
 
 /// Returns the attempts that are not over when the process exits.
 pub(super) fn unfinished() -> Vec<Attempt> {
-    with(|state| state.attempts.drain().map(|(_, attempt)| attempt).collect()).unwrap_or_default()
+    with(|state| std::mem::take(&mut state.attempts).into_values().collect()).unwrap_or_default()
 }
 
 /// Forgets the plans of the parent in a forked child.

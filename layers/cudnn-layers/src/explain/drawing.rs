@@ -68,6 +68,6 @@ fn list(numbers: &[i64]) -> String {
 
 /// Returns the tensors of a graph with their roles, each id once.
 pub(super) fn tensors<'a>(operations: &'a [Operation<'a>]) -> Vec<&'a Named<'a>> {
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = std::collections::BTreeSet::new();
     operations.iter().flat_map(Operation::tensors).filter(|named| seen.insert(named.uid())).collect()
 }

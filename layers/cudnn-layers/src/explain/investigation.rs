@@ -1,6 +1,6 @@
 //! Runs the layer's own attempts with a graph that the program has given up, and writes the report.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ const VARIANTS_TIME: Duration = Duration::from_secs(5);
 const MAX_REPORTS: usize = 1000;
 
 /// Hashes of the graphs and lines that were reported.
-pub(super) static REPORTED: Lock<Option<HashSet<u64>>> = Lock::keeping(None);
+pub(super) static REPORTED: Lock<Option<BTreeSet<u64>>> = Lock::keeping(None);
 
 /// Returns whether this text has not been reported yet, and remembers it.
 fn is_new(text: &str) -> bool {

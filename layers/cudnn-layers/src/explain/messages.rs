@@ -59,6 +59,8 @@ impl Default for Stored {
     }
 }
 
+/// The program has called `cudnnSetCallback`, perhaps without a function.
+static PROGRAM_HAS_SET: AtomicBool = AtomicBool::new(false);
 /// The number of the thread that receives messages, or 0.
 static RECEIVER: AtomicU64 = AtomicU64::new(0);
 /// The messages of that thread.
@@ -155,14 +157,14 @@ fn program() -> Callback {
     PROGRAM.lock().map_or(NONE, |stored| stored.callback)
 }
 
-/// Restores the program's callback. If the program has none, this layer's callback stays installed for errors, because
-/// cuDNN would print errors to stderr from now on.
+/// Restores the program's callback. If the program has never set one, this layer's callback stays installed for errors,
+/// because cuDNN would print errors to stderr from now on.
 fn restore(cudnn: &Cudnn) {
     let Some(set) = cudnn.cudnnSetCallback() else { return };
     for _ in 0..MAX_REPETITIONS {
         let Some(stored) = PROGRAM.lock().map(|stored| (stored.callback, stored.changes)) else { return };
         let (program, changes) = stored;
-        let has_callback = program.function.is_some();
+        let has_callback = program.function.is_some() || PROGRAM_HAS_SET.load(Ordering::SeqCst);
         let installed = if has_callback { program } else { Callback { function: RECEIVE, ..program } };
         // SAFETY: the program has set this callback, or the function uses no data.
         let _ = unsafe { set(installed.mask, installed.data, installed.function) };
@@ -182,6 +184,7 @@ const MAX_REPETITIONS: usize = 16;
 /// Stores the program's new callback if a thread receives messages. Otherwise returns `false`, and the call must be
 /// passed to cuDNN.
 pub(super) fn store_if_receiving(callback: Callback) -> bool {
+    PROGRAM_HAS_SET.store(true, Ordering::SeqCst);
     let Some(mut stored) = PROGRAM.lock() else { return false };
     let is_receiving = IS_RECEIVING.load(Ordering::SeqCst);
     if is_receiving {

@@ -1,6 +1,6 @@
 //! Changes one property of a graph at a time, to find out which change would make it supported.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use cudnn_sys::types::cudnnDataType_t as DataType;
 
@@ -174,7 +174,7 @@ impl<'a> Search<'a> {
     }
 
     fn compute_types(&self) -> Vec<Variant> {
-        let present: HashSet<String> = self.operations.iter().filter_map(Operation::compute_type).collect();
+        let present: BTreeSet<String> = self.operations.iter().filter_map(Operation::compute_type).collect();
         let types = [DataType::CUDNN_DATA_FLOAT, DataType::CUDNN_DATA_INT32];
         let types = types.map(|ty| (i64::from(ty.0), data_type(i64::from(ty.0))));
         let others = types.into_iter().filter(|(_, name)| !present.is_empty() && present.iter().any(|own| own != name));
@@ -214,12 +214,12 @@ impl<'a> Search<'a> {
         if all.len() < 2 {
             return Vec::new();
         }
-        let ids = |tensors: &[Named<'_>]| tensors.iter().filter_map(Named::uid).collect::<HashSet<i64>>();
+        let ids = |tensors: &[Named<'_>]| tensors.iter().filter_map(Named::uid).collect::<BTreeSet<i64>>();
         let mut variants = Vec::new();
         for (index, operation) in all.iter().enumerate().rev() {
             let others = || all.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, operation)| operation);
-            let read: HashSet<i64> = others().flat_map(|other| ids(&other.inputs)).collect();
-            let written: HashSet<i64> = others().flat_map(|other| ids(&other.outputs)).collect();
+            let read: BTreeSet<i64> = others().flat_map(|other| ids(&other.inputs)).collect();
+            let written: BTreeSet<i64> = others().flat_map(|other| ids(&other.outputs)).collect();
             let is_last = ids(&operation.outputs).is_disjoint(&read);
             let is_first = ids(&operation.inputs).is_disjoint(&written);
             if !is_last && !is_first {

@@ -1,6 +1,5 @@
 //! Counts what the layer did in this process and formats the summary at exit.
 
-use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -52,22 +51,21 @@ pub(super) static NOT_WRITTEN: Count = Count::new();
 pub(super) static PRECOMPILED: Count = Count::new();
 
 /// The reasons why plans were not cached, and how often each occurred. A process usually has only a few.
-pub(super) static NOT_CACHED: Lock<Option<HashMap<NotCached, u64>>> = Lock::keeping(None);
+pub(super) static NOT_CACHED: Lock<Vec<(NotCached, u64)>> = Lock::keeping(Vec::new());
 
 const MAX_REASONS: usize = 64;
 
 /// Counts a plan that is not cached. Returns whether the reason is new.
 pub(super) fn not_cached(reason: NotCached) -> bool {
     let Some(mut reasons) = NOT_CACHED.lock() else { return false };
-    let reasons = reasons.get_or_insert_default();
-    if let Some(count) = reasons.get_mut(&reason) {
+    if let Some((_, count)) = reasons.iter_mut().find(|(known, _)| *known == reason) {
         *count += 1;
         return false;
     }
     if reasons.len() >= MAX_REASONS {
         return false;
     }
-    reasons.insert(reason, 1);
+    reasons.push((reason, 1));
     true
 }
 
@@ -95,7 +93,7 @@ pub(super) fn report(title: &str) -> String {
     line(UNUSABLE.get().0, "cached but unusable, built again");
     line(NOT_WRITTEN.get().0, "built but not cached: cannot write to the plan store");
     line(PRECOMPILED.get().0, "without compiled code, not cached");
-    let reasons = NOT_CACHED.lock().and_then(|reasons| reasons.clone()).unwrap_or_default();
+    let reasons = NOT_CACHED.lock().map(|reasons| reasons.clone()).unwrap_or_default();
     let mut reasons: Vec<_> = reasons.into_iter().map(|(reason, count)| (count, reason.to_string())).collect();
     reasons.sort_by(|a, b| b.cmp(a));
     for (count, reason) in reasons {

@@ -7,7 +7,7 @@
 //! This fails unless all attributes were set exactly as cuDNN declares them. Otherwise cuDNN could interpret equal
 //! bytes in different ways.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -59,9 +59,9 @@ pub(crate) enum Device {
 pub(crate) struct Canonical {
     /// The distinct contents, children before parents.
     nodes: Vec<Vec<u8>>,
-    by_bytes: HashMap<Vec<u8>, u32>,
+    by_bytes: BTreeMap<Vec<u8>, u32>,
     /// Keeps the contents alive, because a new content could otherwise reuse a known address.
-    by_address: HashMap<*const Content, (u32, Arc<Content>)>,
+    by_address: BTreeMap<*const Content, (u32, Arc<Content>)>,
     /// The devices that attributes refer to. They are not part of the bytes.
     pub(crate) devices: Vec<Device>,
 }

@@ -1,6 +1,6 @@
 //! Checks graphs: how operations are connected.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cudnn_sys::types::cudnnDataType_t as DataType;
@@ -89,13 +89,13 @@ struct Check<'a> {
     /// The tensors of all operations in order, with the ids.
     uses: Vec<(i64, Use<'a>)>,
     /// The positions in `uses`, by id.
-    by_id: HashMap<i64, Vec<usize>>,
+    by_id: BTreeMap<i64, Vec<usize>>,
     has_all_ids: bool,
 }
 
 impl<'a> Check<'a> {
     fn new(state: &'a State, operations: &'a [Operation<'a>]) -> Self {
-        let (mut uses, mut by_id, mut has_all_ids) = (Vec::new(), HashMap::<i64, Vec<usize>>::new(), true);
+        let (mut uses, mut by_id, mut has_all_ids) = (Vec::new(), BTreeMap::<i64, Vec<usize>>::new(), true);
         for (index, operation) in operations.iter().enumerate() {
             let outputs = operation.outputs.iter().map(|named| (true, named));
             for (is_output, named) in operation.inputs.iter().map(|named| (false, named)).chain(outputs) {

@@ -1,6 +1,6 @@
 //! Writes each message once.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,7 +26,7 @@ pub(super) static STATE: Active<State> = Active::new();
 const LIMIT: usize = 256;
 
 /// The hashes of written messages.
-pub(super) static WRITTEN: Lock<Option<HashSet<u64>>> = Lock::keeping(None);
+pub(super) static WRITTEN: Lock<Option<BTreeSet<u64>>> = Lock::keeping(None);
 
 impl State {
     /// Writes a message, unless it was written before. `place` names the descriptor and says what is wrong.

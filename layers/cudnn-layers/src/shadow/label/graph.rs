@@ -1,6 +1,6 @@
 //! Describes operations and graphs.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -122,13 +122,13 @@ impl<'a> Operation<'a> {
 
 /// Returns the inputs and outputs of the graph: non-virtual tensors that no other operation writes or reads.
 fn ends<'a>(operations: &[Operation<'a>]) -> (Vec<Named<'a>>, Vec<Named<'a>>) {
-    let written: HashSet<_> = operations
+    let written: BTreeSet<_> = operations
         .iter()
         .flat_map(|operation| &operation.outputs)
         .filter_map(|named| tensor::uid(named.tensor))
         .collect();
     let is_set = |named: &Named<'_>, name| named.tensor.number(name) == Some(1);
-    let mut seen = HashSet::new();
+    let mut seen = BTreeSet::new();
     let mut inputs: Vec<_> = operations.iter().flat_map(|operation| &operation.inputs).cloned().collect();
     inputs.retain(|named| {
         let uid = tensor::uid(named.tensor);
