@@ -8,6 +8,10 @@
 //! cargo test -p cudnn-tests --test fuzz_layers -- --nocapture
 //! ```
 //!
+//! On a machine with many processors but without compilers, programs run from a directory that `CUDNN_TESTS_FUZZ_COPY` has
+//! filled elsewhere: set `CUDNN_TESTS_FUZZ_DIR` to it, `CUDNN_TESTS_FUZZ_CUDNN` to the directory of a cuDNN, and
+//! `LD_LIBRARY_PATH` to the directories of cuBLASLt and NVRTC.
+//!
 //! The test prints the seed of each difference, the first lines that differ, and the program without the steps that the
 //! difference does not need. Results that differ without layers, too, are not differences: cuDNN reads freed or
 //! uninitialized memory there.
@@ -21,6 +25,7 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::PathBuf;
 
 use program::{Argument, Step};
 use runner::{LAYERS, Outputs, Runner, difference};
@@ -211,7 +216,13 @@ fn layers_do_not_change_what_random_programs_see() {
     let seeds = std::env::var("CUDNN_TESTS_FUZZ").unwrap_or_else(|_| "0..60".to_owned());
     let (first, last) = seeds.split_once("..").expect("CUDNN_TESTS_FUZZ is FIRST..LAST");
     let release = std::env::var("CUDNN_TESTS_FUZZ_RELEASE").unwrap_or_else(|_| "jit-cu12-9.19.0".to_owned());
-    let Some(runner) = Runner::new(test, &release) else { return };
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let prepared = variable("CUDNN_TESTS_FUZZ_DIR").zip(variable("CUDNN_TESTS_FUZZ_CUDNN"));
+    let prepared = prepared.map(|(dir, cudnn)| Runner::prepared(&dir, &cudnn));
+    let Some(runner) = prepared.or_else(|| Runner::new(test, &release)) else { return };
+    if let Some(dir) = variable("CUDNN_TESTS_FUZZ_COPY") {
+        runner.copy_to(&dir);
+    }
     let mut writer = Writer::new(0);
     graphs::warm_up(&mut writer);
     let mut fuzzing = Fuzzing {

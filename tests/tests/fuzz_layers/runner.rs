@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use support::{PlanningLibraries, TempDir, drop_in_alone, errata_for_all_releases, lib_dir};
+use support::{PlanningLibraries, TempDir, drop_in, errata_for_all_releases, lib_dir};
 
 use crate::program::{Step, text};
 
@@ -19,19 +19,18 @@ pub(super) type Outputs = BTreeMap<u64, String>;
 
 /// A cuDNN that plans for a described device, and the program that calls it.
 pub(super) struct Runner {
-    client: TempDir,
-    drop_in: TempDir,
+    /// The program, the drop-in with the layers, the device and the rules.
+    dir: PathBuf,
     cudnn: PathBuf,
-    libraries: PlanningLibraries,
+    /// More directories in which libraries are found, formatted for `LD_LIBRARY_PATH`.
+    libraries: String,
+    _temporary: Option<(TempDir, PlanningLibraries)>,
 }
 
 impl Runner {
     /// Returns `None` if a download failed and tests may be skipped.
     pub(super) fn new(test: &str, release: &str) -> Option<Self> {
         let (cudnn, libraries) = (lib_dir(release)?, PlanningLibraries::new(test)?);
-        let drop_in = drop_in_alone();
-        let layers = Path::new("lib/libcudnn_layers.so");
-        std::fs::copy(support::drop_in().join(layers), drop_in.path().join("libcudnn_layers.so")).unwrap();
         let functions = TempDir::new();
         let file = functions.path().join("functions.inc");
         let names: String = cudnn_loader::Function::ALL
@@ -41,10 +40,29 @@ impl Runner {
             .collect();
         std::fs::write(&file, names).unwrap();
         let define = format!("-DFUNCTIONS=\"{}\"", file.display());
-        let client = support::client("calls.cpp", drop_in.path(), &["-std=c++17", "-O0", "-pthread", &define])?;
-        std::fs::write(client.path().join("device.json"), cudnn_sys::devices::H200).unwrap();
-        let _ = errata_for_all_releases(client.path());
-        Some(Runner { client, drop_in, cudnn, libraries })
+        let lib = drop_in().join("lib");
+        let dir = support::client("calls.cpp", &lib, &["-std=c++17", "-O0", "-pthread", &define])?;
+        for library in ["libcudnn.so.9", "libcudnn_layers.so"] {
+            std::fs::copy(lib.join(library), dir.path().join(library)).unwrap();
+        }
+        std::fs::write(dir.path().join("device.json"), cudnn_sys::devices::H200).unwrap();
+        let _ = errata_for_all_releases(dir.path());
+        let path = libraries.path.clone();
+        Some(Runner { dir: dir.path().to_owned(), cudnn, libraries: path, _temporary: Some((dir, libraries)) })
+    }
+
+    /// Uses a directory that [`Runner::copy_to`] has filled, on a machine with a cuDNN but without compilers.
+    pub(super) fn prepared(dir: &Path, cudnn: &Path) -> Self {
+        let libraries = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+        Runner { dir: dir.to_owned(), cudnn: cudnn.to_owned(), libraries, _temporary: None }
+    }
+
+    /// Copies what another machine needs.
+    pub(super) fn copy_to(&self, dir: &Path) {
+        std::fs::create_dir_all(dir).unwrap();
+        for name in ["client", "libcudnn.so.9", "libcudnn_layers.so", "device.json", "errata.json"] {
+            std::fs::copy(self.dir.join(name), dir.join(name)).unwrap();
+        }
     }
 
     /// Runs programs, each in a child process of the same process, which has called cuDNN before.
@@ -80,15 +98,16 @@ impl Runner {
         let dir = TempDir::new();
         let file = |name: &str| dir.path().join(name);
         std::fs::write(file("programs"), programs).unwrap();
-        let mut command = Command::new(self.client.path().join("client"));
-        command.arg(file("programs")).arg(self.client.path().join("device.json")).arg(noise.to_string());
-        let path = format!("{}:{}", self.drop_in.path().display(), self.libraries.path);
-        command.env_clear().env("LD_LIBRARY_PATH", path).env("CUDNN_LOADER_DIR", &self.cudnn);
+        let mut command = Command::new(self.dir.join("client"));
+        command.arg(file("programs")).arg(self.dir.join("device.json")).arg(noise.to_string());
+        let path = format!("{}:{}", self.dir.display(), self.libraries);
         command
-            .env("CUDNN_LAYERS", layers)
-            .env("HOME", dir.path())
-            .env("CUDNN_ERRATA", self.client.path().join("errata.json"));
-        command.env("CUDNN_EXPLAIN", "used").env("CUDNN_PLANS_DIR", self.client.path().join("plans"));
+            .env_clear()
+            .env("LD_LIBRARY_PATH", path)
+            .env("CUDA_VISIBLE_DEVICES", "-1")
+            .env("CUDNN_LOADER_DIR", &self.cudnn);
+        command.env("CUDNN_LAYERS", layers).env("HOME", dir.path()).env("CUDNN_ERRATA", self.dir.join("errata.json"));
+        command.env("CUDNN_EXPLAIN", "used").env("CUDNN_PLANS_DIR", self.dir.join("plans"));
         if noise > 0 {
             // The C library fills memory with a byte when it is allocated, and with another when it is freed, except
             // memory in its caches of threads.
