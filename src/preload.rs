@@ -59,15 +59,16 @@ versioned!(cudnnShimPreloadStart @@ "libcudnn_shim_1");
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnShimPreloadWait() -> c_int {
     catch_panic(|| {
+        lock(&STARTED)?.retain(|handle| !handle.is_inherited());
         let started = lock(&STARTED)?.clone();
         for handle in started {
             let result = handle.join();
             // Otherwise a preload, or a constructor, has called this and cannot wait.
             if handle.is_finished() {
                 finish(result);
+                lock(&STARTED)?.retain(|other| *other != handle);
             }
         }
-        lock(&STARTED)?.retain(|handle| !handle.is_finished());
         lock(&LAST).map(|last| last.0)
     })
     .flatten()

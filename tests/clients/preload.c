@@ -248,10 +248,10 @@ int main(int count, char **args) {
         pid_t child = fork();
         if (child == 0) {
             alarm(30);
-            if (cudnnShimPreloadWait() != 0 || cudnnGetVersion() < 90000) _exit(1);
             /* Fails: there is no driver. The parent's preload does not replace this result. */
             int missing = 0, failed = cudnnShimPreload(32, &missing, 1);
-            _exit(failed && cudnnShimPreloadWait() == failed && cudnnShimPreloadWait() == failed ? 0 : 2);
+            if (!failed || cudnnShimPreloadWait() != failed || cudnnShimPreloadWait() != failed) _exit(2);
+            _exit(cudnnGetVersion() > 90000 ? 0 : 1);
         }
         int status = -1;
         waitpid(child, &status, 0);

@@ -123,12 +123,12 @@ pub(crate) struct RunPath {
 /// Prevents ld.so from unloading a listed library, which ld.so finds under this name. Returns `None` if it is no longer
 /// loaded.
 fn pinned(listed: &Entry, name: &Path) -> Option<Handle> {
-    let is_same = |entry: &Entry| entry.library() == listed.library() && entry.path == listed.path;
-    let is_pinned = pin(name) && {
-        let _guard = ForkGuard::new();
-        read_list().iter().any(is_same)
-    };
-    is_pinned.then(|| listed.library())
+    let is_same = |entry: &&Entry| entry.library() == listed.library() && entry.path == listed.path;
+    if !pin(name) {
+        return None;
+    }
+    let _guard = ForkGuard::new();
+    read_list().iter().find(is_same).map(Entry::library)
 }
 
 fn contains_this_code(entry: &Entry) -> bool {

@@ -84,6 +84,17 @@ struct Run {
     has_ended: Condvar,
 }
 
+/// Handles are equal if they belong to the same preload, or if both have no thread for the same reason.
+impl PartialEq for PreloadHandle {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Ok(one), Ok(other)) => Arc::ptr_eq(one, other),
+            (Err(one), Err(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
 const NESTED: &str = "called by a preload";
 
 impl PreloadHandle {
@@ -99,7 +110,7 @@ impl PreloadHandle {
         let outcome = match &self.0 {
             Err(reason) => Err(*reason),
             Ok(_) if is_nested() => Err(NESTED),
-            Ok(run) if run.process != std::process::id() => Err("started by the parent"),
+            Ok(_) if self.is_inherited() => Err("started by the parent"),
             Ok(run) => run.wait().ok_or(LOADER_LOCK),
         };
         outcome.unwrap_or_else(|reason| Ok(Report::skipped(reason)))
@@ -108,10 +119,14 @@ impl PreloadHandle {
     /// Returns whether the preload has finished, or belongs to the parent of this process.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        let is_over = |run: &Arc<Run>| {
-            run.process != std::process::id() || lock(&run.outcome).is_some_and(|outcome| outcome.is_some())
-        };
-        self.0.as_ref().map_or(true, is_over)
+        let is_over = |run: &Arc<Run>| lock(&run.outcome).is_some_and(|outcome| outcome.is_some());
+        self.is_inherited() || self.0.as_ref().map_or(true, is_over)
+    }
+
+    /// Returns whether the parent of this forked process has started the preload.
+    #[must_use]
+    pub fn is_inherited(&self) -> bool {
+        self.0.as_ref().is_ok_and(|run| run.process != std::process::id())
     }
 }
 
@@ -143,10 +158,11 @@ fn holds_loader_lock() -> bool {
     }));
     // The owner gets the lock at once. Another thread waits for it here, and the asked thread then soon gets it, too.
     let (mut backoff, at_once) = (Backoff::with_limit(QUIET), Duration::from_millis(1));
+    let start_of_all = Instant::now();
     while asked.is_ok() && !has_answered.load(Ordering::Acquire) {
         let start = Instant::now();
         dl::wait_for_lock();
-        if start.elapsed() > at_once {
+        if start.elapsed() > at_once && start_of_all.elapsed() < MAX_WAIT {
             backoff = Backoff::with_limit(QUIET);
         } else if !backoff.wait() {
             return true;
@@ -157,3 +173,5 @@ fn holds_loader_lock() -> bool {
 
 /// The time after which a thread that is never kept waiting for ld.so's lock, unlike another one, is its owner.
 const QUIET: Duration = Duration::from_millis(200);
+/// A hook of `dlopen` may make the owner wait, too.
+const MAX_WAIT: Duration = Duration::from_secs(10);

@@ -10,34 +10,28 @@ use std::path::Path;
 use super::cancel::ThreadStateGuard;
 use super::clock::nanoseconds;
 use super::descriptor::Descriptor;
-use super::files::{FileId, file_id_of};
 use super::signals::without_signal;
 use super::trusted_files::user;
 
 /// A file or stream to append text to. Writing never raises a signal and cannot be cancelled. If the program closes all
-/// descriptors, the file is opened again, and other files of the program are never written to.
+/// descriptors, a file is opened again, and other files of the program are never written to.
 pub struct TextFile(Destination);
 
 enum Destination {
-    /// A standard stream, identified by descriptor number, and the file behind it. The program may close it later, and
-    /// open a file of its own under this number.
-    Stream(RawFd, Option<FileId>),
+    /// A standard stream, identified by descriptor number: whatever file the program has under this number.
+    Stream(RawFd),
     File(Descriptor),
 }
 
 impl TextFile {
     /// Returns the standard output of the program.
-    pub fn stdout() -> Self {
-        TextFile::stream(libc::STDOUT_FILENO)
+    pub const fn stdout() -> Self {
+        TextFile(Destination::Stream(libc::STDOUT_FILENO))
     }
 
     /// Returns the standard error of the program.
-    pub fn stderr() -> Self {
-        TextFile::stream(libc::STDERR_FILENO)
-    }
-
-    fn stream(number: RawFd) -> Self {
-        TextFile(Destination::Stream(number, file_id_of(&borrowed(number))))
+    pub const fn stderr() -> Self {
+        TextFile(Destination::Stream(libc::STDERR_FILENO))
     }
 
     /// Opens a file for appending, and creates it if necessary.
@@ -72,22 +66,14 @@ impl TextFile {
     pub fn write(&self, text: &[u8]) -> Result<()> {
         let _guard = ThreadStateGuard::new();
         match &self.0 {
-            Destination::Stream(number, identity) => {
-                let file = borrowed(*number);
-                if identity.is_none() || file_id_of(&file) != *identity {
-                    return Err(Error::other("the program has closed the standard stream"));
-                }
+            Destination::Stream(number) => {
+                // SAFETY: `ManuallyDrop` leaves the descriptor open. If the program has closed it, writing fails.
+                let file = ManuallyDrop::new(unsafe { File::from_raw_fd(*number) });
                 write_without_signals(&file, text)
             }
             Destination::File(file) => file.with(|file| write_without_signals(file, text)),
         }
     }
-}
-
-/// Returns the file of a descriptor, which may be closed.
-fn borrowed(number: RawFd) -> ManuallyDrop<File> {
-    // SAFETY: `ManuallyDrop` leaves the descriptor open, and all uses of a closed one fail.
-    ManuallyDrop::new(unsafe { File::from_raw_fd(number) })
 }
 
 /// Returns whether the path is a device or pipe, such as /dev/stderr, which cannot be truncated.
@@ -105,7 +91,11 @@ pub fn is_special(name: &Path) -> bool {
 /// file. A link is therefore followed only if this user or the owner of the directory created it. A file or pipe that
 /// another user has prepared there could receive this process's text, and is refused, as `fs.protected_regular` does.
 fn open_unless_trap(options: &mut OpenOptions, path: &Path) -> Result<File> {
-    match options.clone().custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path) {
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
+    if let Ok(new) = options.clone().create_new(true).custom_flags(flags).open(path) {
+        return Ok(new);
+    }
+    match options.clone().custom_flags(flags).open(path) {
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) && is_trusted_link(path) => {
             options.custom_flags(libc::O_NONBLOCK).open(path)
         }

@@ -30,7 +30,7 @@
 //! other. They share private modules: `wrappers` names the wrappers of `cudnn-layer-api`, `shadow` tracks the attributes
 //! of backend descriptors, `cudnn` and `engine` make calls below a layer, `last_error` hides the errors of
 //! these calls, `follow` restores them, `trial` hides the calls from other layers, `serialized`
-//! recognizes restored plans, `driver` calls NVIDIA's driver, and `report` opens the output files. `active` stores the
+//! recognizes restored plans, `driver` calls NVIDIA's driver, `json` parses, and `report` opens the output files. `active` stores the
 //! state of a layer, `table` what it knows about descriptors, `lock` protects values for a few nanoseconds, `leaked`
 //! values that are replaced, and `fork` prepares all of them for forks. Only `program_memory` reads memory of the
 //! program.
@@ -45,6 +45,7 @@ pub mod errata;
 pub mod explain;
 mod follow;
 mod fork;
+mod json;
 mod last_error;
 mod leaked;
 mod lock;

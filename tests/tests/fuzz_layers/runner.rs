@@ -129,7 +129,7 @@ impl Runner {
         let to_errors = File::create(file("errors")).unwrap();
         let status = command.stdin(Stdio::null()).stdout(printed).stderr(to_errors).status().unwrap();
         let output = std::fs::read(file("output")).unwrap();
-        let errors = std::fs::read_to_string(file("errors")).unwrap();
+        let errors = String::from_utf8_lossy(&std::fs::read(file("errors")).unwrap()).into_owned();
         assert!(!errors.contains(" is off: "), "{layers}: {errors}");
         let ending = match status.signal() {
             Some(libc::SIGALRM) => "hung".to_owned(),

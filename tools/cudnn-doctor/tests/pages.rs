@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cudnn_loader::preload::pages::PageList;
+use cudnn_loader::preload::pages::{FilePages, PageList};
 use cudnn_probe::Library;
 use serde_json::Value;
 use support::{FakeLibrary, TempDir, Version, lib_dir, not_run};
@@ -250,4 +250,40 @@ fn the_list_of_a_running_process_is_saved() {
     program.wait().unwrap();
     let value = keep(&program);
     assert!(value["error"].as_str().unwrap().contains("/maps: No such file"), "{value}");
+}
+
+fn list() -> PageList {
+    let file = |path: &str, ranges: &[(u64, u64)]| FilePages {
+        path: path.into(),
+        size: 9_000_000_000,
+        modified: -7,
+        ranges: ranges.iter().map(|(start, end)| *start..*end).collect(),
+    };
+    PageList { files: vec![file("/opt/a b/c", &[(0, 4096), (8192, 1 << 29)]), file("/d", &[(4096, 8192)])] }
+}
+
+#[test]
+fn decoding_reverses_encoding() {
+    assert_eq!(PageList::decode(list().encode().as_bytes()).unwrap(), list());
+}
+
+#[test]
+fn damaged_lists_are_rejected() {
+    let text = list().encode();
+    let last_line = text.trim_end().rfind('\n').unwrap() + 1;
+    for length in 0..text.len() {
+        let start = text.as_bytes().get(..length).unwrap();
+        // The end of a line is the end of a list.
+        assert_eq!(PageList::decode(start).is_ok(), length == last_line, "{length}");
+    }
+    for (from, to) in [
+        ("9000000000", "100"),
+        ("4096,", "4096;"),
+        ("-536870912", "-9500000000"),
+        ("4096-8192", "4096-4096"),
+        ("-7", "x"),
+        ("2", "1"),
+    ] {
+        assert!(PageList::decode(text.replacen(from, to, 1).as_bytes()).is_err(), "{from} {to}");
+    }
 }

@@ -12,6 +12,7 @@ use super::subject::Subject;
 use crate::active::Active;
 use crate::cudnn::Cudnn;
 use crate::engine::Choice;
+use crate::json::parsed;
 use crate::last_error::{self, own_calls};
 use crate::shadow;
 use crate::shadow::content::Content;
@@ -132,7 +133,7 @@ fn compute_capability(state: &State, plan: &Content, graph: &Content) -> Option<
         }
     };
     let json = json.split(|byte| *byte == 0).next()?;
-    let description: serde_json::Value = serde_json::from_slice(json).ok()?;
+    let description: serde_json::Value = parsed(json)?;
     // 900 for 9.0, 1210 for 12.1.
     u32::try_from(description.get("deviceVer")?.as_u64()? / 10).ok()
 }

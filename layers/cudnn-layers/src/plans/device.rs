@@ -10,6 +10,8 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::json::parsed;
+
 /// Returns the description in a canonical form, which is independent of the order of members.
 ///
 /// The bus ID and the device index are removed, because plans are independent of them. cuDNN ignores them, too, when it
@@ -38,7 +40,7 @@ const PLACES: [&str; 2] = ["pciDeviceId", "cudaDeviceId"];
 /// describe different devices.
 pub(super) fn moved(stated: &str, description: &[u8]) -> Option<String> {
     let places = |text: &[u8]| -> Option<BTreeMap<String, Value>> {
-        let mut places: BTreeMap<String, Value> = serde_json::from_slice(text).ok()?;
+        let mut places: BTreeMap<String, Value> = parsed(text)?;
         places.retain(|name, _| PLACES.contains(&name.as_str()));
         Some(places)
     };
@@ -69,7 +71,7 @@ pub(super) fn range_of(part: &str, text: &str) -> Option<Range<usize>> {
 /// Returns the members of a description without the bus ID and index. Returns `None` unless the text is a single object
 /// with unique members and exactly comparable values.
 fn members(description: &[u8]) -> Option<BTreeMap<String, Value>> {
-    let Members(listed) = serde_json::from_slice(description).ok()?;
+    let Members(listed) = parsed(description)?;
     let count = listed.len();
     let mut members: BTreeMap<String, Value> = listed.into_iter().collect();
     if members.len() != count || !members.values().all(is_exact) {
@@ -115,8 +117,8 @@ impl<'de> Deserialize<'de> for Members {
 
 /// Returns the device name from a description.
 pub(super) fn name(description: &[u8]) -> String {
-    let parsed: Value = serde_json::from_slice(description).unwrap_or_default();
-    parsed.get("deviceName").and_then(Value::as_str).unwrap_or_default().to_owned()
+    let description: Value = parsed(description).unwrap_or_default();
+    description.get("deviceName").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

@@ -161,7 +161,7 @@ fn look_up(state: &State, key: &Key) -> Option<Raw> {
         .filter(|plan| plan.graph == key.graph)
         .and_then(|plan| plan.for_device(&key.device))
         .ok_or(Status::CUDNN_STATUS_INTERNAL_ERROR);
-    let plan = json.and_then(|json| own_calls(&state.cudnn, || restore(&state.cudnn, key, &json, workspace_size)));
+    let plan = json.and_then(|json| hide_errors(&state.cudnn, || restore(&state.cudnn, key, &json, workspace_size)));
     match plan {
         Ok(plan) => {
             statistics::RESTORED.add(start.elapsed());

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::cudnn::{Cudnn, Descriptor};
 use crate::engine::UNCLEAR;
+use crate::json::parsed;
 use crate::shadow::elements::{Kind, Name, Type};
 
 /// Returns the JSON of an engine's graph, which [`parse`] reads.
@@ -33,6 +34,6 @@ pub(super) fn read(cudnn: &Cudnn, engine: &Descriptor<'_>) -> Result<Vec<u8>, St
 
 /// Returns the graph in the JSON of a kernel cache.
 pub(super) fn parse(json: &[u8]) -> Option<Value> {
-    let mut members: BTreeMap<String, Value> = serde_json::from_slice(json).ok()?;
+    let mut members: BTreeMap<String, Value> = parsed(json)?;
     members.remove("operationGraph")
 }

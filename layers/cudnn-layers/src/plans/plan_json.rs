@@ -8,6 +8,8 @@ use serde_json::value::RawValue;
 
 use super::device;
 
+use crate::json::parsed;
+
 /// A plan's JSON with the members that this layer uses.
 pub(super) struct PlanJson<'a> {
     text: &'a str,
@@ -22,7 +24,7 @@ impl<'a> PlanJson<'a> {
     pub(super) fn parse(text: &'a [u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;
         // Parse all members, including unused ones, because cuDNN crashes on JSON that is nested too deeply.
-        let mut members: BTreeMap<String, Value> = serde_json::from_str(text).ok()?;
+        let mut members: BTreeMap<String, Value> = parsed(text.as_bytes())?;
         let (graph, engine) = (members.remove("operationGraph")?, members.remove("engine")?);
         let members: BTreeMap<&str, &RawValue> = serde_json::from_str(text).ok()?;
         let device = device::range_of(members.get("GPUProfile")?.get(), text)?;

@@ -111,6 +111,8 @@ struct Running<'a, 'b> {
     tracer: &'static Tracer,
     call: &'a Call<'b>,
     destruction: Option<Destruction>,
+    /// The stream of the handle that the call destroys.
+    destroyed: Option<usize>,
     on_device: Option<Started>,
     status: Option<cudnnStatus_t>,
     is_unwinding: bool,
@@ -128,13 +130,23 @@ impl<'a, 'b> Running<'a, 'b> {
     #[inline]
     fn new(tracer: &'static Tracer, call: &'a Call<'b>) -> Self {
         let destruction = calls::before(call);
+        let mut destroyed = None;
         if call.function == Id::CudnnDestroy {
             // Before the call, because another thread may then create a handle at this address.
             let [handle] = call.bits::<1>();
+            destroyed = STREAMS.get(handle as usize);
             STREAMS.remove(handle as usize);
         }
-        let mut running =
-            Running { tracer, call, destruction, on_device: None, status: None, is_unwinding: true, start: 0 };
+        let mut running = Running {
+            tracer,
+            call,
+            destruction,
+            destroyed,
+            on_device: None,
+            status: None,
+            is_unwinding: true,
+            start: 0,
+        };
         if tracer.gpu.is_some() || tracer.nvtx.is_some() {
             running.begin_external();
         }
@@ -176,10 +188,13 @@ impl<'a, 'b> Running<'a, 'b> {
         if tracer.gpu.is_some() || tracer.nvtx.is_some() {
             self.end_external();
         }
-        let stream = stream_of(call);
+        let stream = self.destroyed.or_else(|| stream_of(call));
         if status == Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) {
             follow_stream(call);
             calls::after(call, self.destruction.take());
+        } else if let Some(stream) = self.destroyed {
+            let [handle] = call.bits::<1>();
+            STREAMS.insert(handle as usize, stream);
         }
         let label = labels::label(call);
         // A child that the program's callback forked has a different tracer.
