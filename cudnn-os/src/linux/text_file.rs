@@ -14,7 +14,7 @@ use super::signals::without_signal;
 use super::trusted_files::user;
 
 /// A file or stream to append text to. Writing never raises a signal and cannot be cancelled. If the program closes all
-/// descriptors, a file is opened again, and other files of the program are never written to.
+/// descriptors, the file is opened again, and other files of the program are never written to.
 pub struct TextFile(Destination);
 
 enum Destination {

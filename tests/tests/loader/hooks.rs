@@ -119,9 +119,8 @@ fn a_hook_of_dlopen_that_opens_something_else_is_named() {
     }
 }
 
-/// With a replaced `dlopen`, ld.so does not apply the run path of graph, because another library is the caller.
-#[test]
-fn graph_finds_its_engines_if_another_library_replaces_dlopen() {
+/// Returns a graph library that opens its heuristics by name, like the real one.
+fn graph_with_heuristics() -> TempDir {
     let dir = graph_with(
         "#define _GNU_SOURCE\n#include <dlfcn.h>\n
         int cudnnBackendFinalize(void *descriptor) {
@@ -129,6 +128,13 @@ fn graph_finds_its_engines_if_another_library_replaces_dlopen() {
         }",
     );
     FakeLibrary::new(Library::Heuristic, JIT).build(&dir.file(Library::Heuristic));
+    dir
+}
+
+/// With a replaced `dlopen`, ld.so does not apply the run path of graph, because another library is the caller.
+#[test]
+fn graph_finds_its_engines_if_another_library_replaces_dlopen() {
+    let dir = graph_with_heuristics();
     let hooks = TempDir::new();
     let output = run(with_hook(&dlopen_hook(&hooks, ""), dir.path()), &["cudnnBackendFinalize"]);
     assert_eq!(output.returned("cudnnBackendFinalize"), Some("CUDNN_STATUS_SUCCESS (0)"), "{output:#?}");
@@ -136,14 +142,8 @@ fn graph_finds_its_engines_if_another_library_replaces_dlopen() {
 
 #[test]
 fn a_hook_of_dlopen_that_opens_engines_of_another_release_is_noticed_before_cudnn_plans() {
-    let dir = graph_with(
-        "#define _GNU_SOURCE\n#include <dlfcn.h>\n
-        int cudnnBackendFinalize(void *descriptor) {
-            return dlopen(\"libcudnn_heuristic.so.9\", RTLD_NOW) ? 0 : 1008;
-        }",
-    );
+    let dir = graph_with_heuristics();
     let (elsewhere, hooks) = (TempDir::new(), TempDir::new());
-    FakeLibrary::new(Library::Heuristic, JIT).build(&dir.file(Library::Heuristic));
     FakeLibrary::new(Library::Heuristic, Version::new(9, 14, 0)).build(&elsewhere.file(Library::Heuristic));
     let other = elsewhere.file(Library::Heuristic).display().to_string();
     let answer = format!("if (strstr(file, \"heuristic\")) return real(\"{other}\", flags);");
