@@ -12,6 +12,9 @@ pub(super) fn mutate(writer: &mut Writer) {
     }
     for _ in 0..writer.random.usize(1..7) {
         let len = writer.steps.len();
+        if len == 0 {
+            return;
+        }
         let index = writer.random.usize(..len);
         match writer.random.u8(..12) {
             0 => drop(writer.steps.remove(index)),
