@@ -28,7 +28,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use program::{Argument, Step};
-use runner::{LAYERS, Outputs, Runner, difference};
+use runner::{LAYERS, NOISE, Outputs, Runner, difference};
 use writer::Writer;
 
 /// The programs that one process runs.
@@ -154,7 +154,7 @@ impl Fuzzing {
     fn is_defined(&self, seed: u64, steps: &[Step], without: &str, line: usize) -> bool {
         let has_crashed = without.lines().nth(line).is_some_and(|line| line.contains("crashed"));
         !has_crashed
-            && (0..4).all(|noise| {
+            && (0..NOISE).all(|noise| {
                 let again = self.output(seed, "", steps, noise);
                 difference(without, &again).is_none_or(|(other, ..)| other > line)
             })

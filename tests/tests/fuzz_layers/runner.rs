@@ -27,6 +27,11 @@ pub(super) struct Runner {
     _temporary: Option<(TempDir, PlanningLibraries)>,
 }
 
+/// The first kind of noise in which the C library's caches of threads stay on.
+const FIRST_WITH_CACHES: u32 = 4;
+/// The kinds of noise; 0 is none.
+pub(super) const NOISE: u32 = 7;
+
 impl Runner {
     /// Returns `None` if a download failed and tests may be skipped.
     pub(super) fn new(test: &str, release: &str) -> Option<Self> {
@@ -108,9 +113,9 @@ impl Runner {
             .env("CUDNN_LOADER_DIR", &self.cudnn);
         command.env("CUDNN_LAYERS", layers).env("HOME", dir.path()).env("CUDNN_ERRATA", self.dir.join("errata.json"));
         command.env("CUDNN_EXPLAIN", "used").env("CUDNN_PLANS_DIR", self.dir.join("plans"));
-        if noise > 0 {
-            // The C library fills memory with a byte when it is allocated, and with another when it is freed, except
-            // memory in its caches of threads.
+        // The client writes other bytes to its heap and stack before each step. In addition, the C library fills memory
+        // with a byte when it is allocated, and with another when it is freed, except memory in its caches of threads.
+        if (1..FIRST_WITH_CACHES).contains(&noise) {
             command.env("MALLOC_PERTURB_", (noise * 85).to_string());
             command.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0");
         }
