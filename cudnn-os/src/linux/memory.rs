@@ -60,6 +60,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "process_vm_readv is unsupported in Miri")]
     fn copies_have_a_limit() {
         let bytes = vec![7; 2 * MAX_COPY];
         let address = bytes.as_ptr().expose_provenance();
