@@ -5,13 +5,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use crate::os::files::{
-    FileId, bytes_of, canonicalize, change_time, file_id, file_id_of, inode, is_executable, is_like_tmp, is_setid,
-    path_from_bytes, read_at, resolve_beside, set_mode, symlink,
+    FileId, bytes_of, canonicalize, file_id, inode, is_executable, is_like_tmp, is_setid, path_from_bytes, read_at,
+    resolve_beside, set_mode, symlink,
 };
 use crate::os::files::{is_device, open_without_blocking, open_without_following};
 
 #[cfg(feature = "processes")]
-pub use crate::os::files::{is_on_overlay, lock_dir, lock_file, skip_hole, sync_dir};
+pub use crate::os::files::{lock_dir, skip_hole, sync_dir};
 
 /// Joins a `/`-separated path to a root, using the separator of the system.
 pub fn below(root: &Path, path: &str) -> PathBuf {

@@ -357,6 +357,8 @@ pub mod child {
 
     pub fn end_child_with_this_process(_command: &mut Command) {}
 
+    pub fn keep_open(_command: &mut Command, _file: &std::fs::File) {}
+
     pub fn keep_from_interruption(_command: &mut Command) {}
 
     pub fn end_group(child: &mut std::process::Child) -> Result<ExitStatus> {

@@ -3,7 +3,9 @@
 //! A child with a separate session leaves no processes behind. This process adopts descendants that left the session,
 //! and ends them after the child.
 
+use std::fs::File;
 use std::io::{Error, Result, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child as Started, Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -52,6 +54,19 @@ pub fn end_child_with_this_process(command: &mut Command) {
 /// to continue.
 pub fn keep_from_interruption(command: &mut Command) {
     command.process_group(0);
+}
+
+/// Leaves this file open in the child of this command. A lock on the file then lasts until both processes have ended.
+pub fn keep_open(command: &mut Command, file: &File) {
+    let number = file.as_raw_fd();
+    // SAFETY: the closure makes one system call that is allowed between fork and exec, on a descriptor that the caller
+    // may have closed in the meantime, which makes the call fail.
+    unsafe {
+        command.pre_exec(move || {
+            libc::fcntl(number, libc::F_SETFD, 0);
+            Ok(())
+        })
+    };
 }
 
 /// Terminates a child that was started after [`keep_from_interruption`], with the processes that it started. Processes

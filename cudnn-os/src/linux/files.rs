@@ -24,21 +24,9 @@ pub fn file_id(path: &Path) -> Option<FileId> {
     Some((metadata.dev(), metadata.ino()))
 }
 
-/// Returns the identifier of an open file.
-pub fn file_id_of(file: &File) -> Option<FileId> {
-    let metadata = file.metadata().ok()?;
-    Some((metadata.dev(), metadata.ino()))
-}
-
 /// Returns the inode number of the file at a path.
 pub fn inode(path: &Path) -> Option<u64> {
     Some(std::fs::metadata(path).ok()?.ino())
-}
-
-/// Returns when the file or its metadata last changed, in seconds and nanoseconds. No program can set this time.
-pub fn change_time(path: &Path) -> Option<(i64, i64)> {
-    let metadata = path.symlink_metadata().ok()?;
-    Some((metadata.ctime(), metadata.ctime_nsec()))
 }
 
 /// Returns the absolute path with symbolic links resolved.
@@ -178,28 +166,6 @@ pub fn lock_dir(dir: &Path) -> io::Result<Option<File>> {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
         Err(_) => Ok(None),
     }
-}
-
-/// Locks a file for this process. NFS requires that the file is open for writing.
-///
-/// # Errors
-/// Returns `WouldBlock` if another process has locked the file, or the error of the system call, for example because
-/// the file system does not support locks.
-#[cfg(feature = "processes")]
-pub fn lock_file(file: &File) -> io::Result<()> {
-    super::descriptor::flock(file)
-}
-
-/// Returns whether the path is on overlayfs, where the first hard link to a file of a lower layer copies the file.
-#[cfg(feature = "processes")]
-pub fn is_on_overlay(path: &Path) -> bool {
-    const OVERLAYFS: u64 = 0x794c_7630;
-    let Ok(name) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: all-zero bytes are a valid value of this C structure.
-    let mut status: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the name is NUL-terminated, and the output pointer is valid.
-    let has_answered = unsafe { libc::statfs(name.as_ptr(), &raw mut status) } == 0;
-    has_answered && u64::try_from(status.f_type).is_ok_and(|kind| kind == OVERLAYFS)
 }
 
 /// Writes directory entries to disk, if the file system supports it.

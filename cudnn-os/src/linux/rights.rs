@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io::Result;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
 use super::trusted_files::user;
@@ -66,29 +66,19 @@ pub fn mode(path: &Path) -> Option<u32> {
 /// Returns whether users other than the owner may write to this file or directory.
 #[must_use]
 pub fn others_may_write(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| {
-        // The group of root, and a group with the number of its user, contain only that user.
-        let is_private_group = [0, metadata.uid()].contains(&metadata.gid());
-        metadata.mode() & 0o002 != 0 || metadata.mode() & 0o020 != 0 && !is_private_group
-    })
+    std::fs::metadata(path).is_ok_and(|metadata| is_writable_for_others(&metadata))
 }
 
-/// Creates a directory that only this user can enter.
-///
-/// # Errors
-/// Returns an error if the system call fails.
-pub fn create_private_dir(dir: &Path) -> Result<()> {
-    DirBuilder::new().mode(0o700).create(dir)
+fn is_writable_for_others(metadata: &Metadata) -> bool {
+    // The group of root, and a group with the number of its user, contain only that user.
+    let is_private_group = [0, metadata.uid()].contains(&metadata.gid());
+    metadata.mode() & 0o002 != 0 || metadata.mode() & 0o020 != 0 && !is_private_group
 }
 
-/// Returns whether this path is a directory, rather than a link to one, that belongs to the user of this process and
-/// that no other user can access. All properties are read from one open descriptor.
+/// Returns whether a file or directory belongs to root, and only root may write to it.
 #[must_use]
-pub fn is_private_dir(dir: &Path) -> bool {
-    const OTHERS: u32 = 0o077;
-    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let metadata = File::options().read(true).custom_flags(flags).open(dir).and_then(|dir| dir.metadata());
-    metadata.is_ok_and(|metadata| metadata.uid() == super::trusted_files::user() && metadata.mode() & OTHERS == 0)
+pub fn is_only_of_root(metadata: &Metadata) -> bool {
+    metadata.uid() == 0 && !is_writable_for_others(metadata)
 }
 
 /// Creates a directory and missing parents, which only this user can write to.
@@ -132,22 +122,4 @@ fn has_capabilities(program: &Path) -> bool {
     let Ok(name) = CString::new(program.as_os_str().as_bytes()) else { return false };
     // SAFETY: both names are NUL-terminated. With length 0, the call only returns the size.
     unsafe { libc::getxattr(name.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0 }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[cfg_attr(miri, ignore = "O_DIRECTORY is unsupported in Miri")]
-    fn a_private_directory_is_neither_open_to_others_nor_a_link() {
-        let dir = tempfile::tempdir().unwrap();
-        let (private, link) = (dir.path().join("private"), dir.path().join("link"));
-        create_private_dir(&private).unwrap();
-        std::os::unix::fs::symlink(&private, &link).unwrap();
-        assert!(is_private_dir(&private) && !is_private_dir(&link) && !is_private_dir(&dir.path().join("missing")));
-        std::fs::set_permissions(&private, Permissions::from_mode(0o750)).unwrap();
-        assert!(!is_private_dir(&private));
-    }
 }

@@ -14,16 +14,7 @@ pub(crate) mod files {
     /// The canonical path, because std has no stable function that returns file numbers.
     pub type FileId = PathBuf;
 
-    pub fn file_id_of(_file: &File) -> Option<FileId> {
-        None
-    }
-
     pub fn inode(_path: &Path) -> Option<u64> {
-        None
-    }
-
-    #[must_use]
-    pub fn change_time(_path: &Path) -> Option<(i64, i64)> {
         None
     }
 
@@ -76,16 +67,6 @@ pub(crate) mod files {
     #[cfg(feature = "processes")]
     pub fn lock_dir(_dir: &Path) -> io::Result<Option<File>> {
         Ok(None)
-    }
-
-    #[cfg(feature = "processes")]
-    pub fn lock_file(_file: &File) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    #[cfg(feature = "processes")]
-    pub fn is_on_overlay(_path: &Path) -> bool {
-        false
     }
 
     #[cfg(feature = "processes")]
@@ -283,16 +264,6 @@ pub mod rights {
     use std::io::Result;
     use std::path::Path;
 
-    pub fn create_private_dir(dir: &Path) -> Result<()> {
-        std::fs::create_dir(dir)
-    }
-
-    /// Returns `false`, because std cannot read access control lists.
-    #[must_use]
-    pub fn is_private_dir(_dir: &Path) -> bool {
-        false
-    }
-
     pub fn create_own_dir(dir: &Path) -> Result<()> {
         std::fs::create_dir_all(dir)
     }
@@ -330,6 +301,11 @@ pub mod rights {
     #[must_use]
     pub fn others_may_write(_path: &Path) -> bool {
         false
+    }
+
+    #[must_use]
+    pub fn is_only_of_root(_metadata: &Metadata) -> bool {
+        true
     }
 
     #[must_use]

@@ -1,6 +1,7 @@
 //! Starts child processes in a Windows job. The system ends all processes of a job when this process ends for any
 //! reason.
 
+use std::fs::File;
 use std::io::{Error, Result};
 use std::os::windows::io::{AsRawHandle, OwnedHandle};
 use std::os::windows::process::CommandExt;
@@ -52,6 +53,9 @@ pub fn end_with_parent() {}
 
 // The job ends the child.
 pub fn end_child_with_this_process(_command: &mut Command) {}
+
+// Directories cannot be locked here.
+pub fn keep_open(_command: &mut Command, _file: &File) {}
 
 pub fn keep_from_interruption(command: &mut Command) {
     command.creation_flags(CREATE_NEW_PROCESS_GROUP);

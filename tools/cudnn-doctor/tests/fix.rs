@@ -3,10 +3,8 @@
 #![allow(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
-use std::fs::{File, Permissions};
-use std::io::{BufRead, BufReader, Read};
-use std::os::fd::FromRawFd;
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{chown, symlink};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -25,16 +23,35 @@ const CNN: &str = "nvidia/cudnn/lib/libcudnn_cnn.so.9";
 const INSTALLER: &str = r#"
 echo "$*" >>"$root/../calls"
 site=$root/lib/python3.12/site-packages
+if [ "$4" = freeze ]; then
+    [ ! -e "$root/../no-freeze" ] || exit 2
+    for record in "$site"/*.dist-info; do basename "$record" .dist-info | sed 's/_/-/g; s/-\([^-]*\)$/==\1/'; done
+    exit 0
+fi
+[ ! -e "$root/../do-nothing" ] || exit 0
+words=$*
+# Other wheels consist of their records.
+for word in $words; do
+    name=${word%%=*}
+    record=$(echo "$name" | tr - _)
+    case "$4 $name" in
+    install*nvidia-cublas* | install*nvidia-cuda-nvrtc*)
+        rm -rf "$site/$record-12.9.1.dist-info"
+        mkdir "$site/$record-12.9.1.dist-info"
+        printf 'Metadata-Version: 2.1\nName: %s\nVersion: 12.9.1\n' "$name" >"$site/$record-12.9.1.dist-info/METADATA";;
+    uninstall*nvidia-cublas* | uninstall*nvidia-cuda-nvrtc*) rm -r "$site/$record-12.9.1.dist-info";;
+    esac
+done
 version=9.19.0.56
-case "$*" in *==*) version=${*##*==};; esac
+case "$words" in *==*) version=${words##*==};; esac
 point() {
     [ "$(cat "$root/../stop-at" 2>/dev/null)" = "$1" ] || return 0
     echo $$ >"$root/../begun"
     read line <"$root/../go"
 }
-case "$*" in *nvidia-cudnn-*) ;; *) exit 0;; esac
+case "$words" in *nvidia-cudnn-*) ;; *) exit 0;; esac
 [ ! -e "$root/../fail-first" ] || exit 1
-case "$4 $*" in
+case "$4 $words" in
 uninstall*) rm -rf "$site"/nvidia_cudnn_cu1?-*.dist-info "$site/nvidia/cudnn"; exit 0;;
 install*cu13*) cuda=13;;
 install*) cuda=12;;
@@ -52,12 +69,6 @@ cp "$root/../wheels/$cuda/$version/nvidia/cudnn/lib/libcudnn_cnn.so.9" "$site/nv
 point unpacking
 rm -r "$site/nvidia/cudnn" "$site/nvidia/new"
 cp -R "$root/../wheels/$cuda/$version/." "$site"
-if [ -e "$root/../with-other" ]; then
-    rm -rf "$site"/other-*.dist-info "$site/other"
-    mkdir "$site/other-2.dist-info" "$site/other"
-    echo ../../../bin/other,, >"$site/other-2.dist-info/RECORD"
-    touch "$site/other/__init__.py" "$root/bin/other"
-fi
 point unpacked
 [ ! -p "$root/../ended" ] || echo >"$root/../ended"
 [ ! -e "$root/../fail-last" ] || exit 1
@@ -216,8 +227,10 @@ impl World {
         all
     }
 
+    /// Returns the installer's calls that change something.
     fn calls(&self) -> String {
-        std::fs::read_to_string(self.path("calls")).unwrap_or_default()
+        let calls = std::fs::read_to_string(self.path("calls")).unwrap_or_default();
+        calls.lines().filter(|line| !line.contains(" freeze ")).map(|line| format!("{line}\n")).collect()
     }
 }
 
@@ -290,7 +303,7 @@ fn a_change_by_another_program_is_noticed() {
 }
 
 #[test]
-fn a_failing_step_is_the_last_one_and_leaves_the_environment_as_it_was() {
+fn a_failing_step_is_the_last_one_and_names_the_lines_that_restore_the_packages() {
     for failure in ["fail-first", "fail-last"] {
         let world = World::new(OLD);
         let before = world.digest();
@@ -298,9 +311,89 @@ fn a_failing_step_is_the_last_one_and_leaves_the_environment_as_it_was() {
         let (code, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
         assert_eq!(code, Some(3), "{text}");
         assert!(text.contains("stopped at step 1") && text.contains("failed with exit status: 1"), "{text}");
-        assert!(text.contains("the environment was restored to its state before this step"), "{text}");
+        std::fs::remove_file(world.path(failure)).unwrap();
+        let undo = undo_lines(&text);
+        assert!(undo.iter().any(|line| line.ends_with(&format!("nvidia-cudnn-cu12=={OLD}"))), "{text}");
+        undo.iter().for_each(|line| drop(world.sh(line)));
         assert!(world.digest() == before, "{failure}: {text}");
     }
+}
+
+/// The installer's own list is complete. If pip cannot make one, the records are listed.
+#[test]
+fn the_packages_are_listed_before_a_step() {
+    for options in ["true", "touch no-freeze"] {
+        let world = World::new(OLD);
+        world.sh(&format!("mkdir '{}/other-1.0.dist-info'; {options}", world.site.display()));
+        let (_, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
+        let list =
+            text.split("The packages before this step are listed in ").nth(1).and_then(|rest| rest.lines().next());
+        let list = std::fs::read_to_string(list.unwrap_or_else(|| panic!("{text}")).trim_end_matches('.')).unwrap();
+        assert!(list.contains(&format!("nvidia-cudnn-cu12=={OLD}\n")) && list.contains("other==1.0\n"), "{list}");
+    }
+}
+
+#[test]
+fn a_step_without_its_effect_is_not_done() {
+    let world = World::new(OLD);
+    std::fs::write(world.path("do-nothing"), "").unwrap();
+    let (code, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
+    let message = format!("ended without an error, but nvidia-cudnn-cu12 is version {OLD} instead of ");
+    assert!(code == Some(3) && text.contains(&message) && !text.contains("done: "), "{text}");
+    let world = World::broken();
+    std::fs::write(world.path("do-nothing"), "").unwrap();
+    let (code, text) = world.run(&["fix", "--yes"]);
+    assert!(code == Some(3) && text.contains("nvidia-cudnn-cu12 was not installed again"), "{text}");
+}
+
+/// Wherever an installer is killed, later runs of `fix` repair the environment, and remove no other packages.
+#[test]
+fn what_a_killed_installer_leaves_is_fixed() {
+    for point in ["removing", "renamed", "removed", "unpacking", "unpacked"] {
+        for (world, options) in [(World::broken(), &[][..]), (World::new(OLD), &["--minimum", "9.19"])] {
+            world.sh(&format!("cd '{}'; mkdir other-1.0.dist-info; echo >mine.pth", world.site.display()));
+            world.kill_at(point, options);
+            world.sh(&format!("cd '{}'; mkdir added_later-1.0.dist-info", world.site.display()));
+            let (_, first) = world.run(&[&["fix", "--yes", "--remove"], options].concat());
+            let (code, second) = world.run(&[&["fix", "--yes", "--remove"], options].concat());
+            assert!(world.errors().is_empty() && code < Some(2), "{point}: {first}{second}");
+            for kept in ["other-1.0.dist-info", "mine.pth", "added_later-1.0.dist-info"] {
+                assert!(world.site.join(kept).exists(), "{point}: {kept}: {first}{second}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_environment_is_not_changed_while_an_installer_runs() {
+    let world = World::broken();
+    let (mut doctor, _) = world.start();
+    kill(doctor.id().try_into().unwrap(), libc::SIGKILL);
+    doctor.wait().unwrap();
+    let (calls, running) = (world.calls(), world.digest());
+    let (code, text) = world.run(&["fix", "--yes", "--remove"]);
+    assert!(code == Some(3) && text.contains("another process has locked "), "{text}");
+    assert!(world.calls() == calls && world.digest() == running, "{text}");
+    world.go();
+    world.wait();
+    world.sh("rm begun go ended stop-at");
+    assert!(world.errors().is_empty(), "{:?}", world.errors());
+}
+
+#[test]
+fn pip_that_a_step_adds_is_kept() {
+    let world = World::new(NEW);
+    let script = std::fs::read_to_string(world.path("env/bin/python3")).unwrap();
+    let ensurepip = "*ensurepip*) mkdir -p $site/pip $site/pip-23.dist-info; exit 0;; ";
+    write_program(
+        world.path("env/bin/python3"),
+        script.replace("*nvidia-cudnn-*)", &format!("{ensurepip}*nvidia-cudnn-*)")),
+    );
+    world.sh(&format!("rm -r '{}/pip'; mkdir -p base/lib/python3.12/ensurepip", world.site.display()));
+    std::fs::write(world.path("env/pyvenv.cfg"), format!("home = {}/bin\n", world.path("base").display())).unwrap();
+    let (_, text) = world.run(&["fix", "--yes", "--remove", "--cuda", "13"]);
+    assert!(text.contains("done: ") && text.contains("uninstall --yes nvidia-cudnn-cu13"), "{text}");
+    assert!(!text.contains("uninstall --yes pip"), "{text}");
 }
 
 /// Returns the lines that undo the steps.
@@ -322,33 +415,12 @@ fn a_package_is_not_removed_without_consent() {
     assert!(text.contains("done: remove nvidia-cudnn-cu12, then install nvidia-cudnn-cu13"), "{text}");
     assert!(world.site.join("nvidia_cudnn_cu13-9.19.0.56.dist-info").exists(), "{}", world.calls());
     let undo = undo_lines(&text).join("\n");
-    assert!(undo.contains("nvidia-cudnn-cu12==9.19.0.56"), "{text}");
+    assert!(
+        undo.contains("uninstall --yes nvidia-cudnn-cu13") && undo.contains("nvidia-cudnn-cu12==9.19.0.56"),
+        "{text}"
+    );
     world.sh(&format!("set -e\n{undo}"));
     assert!(world.digest() == before, "{undo}");
-}
-
-#[test]
-fn two_wheels_with_the_same_files_have_no_undo_lines() {
-    let world = World::new(NEW);
-    world.sh(&format!("cp -R wheels/13/{NEW}/. '{}'", world.site.display()));
-    let (_, text) = world.run(&["fix", "--yes", "--remove", "--only", "C023"]);
-    assert!(text.contains("several packages had the same files") && undo_lines(&text).is_empty(), "{text}");
-}
-
-#[test]
-fn pip_that_a_step_adds_is_removed_by_the_last_undo_line() {
-    let world = World::new(NEW);
-    let script = std::fs::read_to_string(world.path("env/bin/python3")).unwrap();
-    let ensurepip = "*ensurepip*) mkdir -p $site/pip $site/pip-23.dist-info; exit 0;; ";
-    write_program(
-        world.path("env/bin/python3"),
-        script.replace("*nvidia-cudnn-*)", &format!("{ensurepip}*nvidia-cudnn-*)")),
-    );
-    world.sh(&format!("rm -r '{}/pip'; mkdir -p base/lib/python3.12/ensurepip", world.site.display()));
-    std::fs::write(world.path("env/pyvenv.cfg"), format!("home = {}/bin\n", world.path("base").display())).unwrap();
-    let (_, text) = world.run(&["fix", "--yes", "--remove", "--cuda", "13"]);
-    let last = undo_lines(&text).pop().unwrap_or_default().to_owned();
-    assert!(last.ends_with("pip uninstall --yes pip"), "{text}");
 }
 
 #[test]
@@ -366,244 +438,6 @@ fn a_replaced_library_is_noticed() {
     assert_eq!(code, Some(3), "{text}");
     assert!(text.contains("stopped at step 2") && text.contains("has changed"), "{text}");
     assert_eq!(world.calls(), "");
-}
-
-/// The points where the installer and the doctor are killed.
-const POINTS: [&str; 5] = ["removing", "renamed", "removed", "unpacking", "unpacked"];
-
-#[test]
-fn a_killed_step_is_undone_by_the_next_fix() {
-    for point in POINTS {
-        for (world, options) in [(World::broken(), &[][..]), (World::new(OLD), &["--minimum", "9.19"])] {
-            let before = world.digest();
-            world.kill_at(point, options);
-            let killed = world.digest();
-            assert!(killed != before, "{point}");
-            let (_, text) = world.run(&["check"]);
-            assert!(text.contains("`fix` was interrupted"), "{point}: {text}");
-            let (_, text) = world.run(&[&["fix"], options].concat());
-            assert!(text.contains("`fix --yes` first restores the files"), "{point}: {text}");
-            assert!(world.digest() == killed, "{point}: {text}");
-            // Only the restore can have changed the environment.
-            std::fs::write(world.path("fail-first"), "").unwrap();
-            let (_, text) = world.run(&[&["fix", "--yes"], options].concat());
-            assert!(text.contains("was interrupted during this step: install nvidia-cudnn-cu12"), "{point}: {text}");
-            assert!(world.digest() == before, "{point}: {text}");
-            std::fs::remove_file(world.path("fail-first")).unwrap();
-            let (code, text) = world.run(&[&["fix", "--yes"], options].concat());
-            assert!(code < Some(2) && !text.contains("interrupted"), "{point}: {text}");
-            assert!(world.errors().is_empty() && !world.path("env/.cudnn-doctor-undo").exists(), "{point}: {text}");
-        }
-    }
-}
-
-#[test]
-fn nothing_is_undone_while_the_installer_runs() {
-    let world = World::broken();
-    let (mut doctor, _) = world.start();
-    kill(doctor.id().try_into().unwrap(), libc::SIGKILL);
-    doctor.wait().unwrap();
-    let running = world.digest();
-    // The next installer must not wait.
-    world.sh("rm stop-at && mv ended later");
-    let (_, text) = world.run(&["check"]);
-    assert!(text.contains("`fix` is still changing") && !text.contains("interrupted"), "{text}");
-    let (_, text) = world.run(&["fix"]);
-    assert!(text.contains("`fix` is still running this step") && !text.contains("interrupted"), "{text}");
-    // The next `fix` waits for the installer, and then restores the files.
-    std::fs::write(world.path("fail-first"), "").unwrap();
-    let mut next = world.doctor(&["fix", "--yes"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut output = BufReader::new(next.stdout.take().unwrap());
-    let mut line = String::new();
-    output.read_line(&mut line).unwrap();
-    assert!(line.starts_with("Waiting up to a minute for this step to end"), "{line}");
-    assert!(world.digest() == running && next.try_wait().unwrap().is_none(), "{line}");
-    world.sh("mv later ended");
-    world.go();
-    world.wait();
-    let mut text = String::new();
-    output.read_to_string(&mut text).unwrap();
-    next.wait().unwrap();
-    assert!(text.contains("Restored the files of"), "{text}");
-}
-
-#[test]
-fn files_that_were_added_since_are_not_removed_without_consent() {
-    for consent in [false, true] {
-        let world = World::broken();
-        let before = world.digest();
-        world.kill_at("unpacking", &[]);
-        world.sh(&format!(
-            "cd '{}'; mkdir other-1.0.dist-info __pycache__; echo >other-1.0.dist-info/RECORD; echo >mine.pth; \
-             echo >nvidia/new/x; mkdir other; echo other/x,, >other-1.0.dist-info/RECORD; echo >other/x",
-            world.site.display()
-        ));
-        // Only the restore can change the environment.
-        std::fs::write(world.path("fail-first"), "").unwrap();
-        let (_, text) = world.run(if consent { &["fix", "--yes", "--remove"] } else { &["fix", "--yes"] });
-        assert_eq!(
-            !consent,
-            text.contains("which remain: ") && text.contains("other 1.0") && text.contains("mine.pth"),
-            "{text}"
-        );
-        let left = ["other-1.0.dist-info/RECORD", "mine.pth", "other/x"].map(|name| world.site.join(name));
-        assert!(left.iter().all(|file| file.exists() != consent), "{text}");
-        world.sh(&format!("cd '{}'; rm -rf other-1.0.dist-info mine.pth other", world.site.display()));
-        assert!(world.digest() == before, "{consent}: {text}");
-    }
-}
-
-/// Adds the package `other`, which the installer upgrades although no record mentions it.
-fn with_other(world: &World) {
-    std::fs::write(world.path("with-other"), "").unwrap();
-    world.sh(&format!(
-        "cd '{}'; mkdir other-1.dist-info other; echo 1 >other/__init__.py; \
-         printf 'other/__init__.py,,\nother-1.dist-info/RECORD,,\n' >other-1.dist-info/RECORD",
-        world.site.display()
-    ));
-}
-
-#[test]
-fn packages_that_only_the_new_version_needs_are_restored() {
-    let world = World::new(OLD);
-    with_other(&world);
-    let before = world.digest();
-    std::fs::write(world.path("fail-last"), "").unwrap();
-    let (code, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
-    assert_eq!(code, Some(3), "{text}");
-    if cudnn_os::files::is_on_overlay(&world.site) {
-        assert!(text.contains("packages that were not saved (other-1)"), "{text}");
-    } else {
-        assert!(text.contains("the environment was restored") && world.digest() == before, "{text}");
-    }
-}
-
-#[test]
-fn nothing_is_restored_if_the_installer_changed_other_packages() {
-    // Reinstalling a package without its dependencies saves only this package.
-    let world = World::broken();
-    with_other(&world);
-    std::fs::write(world.path("fail-last"), "").unwrap();
-    for repetition in ["cannot restore the environment", "cannot restore the files"] {
-        let output = world.doctor(&["fix", "--yes", "--only", "C012"]).output().unwrap();
-        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert_eq!(output.status.code(), Some(3), "{text}");
-        assert!(text.contains(repetition) && text.contains("packages that were not saved (other-1"), "{text}");
-        assert!(world.site.join("other-2.dist-info").exists() && world.site.join(CNN).exists(), "{text}");
-    }
-}
-
-#[test]
-fn a_package_that_is_removed_with_consent_leaves_no_programs() {
-    for consent in [false, true] {
-        let world = World::broken();
-        let before = world.digest();
-        world.sh("touch with-other fail-last");
-        let (_, text) = world.run(if consent { &["fix", "--yes", "--remove"] } else { &["fix", "--yes"] });
-        let is_listed = text.contains("which remain: ") && text.contains("other 2") && !text.contains("bin/other");
-        assert!(consent != is_listed && world.path("env/bin/other").exists() != consent, "{text}");
-        assert!(!consent || world.digest() == before, "{text}");
-    }
-}
-
-#[test]
-fn ctrl_c_ends_the_doctor_when_it_asks_after_a_failed_step() {
-    let world = World::broken();
-    let before = world.digest();
-    world.sh("touch with-other fail-last");
-    let (terminal, stdin) = terminal();
-    let mut command = world.doctor(&["fix", "--yes"]);
-    let mut doctor = command.stdin(stdin).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stderr = BufReader::new(doctor.stderr.take().unwrap());
-    let mut question = Vec::new();
-    stderr.read_until(b'?', &mut question).unwrap();
-    kill(i32::try_from(doctor.id()).unwrap(), libc::SIGINT);
-    let start = Instant::now();
-    while doctor.try_wait().unwrap().is_none() && start.elapsed() < Duration::from_secs(20) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let is_killed = doctor.try_wait().unwrap().is_none();
-    let _ = doctor.kill();
-    assert_eq!((is_killed, doctor.wait().unwrap().signal()), (false, Some(libc::SIGINT)));
-    drop(terminal);
-    let question = String::from_utf8(question).unwrap();
-    assert!(question.contains("This removes ") && question.contains("other 2"), "{question}");
-    assert!(before.iter().all(|(file, contents)| world.digest().get(file) == Some(contents)));
-    // Only the restore can change the environment.
-    world.sh("touch fail-first");
-    let (_, text) = world.run(&["fix", "--yes", "--remove"]);
-    assert!(text.contains("Restored the files of") && world.digest() == before, "{text}");
-}
-
-/// Opens a terminal. Returns both ends.
-fn terminal() -> (File, File) {
-    let (mut master, mut slave) = (0, 0);
-    let null = std::ptr::null_mut();
-    // SAFETY: both integers are valid for writes, and the other arguments may be null.
-    assert_eq!(unsafe { libc::openpty(&raw mut master, &raw mut slave, null, null.cast(), null.cast()) }, 0);
-    // SAFETY: openpty returned these descriptors, and this function is the only owner.
-    unsafe { (File::from_raw_fd(master), File::from_raw_fd(slave)) }
-}
-
-#[test]
-fn programs_that_existed_before_are_kept() {
-    let world = World::new(OLD);
-    std::fs::write(world.path("env/bin/old"), "").unwrap();
-    let record = world.path("wheels/12/9.19.0.56/nvidia_cudnn_cu12-9.19.0.56.dist-info/RECORD");
-    // The last line leads out of the environment.
-    let lines = "../../../bin/old,,\n../../../bin/new,,\n../../../../../../../lib64/x,,\n";
-    let text = std::fs::read_to_string(&record).unwrap();
-    std::fs::write(&record, text + lines).unwrap();
-    let before = world.digest();
-    world.kill_at("unpacked", &["--minimum", "9.19"]);
-    std::fs::write(world.path("env/bin/new"), "").unwrap();
-    std::fs::write(world.path("fail-first"), "").unwrap();
-    let (_, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
-    assert!(text.contains("Restored the files of") && world.digest() == before, "{text}");
-}
-
-#[test]
-fn a_journal_that_another_user_could_have_written_is_not_used() {
-    for (dir, mode) in [("env/.cudnn-doctor-undo", 0o755), ("env", 0o777)] {
-        let world = World::broken();
-        world.kill_at("unpacking", &[]);
-        let killed = world.digest();
-        std::fs::set_permissions(world.path(dir), Permissions::from_mode(mode)).unwrap();
-        let output = world.doctor(&["fix", "--yes"]).output().unwrap();
-        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert_eq!(output.status.code(), Some(3), "{text}");
-        let reasons = ["other users can access it", "run `chmod go-w", "a user other than root can change"];
-        assert!(reasons.iter().any(|reason| text.contains(reason)), "{text}");
-        assert!(world.digest() == killed, "{text}");
-    }
-}
-
-#[test]
-fn nothing_is_removed_if_the_saved_files_are_missing() {
-    let world = World::broken();
-    world.kill_at("unpacking", &[]);
-    world.sh("mv env/.cudnn-doctor-undo/files files");
-    let killed = world.digest();
-    assert_eq!(world.run(&["fix", "--yes", "--remove"]).0, Some(3));
-    assert!(world.digest() == killed);
-}
-
-#[test]
-fn a_snapshot_that_was_not_finished_is_removed() {
-    let world = World::broken();
-    let undo = world.path("env/.cudnn-doctor-undo");
-    std::fs::create_dir_all(undo.join("files")).unwrap();
-    std::fs::set_permissions(&undo, Permissions::from_mode(0o700)).unwrap();
-    std::fs::write(undo.join("lock"), "").unwrap();
-    let (code, text) = world.run(&["fix", "--yes"]);
-    assert!(code < Some(2) && !text.contains("interrupted") && !undo.exists(), "{text}");
-    // The snapshot is replaced by a link to another place.
-    let world = World::broken();
-    std::fs::create_dir(world.path("elsewhere")).unwrap();
-    symlink(world.path("elsewhere"), world.path("env/.cudnn-doctor-undo")).unwrap();
-    let (code, text) = world.run(&["fix", "--yes"]);
-    assert!(code == Some(3) && text.contains("is not a directory of this user"), "{text}");
-    assert!(std::fs::read_dir(world.path("elsewhere")).unwrap().next().is_none() && world.calls().is_empty());
 }
 
 #[test]
@@ -647,9 +481,8 @@ fn ctrl_c_ends_the_doctor_after_the_step() {
 }
 
 #[test]
-fn a_second_ctrl_c_ends_the_step_and_restores_the_environment() {
+fn a_second_ctrl_c_ends_the_step() {
     let world = World::broken();
-    let before = world.digest();
     world.sh("mkfifo begun go; echo renamed >stop-at");
     let mut command = world.doctor(&["fix", "--yes"]);
     let mut doctor = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -667,8 +500,7 @@ fn a_second_ctrl_c_ends_the_step_and_restores_the_environment() {
     let output = doctor.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.signal(), Some(libc::SIGINT), "{text}");
-    assert!(text.contains("the environment was restored to its state before this step"), "{text}");
-    assert!(world.digest() == before, "{text}");
+    assert!(text.contains("stopped at step 1") && !text.contains("Checking again"), "{text}");
 }
 
 #[test]
@@ -681,7 +513,9 @@ fn a_pyvenv_cfg_that_is_a_named_pipe_is_replaced() {
     let (_, text) = world.run(&["check", "--only", "C028"]);
     assert!(text.contains("pyvenv.cfg is not a regular file"), "{text}");
     let (_, text) = world.run(&["fix", "--yes", "--remove", "--only", "C028"]);
-    assert!(text.contains("done: recreate") && world.path("env/pyvenv.cfg").symlink_metadata().is_err(), "{text}");
+    // The stand-in for Python creates nothing, which the doctor notices.
+    let is_gone = world.path("env/pyvenv.cfg").symlink_metadata().is_err();
+    assert!(is_gone && text.contains("bin/python3 still cannot use its packages"), "{text}");
 }
 
 #[test]
@@ -702,13 +536,19 @@ fn after_ctrl_c_no_step_begins() {
     assert!(world.calls().is_empty() && world.site.join(OPS).symlink_metadata().is_err());
 }
 
+/// Root may have a PATH with programs of another user.
 #[test]
-fn what_a_killed_installer_leaves_is_fixed() {
-    let world = World::broken();
-    world.kill_at("removing", &[]);
-    assert!(!world.errors().is_empty());
+fn root_runs_no_installer_of_another_user() {
+    let world = World::new(NEW);
+    if chown(world.path("programs"), Some(65534), None).is_err() {
+        not_run("root and programs of another user", "only root can give files away");
+        return;
+    }
+    write_program(world.path("programs/uv"), "#!/bin/sh\ntouch \"$HOME/ran\"\n");
+    world.sh(&format!("rm -r '{0}/pip' '{0}/{CNN}'; echo uv = 0.9.0 >>env/pyvenv.cfg", world.site.display()));
     let (code, text) = world.run(&["fix", "--yes"]);
-    assert!(code < Some(2) && world.errors().is_empty(), "{text}");
+    assert!(code == Some(3) && text.contains("a user other than root can change"), "{text}");
+    assert!(!world.path("ran").exists(), "{text}");
 }
 
 /// `fix --yes | head -1` closes the pipe early, and an installer that writes to it would fail halfway.
@@ -758,6 +598,31 @@ fn root_runs_no_code_that_another_user_can_change() {
         (format!("echo >{site}/x.pth; chown 65534 {site}/x.pth"), "x.pth"),
         (format!("chown 65534 {site}/nvidia/cudnn"), "nvidia/cudnn"),
         ("chgrp 65534 env; chmod 770 env".to_owned(), "env"),
+        // Python adds these directories to its search, and pip imports from them.
+        (format!("mkdir project; chown 65534 project; echo $PWD/project >{site}/x.pth"), "project"),
+        (format!("mkdir -p project/keyring; chown 65534 project/keyring; echo $PWD/project >{site}/x.pth"), "keyring"),
+        (
+            format!(
+                "mkdir project; chown 65534 project; echo 'import __editable___x' >{site}/x.pth; \
+                 echo \"MAPPING = {{'x': '$PWD/project'}}\" >{site}/__editable___x.py"
+            ),
+            "project",
+        ),
+        (format!("mkdir later; chown 65534 later; echo $PWD/later/project >{site}/x.pth"), "later"),
+        (
+            format!("mkdir {site}/attr; echo >{site}/attr/__init__.py; chown 65534 {site}/attr/__init__.py"),
+            "attr/__init__.py",
+        ),
+        (format!("mkdir {site}/__pycache__; chown 65534 {site}/__pycache__"), "__pycache__"),
+        (format!("echo >{site}/_manylinux.abi3.so; chown 65534 {site}/_manylinux.abi3.so"), "_manylinux.abi3.so"),
+        (
+            "mkdir -p base/bin base/lib/python3.12; echo >base/bin/python3; chown 65534 base/lib/python3.12; \
+             echo home = $PWD/base/bin >env/pyvenv.cfg"
+                .to_owned(),
+            "base/lib/python3.12",
+        ),
+        // This is HOME.
+        ("mkdir -p .local/lib/python3.12; chown 65534 .local".to_owned(), ".local"),
     ] {
         let world = World::broken();
         world.sh(&line);
@@ -787,7 +652,7 @@ fn a_link_out_of_the_environment_is_refused() {
         let (code, text) = world.run(&["fix", "--yes"]);
         assert_eq!(code, Some(3), "{text}");
         assert!(text.contains("leads out of the environment, to "), "{text}");
-        assert!(world.calls().is_empty() && !world.path("env/.cudnn-doctor-undo").exists(), "{text}");
+        assert!(world.calls().is_empty(), "{text}");
     }
 }
 
@@ -805,41 +670,11 @@ fn a_named_pipe_in_a_record_is_refused() {
 }
 
 #[test]
-fn a_named_pipe_in_place_of_a_library_is_named_with_the_command_that_removes_it() {
-    let world = World::broken();
-    world.sh(&format!("mkfifo '{}'", world.site.join(CNN).display()));
-    let (code, text) = world.run(&["fix", "--yes"]);
-    assert!(
-        code == Some(3) && text.contains("is not a regular file and cannot be saved: remove it with `rm "),
-        "{text}"
-    );
-    assert!(world.calls().is_empty());
-}
-
-#[test]
 fn a_link_to_a_device_is_replaced() {
     let world = World::broken();
     symlink("/dev/zero", world.site.join(CNN)).unwrap();
     let (_, text) = world.run(&["fix", "--yes"]);
     assert!(text.contains("done: ") && world.errors().is_empty(), "{text}");
-}
-
-#[test]
-fn an_environment_whose_root_cannot_be_written_is_refused() {
-    const USER: u32 = 65534;
-    let world = World::broken();
-    world.sh("chmod 755 .");
-    let is_ready = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor")).arg("--version").uid(USER).output();
-    if chown(world.path("env"), Some(USER), Some(USER)).is_err() || is_ready.is_err() {
-        not_run("an environment with a read-only root", "only root can start the doctor as another user");
-        return;
-    }
-    world.sh(&format!("chown -R {USER}:{USER} env; chmod 555 env; touch calls; chmod 666 calls"));
-    let before = world.digest();
-    let output = world.doctor(&["fix", "--yes"]).uid(USER).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.code() == Some(3) && text.contains("this user cannot write to "), "{text}");
-    assert!(world.digest() == before && world.calls().is_empty());
 }
 
 #[test]
@@ -891,55 +726,4 @@ fn verbose_needs_no_subcommand() {
     let text = String::from_utf8(arguments(&["--verbose"]).stdout).unwrap();
     assert!(text.contains("  = note: ") && text.contains("read more"), "{text}");
     assert_eq!(arguments(&["--verbose", "list"]).status.code(), Some(3));
-}
-
-#[test]
-fn a_lock_that_is_not_a_regular_file_is_refused() {
-    for line in ["mkfifo lock", "touch target; ln -s target lock"] {
-        let world = World::broken();
-        world.sh(&format!("mkdir -m 700 env/.cudnn-doctor-undo; cd env/.cudnn-doctor-undo; {line}"));
-        let (code, text) = world.run(&["fix", "--yes"]);
-        assert!(code == Some(3) && text.contains("lock is not a regular file"), "{text}");
-        assert!(world.calls().is_empty());
-    }
-}
-
-#[test]
-fn a_journal_in_a_copy_or_an_archive_is_refused() {
-    let world = World::broken();
-    world.kill_at("removed", &[]);
-    let of_archive = "tar -cf kept.tar -C env . && rm -r env && mkdir env && tar -xf kept.tar -C env";
-    for line in
-        ["cp -a env kept; rm -r env; mv kept env", of_archive, "cd env/.cudnn-doctor-undo; cp -a lock l; mv l lock"]
-    {
-        world.sh(line);
-        let killed = world.digest();
-        let output = world.doctor(&["fix", "--yes", "--remove"]).output().unwrap();
-        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        let is_refused = output.status.code() == Some(3) && text.contains("an interrupted step cannot be read");
-        assert!(is_refused && world.digest() == killed, "{line}: {text}");
-    }
-}
-
-#[test]
-fn check_and_fix_refuse_an_unusable_journal() {
-    for line in ["printf '{\"a'", "head -c 1000000 /dev/zero | tr '\\0' '['"] {
-        let world = World::new(NEW);
-        world.sh(&format!("mkdir -m 700 env/.cudnn-doctor-undo; {line} >env/.cudnn-doctor-undo/journal.json"));
-        unusable(&world);
-    }
-    for line in ["truncate -s 20G journal.json", "ln -s /dev/zero journal.json", "mkfifo journal.json"] {
-        let world = World::new(NEW);
-        world.sh(&format!("mkdir -m 700 env/.cudnn-doctor-undo; cd env/.cudnn-doctor-undo; {line}"));
-        unusable(&world);
-    }
-}
-
-fn unusable(world: &World) {
-    for (arguments, expected) in [(&["check"][..], None), (&["fix"], None), (&["fix", "--yes"], Some(3))] {
-        let output = world.doctor(arguments).output().unwrap();
-        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert!(text.contains("an interrupted step cannot be read (") && text.contains("to go on"), "{text}");
-        assert!(expected.is_none() || output.status.code() == expected, "{text}");
-    }
 }

@@ -16,7 +16,6 @@ use crate::check::{Diagnosis, FINDINGS, Finding, Requested, diagnose};
 use crate::context::Context;
 use crate::cudnn_file::drop_in_before;
 use crate::escape::Printable;
-use crate::fix::{Earlier, earlier_step};
 use crate::framework_run::{Framework, Run};
 use crate::output::{Format, Outcome, SCHEMA, document, fail, outln, remark};
 use crate::packages::{CUDA_MAJORS, python_problem};
@@ -358,18 +357,6 @@ fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
     }
     if let Some(jetson) = &machine.jetson {
         outln!("machine {}", description(jetson).printable());
-    }
-    if let Some(root) = environment
-        && let Some(earlier) = earlier_step(root)
-    {
-        let (root, fix) = (home.shorten(&root.printable()), doctor_command(["fix", "--yes"]));
-        match earlier {
-            Earlier::Running => outln!("note    `fix` is still changing {root}, so this report may be outdated soon"),
-            Earlier::Interrupted => {
-                outln!("note    an earlier `fix` was interrupted in {root}: `{fix}` restores the files from before it");
-            }
-            Earlier::Unusable(reason) => outln!("note    {}", reason.printable()),
-        }
     }
     if let Some(report) = report {
         let version = report.version.map_or("of unknown version".into(), |version| version.to_string());

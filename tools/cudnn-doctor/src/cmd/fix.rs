@@ -2,25 +2,17 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, IsTerminal, Write};
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use cudnn_probe::Origin;
 use serde_json::{Value, json};
 
 use super::prose::Prose;
 use super::{check, findings};
-use crate::check::Diagnosis;
 use crate::context::Context;
 use crate::escape::Printable;
-use crate::fix::{
-    Consent, Done, Fixed, Output, Stopped, Undo, clear, create_links, except, execute, is_of_shell, removed_by,
-    unfinished, variables,
-};
-use crate::output::{Format, Outcome, SCHEMA, document, fail, outln, remark};
-use crate::packages::user_base;
+use crate::fix::{Consent, Done, Fixed, Output, Stopped, create_links, execute, is_of_shell, removed_by, variables};
+use crate::output::{Format, Outcome, SCHEMA, document, outln, remark};
 use crate::plan::{Plan, Step};
-use crate::remedy::Action;
 use crate::shell::{doctor, doctor_command};
 use crate::subprocess::{self, Timeouts};
 
@@ -42,22 +34,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts, format: Format) -> Outcome {
-    let diagnose = |context: &Context| check::diagnosis(&arguments.check, context, timeouts, format);
-    let mut diagnosis = match diagnose(context) {
+    let diagnosis = match check::diagnosis(&arguments.check, context, timeouts, format) {
         Ok(diagnosis) => diagnosis,
         Err(outcome) => return outcome,
     };
-    match undo_interrupted_steps(arguments, context, &diagnosis, format) {
-        Ok(0) => {}
-        Ok(_) => {
-            // Restoring files has invalidated the first diagnosis.
-            diagnosis = match diagnose(&Context::new()) {
-                Ok(diagnosis) => diagnosis,
-                Err(outcome) => return outcome,
-            };
-        }
-        Err(reason) => return fail(format, format_args!("error: {reason}")),
-    }
     let plan = &diagnosis.plan;
     let before = check::outcome(&diagnosis);
     if !arguments.yes || plan.steps.is_empty() {
@@ -71,17 +51,16 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
         }
         return before;
     }
-    let begin = |index: usize, step: &Step| {
-        let text = format!("[{}/{}] {}", index + 1, plan.steps.len(), step.title.printable());
-        // The output may be closed, which must not stop the doctor between two steps.
-        match format {
-            Format::Text => drop(writeln!(std::io::stdout(), "{text}")),
-            Format::Json => remark(text),
-        }
+    // The output may be closed, which must not stop the doctor between two steps.
+    let note = |text: &str| match format {
+        Format::Text => drop(writeln!(std::io::stdout(), "{text}")),
+        Format::Json => remark(text),
     };
+    let begin =
+        |index: usize, step: &Step| note(&format!("[{}/{}] {}", index + 1, plan.steps.len(), step.title.printable()));
     let may_remove = |step: &Step, removed: &[String]| arguments.remove || is_agreed(&step.title, removed);
     let output = if format == Format::Text { Output::Stdout } else { Output::Stderr };
-    let fixed = execute(plan, &Consent { may_remove: &may_remove, begin: &begin, output });
+    let fixed = execute(plan, &Consent { may_remove: &may_remove, begin: &begin, note: &note, output });
     let paste: Vec<String> =
         plan.steps.iter().filter(|step| is_of_shell(&step.action)).flat_map(Step::commands).collect();
     if format == Format::Text {
@@ -110,78 +89,6 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
         document(&value(plan, &fixed, &paste, after.ok().and_then(|(_, document)| document).as_ref()));
     }
     if fixed.stopped.is_some() { Outcome::Failed } else { outcome }
-}
-
-/// Undoes interrupted steps of earlier runs in the environments that this command may change. Without `--yes`, only
-/// prints a message. Returns the number of undone steps.
-///
-/// # Errors
-/// A step cannot be undone, or a journal cannot be used.
-fn undo_interrupted_steps(
-    arguments: &Arguments,
-    context: &Context,
-    diagnosis: &Diagnosis,
-    format: Format,
-) -> Result<usize, String> {
-    let roots = roots(context, diagnosis);
-    let mut count = 0;
-    for one in unfinished(roots.clone()) {
-        let one = match one {
-            Err(reason) if !arguments.yes => {
-                note(format, &reason);
-                continue;
-            }
-            one => one?,
-        };
-        let (root, step) = (one.root.printable(), one.step.printable());
-        let interrupted = format!("an earlier `fix` was interrupted during this step: {step}");
-        if !arguments.yes {
-            note(
-                format,
-                &match one.is_running() {
-                    true => format!("`fix` is still running this step in {root}: {step}."),
-                    false => format!("{interrupted}. `fix --yes` first restores the files of {root}."),
-                },
-            );
-            continue;
-        }
-        let waiting = || note(format, &format!("Waiting up to a minute for this step to end in {root}: {step}."));
-        let failed = |error: std::io::Error| format!("{interrupted}; cannot restore the files of {root}: {error}");
-        count += 1;
-        // `None` means that another `fix` has completed or undone the step in the meantime.
-        let Some(locked) = one.lock(&waiting).map_err(failed)? else { continue };
-        let may_remove = |added: &[String]| arguments.remove || is_agreed(&format!("undo the step in {root}"), added);
-        let left = locked.undo(may_remove).map_err(failed)?;
-        note(format, &format!("{interrupted}. Restored the files of {root}{}.", except(&left)));
-    }
-    if arguments.yes {
-        clear(roots);
-    }
-    Ok(count)
-}
-
-/// Returns the roots of the environments that this command may change, now or in an earlier run.
-fn roots(context: &Context, diagnosis: &Diagnosis) -> Vec<PathBuf> {
-    let environments = context.search.environments();
-    let of_environments = environments.iter().filter_map(Origin::root).map(Path::to_owned);
-    // Packages that were installed with `pip install --target` have no environment.
-    let of_target =
-        |dir: &Path| dir.ends_with("nvidia/cudnn/lib").then(|| dir.ancestors().nth(3).map(Path::to_owned))?;
-    let installation = diagnosis.report.iter().filter_map(|report| of_target(&report.dir));
-    let of_plan = diagnosis.plan.steps.iter().filter_map(|step| match &step.action {
-        Action::Packages(change) => change.site.dir().map(Path::to_owned),
-        _ => None,
-    });
-    let judged = diagnosis.environment.clone();
-    of_environments.chain(installation).chain(of_plan).chain(judged).chain(user_base()).collect()
-}
-
-/// Prints a line, on stderr if stdout carries the document.
-fn note(format: Format, text: &str) {
-    match format {
-        Format::Text => outln!("{text}"),
-        Format::Json => remark(text),
-    }
 }
 
 /// Runs `check` in a separate process with the options of this command line and these variables.
@@ -253,29 +160,17 @@ fn is_agreed(title: &str, removed: &[String]) -> bool {
     matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
-/// Returns the lines that undo a step, or the reason why there are no such lines.
-fn undo(undo: &Undo) -> (&[String], Option<&'static str>) {
-    match undo {
-        Undo::By(lines) => (lines, None),
-        Undo::Not(why) => (&[], Some(*why)),
-        Undo::Nothing => (&[], None),
-    }
-}
-
+/// Returns the JSON of a step with the lines that undo it. `note` is always null: the key stays for readers.
 fn done(done: &Done) -> Value {
-    let (lines, note) = undo(&done.undo);
-    json!({ "title": done.title, "undo": lines, "note": note })
+    json!({ "title": done.title, "undo": done.undo, "note": null })
 }
 
 fn stopped(stopped: &Stopped) -> Value {
-    let (lines, note) = undo(&stopped.undo);
-    json!({ "step": stopped.step + 1, "reason": stopped.reason, "undo": lines, "note": note })
+    json!({ "step": stopped.step + 1, "reason": stopped.reason, "undo": stopped.undo, "note": null })
 }
 
-fn print_undo(how: &Undo) {
-    let (lines, note) = undo(how);
+fn print_undo(lines: &[String]) {
     lines.iter().for_each(|line| outln!("      to undo it: {line}"));
-    note.iter().for_each(|note| outln!("      {note}"));
 }
 
 fn value(plan: &Plan, fixed: &Fixed, paste: &[String], after: Option<&Value>) -> Value {

@@ -1,43 +1,39 @@
 //! Executes the steps of a plan until one of them fails.
 //!
-//! A step runs only if the files it depends on are unchanged since the plan was made. docs/guide/fix.md describes
-//! these guarantees for users.
+//! A step runs only if the files it depends on are unchanged since the plan was made, and counts as done only if it had
+//! the planned effect. docs/guide/fix.md describes these guarantees for users.
 
-mod journal;
+mod installed;
+mod package_list;
+mod pasted;
 mod refusal;
 mod removal;
-mod restore;
 mod run;
-mod scope;
-mod snapshot;
 mod state;
-mod undo;
-mod undo_dir;
-mod unfinished;
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::ErrorKind;
 
-use crate::context::Context;
-use crate::plan::{Line, Plan, Step};
-use crate::remedy::{Action, Variable};
-use crate::shell::{self, SEARCH_PATH};
+use crate::drop_in::command::Command as DropInCommand;
+use crate::escape::Printable;
+use crate::packages::{PackageChange, Site, python_in, python_problem, restore_system_packages};
+use crate::plan::{Plan, Step, line_of, lines_of};
+use crate::remedy::Action;
+use cudnn_os::files::lock_dir;
 use cudnn_os::interruption::{Interruption, Signal};
-use cudnn_probe::{DIR_VARIABLE, Requirements, check_dir};
-use snapshot::Snapshot;
+use installed::Installed;
 use state::State;
-use undo::Before;
 
+pub(crate) use pasted::{create_links, variables};
 pub(crate) use removal::removed_by;
 pub(crate) use run::Output;
-pub(crate) use undo::Undo;
-pub(crate) use unfinished::{Earlier, clear, earlier_step, unfinished};
 
-/// An executed step, with the way to undo it.
+/// An executed step.
 pub(crate) struct Done {
     pub(crate) title: String,
-    pub(crate) undo: Undo,
+    /// The lines that undo it.
+    pub(crate) undo: Vec<String>,
 }
 
 /// Describes why execution stopped before the last step.
@@ -45,8 +41,8 @@ pub(crate) struct Stopped {
     /// Zero-based index of the step.
     pub(crate) step: usize,
     pub(crate) reason: String,
-    /// How to undo the changes that the step made before it failed.
-    pub(crate) undo: Undo,
+    /// The lines that undo the changes that the step made before it failed.
+    pub(crate) undo: Vec<String>,
 }
 
 /// The result of executing a plan.
@@ -64,6 +60,8 @@ pub(crate) struct Consent<'a> {
     pub(crate) may_remove: &'a dyn Fn(&Step, &[String]) -> bool,
     /// Called when a step starts.
     pub(crate) begin: &'a dyn Fn(usize, &Step),
+    /// Called with a line about the running step.
+    pub(crate) note: &'a dyn Fn(&str),
     pub(crate) output: Output,
 }
 
@@ -85,7 +83,7 @@ pub(crate) fn execute(plan: &Plan, consent: &Consent<'_>) -> Fixed {
             }
         }
         if signal.is_some() {
-            let stopped = |step| Stopped { step, reason: "the doctor was interrupted".to_owned(), undo: Undo::Nothing };
+            let stopped = |step| Stopped { step, reason: "the doctor was interrupted".to_owned(), undo: Vec::new() };
             fixed.stopped = steps.front().map(|(next, ..)| stopped(*next));
             break;
         }
@@ -96,143 +94,138 @@ pub(crate) fn execute(plan: &Plan, consent: &Consent<'_>) -> Fixed {
     fixed
 }
 
-/// How to undo the step. On failure, the reason and how to undo partial changes.
-type StepResult = Result<Undo, (String, Undo)>;
+/// The lines that undo the step. On failure, the reason and the lines that undo partial changes.
+type StepResult = Result<Vec<String>, (String, Vec<String>)>;
 
 /// Executes one step. Also returns the signal that arrived while it was running.
 fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_>) -> (StepResult, Option<Signal>) {
-    let of_scope = match &step.action {
-        Action::Packages(change) => scope::objection(change),
-        _ => None,
-    };
-    let objection = refusal::refusal(&step.action).or(of_scope).or_else(|| {
-        let removed = removed_by(&step.action);
-        if !removed.is_empty() && !(consent.may_remove)(step, &removed) {
-            let removed = removed.join(" and ");
-            return Some(format!(
-                "it removes {removed}, which was not allowed: `fix --yes --remove` does so without asking"
-            ));
-        }
-        // Checked after asking the user, because the answer may take a long time.
-        planned.has_changed().then(|| {
-            "something that this step depends on has changed since the plan was made: run `fix` again".to_owned()
-        })
-    });
-    if let Some(reason) = objection {
-        return (Err((reason, Undo::Nothing)), None);
+    let not_begun = |reason| (Err((reason, Vec::new())), None);
+    if let Some(reason) = refusal::refusal(step) {
+        return not_begun(reason);
     }
-    // From here on, signals are held back until the step has finished.
-    let mut interruption = Some(Interruption::catch());
-    let signal = |interruption: &Option<Interruption>| interruption.as_ref().and_then(Interruption::signal);
+    let removed = removed_by(&step.action);
+    if !removed.is_empty() && !(consent.may_remove)(step, &removed) {
+        let removed = removed.join(" and ");
+        return not_begun(format!(
+            "it removes {removed}, which was not allowed: `fix --yes --remove` does so without asking"
+        ));
+    }
+    let lock = match lock(&step.action) {
+        Ok(lock) => lock,
+        Err(reason) => return not_begun(reason),
+    };
+    // Checked after asking the user, because the answer may take a long time.
+    if planned.has_changed() {
+        return not_begun(
+            "something that this step depends on has changed since the plan was made: run `fix` again".to_owned(),
+        );
+    }
     (consent.begin)(index, step);
-    let result = run_step(step, consent.output, |left| {
-        if signal(&interruption).is_some() {
-            return false;
-        }
-        // Ctrl-C ends the doctor while it waits for an answer.
-        drop(interruption.take());
-        let is_allowed = (consent.may_remove)(step, left);
-        interruption = Some(Interruption::catch());
-        is_allowed
-    });
-    (result, signal(&interruption))
-}
-
-/// Runs the commands of a step. If a command fails, the files saved before the step are restored, and the function asks
-/// whether to remove the added files with these descriptions.
-fn run_step(step: &Step, output: Output, may_remove: impl FnOnce(&[String]) -> bool) -> StepResult {
-    let saved = match &step.action {
-        Action::Packages(change) => Snapshot::take(change, &step.title),
+    let before = match &step.action {
+        Action::Packages(change) => Before::of(change, consent).map(Some),
         _ => Ok(None),
     };
-    let snapshot = saved.map_err(|reason| (reason, Undo::Nothing))?;
-    let before = Before::of(&step.action);
-    let result = step.lines.iter().try_for_each(|line| run::run(line, output, snapshot.as_ref()));
-    let undo = before.undo(&step.action);
-    match (result, snapshot) {
-        (Ok(()), None) => Ok(undo),
-        (Ok(()), Some(snapshot)) => match snapshot.discard() {
-            Ok(()) => Ok(undo),
-            Err(error) => Err((format!("cannot remove the files that were saved before it: {error}"), undo)),
-        },
-        (Err(reason), None) => Err((reason, undo)),
-        (Err(reason), Some(snapshot)) => match snapshot.undo(may_remove) {
-            Ok(left) => Err((
-                format!("{reason}; the environment was restored to its state before this step{}", except(&left)),
-                Undo::Nothing,
-            )),
-            Err(error) => Err((format!("{reason}; cannot restore the environment: {error}"), undo)),
-        },
+    let before = match before {
+        Ok(before) => before,
+        Err(reason) => return not_begun(reason),
+    };
+    // From here on, signals are held back until the step has finished.
+    let interruption = Interruption::catch();
+    let result = step.lines.iter().try_for_each(|line| run::run(line, consent.output, lock.as_ref()));
+    let signal = interruption.signal();
+    let result = result.and_then(|()| {
+        let unmet = before.as_ref().map_or_else(|| left_by(&step.action), Before::unmet);
+        let reason = |unmet| format!("its commands ended without an error, but {unmet}");
+        unmet.map_or(Ok(()), |unmet| Err(reason(unmet)))
+    });
+    let undo = before.as_ref().map_or_else(|| opposite(&step.action), |before| before.undo(result.is_err()));
+    (result.map(|()| undo.clone()).map_err(|reason| (reason, undo)), signal)
+}
+
+/// Locks the environment that this action changes. The lock lasts until the installer has ended, even if the doctor is
+/// killed.
+fn lock(action: &Action) -> Result<Option<File>, String> {
+    let Some(root) = action.place().filter(|root| root.is_dir()) else { return Ok(None) };
+    match lock_dir(root) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(format!(
+            "another process has locked {}, probably a `fix` or an installer that it started: run `fix` again when it has \
+             ended",
+            root.printable()
+        )),
+        Err(_) => Ok(None),
+        Ok(lock) => Ok(lock),
     }
 }
 
-/// Describes the added files that remain after a step was undone.
-pub(crate) fn except(left: &[String]) -> String {
-    if left.is_empty() {
-        String::new()
-    } else {
-        format!(", except for these added files, which remain: {}", left.join(", "))
+/// The packages before a step.
+struct Before<'a> {
+    change: &'a PackageChange,
+    installed: Option<Installed>,
+}
+
+impl<'a> Before<'a> {
+    fn of(change: &'a PackageChange, consent: &Consent<'_>) -> Result<Before<'a>, String> {
+        let installed = Installed::of(&change.site);
+        let list = package_list::write(&change.site, installed.as_ref())
+            .map_err(|error| format!("cannot write the list of packages before the change: {error}"))?;
+        if let Some(list) = list {
+            (consent.note)(&format!("The packages before this step are listed in {}.", list.printable()));
+        }
+        Ok(Before { change, installed })
+    }
+
+    /// Returns the lines that restore the packages. A failed step may also have damaged those packages that it names,
+    /// even if the records are the same.
+    fn undo(&self, has_failed: bool) -> Vec<String> {
+        let site = &self.change.site;
+        let Some((before, after)) = self.installed.as_ref().zip(Installed::of(site)) else { return Vec::new() };
+        let is_named =
+            |name: &str| has_failed && (self.change.remove.iter().any(|one| one == name) || self.change.installs(name));
+        let (added, lost) = (before.added_in(&after), before.lost_in(&after, is_named));
+        if *site == Site::System {
+            let removal = (!added.is_empty()).then(|| PackageChange::of(site.clone()).remove(added));
+            let removal = removal.map_or_else(Vec::new, |removal| lines_of(&Action::Packages(removal)));
+            let restored = (!lost.is_empty()).then(|| line_of(restore_system_packages(&lost)));
+            return removal.into_iter().chain(restored).collect();
+        }
+        // The lines need pip if the step has added it.
+        let added = added.into_iter().filter(|name| !["pip", "setuptools"].contains(&name.as_str()));
+        let undo = PackageChange::of(site.clone()).remove(added).reinstall(lost);
+        if undo.remove.is_empty() && undo.reinstall.is_empty() { Vec::new() } else { lines_of(&Action::Packages(undo)) }
+    }
+
+    /// Returns how the packages differ from what the change should have made of them.
+    fn unmet(&self) -> Option<String> {
+        let after = Installed::of(&self.change.site)?;
+        after.unmet(self.change, self.installed.as_ref()?)
+    }
+}
+
+/// Returns the lines that undo an action which has an opposite.
+fn opposite(action: &Action) -> Vec<String> {
+    let Action::DropIn { command, dir } = action else { return Vec::new() };
+    let command = match command {
+        DropInCommand::Install { .. } => DropInCommand::Uninstall,
+        DropInCommand::Uninstall => DropInCommand::Install { from: None },
+    };
+    vec![command.command(dir).to_string()]
+}
+
+/// Returns what an action without packages has left undone.
+fn left_by(action: &Action) -> Option<String> {
+    match action {
+        Action::Remove { paths, .. } => {
+            let left = paths.iter().find(|path| path.symlink_metadata().is_ok())?;
+            Some(format!("{} still exists", left.printable()))
+        }
+        Action::Python(root) => {
+            python_problem(root).map(|_| format!("{} still cannot use its packages", python_in(root).printable()))
+        }
+        _ => None,
     }
 }
 
 /// Returns whether the action must be pasted into the shell that starts the user's programs.
 pub(crate) fn is_of_shell(action: &Action) -> bool {
     matches!(action, Action::Variable(_))
-}
-
-/// Returns the variables as they will be after the user pastes the plan's shell lines, for the check that follows the
-/// steps. `None` means unset.
-pub(crate) fn variables(plan: &Plan, context: &Context) -> Vec<(String, Option<OsString>)> {
-    let mut variables: Vec<(String, Option<OsString>)> = Vec::new();
-    for step in &plan.steps {
-        let Action::Variable(variable) = &step.action else { continue };
-        let current = |name: &str| {
-            let known = variables.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-            known.unwrap_or_else(|| std::env::var_os(name))
-        };
-        let first = |dir: &Path| {
-            let dir = shell::name_for_search(dir);
-            let rest = current(SEARCH_PATH).unwrap_or_default();
-            let mut value = dir.into_os_string();
-            if !rest.is_empty() {
-                value.push(shell::SEPARATOR.encode_utf8(&mut [0; 4]));
-                value.push(rest);
-            }
-            (SEARCH_PATH.to_owned(), Some(value))
-        };
-        let new = match variable {
-            Variable::Set { name, value } => vec![(name.clone(), Some(value.clone()))],
-            Variable::Unset(name) => vec![(name.clone(), None)],
-            Variable::Without { name, entries } => {
-                let kept = shell::kept_entries(name, &current(name).unwrap_or_default(), entries);
-                vec![((*name).to_owned(), Some(kept).filter(|kept| !kept.is_empty()))]
-            }
-            Variable::Search(dir) => vec![first(dir)],
-            Variable::Use(dir) => {
-                let Some(dir) = usable_below(dir, context) else { continue };
-                vec![first(&dir), (DIR_VARIABLE.to_owned(), Some(dir.into_os_string()))]
-            }
-        };
-        variables.extend(new);
-    }
-    variables
-}
-
-/// Returns the directory that `env` selects below this root.
-fn usable_below(root: &Path, context: &Context) -> Option<PathBuf> {
-    let candidates = context.search.under_root(root);
-    candidates.iter().find_map(|one| check_dir(one, &Requirements::default()).ok()).map(|found| found.dir)
-}
-
-/// Creates the links that the plan's shell lines also create, because the final check needs them.
-pub(crate) fn create_links(plan: &Plan, context: &Context, output: Output) {
-    let dirs = plan.steps.iter().filter_map(|step| match &step.action {
-        Action::Variable(Variable::Search(dir)) => Some(dir.clone()),
-        Action::Variable(Variable::Use(dir)) => usable_below(dir, context),
-        _ => None,
-    });
-    for link in dirs.filter(|dir| shell::search_first(dir).is_none()).filter_map(|dir| shell::link_to(&dir)) {
-        // Without the link, the check reports the problem again.
-        let _ = run::run(&Line::Run(link.commands), output, None);
-    }
 }

@@ -1,129 +1,186 @@
-//! Refuses steps that root would execute although another user can perform them.
+//! Refuses steps that would change files elsewhere, and steps that root would execute although another user can perform
+//! them.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
-use cudnn_frameworks::installation::site_packages;
-use cudnn_os::rights::{belongs_to_root, is_root, mode, others_may_write};
+use cudnn_os::rights::{belongs_to_root, is_only_of_root, is_root, mode, others_may_write};
 use cudnn_probe::canonicalize;
 
-use super::scope::{Breadth, Scope};
+use super::run::started_by_env;
 use super::state::places;
 use crate::escape::Printable;
-use crate::packages::{PackageChange, Site, path_dirs, python_in};
+use crate::packages::{PackageChange, entries, is_python, path_dirs, python_in, records, setting, user_base};
+use crate::plan::{Line, Step};
 use crate::remedy::Action;
 
-/// Returns why the doctor refuses to execute an action as the current user. Root must not do work that the owner of
-/// the directory can do.
-pub(super) fn refusal(action: &Action) -> Option<String> {
-    if !is_root() {
-        return None;
-    }
-    let mut paths = places(action);
-    match action {
-        // The owner of the directory controls the contents.
-        Action::Remove { .. } => paths.retain_mut(|path| path.pop()),
-        // The owner of the program controls the code that root would run.
-        Action::Packages(change) if change.site == Site::OnPath => {
-            let mut programs = path_dirs().into_iter().flat_map(|dir| [dir.join("pip"), dir.join("pip3")]);
-            paths.extend(programs.find(|program| program.is_file()));
-        }
-        Action::Packages(change) => {
-            let python = change.site.dir().map(python_in);
-            // Check the directory even if the Python in it is broken.
-            let bin = python.as_deref().and_then(Path::parent).map(Path::to_owned);
-            let programs = python.into_iter().chain(bin);
-            paths.extend(change.site.package_dirs().into_iter().chain(programs).filter(|path| path.exists()));
-        }
-        _ => {}
-    }
-    if let Action::Packages(change) = action
-        && let Some(reason) = refusal_of_code(change)
-    {
-        return Some(reason);
-    }
-    // A missing path will be created by the owner of the nearest existing parent.
-    let nearest = |path: &PathBuf| path.ancestors().find(|path| path.exists()).map(Path::to_owned);
-    let path = paths.iter().filter_map(nearest).find_map(|path| of_others(&path))?;
-    Some(format!("a user other than root can change {}: run `fix` as that user, without root", path.printable()))
+/// Returns why the doctor refuses to execute a step as the current user.
+pub(super) fn refusal(step: &Step) -> Option<String> {
+    let of_place = match &step.action {
+        Action::Packages(change) => refusal_of_place(change),
+        _ => None,
+    };
+    of_place.or_else(|| if is_root() { refusal_for_root(step) } else { None })
 }
 
-/// Returns why root must not run the installer of this change: another user can write to the code that the installer
-/// executes, or to the files that it replaces.
-fn refusal_of_code(change: &PackageChange) -> Option<String> {
-    let roots: BTreeSet<&Path> = change.site.dir().into_iter().chain(change.site.python_root()).collect();
-    let mut paths: Vec<PathBuf> = Vec::new();
-    for root in roots {
-        paths.push(root.to_owned());
-        if !python_in(root).exists() {
-            continue;
+/// Returns why pip would change files elsewhere, or wait forever for the writer of a named pipe.
+fn refusal_of_place(change: &PackageChange) -> Option<String> {
+    let root = change.site.dir().and_then(|root| canonicalize(root).ok())?;
+    for site in change.site.package_dirs().iter().filter(|dir| dir.is_dir()) {
+        let is_special = |path: &PathBuf| path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir());
+        let in_records = records(site).into_iter().flat_map(|record| entries(&record.dir));
+        if let Some(path) = in_records.chain(entries(site)).find(is_special) {
+            return Some(format!("{} is not a regular file: remove it first", path.printable()));
         }
-        paths.extend([root.join("bin"), root.join("pyvenv.cfg"), python_in(root)]);
-        for dir in site_packages(root).chain(site_packages(&root.join("local"))) {
-            // Python executes .pth files and sitecustomize.py when it starts.
-            let is_started =
-                |path: &PathBuf| path.extension().is_some_and(|extension| extension == "pth" || extension == "py");
-            paths.extend(entries_of(&dir).filter(is_started));
-            for code in ["pip", "_distutils_hack", "sitecustomize"].map(|name| dir.join(name)) {
-                if !add_below(&code, &mut paths) {
-                    return Some(format!("{} has too many files to check who can change them", code.printable()));
-                }
+        let nvidia = site.join("nvidia");
+        let packages =
+            entries(&nvidia).flat_map(|package| entries(&package).chain([package.clone()]).collect::<Vec<_>>());
+        let is_outside = |real: &PathBuf| !real.starts_with(&root);
+        for dir in [site.clone(), nvidia.clone()].into_iter().chain(packages).filter(|dir| dir.is_dir()) {
+            if let Some(target) = canonicalize(&dir).ok().filter(is_outside) {
+                return Some(format!(
+                    "the link {} leads out of the environment, to {}: make it a directory, or change the packages with \
+                     their installer by hand",
+                    dir.printable(),
+                    target.printable()
+                ));
             }
-            paths.push(dir);
         }
     }
-    let scope = Scope::of(change, Breadth::Named);
-    // The installer replaces a link to a device without using the device.
-    let leads_to_device = |path: &PathBuf| path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir());
-    let scope = scope.into_iter().flat_map(|scope| scope.dirs.into_iter().chain(scope.files));
-    paths.extend(scope.filter(|path| !leads_to_device(path)));
-    let of_others = |path: PathBuf| {
-        let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
-        let is_strange = path.exists() && (!belongs_to_root(&path) || others_may_write(&path));
-        if is_strange {
-            Some(path)
-        } else if is_link && path.exists() {
-            of_others(&path)
-        } else {
-            None
-        }
+    None
+}
+
+/// Returns why root must not execute a step: another user can do it, or can change the code that it runs.
+fn refusal_for_root(step: &Step) -> Option<String> {
+    let action = &step.action;
+    let mut places = places(action);
+    // The owner of the directory controls the contents.
+    if matches!(action, Action::Remove { .. }) {
+        places.retain_mut(|path| path.pop());
+    }
+    if let Some(path) = places.iter().find_map(|place| of_others(place)) {
+        let path = path.printable();
+        return Some(format!("a user other than root can change {path}: run `fix` as that user, without root"));
+    }
+    let roots: BTreeSet<&Path> = match action {
+        Action::Packages(change) => change.site.dir().into_iter().chain(change.site.python_root()).collect(),
+        Action::Python(root) => [root.as_path()].into(),
+        _ => BTreeSet::new(),
     };
-    let path = paths.into_iter().find_map(of_others)?.printable();
+    let mut code = programs(step);
+    for root in roots.into_iter().filter(|root| python_in(root).exists()) {
+        code.extend([root.join("bin"), root.join("pyvenv.cfg"), python_in(root)]);
+        // A copied Python uses the standard library of the one that the environment was made from.
+        code.extend(setting(root, "home").map(|home| PathBuf::from(home).join("python3")));
+    }
+    let is_python = |program: &&PathBuf| is_python(program) || program.ends_with("python3");
+    let mut pythons: BTreeSet<PathBuf> = code.iter().filter(is_python).cloned().collect();
+    pythons.extend(pythons.clone().iter().filter_map(|python| canonicalize(python).ok()));
+    let prefixes = pythons.iter().filter_map(|python| Some(python.parent()?.parent()?.to_owned()));
+    let mut trees: Vec<PathBuf> = prefixes.flat_map(|prefix| code_below(&prefix)).collect();
+    // Root's Python also imports packages of HOME, which may belong to another user.
+    trees.extend(user_base().filter(|_| !pythons.is_empty()).iter().flat_map(|base| code_below(base)));
+    code.extend(user_base().filter(|_| !pythons.is_empty()));
+    let path = code.iter().find_map(|path| of_others(path)).or_else(|| changed_below(trees))?;
+    let path = path.printable();
     Some(format!(
         "a user other than root can change {path}: run `fix` as that user, without root, or make {path} belong to root \
          and writable for root only"
     ))
 }
 
-fn entries_of(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path())
+/// Returns the programs that the commands of a step run.
+fn programs(step: &Step) -> Vec<PathBuf> {
+    let commands = step.lines.iter().flat_map(|line| match line {
+        Line::Run(commands) => commands.as_slice(),
+        Line::Shell(_) => &[],
+    });
+    let named = commands.flat_map(|command| [Some(command.program.as_os_str()), started_by_env(command)]).flatten();
+    let resolved = |name: &OsStr| {
+        let on_path = || path_dirs().into_iter().map(|dir| dir.join(name)).find(|file| file.is_file());
+        if Path::new(name).is_absolute() { Some(PathBuf::from(name)) } else { on_path() }
+    };
+    named.filter_map(resolved).collect()
 }
 
-/// Adds a file or directory and everything below it. Returns whether the number of entries is below the limit.
-fn add_below(path: &Path, paths: &mut Vec<PathBuf>) -> bool {
-    const MAX: usize = 20_000;
-    let limit = paths.len() + MAX;
-    let mut new = vec![path.to_owned()];
-    while let Some(path) = new.pop() {
-        if path.is_dir() {
-            new.extend(entries_of(&path).take(MAX));
+/// Returns the directories with the Python code of a prefix: the standard library, and packages of pip and Debian.
+fn code_below(prefix: &Path) -> Vec<PathBuf> {
+    let roots = [prefix.to_owned(), prefix.join("local")];
+    let libs = roots.iter().flat_map(|root| [root.join("lib"), root.join("lib64")]);
+    let is_python = |dir: &PathBuf| {
+        dir.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"python3")) && dir.is_dir()
+    };
+    libs.flat_map(|lib| entries(&lib)).filter(is_python).collect()
+}
+
+/// Returns the first file below these directories, or below a directory that they add to Python's search, that a user
+/// other than root can change. Python imports any file there, also a compiled one.
+fn changed_below(mut dirs: Vec<PathBuf>) -> Option<PathBuf> {
+    if let Some(path) = dirs.iter().find_map(|dir| of_others(dir)) {
+        return Some(path);
+    }
+    const MAX: usize = 1_000_000;
+    let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
+    let mut count = 0;
+    while let Some(dir) = dirs.pop() {
+        let dir = canonicalize(&dir).unwrap_or(dir);
+        if !seen.insert(dir.clone()) {
+            continue;
         }
-        paths.push(path);
-        if paths.len() + new.len() > limit {
-            return false;
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            count += 1;
+            let path = entry.path();
+            let metadata = entry.metadata().ok();
+            if metadata.as_ref().is_some_and(Metadata::is_dir) {
+                dirs.push(path.clone());
+            } else if metadata.as_ref().is_none_or(Metadata::is_symlink) {
+                // The installer replaces a link without using its target, unless it is code.
+                if let Some(path) = of_others(&path).filter(|_| path.is_dir() || path.is_file()) {
+                    return Some(path);
+                }
+                if path.is_dir() {
+                    dirs.push(path);
+                }
+                continue;
+            }
+            if metadata.is_none_or(|metadata| !is_only_of_root(&metadata)) || count > MAX {
+                return Some(path);
+            }
+            let is_startup = path.extension().is_some_and(|kind| kind == "pth")
+                || entry.file_name().as_encoded_bytes().starts_with(b"__editable__");
+            for named in if is_startup { named_in(&path) } else { Vec::new() } {
+                if let Some(path) = of_others(&named) {
+                    return Some(path);
+                }
+                dirs.push(named);
+            }
         }
     }
-    true
+    None
+}
+
+/// Returns the paths that this file adds to Python's search: the lines of a `.pth` file, and the quoted paths of any file,
+/// such as the finders of editable packages. A path that does not exist yet counts, too.
+fn named_in(file: &Path) -> Vec<PathBuf> {
+    const MAX_LEN: u64 = 4 << 20;
+    let text = cudnn_probe::read_bounded(file, MAX_LEN).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', '"', '\'']));
+    let quoted = text.split(['\'', '"']).filter(|text| text.starts_with('/'));
+    let dir = file.parent().unwrap_or(Path::new("/"));
+    lines.chain(quoted).map(|path| dir.join(path)).collect()
 }
 
 /// Returns the first directory or file on the path, with symbolic links resolved, that a user other than root can
-/// change.
-pub(super) fn of_others(path: &Path) -> Option<PathBuf> {
+/// change. A missing path can be created by the users who can change the nearest existing directory.
+fn of_others(path: &Path) -> Option<PathBuf> {
     // In a sticky directory such as /tmp, only owners can rename and remove files.
     const STICKY: u32 = 0o1000;
-    const OTHERS: u32 = 0o002;
-    let is_open = |path: &Path| mode(path).is_some_and(|mode| mode & OTHERS != 0 && mode & STICKY == 0);
-    let real = canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let all = path.ancestors().chain(real.ancestors()).filter(|path| !path.as_os_str().is_empty());
-    { all }.find(|path| !belongs_to_root(path) || is_open(path)).map(Path::to_owned)
+    let nearest = path.ancestors().find(|path| path.exists())?;
+    let is_sticky = |path: &Path| nearest != path && mode(path).is_some_and(|mode| mode & STICKY != 0);
+    let real = canonicalize(nearest).unwrap_or_else(|_| nearest.to_owned());
+    let all = nearest.ancestors().chain(real.ancestors()).filter(|path| !path.as_os_str().is_empty());
+    { all }.find(|path| !belongs_to_root(path) || others_may_write(path) && !is_sticky(path)).map(Path::to_owned)
 }

@@ -7,11 +7,10 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use cudnn_os::child::{end_group, keep_from_interruption};
+use cudnn_os::child::{end_group, keep_from_interruption, keep_open};
 use cudnn_os::interruption::requests;
 use tempfile::NamedTempFile;
 
-use super::snapshot::Snapshot;
 use crate::escape::Printable;
 use crate::output::remark;
 use crate::packages;
@@ -28,26 +27,22 @@ pub(crate) enum Output {
     Stderr,
 }
 
-/// Runs the programs of a line while their files are protected by the snapshot.
+/// Runs the programs of a line. They keep the lock until they end.
 ///
 /// # Errors
 /// The first program that failed, with the reason.
-pub(super) fn run(line: &Line, output: Output, snapshot: Option<&Snapshot>) -> std::result::Result<(), String> {
+pub(super) fn run(line: &Line, output: Output, lock: Option<&File>) -> std::result::Result<(), String> {
     match line {
-        Line::Run(commands) => commands.iter().try_for_each(|command| program(command, output, snapshot)),
+        Line::Run(commands) => commands.iter().try_for_each(|command| program(command, output, lock)),
         Line::Shell(_) => Ok(()),
     }
 }
 
-fn program(
-    command: &packages::Command,
-    output: Output,
-    snapshot: Option<&Snapshot>,
-) -> std::result::Result<(), String> {
+fn program(command: &packages::Command, output: Output, lock: Option<&File>) -> std::result::Result<(), String> {
     if command.program == REMOVE_ITEM {
         let text = format!("$ErrorActionPreference = 'Stop'; {command}");
         let arguments = ["-NoProfile", "-NonInteractive", "-Command", &text];
-        return program(&packages::Command::new("powershell", arguments), output, snapshot);
+        return program(&packages::Command::new("powershell", arguments), output, lock);
     }
     let name = command.program.to_string_lossy();
     if let Some(program) = started_by_env(command).filter(|program| is_missing(program)) {
@@ -65,13 +60,14 @@ fn program(
     } else if is_apt(&command.program) {
         child.env("DEBIAN_FRONTEND", "noninteractive");
     }
-    child.args(&command.arguments).stdin(snapshot.and_then(Snapshot::input).unwrap_or_else(Stdio::null));
+    child.args(&command.arguments).stdin(Stdio::null());
     if command.has("install") && (command.program == "apt-get" || command.has("apt-get")) {
         // Otherwise apt-get may remove packages that conflict with the new one. The plan lists all packages that may
         // be removed.
         child.arg("--no-remove");
     }
     keep_from_interruption(&mut child);
+    lock.iter().for_each(|lock| keep_open(&mut child, lock));
     let status = run_to_end(&mut child, &name, output).map_err(|error| match error.kind() {
         ErrorKind::NotFound => not_found(&name),
         _ => format!("{name} could not be started: {error}"),
@@ -80,7 +76,7 @@ fn program(
 }
 
 /// Returns the program that `env` starts, after options such as `-u NAME` and variables.
-fn started_by_env(command: &packages::Command) -> Option<&OsStr> {
+pub(super) fn started_by_env(command: &packages::Command) -> Option<&OsStr> {
     let mut words = command.arguments.iter().filter(|_| command.program == "env").map(AsRef::as_ref);
     loop {
         let word: &OsStr = words.next()?;

@@ -7,7 +7,6 @@ use std::time::SystemTime;
 use cudnn_os::files::inode;
 use cudnn_probe::canonicalize;
 
-use super::scope::{Breadth, Scope};
 use crate::packages::{Site, records};
 use crate::remedy::Action;
 
@@ -30,10 +29,8 @@ impl State {
             Action::Packages(change) => {
                 for dir in change.site.package_dirs() {
                     paths.extend(records(&dir).into_iter().map(|record| record.dir));
+                    paths.extend(below(&dir.join("nvidia")));
                     paths.extend([dir.join("nvidia"), dir]);
-                }
-                if let Some(scope) = Scope::of(change, Breadth::Named) {
-                    paths.extend(scope.files.into_iter().chain(scope.dirs));
                 }
                 if let Site::Conda(root) = &change.site {
                     paths.extend([root.join("conda-meta"), root.join("conda-meta/history")]);

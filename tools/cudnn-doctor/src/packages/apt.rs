@@ -12,6 +12,16 @@ pub(super) fn apt_get(action: &str) -> Command {
     Command::new("apt-get", [action, "-y"])
 }
 
+/// Returns the command that lists all packages.
+pub(super) fn list() -> Command {
+    Command::new("dpkg-query", ["--show", "--showformat", "${Package}=${Version}\n"])
+}
+
+/// Returns the command that installs packages in earlier versions.
+pub(crate) fn restore(packages: &[String]) -> Command {
+    apt_get("install").and(["--allow-downgrades"]).and(packages)
+}
+
 /// Returns the command that installs Python's venv and pip, if this system uses apt-get.
 pub(crate) fn python_tools() -> Option<Command> {
     Path::new("/usr/bin/apt-get").leads_to_file().then(|| apt_get("install").and(["python3-venv"]))

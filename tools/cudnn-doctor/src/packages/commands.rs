@@ -16,6 +16,26 @@ const NVIDIA_PREFIX: &str = "nvidia-";
 /// pip options that reinstall packages without their dependencies.
 const REINSTALL_OPTIONS: [&str; 2] = ["--force-reinstall", "--no-deps"];
 
+impl Site {
+    /// Returns the pip or uv commands for the packages of this place.
+    pub(super) fn pip(&self, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
+        match self {
+            Site::Environment(root) | Site::Directory { pip: Pip::Environment(root), .. } => {
+                pip::pip(root, action, arguments)
+            }
+            Site::Interpreter { program, root } => {
+                let python = pip::Python { program: program.clone(), root: root.clone() };
+                Some(pip::with_python(&python, action, arguments))
+            }
+            Site::Directory { pip: Pip::Interpreter(program), .. } => {
+                Some(vec![Command::new(program, ["-I", "-m", "pip", action]).and(arguments)])
+            }
+            Site::Directory { .. } if action == "install" => Some(pip::into_dir(arguments)),
+            _ => Some(vec![pip::on_path().and([action]).and(arguments)]),
+        }
+    }
+}
+
 impl PackageChange {
     /// Returns this change if an installer can make it.
     pub(crate) fn possible(self) -> Option<Self> {
@@ -66,9 +86,10 @@ impl PackageChange {
             Site::Environment(_) | Site::Interpreter { .. } | Site::OnPath => {
                 let options = if self.with_dependencies { &REINSTALL_OPTIONS[..1] } else { &REINSTALL_OPTIONS[..] };
                 let again = options.iter().map(OsString::from).chain(again.iter().map(OsString::from)).collect();
-                let mut commands = if self.reinstall.is_empty() { Vec::new() } else { self.pip("install", again)? };
+                let mut commands =
+                    if self.reinstall.is_empty() { Vec::new() } else { self.site.pip("install", again)? };
                 if !new.is_empty() {
-                    commands.extend(self.pip("install", new.into_iter().map(OsString::from).collect())?);
+                    commands.extend(self.site.pip("install", new.into_iter().map(OsString::from).collect())?);
                 }
                 Some(commands)
             }
@@ -103,23 +124,11 @@ impl PackageChange {
                     for name in names {
                         if now.contains(&name) { later.push(name) } else { now.push(name) }
                     }
-                    commands.extend(self.pip("uninstall", now.into_iter().map(OsString::from).collect())?);
+                    commands.extend(self.site.pip("uninstall", now.into_iter().map(OsString::from).collect())?);
                     names = later;
                 }
                 Some(commands)
             }
-        }
-    }
-
-    /// Returns the pip or uv commands for an environment.
-    fn pip(&self, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
-        match &self.site {
-            Site::Environment(root) => pip::pip(root, action, arguments),
-            Site::Interpreter { program, root } => {
-                let python = pip::Python { program: program.clone(), root: root.clone() };
-                Some(pip::with_python(&python, action, arguments))
-            }
-            _ => Some(vec![pip::on_path().and([action]).and(arguments)]),
         }
     }
 
@@ -133,11 +142,7 @@ impl PackageChange {
         }
         let target = ["--target".into(), dir.as_os_str().to_owned()].into_iter();
         let arguments: Vec<OsString> = target.chain(options.iter().map(OsString::from)).chain(all).collect();
-        let mut commands = match by {
-            Pip::Any => pip::into_dir(arguments),
-            Pip::Interpreter(program) => vec![Command::new(program, ["-I", "-m", "pip", "install"]).and(arguments)],
-            Pip::Environment(root) => pip::pip(root, "install", arguments)?,
-        };
+        let mut commands = self.site.pip("install", arguments)?;
         let last = commands.pop().map(|command| command.changing(dir));
         commands.extend(last);
         Some(commands)

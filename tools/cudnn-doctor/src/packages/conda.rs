@@ -22,6 +22,12 @@ pub(super) fn install(root: &Path, specs: Vec<String>) -> Option<Command> {
     }
 }
 
+/// Returns the command that lists the packages with their addresses. `None` for pixi, whose lock file lists them.
+pub(super) fn list(root: &Path) -> Option<Command> {
+    let list = || Command::new(program(root), ["list", "--explicit", "--prefix"]).and([root]);
+    Pixi::of(root).is_none().then(list)
+}
+
 /// Reinstalls recorded packages. conda hard-links files from the package cache, so a file damaged in place is damaged
 /// in the cache too. The commands therefore use a fresh cache below the environment, copy files instead of linking them,
 /// and remove the cache at the end.

@@ -92,7 +92,7 @@ pub(super) fn is_virtual(root: &Path) -> bool {
 const MAX_SETTINGS_LEN: u64 = 64 << 10;
 
 /// Returns a setting from the `pyvenv.cfg` of a virtual environment.
-pub(super) fn setting(root: &Path, name: &str) -> Option<String> {
+pub(crate) fn setting(root: &Path, name: &str) -> Option<String> {
     let settings =
         String::from_utf8(cudnn_probe::read_bounded(&root.join("pyvenv.cfg"), MAX_SETTINGS_LEN).ok()?).ok()?;
     let mut pairs = settings.lines().filter_map(|line| line.split_once('='));

@@ -14,6 +14,7 @@ mod dirs;
 mod environment;
 mod install;
 mod interpreter;
+mod list;
 mod pip;
 mod quoting;
 mod requirement;
@@ -21,21 +22,21 @@ mod restore;
 mod uv;
 mod wheels;
 
-pub(crate) use apt::{python_tools, with_lists};
+pub(crate) use apt::{python_tools, restore as restore_system_packages, with_lists};
 pub(crate) use change::{PackageChange, Pip, Site};
 pub(crate) use command::Command;
 #[cfg(test)]
 pub(crate) use command::command_line;
 pub(crate) use dirs::{data_dir, entries, is_on_path, path_dirs, user_base};
 pub(crate) use environment::{
-    BasePython, Record, base_python, has_closed_python, has_invalid_metadata, normalized, python_in, records,
+    BasePython, base_python, has_closed_python, has_invalid_metadata, normalized, python_in, records, setting,
 };
 pub(crate) use install::{
     install_apart, install_beside, install_for_system, reinstall, replace, replace_by, upgrade, with_holds,
 };
 pub(crate) use interpreter::is_python;
 pub(crate) use quoting::{powershell_literal, quoted, quoted_for_sh};
-pub(crate) use requirement::package_name;
+pub(crate) use requirement::{is_satisfied_by, package_name};
 pub(crate) use restore::{MissingPython, PythonProblem, python_problem, restore_python, unusable_settings};
 pub(crate) use wheels::{CudaWheel, PackageNames, cuda_wheel};
 

@@ -169,7 +169,8 @@ pub(super) fn with_python(python: &Python, action: &str, arguments: Vec<OsString
     let is_there = own_pip.as_ref().map_or_else(|| has_pip(root), |dir| dir.leads_to_dir());
     let ensure = (!is_there && has_ensurepip(root)).then(|| ensure_pip(program, root));
     let user = (is_for_user && action == "install").then(|| "--user".into());
-    let arguments = managed_option(root).into_iter().chain(user).chain(arguments).collect();
+    let managed = managed_option(root).filter(|_| action != "freeze");
+    let arguments = managed.into_iter().chain(user).chain(arguments).collect();
     let pip = match &own_pip {
         Some(dir) => start(program, ["-E".as_ref(), dir.as_os_str()], action, arguments),
         None => start(program, PIP, action, arguments),

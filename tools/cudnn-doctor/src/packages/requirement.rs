@@ -56,6 +56,22 @@ pub(super) fn stricter<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
     }
 }
 
+/// Returns whether an installed version satisfies a requirement. Constraints that the doctor does not write, and
+/// versions that it cannot compare, count as satisfied.
+pub(crate) fn is_satisfied_by(requirement: &str, version: &str) -> bool {
+    match constraint(requirement) {
+        VersionConstraint::Any | VersionConstraint::Other => true,
+        VersionConstraint::Series(start) => version.starts_with(start),
+        VersionConstraint::Minimum(minimum) => {
+            numbers(version).zip(numbers(minimum)).is_none_or(|(version, minimum)| version >= minimum)
+        }
+        // conda accepts a version's beginning, and indexes add a local version.
+        VersionConstraint::Exact(exact) => {
+            version.strip_prefix(exact).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '+']))
+        }
+    }
+}
+
 /// Returns the package name in a requirement: `nvidia-cudnn-cu12` for `nvidia-cudnn-cu12>=9.1`.
 pub(crate) fn package_name(requirement: &str) -> &str {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
