@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 mod captures;
 mod check;
 mod child_report;
 mod cmd;
+mod command_line;
 mod context;
 mod cuda_dirs;
 mod cudnn_file;
@@ -312,7 +313,8 @@ Examples:
 
 fn main() -> ExitCode {
     cudnn_os::child::prepare();
-    let arguments = match Arguments::try_parse() {
+    let command = command_line::grouped(Arguments::command());
+    let arguments = match command.try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         Err(error) if !error.use_stderr() => {
             // Handles `--help` and `--version`.
@@ -321,7 +323,11 @@ fn main() -> ExitCode {
         }
         Err(error) => {
             let is_json = std::env::args_os().any(|argument| argument == "--json");
-            return output::fail(if is_json { Format::Json } else { Format::Text }, error.render()).into();
+            let format = if is_json { Format::Json } else { Format::Text };
+            return match command_line::pointer(&error) {
+                Some(text) => output::fail(format, text).into(),
+                None => output::fail(format, error.render()).into(),
+            };
         }
     };
     let format = if arguments.json { Format::Json } else { Format::Text };

@@ -7,6 +7,7 @@ use cudnn_probe::{Installation, Library, Os, ProbeError};
 use serde_json::{Value, json};
 
 use crate::check::remedies::is_damage;
+use crate::command_line::explained;
 use crate::context::Context;
 use crate::cudnn_file;
 use crate::dependencies::{Dependency, dependencies_of, notes, problems};
@@ -24,6 +25,14 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> CommandResult {
     let file = arguments.file.clone().map_or_else(|| selected_shim(context), Ok)?;
+    if let Some(code) = file.to_str().and_then(explained).filter(|_| !file.exists()) {
+        return Err(format!(
+            "error: there is no file {}\nhelp: perhaps you mean `{} facts {code}`",
+            file.printable(),
+            doctor()
+        )
+        .into());
+    }
     let dependencies = dependencies_of(&file, &context.host).map_err(|error| unreadable(&file, &error))?;
     let mut problems = problems(&dependencies);
     problems.extend(other_major(&dependencies, context));
@@ -45,7 +54,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
             labeled("\nnote", AnsiColor::Cyan, format_args!(": {note}"));
         }
     });
-    Ok(if problems.is_empty() { Outcome::Fine } else { Outcome::Errors })
+    let is_missing =
+        |dependency: &Dependency| dependency.file.is_none() && cudnn_file::library(&dependency.name).is_some();
+    Ok(match dependencies.iter().any(is_missing) {
+        _ if !problems.is_empty() => Outcome::Errors,
+        true => Outcome::Warnings,
+        false => Outcome::Fine,
+    })
 }
 
 /// Returns NVIDIA's shim in the installation that the loader would use.
