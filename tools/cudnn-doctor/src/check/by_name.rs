@@ -5,27 +5,29 @@
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_probe::{DIR_VARIABLE, Library, Os};
+use cudnn_probe::{DIR_VARIABLE, Library, Origin, Os};
 
 use super::finding::{Finding, NOT_ON_PATH, OTHER_ON_PATH};
 use super::frameworks::Users;
-use super::plain_program::{Found, find, is_same};
+use super::plain_program::{Found, find, find_in, is_same};
 use super::remedies::search_first;
 use super::{companions, dlls, installation, ld_so};
 use crate::context::Context;
 use crate::cudnn_file::is_drop_in;
 use crate::escape::Printable;
+use crate::packages::python_in;
 use crate::remedy::Remedy;
 use crate::system::{LOADER, choose};
 
 /// Runs all checks. `users` are the frameworks that load the installation.
 pub(super) fn findings(report: &InstallationReport, context: &Context, users: &Users) -> Vec<Finding> {
-    let mut finding = match find_shim(context) {
+    let finding = match find_shim(context) {
         None => not_found(report, context),
         Some(found) if is_drop_in(&found.path) => other_than_drop_in(&found, report, context),
         Some(found) if Os::HOST == Os::Windows => dlls::found(&found, report, context),
         Some(found) => ld_so::found(&found, report, context),
     };
+    let mut finding = finding.filter(|finding| !users.find_without_path(finding));
     finding.iter_mut().for_each(|finding| users.qualify(finding));
     let other = if Os::HOST == Os::Windows { None } else { ld_so::opened(report, context, finding.as_ref()) };
     let companions = companions::findings(report, context, &users.cuda);
@@ -40,6 +42,9 @@ fn find_shim(context: &Context) -> Option<Found> {
 fn not_found(report: &InstallationReport, context: &Context) -> Option<Finding> {
     // The loader skips unreadable files and files for other processors, so a search path would not help.
     report.library(Library::Shim).filter(|part| part.identity.is_ok())?;
+    if is_found_by_python(report, context) {
+        return None;
+    }
     let (shim, dir) = (Library::Shim, report.dir.printable());
     let path = choose("a search path", "PATH");
     let finding = Finding::new(NOT_ON_PATH, format!("{LOADER} does not find {shim}: {dir} is not on {path}"))
@@ -53,6 +58,19 @@ fn not_found(report: &InstallationReport, context: &Context) -> Option<Finding> 
             None => "this project's loader finds it".to_owned(),
         });
     Some(finding.remedy(search_first(&report.dir)))
+}
+
+/// Returns whether the Python of the environment that contains the installation finds it. conda's Python has a run path to
+/// the environment's libraries, and so have the programs that conda's compilers build.
+fn is_found_by_python(report: &InstallationReport, context: &Context) -> bool {
+    let environments = context.search.environments();
+    let mut roots = environments.iter().filter_map(Origin::root).filter(|root| report.dir.starts_with(root));
+    Os::HOST == Os::Linux
+        && roots.any(|root| {
+            let found = context.simulation(&python_in(root)).ok();
+            let found = found.and_then(|mut python| find_in(&mut python, Library::Shim.file_name()));
+            found.is_some_and(|found| found.path.parent().is_some_and(|dir| is_same(dir, &report.dir)))
+        })
 }
 
 /// C021: programs find a drop-in that loads another installation.

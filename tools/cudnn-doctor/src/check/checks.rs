@@ -105,7 +105,8 @@ fn no_cudnn(observations: &Observations<'_>) -> Vec<Finding> {
     {
         return Vec::new();
     }
-    observations.qualified(vec![observations.selected.no_cudnn_finding(observations.context, &observations.machine)])
+    let Observations { context, machine, requested, .. } = observations;
+    observations.qualified(vec![observations.selected.no_cudnn_finding(context, machine, requested.cuda_major)])
 }
 
 fn other_installations(observations: &Observations<'_>) -> Vec<Finding> {

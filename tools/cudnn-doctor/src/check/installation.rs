@@ -6,8 +6,8 @@ use cudnn_probe::facts;
 use cudnn_probe::{Library, Os, ProbeError, Version, release_facts};
 
 use super::finding::{
-    Finding, FindingKind, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED, NOT_VERIFIED,
-    OLD_DRIVER, OLD_GPU, OVERLAPPING_PACKAGES, Severity, UNUSABLE_LIBRARY,
+    Finding, INCOMPLETE, KNOWN_ISSUE, MIXED_CUDA, MIXED_VERSIONS, NOT_AS_INSTALLED, NOT_VERIFIED, OLD_DRIVER, OLD_GPU,
+    OVERLAPPING_PACKAGES, UNUSABLE_LIBRARY,
 };
 use super::limits::{LAST_CUDA_FOR_OLD_GPUS, LAST_FOR_OLD_GPUS};
 use super::machine::{Gpu, Machine, capability};
@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::cudnn_file::{is_drop_in, sums_of_cudnn};
 use crate::escape::Printable;
 use crate::packages::Command;
-use crate::remedy::{Action, Remedy};
+use crate::remedy::{Action, Effect, Remedy};
 use crate::shell::doctor;
 use crate::shim_release;
 
@@ -320,13 +320,13 @@ pub(super) fn known_issues(report: &InstallationReport, gpus: &[Gpu], context: &
         let message = format!("cuDNN {version} has a known issue: {}", issue.description);
         let note = format!("affects {} through releases before {}", issue.from, issue.fixed_in);
         let fixing = upgrade.as_ref().filter(|(fix, _)| issue.fixed_in <= *fix);
-        let (kind, help) =
-            match fixing.map_or_else(|| upgrade_to_requirement(issue.fixed_in), |(_, help)| Ok(help.clone())) {
-                Ok(help) => (KNOWN_ISSUE, help),
-                // No upgrade is possible on this machine.
-                Err(reason) => (FindingKind { severity: Severity::Note, ..KNOWN_ISSUE }, Remedy::new(reason)),
-            };
-        let finding = Finding::new(kind, message).note(note);
+        let help = match fixing.map_or_else(|| upgrade_to_requirement(issue.fixed_in), |(_, help)| Ok(help.clone())) {
+            Ok(help) if help.effect == Effect::SameDir => help,
+            // The command would not change the cuDNN that programs use.
+            Ok(_) => Remedy::new(format!("cuDNN {} does not have this issue", issue.fixed_in)),
+            Err(reason) => Remedy::new(reason),
+        };
+        let finding = Finding::new(KNOWN_ISSUE, message).note(note);
         // On Windows, no variable preloads the drop-in.
         let known = if Os::HOST == Os::Linux { Rules::known() } else { Rules::default() };
         let rule = known.iter().find(|rule| rule.reason == issue.description).map(|rule| rule.name.clone());

@@ -78,6 +78,8 @@ pub(crate) struct Machine {
 struct DriverFiles {
     is_wsl: bool,
     has_kernel_driver: bool,
+    /// Whether there is a GPU's own device. Containers without GPUs can have `/dev/nvidiactl`.
+    has_gpu: bool,
     is_container: bool,
     is_jetson: bool,
     /// A directory with the driver's library that ld.so may not search.
@@ -87,6 +89,7 @@ struct DriverFiles {
 impl DriverFiles {
     /// Looks for these files below a root directory.
     fn read(root: &Path, is_jetson: bool) -> DriverFiles {
+        const MAX_GPUS: u32 = 32;
         let exists = |path: &str| root.join(path.trim_start_matches('/')).target_exists();
         let has_kernel_driver = exists("dev/nvidiactl") || exists("proc/driver/nvidia/version") || exists("dev/dxg");
         let has_library = |dir: &&str| exists(&format!("{dir}/{}", driver::LIBRARY));
@@ -95,6 +98,7 @@ impl DriverFiles {
         DriverFiles {
             is_wsl: exists("dev/dxg") || exists("usr/lib/wsl/lib"),
             has_kernel_driver,
+            has_gpu: exists("dev/dxg") || (0..MAX_GPUS).any(|number| exists(&format!("dev/nvidia{number}"))),
             is_container: exists("/.dockerenv") || exists("/run/.containerenv"),
             is_jetson,
             dir: DRIVER_DIRS.into_iter().filter(is_usable).find(has_library),
@@ -259,7 +263,7 @@ impl Machine {
 
 /// Returns instructions for making the driver's library available on a machine with these files.
 fn driver_help(files: &DriverFiles) -> Remedy {
-    let DriverFiles { is_wsl, has_kernel_driver, is_container, is_jetson, dir } = *files;
+    let DriverFiles { is_wsl, has_kernel_driver, has_gpu, is_container, is_jetson, dir } = *files;
     if let Some(dir) = dir {
         return Remedy::new(format!("it is in {dir}: have ld.so search that directory:")).search(Path::new(dir));
     }
@@ -271,10 +275,10 @@ fn driver_help(files: &DriverFiles) -> Remedy {
     } else if is_wsl {
         "install NVIDIA's driver in Windows, then restart WSL (`wsl --shutdown`, in Windows): WSL takes libcuda.so.1 from \
          there; install no driver for Linux in WSL"
-    } else if has_kernel_driver && is_container {
+    } else if has_gpu && is_container {
         "the container has the GPU's devices, but not the driver's libraries: start it with \
          NVIDIA_DRIVER_CAPABILITIES=compute,utility in its environment"
-    } else if has_kernel_driver {
+    } else if has_kernel_driver && !is_container {
         "the kernel has NVIDIA's driver, but its libraries are missing: reinstall the driver with its libraries for \
          compute (Debian: libcuda1; Ubuntu: libnvidia-compute)"
     } else if is_container {
@@ -419,7 +423,8 @@ mod tests {
             (&["usr/local/nvidia/lib64/libcuda.so.1"], "/usr/local/nvidia/lib64"),
             (&["usr/local/cuda/compat/libcuda.so.1", ".dockerenv"], "--gpus all"),
             (&["usr/local/cuda/compat/libcuda.so.1", "dev/nvidiactl"], "/usr/local/cuda/compat"),
-            (&["dev/nvidiactl", ".dockerenv"], "NVIDIA_DRIVER_CAPABILITIES=compute,utility"),
+            (&["dev/nvidiactl", "dev/nvidia3", ".dockerenv"], "NVIDIA_DRIVER_CAPABILITIES=compute,utility"),
+            (&["dev/nvidiactl", ".dockerenv"], "--gpus all"),
             (&["proc/driver/nvidia/version"], "libnvidia-compute"),
             (&["etc/nv_tegra_release"], "nvidia-l4t-cuda"),
             (&["etc/nv_tegra_release", ".dockerenv"], "--runtime nvidia"),

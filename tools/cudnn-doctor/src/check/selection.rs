@@ -61,7 +61,7 @@ impl Selected {
     }
 
     /// Returns the finding for a machine without a usable cuDNN. If an installation was rejected, the help repairs it.
-    pub(super) fn no_cudnn_finding(&self, context: &Context, machine: &Machine) -> Finding {
+    pub(super) fn no_cudnn_finding(&self, context: &Context, machine: &Machine, cuda_major: Option<u32>) -> Finding {
         let Selected { rejected, .. } = self;
         let rejections = self.rejections(context);
         let finding = Finding::new(NO_CUDNN, "no usable cuDNN 9 was found");
@@ -94,7 +94,7 @@ impl Selected {
                     .or_else(|| frameworks::install_for_active(context, machine))
                     .or(upgrade)
                     .or_else(|| environment_of_shim(context))
-                    .unwrap_or_else(|| remedies::install(context, machine)),
+                    .unwrap_or_else(|| remedies::install(context, machine, cuda_major)),
             )
     }
 

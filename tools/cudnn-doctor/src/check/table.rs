@@ -87,8 +87,8 @@ findings! {
         "The cu12 and cu13 wheels install into the same directory. cuDNN itself does not detect the mix.";
     SEVERAL = "C016" Note "several cuDNN installations were found" by [other_installations]:
         "Programs that search directories in a different order load a different cuDNN.";
-    KNOWN_ISSUE = "C017" Warning "the release has a known issue" by [known_issues]:
-        "Listed as a known issue in NVIDIA's release notes.";
+    KNOWN_ISSUE = "C017" Note "the release has a known issue" by [known_issues]:
+        "Listed as a known issue in NVIDIA's release notes. It matters only to programs that do what the message names.";
     REQUIREMENT = "C018" Error "the installation does not meet the program's requirements"
         by [requirements, search, other_major]:
         "The program was built for a newer cuDNN or for a different CUDA major.";

@@ -48,6 +48,14 @@ pub(crate) fn choose_wheel<'a>(
     choose(&demands, &machine.gpus, default)
 }
 
+/// Returns the wheel for this CUDA, or the one that suits the machine.
+///
+/// # Errors
+/// Explains why no wheel suits the GPUs.
+pub(crate) fn choose_wheel_for(cuda_major: Option<u32>, machine: &Machine) -> Result<WheelChoice, String> {
+    cuda_major.map_or_else(|| choose_wheel([], machine), |cuda_major| choose(&[], &machine.gpus, cuda_major))
+}
+
 fn choose(demands: &[FrameworkRequirement], gpus: &[Gpu], default_cuda: u32) -> Result<WheelChoice, String> {
     // Frameworks that require cuDNN take precedence over those that work without it.
     let Some(first) = demands.iter().min_by_key(|demand| demand.is_optional) else {

@@ -235,7 +235,7 @@ impl Helper<'_> {
     /// Installs the cuDNN required by the active environment's frameworks, or a full release by default.
     fn install_cudnn(&self) -> Remedy {
         let of_active = install_for_active(self.context, self.machine);
-        of_active.unwrap_or_else(|| remedies::install(self.context, self.machine))
+        of_active.unwrap_or_else(|| remedies::install(self.context, self.machine, None))
     }
 }
 

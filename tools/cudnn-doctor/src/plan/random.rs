@@ -482,7 +482,7 @@ fn random_plans_do_not_contradict_themselves_and_remove_all_findings() {
     let facts = Facts::from_value(facts.to_value()).unwrap();
     facts.within(|| (20..400).for_each(|seed| fix_world(seed, root.path(), &mut seen)));
     let Seen { waited, shared, kinds } = seen;
-    assert!(waited > 1000 && shared > 1000, "{waited} remedies waited, {shared} steps had several");
+    assert!(waited > 800 && shared > 1000, "{waited} remedies waited, {shared} steps had several");
     assert!(kinds.is_superset(&["drop_in", "files", "packages", "shell"].into()), "{kinds:?}");
     assert!(
         kinds.contains("python")

@@ -5,9 +5,9 @@ use std::path::Path;
 use cudnn_probe::DIR_VARIABLE;
 
 use crate::check::finding::{
-    FRAMEWORK_DAMAGED_CUDNN, FRAMEWORK_MIX, FRAMEWORK_OLD_CUDNN, INCOMPLETE, KNOWN_ISSUE, LACKS_FUNCTION, LD_SO_MIX,
-    LINKED_MIX, MIXED_CUDA, MIXED_VERSIONS, NO_BUILTINS, NO_CUBLAS, NO_KERNELS, NO_NVRTC, OLD_GPU,
-    OVERLAPPING_PACKAGES, REQUIREMENT, UNUSABLE_LIBRARY,
+    FRAMEWORK_DAMAGED_CUDNN, FRAMEWORK_MIX, FRAMEWORK_OLD_CUDNN, INCOMPLETE, LACKS_FUNCTION, LD_SO_MIX, LINKED_MIX,
+    MIXED_CUDA, MIXED_VERSIONS, NO_BUILTINS, NO_CUBLAS, NO_KERNELS, NO_NVRTC, OLD_GPU, OVERLAPPING_PACKAGES,
+    REQUIREMENT, UNUSABLE_LIBRARY,
 };
 use crate::check::{Finding, FindingKind, Severity};
 use crate::escape::Printable;
@@ -101,9 +101,7 @@ fn replaces_installation(finding: &Finding) -> bool {
     finding.installation.is_some()
         && finding.remedy.as_ref().is_some_and(|remedy| match remedy.effect {
             Effect::Other => false,
-            Effect::SameDir => is_one_of(finding, &REPLACING),
-            // An upgrade in place is different from a replacement.
-            Effect::OtherDir => is_one_of(finding, &REPLACING) || is_one_of(finding, &[KNOWN_ISSUE]),
+            Effect::SameDir | Effect::OtherDir => is_one_of(finding, &REPLACING),
         })
 }
 

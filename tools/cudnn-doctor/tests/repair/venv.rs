@@ -189,7 +189,6 @@ fn wheels_of_pip_are_repaired() {
             &["C012", "C018", "C019"],
         )
         .options("--no-load --minimum 9.19 --cuda 13 --function cudnnConvolutionForward"),
-        Situation::new("the release has a known issue", "complete; install nvidia-cudnn-cu12==9.10.2.21", &["C017"]),
         Situation::new("cuDNN is not installed", "install nvidia-cublas-cu12 nvidia-cuda-nvrtc-cu12", &["C010"]),
         Situation::new("only cuDNN 8 is installed", "complete; install nvidia-cudnn-cu12==8.9.7.29", &["C010"]),
         Situation::new("cuBLAS is not installed", "install nvidia-cudnn-cu12 nvidia-cuda-nvrtc-cu12", &["C030"]),

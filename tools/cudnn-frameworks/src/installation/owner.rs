@@ -147,7 +147,8 @@ fn wheels(dir: &Path, os: Os) -> Option<Vec<WheelRecord>> {
         };
         let files: HashMap<_, _> = lines.iter().filter_map(file).collect();
         let below = || prefix.strip_prefix(own_dir(&package)?);
-        (!files.is_empty() || matches!(below(), Some("/lib/" | "/bin/"))).then_some(WheelRecord { package, files })
+        let is_its_own = || matches!(below(), Some("/lib/" | "/bin/")) && record::record_damage(&info_dir).is_some();
+        (!files.is_empty() || is_its_own()).then_some(WheelRecord { package, files })
     };
     Some(installed_wheels(site_packages, root).filter_map(read).collect())
 }

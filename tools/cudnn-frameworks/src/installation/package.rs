@@ -67,8 +67,10 @@ impl Package {
     /// Returns whether this is NVIDIA's cuDNN package, rather than a framework or an application that ships cuDNN.
     pub fn is_cudnn(&self) -> bool {
         match self.installer {
-            Installer::Pip => self.name.starts_with("nvidia-cudnn"),
-            Installer::Conda | Installer::Dpkg | Installer::Rpm => self.name.contains("cudnn"),
+            Installer::Pip => is_wheel(&self.name),
+            Installer::Conda | Installer::Dpkg | Installer::Rpm => {
+                self.name.contains("cudnn") && !self.name.contains("frontend")
+            }
             Installer::Archive | Installer::WindowsInstaller | Installer::Application | Installer::Toolkit => false,
         }
     }
@@ -78,6 +80,14 @@ impl Package {
         let component = if self.name.contains("-jit") { Component::CudnnJit } else { Component::Cudnn };
         self.is_cudnn().then_some(component)
     }
+}
+
+/// Returns whether this is the name of NVIDIA's wheel of cuDNN, such as `nvidia-cudnn-cu12`. Other packages begin with the
+/// same words, such as `nvidia-cudnn-frontend`.
+fn is_wheel(name: &str) -> bool {
+    let rest = name.strip_prefix("nvidia-cudnn-").map(|rest| rest.strip_prefix("jit-").unwrap_or(rest));
+    let cuda = rest.and_then(|rest| rest.strip_prefix("cu"));
+    cuda.is_some_and(|cuda| !cuda.is_empty() && cuda.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 impl fmt::Display for Package {

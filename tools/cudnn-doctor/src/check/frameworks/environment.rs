@@ -197,11 +197,16 @@ impl Users {
         Users { titles: users.into_iter().map(title).collect(), cuda: in_all.unwrap_or_default() }
     }
 
-    /// Downgrades the finding that programs without a run path cannot find the installation to a note without a
-    /// command, because the frameworks find it.
+    /// Returns whether the finding says only that programs without a run path do not find the installation. This is true
+    /// of every healthy environment with a framework.
+    pub(in crate::check) fn find_without_path(&self, finding: &Finding) -> bool {
+        finding.kind.code == NOT_ON_PATH.code && !self.titles.is_empty()
+    }
+
+    /// Downgrades the finding that programs without a run path find another installation to a note without a command,
+    /// because the frameworks find this one.
     pub(in crate::check) fn qualify(&self, finding: &mut Finding) {
-        let is_of_path = [NOT_ON_PATH, OTHER_ON_PATH].iter().any(|kind| kind.code == finding.kind.code);
-        if !is_of_path || self.titles.is_empty() {
+        if finding.kind.code != OTHER_ON_PATH.code || self.titles.is_empty() {
             return;
         }
         finding.kind.severity = Severity::Note;

@@ -9,7 +9,7 @@ use cudnn_probe::{Component, Origin, Os, Version};
 use super::common::{apart_dir, by_change, no_place};
 use crate::check::limits::Choice;
 use crate::check::machine::Machine;
-use crate::check::wheel_choice::{WheelChoice, choose_wheel};
+use crate::check::wheel_choice::{WheelChoice, choose_wheel_for};
 use crate::context::Context;
 use crate::packages::{self, BasePython, PackageChange, PackageNames, Pip, Site, python_in};
 use crate::python::{self, Python};
@@ -21,8 +21,8 @@ const JETPACK_DIR: &str = "/usr/lib/aarch64-linux-gnu";
 
 /// Installs the full cuDNN on a machine without one, if the frameworks of the active environment require none. Uses the
 /// active environment, or a separate directory if the Python on `PATH` rejects packages.
-pub(crate) fn install(context: &Context, machine: &Machine) -> Remedy {
-    match choose_wheel([], machine) {
+pub(crate) fn install(context: &Context, machine: &Machine, cuda_major: Option<u32>) -> Remedy {
+    match choose_wheel_for(cuda_major, machine) {
         Ok(WheelChoice { cuda_major, requirement, .. }) => {
             let text = "install the full cuDNN in the program's environment:";
             install_wheel(context, text, (&requirement, cuda_major), None, &Choice::default())
