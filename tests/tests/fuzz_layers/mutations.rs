@@ -82,7 +82,8 @@ fn change_argument(writer: &mut Writer, function: &str, arguments: &mut [Argumen
             Argument::Number(writer.pick(&[-1, 1000, 1 << 20, 1 << 31]))
         }
         Argument::Number(value) => {
-            let numbers = [value.wrapping_add(1), value.wrapping_sub(1), 0, 1, -1, 8, 1000, 1 << 20, 1 << 31, i64::MAX, i64::MIN];
+            let numbers =
+                [value.wrapping_add(1), value.wrapping_sub(1), 0, 1, -1, 8, 1000, 1 << 20, 1 << 31, i64::MAX, i64::MIN];
             Argument::Number(writer.pick(&numbers))
         }
         Argument::Slot(_) if writer.once_in(6) => writer.pick_argument(&[Argument::Null, Argument::Low]),

@@ -630,4 +630,10 @@ fn an_attached_nvtx_tool_receives_ranges() {
     let Some(child) = child(fake.path()) else { return };
     let output = child.env("NVTX_INJECTION64_PATH", &tool).run(&["execute:1"]);
     assert_eq!(output.stdout, "push cudnnSetStream\npop\npush cudnnBackendExecute\npop\n", "{output:#?}");
+    // The system's loader would wait for the writer of a named pipe.
+    let pipe = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let Some(child) = self::child(fake.path()) else { return };
+    let output = child.env("NVTX_INJECTION64_PATH", &pipe).run(&["execute:1"]);
+    assert_eq!((output.code, output.stdout.as_str()), (Some(0), ""), "{output:#?}");
 }
