@@ -70,7 +70,8 @@ pub fn others_may_write(path: &Path) -> bool {
 }
 
 fn is_writable_for_others(metadata: &Metadata) -> bool {
-    // The group of root, and a group with the number of its user, contain only that user.
+    // The group of root, and a group with the number of its user, contain only that user. With an access control list,
+    // these bits are those of the list's strongest entry.
     let is_private_group = [0, metadata.uid()].contains(&metadata.gid());
     metadata.mode() & 0o002 != 0 || metadata.mode() & 0o020 != 0 && !is_private_group
 }

@@ -523,7 +523,8 @@ fn after_ctrl_c_no_step_begins() {
     let world = World::with_dangling_link();
     world.sh("mkfifo begun go");
     // Emulates `rm`, which runs in the first step.
-    let script = "#!/bin/sh\necho $$ >begun\nread line <go\nexec /bin/rm \"$@\"\n";
+    let dir = world.dir.path().display();
+    let script = format!("#!/bin/sh\necho $$ >'{dir}/begun'\nread line <'{dir}/go'\nexec /bin/rm \"$@\"\n");
     write_program(world.path("programs/rm"), script);
     let mut command = world.doctor(&["fix", "--yes", "--remove"]);
     let doctor = command.process_group(0).stdout(Stdio::piped()).spawn().unwrap();

@@ -54,9 +54,13 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> C
             labeled("\nnote", AnsiColor::Cyan, format_args!(": {note}"));
         }
     });
+    // Variants of cuDNN consist of different libraries, but all of them include graph.
+    let is_needed = |dependency: &&Dependency| {
+        dependency.dlopened_by.is_none() || cudnn_file::library(&dependency.name) == Some(Library::Graph)
+    };
     let is_missing =
         |dependency: &Dependency| dependency.file.is_none() && cudnn_file::library(&dependency.name).is_some();
-    Ok(match dependencies.iter().any(is_missing) {
+    Ok(match dependencies.iter().filter(is_needed).any(is_missing) {
         _ if !problems.is_empty() => Outcome::Errors,
         true => Outcome::Warnings,
         false => Outcome::Fine,

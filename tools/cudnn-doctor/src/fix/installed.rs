@@ -8,7 +8,9 @@ use cudnn_frameworks::installation::site_packages;
 use cudnn_os::files::inode;
 
 use super::state::DPKG;
-use crate::packages::{PackageChange, Site, entries, is_satisfied_by, normalized, package_name, records, user_base};
+use crate::packages::{
+    PackageChange, Site, entries, imports_user_packages, is_satisfied_by, normalized, package_name, records, user_base,
+};
 
 /// One record of a package. An interrupted upgrade can leave more than one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +33,7 @@ impl Installed {
     pub(super) fn of(site: &Site) -> Option<Installed> {
         Some(match site {
             Site::OnPath => return None,
-            Site::System => of_dpkg(&std::fs::read_to_string(DPKG).unwrap_or_default()),
+            Site::System => of_dpkg(&String::from_utf8_lossy(&std::fs::read(DPKG).ok()?)),
             Site::Conda(root) => of_conda(entries(&root.join("conda-meta"))),
             Site::NewEnvironment { dir, .. } => of_records(site_packages(dir).collect()),
             _ => of_records(package_dirs(site)),
@@ -50,12 +52,17 @@ impl Installed {
     }
 
     /// Returns requirements for the packages whose versions are missing or different in the later state, and for those
-    /// with a name that `is_named` accepts. Of two records of a package, only the last one counts.
+    /// with a name that `is_named` accepts. Of two records of a package, only the last one counts. No index has
+    /// local versions such as `2.5.1+cpu`.
     pub(super) fn lost_in(&self, later: &Installed, is_named: impl Fn(&str) -> bool) -> Vec<String> {
         let is_lost = |name: &str| self.versions(name) != later.versions(name) || is_named(name);
         let lost = self.packages.iter().filter(|(name, _)| is_lost(name));
-        lost.filter_map(|(name, records)| Some(format!("{name}{}{}", self.separator, records.last()?.version)))
-            .collect()
+        let requirement = |(name, records): (&String, &Vec<Recorded>)| {
+            let missing = records.iter().rfind(|record| !later.records(name).contains(record));
+            let version = &missing.or(records.last())?.version;
+            (!version.contains('+')).then(|| format!("{name}{}{version}", self.separator))
+        };
+        lost.filter_map(requirement).collect()
     }
 
     fn records(&self, name: &str) -> &[Recorded] {
@@ -70,7 +77,7 @@ impl Installed {
     pub(super) fn unmet(&self, change: &PackageChange, before: &Installed) -> Option<String> {
         let required = change.reinstall.iter().chain(&change.install);
         let unmet = required.filter_map(|requirement| {
-            let name = self.key(package_name(requirement), change);
+            let name = key(package_name(requirement), change);
             let found = self.versions(&name);
             let (Some(first), again) = (found.first(), change.reinstall.contains(requirement)) else {
                 return Some(format!("{name} is not installed"));
@@ -89,27 +96,34 @@ impl Installed {
         let removed = change.remove.iter().filter(|_| !matches!(change.site, Site::Conda(_)));
         let is_left = removed.filter(|name| !change.installs(name)).filter_map(|name| {
             let planned = change.remove.iter().filter(|other| *other == name).count();
-            let count = before.records(name).len().saturating_sub(planned);
-            (self.records(name).len() > count).then(|| format!("{name} is still installed"))
+            let count = before.records(&key(name, change)).len().saturating_sub(planned);
+            (self.records(&key(name, change)).len() > count).then(|| format!("{name} is still installed"))
         });
         { unmet }.next().or_else(|| { is_left }.next())
     }
+}
 
-    /// Returns the name under which the installer records a package.
-    fn key(&self, name: &str, change: &PackageChange) -> String {
-        match change.site {
-            Site::System | Site::Conda(_) => name.to_owned(),
-            _ => normalized(name),
-        }
+/// Returns the name under which the installer records a package.
+fn key(name: &str, change: &PackageChange) -> String {
+    match change.site {
+        Site::System | Site::Conda(_) => name.to_owned(),
+        _ => normalized(name),
     }
 }
 
-/// Returns the directories with pip's records, including those of the user and of Debian's Python.
+/// Returns the directories with pip's records, including those of Debian's Python, and those of the user if the Python
+/// imports them.
 fn package_dirs(site: &Site) -> Vec<PathBuf> {
-    let local = site.dir().map(|root| root.join("local"));
-    let others = local.into_iter().chain(user_base()).flat_map(|root| site_packages(&root).collect::<Vec<_>>());
-    let is_of_python = !matches!(site, Site::Directory { .. });
-    site.package_dirs().into_iter().chain(others.filter(|_| is_of_python)).collect()
+    let mut dirs = site.package_dirs();
+    if let Some(root) = site.dir().filter(|_| !matches!(site, Site::Directory { .. })) {
+        dirs.extend(site_packages(&root.join("local")));
+        if imports_user_packages(root) {
+            // On Windows, each Python has a directory of its own there.
+            let bases = user_base().into_iter().flat_map(|base| entries(&base).chain([base]).collect::<Vec<_>>());
+            dirs.extend(bases.flat_map(|base| site_packages(&base).collect::<Vec<_>>()));
+        }
+    }
+    dirs
 }
 
 fn of_records(dirs: Vec<PathBuf>) -> Installed {

@@ -120,6 +120,8 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
             "something that this step depends on has changed since the plan was made: run `fix` again".to_owned(),
         );
     }
+    // From here on, signals are held back until the step has finished.
+    let interruption = Interruption::catch();
     (consent.begin)(index, step);
     let before = match &step.action {
         Action::Packages(change) => Before::of(change, consent).map(Some),
@@ -127,10 +129,11 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
     };
     let before = match before {
         Ok(before) => before,
-        Err(reason) => return not_begun(reason),
+        Err(reason) => return (Err((reason, Vec::new())), interruption.signal()),
     };
-    // From here on, signals are held back until the step has finished.
-    let interruption = Interruption::catch();
+    if let Some(signal) = interruption.signal() {
+        return (Err(("the doctor was interrupted".to_owned(), Vec::new())), Some(signal));
+    }
     let result = step.lines.iter().try_for_each(|line| run::run(line, consent.output, lock.as_ref()));
     let signal = interruption.signal();
     let result = result.and_then(|()| {
@@ -145,7 +148,9 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
 /// Locks the environment that this action changes. The lock lasts until the installer has ended, even if the doctor is
 /// killed.
 fn lock(action: &Action) -> Result<Option<File>, String> {
-    let Some(root) = action.place().filter(|root| root.is_dir()) else { return Ok(None) };
+    // Other steps take less time than a lock is worth, and the drop-in locks its directory itself.
+    let is_of_installer = matches!(action, Action::Packages(_) | Action::Python(_));
+    let Some(root) = action.place().filter(|root| is_of_installer && root.is_dir()) else { return Ok(None) };
     match lock_dir(root) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => Err(format!(
             "another process has locked {}, probably a `fix` or an installer that it started: run `fix` again when it has \
@@ -182,6 +187,15 @@ impl<'a> Before<'a> {
         let is_named =
             |name: &str| has_failed && (self.change.remove.iter().any(|one| one == name) || self.change.installs(name));
         let (added, lost) = (before.added_in(&after), before.lost_in(&after, is_named));
+        // pip cannot remove packages from such a directory, and conda has its own revisions.
+        let has_no_removal = matches!(site, Site::Conda(_) | Site::Directory { .. } | Site::NewEnvironment { .. });
+        if has_no_removal && !added.is_empty() {
+            return Vec::new();
+        }
+        if let Site::Conda(_) = site {
+            let undo = PackageChange::of(site.clone()).install(lost);
+            return if undo.install.is_empty() { Vec::new() } else { lines_of(&Action::Packages(undo)) };
+        }
         if *site == Site::System {
             let removal = (!added.is_empty()).then(|| PackageChange::of(site.clone()).remove(added));
             let removal = removal.map_or_else(Vec::new, |removal| lines_of(&Action::Packages(removal)));
@@ -190,7 +204,13 @@ impl<'a> Before<'a> {
         }
         // The lines need pip if the step has added it.
         let added = added.into_iter().filter(|name| !["pip", "setuptools"].contains(&name.as_str()));
-        let undo = PackageChange::of(site.clone()).remove(added).reinstall(lost);
+        let mut undo = PackageChange::of(site.clone()).remove(added).reinstall(lost);
+        // Without this option, pip leaves existing files in place.
+        if let Site::Directory { options, .. } = &mut undo.site
+            && !options.contains(&"--upgrade")
+        {
+            options.push("--upgrade");
+        }
         if undo.remove.is_empty() && undo.reinstall.is_empty() { Vec::new() } else { lines_of(&Action::Packages(undo)) }
     }
 

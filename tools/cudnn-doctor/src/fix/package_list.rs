@@ -4,9 +4,10 @@ use std::io::{Error, Result, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cudnn_os::rights::{belongs_to_user, create_own_dir, others_may_write};
+use cudnn_os::rights::{belongs_to_user, create_own_dir, is_root, others_may_write};
 
 use super::installed::Installed;
+use super::refusal::of_others;
 use crate::packages::{self, Site, data_dir};
 
 /// Lists the packages of this place in a new file. If the installer cannot list them, for example because the
@@ -22,7 +23,9 @@ pub(super) fn write(site: &Site, installed: Option<&Installed>) -> Result<Option
         _ => installed.map(|installed| installed.requirements().into_bytes()),
     };
     let text = output_of(&command).or_else(recorded).filter(|text| !text.is_empty());
-    let of_user = |text: &[u8]| write_into(&data_dir()?.join("cudnn-doctor-packages"), text).ok();
+    // Root's HOME may be that of another user.
+    let dir = data_dir().filter(|dir| !is_root() || of_others(dir).is_none());
+    let of_user = |text: &[u8]| write_into(&dir?.join("cudnn-doctor-packages"), text).ok();
     text.map(|text| of_user(&text).map_or_else(|| write_into(&private_dir()?, &text), Ok)).transpose()
 }
 
@@ -45,6 +48,9 @@ fn private_dir() -> Result<PathBuf> {
 /// Returns what a program writes to stdout, if it succeeds.
 fn output_of(command: &packages::Command) -> Option<Vec<u8>> {
     let mut child = Command::new(&command.program);
+    if is_root() {
+        child.current_dir("/");
+    }
     let output = child.args(&command.arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     output.status.success().then_some(output.stdout)
 }

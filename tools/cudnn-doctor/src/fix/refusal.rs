@@ -3,16 +3,18 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use cudnn_os::files::is_executable;
 use cudnn_os::rights::{belongs_to_root, is_only_of_root, is_root, mode, others_may_write};
 use cudnn_probe::canonicalize;
 
 use super::run::started_by_env;
 use super::state::places;
 use crate::escape::Printable;
-use crate::packages::{PackageChange, entries, is_python, path_dirs, python_in, records, setting, user_base};
+use crate::packages::{Command, PackageChange, entries, is_python, path_dirs, python_in, records, setting, user_base};
 use crate::plan::{Line, Step};
 use crate::remedy::Action;
 
@@ -70,7 +72,10 @@ fn refusal_for_root(step: &Step) -> Option<String> {
         _ => BTreeSet::new(),
     };
     let mut code = programs(step);
-    for root in roots.into_iter().filter(|root| python_in(root).exists()) {
+    if let Action::Packages(change) = action {
+        code.extend(change.site.list().iter().flat_map(programs_of));
+    }
+    for root in roots.iter().filter(|root| python_in(root).exists()) {
         code.extend([root.join("bin"), root.join("pyvenv.cfg"), python_in(root)]);
         // A copied Python uses the standard library of the one that the environment was made from.
         code.extend(setting(root, "home").map(|home| PathBuf::from(home).join("python3")));
@@ -80,6 +85,7 @@ fn refusal_for_root(step: &Step) -> Option<String> {
     pythons.extend(pythons.clone().iter().filter_map(|python| canonicalize(python).ok()));
     let prefixes = pythons.iter().filter_map(|python| Some(python.parent()?.parent()?.to_owned()));
     let mut trees: Vec<PathBuf> = prefixes.flat_map(|prefix| code_below(&prefix)).collect();
+    trees.extend(roots.iter().flat_map(|root| code_below(root)));
     // Root's Python also imports packages of HOME, which may belong to another user.
     trees.extend(user_base().filter(|_| !pythons.is_empty()).iter().flat_map(|base| code_below(base)));
     code.extend(user_base().filter(|_| !pythons.is_empty()));
@@ -97,12 +103,34 @@ fn programs(step: &Step) -> Vec<PathBuf> {
         Line::Run(commands) => commands.as_slice(),
         Line::Shell(_) => &[],
     });
-    let named = commands.flat_map(|command| [Some(command.program.as_os_str()), started_by_env(command)]).flatten();
-    let resolved = |name: &OsStr| {
-        let on_path = || path_dirs().into_iter().map(|dir| dir.join(name)).find(|file| file.is_file());
-        if Path::new(name).is_absolute() { Some(PathBuf::from(name)) } else { on_path() }
+    commands.flat_map(programs_of).collect()
+}
+
+/// Returns the programs that a command runs, the interpreters of those that are scripts, and the directories on PATH where
+/// another user could put a program that is found first.
+fn programs_of(command: &Command) -> Vec<PathBuf> {
+    let named = [Some(command.program.as_os_str()), started_by_env(command)].into_iter().flatten();
+    let resolved = |name: &OsStr| -> Vec<PathBuf> {
+        if Path::new(name).is_absolute() {
+            return vec![PathBuf::from(name)];
+        }
+        let dirs = path_dirs();
+        let until = dirs.iter().position(|dir| is_executable(&dir.join(name))).map_or(dirs.len(), |index| index + 1);
+        let found = dirs.get(until.wrapping_sub(1)).map(|dir| dir.join(name));
+        dirs.into_iter().take(until).chain(found).collect()
     };
-    named.filter_map(resolved).collect()
+    let programs = named.flat_map(resolved);
+    programs.flat_map(|program| interpreter_of(&program).into_iter().chain([program])).collect()
+}
+
+/// Returns the interpreter that the first line of a script names.
+fn interpreter_of(script: &Path) -> Option<PathBuf> {
+    const MAX_LEN: usize = 256;
+    let mut start = Vec::new();
+    File::open(script).ok()?.take(MAX_LEN as u64).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let interpreter = str::from_utf8(line).ok()?.split_whitespace().next()?;
+    Some(PathBuf::from(interpreter)).filter(|interpreter| interpreter.is_absolute())
 }
 
 /// Returns the directories with the Python code of a prefix: the standard library, and packages of pip and Debian.
@@ -137,7 +165,9 @@ fn changed_below(mut dirs: Vec<PathBuf>) -> Option<PathBuf> {
                 dirs.push(path.clone());
             } else if metadata.as_ref().is_none_or(Metadata::is_symlink) {
                 // The installer replaces a link without using its target, unless it is code.
-                if let Some(path) = of_others(&path).filter(|_| path.is_dir() || path.is_file()) {
+                // A device is not used. The target of a dangling link may appear later.
+                let is_device = path.metadata().is_ok_and(|target| !target.is_dir() && !target.is_file());
+                if let Some(path) = of_others(&path).filter(|_| !is_device) {
                     return Some(path);
                 }
                 if path.is_dir() {
@@ -168,19 +198,28 @@ fn named_in(file: &Path) -> Vec<PathBuf> {
     let text = cudnn_probe::read_bounded(file, MAX_LEN).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', '"', '\'']));
-    let quoted = text.split(['\'', '"']).filter(|text| text.starts_with('/'));
+    let quoted = text.split(['\'', '"']).filter(|text| text.starts_with('/') && text.len() > 1);
     let dir = file.parent().unwrap_or(Path::new("/"));
     lines.chain(quoted).map(|path| dir.join(path)).collect()
 }
 
 /// Returns the first directory or file on the path, with symbolic links resolved, that a user other than root can
 /// change. A missing path can be created by the users who can change the nearest existing directory.
-fn of_others(path: &Path) -> Option<PathBuf> {
+pub(super) fn of_others(path: &Path) -> Option<PathBuf> {
     // In a sticky directory such as /tmp, only owners can rename and remove files.
     const STICKY: u32 = 0o1000;
+    const MAX_LINKS: usize = 40;
     let nearest = path.ancestors().find(|path| path.exists())?;
-    let is_sticky = |path: &Path| nearest != path && mode(path).is_some_and(|mode| mode & STICKY != 0);
+    let mut steps = vec![nearest.to_owned()];
+    // Every link on the way can be redirected.
+    while let Some(target) = steps.last().and_then(|last| Some(last.parent()?.join(std::fs::read_link(last).ok()?)))
+        && steps.len() < MAX_LINKS
+    {
+        steps.push(target);
+    }
     let real = canonicalize(nearest).unwrap_or_else(|_| nearest.to_owned());
-    let all = nearest.ancestors().chain(real.ancestors()).filter(|path| !path.as_os_str().is_empty());
+    let is_sticky = |path: &Path| nearest != path && real != path && mode(path).is_some_and(|mode| mode & STICKY != 0);
+    let all = steps.iter().chain([&real]).flat_map(|step| step.ancestors());
+    let all = all.filter(|path| !path.as_os_str().is_empty() && path.exists());
     { all }.find(|path| !belongs_to_root(path) || others_may_write(path) && !is_sticky(path)).map(Path::to_owned)
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use cudnn_os::child::{end_group, keep_from_interruption, keep_open};
 use cudnn_os::interruption::requests;
+use cudnn_os::rights::is_root;
 use tempfile::NamedTempFile;
 
 use crate::escape::Printable;
@@ -65,6 +66,10 @@ fn program(command: &packages::Command, output: Output, lock: Option<&File>) -> 
         // Otherwise apt-get may remove packages that conflict with the new one. The plan lists all packages that may
         // be removed.
         child.arg("--no-remove");
+    }
+    // Some installers obey settings in the working directory, which may be that of another user.
+    if is_root() {
+        child.current_dir("/");
     }
     keep_from_interruption(&mut child);
     lock.iter().for_each(|lock| keep_open(&mut child, lock));

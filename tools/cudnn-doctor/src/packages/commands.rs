@@ -95,7 +95,7 @@ impl PackageChange {
             }
             Site::Directory { dir, pip, options } => self.fill_dir(dir, pip, options, all),
             Site::NewEnvironment { dir, program, needed } => {
-                let venv = Command::new(program, ["-m", "venv"]).and([dir]).changing(dir);
+                let venv = Command::new(program, ["-I", "-m", "venv"]).and([dir]).changing(dir);
                 let pip = Command::new(python_in(dir), ["-I", "-m", "pip", "install"]).and(all).changing(dir);
                 Some(needed.iter().cloned().chain([venv, pip]).collect())
             }

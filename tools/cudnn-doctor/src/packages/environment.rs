@@ -99,6 +99,11 @@ pub(crate) fn setting(root: &Path, name: &str) -> Option<String> {
     pairs.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
 }
 
+/// Returns whether the Python at this root imports the user's packages. Virtual environments rarely do.
+pub(crate) fn imports_user_packages(root: &Path) -> bool {
+    !is_virtual(root) || setting(root, "include-system-site-packages").as_deref() == Some("true")
+}
+
 /// Returns whether pip is installed in the environment at this root.
 pub(super) fn has_pip(root: &Path) -> bool {
     site_packages(root).any(|dir| dir.join("pip").leads_to_dir())

@@ -19,7 +19,7 @@ impl Site {
             Site::NewEnvironment { .. } => None,
             Site::Conda(root) => conda::list(root),
             Site::System => Some(apt::list()),
-            Site::Directory { dir, .. } => {
+            Site::Directory { dir, .. } if !self.is_of_uv() => {
                 self.pip("freeze", options.chain(["--path".into(), dir.into()]).collect())?.pop()
             }
             _ if self.is_of_uv() => self.pip("freeze", options.take(1).collect())?.pop(),

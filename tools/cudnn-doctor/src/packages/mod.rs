@@ -29,7 +29,8 @@ pub(crate) use command::Command;
 pub(crate) use command::command_line;
 pub(crate) use dirs::{data_dir, entries, is_on_path, path_dirs, user_base};
 pub(crate) use environment::{
-    BasePython, base_python, has_closed_python, has_invalid_metadata, normalized, python_in, records, setting,
+    BasePython, base_python, has_closed_python, has_invalid_metadata, imports_user_packages, normalized, python_in,
+    records, setting,
 };
 pub(crate) use install::{
     install_apart, install_beside, install_for_system, reinstall, replace, replace_by, upgrade, with_holds,

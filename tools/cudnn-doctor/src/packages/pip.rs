@@ -12,8 +12,8 @@ use cudnn_probe::facts::is_executable;
 use super::command::Command;
 use super::dirs::{data_dir, is_on_path, path_dirs, user_base};
 use super::environment::{
-    base_python, has_ensurepip, has_pip, is_closed, is_managed, is_virtual, normalized, python_in, records, root_of,
-    setting, user_site, version_name, version_of_program,
+    base_python, has_ensurepip, has_pip, imports_user_packages, is_closed, is_managed, is_virtual, normalized,
+    python_in, records, root_of, user_site, version_name, version_of_program,
 };
 use super::interpreter::{interpreters_on_path, is_in_unpacked_image};
 use super::requirement::package_name;
@@ -38,9 +38,8 @@ impl Python {
         Some(Python { root: root_of(&program)?.to_owned(), program })
     }
 
-    /// Returns whether this Python imports the user's packages. Virtual environments rarely do.
     fn imports_user_packages(&self) -> bool {
-        !is_virtual(&self.root) || setting(&self.root, "include-system-site-packages").as_deref() == Some("true")
+        imports_user_packages(&self.root)
     }
 
     /// Returns the directory of the user's packages, if this Python imports them.
@@ -152,7 +151,7 @@ pub(super) fn into_dir(arguments: Vec<OsString>) -> Vec<Command> {
     match data_dir().map(|data| data.join("cudnn-doctor-pip")) {
         Some(dir) if !base.has_pip => {
             let tools = apt::python_tools().filter(|_| !base.has_ensurepip);
-            let venv = Command::new(program, ["-m", "venv"]).and([&dir]).changing(&dir);
+            let venv = Command::new(program, ["-I", "-m", "venv"]).and([&dir]).changing(&dir);
             tools.into_iter().chain([venv, pip(&python_in(&dir))]).collect()
         }
         _ => vec![pip(&program)],

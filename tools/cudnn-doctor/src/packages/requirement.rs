@@ -61,13 +61,17 @@ pub(super) fn stricter<'a>(one: &'a str, other: &'a str) -> Option<&'a str> {
 pub(crate) fn is_satisfied_by(requirement: &str, version: &str) -> bool {
     match constraint(requirement) {
         VersionConstraint::Any | VersionConstraint::Other => true,
-        VersionConstraint::Series(start) => version.starts_with(start),
+        VersionConstraint::Series(start) => format!("{version}.").starts_with(start),
         VersionConstraint::Minimum(minimum) => {
             numbers(version).zip(numbers(minimum)).is_none_or(|(version, minimum)| version >= minimum)
         }
-        // conda accepts a version's beginning, and indexes add a local version.
         VersionConstraint::Exact(exact) => {
-            version.strip_prefix(exact).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '+']))
+            // `1.0` is `1.0.0`. Indexes add a local version, and conda accepts a version's beginning.
+            let (public, _) = version.split_once('+').unwrap_or((version, ""));
+            let is_equal = numbers(public).zip(numbers(exact)).is_some_and(|(version, exact)| version == exact);
+            let is_beginning =
+                !requirement.contains("==") && version.strip_prefix(exact).is_some_and(|rest| rest.starts_with('.'));
+            is_equal || version == exact || is_beginning
         }
     }
 }

@@ -104,7 +104,7 @@ pub(crate) fn restore_python(root: &Path) -> Option<MissingPython> {
         let launcher = version.as_ref().filter(|_| is_on_path("py"));
         let program = if launcher.is_some() { "py" } else { "python" };
         let option = launcher.map(|name| format!("-{}", dotted(name)));
-        (vec![Command::new(program, option).and(["-m", "venv"]).and(options).and([root])], Vec::new())
+        (vec![Command::new(program, option).and(["-I", "-m", "venv"]).and(options).and([root])], Vec::new())
     } else {
         by_venv(root, &problem, version.as_deref(), options)
     };
@@ -142,7 +142,7 @@ fn by_venv(
     stale.sort();
     // pip is already installed, and Debian's Python may not include ensurepip.
     let without_pip = (version.is_some() && has_pip(root)).then_some("--without-pip");
-    let venv = |dir: &Path| Command::new(&program, ["-m", "venv"]).and(options).and(without_pip).and([dir]);
+    let venv = |dir: &Path| Command::new(&program, ["-I", "-m", "venv"]).and(options).and(without_pip).and([dir]);
     let needed = python_tools().filter(|_| without_pip.is_none() && lacks_venv(&program));
     let mut commands: Vec<Command> = needed.into_iter().collect();
     if !stale.is_empty() {

@@ -177,7 +177,11 @@ mod tests {
         let wheel = Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR);
         for (has_pip, has_ensurepip, expected) in [
             (true, false, format!("/nowhere/bin/python3 -I -m pip install --target {dir} {wheel}")),
-            (false, true, format!("/nowhere/bin/python3 -m venv {dir}\n{dir}/bin/python3 -I -m pip install {wheel}")),
+            (
+                false,
+                true,
+                format!("/nowhere/bin/python3 -I -m venv {dir}\n{dir}/bin/python3 -I -m pip install {wheel}"),
+            ),
         ] {
             let base = BasePython { takes_packages: false, has_pip, has_ensurepip };
             let help = install_apart((&wheel, DEFAULT_CUDA_MAJOR), Some(Path::new("/nowhere")), base);
