@@ -90,7 +90,7 @@ mod tests {
             let text = error.and_then(|error| pointer(&error)).unwrap_or_default();
             assert!(text.contains(expected), "{word}: {text}");
         }
-        let error = crate::Arguments::command().try_get_matches_from(["cudnn-doctor", "chekc"]).err();
+        let error = crate::Arguments::command().try_get_matches_from(["cudnn-doctor", "checkx"]).err();
         assert_eq!(error.and_then(|error| pointer(&error)), None);
     }
 }
