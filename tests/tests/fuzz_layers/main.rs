@@ -87,8 +87,11 @@ fn plain(line: &str) -> &str {
     line.match_indices(' ').nth(3).map_or(line, |(end, _)| line.get(..end).unwrap_or(line))
 }
 
-fn is_crash(output: &str, line: usize) -> bool {
-    output.lines().nth(line).is_some_and(|line| line.contains("crashed"))
+/// Returns whether all lines up to this one are the same without layers when the heap is different. `again` runs the
+/// program with noise. A crash of cuDNN is undefined: it depends on the memory that cuDNN reads.
+fn is_defined(without: &str, line: usize, mut again: impl FnMut(u32) -> String) -> bool {
+    let has_crashed = without.lines().nth(line).is_some_and(|line| line.contains("crashed"));
+    !has_crashed && (0..NOISE).all(|noise| difference(without, &again(noise)).is_none_or(|(other, ..)| other > line))
 }
 
 struct Fuzzing {
@@ -153,34 +156,18 @@ impl Fuzzing {
     fn differs(&self, seed: u64, layers: &str, steps: &[Step]) -> bool {
         let without = self.output(seed, "", steps, 0);
         let with = self.output(seed, layers, steps, 0);
-        difference(&without, &with).is_some_and(|(line, ..)| self.is_defined(seed, steps, &without, line))
-    }
-
-    /// Returns whether all lines of a whole program are defined up to this one.
-    fn is_whole_defined(&mut self, seed: u64, steps: &[Step], without: &str, line: usize) -> bool {
-        !is_crash(without, line)
-            && (0..NOISE).all(|noise| {
-                let again = self.noisy.get(&(seed, noise)).cloned();
-                let again = again.unwrap_or_else(|| self.output(seed, "", steps, noise));
-                let is_same = difference(without, &again).is_none_or(|(other, ..)| other > line);
-                self.noisy.insert((seed, noise), again);
-                is_same
-            })
-    }
-
-    /// Returns whether all lines up to this one are the same without layers when the heap is different. A crash of cuDNN
-    /// is undefined: it depends on the memory that cuDNN reads.
-    fn is_defined(&self, seed: u64, steps: &[Step], without: &str, line: usize) -> bool {
-        !is_crash(without, line)
-            && (0..NOISE).all(|noise| {
-                let again = self.output(seed, "", steps, noise);
-                difference(without, &again).is_none_or(|(other, ..)| other > line)
-            })
+        difference(&without, &with)
+            .is_some_and(|(line, ..)| is_defined(&without, line, |noise| self.output(seed, "", steps, noise)))
     }
 
     fn examine(&mut self, seed: u64, layers: &'static str, steps: &[Step], [without, with]: [&str; 2]) {
         let Some((line, expected, found)) = difference(without, with) else { return };
-        if !self.is_whole_defined(seed, steps, without, line) {
+        let mut noisy = std::mem::take(&mut self.noisy);
+        let is_defined = is_defined(without, line, |noise| {
+            noisy.entry((seed, noise)).or_insert_with(|| self.output(seed, "", steps, noise)).clone()
+        });
+        self.noisy = noisy;
+        if !is_defined {
             self.undefined += 1;
             return;
         }

@@ -193,12 +193,10 @@ impl<'a> Before<'a> {
             return Vec::new();
         }
         if let Site::Conda(_) = site {
-            let undo = PackageChange::of(site.clone()).install(lost);
-            return if undo.install.is_empty() { Vec::new() } else { lines_of(&Action::Packages(undo)) };
+            return lines_of(&Action::Packages(PackageChange::of(site.clone()).install(lost)));
         }
         if *site == Site::System {
-            let removal = (!added.is_empty()).then(|| PackageChange::of(site.clone()).remove(added));
-            let removal = removal.map_or_else(Vec::new, |removal| lines_of(&Action::Packages(removal)));
+            let removal = lines_of(&Action::Packages(PackageChange::of(site.clone()).remove(added)));
             let restored = (!lost.is_empty()).then(|| line_of(restore_system_packages(&lost)));
             return removal.into_iter().chain(restored).collect();
         }
@@ -211,7 +209,7 @@ impl<'a> Before<'a> {
         {
             options.push("--upgrade");
         }
-        if undo.remove.is_empty() && undo.reinstall.is_empty() { Vec::new() } else { lines_of(&Action::Packages(undo)) }
+        lines_of(&Action::Packages(undo))
     }
 
     /// Returns how the packages differ from what the change should have made of them.

@@ -164,8 +164,7 @@ fn changed_below(mut dirs: Vec<PathBuf>) -> Option<PathBuf> {
             if metadata.as_ref().is_some_and(Metadata::is_dir) {
                 dirs.push(path.clone());
             } else if metadata.as_ref().is_none_or(Metadata::is_symlink) {
-                // The installer replaces a link without using its target, unless it is code.
-                // A device is not used. The target of a dangling link may appear later.
+                // A device is not code. The target of a dangling link may appear later.
                 let is_device = path.metadata().is_ok_and(|target| !target.is_dir() && !target.is_file());
                 if let Some(path) = of_others(&path).filter(|_| !is_device) {
                     return Some(path);
@@ -175,7 +174,7 @@ fn changed_below(mut dirs: Vec<PathBuf>) -> Option<PathBuf> {
                 }
                 continue;
             }
-            if metadata.is_none_or(|metadata| !is_only_of_root(&metadata)) || count > MAX {
+            if metadata.is_some_and(|metadata| !is_only_of_root(&metadata)) || count > MAX {
                 return Some(path);
             }
             let is_startup = path.extension().is_some_and(|kind| kind == "pth")
