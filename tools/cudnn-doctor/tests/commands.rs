@@ -1,8 +1,9 @@
 //! Tests the subcommands as a user runs them, except for `check` and `demo`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use cudnn_frameworks::{Dependents, mapped_libraries};
 use cudnn_plan_store::{About, Entry, Settings, Store};
@@ -436,7 +437,7 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
         ),
         (first.repeat(3), 2, &["3 errors", "2 more errors are not shown (`--json` lists all)."]),
         (first.repeat(1002), 2, &["1001 more errors are not shown (`--json` lists the first 1000)."]),
-        ("E! Error 404\nI! am a line\n".into(), 0, &["The file has no log entries"]),
+        ("E! Error 404\nI! am a line\n".into(), 0, &["The text has no log entries"]),
     ] {
         std::fs::write(&file, &log).unwrap();
         let (found, stdout) = doctor(&["log", file.to_str().unwrap()], &[]);
@@ -444,7 +445,7 @@ fn log_summarizes_each_release_and_explains_the_first_error() {
         assert!(texts.iter().all(|text| stdout.contains(text)), "{log}: {stdout}");
     }
     let (code, stdout) = doctor(&["log", "/etc/passwd"], &[]);
-    assert!(code == Some(0) && stdout.contains("The file has no log entries"), "{stdout}");
+    assert!(code == Some(0) && stdout.contains("The text has no log entries"), "{stdout}");
     assert_eq!(doctor(&["log", "/dev/null"], &[]).0, Some(3));
 }
 
@@ -578,6 +579,41 @@ fn every_example_of_the_help_texts_runs() {
         }
     }
     assert!(count >= 20, "{count}");
+}
+
+#[test]
+fn log_explains_what_other_programs_print() {
+    let print = |text: &str, options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+        let command = command.args(["log", "-"]).args(options).env_clear();
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let Output { status, stdout, .. } = child.wait_with_output().unwrap();
+        (status.code(), String::from_utf8_lossy(&stdout).into_owned())
+    };
+    for (text, code, expected) in [
+        ("Invalid handle. Cannot load symbol cublasLtCreate\nAborted\n", 2, "no cuBLASLt for its CUDA major"),
+        ("Error: CUDNN_STATUS_X; Reason: cudaVersionMajor != nvrtcVersionMajor", 2, "an NVRTC of another CUDA major"),
+        ("GET was unable to find an engine to execute this computation\n", 2, "run --explain -- PROGRAM"),
+        ("CRITICAL WARNING: PyTorch 2.9.1 & CuDNN Compatibility Issue Detected\n", 2, "nvidia-cudnn-cu13"),
+        ("Traceback (most recent call last):\nValueError\n", 0, "no log entries"),
+    ] {
+        let (status, stdout) = print(text, &[]);
+        assert!(status == Some(code) && stdout.contains(expected), "{text}: {status:?} {stdout}");
+    }
+    // Many warnings hide one reason.
+    let warning = "W! CuDNN (v91900 56) function cudnnBackendFinalize() called:\n\
+                   w!     Info: Traceback contains 2 message(s)\n\
+                   w!         Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: the cause\n\
+                   w!         Warning: CUDNN_STATUS_NOT_SUPPORTED; Reason: a caller\n\
+                   w! Process=1; Thread=1; GPU=NULL; Handle=NULL; StreamId=NULL.\n\n";
+    let (status, stdout) = print(&warning.repeat(809), &[]);
+    assert!(status == Some(1) && stdout.contains("     809  CUDNN_STATUS_NOT_SUPPORTED: the cause"), "{stdout}");
+    assert!(!stdout.contains("a caller"), "{stdout}");
+    let (_, stdout) = print(&warning.repeat(2), &["--json"]);
+    let value: Value = serde_json::from_str(&stdout).unwrap();
+    let count = value.pointer("/reasons/0/count").and_then(Value::as_u64);
+    assert_eq!((count, value.pointer("/reasons/1")), (Some(2), None), "{stdout}");
 }
 
 #[test]

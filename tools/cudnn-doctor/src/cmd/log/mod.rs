@@ -1,8 +1,10 @@
-//! `log`: summarizes a cuDNN log and explains its first error. The file is streamed, so it can have any length.
+//! `log`: summarizes a cuDNN log, or the output of a program, and explains the errors. The input is streamed, so it can have
+//! any length.
+
+mod messages;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +15,7 @@ use serde_json::{Value, json};
 use crate::cudnn_status::meaning;
 use crate::escape::Printable;
 use crate::output::{CommandResult, Format, Outcome, count, outln};
+use messages::Messages;
 
 /// The maximum line length in bytes. Longer lines are split.
 const MAX_LINE_LEN: u64 = 64 << 10;
@@ -35,8 +38,9 @@ const MAX_LISTED: usize = 10;
 /// The options of `log`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The file that CUDNN_LOGDEST_DBG named. cuDNN writes it if CUDNN_LOGLEVEL_DBG is 1 (errors), 2 (warnings) or 3
-    /// (all calls). The loader's log next to it, FILE.loader, is included.
+    /// The file that CUDNN_LOGDEST_DBG named, or the output of a program, such as a pasted error. `-` reads the standard
+    /// input. cuDNN writes a log if CUDNN_LOGLEVEL_DBG is 1 (errors), 2 (warnings) or 3 (all calls). The loader's log next to
+    /// it, FILE.loader, is included.
     file: PathBuf,
 }
 
@@ -44,7 +48,8 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     let summary = Summary::read(&arguments.file)?;
     format.report(|| summary.value(), || summary.text());
     Ok(match (summary.error_count, summary.warnings) {
-        (0, 0) => Outcome::Fine,
+        (0, 0) if summary.messages.is_empty() => Outcome::Fine,
+        (0, 0) => Outcome::Errors,
         (0, _) => Outcome::Warnings,
         _ => Outcome::Errors,
     })
@@ -67,11 +72,17 @@ struct Summary {
     failed_call: Option<Entry>,
     /// The latest call by thread and function, recorded until the first error.
     latest_calls: BTreeMap<(Option<u64>, Option<String>), Entry>,
+    messages: Messages,
 }
 
 impl Summary {
     /// Reads cuDNN's log, and the log that this project's loader writes next to it.
     fn read(file: &Path) -> Result<Summary, String> {
+        if file == Path::new("-") {
+            let mut summary = Summary::default();
+            let read = for_each_entry(std::io::stdin().lock(), |part| summary.add_part(part));
+            return read.map(|()| summary).map_err(|error| format!("cannot read the standard input: {error}"));
+        }
         let mut loaders = file.as_os_str().to_owned();
         loaders.push(".loader");
         let mut summary = Summary::default();
@@ -90,12 +101,19 @@ impl Summary {
             }
             // Log rotation truncated the file while cuDNN continued writing at the old position.
             skip_hole(&opened)?;
-            for_each_entry(opened, |entry| self.add(entry))
+            for_each_entry(BufReader::new(opened), |part| self.add_part(part))
         };
         match read() {
             Ok(()) => Ok(true),
             Err(error) if is_optional && error.kind() == std::io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(format!("cannot read {}: {error}", file.printable())),
+        }
+    }
+
+    fn add_part(&mut self, part: Part<'_>) {
+        match part {
+            Part::Line(line) => self.messages.add(line),
+            Part::Entry(entry) => self.add(entry),
         }
     }
 
@@ -137,10 +155,10 @@ impl Summary {
     fn text(&self) {
         if self.entry_count == 0 {
             outln!(
-                "The file has no log entries. To have cuDNN write some, start the program with CUDNN_LOGLEVEL_DBG=3 and \
+                "The text has no log entries. To have cuDNN write some, start the program with CUDNN_LOGLEVEL_DBG=3 and \
                  CUDNN_LOGDEST_DBG=FILE in its environment."
             );
-            return;
+            return self.messages.print();
         }
         let versions: Vec<&str> = self.versions.iter().map(String::as_str).collect();
         let cudnn = match (versions.as_slice(), self.processes.len()) {
@@ -159,6 +177,10 @@ impl Summary {
         let functions = count(self.calls.len(), "function");
         let (warnings, errors) = (count(self.warnings, "warning"), count(self.error_count, "error"));
         outln!("{} of {more_than}{functions}, {warnings}, {errors}", count(calls, "call"));
+        self.messages.print();
+        if calls > 0 {
+            outln!("");
+        }
         let mut by_count: Vec<(&String, &usize)> = self.calls.iter().collect();
         by_count.sort_by_key(|(function, count)| (Reverse(*count), *function));
         let (listed, others) = by_count.split_at(by_count.len().min(MAX_LISTED));
@@ -221,13 +243,20 @@ impl Summary {
             "warnings": self.warnings,
             "error_count": self.error_count,
             "errors": self.errors.iter().map(error).collect::<Vec<_>>(),
+            "reasons": self.messages.reasons(),
+            "messages": self.messages.explanations(),
         })
     }
 }
 
-/// Reads a log entry by entry. Entries start with a letter and an exclamation mark, such as `E! CuDNN ..`.
-fn for_each_entry(file: File, mut add: impl FnMut(Entry)) -> std::io::Result<()> {
-    let mut reader = BufReader::new(file);
+/// A part of the text. The lines of an entry come before it.
+enum Part<'a> {
+    Line(&'a str),
+    Entry(Entry),
+}
+
+/// Reads a log by lines and entries. Entries start with a letter and an exclamation mark, such as `E! CuDNN ..`.
+fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> std::io::Result<()> {
     let (mut entry, mut line) = (Vec::new(), Vec::new());
     let (mut len, mut zeros) = (0, 0);
     let mut is_prefixed = false;
@@ -247,12 +276,14 @@ fn for_each_entry(file: File, mut add: impl FnMut(Entry)) -> std::io::Result<()>
             }
         }
         if line.is_empty() || is_start {
-            parse(&String::from_utf8_lossy(&entry)).into_iter().filter(is_written_by_cudnn).for_each(&mut add);
+            let entries = parse(&String::from_utf8_lossy(&entry));
+            entries.into_iter().filter(is_written_by_cudnn).for_each(|entry| add(Part::Entry(entry)));
             entry.clear();
         }
         if line.is_empty() {
             return Ok(());
         }
+        add(Part::Line(&String::from_utf8_lossy(&line)));
         if entry.len() < MAX_ENTRY_LEN {
             entry.extend_from_slice(&line);
         }
