@@ -9,13 +9,14 @@ use std::io::{Error, ErrorKind, Read, Seek, SeekFrom, Write, copy};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use cudnn_capture_file::{is_file_name, values_dir};
+use cudnn_capture_file::{Capture, is_file_name, values_dir};
 use zip::read::ZipFile;
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
-use super::{CaptureFile, data, write_output};
+use super::data;
+use super::written::write_output;
 use crate::temporary::{self, Temporary};
 
 /// The name of the capture in the archive.
@@ -50,26 +51,26 @@ pub(crate) struct Packed {
     pub(crate) bytes: u64,
 }
 
-/// Writes an archive with the capture and all intact data files.
-pub(crate) fn write(capture: &CaptureFile, output: &Path) -> Result<Packed, String> {
+/// Writes an archive with the capture, which was read from this file, and all intact data files.
+pub(crate) fn write(capture: &Capture, path: &Path, output: &Path) -> Result<Packed, String> {
     write_output(output, |file| {
-        let files = write_to(capture, file)?;
+        let files = write_to(capture, path, file)?;
         Ok(Packed { files, bytes: file.metadata()?.len() })
     })
 }
 
 /// Returns the number of data files.
-fn write_to(capture: &CaptureFile, output: &mut File) -> Result<usize, Error> {
-    let dir = values_dir(&capture.path);
-    let files = data::intact(&capture.capture, &dir);
-    let size = files.iter().map(|data| data.bytes).sum::<u64>().saturating_add(capture.path.metadata()?.len());
+fn write_to(capture: &Capture, path: &Path, output: &mut File) -> Result<usize, Error> {
+    let dir = values_dir(path);
+    let files = data::intact(capture, &dir);
+    let size = files.iter().map(|data| data.bytes).sum::<u64>().saturating_add(path.metadata()?.len());
     if files.len() >= LIMITS.entries || size > LIMITS.total {
         return Err(Error::other("the capture is too large for an archive"));
     }
     let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
     let mut archive = ZipWriter::new_stream(Target { file: output, error: None });
     archive.start_file(CAPTURE, options)?;
-    copy(&mut Source::new(File::open(&capture.path)?).take(LIMITS.capture), &mut archive)?;
+    copy(&mut Source::new(File::open(path)?).take(LIMITS.capture), &mut archive)?;
     for data in &files {
         archive.start_file(format!("{DATA}{}", data.file), options)?;
         let file = data::open(data, &dir).map_err(|reason| Error::other(format!("{:?} {reason}", data.file)))?;
@@ -262,7 +263,7 @@ mod tests {
         }
         let original = super::super::read(&path).unwrap();
         let mut packed = dir.path().join("app.zip");
-        assert_eq!(write(&original, &packed).unwrap().files, 2);
+        assert_eq!(write(&original.capture, original.path(), &packed).unwrap().files, 2);
         // A packed file can be packed again.
         for _ in 0..2 {
             let read = super::super::read(&packed).unwrap();
@@ -270,7 +271,7 @@ mod tests {
             assert_eq!(std::fs::read(values_dir(read.path()).join("a.bin")).unwrap(), b"abc");
             assert!(!values_dir(read.path()).join("unlisted.bin").exists());
             packed = dir.path().join("again.zip");
-            write(&read, &packed).unwrap();
+            write(&read.capture, read.path(), &packed).unwrap();
             let unpacked = values_dir(read.path());
             drop(read);
             assert!(!unpacked.exists(), "the unpacked copy was not removed");
@@ -303,7 +304,7 @@ mod tests {
         for (problem, expected) in read.problems.iter().zip(expected) {
             assert!(problem.contains(expected), "{problem}");
         }
-        assert_eq!(write(&read, &dir.path().join("app.zip")).unwrap().files, 1);
+        assert_eq!(write(&read.capture, read.path(), &dir.path().join("app.zip")).unwrap().files, 1);
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
             let output = output.clone().unwrap_or_else(|| with_suffix(file));
             captures::check_output(&output, file)?;
             let read = captures::read(file)?;
-            let packed = pack::write(&read, &output)?;
+            let packed = pack::write(&read.capture, read.path(), &output)?;
             format.report(
                 || {
                     json!({

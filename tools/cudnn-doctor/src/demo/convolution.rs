@@ -14,7 +14,7 @@ use cudnn_backend::tensor::Tensor;
 use cudnn_loader::{self as cudnn, cudnnDataType_t as DataType};
 use cudnn_probe::Library;
 
-use super::{Failure, HELP, Progress, driver_failure, milliseconds};
+use super::progress::{Failure, HELP, Progress, driver_failure, milliseconds};
 use crate::child_report::{Work, begin};
 use crate::output::outln;
 

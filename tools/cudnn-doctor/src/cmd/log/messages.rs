@@ -5,11 +5,16 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{MAX_DISTINCT, MAX_LISTED};
 use crate::cudnn_status::meaning;
 use crate::escape::Printable;
 use crate::output::outln;
 use crate::shell::doctor_command;
+
+/// The maximum number of distinct reasons.
+const MAX_REASONS: usize = 10_000;
+
+/// The maximum number of reasons listed in the text.
+const MAX_LISTED: usize = 10;
 
 /// A message that needs an explanation, because it does not name the cause.
 #[derive(Debug)]
@@ -83,7 +88,7 @@ impl Messages {
             return;
         };
         let key = (status.to_owned(), reason.to_owned());
-        if !is_caller && (self.reasons.len() < MAX_DISTINCT || self.reasons.contains_key(&key)) {
+        if !is_caller && (self.reasons.len() < MAX_REASONS || self.reasons.contains_key(&key)) {
             *self.reasons.entry(key).or_default() += 1;
         }
     }
@@ -111,9 +116,7 @@ impl Messages {
     }
 
     pub(super) fn reasons(&self) -> Value {
-        let reason = |(status, reason, count): &(&str, &str, usize)| {
-            json!({ "status": status, "reason": reason, "meaning": meaning(status), "count": count })
-        };
+        let reason = |(status, reason, count): &(&str, &str, usize)| json!({ "status": status, "reason": reason, "meaning": meaning(status), "count": count });
         self.by_count().iter().map(reason).collect()
     }
 
