@@ -92,7 +92,7 @@ fn import_directories_have_the_order_of_python() {
             Some((3, 12)),
             &["home/.local/lib/python3.12/site-packages", "conda/lib/python3.12/site-packages"],
         ),
-        ("fedora", &host, Some((3, 12)), &["fedora/lib64/python3.12/site-packages"]),
+        ("fedora", &host, Some((3, 12)), &["fedora/lib/python3.12/site-packages"]),
         (
             "split",
             &host,

@@ -314,6 +314,29 @@ fn transformer_engine_searches_the_toolkits_before_the_wheel() {
     );
 }
 
+#[test]
+fn cudnn_frontend_prefers_the_search_path_to_the_wheels() {
+    let machine = Machine::new();
+    machine
+        .environment
+        .package("nvidia-cudnn-frontend", "1.32.0")
+        .library("cudnn/_compiled_module.cpython-312-x86_64-linux-gnu.so", &ExtensionLibrary::new());
+    let opened = |machine: &Machine| {
+        let survey = machine.survey();
+        let opens = &framework(&survey, "cudnn-frontend").opens;
+        (opens.cudnn.first().map(|shim| shim.by.clone()), opens.version())
+    };
+    assert_eq!(opened(&machine), (None, None));
+    cudnn(&machine.site("nvidia/cudnn_jit/lib"), OLD);
+    assert_eq!(opened(&machine), (Some(SearchRule::Python), Some(OLD)));
+    let machine = machine.cudnn(NEW);
+    assert_eq!(opened(&machine), (Some(SearchRule::Python), Some(NEW)));
+    let other = machine.path("other");
+    cudnn(&other, OLD);
+    let machine = machine.env("LD_LIBRARY_PATH", &other);
+    assert_eq!(opened(&machine), (Some(SearchRule::LdSo(Rule::LibraryPath)), Some(OLD)));
+}
+
 /// A search of too many files must not return a wrong answer. A depth-first search would start with the wrong files.
 #[test]
 fn a_toolkit_with_too_many_files_is_searched_from_the_top() {

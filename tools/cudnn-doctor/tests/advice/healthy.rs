@@ -27,6 +27,12 @@ fn with_pytorch(world: World) -> World {
     world.variable("LD_LIBRARY_PATH", driver)
 }
 
+fn remove_pytorch(world: &World) {
+    for dir in ["torch", "torch-2.8.0.dist-info"] {
+        std::fs::remove_dir_all(world.site_packages().join(dir)).unwrap();
+    }
+}
+
 /// Returns the exit status and the text of `check`.
 fn check(world: &World) -> (i32, String) {
     let output = world.sh("status=0; cudnn-doctor check --no-load || status=$?; echo \"status $status\"");
@@ -46,19 +52,34 @@ fn an_environment_where_the_framework_finds_everything_has_no_problems() {
     assert!(!text.contains("LD_LIBRARY_PATH="), "{text}");
 }
 
-/// Other packages of NVIDIA have similar names. cudnn-frontend consists of Python modules and no library.
-#[test]
-fn cudnn_frontend_owns_no_files_of_cudnn() {
-    let world = with_pytorch(World::new("env", true).with_wheels(wheels().path()));
+/// Installs cudnn-frontend, which opens the cuDNN of the wheel by its path.
+fn add_frontend(world: &World) {
     let info = world.site_packages().join("nvidia_cudnn_frontend-1.32.0.dist-info");
     std::fs::create_dir_all(world.site_packages().join("cudnn")).unwrap();
     std::fs::write(world.site_packages().join("cudnn/__init__.py"), "").unwrap();
+    ExtensionLibrary::new().build(&world.site_packages().join("cudnn/_compiled_module.so"));
     std::fs::create_dir(&info).unwrap();
     std::fs::write(info.join("METADATA"), "Metadata-Version: 2.1\nName: nvidia-cudnn-frontend\nVersion: 1.32.0\n")
         .unwrap();
     std::fs::write(info.join("RECORD"), "cudnn/__init__.py,,\n").unwrap();
+}
+
+/// Other packages of NVIDIA have similar names. cudnn-frontend owns no library of cuDNN.
+#[test]
+fn cudnn_frontend_owns_no_files_of_cudnn() {
+    let world = with_pytorch(World::new("env", true).with_wheels(wheels().path()));
+    add_frontend(&world);
     let findings = world.findings(&[]);
     assert!(findings.is_empty(), "{findings:#?}");
+}
+
+#[test]
+fn cudnn_frontend_finds_the_wheel_without_a_search_path() {
+    let world = with_pytorch(World::new("env", true).with_wheels(wheels().path()));
+    remove_pytorch(&world);
+    add_frontend(&world);
+    let findings = world.findings(&[]);
+    assert!(findings.iter().all(|finding| finding["code"] != "C020"), "{findings:#?}");
 }
 
 /// A library that the framework fails to find is still a warning.
@@ -79,8 +100,7 @@ fn a_library_that_the_framework_cannot_find_is_a_warning() {
 #[test]
 fn a_cudnn_that_no_framework_uses_must_be_on_a_search_path() {
     let world = with_pytorch(World::new("env", true).with_wheels(wheels().path()));
-    std::fs::remove_dir_all(world.site_packages().join("torch")).unwrap();
-    std::fs::remove_dir_all(world.site_packages().join("torch-2.8.0.dist-info")).unwrap();
+    remove_pytorch(&world);
     let findings = world.findings(&[]);
     let found = findings.iter().find(|finding| finding["code"] == "C020").unwrap_or_else(|| panic!("{findings:#?}"));
     assert_eq!(found["severity"], "warning");

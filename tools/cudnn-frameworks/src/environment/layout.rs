@@ -102,14 +102,10 @@ pub(super) fn site_dirs(root: &Path, python: Option<&Python>, os: Os) -> Vec<Pat
     let common = root.join("lib/python3/dist-packages");
     let Some(python) = python else { return vec![common] };
     let dir = |lib: &str, name: &str| root.join(lib).join(&python.dir_name).join(name);
-    vec![
-        // Used by Fedora. In most environments lib64 is a link to lib.
-        dir("lib64", "site-packages"),
-        dir("lib", "site-packages"),
-        dir("local/lib", "dist-packages"),
-        common,
-        dir("lib", "dist-packages"),
-    ]
+    // Used by Fedora. In most environments lib64 is a link to lib, and findings name one directory once.
+    let of_fedora = Some(dir("lib64", "site-packages")).filter(|_| !root.join("lib64").is_link());
+    let others = [dir("lib", "site-packages"), dir("local/lib", "dist-packages"), common, dir("lib", "dist-packages")];
+    of_fedora.into_iter().chain(others).collect()
 }
 
 /// Returns the directory for the user's packages (`pip install --user`).

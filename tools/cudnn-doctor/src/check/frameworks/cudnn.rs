@@ -43,7 +43,9 @@ pub(super) fn for_other_cuda(context: &FrameworkContext<'_>) -> Option<Finding> 
 /// C070, C085: the framework finds no cuDNN.
 pub(super) fn missing(context: &FrameworkContext<'_>) -> Option<Finding> {
     let opens = &context.framework.opens;
+    // C010 reports this for a framework that accompanies others.
     if opens.needs_none
+        || context.framework.kind.accompanies_others
         || opens.is_unexamined
         || opens.users.is_empty()
         || !opens.cudnn.is_empty()

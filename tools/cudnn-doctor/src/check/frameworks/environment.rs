@@ -190,7 +190,11 @@ impl Users {
         let cuda_of = |framework: &&Framework| -> Vec<String> {
             framework.opens.cuda.iter().filter(is_complete).filter_map(name).collect()
         };
-        let in_all = users.iter().map(cuda_of).reduce(|mut cuda, of_other| {
+        let mut alone: Vec<&&Framework> = users.iter().filter(|user| !user.kind.accompanies_others).collect();
+        if alone.is_empty() {
+            alone.extend(&users);
+        }
+        let in_all = alone.into_iter().map(cuda_of).reduce(|mut cuda, of_other| {
             cuda.retain(|name| of_other.contains(name));
             cuda
         });

@@ -42,6 +42,7 @@ pub(super) fn run(process: &mut LdSoProcess, import: &Import) -> Vec<PathBuf> {
             process.open_path(&module.join("lib").join(library), SearchRule::Python);
         }
     }
+    open_first_wheel(process, &code.first_wheel);
     let mut half_searched = Vec::new();
     if let Some(opens) = &code.toolkit_or_wheel {
         open_toolkit_or_wheel(process, dir, opens, &mut half_searched);
@@ -62,6 +63,21 @@ fn open_wheels(process: &mut LdSoProcess, libraries: &[Wheel], cuda: Option<u32>
         if let Some(file) = file {
             process.open_path(&file, SearchRule::Python);
         }
+    }
+}
+
+/// Simulates cudnn-frontend's search, which prefers a cuDNN on `LD_LIBRARY_PATH`. That one is also found by its name.
+fn open_first_wheel(process: &mut LdSoProcess, wheels: &[Wheel]) {
+    let path = process.host.variable("LD_LIBRARY_PATH").unwrap_or_default();
+    let has = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).target_exists());
+    if wheels.iter().any(|(_, name)| has(name)) {
+        return;
+    }
+    let files = wheels.iter().flat_map(|(module, name)| {
+        process.environment.import_dirs.iter().map(move |dir| dir.join("nvidia").join(module).join("lib").join(name))
+    });
+    if let Some(file) = { files }.find(|file| file.target_exists()) {
+        process.open_path(&file, SearchRule::Python);
     }
 }
 
