@@ -581,6 +581,13 @@ fn every_example_of_the_help_texts_runs() {
     assert!(count >= 20, "{count}");
 }
 
+/// Without cuDNN, C010 is an error, which the option leaves out.
+#[test]
+fn fix_says_which_codes_it_looked_for() {
+    let (code, stdout) = doctor(&["fix", "--no-load", "--only", "C031"], &[]);
+    assert_eq!((code, stdout.as_str()), (Some(0), "No problems found for the selected codes: C031\n"));
+}
+
 #[test]
 fn log_explains_what_other_programs_print() {
     let print = |text: &str, options: &[&str]| {
@@ -592,15 +599,37 @@ fn log_explains_what_other_programs_print() {
         (status.code(), String::from_utf8_lossy(&stdout).into_owned())
     };
     for (text, code, expected) in [
-        ("Invalid handle. Cannot load symbol cublasLtCreate\nAborted\n", 2, "no cuBLASLt for its CUDA major"),
-        ("Error: CUDNN_STATUS_X; Reason: cudaVersionMajor != nvrtcVersionMajor", 2, "an NVRTC of another CUDA major"),
-        ("GET was unable to find an engine to execute this computation\n", 2, "run --explain -- PROGRAM"),
-        ("CRITICAL WARNING: PyTorch 2.9.1 & CuDNN Compatibility Issue Detected\n", 2, "nvidia-cudnn-cu13"),
+        ("Invalid handle. Cannot load symbol cublasLtCreate\nAborted\n", 2, "could not use cuBLASLt"),
+        ("Error: CUDNN_STATUS_X; Reason: cudaVersionMajor != nvrtcVersionMajor", 2, "an NVRTC for another CUDA major"),
+        (
+            "GET was unable to find an engine to execute this computation\n",
+            2,
+            "\"find an engine to execute\": no engine",
+        ),
+        ("[cudnn_frontend] Error: No execution plans support the graph.\n", 2, "run --explain -- PROGRAM"),
+        ("CRITICAL WARNING: PyTorch 2.9.1 & CuDNN Compatibility Issue Detected\n", 2, "SGLANG_DISABLE_CUDNN_CHECK=1"),
+        ("OSError: libcudnn.so.9: cannot open shared object file\n", 2, "libcudnn ... cannot open"),
+        ("RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED\n", 2, "1  CUDNN_STATUS_NOT_INITIALIZED ("),
+        (
+            "\u{1b}[31mWarning: CUDNN_STATUS_SUCCESS; Reason: falls back\u{1b}[0m\n",
+            1,
+            "CUDNN_STATUS_SUCCESS: falls back\n",
+        ),
+        ("\u{1f}\u{fffd}", 0, "no known messages"),
         ("Traceback (most recent call last):\nValueError\n", 0, "no log entries"),
     ] {
         let (status, stdout) = print(text, &[]);
         assert!(status == Some(code) && stdout.contains(expected), "{text}: {status:?} {stdout}");
     }
+    // A warning hides no failure.
+    let both = "W! CuDNN (v91900 56) function cudnnCreate() called:\n\nNo valid engine configs\n";
+    assert_eq!(print(both, &[]).0, Some(2));
+    let mut compressed = Command::new(env!("CARGO_BIN_EXE_cudnn-doctor"));
+    let dir = TempDir::new();
+    std::fs::write(dir.path().join("log.gz"), [0x1f, 0x8b, 8, 0]).unwrap();
+    let output = compressed.args(["log", "log.gz"]).current_dir(dir.path()).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(3) && stderr.contains("zcat"), "{output:?}");
     // Many warnings hide one reason.
     let warning = "W! CuDNN (v91900 56) function cudnnBackendFinalize() called:\n\
                    w!     Info: Traceback contains 2 message(s)\n\

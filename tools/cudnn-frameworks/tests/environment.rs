@@ -69,6 +69,8 @@ fn import_directories_have_the_order_of_python() {
     PythonEnvironment::conda(&world.join("conda"));
     let fedora = PythonEnvironment::venv(&world.join("fedora"));
     symlink("lib", fedora.root().join("lib64")).unwrap();
+    let linked = PythonEnvironment::venv(&world.join("linked")).into_dir("packages64/python3.12/site-packages");
+    symlink("packages64", linked.root().join("lib64")).unwrap();
     let split = PythonEnvironment::venv(&world.join("split"));
     split.into_dir("lib64/python3.12/site-packages");
     make(&world.join("target/torch"));
@@ -93,6 +95,12 @@ fn import_directories_have_the_order_of_python() {
             &["home/.local/lib/python3.12/site-packages", "conda/lib/python3.12/site-packages"],
         ),
         ("fedora", &host, Some((3, 12)), &["fedora/lib/python3.12/site-packages"]),
+        (
+            "linked",
+            &host,
+            Some((3, 12)),
+            &["linked/lib64/python3.12/site-packages", "linked/lib/python3.12/site-packages"],
+        ),
         (
             "split",
             &host,

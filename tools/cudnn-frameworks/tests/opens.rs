@@ -335,6 +335,10 @@ fn cudnn_frontend_prefers_the_search_path_to_the_wheels() {
     cudnn(&other, OLD);
     let machine = machine.env("LD_LIBRARY_PATH", &other);
     assert_eq!(opened(&machine), (Some(SearchRule::LdSo(Rule::LibraryPath)), Some(OLD)));
+    std::fs::remove_dir_all(machine.site("nvidia_cudnn_frontend-1.32.0.dist-info")).unwrap();
+    machine.environment.package("nvidia-cudnn-frontend", "1.23.0");
+    // The wheel's shim finds the graph library on the search path.
+    assert_eq!(opened(&machine), (Some(SearchRule::Python), Some(OLD)));
 }
 
 /// A search of too many files must not return a wrong answer. A depth-first search would start with the wrong files.

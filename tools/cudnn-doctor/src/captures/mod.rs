@@ -3,12 +3,12 @@
 //! | module | purpose |
 //! | --- | --- |
 //! | `data` | the files with the values of tensors |
-//! | `written` | files that commands write |
+//! | `output_file` | files that commands write |
 //! | `pack` | a capture and these files in one archive |
 
 mod data;
+mod output_file;
 pub(crate) mod pack;
-mod written;
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::escape::Printable;
 use crate::output::{Outcome, remark};
 use crate::shell::doctor_command;
 use crate::temporary::Temporary;
-pub(crate) use written::{check_output, write_output};
+pub(crate) use output_file::{check_output, write_output};
 
 /// A capture that was read from a file or from a packed file.
 pub(crate) struct CaptureFile {

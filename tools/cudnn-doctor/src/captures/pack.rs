@@ -16,7 +16,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use super::data;
-use super::written::write_output;
+use super::output_file::write_output;
 use crate::temporary::{self, Temporary};
 
 /// The name of the capture in the archive.

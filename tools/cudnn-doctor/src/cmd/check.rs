@@ -74,7 +74,7 @@ pub(crate) struct Options {
     /// Report only findings with these codes: C014,C030. The plan and the exit status ignore all other findings. Can
     /// be repeated.
     #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = code)]
-    only: Vec<&'static str>,
+    pub(super) only: Vec<&'static str>,
     /// Also print the evidence for findings, and where to read more.
     #[arg(long, short)]
     verbose: bool,
@@ -392,13 +392,11 @@ fn text(diagnosis: &Diagnosis, arguments: &Options, words: &[OsString]) {
     let options = ReportOptions { is_verbose: arguments.verbose, prose: &names };
     findings::print(findings, plan, &options);
     findings::print_hint(findings, &options);
-    let only = &arguments.only;
     let fix = doctor_command(["fix".into(), "--yes".into()].into_iter().chain(words.iter().cloned())).to_string();
     match findings::summary(findings, plan, &fix) {
         Some(summary) if arguments.verbose => outln!("\n{summary}"),
         Some(summary) => outln!("{summary}"),
-        None if only.is_empty() => outln!("\nNothing is wrong."),
-        None => outln!("\nNo problems found for the selected codes: {}", only.join(", ")),
+        None => outln!("\n{}", findings::nothing_wrong(&arguments.only)),
     }
 }
 

@@ -96,6 +96,14 @@ pub(crate) fn summary(findings: &[Finding], plan: &Plan, fix: &str) -> Option<St
     Some(format!("{}: {what}", counts.join(", ")))
 }
 
+/// Returns the summary if there are no errors or warnings among the findings with the selected codes.
+pub(crate) fn nothing_wrong(only: &[&str]) -> String {
+    match only {
+        [] => "Nothing is wrong.".to_owned(),
+        only => format!("No problems found for the selected codes: {}", only.join(", ")),
+    }
+}
+
 /// Returns the findings as JSON.
 pub(crate) fn value(findings: &[Finding], plan: &Plan) -> Vec<Value> {
     let advice = plan.advice.iter().map(Option::as_ref);

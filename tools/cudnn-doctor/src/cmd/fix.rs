@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts,
                 "plan": plan.value(),
                 "findings": findings::value(&diagnosis.findings, plan),
             })),
-            Format::Text => text(plan, before),
+            Format::Text => text(plan, before, &arguments.check.only),
         }
         return before;
     }
@@ -116,12 +116,12 @@ fn check_again(variables: &[(String, Option<OsString>)], format: Format) -> std:
 }
 
 /// Prints the plan for a person.
-fn text(plan: &Plan, before: Outcome) {
+fn text(plan: &Plan, before: Outcome, only: &[&str]) {
     if plan.steps.is_empty() {
         outln!(
             "{}",
             match before {
-                Outcome::Fine => "Nothing is wrong.".to_owned(),
+                Outcome::Fine => findings::nothing_wrong(only),
                 _ =>
                     format!("No command can fix these problems: `{} check` explains how to fix them by hand.", doctor()),
             }

@@ -80,6 +80,15 @@ fn cudnn_frontend_finds_the_wheel_without_a_search_path() {
     add_frontend(&world);
     let findings = world.findings(&[]);
     assert!(findings.iter().all(|finding| finding["code"] != "C020"), "{findings:#?}");
+    // Without cuDNN, one command installs it.
+    std::fs::remove_dir_all(world.site_packages().join("nvidia/cudnn")).unwrap();
+    std::fs::remove_dir_all(world.site_packages().join("nvidia_cudnn_cu12-9.19.0.56.dist-info")).unwrap();
+    let findings = world.findings(&[]);
+    let commands = |code: &str| {
+        let finding = findings.iter().find(|finding| finding["code"] == code);
+        finding.unwrap_or_else(|| panic!("{code}: {findings:#?}"))["commands"].clone()
+    };
+    assert_eq!(commands("C070"), commands("C010"));
 }
 
 /// A library that the framework fails to find is still a warning.

@@ -1,7 +1,7 @@
 //! Locates the packages of an environment on each system. On Windows, the Python program, its DLL and `Lib` are in the
 //! root, except that virtual environments have their program in `Scripts`.
 
-use cudnn_probe::facts::{PathFacts, entries_named};
+use cudnn_probe::facts::{PathFacts, canonicalize, entries_named};
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::{Host, Os};
@@ -103,7 +103,9 @@ pub(super) fn site_dirs(root: &Path, python: Option<&Python>, os: Os) -> Vec<Pat
     let Some(python) = python else { return vec![common] };
     let dir = |lib: &str, name: &str| root.join(lib).join(&python.dir_name).join(name);
     // Used by Fedora. In most environments lib64 is a link to lib, and findings name one directory once.
-    let of_fedora = Some(dir("lib64", "site-packages")).filter(|_| !root.join("lib64").is_link());
+    let real = |name: &str| canonicalize(root.join(name)).ok();
+    let is_same = real("lib64").is_some_and(|dir| Some(dir) == real("lib"));
+    let of_fedora = Some(dir("lib64", "site-packages")).filter(|_| !is_same);
     let others = [dir("lib", "site-packages"), dir("local/lib", "dist-packages"), common, dir("lib", "dist-packages")];
     of_fedora.into_iter().chain(others).collect()
 }

@@ -61,7 +61,7 @@ pub struct Kind {
     pub(crate) same_version: Vec<&'static str>,
     /// Only a part of the framework uses cuDNN; the rest works without it.
     pub is_cudnn_optional: bool,
-    /// Programs import it next to another framework, which requires cuDNN and loads the CUDA libraries.
+    /// Programs import it next to another framework, which loads the CUDA libraries. It works with a JIT-only cuDNN.
     pub accompanies_others: bool,
     /// How the framework compares the cuDNN that it finds with the one that it was built with.
     pub comparison: Comparison,
@@ -198,9 +198,17 @@ pub(crate) struct PythonCode {
     /// For each pair, opens `nvidia/DIR/lib/NAME` from the first import directory that contains `nvidia/DIR`.
     pub(crate) nvidia_modules: Vec<Wheel>,
     pub(crate) toolkit_or_wheel: Option<ToolkitOrWheel>,
-    /// If no directory of `LD_LIBRARY_PATH` contains cuDNN, opens the first of these that an import directory contains:
-    /// `nvidia/DIR/lib/NAME`.
-    pub(crate) first_wheel: Vec<Wheel>,
+    pub(crate) first_wheel: Option<FirstWheel>,
+}
+
+/// cudnn-frontend's method. It opens cuDNN from the first directory of `LD_LIBRARY_PATH` that contains it, then from the
+/// first of these wheels in the environment's own directory, and then by name.
+#[derive(Debug, Deserialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
+pub(crate) struct FirstWheel {
+    pub(crate) wheels: Vec<Wheel>,
+    /// Older releases open the wheels first.
+    pub(crate) library_path_since: Release,
 }
 
 /// PyTorch's method. It opens this file of the module. If that fails, it opens the libraries from the wheels and then
@@ -319,7 +327,7 @@ impl Kind {
         let has_module = |wheels: &[Wheel]| wheels.iter().any(|(name, _)| *name == module);
         code.dependencies.as_ref().is_some_and(|opens| of_major || has_module(&opens.wheels))
             || has_module(&code.nvidia_modules)
-            || has_module(&code.first_wheel)
+            || code.first_wheel.as_ref().is_some_and(|opens| has_module(&opens.wheels))
             || code.toolkit_or_wheel.iter().flat_map(|opens| &opens.wheels).any(|dir| wheel_dir.ends_with(dir))
     }
 

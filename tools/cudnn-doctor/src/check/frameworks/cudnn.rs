@@ -4,6 +4,7 @@ use cudnn_probe::facts::PathFacts;
 use std::collections::HashSet;
 use std::path::Path;
 
+use cudnn_frameworks::installation::{InstallationReport, Variant};
 use cudnn_frameworks::{Opened, Opens, SearchRule, is_cudnn};
 use cudnn_probe::{Library, Os};
 
@@ -43,9 +44,7 @@ pub(super) fn for_other_cuda(context: &FrameworkContext<'_>) -> Option<Finding> 
 /// C070, C085: the framework finds no cuDNN.
 pub(super) fn missing(context: &FrameworkContext<'_>) -> Option<Finding> {
     let opens = &context.framework.opens;
-    // C010 reports this for a framework that accompanies others.
     if opens.needs_none
-        || context.framework.kind.accompanies_others
         || opens.is_unexamined
         || opens.users.is_empty()
         || !opens.cudnn.is_empty()
@@ -94,7 +93,8 @@ pub(super) fn incomplete(context: &FrameworkContext<'_>) -> Option<Finding> {
     let first = opens.cudnn.first()?;
     let damaged: Vec<String> = damaged(opens).collect();
     let is_damaged = |name: &str| opens.damaged.iter().any(|damaged| damaged.path.ends_with(name));
-    let missing = opens.missing.iter().filter(|name| is_cudnn(name) && !is_damaged(name));
+    let is_jit_enough = context.framework.kind.accompanies_others && is_jit_only(first, context);
+    let missing = opens.missing.iter().filter(|name| is_cudnn(name) && !is_damaged(name) && !is_jit_enough);
     let missing: Vec<String> = missing.map(|name| name.printable()).collect();
     let title = context.title();
     let (kind, message) = match (first_of(&damaged), first_of(&missing)) {
@@ -113,6 +113,12 @@ pub(super) fn incomplete(context: &FrameworkContext<'_>) -> Option<Finding> {
     let finding = Finding::new(kind, message).notes(damaged.iter().skip(1)).notes(list).note(found(first));
     let is_elsewhere = is_copy(first, context) || !first.path.starts_with(&context.survey.environment.root);
     Some(finding.remedy(if is_elsewhere { reach(context) } else { reinstall(context) }))
+}
+
+/// Returns whether the directory of a library contains a JIT-only cuDNN.
+fn is_jit_only(opened: &Opened, context: &FrameworkContext<'_>) -> bool {
+    let report = opened.path.parent().and_then(|dir| InstallationReport::read(dir, context.host));
+    report.is_some_and(|report| report.variant == Variant::JitOnly)
 }
 
 /// C072, as a note: an older shim loads the libraries of a newer release, which works.

@@ -126,7 +126,10 @@ pub(super) fn install(context: &FrameworkContext<'_>) -> Remedy {
     if let Some(major) = other_major.filter(|_| FrameworkRequirement::of(framework).is_none()) {
         return for_other_major(context, major);
     }
-    let text = format!("install the cuDNN that {name} is built for");
+    let text = match framework.kind.accompanies_others {
+        true => "install a cuDNN".to_owned(),
+        false => format!("install the cuDNN that {name} is built for"),
+    };
     let by_hand = || Remedy::new(format!("{text} in its environment"));
     if is_of_conda(framework) {
         return of_conda(context).map_or_else(by_hand, |change| by_change(format!("{text}:"), change));
@@ -144,7 +147,9 @@ pub(super) fn install(context: &FrameworkContext<'_>) -> Remedy {
     }
     let site = context.site();
     let others = wheels_for_other_cuda(&site, &choice);
-    let Some(change) = install_chosen_wheel(site, &choice).filter(|_| choice.is_demanded) else { return by_hand() };
+    // Every cuDNN suits a framework that accompanies others.
+    let is_sure = choice.is_demanded || framework.kind.accompanies_others;
+    let Some(change) = install_chosen_wheel(site, &choice).filter(|_| is_sure) else { return by_hand() };
     let text = match other_major {
         _ if !others.is_empty() => {
             "remove the cuDNN for another CUDA, then install the one that it is built for:".into()

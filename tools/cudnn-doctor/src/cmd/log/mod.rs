@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::cudnn_status::meaning;
 use crate::escape::Printable;
-use crate::output::{CommandResult, Format, Outcome, count, outln};
+use crate::output::{CommandResult, Format, Outcome, count, outln, remark};
 use messages::Messages;
 
 /// The maximum line length in bytes. Longer lines are split.
@@ -26,8 +26,12 @@ const MAX_ENTRY_LEN: usize = 1 << 20;
 /// The number of bytes examined to determine whether the file is text.
 const MAX_HEAD_LEN: usize = 4 << 20;
 
-/// The maximum number of errors stored in full.
+/// The maximum number of errors stored in full, and of bytes of their text.
 const MAX_ERRORS: usize = 1000;
+const MAX_ERROR_BYTES: usize = 8 << 20;
+
+/// The maximum number of bytes in the text of [`Summary::latest_calls`].
+const MAX_CALL_BYTES: usize = 8 << 20;
 
 /// The maximum number of distinct functions, processes, releases and threads.
 const MAX_DISTINCT: usize = 10_000;
@@ -47,11 +51,12 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     let summary = Summary::read(&arguments.file)?;
     format.report(|| summary.value(), || summary.text());
-    Ok(match (summary.error_count, summary.warnings) {
-        (0, 0) if summary.messages.is_empty() => Outcome::Fine,
-        (0, 0) => Outcome::Errors,
-        (0, _) => Outcome::Warnings,
-        _ => Outcome::Errors,
+    Ok(if summary.error_count > 0 || summary.messages.has_failure() {
+        Outcome::Errors
+    } else if summary.warnings > 0 || !summary.messages.is_empty() {
+        Outcome::Warnings
+    } else {
+        Outcome::Fine
     })
 }
 
@@ -72,6 +77,9 @@ struct Summary {
     failed_call: Option<Entry>,
     /// The latest call by thread and function, recorded until the first error.
     latest_calls: BTreeMap<(Option<u64>, Option<String>), Entry>,
+    /// The bytes in the text of `latest_calls` and of `errors`.
+    call_bytes: usize,
+    error_bytes: usize,
     messages: Messages,
 }
 
@@ -97,7 +105,7 @@ impl Summary {
         let mut read = || {
             let opened = open_without_waiting(file)?;
             if !opened.metadata()?.is_file() {
-                return Err(std::io::Error::other("not a regular file"));
+                return Err(std::io::Error::other("not a regular file; `-` reads the output of another program"));
             }
             // Log rotation truncated the file while cuDNN continued writing at the old position.
             skip_hole(&opened)?;
@@ -105,7 +113,12 @@ impl Summary {
         };
         match read() {
             Ok(()) => Ok(true),
-            Err(error) if is_optional && error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(error) if is_optional => {
+                if error.kind() != std::io::ErrorKind::NotFound {
+                    remark(format_args!("warning: cannot read {}: {error}", file.printable()));
+                }
+                Ok(false)
+            }
             Err(error) => Err(format!("cannot read {}: {error}", file.printable())),
         }
     }
@@ -113,11 +126,12 @@ impl Summary {
     fn add_part(&mut self, part: Part<'_>) {
         match part {
             Part::Line(line) => self.messages.add(line),
-            Part::Entry(entry) => self.add(entry),
+            Part::Entry(entry, len) => self.add(entry, len),
         }
     }
 
-    fn add(&mut self, entry: Entry) {
+    /// Adds an entry with this number of bytes.
+    fn add(&mut self, entry: Entry, len: usize) {
         self.entry_count += 1;
         if self.versions.len() < MAX_DISTINCT {
             self.versions.extend(entry.version.map(|version| version.to_string()));
@@ -131,7 +145,8 @@ impl Summary {
                 self.failed_call = self.latest_calls.remove(&(entry.thread, entry.function.clone()));
                 self.latest_calls.clear();
             }
-            if self.errors.len() < MAX_ERRORS {
+            if self.errors.is_empty() || self.errors.len() < MAX_ERRORS && self.error_bytes + len <= MAX_ERROR_BYTES {
+                self.error_bytes += len;
                 self.errors.push(entry);
             }
         } else if entry.severity == Severity::Warning {
@@ -144,9 +159,11 @@ impl Summary {
                 self.other_calls += 1;
             }
             if self.errors.is_empty() {
-                if self.latest_calls.len() >= MAX_DISTINCT {
+                if self.latest_calls.len() >= MAX_DISTINCT || self.call_bytes + len > MAX_CALL_BYTES {
                     self.latest_calls.clear();
+                    self.call_bytes = 0;
                 }
+                self.call_bytes += len;
                 self.latest_calls.insert((entry.thread, entry.function.clone()), entry);
             }
         }
@@ -154,11 +171,17 @@ impl Summary {
 
     fn text(&self) {
         if self.entry_count == 0 {
+            self.messages.print();
+            let known = if self.messages.is_empty() {
+                "The text has no log entries, and no known messages"
+            } else {
+                "\nThe text has no log entries"
+            };
             outln!(
-                "The text has no log entries. To have cuDNN write some, start the program with CUDNN_LOGLEVEL_DBG=3 and \
-                 CUDNN_LOGDEST_DBG=FILE in its environment."
+                "{known}. To have cuDNN write entries, start the program with CUDNN_LOGLEVEL_DBG=3 and CUDNN_LOGDEST_DBG=FILE in \
+                 its environment."
             );
-            return self.messages.print();
+            return;
         }
         let versions: Vec<&str> = self.versions.iter().map(String::as_str).collect();
         let cudnn = match (versions.as_slice(), self.processes.len()) {
@@ -244,6 +267,7 @@ impl Summary {
             "error_count": self.error_count,
             "errors": self.errors.iter().map(error).collect::<Vec<_>>(),
             "reasons": self.messages.reasons(),
+            "other_reasons": self.messages.dropped(),
             "messages": self.messages.explanations(),
         })
     }
@@ -252,7 +276,8 @@ impl Summary {
 /// A part of the text. The lines of an entry come before it.
 enum Part<'a> {
     Line(&'a str),
-    Entry(Entry),
+    /// An entry and the number of bytes in its text.
+    Entry(Entry, usize),
 }
 
 /// Reads a log by lines and entries. Entries start with a letter and an exclamation mark, such as `E! CuDNN ..`.
@@ -260,9 +285,19 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
     let (mut entry, mut line) = (Vec::new(), Vec::new());
     let (mut len, mut zeros) = (0, 0);
     let mut is_prefixed = false;
+    match reader.fill_buf()? {
+        [0x1f, 0x8b, ..] => {
+            return Err(std::io::Error::other("it is compressed; `zcat FILE | cudnn-doctor log -` reads it"));
+        }
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+            return Err(std::io::Error::other("it is UTF-16, as PowerShell writes it: convert it to UTF-8"));
+        }
+        _ => {}
+    }
     loop {
         line.clear();
         reader.by_ref().take(MAX_LINE_LEN).read_until(b'\n', &mut line)?;
+        remove_colors(&mut line);
         if let Some(start) = mark(&line, is_prefixed) {
             line.drain(..start);
             is_prefixed |= start > 0;
@@ -277,7 +312,7 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
         }
         if line.is_empty() || is_start {
             let entries = parse(&String::from_utf8_lossy(&entry));
-            entries.into_iter().filter(is_written_by_cudnn).for_each(|entry| add(Part::Entry(entry)));
+            entries.into_iter().filter(is_written_by_cudnn).for_each(|one| add(Part::Entry(one, entry.len())));
             entry.clear();
         }
         if line.is_empty() {
@@ -288,6 +323,25 @@ fn for_each_entry(mut reader: impl BufRead, mut add: impl FnMut(Part<'_>)) -> st
             entry.extend_from_slice(&line);
         }
     }
+}
+
+/// Removes the control sequences with which terminals color text: `ESC [ 31 m`.
+fn remove_colors(line: &mut Vec<u8>) {
+    if !line.contains(&0x1b) {
+        return;
+    }
+    let (mut kept, mut rest) = (Vec::with_capacity(line.len()), line.as_slice());
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        match after {
+            [b'[', sequence @ ..] if *byte == 0x1b => {
+                let end = sequence.iter().position(|byte| (0x40..=0x7e).contains(byte));
+                rest = end.and_then(|end| sequence.get(end + 1..)).unwrap_or_default();
+            }
+            _ => kept.push(*byte),
+        }
+    }
+    *line = kept;
 }
 
 /// Returns the position of cuDNN's mark (`E! `, `e! `) in a line. torchrun, kubectl and similar tools prepend a rank,

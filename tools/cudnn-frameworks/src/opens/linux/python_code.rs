@@ -6,10 +6,11 @@ use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::FileIdentity;
+use cudnn_probe::ld_so::Rule;
 
 use super::LdSoProcess;
 use crate::files::{file_name, matching};
-use crate::framework::kind::{Release, ToolkitOrWheel, Wheel, release_of};
+use crate::framework::kind::{FirstWheel, Release, ToolkitOrWheel, Wheel, release_of};
 use crate::opens::outcome::SearchRule;
 use crate::opens::process::Import;
 
@@ -42,7 +43,9 @@ pub(super) fn run(process: &mut LdSoProcess, import: &Import) -> Vec<PathBuf> {
             process.open_path(&module.join("lib").join(library), SearchRule::Python);
         }
     }
-    open_first_wheel(process, &code.first_wheel);
+    if let Some(opens) = &code.first_wheel {
+        open_first_wheel(process, version, opens);
+    }
     let mut half_searched = Vec::new();
     if let Some(opens) = &code.toolkit_or_wheel {
         open_toolkit_or_wheel(process, dir, opens, &mut half_searched);
@@ -66,18 +69,23 @@ fn open_wheels(process: &mut LdSoProcess, libraries: &[Wheel], cuda: Option<u32>
     }
 }
 
-/// Simulates cudnn-frontend's search, which prefers a cuDNN on `LD_LIBRARY_PATH`. That one is also found by its name.
-fn open_first_wheel(process: &mut LdSoProcess, wheels: &[Wheel]) {
+/// Simulates cudnn-frontend's search.
+fn open_first_wheel(process: &mut LdSoProcess, version: &str, opens: &FirstWheel) {
     let path = process.host.variable("LD_LIBRARY_PATH").unwrap_or_default();
-    let has = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).target_exists());
-    if wheels.iter().any(|(_, name)| has(name)) {
-        return;
-    }
-    let files = wheels.iter().flat_map(|(module, name)| {
-        process.environment.import_dirs.iter().map(move |dir| dir.join("nvidia").join(module).join("lib").join(name))
+    let is_path_first = release_of(version).is_none_or(|release| release >= opens.library_path_since);
+    let searched = std::env::split_paths(&path).filter(|dir| is_path_first && !dir.as_os_str().is_empty());
+    let names = || opens.wheels.iter().map(|(_, name)| name);
+    let by_path = searched.flat_map(|dir| names().map(move |name| dir.join(name)));
+    let by_path = by_path.map(|file| (file, SearchRule::LdSo(Rule::LibraryPath)));
+    let environment = &process.environment;
+    let own_dir = environment.import_dirs.iter().find(|dir| dir.starts_with(&environment.root));
+    let wheels = own_dir.into_iter().flat_map(|dir| {
+        opens.wheels.iter().map(move |(module, name)| dir.join("nvidia").join(module).join("lib").join(name))
     });
-    if let Some(file) = { files }.find(|file| file.target_exists()) {
-        process.open_path(&file, SearchRule::Python);
+    let found = by_path.chain(wheels.map(|file| (file, SearchRule::Python))).find(|(file, _)| file.target_exists());
+    match found {
+        Some((file, by)) => drop(process.open_path(&file, by)),
+        None => drop(opens.wheels.first().is_some_and(|(_, name)| process.dlopen(name, 0, None))),
     }
 }
 
