@@ -161,11 +161,12 @@ Examples:
   cudnn-doctor preload --no-context     for a machine without a GPU
   cudnn-doctor preload --all-devices    the contexts of all devices, in parallel")]
     Preload(cmd::preload::Arguments),
-    /// Summarize a log written by cuDNN, and explain its first error.
+    /// Summarize a log written by cuDNN, or what a program printed, and explain the errors.
     #[command(after_help = "\
 Examples:
   CUDNN_LOGLEVEL_DBG=3 CUDNN_LOGDEST_DBG=cudnn.log python train.py
-  cudnn-doctor log cudnn.log")]
+  cudnn-doctor log cudnn.log
+  python train.py 2>&1 | cudnn-doctor log -")]
     Log(cmd::log::Arguments),
     /// Show, check, pack or remove the compiled plans that the layer `plans` caches across processes.
     #[command(after_help = "\
