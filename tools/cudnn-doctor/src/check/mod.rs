@@ -1,7 +1,7 @@
 //! Diagnoses whether a machine can run programs that use cuDNN.
 //!
-//! [`Observations::read`] collects the facts, starting with files and ending with a child process that loads cuDNN. The
-//! checks in [`FINDINGS`] are pure functions of these facts. This module prints no output.
+//! [`diagnose`] collects observations, starting with files and ending with a child process that loads cuDNN. The checks in
+//! [`FINDINGS`] derive findings from them. This module prints no output.
 
 mod advice;
 mod by_name;
