@@ -126,9 +126,10 @@ pub(super) fn install(context: &FrameworkContext<'_>) -> Remedy {
     if let Some(major) = other_major.filter(|_| FrameworkRequirement::of(framework).is_none()) {
         return for_other_major(context, major);
     }
-    let text = match framework.kind.accompanies_others {
-        true => "install a cuDNN".to_owned(),
-        false => format!("install the cuDNN that {name} is built for"),
+    let text = if framework.kind.accompanies_others {
+        "install a cuDNN".to_owned()
+    } else {
+        format!("install the cuDNN that {name} is built for")
     };
     let by_hand = || Remedy::new(format!("{text} in its environment"));
     if is_of_conda(framework) {
