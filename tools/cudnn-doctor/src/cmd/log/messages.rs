@@ -29,6 +29,7 @@ struct Known {
 }
 
 const CHECK: &[&str] = &["check"];
+const EXPLAIN: &[&str] = &["run", "--explain", "--", "PROGRAM"];
 const SUCCESS: &str = "CUDNN_STATUS_SUCCESS";
 
 /// cuDNN's own messages are in its libraries (read with `strings` in 9.28.1). docs/statuses.md lists messages of frameworks.
@@ -67,13 +68,13 @@ const KNOWN: [Known; 7] = [
     Known {
         texts: &["No valid engine configs", "No valid execution plans", "No execution plans"],
         explanation: "every engine refused this operation. To see why each one did",
-        command: &["run", "--explain", "--", "PROGRAM"],
+        command: EXPLAIN,
     },
     Known {
         texts: &["find an engine to execute", "find a valid cuDNN algorithm", "No algorithm worked"],
         explanation: "no engine could run this operation, often because the GPU's memory is full, or because no engine supports \
                       the data type on this GPU. To see why each one was refused",
-        command: &["run", "--explain", "--", "PROGRAM"],
+        command: EXPLAIN,
     },
     Known {
         texts: &["CuDNN Compatibility Issue Detected"],
