@@ -201,12 +201,12 @@ pub(crate) struct PythonCode {
     pub(crate) first_wheel: Option<FirstWheel>,
 }
 
-/// cudnn-frontend's method. It opens cuDNN from the first directory of `LD_LIBRARY_PATH` that contains it, then from the
-/// first of these wheels in the environment's own directory, and then by name.
+/// cudnn-frontend's method. It opens the library from the first directory of `LD_LIBRARY_PATH` that contains it, then from
+/// the first `nvidia/DIR/lib` in the environment's own directory that contains it, and then by name.
 #[derive(Debug, Deserialize)]
-#[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct FirstWheel {
-    pub(crate) wheels: Vec<Wheel>,
+    pub(crate) library: &'static str,
+    pub(crate) dirs: Vec<&'static str>,
     /// Older releases open the wheels first.
     pub(crate) library_path_since: Release,
 }
@@ -327,7 +327,7 @@ impl Kind {
         let has_module = |wheels: &[Wheel]| wheels.iter().any(|(name, _)| *name == module);
         code.dependencies.as_ref().is_some_and(|opens| of_major || has_module(&opens.wheels))
             || has_module(&code.nvidia_modules)
-            || code.first_wheel.as_ref().is_some_and(|opens| has_module(&opens.wheels))
+            || code.first_wheel.as_ref().is_some_and(|opens| opens.dirs.contains(&module))
             || code.toolkit_or_wheel.iter().flat_map(|opens| &opens.wheels).any(|dir| wheel_dir.ends_with(dir))
     }
 

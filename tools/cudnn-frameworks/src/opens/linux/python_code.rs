@@ -74,19 +74,16 @@ fn open_first_wheel(process: &mut LdSoProcess, version: &str, opens: &FirstWheel
     let path = process.host.variable("LD_LIBRARY_PATH").unwrap_or_default();
     let is_path_first = release_of(version).is_none_or(|release| release >= opens.library_path_since);
     let searched = std::env::split_paths(&path).filter(|dir| is_path_first && !dir.as_os_str().is_empty());
-    let names = || opens.wheels.iter().map(|(_, name)| name);
-    let by_path = searched.flat_map(|dir| names().map(move |name| dir.join(name)));
-    let by_path = by_path.map(|file| (file, SearchRule::LdSo(Rule::LibraryPath)));
+    let searched = searched.map(|dir| (dir, SearchRule::LdSo(Rule::LibraryPath)));
     let environment = &process.environment;
     let own_dir = environment.import_dirs.iter().find(|dir| dir.starts_with(&environment.root));
-    let wheels = own_dir.into_iter().flat_map(|dir| {
-        opens.wheels.iter().map(move |(module, name)| dir.join("nvidia").join(module).join("lib").join(name))
-    });
-    let found = by_path.chain(wheels.map(|file| (file, SearchRule::Python))).find(|(file, _)| file.target_exists());
-    match found {
-        Some((file, by)) => drop(process.open_path(&file, by)),
-        None => drop(opens.wheels.first().is_some_and(|(_, name)| process.dlopen(name, 0, None))),
-    }
+    let wheels = own_dir.into_iter().flat_map(|own| opens.dirs.iter().map(move |dir| own.join("nvidia").join(dir)));
+    let wheels = wheels.map(|dir| (dir.join("lib"), SearchRule::Python));
+    let mut files = searched.chain(wheels).map(|(dir, by)| (dir.join(opens.library), by));
+    match files.find(|(file, _)| file.target_exists()) {
+        Some((file, by)) => process.open_path(&file, by),
+        None => process.dlopen(opens.library, 0, None),
+    };
 }
 
 fn ends_in_digit(file: &Path) -> bool {
