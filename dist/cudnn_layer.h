@@ -103,10 +103,15 @@ typedef struct cudnnLayer {
     void (*event)(void *data, const cudnnLayerEvent *event);
 } cudnnLayer;
 
-/* The only function that a layer exports. Called once after cuDNN has been loaded, before the program's first call
+/* The only function that a layer has to export. Called once after cuDNN has been loaded, before the program's first call
  * continues. Returns 0 on success. For any other value, the layer remains inactive and the program continues
  * without it. */
 int cudnnLayerBegin(const cudnnLayerHost *host, cudnnLayer *layer);
+
+/* Optional. `name` is the entry of CUDNN_LAYERS, as in cudnnLayerHost. Returns NULL if the layer would work as
+ * requested with the environment variables of this process, or else the reason, which stays valid until the process
+ * exits. `cudnn-doctor run` calls it in a process without cuDNN, before it starts the program. */
+const char *cudnnLayerCheck(const char *name);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Captures PyTorch programs that meet known bugs of cuDNN, for a comparison of releases by `cudnn-doctor replay`.
+"""Captures PyTorch programs that meet known bugs of cuDNN, for a comparison of releases by `cudnn-lab replay`.
 
     bugs-h100.py DROP_IN DIRECTORY     writes DIRECTORY/BUG.cudnncap, prints Markdown
 

@@ -3,7 +3,7 @@
 
     closed-loop.py LANGUAGE DROP_IN DIRECTORY CAPTURE...     keeps the programs in DIRECTORY
 
-LANGUAGE is python or c++. Needs `cudnn-doctor` in PATH, libcudnn_layers.so next to DROP_IN, and CUDNN_LOADER_DIR. For C++,
+LANGUAGE is python or c++. Needs `cudnn-lab` in PATH, libcudnn_layers.so next to DROP_IN, and CUDNN_LOADER_DIR. For C++,
 CPPFLAGS names the directories of cudnn.h and of CUDA's headers. JOBS is the number of parallel programs (8).
 """
 
@@ -36,7 +36,7 @@ def close(language, drop_in, directory, capture, graph):
     """Returns `equal`, or what is different."""
     program = os.path.join(directory, f"{os.path.basename(capture)}-{graph}")
     source = f"{program}.{SUFFIX[language]}"
-    emit = ["cudnn-doctor", "emit", capture, "--graph", graph, "--language", language, "--output", source]
+    emit = ["cudnn-lab", "emit", capture, "--graph", graph, "--language", language, "--output", source]
     emitted = subprocess.run(emit, capture_output=True, text=True)
     if emitted.returncode:
         return f"not emitted: {emitted.stderr.strip()[-200:]}"

@@ -89,5 +89,8 @@ pub struct Layer {
     pub event: Option<unsafe extern "C" fn(*mut c_void, *const Event)>,
 }
 
+/// The type of `cudnnLayerCheck`.
+pub type Check = unsafe extern "C" fn(name: *const c_char) -> *const c_char;
+
 /// The type of `cudnnLayerBegin`.
 pub type Begin = unsafe extern "C" fn(*const Host, *mut Layer) -> c_int;

@@ -1,6 +1,6 @@
 //! The C entry points of a layer written in Rust, which call the [`Layer`] and catch panics.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi;
@@ -36,6 +36,20 @@ pub unsafe extern "C" fn begin<L: Layer>(host: *const abi::Host, layer: *mut abi
             1
         }
     }
+}
+
+/// Implements [`abi::Check`] for a layer in Rust.
+#[must_use]
+pub fn check<L: Layer>() -> *const c_char {
+    let reason = match catch_unwind(L::check) {
+        Ok(Ok(())) => return std::ptr::null(),
+        Ok(Err(reason)) => reason.replace('\0', ""),
+        Err(payload) => {
+            std::mem::forget(payload);
+            "the layer panicked".to_owned()
+        }
+    };
+    CString::new(reason).unwrap_or_default().into_raw()
 }
 
 /// # Safety

@@ -19,6 +19,15 @@ pub trait Layer: Send + Sync + Sized + 'static {
     /// Returns the reason why the layer stays off. The program continues without it.
     fn begin(host: Host) -> Result<Self, String>;
 
+    /// Checks the environment variables that the layer reads, before a program is started with them. Called in a
+    /// process without cuDNN.
+    ///
+    /// # Errors
+    /// Returns the reason why the layer would stay off or would not work as requested.
+    fn check() -> Result<(), String> {
+        Ok(())
+    }
+
     /// Returns the function to call instead of `next`, or `next` itself. The loader calls this once per function,
     /// before the program's first call of that function, and never concurrently. cuDNN calls from here bypass all
     /// layers.

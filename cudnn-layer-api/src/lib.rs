@@ -37,11 +37,14 @@ pub mod wrappers;
 #[cfg(feature = "wrappers")]
 #[doc(no_inline)]
 pub use cudnn_sys::types;
-pub use entry::begin;
+pub use entry::{begin, check};
 pub use layer::{Event, EventKind, Host, Layer, NextFunction};
 
 /// The name of the function that a layer library exports.
 pub const ENTRY_POINT: &std::ffi::CStr = c"cudnnLayerBegin";
+
+/// The name of the function that checks a layer's variables. It is optional.
+pub const CHECK: &std::ffi::CStr = c"cudnnLayerCheck";
 
 /// Exports a [`Layer`] from a shared library (`crate-type = ["cdylib"]`).
 ///
@@ -68,6 +71,12 @@ macro_rules! export_layer {
         ) -> ::std::ffi::c_int {
             // SAFETY: guaranteed by the caller.
             unsafe { $crate::begin::<$layer>(host, layer) }
+        }
+
+        /// Checks the variables of the layer: see `cudnn_layer.h`.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn cudnnLayerCheck(_: *const ::std::ffi::c_char) -> *const ::std::ffi::c_char {
+            $crate::check::<$layer>()
         }
     };
 }

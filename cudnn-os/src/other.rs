@@ -35,6 +35,14 @@ pub(crate) mod files {
         false
     }
 
+    // A killed process leaves the file.
+    #[cfg(feature = "native")]
+    pub fn create_temporary(name: &Path) -> io::Result<File> {
+        let file = File::create_new(name)?;
+        std::fs::remove_file(name)?;
+        Ok(file)
+    }
+
     pub fn read_at(mut file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
         file.seek(SeekFrom::Start(offset))?;
         file.read(into)
@@ -383,7 +391,7 @@ pub mod child {
     pub enum Child {}
 
     impl Child {
-        pub fn start(_command: &mut Command, _has_session: bool) -> Result<Child> {
+        pub fn start(_command: Command, _has_session: bool) -> Result<Child> {
             Err(unsupported())
         }
 

@@ -14,7 +14,7 @@ use crate::version::Version;
 crate::portable!(ProbeError);
 
 #[cfg(feature = "serde")]
-impl<T: crate::portable::Portable> crate::facts::Answer for Result<T, ProbeError> {
+impl<T: crate::facts::Portable> crate::facts::Answer for Result<T, ProbeError> {
     fn nothing() -> Self {
         Err(ProbeError::NotFound)
     }
@@ -33,7 +33,7 @@ pub enum ProbeError {
     /// The path is a symbolic link to a file that does not exist.
     BrokenLink {
         /// The target of the link.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         target: PathBuf,
     },
     /// The path exists but is not a directory.
@@ -41,7 +41,7 @@ pub enum ProbeError {
     /// The directory exists but does not contain `libcudnn_graph.so.9` (`cudnn_graph64_9.dll`).
     GraphMissing {
         /// A subdirectory that contains the file. Only explicit directories are searched for subdirectories.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         found_in: Option<PathBuf>,
     },
     /// Linux: the directory contains the library only under the full name, for example because a copy lost the symbolic
@@ -60,13 +60,13 @@ pub enum ProbeError {
     /// The file exists but cannot be opened or read.
     Unreadable {
         /// The error of the operating system.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         error: io::Error,
     },
     /// The path is a directory, pipe or device instead of a file.
     NotRegularFile {
         /// The kind of file, such as `a directory`.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         kind: &'static std::primitive::str,
     },
     /// The file is neither an ELF file nor a DLL.
@@ -156,7 +156,7 @@ pub enum ProbeError {
     /// The library belongs to a different installation than the graph library that would load it.
     OtherInstallation {
         /// The directory of the graph library.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         graph: PathBuf,
     },
     /// A library of the installation is unusable.
@@ -169,7 +169,7 @@ pub enum ProbeError {
     /// The process has already loaded cuDNN from a different directory.
     OtherLoaded {
         /// The directory of the loaded cuDNN.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         loaded: PathBuf,
         /// The version of the loaded cuDNN, if known.
         loaded_version: Option<Version>,
@@ -179,7 +179,7 @@ pub enum ProbeError {
     /// This installation is in use, but another directory is requested.
     OtherRequested {
         /// The requested directory.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         wanted: PathBuf,
     },
 }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+#[cfg(feature = "serde")]
+use cudnn_os::files::imagined_id;
 use cudnn_os::files::{FileId, file_id};
 
 use crate::facts::ask;
@@ -20,5 +22,11 @@ impl FileIdentity {
     #[must_use]
     pub fn of(path: &Path) -> Option<FileIdentity> {
         ask("file identity", path, || file_id(path).map(FileIdentity))
+    }
+
+    /// Returns an identity for a file that does not exist yet, which no other file has.
+    #[cfg(feature = "serde")]
+    pub(crate) fn imagined(path: &Path) -> Option<FileIdentity> {
+        Some(FileIdentity(imagined_id(path)))
     }
 }

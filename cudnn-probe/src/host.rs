@@ -116,6 +116,12 @@ impl Host {
         self.executable.as_deref()?.parent()
     }
 
+    /// Returns whether this is the real machine, with the environment of this process.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.root.is_none() && self.variables.is_none()
+    }
+
     /// Returns an absolute system path, relative to the sandbox root if there is one.
     #[must_use]
     pub fn system(&self, path: impl AsRef<Path>) -> PathBuf {

@@ -35,11 +35,11 @@ const BUILT_IN_LAYERS: &[&str] = &["capture", "errata", "explain", "plans", "tra
 #[non_exhaustive]
 pub struct RequestedLayer {
     /// The name or path as requested.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub name: OsString,
     /// The files that may contain the layer, or the reason why there are none. Use the first file that really contains
     /// it.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub files: Result<Vec<PathBuf>, LayerError>,
 }
 
@@ -55,7 +55,7 @@ pub enum LayerError {
     /// The layer is not in any of the directories.
     NotFound {
         /// The files that were tried.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         tried: Vec<PathBuf>,
     },
 }

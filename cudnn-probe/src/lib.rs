@@ -59,20 +59,23 @@
 //! | --- | --- |
 //! | Find the cuDNN that a program should use | [`Search`], [`Requirements`], [`select`], [`Selection::into_result`], [`check_dir`] |
 //! | Identify a file | [`identify`], [`identify_for`], [`identify_any`], [`gpu_code`], [`missing_symbols`], [`exports`] |
+//! | Read the dependencies, symbols and GPU code of a file | [`image`] |
 //! | Explain why a file or directory is unusable | [`ProbeError`] |
 //! | Find out which file ld.so would choose, and why | [`ld_so`] |
 //! | Find out which DLL Windows would choose, or explain errors 126, 127 and 193 | [`dll_search`] |
 //! | Look up the wheel that contains a library | [`Component`] |
 //! | Look up libraries, drivers, GPUs and known issues of a release | [`release_facts`] |
 //! | List requested layers and their files | [`layers`] |
+//! | Find the environment of a Python interpreter | [`python`] |
+//! | Record what a search reads, and repeat it on another machine | [`facts`] |
 //!
 //! A [`Host`] describes the machine. In tests, use [`Host::sandbox`] to search a temporary directory instead.
 //!
 //! # Features
 //! - `inspect`, enabled by default, is for tools. Without it, a program that only searches for cuDNN compiles faster,
-//!   but [`dll_search`], [`gpu_code`], [`identify_any`], [`Search::under_root`] and [`ld_so::Simulation`] are missing.
-//! - `windows` is required on Windows, and enabled by `inspect`.
-//! - `serde` implements `Serialize` and `Deserialize` for results and errors.
+//!   but [`gpu_code`], [`identify_any`], [`Search::under_root`], [`python`] and [`ld_so::Simulation`] are missing.
+//! - `windows` is required on Windows, and enabled by `inspect`. Without it, most of [`dll_search`] is missing.
+//! - `serde` implements `Serialize` and `Deserialize` for results and errors, and records [`facts`].
 //!
 //! Libraries for Linux (x86-64 and aarch64) and Windows (x86-64) can be identified on any system. A search always
 //! follows the rules of the system that the crate is compiled for.
@@ -85,21 +88,15 @@ mod component;
 pub mod dll_search;
 mod error;
 mod escape;
-#[doc(hidden)]
 pub mod facts;
 mod files;
 mod host;
-mod image;
-#[doc(hidden)]
-pub mod internal;
+pub mod image;
 pub mod layers;
 pub mod ld_so;
 mod library;
 mod no_installation;
 mod platform;
-#[cfg(feature = "serde")]
-#[doc(hidden)]
-pub mod portable;
 pub mod release_facts;
 mod search;
 mod select;
@@ -114,9 +111,11 @@ pub use host::Host;
 #[cfg(feature = "inspect")]
 pub use image::{GpuCode, gpu_code, identify_any};
 pub use image::{Identity, exports, identify, identify_for, missing_symbols, parts_without_gpu_code};
-pub use library::Library;
+pub use library::{Library, older_shim};
 pub use no_installation::{NoInstallation, RUN_DOCTOR, RejectedCandidate};
 pub use platform::{Architecture, Os};
 pub use search::{Candidate, DIR_VARIABLE, Origin, Search, VARIABLES};
+#[cfg(feature = "inspect")]
+pub use search::{UnderRoot, python};
 pub use select::{Installation, Requirements, Selection, check_dir, installation_dir, select};
 pub use version::{Version, VersionError};

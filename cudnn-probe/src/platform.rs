@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The file name of the Python interpreter.
-pub const PYTHON: &str = cudnn_os::windows_or!("python.exe", "python3");
+pub(crate) const PYTHON: &str = cudnn_os::windows_or!("python.exe", "python3");
 
 /// The operating system that a library was built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -94,12 +94,12 @@ pub const TEGRA_CHIPS: &[TegraChip] = &[
 
 /// A chip is serialized as the name.
 #[cfg(feature = "serde")]
-impl crate::portable::Portable for &'static TegraChip {
-    fn write<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl crate::facts::Portable for &'static TegraChip {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name)
     }
 
-    fn read<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+    fn deserialize<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = <String as serde::Deserialize>::deserialize(deserializer)?;
         let chip = TEGRA_CHIPS.iter().find(|chip| chip.name == name);
         chip.ok_or_else(|| <D::Error as serde::de::Error>::custom(format!("unknown Tegra chip {name:?}")))
@@ -124,6 +124,8 @@ pub struct KnownIssue {
     pub fixed_in: Version,
     /// The effect on programs.
     pub description: &'static str,
+    /// The rule of the layer `errata` that blocks the affected plans.
+    pub erratum: Option<&'static str>,
 }
 
 /// Known issues from NVIDIA's release notes that affect users of several frameworks.
@@ -132,26 +134,31 @@ pub const KNOWN_ISSUES: &[KnownIssue] = &[
         from: Version::new(9, 10, 0),
         fixed_in: Version::new(9, 10, 1),
         description: "the values of one enum are in a different order than in all other releases",
+        erratum: None,
     },
     KnownIssue {
         from: Version::new(9, 0, 0),
         fixed_in: Version::new(9, 10, 1),
         description: "cuDNN fails with cuBLASLt 12.9 or newer and several GPUs in one process",
+        erratum: None,
     },
     KnownIssue {
         from: Version::new(9, 8, 0),
         fixed_in: Version::new(9, 15, 1),
         description: "3-d convolutions in bfloat16 can give wrong results",
+        erratum: Some("conv3d-bfloat16-wrong"),
     },
     KnownIssue {
         from: Version::new(9, 11, 0),
         fixed_in: Version::new(9, 15, 0),
         description: "3-d convolutions in bfloat16 are slow and use much memory",
+        erratum: None,
     },
     KnownIssue {
         from: Version::new(9, 10, 2),
         fixed_in: Version::new(9, 15, 1),
         description: "3-d convolutions in TF32 can give wrong results",
+        erratum: Some("conv3d-tf32-wrong"),
     },
 ];
 

@@ -21,7 +21,7 @@ use crate::version::Version;
 #[non_exhaustive]
 pub struct Installation {
     /// The directory with symbolic links resolved, which makes the path unique.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub dir: PathBuf,
     /// The reason for searching the directory.
     pub origin: Origin,
@@ -337,8 +337,13 @@ fn explain_missing_graph(Candidate { dir, origin, .. }: &Candidate) -> ProbeErro
     let is_named = matches!(origin, Origin::Explicit | Origin::Variable(_));
     let question = if is_named { "named directory without cuDNN" } else { "directory without cuDNN" };
     let explanation: Result<(), ProbeError> =
-        facts::ask(question, dir, || Err(read_directory_without_graph(dir, is_named)));
+        facts::derive(question, dir, || Err(read_directory_without_graph(dir, is_named)));
     explanation.err().unwrap_or(ProbeError::NotFound)
+}
+
+/// Returns the version in a file name such as `libcudnn_graph.so.9.28.1`.
+fn version_in(name: &str) -> Option<Version> {
+    name.split_once(".so.")?.1.parse().ok()
 }
 
 fn read_directory_without_graph(dir: &Path, is_named: bool) -> ProbeError {
@@ -352,13 +357,13 @@ fn read_directory_without_graph(dir: &Path, is_named: bool) -> ProbeError {
             };
         }
     };
-    let mut names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let is_full_name = |name: &String| {
         let version = name.strip_prefix("libcudnn_graph.so.9.");
         version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
     };
     if Os::HOST == Os::Linux
-        && let Some(file) = names.find(is_full_name)
+        && let Some(file) = names.filter(is_full_name).max_by_key(|name| version_in(name))
     {
         return ProbeError::SonameLinkMissing { file };
     }

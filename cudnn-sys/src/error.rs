@@ -24,6 +24,12 @@ pub struct Error {
 }
 
 impl Error {
+    /// Returns the error of a call that was not made, because cuDNN would not survive it.
+    #[must_use]
+    pub fn refused(function: &'static str, status: cudnnStatus_t, text: String) -> Self {
+        Error { function, status, text }
+    }
+
     /// Converts the status of a call to a `Result`. For a failure, this fetches and clears the message of the calling
     /// thread. Use [`check!`](crate::check) to call a function and convert the status.
     ///

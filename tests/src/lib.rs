@@ -60,7 +60,7 @@ pub use extension_dll::extension_dll;
 pub use extension_library::ExtensionLibrary;
 pub use fake_library::{FakeLibrary, copy_fake_dlls, copy_fake_set, fake_dll};
 pub use fake_nvml::FakeNvml;
-pub use program::{doctor, example, example_library, root, xtask};
+pub use program::{doctor, example, example_library, lab, root, xtask};
 pub use program_file::{copy_program, write_program};
 pub use python_environment::{PythonEnvironment, PythonPackage};
 pub use release::{OFFLINE_VARIABLE, full_releases, lib_dir, not_run, release, version};

@@ -20,6 +20,15 @@ pub fn doctor() -> PathBuf {
     program("cudnn-doctor", "bin", "cudnn-doctor", "cudnn-doctor")
 }
 
+/// Returns the program `cudnn-lab`, built in the same profile as this test.
+///
+/// # Panics
+/// Panics if the build fails.
+#[must_use]
+pub fn lab() -> PathBuf {
+    program("cudnn-lab", "bin", "cudnn-lab", "cudnn-lab")
+}
+
 /// Returns an example of a package, built in the same profile as this test.
 ///
 /// # Panics

@@ -19,6 +19,13 @@ pub struct Wheel {
 }
 
 impl Wheel {
+    /// The installer uv.
+    pub const UV: Wheel = Wheel {
+        package: "uv",
+        version: "0.13.9",
+        sha256: "d7f459fe4fd247d830351c75686d3996ace3c6f3f728eb0e85a30b7ada0cef19",
+    };
+
     /// Returns the directory with the unpacked wheel. Returns `None` if it is unavailable and [`OFFLINE_VARIABLE`] is
     /// `skip`.
     ///

@@ -133,6 +133,8 @@ fn an_installed_wheel_has_the_doctor_on_path_and_a_drop_in_that_loads_a_real_cud
     let doctor = environment.join("bin/cudnn-doctor");
     let version = stdout(&succeed(active(&environment, &doctor).arg("--version")));
     assert_eq!(version.trim(), format!("cudnn-doctor {}", env!("CARGO_PKG_VERSION")));
+    let version = stdout(&succeed(active(&environment, &environment.join("bin/cudnn-lab")).arg("--version")));
+    assert_eq!(version.trim(), format!("cudnn-lab {}", env!("CARGO_PKG_VERSION")));
     let checked = active(&environment, &doctor).arg("check").output().unwrap();
     let text = stdout(&checked);
     assert!(matches!(checked.status.code(), Some(0 | 1)), "{text}{}", String::from_utf8_lossy(&checked.stderr));
@@ -247,6 +249,8 @@ fn pipx_installs_from_git_and_uv_runs_a_checkout() {
     succeed(&mut pipx);
     let doctor = dir.path().join("bin/cudnn-doctor");
     assert_eq!(stdout(&succeed(Command::new(&doctor).arg("--version"))).trim(), version);
+    let lab = stdout(&succeed(Command::new(dir.path().join("bin/cudnn-lab")).arg("--version")));
+    assert!(lab.starts_with("cudnn-lab "), "{lab}");
     let environment = dir.path().join("pipx/venvs/cudnn-doctor");
     let package = site_packages(&environment).join("cudnn_shim");
     for name in ["lib/libcudnn.so.9", "lib/libcudnn_layers.so", "include/cudnn_shim.h", "include/cudnn_layer.h"] {
@@ -285,7 +289,7 @@ fn the_wheel_for_linux_runs_with_an_old_glibc() {
         assert!(!newest.is_empty() && newest.as_slice() <= OLDEST_GLIBC.as_slice(), "{binary:?} needs {newest:?}");
         count += 1;
     }
-    assert_eq!(count, 3);
+    assert_eq!(count, 4);
     let Some(environment) = environment("auditwheel", &dir.path().join("venv")) else { return };
     let installed =
         Command::new(environment.join("bin/pip")).args(["install", "--quiet", "auditwheel==6.8.2"]).output();
@@ -452,11 +456,9 @@ fn the_static_doctor_reads_files_in_a_bare_root_and_reports_its_limits() {
     for (arguments, codes, expected) in [
         (&["list"] as &[&str], [0, 1], "9.19.0"),
         (&["check", "--no-load"], [0, 1], "cuDNN   9.19.0"),
-        (&["check"], [3, 3], "error[C055]: this cudnn-doctor is static"),
-        (&["demo"], [3, 3], "this cudnn-doctor is static"),
-        (&["preload"], [3, 3], "this cudnn-doctor is static"),
-        (&["plans", "device"], [2, 3], "this cudnn-doctor is static"),
-        (&["plans", "list"], [0, 3], ""),
+        (&["check"], [3, 3], "error[C055]: this program is static"),
+        (&["demo"], [3, 3], "this program is static"),
+        (&["preload"], [3, 3], "this program is static"),
         (&["env"], [0, 0], "/cudnn"),
         (&["explain", "/cudnn/libcudnn_graph.so.9"], [0, 2], "libc.so.6"),
         (&["frameworks"], [0, 0], ""),

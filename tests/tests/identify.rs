@@ -1,7 +1,7 @@
 //! Checks that the probe reads the files of real releases, and reports damaged files.
 
 use cudnn_frameworks::installation::{ArmVariant, InstallationReport};
-use cudnn_probe::internal::missing_exports;
+use cudnn_probe::image::missing_exports;
 use cudnn_probe::{
     Candidate, GpuCode, Host, Library, Origin, Os, ProbeError, Requirements, Version, check_dir, gpu_code, identify,
     identify_any, missing_symbols,

@@ -10,7 +10,6 @@ mod error;
 mod frameworks;
 mod newest;
 mod pins;
-mod prose;
 mod publish;
 mod release;
 mod wheels;
@@ -29,7 +28,6 @@ usage: cargo xtask COMMAND
                        what a person must decide
   frameworks --check   fail if `frameworks` would change the data
   newest               pin newer releases of cuDNN on the package index, and test the newest one
-  prose                count hard constructions in comments, messages and Markdown; fail above the limit
   publish --dry-run [--repository URL]
                        perform all steps of a publication except the upload: package every crate under its name on the
                        package index, check it, build it; print what a person must decide
@@ -55,7 +53,6 @@ fn main() -> ExitCode {
         ["frameworks"] => frameworks::run(false),
         ["frameworks", "--check"] => frameworks::run(true),
         ["newest"] => newest::run(),
-        ["prose"] => prose::check(),
         ["publish", "--dry-run"] => publish::dry_run(None),
         ["publish", "--dry-run", "--repository", url] => publish::dry_run(Some(url)),
         ["release", "--dry-run", version] | ["release", version, "--dry-run"] => release::run(version, true),

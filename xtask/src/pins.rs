@@ -8,7 +8,7 @@ use cudnn_fetch::Release;
 use crate::error::Result;
 
 /// The file with the list, in the workspace.
-pub(crate) const FILE: &str = "tools/cudnn-fetch/src/generated/releases.rs";
+pub(crate) const FILE: &str = "doctor/cudnn-fetch/src/generated/releases.rs";
 
 /// A cuDNN release of three numbers, `9.28.0`, or four, `9.28.0.42`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn the_checked_in_list_is_up_to_date() {
-        assert_eq!(source(RELEASES), include_str!("../../tools/cudnn-fetch/src/generated/releases.rs"));
+        assert_eq!(source(RELEASES), include_str!("../../doctor/cudnn-fetch/src/generated/releases.rs"));
     }
 
     #[test]

@@ -5,31 +5,30 @@
 use std::path::{Path, PathBuf};
 
 /// The directories and files with diagnosing code, below the root.
-const DIAGNOSING: [&str; 24] = [
+const DIAGNOSING: [&str; 23] = [
     "cudnn-probe/src/layers.rs",
     "cudnn-probe/src/ld_so",
     "cudnn-probe/src/library.rs",
     "cudnn-probe/src/search",
     "cudnn-probe/src/select.rs",
     "cudnn-probe/src/dll_search",
-    "tools/cudnn-frameworks/src/environment",
-    "tools/cudnn-frameworks/src/framework",
-    "tools/cudnn-frameworks/src/installation",
-    "tools/cudnn-frameworks/src/opens",
-    "tools/cudnn-frameworks/src/package",
-    "tools/cudnn-frameworks/src/files.rs",
-    "tools/cudnn-frameworks/src/jetson.rs",
-    "tools/cudnn-frameworks/src/survey.rs",
-    "tools/cudnn-doctor/src/check",
-    "tools/cudnn-doctor/src/context.rs",
-    "tools/cudnn-doctor/src/dependencies",
-    "tools/cudnn-doctor/src/framework_run/outside_module.rs",
-    "tools/cudnn-doctor/src/framework_run/help.rs",
-    "tools/cudnn-doctor/src/packages",
-    "tools/cudnn-doctor/src/plan",
-    "tools/cudnn-doctor/src/platform.rs",
-    "tools/cudnn-doctor/src/python.rs",
-    "tools/cudnn-doctor/src/shell.rs",
+    "doctor/cudnn-cli/src/command.rs",
+    "doctor/cudnn-cli/src/path.rs",
+    "doctor/cudnn-cli/src/platform.rs",
+    "doctor/cudnn-cli/src/programs.rs",
+    "doctor/cudnn-cli/src/quoting.rs",
+    "doctor/cudnn-cli/src/shell.rs",
+    "doctor/cudnn-frameworks/src/environment",
+    "doctor/cudnn-frameworks/src/framework",
+    "doctor/cudnn-frameworks/src/installation",
+    "doctor/cudnn-frameworks/src/opens",
+    "doctor/cudnn-frameworks/src/package",
+    "doctor/cudnn-frameworks/src/files.rs",
+    "doctor/cudnn-frameworks/src/jetson.rs",
+    "doctor/cudnn-frameworks/src/nvrtc.rs",
+    "doctor/cudnn-frameworks/src/shim_names.rs",
+    "doctor/cudnn-frameworks/src/survey.rs",
+    "doctor/cudnn-rules/src",
 ];
 
 /// The ways to read the system.
@@ -54,7 +53,7 @@ const READS: [&str; 17] = [
 ];
 
 /// Parts of lines that only process a result, or provide one.
-const ANSWERS: [&str; 5] = ["kind.is_", "metadata.is_", "file_type()", "facts::ask(", "vars_os().map(|(name, _)| name"];
+const ANSWERS: [&str; 3] = ["kind.is_", "metadata.is_", "file_type()"];
 
 #[test]
 fn diagnosing_code_uses_facts() {

@@ -31,9 +31,9 @@ fn every_readme_says_how_to_depend_on_the_crate() {
         assert!(text.contains(reason), "{name}: {reason}");
         let is_warned = |line: &str| !line.contains("cargo add") || line.contains("abandoned crate");
         assert!(text.lines().all(is_warned), "{name} advises `cargo add`");
-        if name == "cudnn-doctor" {
-            let install = "cargo install --path cudnn-shim/tools/cudnn-doctor";
-            assert!(text.contains(install) && text.contains("--git URL"), "{text}");
+        if ["cudnn-doctor", "cudnn-lab"].contains(&name) {
+            let install = format!("cargo install --locked --profile source --path cudnn-shim/{dir}");
+            assert!(text.contains(&install) && text.contains("--git URL"), "{text}");
             continue;
         }
         assert!(text.contains(&format!("{name} = {{ path = \"../cudnn-shim/{dir}\"")), "{name}: no path");

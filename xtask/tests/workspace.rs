@@ -1,5 +1,6 @@
 //! Checks the workspace as a whole: commands in a copied checkout use the copy, builds do not overwrite each other's
-//! libraries, packages depend only on packages in the same or a lower tier, and the loader compiles fast.
+//! libraries, packages depend only on packages in the same or a lower tier, only the doctor depends on its rules, and
+//! the loader compiles fast.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -43,30 +44,50 @@ fn a_shared_library_is_a_package_of_its_own() {
     }
 }
 
-/// Tools may depend on layers and on the core, layers on the core, and the core only on itself. Tests may use
-/// everything.
+/// The doctor and the lab depend on the core, and the lab also on what both commands share. Tests may use everything.
 #[test]
-fn dependencies_point_from_tools_to_layers_to_the_core() {
+fn dependencies_point_from_the_doctor_and_the_lab_to_the_core() {
+    const SHARED: [&str; 2] = ["cudnn-cli", "cudnn-fetch"];
     let metadata = metadata();
     let root = Path::new(metadata["workspace_root"].as_str().unwrap());
-    let tier = |dir: &str| match Path::new(dir).strip_prefix(root).unwrap().iter().next().and_then(|name| name.to_str())
+    let part = |dir: &str| match Path::new(dir).strip_prefix(root).unwrap().iter().next().and_then(|name| name.to_str())
     {
-        Some("layers") => 1,
-        Some("tools" | "tests" | "xtask") => 2,
-        _ => 0,
+        Some(part @ ("doctor" | "lab" | "tests" | "xtask")) => part.to_owned(),
+        _ => "core".to_owned(),
     };
-    let mut seen = [0; 3];
+    let mut seen = BTreeSet::new();
     for package in metadata["packages"].as_array().unwrap() {
-        let own = tier(package["manifest_path"].as_str().unwrap());
-        seen[own] += 1;
+        let own = part(package["manifest_path"].as_str().unwrap());
         for dependency in package["dependencies"].as_array().unwrap() {
             let Some(path) = dependency["path"].as_str() else { continue };
-            if dependency["kind"] != "dev" {
-                assert!(tier(path) <= own, "{} depends on {}", package["name"], dependency["name"]);
-            }
+            let (other, name) = (part(path), dependency["name"].as_str().unwrap());
+            let is_allowed = match own.as_str() {
+                "core" => other == "core",
+                "doctor" => ["core", "doctor"].contains(&other.as_str()),
+                "lab" => ["core", "lab"].contains(&other.as_str()) || SHARED.contains(&name),
+                _ => true,
+            };
+            assert!(is_allowed || dependency["kind"] == "dev", "{} depends on {name}", package["name"]);
         }
+        seen.insert(own);
     }
-    assert!(seen.iter().all(|count| *count >= 3), "{seen:?}");
+    assert_eq!(seen.len(), 5, "{seen:?}");
+}
+
+/// The rules know neither the command line nor what computes on GPUs, and nothing below the command knows the rules.
+#[test]
+fn only_the_doctor_depends_on_the_rules() {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().unwrap();
+    let depends = |package: &serde_json::Value, name: &str| {
+        package["dependencies"].as_array().unwrap().iter().any(|dependency| dependency["name"] == name)
+    };
+    let users = packages.iter().filter(|package| depends(package, "cudnn-rules"));
+    assert_eq!(users.map(|package| package["name"].as_str().unwrap()).collect::<Vec<_>>(), ["cudnn-doctor"]);
+    let rules = packages.iter().find(|package| package["name"] == "cudnn-rules").unwrap();
+    for name in ["clap", "cudnn-backend", "cudnn-layer-api", "nvml-wrapper-sys"] {
+        assert!(!depends(rules, name), "{name}");
+    }
 }
 
 /// Each crate and feature costs the users of the loader seconds in a cold build.

@@ -1,4 +1,4 @@
-//! Gives a background thread a private file descriptor table.
+//! Gives a background thread a private file descriptor table, and closes the descriptors of a forked process.
 //!
 //! A program may close all descriptors at any time (`closefrom`) and open other files under the same numbers, even
 //! while a background thread uses them.
@@ -17,6 +17,20 @@ pub fn leave_shared_table() -> bool {
 /// Returns `false` if the system does not allow it, for example on kernels older than 5.9.
 pub fn leave_all() -> bool {
     leave_all_from(0)
+}
+
+/// Closes all descriptors from this number on, in a process with a single thread that no longer uses them.
+#[cfg(feature = "processes")]
+pub(super) fn close_all_from(first: libc::c_int) {
+    /// New descriptors get the lowest free numbers, so that larger ones are rare.
+    const MANY: libc::c_int = 1 << 16;
+    if !leave_all_from(first.cast_unsigned()) {
+        // Before Linux 5.9, close one descriptor at a time.
+        for number in first..MANY {
+            // SAFETY: the caller no longer uses the descriptor.
+            unsafe { libc::close(number) };
+        }
+    }
 }
 
 fn leave_all_from(first: libc::c_uint) -> bool {

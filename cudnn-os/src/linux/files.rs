@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, Permissions};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 #[cfg(feature = "processes")]
 use std::os::fd::AsRawFd;
@@ -22,6 +23,13 @@ pub type FileId = (u64, u64);
 pub fn file_id(path: &Path) -> Option<FileId> {
     let metadata = std::fs::metadata(path).ok()?;
     Some((metadata.dev(), metadata.ino()))
+}
+
+/// Returns an identifier for a file that does not exist yet, which no other file has.
+pub fn imagined_id(path: &Path) -> FileId {
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    (u64::MAX, hasher.finish())
 }
 
 /// Returns the inode number of the file at a path.
@@ -137,6 +145,22 @@ pub(crate) fn open_without_following(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(O_NONBLOCK | O_NOFOLLOW).open(path)
 }
 
+/// Creates a file that disappears when it is closed, even if the process is killed. The file has no name if the file
+/// system supports this. Otherwise, it has this name for a moment.
+///
+/// # Errors
+/// Returns an error if no file with this name can be created.
+#[cfg(feature = "native")]
+pub fn create_temporary(name: &Path) -> io::Result<File> {
+    let dir = name.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let unnamed = File::options().write(true).custom_flags(libc::O_TMPFILE).open(dir);
+    unnamed.or_else(|_| {
+        let file = File::create_new(name)?;
+        std::fs::remove_file(name)?;
+        Ok(file)
+    })
+}
+
 /// Moves the file position past a hole at the beginning of the file, which would otherwise be read as zeros.
 ///
 /// # Errors
@@ -201,6 +225,18 @@ mod tests {
         assert!(matches!(open_regular_without_links(&file), Ok(Opened::Regular(_, 3))));
         assert!(matches!(open_regular_without_links(&link), Ok(Opened::Other("a link"))));
         assert!(matches!(open_regular(&link), Ok(Opened::Regular(_, 3))));
+    }
+
+    #[test]
+    #[cfg(feature = "native")]
+    #[cfg_attr(miri, ignore = "O_TMPFILE is unsupported in Miri")]
+    fn a_temporary_file_is_in_no_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = create_temporary(&dir.path().join("name")).unwrap();
+        assert_eq!(file.metadata().unwrap().nlink(), 0);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        let error = create_temporary(&dir.path().join("nowhere/name")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

@@ -48,7 +48,13 @@ pub mod child;
 #[cfg(feature = "processes")]
 pub mod errors;
 #[cfg(feature = "processes")]
+mod groups;
+#[cfg(feature = "processes")]
+mod inherited;
+#[cfg(feature = "processes")]
 pub mod interruption;
+#[cfg(feature = "processes")]
+mod keeper;
 #[cfg(feature = "processes")]
 pub mod memory_limits;
 #[cfg(feature = "processes")]

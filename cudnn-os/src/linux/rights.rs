@@ -2,23 +2,17 @@
 
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, Metadata, Permissions};
-use std::io::Result;
+use std::io::{Error, Result};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
-use super::trusted_files::user;
+use super::{groups, trusted_files::user};
 
 /// Returns whether this process runs as root.
 #[must_use]
 pub fn is_root() -> bool {
     user() == 0
-}
-
-/// Returns whether this file or directory belongs to root.
-#[must_use]
-pub fn belongs_to_root(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.uid() == 0)
 }
 
 /// Returns whether only root can create files at this path, which may not exist yet.
@@ -32,12 +26,21 @@ pub fn is_of_root(path: &Path) -> bool {
 /// Returns whether the user of this process can create this directory, or files in it.
 #[must_use]
 pub fn can_write(dir: &Path) -> bool {
-    let nearest = dir.ancestors().find(|above| above.symlink_metadata().is_ok());
-    let name = nearest.and_then(|nearest| CString::new(nearest.as_os_str().as_bytes()).ok());
-    name.is_some_and(|name| {
-        // SAFETY: the name is NUL-terminated.
-        unsafe { libc::faccessat(libc::AT_FDCWD, name.as_ptr(), libc::W_OK | libc::X_OK, libc::AT_EACCESS) == 0 }
-    })
+    write_access(dir).is_ok()
+}
+
+/// Checks that the user of this process can create this directory, or files in it.
+///
+/// # Errors
+/// Returns the reason: missing permissions, or a read-only file system.
+pub fn write_access(dir: &Path) -> Result<()> {
+    let nearest = dir.ancestors().find(|above| above.symlink_metadata().is_ok()).unwrap_or(dir);
+    let name = CString::new(nearest.as_os_str().as_bytes())?;
+    // SAFETY: the name is NUL-terminated.
+    match unsafe { libc::faccessat(libc::AT_FDCWD, name.as_ptr(), libc::W_OK | libc::X_OK, libc::AT_EACCESS) } {
+        0 => Ok(()),
+        _ => Err(Error::last_os_error()),
+    }
 }
 
 /// Returns whether the file is on a `noexec` file system, from which ld.so cannot load libraries.
@@ -57,12 +60,6 @@ pub fn belongs_to_user(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.uid() == user())
 }
 
-/// Returns the permission bits of a file or directory, such as `0o644`.
-#[must_use]
-pub fn mode(path: &Path) -> Option<u32> {
-    std::fs::metadata(path).ok().map(|metadata| metadata.mode() & 0o7777)
-}
-
 /// Returns whether users other than the owner may write to this file or directory.
 #[must_use]
 pub fn others_may_write(path: &Path) -> bool {
@@ -70,16 +67,26 @@ pub fn others_may_write(path: &Path) -> bool {
 }
 
 fn is_writable_for_others(metadata: &Metadata) -> bool {
+    const ALL: u32 = 0o002;
+    const GROUP: u32 = 0o020;
     // The group of root, and a group with the number of its user, contain only that user. With an access control list,
     // these bits are those of the list's strongest entry.
     let is_private_group = [0, metadata.uid()].contains(&metadata.gid());
-    metadata.mode() & 0o002 != 0 || metadata.mode() & 0o020 != 0 && !is_private_group
+    let is_for_group = metadata.mode() & GROUP != 0 && !is_private_group;
+    metadata.mode() & ALL != 0 || is_for_group && !groups::is_empty(metadata.gid())
 }
 
-/// Returns whether a file or directory belongs to root, and only root may write to it.
+/// Returns whether a file, directory or link belongs to root, and only root may write to it. Nobody can write to a link,
+/// so its permission bits are meaningless.
 #[must_use]
 pub fn is_only_of_root(metadata: &Metadata) -> bool {
-    metadata.uid() == 0 && !is_writable_for_others(metadata)
+    metadata.uid() == 0 && (metadata.is_symlink() || !is_writable_for_others(metadata))
+}
+
+/// Returns whether this is a directory of root, such as `/tmp`, where only owners can rename and remove files.
+#[must_use]
+pub fn is_sticky_of_root(metadata: &Metadata) -> bool {
+    metadata.is_dir() && metadata.uid() == 0 && metadata.mode() & libc::S_ISVTX != 0
 }
 
 /// Creates a directory and missing parents, which only this user can write to.

@@ -1,7 +1,12 @@
 //! Starts a process that waits until the program that replaces this process has ended.
 
+use std::fs::File;
 use std::io::{Error, PipeReader, PipeWriter, Read, Result};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use super::descriptors::close_all_from;
+use super::processes::open_process;
 
 /// Makes another process call `then` after this process was replaced by another program and has ended. The watcher is
 /// not a child of this process, because programs may wait for all of their children. Writing to the returned pipe
@@ -16,7 +21,7 @@ pub(super) fn watch(then: &dyn Fn()) -> Result<PipeWriter> {
     }
     // Both ends are closed when this process is replaced by the program.
     let (reader, writer) = std::io::pipe()?;
-    let program = this_process()?;
+    let program = open_process(std::process::id())?;
     // SAFETY: the process is single-threaded, and the child only forks and exits.
     match unsafe { libc::fork() } {
         -1 => Err(Error::last_os_error()),
@@ -25,7 +30,7 @@ pub(super) fn watch(then: &dyn Fn()) -> Result<PipeWriter> {
             unsafe {
                 if libc::fork() == 0 {
                     drop(writer);
-                    if has_ended(reader, &program) {
+                    if has_ended(&reader, &program) {
                         then();
                     }
                 }
@@ -49,21 +54,9 @@ fn adopts_orphans() -> bool {
     std::process::id() == 1 || is_subreaper != 0
 }
 
-/// Returns a descriptor of this process that becomes readable when the process ends.
-fn this_process() -> Result<OwnedFd> {
-    // SAFETY: the arguments are plain integers.
-    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) };
-    let descriptor = i32::try_from(descriptor).map_err(Error::other)?;
-    if descriptor < 0 {
-        return Err(Error::last_os_error());
-    }
-    // SAFETY: the call returned an open descriptor, and this value becomes the only owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
-}
-
 /// Waits until the process was replaced by a program that has ended.
-fn has_ended(mut called_off: PipeReader, program: &OwnedFd) -> bool {
-    leave_pipes();
+fn has_ended(called_off: &PipeReader, program: &OwnedFd) -> bool {
+    let [mut called_off, program] = leave_pipes([called_off.as_raw_fd(), program.as_raw_fd()]);
     if !matches!(called_off.read(&mut [0]), Ok(0)) {
         return false;
     }
@@ -77,12 +70,16 @@ fn has_ended(mut called_off: PipeReader, program: &OwnedFd) -> bool {
     true
 }
 
-/// Closes standard input and output so that processes at the other ends do not wait for this process.
-fn leave_pipes() {
-    if let Ok(null) = std::fs::File::options().read(true).write(true).open("/dev/null") {
-        for standard in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
-            // SAFETY: both descriptors are this process's, and nothing owns the standard ones.
-            unsafe { libc::dup2(null.as_raw_fd(), standard) };
-        }
+/// Closes all descriptors except for these two and standard error, so that processes at the other ends of pipes do not
+/// wait for this process. The two replace standard input and output.
+fn leave_pipes(kept: [RawFd; 2]) -> [ManuallyDrop<File>; 2] {
+    let standard = [libc::STDIN_FILENO, libc::STDOUT_FILENO];
+    for (kept, standard) in kept.into_iter().zip(standard) {
+        // SAFETY: both descriptors are open, and nothing owns the standard ones. The others are not standard, because std
+        // opens the standard ones first.
+        unsafe { libc::dup2(kept, standard) };
     }
+    close_all_from(3);
+    // SAFETY: both descriptors are open, and `ManuallyDrop` never closes them.
+    standard.map(|standard| ManuallyDrop::new(unsafe { File::from_raw_fd(standard) }))
 }

@@ -14,6 +14,10 @@ pub(crate) mod files {
     /// The canonical path, because std has no stable function that returns file numbers.
     pub type FileId = PathBuf;
 
+    pub fn imagined_id(path: &Path) -> FileId {
+        path.to_owned()
+    }
+
     pub fn inode(_path: &Path) -> Option<u64> {
         None
     }
@@ -274,11 +278,6 @@ pub mod rights {
     }
 
     #[must_use]
-    pub fn belongs_to_root(_path: &Path) -> bool {
-        false
-    }
-
-    #[must_use]
     pub fn is_of_root(_path: &Path) -> bool {
         false
     }
@@ -293,9 +292,9 @@ pub mod rights {
         false
     }
 
-    #[must_use]
-    pub fn mode(_path: &Path) -> Option<u32> {
-        None
+    /// Checks nothing, because access control lists decide.
+    pub fn write_access(_dir: &Path) -> Result<()> {
+        Ok(())
     }
 
     #[must_use]
@@ -306,6 +305,11 @@ pub mod rights {
     #[must_use]
     pub fn is_only_of_root(_metadata: &Metadata) -> bool {
         true
+    }
+
+    #[must_use]
+    pub fn is_sticky_of_root(_metadata: &Metadata) -> bool {
+        false
     }
 
     #[must_use]

@@ -104,7 +104,7 @@ pub struct Child {
 }
 
 impl Child {
-    pub fn start(command: &mut Command, has_session: bool) -> Result<Child> {
+    pub fn start(mut command: Command, has_session: bool) -> Result<Child> {
         let job = new_job()?;
         // The child is started suspended, so that it is in the job before it can start other processes.
         command.creation_flags(if has_session { CREATE_NO_WINDOW | CREATE_SUSPENDED } else { CREATE_SUSPENDED });

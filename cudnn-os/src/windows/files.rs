@@ -5,7 +5,12 @@ use std::fs::File;
 use std::io;
 use std::os::windows::ffi::OsStrExt;
 use std::os::windows::fs::FileExt;
+#[cfg(feature = "native")]
+use std::os::windows::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf, Prefix};
+
+#[cfg(feature = "native")]
+use windows_sys::Win32::Storage::FileSystem::{DELETE, FILE_FLAG_DELETE_ON_CLOSE, FILE_GENERIC_WRITE};
 
 use crate::device_names::is_device_name;
 pub use crate::not_linux::files::*;
@@ -87,6 +92,13 @@ pub fn is_executable(path: &Path) -> bool {
 
 pub fn read_at(file: &File, into: &mut [u8], offset: u64) -> io::Result<usize> {
     file.seek_read(into, offset)
+}
+
+// The system removes the file when the handle is closed.
+#[cfg(feature = "native")]
+pub fn create_temporary(name: &Path) -> io::Result<File> {
+    let access = FILE_GENERIC_WRITE | DELETE;
+    File::options().write(true).create_new(true).access_mode(access).custom_flags(FILE_FLAG_DELETE_ON_CLOSE).open(name)
 }
 
 /// Returns whether opening this path would open a device, as for `C:\x\NUL`, `CON.dll` or `\\.\pipe\x`.

@@ -10,29 +10,29 @@ use crate::host::Host;
 #[non_exhaustive]
 pub struct Facts {
     /// The directory of the program.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub application_dir: Option<PathBuf>,
     /// `C:\Windows\System32`.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub system_dir: Option<PathBuf>,
     /// `C:\Windows`.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub windows_dir: Option<PathBuf>,
     /// The working directory. Windows searches it before `PATH`, which means that a file there can replace a missing
     /// DLL.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub working_dir: Option<PathBuf>,
     /// The directory that the program set with `SetDllDirectory`, which replaces the working directory.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub dll_directory: Option<PathBuf>,
     /// The directories that the program added with `AddDllDirectory` (Python: `os.add_dll_directory`).
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub added_dirs: Vec<PathBuf>,
     /// The directories in `PATH`, in order.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub path: Vec<PathBuf>,
     /// The DLLs that the process has loaded. Windows reuses a loaded DLL for all requests with the same base name.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub loaded: Vec<PathBuf>,
 }
 

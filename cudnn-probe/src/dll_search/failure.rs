@@ -17,7 +17,7 @@ pub enum Failure {
         /// The name of the DLL.
         name: String,
         /// The file that imports the DLL, or `None` if the program requested it.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         needed_by: Option<PathBuf>,
     },
     /// A DLL does not export a required symbol (error 127).
@@ -25,19 +25,19 @@ pub enum Failure {
         /// The symbol.
         symbol: Symbol,
         /// The DLL without the symbol.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         dll: PathBuf,
         /// The file that imports the symbol.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         needed_by: PathBuf,
     },
     /// The file is not a DLL for this processor, or is damaged (error 193).
     Unusable {
         /// The file.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         path: PathBuf,
         /// The file that imports the DLL, or `None` if the program requested it.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         needed_by: Option<PathBuf>,
         /// The reason.
         error: ProbeError,

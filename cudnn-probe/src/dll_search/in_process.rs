@@ -1,5 +1,17 @@
-//! Answers the questions of a loader that runs in the process. Other systems than Windows have no answers, and need
-//! none; a program without the feature `windows` excludes the code.
+//! Answers the questions of a program that loads DLLs itself, based on the [`Facts`] of its process.
+//!
+//! The functions also exist without the feature `windows`, so that the same program compiles for other systems. They
+//! return `None` there, and do not include the code of the simulation.
+//!
+//! ```no_run
+//! use cudnn_probe::Host;
+//! use cudnn_probe::dll_search::{Facts, in_process};
+//!
+//! let facts = Facts::of_host(&Host::current());
+//! if let Some(obstacle) = in_process::obstacle(r"C:\cudnn\bin\cudnn_ops64_9.dll".as_ref(), &facts) {
+//!     println!("{}", obstacle.text);
+//! }
+//! ```
 
 use std::path::{Path, PathBuf};
 
@@ -78,13 +90,14 @@ mod answers {
     }
 }
 
-/// Returns why loading a DLL fails.
+/// Returns the first reason why loading a DLL fails, or `None` if the files show none.
 #[must_use]
 pub fn obstacle(path: &Path, facts: &Facts) -> Option<Obstacle> {
     answers::obstacle(path, facts)
 }
 
-/// Returns the file that opening this name would choose. Assumes that the DLL that opens it adds no directories.
+/// Returns the file that opening this name would choose, or `None` if there is no such file. Assumes that the DLL that
+/// opens it adds no directories.
 #[must_use]
 pub fn resolve(facts: &Facts, name: &str) -> Option<Choice> {
     answers::resolve(facts, name)

@@ -13,13 +13,14 @@
 //! }
 //! ```
 //!
+//! A program that searches for DLLs of its own process uses [`in_process`].
+//!
 //! The model follows Microsoft's "Dynamic-link library search order". It does not cover redirection by manifests and
 //! `.local` files, packaged apps, and DLLs that are loaded later (delayed imports, `LoadLibrary`).
 
 mod facts;
 #[cfg(feature = "windows")]
 mod failure;
-#[doc(hidden)]
 pub mod in_process;
 #[cfg(feature = "windows")]
 mod names;
@@ -27,7 +28,9 @@ mod names;
 mod simulate;
 
 #[cfg(feature = "windows")]
-pub use crate::image::{Symbol, imported_dlls as imports};
+pub use crate::image::dlls::imported_dlls as imports;
+#[cfg(feature = "windows")]
+pub use crate::image::imports::Symbol;
 pub use facts::Facts;
 #[cfg(feature = "windows")]
 pub use failure::Failure;

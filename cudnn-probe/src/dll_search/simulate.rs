@@ -84,7 +84,7 @@ pub enum Resolution {
     /// Windows loads this file or has already loaded it.
     Found {
         /// The file.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         path: PathBuf,
         /// The rule that selected the file.
         rule: Rule,
@@ -96,7 +96,7 @@ pub enum Resolution {
     /// Windows finds this file but cannot load it.
     Unusable {
         /// The file.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         path: PathBuf,
         /// The rule that selected the file.
         rule: Rule,
@@ -111,7 +111,7 @@ pub struct Lookup {
     /// The name as written in the requesting file.
     pub name: String,
     /// The requesting file, or `None` if the program opens the DLL.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub requested_by: Option<PathBuf>,
     /// The result.
     pub resolution: Resolution,
@@ -123,7 +123,7 @@ pub struct Lookup {
 #[non_exhaustive]
 pub struct Module {
     /// The path of the file.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub path: PathBuf,
     imports: Vec<Import>,
 }

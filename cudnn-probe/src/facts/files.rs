@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use cudnn_os::files::{Opened, open_regular};
 
-use super::ask;
+use super::{Subject, ask, ask_for_enough};
 
-/// The kind of a file or directory entry.
+/// The kind of a file or directory entry, like [`std::fs::FileType`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum FileKind {
@@ -54,7 +54,7 @@ impl FileKind {
     }
 }
 
-/// The metadata of a file or directory.
+/// The metadata of a file or directory, like [`std::fs::Metadata`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Metadata {
@@ -63,6 +63,11 @@ pub struct Metadata {
 }
 
 impl Metadata {
+    #[cfg(feature = "serde")]
+    pub(super) fn new(kind: FileKind, len: u64) -> Metadata {
+        Metadata { kind, len }
+    }
+
     fn of(metadata: &std::fs::Metadata) -> Metadata {
         Metadata { kind: FileKind::of(metadata.file_type()), len: metadata.len() }
     }
@@ -93,18 +98,23 @@ impl Metadata {
     }
 }
 
-/// An entry of a directory.
+/// An entry of a directory, like [`std::fs::DirEntry`].
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct DirEntry {
     #[cfg_attr(feature = "serde", serde(skip))]
     dir: PathBuf,
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     name: OsString,
     kind: Option<FileKind>,
 }
 
 impl DirEntry {
+    #[cfg(feature = "serde")]
+    pub(super) fn new(dir: &Path, name: OsString, kind: FileKind) -> DirEntry {
+        DirEntry { dir: dir.to_owned(), name, kind: Some(kind) }
+    }
+
     /// Returns the path of the entry.
     #[must_use]
     pub fn path(&self) -> PathBuf {
@@ -126,7 +136,7 @@ impl DirEntry {
     }
 }
 
-/// An iterator over the entries of a directory.
+/// An iterator over the entries of a directory, like [`std::fs::ReadDir`].
 #[derive(Debug)]
 pub struct Entries(Source);
 
@@ -154,7 +164,7 @@ impl Iterator for Entries {
     }
 }
 
-/// Lists a directory.
+/// Lists a directory. At most 65,536 entries are recorded.
 ///
 /// # Errors
 /// Returns an error if reading the directory fails.
@@ -162,7 +172,7 @@ pub fn read_dir(dir: impl AsRef<Path>) -> io::Result<Entries> {
     let dir = dir.as_ref();
     let read = || Ok(Entries(Source::System(dir.to_owned(), std::fs::read_dir(dir)?)));
     #[cfg(feature = "serde")]
-    if super::is_active() {
+    if super::record::is_active() {
         /// The maximum number of entries to record per directory.
         const MAX_ENTRIES: usize = 1 << 16;
         let list = || read().map(|entries| entries.take(MAX_ENTRIES).flatten().collect());
@@ -176,16 +186,16 @@ pub fn read_dir(dir: impl AsRef<Path>) -> io::Result<Entries> {
 /// Returns the directory entries that `wanted` accepts, sorted by name. Only these entries are recorded, because a
 /// system directory may contain thousands of others. `what` describes the wanted names.
 pub fn entries_named(dir: &Path, what: &str, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
-    let mut subject = dir.as_os_str().to_owned();
-    subject.push(": ");
-    subject.push(what);
-    ask("wanted entries", subject, || {
+    let entries = ask("wanted entries", Subject::entries(dir, what), || {
         let is_wanted = |entry: &std::fs::DirEntry| entry.file_name().to_str().is_some_and(&wanted);
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         let mut paths: Vec<PathBuf> = entries.filter(is_wanted).map(|entry| entry.path()).collect();
         paths.sort();
         paths
-    })
+    });
+    #[cfg(feature = "serde")]
+    let entries = super::record::with_changed_entries(dir, entries, &wanted);
+    entries
 }
 
 /// Returns the metadata of a file or directory, following symbolic links.
@@ -262,15 +272,18 @@ fn contents(path: &Path, limit: u64, is_whole: bool) -> io::Result<(Vec<u8>, u64
         let len = len.max(bytes.len() as u64);
         Ok(Contents { bytes, len })
     };
-    let Contents { mut bytes, len } = ask("contents", path, read)?;
+    let is_enough = |known: &io::Result<Contents>| {
+        known.as_ref().map_or(true, |known| known.bytes.len() as u64 >= known.len.min(limit))
+    };
+    let Contents { mut bytes, len } = ask_for_enough("contents", path, is_enough, read)?;
     bytes.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     Ok((bytes, len))
 }
 
 /// The result of [`contents`].
-struct Contents {
-    bytes: Vec<u8>,
-    len: u64,
+pub(super) struct Contents {
+    pub(super) bytes: Vec<u8>,
+    pub(super) len: u64,
 }
 
 #[cfg(feature = "serde")]
@@ -286,8 +299,8 @@ enum ContentsText {
 }
 
 #[cfg(feature = "serde")]
-impl crate::portable::Portable for Contents {
-    fn write<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl super::Portable for Contents {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let len = self.len;
         let text = match str::from_utf8(&self.bytes) {
             Ok(text) => ContentsText::Text { text: text.to_owned(), len },
@@ -296,10 +309,10 @@ impl crate::portable::Portable for Contents {
         serde::Serialize::serialize(&text, serializer)
     }
 
-    fn read<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+    fn deserialize<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(match <ContentsText as serde::Deserialize>::deserialize(deserializer)? {
             ContentsText::Text { text, len } => Contents { bytes: text.into_bytes(), len },
-            ContentsText::Bytes { escaped, len } => Contents { bytes: crate::portable::unescaped(&escaped), len },
+            ContentsText::Bytes { escaped, len } => Contents { bytes: super::portable::unescaped(&escaped), len },
         })
     }
 
@@ -309,7 +322,8 @@ impl crate::portable::Portable for Contents {
     }
 }
 
-/// Methods of `Path` that access the file system, with recorded answers.
+/// Methods that ask whether a path exists, and what it is. They have other names than [`Path`]'s own methods, so that a
+/// call shows which one it uses.
 pub trait PathFacts {
     /// Returns whether the path exists, like [`Path::exists`].
     fn target_exists(&self) -> bool;

@@ -1,33 +1,94 @@
-//! Reads information from the system, or from facts that were saved on a different machine.
+//! Answers questions about the system, and records, replays and changes the answers.
 //!
-//! All diagnostic code of this workspace reads the system through this module, which makes a diagnosis depend only on
-//! the recorded answers. Within [`Facts::within`], answers are either recorded or replayed.
+//! A fact is the answer to a question, such as the entries of a directory, the dependencies of a library, or the value
+//! of a variable. This crate reads the system only through the functions of this module, which mirror [`std::fs`] and
+//! [`std::env`](mod@std::env), and through [`ask`], which defines further questions. Your own code can use the same
+//! functions.
+//!
+//! Usually, the system answers. With the feature `serde`, [`Facts::within`] runs code with other answers:
+//!
+//! - [`Facts::recorder`] also records the answers of the system.
+//! - [`Facts::from_value`] replays recorded answers instead of reading the system, for example on another machine.
+//! - [`Facts::after`] gives the answers as they would be after [`Changes`], for example after an installation.
+//!
+//! ```
+//! # #[cfg(feature = "serde")] {
+//! use std::path::Path;
+//!
+//! use cudnn_probe::facts::{Changes, Facts, PathFacts};
+//! use cudnn_probe::{Host, Requirements, Search, select};
+//!
+//! let diagnose = || select(&Search::new(Host::current()), &Requirements::new()).into_result().is_ok();
+//!
+//! let recorder = Facts::recorder();
+//! let is_usable = recorder.within(diagnose);
+//!
+//! // On another machine, the recorded answers give the same result.
+//! let recorded = Facts::from_value(recorder.to_value())?;
+//! assert_eq!(recorded.within(diagnose), is_usable);
+//! // What was never asked does not exist.
+//! assert!(!recorded.within(|| Path::new("/no/question/names/it").path_exists()));
+//!
+//! // Would it work without `LD_LIBRARY_PATH`?
+//! let mut changes = Changes::default();
+//! changes.set_variable("LD_LIBRARY_PATH", None);
+//! println!("{}", recorder.after(changes).within(diagnose));
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Recorded facts contain paths, variables and texts of the machine, so check them before you publish them.
+//!
+//! This module is unstable: it can change in every release.
 
+#[cfg(feature = "serde")]
+mod changes;
 mod files;
 #[cfg(feature = "serde")]
+mod portable;
+#[cfg(feature = "serde")]
 mod record;
+mod subject;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "serde")]
+pub use changes::Changes;
 pub use files::{
     DirEntry, Entries, FileKind, Metadata, PathFacts, canonicalize, entries_named, metadata, read_bounded, read_dir,
     read_link, read_start, symlink_metadata,
 };
 #[cfg(feature = "serde")]
-pub use record::{Answer, Facts, are_saved, ask, is_active};
+pub use portable::Portable;
+#[cfg(feature = "serde")]
+use record::ask_for_enough;
+#[cfg(feature = "serde")]
+pub use record::{Answer, Facts, ask, derive};
+pub use subject::Subject;
 
-/// Answers a question about a subject. Saved facts need the feature `serde`.
+/// Answers a question about a subject. Without the feature `serde`, the answer is always the result of `read`.
 #[cfg(not(feature = "serde"))]
-pub fn ask<T>(_question: &'static str, _subject: impl AsRef<OsStr>, read: impl FnOnce() -> T) -> T {
+pub fn ask<'a, T>(_question: &'static str, _subject: impl Into<Subject<'a>>, read: impl FnOnce() -> T) -> T {
     read()
 }
 
-/// Returns whether answers come from saved facts instead of this system.
+/// Like [`ask`], for a reader that only uses functions of this module.
 #[cfg(not(feature = "serde"))]
-#[must_use]
-pub fn are_saved() -> bool {
-    false
+pub fn derive<'a, T>(_question: &'static str, _subject: impl Into<Subject<'a>>, read: impl FnOnce() -> T) -> T {
+    read()
+}
+
+/// Like [`ask`], for an answer that can be longer than a recorded one.
+#[cfg(not(feature = "serde"))]
+fn ask_for_enough<'a, T>(
+    _question: &'static str,
+    _subject: impl Into<Subject<'a>>,
+    _is_enough: impl Fn(&T) -> bool,
+    read: impl FnOnce() -> T,
+) -> T {
+    read()
 }
 
 /// Checks whether the current user may open a file for reading.
@@ -44,6 +105,17 @@ pub fn is_executable(file: &Path) -> bool {
     ask("executable", file, || cudnn_os::files::is_executable(file))
 }
 
+/// Returns whether this file starts like a native program: ELF, or PE on Windows.
+#[must_use]
+pub fn is_native_program(file: &Path) -> bool {
+    const MAGICS: [&[u8]; 2] = [b"\x7fELF", b"MZ"];
+    ask("native program", file, || {
+        let mut magic = [0; 4];
+        let read = std::fs::File::open(file).and_then(|mut file| file.read_exact(&mut magic));
+        read.is_ok() && MAGICS.iter().any(|start| magic.starts_with(start))
+    })
+}
+
 /// Returns the absolute path without accessing the file.
 ///
 /// # Errors
@@ -56,8 +128,7 @@ pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
 }
 
 /// Returns whether other users can add files to this directory, as in `/tmp`.
-#[must_use]
-pub fn is_like_tmp(dir: &Path) -> bool {
+pub(crate) fn is_like_tmp(dir: &Path) -> bool {
     ask("directory like /tmp", dir, || cudnn_os::files::is_like_tmp(dir))
 }
 
@@ -69,7 +140,17 @@ pub(crate) fn is_setid(program: &Path) -> bool {
 /// Returns the value of an environment variable of this process.
 #[must_use]
 pub fn variable(name: &str) -> Option<OsString> {
-    ask("variable", OsStr::new(name), || std::env::var_os(name))
+    ask("variable", name, || std::env::var_os(name))
+}
+
+/// Returns the names of this process's environment variables that start with one of these prefixes. Facts contain the
+/// names with the prefixes of the first call, and no others.
+#[must_use]
+pub fn variable_names(prefixes: &[&str]) -> Vec<String> {
+    ask("names of variables", "", || {
+        let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+        names.filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix))).collect()
+    })
 }
 
 /// Returns the working directory of this process.
@@ -121,7 +202,7 @@ mod tests {
         std::fs::remove_dir_all(&dir).unwrap();
         let saved = Facts::from_value(recorder.to_value()).unwrap();
         assert_eq!(saved.within(look), seen);
-        assert!(!is_active());
+        assert!(Facts::active().is_none());
     }
 
     #[test]
@@ -129,7 +210,6 @@ mod tests {
         let nothing = Facts::from_value(serde_json::json!({})).unwrap();
         nothing.within(|| {
             assert!(!Path::new("/").leads_to_dir() && read_dir("/").is_err() && variable("PATH").is_none());
-            assert!(are_saved());
         });
     }
 

@@ -2,14 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cudnn_os::files::bytes_of;
 use serde_json::{Map, Value};
 
-use crate::portable::Portable;
+use super::portable::Portable;
+use super::subject::Subject;
 
 thread_local! {
     static ACTIVE: RefCell<Option<Facts>> = const { RefCell::new(None) };
@@ -17,7 +17,10 @@ thread_local! {
     static IS_ANSWERING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A set of answers about a system. Clones share the same answers.
+/// Questions that start a program. After changes, they are unanswered.
+const QUESTIONS_THAT_RUN: [&str; 2] = ["child process", "run of framework"];
+
+/// A set of answers about a system, see the [module](crate::facts). Clones share the same answers.
 ///
 /// A question without a recorded answer means that the subject does not exist, for example a file or a variable.
 /// Recorded facts therefore only list existing things, and facts for tests can be short.
@@ -25,35 +28,71 @@ thread_local! {
 pub struct Facts {
     /// The answers, by question and subject.
     answers: Arc<Mutex<BTreeMap<String, BTreeMap<String, Value>>>>,
+    /// The questions about missing subjects.
+    absent: Arc<Mutex<BTreeSet<(&'static str, String)>>>,
     /// Set if the facts are complete and the system must not be accessed.
     is_complete: bool,
     /// The questions that recorded facts were asked.
     asked: Arc<Mutex<BTreeSet<&'static str>>>,
+    /// Set if recorded answers are used again, because some take long.
+    reuses_answers: bool,
+    /// Changes that the answers take into account.
+    changes: Option<Arc<dyn Change>>,
 }
 
-/// A type that can be recorded as an answer.
+/// Changes to a system that have not been made. The active facts of each call are those before the changes.
+pub(super) trait Change: std::fmt::Debug + Send + Sync {
+    /// Returns how the changes affect a question.
+    fn answer(&self, question: &str, subject: &Subject<'_>) -> Changed;
+
+    /// Changes the list of those entries of a directory that are wanted.
+    fn change_entries(&self, dir: &Path, entries: &mut Vec<PathBuf>, wanted: &dyn Fn(&str) -> bool);
+}
+
+/// How changes affect a question.
+pub(super) enum Changed {
+    /// The answer is the same as before.
+    Unaffected,
+    /// The subject is missing now, or a new file without this answer.
+    Affected,
+    /// The subject is a directory with changed files.
+    Within,
+    /// The recorded form of the new answer.
+    Answer(Value),
+}
+
+/// The type of an answer that can be recorded.
+///
+/// It is implemented for types that can express that the subject of a question does not exist: [`Option`], collections,
+/// `bool`, [`String`], and results whose error is an [`io::Error`] or a [`ProbeError`](crate::ProbeError).
 pub trait Answer: Portable {
     /// Returns the answer for a subject that does not exist.
     fn nothing() -> Self;
 }
 
 impl Facts {
-    /// Creates empty facts that record answers from this system.
+    /// Creates empty facts. Within them, all questions are answered by this system, and the answers are recorded.
     #[must_use]
     pub fn recorder() -> Facts {
         Facts::default()
     }
 
-    /// Loads recorded facts. Within them, this system is not accessed.
+    /// Creates facts from the recorded answers that [`to_value`](Facts::to_value) returned. Within them, this system is
+    /// not accessed.
     ///
     /// # Errors
     /// Returns an error if the value is not an object of objects.
     pub fn from_value(value: Value) -> Result<Facts, serde_json::Error> {
         let answers = serde_json::from_value(value)?;
-        Ok(Facts { answers: Arc::new(Mutex::new(answers)), is_complete: true, asked: Arc::default() })
+        Ok(Facts { answers: Arc::new(Mutex::new(answers)), is_complete: true, ..Facts::default() })
     }
 
-    /// Returns all answers, by question and subject.
+    /// Returns the same facts with these changes.
+    pub(super) fn with_changes(&self, changes: Arc<dyn Change>) -> Facts {
+        Facts { changes: Some(changes), ..self.clone() }
+    }
+
+    /// Returns the recorded answers as an object that contains an object of subjects and answers for each question.
     #[must_use]
     pub fn to_value(&self) -> Value {
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,12 +103,13 @@ impl Facts {
         Value::Object(answers.collect::<Map<_, _>>())
     }
 
-    /// Returns the questions that recorded facts were asked since the last call.
+    /// Returns the questions that replayed facts were asked since the last call.
     pub fn take_asked(&self) -> BTreeSet<&'static str> {
         std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Runs a function with these facts, which replay or record all answers.
+    /// Runs a function within these facts: they answer all questions that it asks in this thread. Other threads need a
+    /// call of their own, see [`active`](Facts::active).
     pub fn within<T>(&self, run: impl FnOnce() -> T) -> T {
         /// Restores the previously active facts, even after a panic.
         struct Restore(Option<Facts>);
@@ -82,20 +122,30 @@ impl Facts {
         run()
     }
 
-    /// Returns the active facts, for use in a new thread. Returns `None` if answers come directly from the system, or
-    /// while an answer is being computed.
+    /// Returns the facts that answer questions in this thread, for use in a new thread. Returns `None` if answers come
+    /// directly from the system, or while an answer is being computed.
     #[must_use]
     pub fn active() -> Option<Facts> {
         if IS_ANSWERING.get() { None } else { ACTIVE.with_borrow(Clone::clone) }
     }
 
-    fn answer<T: Answer>(&self, question: &'static str, subject: &OsStr, read: impl FnOnce() -> T) -> T {
-        let subject = key(subject);
+    fn answer<T: Answer>(
+        &self,
+        question: &'static str,
+        subject: &Subject<'_>,
+        is_enough: &dyn Fn(&T) -> bool,
+        read: impl FnOnce() -> T,
+    ) -> T {
+        let key = subject.key();
         if self.is_complete {
             self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(question);
-            let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-            let known = answers.get(question).and_then(|answers| answers.get(&subject)).cloned();
-            return known.and_then(|value| T::read(value).ok()).unwrap_or_else(T::nothing);
+            return self.known(question, &key).unwrap_or_else(T::nothing);
+        }
+        if self.reuses_answers {
+            let known = self.known(question, &key).filter(is_enough);
+            if let Some(known) = known.or_else(|| self.is_absent(question, &key).then(T::nothing)) {
+                return known;
+            }
         }
         /// Resets the flag, even after a panic.
         struct Answering;
@@ -108,47 +158,128 @@ impl Facts {
         IS_ANSWERING.set(true);
         let answer = read();
         drop(answering);
-        let value = |answer: &T| answer.write(serde_json::value::Serializer).unwrap_or_default();
-        let known = value(&answer);
-        let is_nothing = known == value(&T::nothing());
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = answers.get(question).and_then(|answers| answers.get(&subject)).cloned();
-        if before.and_then(|value| T::read(value).ok()).is_some_and(|before| !answer.replaces(&before)) {
+        let is_nothing = written(&answer) == written(&T::nothing());
+        if self.known(question, &key).is_some_and(|before| !answer.replaces(&before)) {
             return answer;
         }
-        match answers.entry(question.to_owned()).or_default() {
-            answers if is_nothing => drop(answers.remove(&subject)),
-            answers => drop(answers.insert(subject, known)),
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut absent = self.absent.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_question = answers.entry(question.to_owned()).or_default();
+        if is_nothing {
+            of_question.remove(&key);
+            absent.insert((question, key));
+        } else {
+            absent.remove(&(question, key.clone()));
+            of_question.insert(key, written(&answer));
         }
         answer
     }
-}
 
-/// Returns whether facts are being recorded or replayed.
-#[must_use]
-pub fn is_active() -> bool {
-    Facts::active().is_some()
-}
+    /// Returns whether the subject is known to be missing.
+    fn is_absent(&self, question: &'static str, key: &str) -> bool {
+        self.absent.lock().unwrap_or_else(PoisonError::into_inner).contains(&(question, key.to_owned()))
+    }
 
-/// Returns whether answers come from saved facts instead of this system.
-#[must_use]
-pub fn are_saved() -> bool {
-    Facts::active().is_some_and(|facts| facts.is_complete)
-}
+    /// Returns a recorded answer.
+    fn known<T: Answer>(&self, question: &str, key: &str) -> Option<T> {
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = answers.get(question).and_then(|answers| answers.get(key)).cloned();
+        drop(answers);
+        T::deserialize(known?).ok()
+    }
 
-/// Answers a question about a subject, either from the system or from saved facts.
-pub fn ask<T: Answer>(question: &'static str, subject: impl AsRef<OsStr>, read: impl FnOnce() -> T) -> T {
-    match Facts::active() {
-        Some(facts) => facts.answer(question, subject.as_ref(), read),
-        None => read(),
+    /// Returns the facts without changes, which use recorded answers again.
+    fn before_changes(&self) -> Facts {
+        Facts { changes: None, reuses_answers: true, ..self.clone() }
+    }
+
+    /// Answers a question after changes.
+    fn answer_after<T: Answer>(
+        &self,
+        changes: &dyn Change,
+        question: &'static str,
+        subject: &Subject<'_>,
+        is_enough: &dyn Fn(&T) -> bool,
+        read: impl FnOnce() -> T,
+        is_derived: bool,
+    ) -> T {
+        let before = self.before_changes();
+        let is_run = QUESTIONS_THAT_RUN.contains(&question);
+        if is_run && before.known::<T>(question, &subject.key()).is_none() {
+            return T::nothing();
+        }
+        match before.within(|| changes.answer(question, subject)) {
+            Changed::Affected | Changed::Within if is_derived => read(),
+            Changed::Unaffected | Changed::Within => {
+                before.within(|| before.answer(question, subject, is_enough, read))
+            }
+            Changed::Affected => T::nothing(),
+            Changed::Answer(value) => T::deserialize(value).unwrap_or_else(|_| T::nothing()),
+        }
     }
 }
 
-/// Returns a unique text for a subject.
-fn key(subject: &OsStr) -> String {
-    match subject.to_str() {
-        Some(text) => text.to_owned(),
-        None => bytes_of(subject).escape_ascii().to_string(),
+/// Changes the list of wanted entries of a directory, if there are changes.
+pub(super) fn with_changed_entries(
+    dir: &Path,
+    mut entries: Vec<PathBuf>,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Vec<PathBuf> {
+    if let Some((facts, changes)) = Facts::active().and_then(|facts| Some((facts.before_changes(), facts.changes?))) {
+        facts.within(|| changes.change_entries(dir, &mut entries, wanted));
+    }
+    entries
+}
+
+/// Returns the recorded form of an answer.
+pub(super) fn written<T: Portable>(answer: &T) -> Value {
+    answer.serialize(serde_json::value::Serializer).unwrap_or_default()
+}
+
+/// Returns whether facts are being recorded or replayed.
+pub(super) fn is_active() -> bool {
+    Facts::active().is_some()
+}
+
+/// Answers a question about a subject.
+///
+/// The answer comes from `read`, or from the active [`Facts`] if they replay answers. The question and the text of the
+/// subject identify a recorded answer, so it must not depend on anything else. Questions that `read` asks are not
+/// recorded separately.
+pub fn ask<'a, T: Answer>(question: &'static str, subject: impl Into<Subject<'a>>, read: impl FnOnce() -> T) -> T {
+    answer(question, subject, &|_| true, read, false)
+}
+
+/// Like [`ask`], for an answer that can be longer than an earlier one to the same question, as when a file is read again
+/// with a higher limit. `is_enough` says whether a recorded answer is used again.
+pub(super) fn ask_for_enough<'a, T: Answer>(
+    question: &'static str,
+    subject: impl Into<Subject<'a>>,
+    is_enough: impl Fn(&T) -> bool,
+    read: impl FnOnce() -> T,
+) -> T {
+    answer(question, subject, &is_enough, read, false)
+}
+
+/// Like [`ask`], for a reader that only uses functions of this module. It is called again if the subject was changed by
+/// [`Facts::after`], while an answer to [`ask`] would then be missing.
+pub fn derive<'a, T: Answer>(question: &'static str, subject: impl Into<Subject<'a>>, read: impl FnOnce() -> T) -> T {
+    answer(question, subject, &|_| true, read, true)
+}
+
+fn answer<'a, T: Answer>(
+    question: &'static str,
+    subject: impl Into<Subject<'a>>,
+    is_enough: &dyn Fn(&T) -> bool,
+    read: impl FnOnce() -> T,
+    is_derived: bool,
+) -> T {
+    match Facts::active() {
+        Some(facts) => match &facts.changes {
+            Some(changes) => facts.answer_after(&**changes, question, &subject.into(), is_enough, read, is_derived),
+            None => facts.answer(question, &subject.into(), is_enough, read),
+        },
+        None => read(),
     }
 }
 

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::ProbeError;
-use crate::facts;
+use crate::facts::{self, Subject};
 use crate::platform::Os;
 use crate::version::Version;
 
-use super::file::{LibraryFile, about};
+use super::file::LibraryFile;
 use super::format::Format as _;
 use super::imports::{DllLinks, Symbol};
 use super::pe::Pe;
@@ -32,7 +32,7 @@ pub(super) fn missing_symbols(library: &Path, defined_by: &[PathBuf]) -> Result<
 
 /// Returns the symbols that a DLL does not export, in the original order.
 pub(crate) fn missing_imports(dll: &Path, symbols: &[Symbol]) -> Result<Vec<Symbol>, ProbeError> {
-    facts::ask("missing imports", about(dll, &format!("{symbols:?}")), || {
+    facts::ask("missing imports", Subject::about(dll, &format!("{symbols:?}")), || {
         let file = LibraryFile::open(dll)?;
         let pe = Pe::read(&file.data, file.length, None)?;
         Ok(symbols.iter().filter(|symbol| !pe.exports_symbol(symbol)).cloned().collect())

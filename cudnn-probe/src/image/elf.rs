@@ -25,6 +25,9 @@ const MAX_SYMBOLS: usize = 1 << 9;
 const MAX_SYMBOL_LEN: usize = 1 << 10;
 const MAX_FUNCTIONS: usize = 1 << 12;
 const MAX_HASH_CHAIN: u64 = 1 << 6;
+/// The maximum number of entries in a table of symbol versions. libstdc++ defines about 60.
+#[cfg(feature = "inspect")]
+const MAX_VERSIONS: usize = 1 << 8;
 /// The maximum number of hash buckets to verify. The graph library has several thousand.
 const MAX_DEFINED: u64 = 1 << 16;
 const MAX_NAME_LEN: u64 = 4 << 10;
@@ -245,6 +248,61 @@ impl Format for Elf<'_> {
 /// Questions of tools.
 #[cfg(feature = "inspect")]
 impl Elf<'_> {
+    /// Returns the versions of symbols that this file requires from the library with this name, such as
+    /// `GLIBCXX_3.4.30`. ld.so refuses to load the file without them.
+    pub(super) fn needed_versions(&self, library: &str) -> Vec<String> {
+        const DT_VERNEED: u64 = 0x6fff_fffe;
+        const WEAK: u64 = 2;
+        let libraries = self.version_table::<16>(self.dynamic_offset(DT_VERNEED), 12..16);
+        let is_it = |(_, entry): &(u64, [u8; 16])| self.version_name(number(entry, 4..8)).as_deref() == Some(library);
+        let versions = libraries
+            .into_iter()
+            .filter(is_it)
+            .flat_map(|(at, entry)| self.version_table::<16>(at.checked_add(number(&entry, 8..12)), 12..16));
+        let required = versions.filter(|(_, version)| number(version, 4..6) & WEAK == 0);
+        required.filter_map(|(_, version)| self.version_name(number(&version, 8..12))).collect()
+    }
+
+    /// Returns the versions of symbols that this library defines. Empty for a library without versions, which ld.so
+    /// accepts for any.
+    pub(super) fn defined_versions(&self) -> Vec<String> {
+        const DT_VERDEF: u64 = 0x6fff_fffc;
+        let versions = self.version_table::<20>(self.dynamic_offset(DT_VERDEF), 16..20);
+        let name = |(at, entry): (u64, [u8; 20])| {
+            let name: [u8; 4] = self.data.array(at.checked_add(number(&entry, 12..16))?)?;
+            self.version_name(number(&name, 0..4))
+        };
+        versions.into_iter().filter_map(name).collect()
+    }
+
+    /// Returns the entries of a table of versions with their file offsets. Each entry contains the distance to the next
+    /// one in these bytes, or 0.
+    fn version_table<const LEN: usize>(&self, start: Option<u64>, distance: Range<usize>) -> Vec<(u64, [u8; LEN])> {
+        let mut entries: Vec<(u64, [u8; LEN])> = Vec::new();
+        let mut next = start;
+        while let Some(at) = next.filter(|_| entries.len() < MAX_VERSIONS) {
+            let Some(entry) = self.data.array(at) else { break };
+            let step = number(&entry, distance.clone());
+            entries.push((at, entry));
+            next = at.checked_add(step).filter(|_| step > 0);
+        }
+        entries
+    }
+
+    fn version_name(&self, offset: u64) -> Option<String> {
+        String::from_utf8(self.dynamic.name(self.data, offset)?).ok()
+    }
+
+    /// Returns the file offset of the address in the dynamic entry with this tag.
+    fn dynamic_offset(&self, tag: u64) -> Option<u64> {
+        const ENTRY_LEN: u64 = 16;
+        let segment = self.segments.iter().find(|segment| segment.kind == PT_DYNAMIC)?;
+        let count = (segment.file_len / ENTRY_LEN).min(MAX_DYNAMIC_ENTRIES);
+        let entries = self.data.bytes(segment.offset, count * ENTRY_LEN)?;
+        let mut entries = entries.chunks_exact(ENTRY_LEN as usize);
+        offset_of(&self.segments, number(entries.find(|entry| number(entry, 0..8) == tag)?, 8..16))
+    }
+
     /// Returns the program interpreter, usually ld.so. Libraries do not have one.
     pub(super) fn interpreter(&self) -> Option<std::path::PathBuf> {
         let segment = self.segments.iter().find(|segment| segment.kind == PT_INTERP)?;

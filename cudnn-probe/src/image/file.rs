@@ -1,6 +1,5 @@
 //! Opens library files of any format.
 
-use std::ffi::OsString;
 use std::ops::Range;
 use std::path::Path;
 
@@ -72,12 +71,4 @@ impl LibraryFile {
         let code = self.parse(None)?.gpu_code().unwrap_or(self.length..self.length);
         Ok(vec![0..code.start.min(self.length), code.end.min(self.length)..self.length])
     }
-}
-
-/// Combines a file and a second value into the subject of a question.
-pub(super) fn about(path: &Path, what: &str) -> OsString {
-    let mut subject = path.as_os_str().to_owned();
-    subject.push(" ");
-    subject.push(what);
-    subject
 }

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::ProbeError;
-use crate::facts;
+use crate::facts::{self, Subject};
 use crate::library::Library;
 use crate::platform::{Architecture, Os};
 use crate::version::Version;
 
-use super::file::{LibraryFile, about};
+use super::file::LibraryFile;
 use super::format::Format;
 use super::{fatbin, wheel_metadata};
 
@@ -21,7 +21,7 @@ crate::portable!(Identity);
 #[non_exhaustive]
 pub struct Identity {
     /// The path of the file.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub path: PathBuf,
     /// The cuDNN library.
     pub library: Library,
@@ -83,7 +83,7 @@ pub fn identify(path: &Path, library: Library) -> Result<Identity, ProbeError> {
 /// Returns an error if the file is a different library or invalid.
 pub fn identify_for(path: &Path, library: Library, architecture: Architecture) -> Result<Identity, ProbeError> {
     let question = if architecture == Architecture::HOST { "identity" } else { "identity on another processor" };
-    facts::ask(question, about(path, library.file_name()), || {
+    facts::ask(question, Subject::about(path, library.file_name()), || {
         read(path, library, &*LibraryFile::open_for(path, Os::HOST)?.parse(Some(architecture))?)
     })
 }

@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::error::ProbeError;
-use crate::facts;
+use crate::facts::{self, Subject};
 use crate::library::Library;
 use crate::platform::Os;
 
 use super::elf::Elf;
-use super::file::{LibraryFile, about};
+use super::file::LibraryFile;
 use super::identify::{Identity, read};
 use super::pe::Pe;
 use super::run_path;
@@ -24,7 +24,7 @@ const OTHER_CLASS: &str = "it is a 32-bit or big-endian library";
 /// # Errors
 /// Returns an error if the file is a different library or invalid.
 pub fn identify_any(path: &Path, library: Library) -> Result<Identity, ProbeError> {
-    facts::ask("identity on any system", about(path, library.file_name()), || {
+    facts::ask("identity on any system", Subject::about(path, library.file_name()), || {
         let file = LibraryFile::open(path)?;
         let identity = file.parse(None).and_then(|format| read(path, library, &*format));
         let mut identity = identity.map_err(|error| match error {
@@ -65,7 +65,7 @@ pub fn parts_without_gpu_code_any(path: &Path) -> Result<Vec<Range<u64>>, ProbeE
 /// # Errors
 /// Returns an error if reading one of the files fails.
 pub fn missing_exports(library: &Path, replaced: &Path) -> Result<Vec<String>, ProbeError> {
-    facts::ask("missing exports", about(library, &replaced.to_string_lossy()), || {
+    facts::ask("missing exports", Subject::about(library, &replaced.to_string_lossy()), || {
         let functions = |path: &Path| {
             let file = LibraryFile::open(path)?;
             match file.os {
@@ -78,6 +78,23 @@ pub fn missing_exports(library: &Path, replaced: &Path) -> Result<Vec<String>, P
         missing.retain(|function| !present.contains(function));
         missing.sort_unstable();
         Ok(missing)
+    })
+}
+
+/// Returns the versions of symbols that a Linux library requires from the library with this name, and that `found` does not
+/// define: `GLIBCXX_3.4.30`. ld.so then refuses to load the library.
+///
+/// # Errors
+/// Returns an error if reading one of the files fails.
+pub fn missing_versions(library: &Path, name: &str, found: &Path) -> Result<Vec<String>, ProbeError> {
+    let subject = Subject::about(library, &format!("{name} {}", found.display())).and([found]);
+    facts::ask("missing versions", subject, || {
+        let mut needed = LibraryFile::open_for(library, Os::Linux)?.elf()?.needed_versions(name);
+        if !needed.is_empty() {
+            let defined = LibraryFile::open_for(found, Os::Linux)?.elf()?.defined_versions();
+            needed.retain(|version| !defined.is_empty() && !defined.contains(version));
+        }
+        Ok(needed)
     })
 }
 

@@ -1,13 +1,21 @@
-//! Identifies library files for any operating system and processor.
+//! Reads what a library file says about itself: identity, dependencies, symbols, GPU code, and layout.
+//!
+//! ```no_run
+//! use cudnn_probe::image::links;
+//!
+//! let links = links("/opt/app/lib/libplugin.so".as_ref())?;
+//! println!("needs {:?}, searches {:?}", links.needed, links.runpath);
+//! # Ok::<(), cudnn_probe::ProbeError>(())
+//! ```
 //!
 //! Only headers, tables and a few bytes of data are read. This takes several tens of kilobytes even for a library of
-//! half a gigabyte, and little more for a malicious file.
-//!
-//! `file_data` ─► `elf`, `pe` (the formats) ─► `file` ─► `identify`, `symbols`, `dlls`, `gpu_code`, `inspect` (the
-//! questions)
+//! half a gigabyte, and little more for a malicious file. For the imports of a DLL, see
+//! [`dll_search::imports`](crate::dll_search::imports).
+
+// `file_data` ─► `elf`, `pe` (formats) ─► `file` ─► `identify`, `symbols`, `dlls`, `gpu_code`, `inspect` (questions)
 
 #[cfg(feature = "windows")]
-mod dlls;
+pub(crate) mod dlls;
 mod elf;
 #[cfg(all(test, feature = "windows"))]
 pub(crate) mod fake_dll;
@@ -19,7 +27,7 @@ mod format;
 mod gpu_code;
 mod identify;
 #[cfg(feature = "windows")]
-mod imports;
+pub(crate) mod imports;
 #[cfg(feature = "inspect")]
 mod inspect;
 #[cfg(feature = "windows")]
@@ -31,18 +39,18 @@ mod tables;
 mod wheel_metadata;
 
 #[cfg(feature = "windows")]
-pub(crate) use dlls::{dll_links, missing_imports};
+pub use dlls::dll_version;
 #[cfg(feature = "windows")]
-pub use dlls::{dll_version, imported_dlls};
+pub(crate) use dlls::{dll_links, missing_imports};
 #[cfg(feature = "inspect")]
 pub use gpu_code::{GpuCode, gpu_code, main_gpu_code};
 pub use identify::{Identity, identify, identify_for};
 #[cfg(feature = "windows")]
-pub use imports::Symbol;
-#[cfg(feature = "windows")]
-pub(crate) use imports::{DllLinks, Import};
+pub(crate) use imports::{DllLinks, Import, Symbol};
 #[cfg(feature = "inspect")]
-pub use inspect::{elf_interpreter, identify_any, loaded_parts, missing_exports, parts_without_gpu_code_any};
+pub use inspect::{
+    elf_interpreter, identify_any, loaded_parts, missing_exports, missing_versions, parts_without_gpu_code_any,
+};
 #[cfg(feature = "inspect")]
 pub use symbols::missing_symbols_for;
 pub use symbols::{damaged_symbol_table, exports, links, missing_symbols, parts_without_gpu_code};

@@ -4,13 +4,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::error::ProbeError;
-use crate::facts;
+use crate::facts::{self, Subject};
 use crate::platform::Os;
 
 #[cfg(feature = "windows")]
 use super::dlls;
 use super::elf::Elf;
-use super::file::{LibraryFile, about};
+use super::file::LibraryFile;
 use super::format::Format as _;
 use super::tables::Links;
 
@@ -40,7 +40,8 @@ pub fn missing_symbols(library: &Path, defined_by: &[PathBuf]) -> Result<Vec<Str
 pub fn missing_symbols_for(os: Os, library: &Path, defined_by: &[PathBuf]) -> Result<Vec<String>, ProbeError> {
     facts::ask(
         "missing symbols",
-        about(library, &defined_by.iter().map(|file| file.to_string_lossy()).collect::<Vec<_>>().join(" ")),
+        Subject::about(library, &defined_by.iter().map(|file| file.to_string_lossy()).collect::<Vec<_>>().join(" "))
+            .and(defined_by.iter().map(PathBuf::as_path)),
         || match os {
             Os::Linux => missing_elf_symbols(library, defined_by),
             #[cfg(feature = "windows")]
@@ -82,7 +83,7 @@ fn exported(functions: &[&str]) -> String {
 /// # Errors
 /// Returns an error if reading the file fails.
 pub fn exports(library: &Path, functions: &[&str]) -> Result<Vec<bool>, ProbeError> {
-    facts::ask("exports", about(library, &exported(functions)), || {
+    facts::ask("exports", Subject::about(library, &exported(functions)), || {
         let file = LibraryFile::open_for(library, Os::HOST)?;
         let format = file.parse(None)?;
         Ok(functions.iter().map(|function| format.defines(function)).collect())

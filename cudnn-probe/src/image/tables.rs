@@ -29,10 +29,10 @@ pub struct Links {
     /// The names of required libraries.
     pub needed: Vec<String>,
     /// `DT_RPATH`.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub rpath: Option<OsString>,
     /// `DT_RUNPATH`.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub runpath: Option<OsString>,
     /// Set if ld.so must not search the default directories (`-z nodefaultlib`).
     pub no_default_dirs: bool,

@@ -1,12 +1,13 @@
 //! Looks up names in `/etc/ld.so.cache`. Supports the format that glibc has written since 2.2, with or without the
 //! older format in front of it.
 
-use crate::facts;
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use cudnn_os::files::{Opened, open_regular, path_from_bytes};
 
+use crate::facts;
 use crate::host::Host;
 use crate::platform::LD_CACHE_FLAGS;
 
@@ -18,31 +19,38 @@ const MAX_PATH_LEN: usize = 4096;
 const MAX_FILES: usize = 64;
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 
-/// The contents of a cache.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Cache(Vec<u8>);
+/// The cache of a host, which is read when a name is looked up that the facts do not know.
+#[derive(Clone, Debug)]
+pub(crate) struct Cache {
+    host: Host,
+    bytes: OnceLock<Vec<u8>>,
+}
 
 impl Cache {
-    /// Reads the cache of this host. A missing or unreadable file is treated as an empty cache.
-    pub(crate) fn read(host: &Host) -> Self {
-        let mut bytes = Vec::new();
-        if facts::are_saved() {
-            return Cache::default();
-        }
-        if let Ok(Opened::Regular(file, _)) = open_regular(&host.system("/etc/ld.so.cache")) {
-            // After an error, the bytes read so far are parsed like a truncated cache.
-            let _ = file.take(MAX_CACHE_LEN).read_to_end(&mut bytes);
-        }
-        Cache(bytes)
+    /// The cache of this host. A missing or unreadable file is treated as an empty cache.
+    pub(crate) fn new(host: &Host) -> Self {
+        Cache { host: host.clone(), bytes: OnceLock::new() }
     }
 
     /// Returns all cached files for this name and architecture, in cache order, whether or not they exist.
-    pub(crate) fn files(&self, host: &Host, name: &str) -> impl Iterator<Item = PathBuf> {
-        let files: Vec<PathBuf> = facts::ask("files in ld.so.cache", host.system("/").join(name), || {
-            parse(&self.0, name).unwrap_or_default()
-        });
-        files.into_iter().map(|file| host.system(file))
+    pub(crate) fn files(&self, name: &str) -> impl Iterator<Item = PathBuf> {
+        let bytes = || self.bytes.get_or_init(|| read(&self.host));
+        let question = self.host.system("/").join(name).into_os_string();
+        let files: Vec<PathBuf> =
+            facts::ask("files in ld.so.cache", question, || parse(bytes(), name).unwrap_or_default());
+        files.into_iter().map(|file| self.host.system(file))
     }
+}
+
+fn read(host: &Host) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Ok(Opened::Regular(file, len)) = open_regular(&host.system("/etc/ld.so.cache")) {
+        // A growing buffer would be filled in many small pieces.
+        bytes.reserve(usize::try_from(len.min(MAX_CACHE_LEN)).unwrap_or_default());
+        // After an error, the bytes read so far are parsed like a truncated cache.
+        let _ = file.take(MAX_CACHE_LEN).read_to_end(&mut bytes);
+    }
+    bytes
 }
 
 fn parse(bytes: &[u8], name: &str) -> Option<Vec<PathBuf>> {
@@ -116,7 +124,7 @@ pub(super) mod tests {
     fn the_cache_of_the_host_is_read_and_a_missing_one_is_empty() {
         let root = std::env::temp_dir().join(format!("cudnn-probe-cache-{}", std::process::id()));
         let host = Host::sandbox(&root);
-        let files = || Cache::read(&host).files(&host, "libx").collect::<Vec<_>>();
+        let files = || Cache::new(&host).files("libx").collect::<Vec<_>>();
         assert_eq!(files(), Vec::<PathBuf>::new());
         let file = host.system("/etc/ld.so.cache");
         let written = file.parent().is_some_and(|etc| std::fs::create_dir_all(etc).is_ok())

@@ -1,6 +1,7 @@
 //! Simulates how glibc's dynamic loader (ld.so) searches for libraries. Files are only read, never loaded.
 //!
 //! - [`SearchPath`] contains the directories that ld.so searches, and [`SearchPath::resolve`] looks up one name.
+//! - [`is_candidate`] tells whether ld.so would try to load a file.
 //! - [`run_path_dirs`] expands `$ORIGIN` and other tokens in a run path.
 //! - [`Simulation`] determines everything that ld.so would load for a program or library.
 //! - [`KnownFiles`] is a cache for several simulations.
@@ -21,9 +22,8 @@ pub(crate) use cache::Cache;
 #[cfg(feature = "inspect")]
 pub use known_files::KnownFiles;
 pub(crate) use layout::distinct_default_dirs;
-pub use paths::SearchPath;
-pub use paths::is_candidate;
 pub(crate) use paths::library_path;
+pub use paths::{SearchPath, is_candidate};
 #[cfg(feature = "inspect")]
 pub use simulate::{Lookup, Object, Resolution, Rule, Simulation, needed, run_path};
 pub use tokens::run_path_dirs;

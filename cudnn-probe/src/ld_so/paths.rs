@@ -17,7 +17,6 @@ use super::{layout, tokens};
 /// The directories that ld.so searches for a library name, apart from the run path of the requesting file.
 #[derive(Clone, Debug)]
 pub struct SearchPath {
-    host: Host,
     /// `LD_LIBRARY_PATH`, including subdirectories for this processor.
     library_path: Vec<PathBuf>,
     cache: Cache,
@@ -73,10 +72,9 @@ impl SearchPath {
         let hwcaps: Vec<&'static str> = facts::ask("hwcaps", "", hwcaps);
         SearchPath {
             library_path: with_hwcaps(&library_path, &hwcaps, &OnDisk),
-            cache: Cache::read(host),
+            cache: Cache::new(host),
             default_dirs: with_hwcaps(&layout::default_dirs(host), &hwcaps, &OnDisk),
             hwcaps,
-            host: host.clone(),
         }
     }
 
@@ -116,7 +114,7 @@ impl SearchPath {
         }
         let is_excluded = |file: &PathBuf| no_default_dirs && self.default_dirs.iter().any(|dir| file.starts_with(dir));
         let is_taken = |file: &PathBuf| files.is_candidate(file) && !is_excluded(file);
-        if let Some(file) = self.cache.files(&self.host, name).find(is_taken) {
+        if let Some(file) = self.cache.files(name).find(is_taken) {
             return Some((file, Step::Cache));
         }
         if no_default_dirs {

@@ -36,12 +36,12 @@ pub enum Rule {
     /// An object with this name is already loaded.
     Loaded,
     /// The DT_RPATH of this object, which takes precedence over `LD_LIBRARY_PATH`.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     Rpath(PathBuf),
     /// A directory in `LD_LIBRARY_PATH`.
     LibraryPath,
     /// The DT_RUNPATH of this object, which comes after `LD_LIBRARY_PATH`.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     Runpath(PathBuf),
     /// `/etc/ld.so.cache`.
     Cache,
@@ -72,7 +72,7 @@ pub enum Resolution {
     /// ld.so loads this file.
     Found {
         /// The path that ld.so would use.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         path: PathBuf,
         /// The rule that selected the file.
         rule: Rule,
@@ -82,7 +82,7 @@ pub enum Resolution {
     /// ld.so finds this file but cannot load it, and gives up.
     Unusable {
         /// The file.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         path: PathBuf,
         /// The rule that selected the file.
         rule: Rule,
@@ -99,7 +99,7 @@ pub struct Lookup {
     /// The name, such as `libcudnn_graph.so.9`.
     pub name: String,
     /// The requesting object.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub requested_by: PathBuf,
     /// The result.
     pub resolution: Resolution,
@@ -111,7 +111,7 @@ pub struct Lookup {
 #[non_exhaustive]
 pub struct Object {
     /// The path that ld.so would use.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub path: PathBuf,
     /// The index of the object that caused this one to be loaded.
     loader: Option<usize>,

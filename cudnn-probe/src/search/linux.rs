@@ -148,7 +148,7 @@ fn in_library_path(given: &Given) -> Vec<Candidate> {
 /// Returns the directories that ld.so would search for a bare name after `LD_LIBRARY_PATH`.
 fn by_ld_so(given: &Given) -> Vec<Candidate> {
     let mut found = Vec::new();
-    for file in Cache::read(&given.host).files(&given.host, Library::Graph.linux_name()) {
+    for file in Cache::new(&given.host).files(Library::Graph.linux_name()) {
         if let Some(dir) = file.parent() {
             found.push(Candidate::new(dir, Origin::LdCache));
         }
@@ -179,7 +179,7 @@ fn well_known(given: &Given) -> Vec<Candidate> {
 }
 
 /// Returns the environment of a Python interpreter, and whether it is a virtual environment. See
-/// `candidates::environment_of`.
+/// `python::environment_of`.
 pub(super) fn environment_of(python: &Path) -> Option<(PathBuf, bool)> {
     let root = python.parent()?.parent()?;
     if root.join("pyvenv.cfg").target_exists() {

@@ -1,12 +1,14 @@
 //! Determines the directories that may contain cuDNN, in order, with the reason for searching each of them. It does not
 //! check whether a cuDNN there can be used.
 //!
-//! `given` ─► `linux`, `windows` (the rules of each system) ─► `candidates` (the search) ─► `under_root`
+//! `given` ─► `linux`, `windows` (the rules of each system) ─► `candidates` (the search), `python` ─► `under_root`
 
 mod candidates;
 mod given;
 mod linux;
 mod origin;
+#[cfg(feature = "inspect")]
+pub mod python;
 #[cfg(feature = "inspect")]
 mod under_root;
 #[cfg(feature = "windows")]
@@ -16,4 +18,4 @@ pub use candidates::Search;
 pub use given::{DIR_VARIABLE, VARIABLES};
 pub use origin::{Candidate, Origin};
 #[cfg(feature = "inspect")]
-pub use under_root::{UnderRoot, base_python, environment_of};
+pub use under_root::UnderRoot;

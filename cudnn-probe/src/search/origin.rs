@@ -12,7 +12,7 @@ use crate::platform::PYTHON;
 #[non_exhaustive]
 pub struct Candidate {
     /// The directory.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub dir: PathBuf,
     /// The reason for searching the directory.
     pub origin: Origin,
@@ -34,7 +34,7 @@ pub enum Origin {
     /// The program requests the directory in code.
     Explicit,
     /// This environment variable contains the directory.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     Variable(&'static std::primitive::str),
     /// The process has already loaded cuDNN from the directory.
     Loaded,
@@ -44,28 +44,28 @@ pub enum Origin {
     Adjacent,
     /// The run path (DT_RPATH or DT_RUNPATH) of this file contains the directory. The file is the program or a loaded
     /// library.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     RunPath(PathBuf),
     /// A wheel in the active Python virtual environment with this root.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     VirtualEnvironment(PathBuf),
     /// A wheel that the virtual environment includes because it was created with `--system-site-packages`.
     BasePython {
         /// The root of the base Python, or `~/.local` or `/usr/local`.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         root: PathBuf,
         /// The root of the virtual environment.
-        #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+        #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
         environment: PathBuf,
     },
     /// The active conda environment with this root.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     Conda(PathBuf),
     /// `LD_LIBRARY_PATH`.
     LibraryPath,
     /// A wheel in the environment of the first `python3` (`python.exe`) on `PATH`, or in `~/.local` of the user
     /// (`%APPDATA%\Python\Python312`).
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     Python(PathBuf),
     /// Windows: a system directory, which comes before `PATH`.
     SystemDir,
@@ -76,12 +76,12 @@ pub enum Origin {
     /// A directory that is built into ld.so.
     LdDefault,
     /// A subdirectory of the directory in this environment variable, such as `CUDA_HOME` or `CUDA_PATH`.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     CudaVariable(&'static std::primitive::str),
     /// A directory where cuDNN is often installed.
     WellKnown,
     /// A subdirectory of a directory that a person inspects. Searches for a cuDNN to load never include it.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     UnderRoot(PathBuf),
 }
 

@@ -9,8 +9,8 @@ use crate::library::Library;
 use crate::platform::{CUDA_LIB_DIRS, Os};
 
 use super::candidates::Search;
-use super::given::included_home;
 use super::origin::{Candidate, Origin};
+use super::python::is_left_by_pip;
 use super::{linux, windows};
 
 /// Subdirectories to search below the root of an archive, a toolkit, a Python or conda environment on Windows, or
@@ -72,28 +72,6 @@ fn wheels(root: &Path, origin: &Origin) -> Vec<Candidate> {
     }
 }
 
-/// Returns the environment of a Python interpreter, and whether it is a virtual environment. The environment is the
-/// directory above `bin` (on Windows, the directory of the interpreter or the one above `Scripts`) if that is a virtual
-/// environment. Otherwise, symbolic links to the interpreter are followed, as Python itself does.
-#[must_use]
-pub fn environment_of(python: &Path) -> Option<(PathBuf, bool)> {
-    match Os::HOST {
-        Os::Linux => linux::environment_of(python),
-        Os::Windows => windows::environment_of(python),
-    }
-}
-
-/// Returns the root of the base Python of a virtual environment, if the environment includes packages of the base
-/// Python.
-#[must_use]
-pub fn base_python(environment: &Path) -> Option<PathBuf> {
-    let home = included_home(environment)?;
-    match Os::HOST {
-        Os::Linux => linux::base_of_home(home),
-        Os::Windows => windows::base_of_home(home),
-    }
-}
-
 /// The result of a search below a root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -103,7 +81,7 @@ pub struct UnderRoot {
     pub candidates: Vec<Candidate>,
     /// The directories that were not searched, including everything below them. They were too deep, exceeded the
     /// maximum number, or were not readable.
-    #[cfg_attr(feature = "serde", serde(with = "crate::portable"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::facts::Portable"))]
     pub unsearched: Vec<PathBuf>,
 }
 
@@ -162,6 +140,7 @@ impl Walk {
             is_environment |= name.to_str().is_some_and(is_mark);
             if !Self::WITHOUT_LIBRARIES.iter().any(|other| name == *other)
                 && entry.file_type().is_ok_and(|kind| kind.is_dir())
+                && !is_left_by_pip(&entry.path())
             {
                 dirs.push(entry.path());
             }

@@ -196,14 +196,20 @@ const SITUATIONS: [Situation; 18] = [
             world.gpu("580.65.06", "NVIDIA GeForce RTX 5090", (12, 0));
             complete_torch(&world.venv, "2.6.0", "12.4", "9.1.0.70");
         },
-        findings: &[("C076", &["PyTorch 2.6.0 has no kernels for NVIDIA GeForce RTX 5090 (compute capability 12.0)"])],
+        findings: &[(
+            "C076",
+            &[
+                "PyTorch 2.6.0 has no kernels for NVIDIA GeForce RTX 5090 (compute capability 12.0)",
+                "install PyTorch 2.7 or newer in a build for CUDA 12.8 (cu128) or 12.9 (cu129) or 13.0 (cu130)",
+            ],
+        )],
     },
     Situation {
         report: "sglang#11395, pytorch PR 162531",
         title: "PyTorch for CUDA 13 with a driver for CUDA 12.",
         build: |world| {
             world.gpu("570.86.15", "NVIDIA H100", (9, 0));
-            torch_for_cuda_13(&world.venv);
+            torch_for_cuda_13(&world.venv, "2.11.0", "9.19.0.56");
         },
         findings: &[("C075", &["PyTorch 2.11.0 is built for CUDA 13.0, which driver 570.86.15 does not support"])],
     },

@@ -29,12 +29,15 @@ fn packages_in_a_plain_directory_are_changed_there_by_the_python_of_the_environm
             assert_eq!(commands(&world, code), [expected.as_str()], "{code}");
         }
         // One package is too old and the other is for another CUDA version. pip cannot remove packages from this
-        // directory.
+        // directory, so the step removes the record.
         cudnn_wheel(&packages, "9.1.0.70");
         packages.package("nvidia-cudnn-cu13", "9.13.0.50");
-        let [remove, install] = &commands(&world, "C071")[..] else { panic!() };
-        assert!(remove.starts_with("rm -r ") && remove.ends_with("nvidia_cudnn_cu13-9.13.0.50.dist-info"), "{remove}");
-        assert_eq!(*install, expected);
+        let record = dir.join("nvidia_cudnn_cu13-9.13.0.50.dist-info").display().to_string();
+        let aside = format!(
+            "mv {record} {record}.aside-1 && {expected} && rm -r {record}.aside-1 || {{ mv -T {record}.aside-1 {record}; \
+             false; }}"
+        );
+        assert_eq!(commands(&world, "C071"), [aside]);
     }
 }
 
@@ -128,8 +131,71 @@ fn commands_for_a_cudnn_for_another_cuda_version_are_dropped() {
         let code = |finding: &serde_json::Value| finding["code"].as_str().unwrap().to_owned();
         assert!(findings.iter().any(|finding| code(finding) == "C030"), "{findings:#?}");
         for finding in findings.iter().filter(|finding| ["C030", "C031"].contains(&code(finding).as_str())) {
-            assert!(finding["help"].as_str().unwrap().starts_with("fix C0"), "{finding:#}");
-            assert_eq!(finding["commands"].as_array().unwrap().len(), 0, "{finding:#}");
+            let commands = finding["commands"].to_string();
+            assert!(
+                !commands.contains("nvidia-cublas==13") && !commands.contains("nvidia-cuda-nvrtc==13"),
+                "{finding:#}"
+            );
         }
+    }
+}
+
+/// SGLang prints `pip install nvidia-cudnn-cu12==9.16.0.29` to users of PyTorch for CUDA 13, too.
+#[test]
+fn sglang_gets_a_newer_cudnn_for_the_cuda_of_pytorch() {
+    const TOO_OLD: &str = "SGLang 0.5.9 would load cuDNN 9.13.0, but accepts 9.15.0 or newer";
+    const NEWER: &str = "install 'nvidia-cudnn-cu13>=9.15.0,<10'";
+    const WITHOUT: &str = "uninstall --yes nvidia-cudnn-cu12";
+    let world = |sglang: &str| {
+        let world = World::new();
+        torch_for_cuda_13(&world.venv, "2.9.1", "9.13.0.50");
+        if !sglang.is_empty() {
+            world.venv.package("sglang", sglang).file("sglang/__init__.py", "");
+        }
+        world
+    };
+    has(&world(""), &[]);
+    has(&world("0.5.9"), &[("C071", &[TOO_OLD, "warning", "only multimodal models", NEWER])]);
+    // Later releases do not compare the cuDNN.
+    has(&world("0.5.10"), &[]);
+    // The command for CUDA 12 has overwritten the files.
+    const OTHER_CUDA: &str = "PyTorch 2.9.1 is built for CUDA 13.0, and would load a cuDNN for CUDA 12";
+    for (sglang, install) in [("0.5.9", NEWER), ("", "nvidia-cudnn-cu13==9.13.0.50")] {
+        let world = world(sglang);
+        cudnn_wheel(&world.venv, "9.16.0.29");
+        has(&world, &[("C071", &[OTHER_CUDA, WITHOUT, install])]);
+    }
+    // A newer cuDNN than PyTorch requires is kept.
+    let world = world("0.5.9");
+    std::fs::remove_dir_all(world.venv.import_dir().join("nvidia_cudnn_cu13-9.13.0.50.dist-info")).unwrap();
+    cudnn_wheel_for_cuda_13(&world.venv, "9.16.0.29");
+    has(&world, &[]);
+}
+
+#[test]
+fn packages_that_users_of_pytorch_require_are_compared() {
+    let world = World::new();
+    complete_torch(&world.venv, "2.9.1", "12.8", "9.10.2.21");
+    world
+        .venv
+        .package("flashinfer-python", "0.6.1")
+        .requires("nvidia-cudnn-frontend>=1.13.0")
+        .file("flashinfer/__init__.py", "");
+    let text = "FlashInfer 0.6.1 requires nvidia-cudnn-frontend>=1.13.0, which is not installed";
+    has(&world, &[("C073", &[text, "install 'nvidia-cudnn-frontend>=1.13.0'"])]);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_build_of_pytorch_with_kernels_for_the_gpu_is_named() {
+    const INDEX: &str = "from PyTorch's own package index, by pip with `--index-url`";
+    for (version, gpu, capability, expected) in [
+        ("2.11.0", "NVIDIA GeForce GTX 1080", (6, 1), "install the build of PyTorch 2.11.0 for CUDA 12.6 (cu126) "),
+        ("2.15.0", "Tesla V100", (7, 0), "install PyTorch older than 2.15 in its build for CUDA 12.6 (cu126) "),
+    ] {
+        let world = World::new();
+        world.gpu("580.65.06", gpu, capability);
+        torch_for_cuda_13(&world.venv, version, "9.19.0.56");
+        has(&world, &[("C076", &[expected, INDEX])]);
     }
 }

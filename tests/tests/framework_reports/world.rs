@@ -79,8 +79,12 @@ pub(super) fn cudnn_wheel(venv: &PythonEnvironment, version: &str) {
     venv.package("nvidia-cudnn-cu12", version);
     let dir = venv.import_dir().join("nvidia/cudnn/lib");
     std::fs::create_dir_all(&dir).unwrap();
-    let numbers: Vec<u32> = version.split('.').take(3).map(|number| number.parse().unwrap()).collect();
-    copy_fake_set(Version::new(numbers[0], numbers[1], numbers[2]), &dir);
+    copy_fake_set(release(version), &dir);
+}
+
+/// Returns the release of a wheel: 9.10.2 for `9.10.2.21`.
+fn release(wheel_version: &str) -> Version {
+    wheel_version.rsplit_once('.').unwrap().0.parse().unwrap()
 }
 
 /// Installs the cuBLAS wheel for CUDA 12.
@@ -125,10 +129,10 @@ pub(super) fn torch(venv: &PythonEnvironment, version: &str, cuda: &str, cudnn: 
         )
 }
 
-/// Installs the cuDNN 9.19.0 wheel for CUDA 13.
-pub(super) fn cudnn_wheel_for_cuda_13(venv: &PythonEnvironment) {
-    let version = Version::new(9, 19, 0);
-    venv.package("nvidia-cudnn-cu13", "9.19.0.56");
+/// Installs the cuDNN wheel for CUDA 13.
+pub(super) fn cudnn_wheel_for_cuda_13(venv: &PythonEnvironment, version: &str) {
+    venv.package("nvidia-cudnn-cu13", version);
+    let version = release(version);
     let dir = venv.import_dir().join("nvidia/cudnn/lib");
     std::fs::create_dir_all(&dir).unwrap();
     for library in Library::ALL.iter().filter(|library| has_library(version, **library)) {
@@ -137,17 +141,17 @@ pub(super) fn cudnn_wheel_for_cuda_13(venv: &PythonEnvironment) {
 }
 
 /// Installs PyTorch's wheel for CUDA 13 and the required packages.
-pub(super) fn torch_for_cuda_13(venv: &PythonEnvironment) {
-    cudnn_wheel_for_cuda_13(venv);
+pub(super) fn torch_for_cuda_13(venv: &PythonEnvironment, version: &str, cudnn: &str) {
+    cudnn_wheel_for_cuda_13(venv, cudnn);
     let mut cublas = venv.package("nvidia-cublas", "13.1.0.3");
     for name in ["libcublas.so.13", "libcublasLt.so.13"] {
         cublas = cublas.library(&format!("nvidia/cu13/lib/{name}"), &ExtensionLibrary::new().with_soname(name));
     }
     let rpath = "$ORIGIN/../../nvidia/cudnn/lib:$ORIGIN/../../nvidia/cu13/lib:$ORIGIN";
-    venv.package("torch", "2.11.0")
-        .requires("nvidia-cudnn-cu13==9.19.0.56; platform_system == \"Linux\"")
+    venv.package("torch", version)
+        .requires(&format!("nvidia-cudnn-cu13=={cudnn}; platform_system == \"Linux\""))
         .requires("nvidia-cublas==13.1.0.3; platform_system == \"Linux\"")
-        .file("torch/version.py", "__version__ = '2.11.0+cu130'\ncuda: Optional[str] = '13.0'\n")
+        .file("torch/version.py", &format!("__version__ = '{version}+cu130'\ncuda: Optional[str] = '13.0'\n"))
         .library(
             "torch/lib/libtorch_cuda.so",
             &ExtensionLibrary::new()

@@ -16,8 +16,7 @@ pub(super) struct Elements {
 }
 
 /// The attributes that the headers declare.
-pub(super) static ATTRIBUTES: &[(Name, Elements)] =
-    &include!("../../../layers/cudnn-layers/src/generated/attributes.rs");
+pub(super) static ATTRIBUTES: &[(Name, Elements)] = &include!("../../../lab/cudnn-layers/src/generated/attributes.rs");
 
 /// A program in progress.
 pub(super) struct Writer {

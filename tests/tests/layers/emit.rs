@@ -1,7 +1,7 @@
 //! Tests programs that are written from captures: they plan the same graphs in the same way, fail in the same way, and
 //! compute the same results. Texts of the capture remain text.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use cudnn_capture_file::{Capture, Device, Failure, Plan, Record, Start};
@@ -21,8 +21,6 @@ fn text(program: &str) -> impl Iterator<Item = &str> {
 
 /// Compiles and runs programs.
 struct Programs {
-    /// The name of Rust packages, which all tests build in one directory.
-    name: &'static str,
     dir: TempDir,
     cudnn: PathBuf,
 }
@@ -48,29 +46,6 @@ impl Programs {
                 python.arg(file("program.py"));
                 python
             }
-            Language::Rust => {
-                std::fs::create_dir_all(file("src")).unwrap();
-                std::fs::write(file("src/main.rs"), program).unwrap();
-                let loader = root().join("cudnn-loader").canonicalize().unwrap();
-                let manifest = format!(
-                    "[package]\nname = {:?}\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
-                     cudnn-loader = {{ path = {loader:?} }}\n",
-                    self.name
-                );
-                std::fs::write(file("Cargo.toml"), manifest).unwrap();
-                // Uses the workspace's versions of all dependencies. Otherwise cargo would download others.
-                std::fs::copy(root().join("Cargo.lock"), file("Cargo.lock")).unwrap();
-                let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("emitted");
-                let mut cargo = Command::new(env!("CARGO"));
-                cargo.args(["build", "--quiet", "--target-dir"]).arg(&target).current_dir(self.dir.path());
-                cargo.env("RUSTFLAGS", "-Dwarnings").env_remove("CARGO_BUILD_TARGET");
-                run_compiler(&mut cargo);
-                // The loader looks for layers next to the program.
-                std::fs::copy(target.join("debug").join(self.name), file("rust-program")).unwrap();
-                let layers = drop_in().join("lib/libcudnn_layers.so");
-                let _ = std::os::unix::fs::symlink(layers, file("libcudnn_layers.so"));
-                Command::new(file("rust-program"))
-            }
         }
     }
 
@@ -79,7 +54,7 @@ impl Programs {
         let file = self.dir.path().join("program.cudnncap");
         let _ = std::fs::remove_file(&file);
         let output = self
-            .built(&emit(case, language), language)
+            .built(&emit(case, language).unwrap(), language)
             .env("CUDNN_LOADER_DIR", &self.cudnn)
             .env("CUDNN_LAYERS", "capture")
             .env("CUDNN_CAPTURE", &file)
@@ -91,7 +66,7 @@ impl Programs {
     }
 }
 
-const LANGUAGES: [Language; 3] = [Language::Cpp, Language::Python, Language::Rust];
+const LANGUAGES: [Language; 2] = [Language::Cpp, Language::Python];
 
 macro_rules! all {
     ($capture:expr, $variant:ident) => {
@@ -114,7 +89,7 @@ fn programs_plan_the_same_graphs_in_the_same_way() {
     let graphs: Vec<_> =
         graphs.into_iter().filter(|graph| all!(capture, Graph).any(|it| it.graph == graph.id)).collect();
     assert_eq!(graphs.len(), 4);
-    let programs = Programs { name: "plans", dir: TempDir::new(), cudnn };
+    let programs = Programs { dir: TempDir::new(), cudnn };
     for graph in &graphs {
         let case = Case::select(&capture, &graph.id).unwrap();
         let expected = match &graph.plan {
@@ -164,7 +139,7 @@ pub(super) fn assert_plans_with(test: &str, release: &str) {
         assert!(device.as_object_mut().unwrap().remove(member).is_some());
     }
     case.captured.device = Some(device.to_string());
-    let programs = Programs { name: "newer", dir: TempDir::new(), cudnn };
+    let programs = Programs { dir: TempDir::new(), cudnn };
     let (stdout, _) = programs.run(&case, Language::Python, capturing.library_path().unwrap());
     let version = support::version(release);
     let number = version.major * 10_000 + version.minor * 100 + version.patch;
@@ -183,7 +158,7 @@ const FAILURES: [&str; 3] = [
 fn programs_repeat_failed_calls() {
     let test = "programs_repeat_failed_calls";
     let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir(RELEASE)) else { return };
-    let programs = Programs { name: "failures", dir: TempDir::new(), cudnn };
+    let programs = Programs { dir: TempDir::new(), cudnn };
     for line in FAILURES {
         let Ok(Record::Failure(failure)) = serde_json::from_str(line) else { panic!("{line}") };
         let start = Start { format: 1, cudnn: 91_900, cudart: 12_090 };
@@ -282,7 +257,7 @@ fn programs_compare_results_with_captured_ones() {
     let file = dir.path().join("app.cudnncap");
     let data = dir.path().join("app.cudnncap.data");
     std::fs::create_dir_all(&data).unwrap();
-    let programs = Programs { name: "values", dir, cudnn: stand_in.clone() };
+    let programs = Programs { dir, cudnn: stand_in.clone() };
     let capture = Capture::parse((EXECUTED.join("\n") + "\n").as_bytes()).unwrap();
     for library in [Library::Shim, Library::Graph] {
         let fake = FakeLibrary::new(library, Version::new(9, 19, 0)).with_code(CUDNN).with_body("return 0;");
@@ -290,7 +265,7 @@ fn programs_compare_results_with_captured_ones() {
     }
     support::compile(DRIVER, &["-shared", "-fPIC", "-w", "-Wl,-soname,libcuda.so.1"], &stand_in.join("libcuda.so.1"));
     let run = |case: &Case, language| {
-        let mut command = programs.built(&emit(case, language), language);
+        let mut command = programs.built(&emit(case, language).unwrap(), language);
         let output = command.env("CUDNN_LOADER_DIR", &stand_in).env("LD_LIBRARY_PATH", &stand_in).output().unwrap();
         let start = "cudnn: 91900\ndevice: stand-in\nstatus: CUDNN_STATUS_SUCCESS\n";
         assert!(output.stdout.starts_with(start.as_bytes()), "{language:?} {output:?}");
@@ -322,7 +297,7 @@ fn programs_compare_results_with_captured_ones() {
 #[test]
 fn texts_of_a_capture_do_not_become_code() {
     let Some(cudnn) = lib_dir(RELEASE) else { return };
-    let programs = Programs { name: "texts", dir: TempDir::new(), cudnn };
+    let programs = Programs { dir: TempDir::new(), cudnn };
     let mut capture = Capture::read(&root().join("tests/captures/small.cudnncap")).unwrap();
     let hostile = "\\\n!planted\r!planted\u{2028}!planted \\\"\"\"'''*/ ??/\n!planted \u{202e}\u{0}@options@ {} \\";
     let mut failures = vec![capture.records[0].clone()];
@@ -350,7 +325,7 @@ fn texts_of_a_capture_do_not_become_code() {
     let case = Case::select(&capture, hostile).unwrap();
     let failed = Case::select(&Capture { records: failures, ..Capture::default() }, "").unwrap();
     for (case, language) in [&case, &failed].into_iter().flat_map(|case| LANGUAGES.map(|language| (case, language))) {
-        let program = emit(case, language);
+        let program = emit(case, language).unwrap();
         assert!(program.is_ascii() && program.contains("!planted"), "{program}");
         assert!(!program.lines().any(|line| line.trim_start().starts_with("!planted")), "{program}");
         assert!(!program.contains("\r") && !text(&program).any(|line| line.ends_with("\\")), "{program}");

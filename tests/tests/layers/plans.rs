@@ -453,8 +453,8 @@ fn processes_share_a_store() {
         assert_eq!(difference(&without, &after.stdout), None, "round {round}");
         assert!(!after.stderr.contains("unusable"), "round {round}: {}", after.stderr);
     }
-    let mut doctor = Command::new(support::doctor());
-    let verified = doctor.args(["plans", "verify", "--dir"]).arg(world.store()).output().unwrap();
+    let mut lab = Command::new(support::lab());
+    let verified = lab.args(["plans", "verify", "--dir"]).arg(world.store()).output().unwrap();
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
 }
 
@@ -676,7 +676,7 @@ fn all_attributes_that_the_frontend_sets_are_supported() {
         "CUDNN_ATTR_EXECUTION_PLAN_CUDA_GRAPH_RETENTION",
         "CUDNN_ATTR_VARIANT_PACK_",
     ];
-    let declared = include_str!("../../../layers/cudnn-layers/src/generated/attributes.rs");
+    let declared = include_str!("../../../lab/cudnn-layers/src/generated/attributes.rs");
     let Some(frontend) = FRONTEND.unpacked() else { return };
     let mut checked = HashSet::new();
     let mut dirs = vec![frontend.join("include")];
@@ -717,10 +717,10 @@ fn plans_are_rebuilt_for_another_device() {
     let kept = real.run("plans", smaller, &[]);
     assert_eq!(count(&kept, "built in"), 3, "{kept:#?}");
     let pack = real.dir.path().join("app.plans");
-    let mut doctor = Command::new(support::doctor());
-    doctor.args(["plans", "pack", "--device", &h200[0]]).arg(&pack).arg("--from").arg(real.dir.path().join("plans"));
-    doctor.env("LD_LIBRARY_PATH", &real.libraries.path).env("CUDNN_LOADER_DIR", &real.cudnn);
-    let packed = doctor.output().unwrap();
+    let mut lab = Command::new(support::lab());
+    lab.args(["plans", "pack", "--device", &h200[0]]).arg(&pack).arg("--from").arg(real.dir.path().join("plans"));
+    lab.env("LD_LIBRARY_PATH", &real.libraries.path).env("CUDNN_LOADER_DIR", &real.cudnn);
+    let packed = lab.output().unwrap();
     let text = format!("{}{}", String::from_utf8_lossy(&packed.stdout), String::from_utf8_lossy(&packed.stderr));
     assert!(packed.status.success() && text.contains("3 plans"), "{text}");
     std::fs::remove_dir_all(real.dir.path().join("plans")).unwrap();

@@ -12,7 +12,7 @@ use super::cargo;
 use crate::error::Result;
 
 /// The workspace packages that produce binaries.
-const ROOTS: [&str; 3] = ["cudnn-doctor", "cudnn-layers-library", "cudnn-shim"];
+const ROOTS: [&str; 4] = ["cudnn-doctor", "cudnn-lab", "cudnn-layers-library", "cudnn-shim"];
 
 /// Prefixes of the names of license files.
 const LICENSE_FILES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE"];

@@ -65,9 +65,9 @@ impl Platform {
         if self.triple == LINUX_AARCH64 { "ld-linux-aarch64.so.1" } else { "ld-linux-x86-64.so.2" }
     }
 
-    /// Returns the file name of the doctor.
-    fn doctor_name(&self) -> &'static str {
-        if self.is_windows { "cudnn-doctor.exe" } else { "cudnn-doctor" }
+    /// Returns the file names of the doctor and the lab.
+    fn programs(&self) -> [&'static str; 2] {
+        if self.is_windows { ["cudnn-doctor.exe", "cudnn-lab.exe"] } else { ["cudnn-doctor", "cudnn-lab"] }
     }
 
     /// Returns the libraries in the directory of [`build`].
@@ -153,7 +153,8 @@ fn static_doctor() -> Result<PathBuf> {
     let platform = Platform { triple: STATIC, tools: "", is_windows: false };
     let built = platform.compile("dist-doctor", &["cudnn-doctor"])?;
     let dir = target_dir()?.join("dist/doctor").join(platform.triple);
-    put_stripped(&platform, &built.join(platform.doctor_name()), &dir, platform.doctor_name())
+    let [doctor, _] = platform.programs();
+    put_stripped(&platform, &built.join(doctor), &dir, doctor)
 }
 
 /// Copies the DLL, and the import library under the names that NVIDIA's installer and MinGW use.

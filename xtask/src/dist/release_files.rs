@@ -37,7 +37,7 @@ pub(crate) fn build(triples: &[&str]) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Packs the directory of `cargo xtask dist`, with the doctor from the wheel.
+/// Packs the directory of `cargo xtask dist`, with the programs from the wheel.
 fn archive(platform: &Platform, libraries: &Path, wheel: &Path, target: &Path, release: &Path) -> Result<()> {
     let name = format!("cudnn-shim-{VERSION}-{}", platform.triple);
     let dir = new_dir(&target.join("dist/archive").join(&name))?;
@@ -48,23 +48,25 @@ fn archive(platform: &Platform, libraries: &Path, wheel: &Path, target: &Path, r
             Err(_) => install(&from, &to)?,
         }
     }
-    put_doctor(platform, wheel, &dir.join("bin"))?;
+    put_programs(platform, wheel, &dir.join("bin"))?;
     put_materials(platform.triple, &name, &dir, release)?;
     let file = release.join(format!("{name}.{}", if platform.is_windows { "zip" } else { "tar.gz" }));
     let prefix = format!("{name}/");
     if platform.is_windows { pack::zip(&dir, &prefix, &file) } else { pack::tar_gz(&dir, &prefix, &file) }
 }
 
-/// Copies the doctor from a wheel into a directory.
-fn put_doctor(platform: &Platform, wheel: &Path, dir: &Path) -> Result<()> {
+/// Copies the doctor and the lab from a wheel into a directory.
+fn put_programs(platform: &Platform, wheel: &Path, dir: &Path) -> Result<()> {
     let mut wheel = zip::ZipArchive::new(File::open(wheel)?)?;
-    let mut doctor = Vec::new();
-    let name = format!("cudnn_doctor-{VERSION}.data/scripts/{}", platform.doctor_name());
-    wheel.by_name(&name)?.read_to_end(&mut doctor)?;
     std::fs::create_dir_all(dir)?;
-    let file = dir.join(platform.doctor_name());
-    std::fs::write(&file, doctor)?;
-    run(Command::new("chmod").arg("755").arg(file))
+    for program in platform.programs() {
+        let mut bytes = Vec::new();
+        wheel.by_name(&format!("cudnn_doctor-{VERSION}.data/scripts/{program}"))?.read_to_end(&mut bytes)?;
+        let file = dir.join(program);
+        std::fs::write(&file, bytes)?;
+        run(Command::new("chmod").arg("755").arg(file))?;
+    }
+    Ok(())
 }
 
 /// Packs the static doctor, a single file that needs no C library.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{BILL, Platform, glibc, install, materials, new_dir, run, target_dir};
+use super::{BILL, Platform, glibc, install, materials, new_dir, put_stripped, run, target_dir};
 use crate::error::Result;
 use crate::workspace::root;
 
@@ -15,11 +15,22 @@ pub(crate) fn build(platform: &Platform, libraries: &Path, release: &Path) -> Re
     for name in platform.libraries() {
         install(&libraries.join(name), &files.join(name))?;
     }
+    let [_, lab] = platform.programs();
+    put_stripped(platform, &platform.compile("dist-doctor", &["cudnn-lab"])?.join(lab), &files.join("scripts"), lab)?;
     let bill = dir.join(BILL);
     materials::write(&root, platform.triple, &files.join("THIRD-PARTY.txt"), &bill)?;
     let [major, minor] = glibc::OLDEST;
     let compatibility = if platform.is_windows { "off".to_owned() } else { format!("manylinux_{major}_{minor}") };
-    let arguments = ["--target", platform.triple, "--compatibility", &compatibility, "--auditwheel", "check"];
+    let arguments = [
+        "--profile",
+        "dist-doctor",
+        "--target",
+        platform.triple,
+        "--compatibility",
+        &compatibility,
+        "--auditwheel",
+        "check",
+    ];
     let mut pip = cudnn_fetch::pip(&root);
     pip.args(["wheel", "--quiet", "--no-deps", "--no-cache-dir", "--disable-pip-version-check", "--wheel-dir"])
         .args([&wheels, &root])

@@ -8,7 +8,7 @@ use serde_json::ser::{Formatter, Serializer};
 use crate::error::Result;
 
 /// The file, in the workspace.
-pub(crate) const FILE: &str = "tools/cudnn-frameworks/data/frameworks.json";
+pub(crate) const FILE: &str = "doctor/cudnn-frameworks/data/frameworks.json";
 /// The `evidence` of facts that this program can determine by itself.
 pub(crate) const METADATA: &str = "metadata";
 
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_checked_in_file_is_up_to_date() {
-        let text = include_str!("../../../tools/cudnn-frameworks/data/frameworks.json");
+        let text = include_str!("../../../doctor/cudnn-frameworks/data/frameworks.json");
         assert_eq!(Data::parse(text).unwrap().text().unwrap(), text);
     }
 }

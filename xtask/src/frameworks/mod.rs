@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     fn checked_in() -> Data {
-        Data::parse(include_str!("../../../tools/cudnn-frameworks/data/frameworks.json")).unwrap()
+        Data::parse(include_str!("../../../doctor/cudnn-frameworks/data/frameworks.json")).unwrap()
     }
 
     #[test]

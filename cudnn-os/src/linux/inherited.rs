@@ -1,0 +1,63 @@
+//! Records what this process inherited, for a program that replaces it and must inherit the same.
+//!
+//! Before `main`, std ignores SIGPIPE and opens /dev/null in place of closed standard streams. This crate changes
+//! SIGCHLD, and code for interruptions changes more signals. Nothing changes the signal mask, limits, the umask or the
+//! working directory for good, and files that std opens are closed by `exec`.
+
+use std::ffi::c_int;
+use std::io::Result;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// The largest signal number.
+const LAST_SIGNAL: c_int = 64;
+
+/// The signals that were ignored. The lowest bit stands for signal 1.
+static IGNORED: AtomicU64 = AtomicU64::new(0);
+
+/// The standard streams that were closed. The lowest bit stands for standard input.
+static CLOSED: AtomicU8 = AtomicU8::new(0);
+
+crate::at_load!(RECORD: record);
+
+/// Runs before std starts, and therefore only makes system calls.
+extern "C" fn record() {
+    let ignored = (1..=LAST_SIGNAL).filter(|signal| is_ignored(*signal));
+    IGNORED.store(ignored.fold(0, |set, signal| set | 1 << (signal - 1)), Ordering::Relaxed);
+    let closed = (libc::STDIN_FILENO..=libc::STDERR_FILENO).filter(|stream| is_closed(*stream));
+    CLOSED.store(closed.fold(0, |set, stream| set | 1 << stream), Ordering::Relaxed);
+}
+
+/// Restores what was recorded. Can be called between `fork` and `exec`. Always returns `Ok`; `pre_exec` requires a
+/// `Result`.
+pub(super) fn restore() -> Result<()> {
+    let (ignored, closed) = (IGNORED.load(Ordering::Relaxed), CLOSED.load(Ordering::Relaxed));
+    for signal in 1..=LAST_SIGNAL {
+        let was_ignored = ignored >> (signal - 1) & 1 != 0;
+        if was_ignored != is_ignored(signal) {
+            let action = if was_ignored { libc::SIG_IGN } else { libc::SIG_DFL };
+            // SAFETY: neither action runs code of this process.
+            unsafe { libc::signal(signal, action) };
+        }
+    }
+    for stream in libc::STDIN_FILENO..=libc::STDERR_FILENO {
+        if closed >> stream & 1 != 0 {
+            // SAFETY: std opened /dev/null here, and nothing owns the standard streams.
+            unsafe { libc::close(stream) };
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a signal is ignored. Numbers that the C library reserves count as not ignored.
+fn is_ignored(signal: c_int) -> bool {
+    // SAFETY: all-zero bytes are a valid value of this plain C structure.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: the call only writes to the structure.
+    let result = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    result == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
+fn is_closed(stream: c_int) -> bool {
+    // SAFETY: the call involves no pointers, and only fails for a closed descriptor.
+    unsafe { libc::fcntl(stream, libc::F_GETFD) == -1 }
+}

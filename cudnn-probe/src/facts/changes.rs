@@ -1,0 +1,345 @@
+//! Imagines a system after changes: a file tree over the real one, and other variables.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::files::{Contents, DirEntry, FileKind, Metadata};
+use super::portable::Portable;
+use super::record::{Change, Changed, Facts, written};
+use super::{Subject, canonicalize, read_dir, symlink_metadata};
+use crate::error::ProbeError;
+use crate::files::FileIdentity;
+use crate::image::{Identity, Links};
+use crate::library::Library;
+use crate::platform::{Architecture, Os};
+use crate::version::Version;
+
+/// The maximum number of symbolic links to follow, as on Linux.
+const MAX_LINKS: usize = 40;
+
+/// Changes to files and variables that nobody has made, for [`Facts::after`].
+///
+/// A path may contain symbolic links. Call the methods within the facts that will be changed, because the links are
+/// resolved at once.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// Removed paths, without links. Earlier contents are hidden.
+    hidden: BTreeSet<PathBuf>,
+    /// The new files and directories, by paths without links.
+    nodes: BTreeMap<PathBuf, Node>,
+    /// The variables, where `None` means unset.
+    variables: BTreeMap<String, Option<OsString>>,
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    Dir,
+    File { contents: Vec<u8>, answers: BTreeMap<&'static str, Value> },
+}
+
+impl Facts {
+    /// Returns the facts as they would be after these changes. Questions that the changes do not affect are answered as
+    /// before. A question about a changed file is answered by the changes, or as if the file did not exist.
+    #[must_use]
+    pub fn after(&self, changes: Changes) -> Facts {
+        self.with_changes(Arc::new(changes))
+    }
+}
+
+impl Changes {
+    /// Removes a file, or a directory with its contents.
+    pub fn remove(&mut self, path: &Path) {
+        let path = self.real_name(path);
+        self.nodes.retain(|node, _| !node.starts_with(&path));
+        self.hidden.insert(path);
+    }
+
+    /// Creates a directory, with its parents.
+    pub fn create_dir(&mut self, dir: &Path) {
+        let dir = self.real(dir);
+        let missing = dir.ancestors().take_while(|dir| !self.exists(dir)).map(Path::to_owned).collect::<Vec<_>>();
+        for dir in missing {
+            self.nodes.insert(dir, Node::Dir);
+        }
+    }
+
+    /// Creates or replaces a file.
+    pub fn write(&mut self, file: &Path, text: &str) {
+        self.add(file, Node::File { contents: text.as_bytes().to_vec(), answers: BTreeMap::new() });
+    }
+
+    /// Creates or replaces a library that needs these other libraries.
+    pub fn write_library(&mut self, file: &Path, links: &Links) {
+        self.add(file, Node::File { contents: Vec::new(), answers: answers_of(links) });
+    }
+
+    /// Creates or replaces a library of this release of cuDNN for this CUDA major version.
+    pub fn write_cudnn(&mut self, file: &Path, library: Library, release: Version, cuda_major: u32, links: &Links) {
+        let identity = Identity {
+            path: file.to_owned(),
+            library,
+            os: Os::HOST,
+            architecture: Architecture::HOST,
+            version: library.version_symbol().map(|_| release),
+            cuda_major: Some(cuda_major),
+            cuda_at_most: None,
+            cuda_minor: None,
+            needed: links.needed.clone(),
+            run_path: links.runpath.as_ref().map(|path| path.to_string_lossy().into_owned()),
+        };
+        self.write_copy(file, identity, links);
+    }
+
+    /// Creates or replaces a library that is the same as another.
+    pub fn write_copy(&mut self, file: &Path, identity: Identity, links: &Links) {
+        let identity: Result<Identity, ProbeError> = Ok(Identity { path: file.to_owned(), ..identity });
+        let mut answers = answers_of(links);
+        answers.extend(["identity", "identity on any system"].map(|question| (question, written(&identity))));
+        self.add(file, Node::File { contents: Vec::new(), answers });
+    }
+
+    /// Sets or unsets a variable.
+    pub fn set_variable(&mut self, name: &str, value: Option<OsString>) {
+        self.variables.insert(name.to_owned(), value);
+    }
+
+    fn add(&mut self, path: &Path, node: Node) {
+        if let Some(dir) = path.parent() {
+            self.create_dir(dir);
+        }
+        self.nodes.insert(self.real_name(path), node);
+    }
+
+    /// Returns the new files and directories below a real path.
+    fn below<'a>(&'a self, dir: &'a Path) -> impl Iterator<Item = (&'a PathBuf, &'a Node)> {
+        let from = (Bound::Excluded(dir), Bound::Unbounded);
+        self.nodes.range::<Path, _>(from).take_while(move |(path, _)| path.starts_with(dir))
+    }
+
+    /// Returns whether what was at a real path, or above it, was removed.
+    fn is_hidden(&self, path: &Path) -> bool {
+        path.ancestors().any(|above| self.hidden.contains(above))
+    }
+
+    /// Returns whether there are changes below a real path.
+    fn has_changes_below(&self, dir: &Path) -> bool {
+        let from = (Bound::Excluded(dir), Bound::Unbounded);
+        let is_hidden = self.hidden.range::<Path, _>(from).next().is_some_and(|path| path.starts_with(dir));
+        is_hidden || self.below(dir).next().is_some()
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.nodes.contains_key(path) || !self.is_hidden(path) && symlink_metadata(path).is_ok()
+    }
+
+    /// Returns the path without links and `..`. The parts that do not exist stay the same, and so does a path with too many
+    /// links.
+    fn real(&self, path: &Path) -> PathBuf {
+        let path = &super::absolute(path).unwrap_or_else(|_| path.to_owned());
+        if self.is_as_before(path) {
+            return path.to_owned();
+        }
+        // The parts that are left, with the next one at the end.
+        let parts = |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>();
+        let (mut real, mut left, mut links) = (PathBuf::new(), parts(path), MAX_LINKS);
+        while let Some(part) = left.pop() {
+            if part == ".." {
+                real.pop();
+                continue;
+            }
+            real.push(&part);
+            if self.nodes.contains_key(&real) || self.is_hidden(&real) || real.parent().is_none() {
+                continue;
+            }
+            let Ok(target) = super::read_link(&real) else { continue };
+            let Some(fewer) = links.checked_sub(1) else { return path.to_owned() };
+            links = fewer;
+            real.pop();
+            left.extend(parts(&target));
+        }
+        real
+    }
+
+    /// Returns whether a path exists without links and without changes above it.
+    fn is_as_before(&self, path: &Path) -> bool {
+        let is_new = path.ancestors().any(|above| self.nodes.contains_key(above));
+        !is_new && !self.is_hidden(path) && canonicalize(path).is_ok_and(|real| real == path)
+    }
+
+    /// Returns the path without links in the parent.
+    fn real_name(&self, path: &Path) -> PathBuf {
+        let path = super::absolute(path).unwrap_or_else(|_| path.to_owned());
+        match (path.parent(), path.file_name()) {
+            (Some(dir), Some(name)) => self.real(dir).join(name),
+            _ => path,
+        }
+    }
+
+    fn about_variable(&self, question: &str, name: &str) -> Changed {
+        if !["variable", "variable at start"].contains(&question) {
+            return Changed::Unaffected;
+        }
+        match self.variables.get(name) {
+            Some(value) => Changed::Answer(written(value)),
+            None => Changed::Unaffected,
+        }
+    }
+
+    fn about(&self, question: &str, path: &Path) -> Changed {
+        let is_about_link = matches!(question, "own metadata" | "link");
+        let real = if is_about_link { self.real_name(path) } else { self.real(path) };
+        if let Some(node) = self.nodes.get(&real) {
+            return self.about_node(question, &real, node);
+        }
+        if self.is_hidden(&real) {
+            return Changed::Affected;
+        }
+        match question {
+            // A link in the path may have led elsewhere.
+            "real path" if canonicalize(path).is_ok_and(|before| before != real) => answer(real),
+            _ if !self.has_changes_below(&real) => Changed::Unaffected,
+            "entries" => self.entries(&real),
+            _ => Changed::Within,
+        }
+    }
+
+    fn about_node(&self, question: &str, real: &Path, node: &Node) -> Changed {
+        let metadata = |kind, len: usize| answer(Metadata::new(kind, len as u64));
+        match (question, node) {
+            ("real path", _) => answer(real.to_owned()),
+            ("opening", _) => answer(()),
+            ("file identity", _) => Changed::Answer(written(&FileIdentity::imagined(real))),
+            ("metadata" | "own metadata", Node::Dir) => metadata(FileKind::Dir, 0),
+            ("metadata" | "own metadata", Node::File { contents, .. }) => metadata(FileKind::File, contents.len()),
+            ("entries", Node::Dir) => self.entries(real),
+            ("contents", Node::File { contents, .. }) => {
+                answer(Contents { bytes: contents.clone(), len: contents.len() as u64 })
+            }
+            (_, Node::File { answers, .. }) => match answers.get(question) {
+                Some(value) => Changed::Answer(value.clone()),
+                None => Changed::Affected,
+            },
+            _ => Changed::Affected,
+        }
+    }
+
+    /// Lists a real directory.
+    fn entries(&self, dir: &Path) -> Changed {
+        let before = (!self.is_hidden(dir)).then(|| read_dir(dir)).into_iter().flatten().flatten().flatten();
+        let is_changed = |path: &Path| self.nodes.contains_key(path) || self.hidden.contains(path);
+        let mut entries: Vec<DirEntry> = before.filter(|entry| !is_changed(&entry.path())).collect();
+        entries.extend(self.below(dir).filter(|(path, _)| path.parent() == Some(dir)).filter_map(|(path, node)| {
+            let kind = match node {
+                Node::Dir => FileKind::Dir,
+                Node::File { .. } => FileKind::File,
+            };
+            Some(DirEntry::new(dir, path.file_name()?.to_owned(), kind))
+        }));
+        answer(entries)
+    }
+}
+
+impl Change for Changes {
+    fn answer(&self, question: &str, subject: &Subject<'_>) -> Changed {
+        if subject.paths().next().is_none() {
+            return self.about_variable(question, &subject.key());
+        }
+        if self.nodes.is_empty() && self.hidden.is_empty() {
+            return Changed::Unaffected;
+        }
+        let changed = subject.paths().map(|path| self.about(question, path));
+        { changed }.find(|changed| !matches!(changed, Changed::Unaffected)).unwrap_or(Changed::Unaffected)
+    }
+
+    fn change_entries(&self, dir: &Path, entries: &mut Vec<PathBuf>, wanted: &dyn Fn(&str) -> bool) {
+        let real = self.real(dir);
+        let is_changed = |name: &OsStr| {
+            let path = real.join(name);
+            self.nodes.contains_key(&path) || self.is_hidden(&path)
+        };
+        entries.retain(|entry| entry.file_name().is_some_and(|name| !is_changed(name)));
+        let new = self.below(&real).filter(|(path, _)| path.parent() == Some(&real));
+        let names = new.filter_map(|(path, _)| path.file_name()?.to_str()).filter(|name| wanted(name));
+        entries.extend(names.map(|name| dir.join(name)));
+        entries.sort();
+    }
+}
+
+/// Returns the answers about a library.
+fn answers_of(links: &Links) -> BTreeMap<&'static str, Value> {
+    let found: Result<Links, ProbeError> = Ok(links.clone());
+    let none: Result<Vec<String>, ProbeError> = Ok(Vec::new());
+    BTreeMap::from([("links", written(&found)), ("missing symbols", written(&none))])
+}
+
+/// Returns a successful answer.
+fn answer<T: Portable>(value: T) -> Changed {
+    Changed::Answer(written::<io::Result<T>>(&Ok(value)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::super::{PathFacts, entries_named, read_bounded, variable};
+    use super::*;
+
+    #[test]
+    fn changed_files_and_variables_are_seen_under_all_names() {
+        let dir = std::env::temp_dir().join(format!("cudnn-probe-changes-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("lib/old")).unwrap();
+        std::fs::write(dir.join("lib/old/file"), "text").unwrap();
+        std::fs::write(dir.join("lib/kept"), "text").unwrap();
+        cudnn_os::files::symlink("lib".as_ref(), &dir.join("lib64")).unwrap();
+        // Following every link twice would take for ever.
+        cudnn_os::files::symlink(".".as_ref(), &dir.join("l0")).unwrap();
+        for number in 1..40 {
+            let target = format!("l{0}/l{0}", number - 1);
+            cudnn_os::files::symlink(target.as_ref(), &dir.join(format!("l{number}"))).unwrap();
+        }
+        let facts = Facts::recorder();
+        let changes = facts.within(|| {
+            let mut changes = Changes::default();
+            changes.remove(&dir.join("lib64/old"));
+            changes.write(&dir.join("lib64/new/a.txt"), "new text");
+            changes.set_variable("PATH", None);
+            changes
+        });
+        facts.after(changes.clone()).within(|| {
+            for lib in ["lib", "lib64"] {
+                let lib = dir.join(lib);
+                assert!(!lib.join("old").path_exists() && !lib.join("old/file").target_exists());
+                assert!(lib.join("kept").leads_to_file() && lib.join("new").leads_to_dir());
+                assert_eq!(read_bounded(&lib.join("new/a.txt"), 99).unwrap(), b"new text");
+                assert_eq!(entries_named(&lib, "all", |_| true), [lib.join("kept"), lib.join("new")]);
+            }
+            let real = canonicalize(&dir).unwrap();
+            assert_eq!(canonicalize(dir.join("lib64/new/../new/a.txt")).unwrap(), real.join("lib/new/a.txt"));
+            assert!(!dir.join("lib/old/../kept/..").join("old").leads_to_dir());
+            // A change of another directory must not make a relative path its own real path.
+            let relative = Path::new("src/lib.rs");
+            assert!(canonicalize(relative).unwrap().is_absolute() && relative.leads_to_file());
+            assert_eq!(variable("PATH"), None);
+            assert!(!dir.join("l39/lib").target_exists());
+        });
+        assert!(dir.join("lib64/old/file").leads_to_file() && variable("PATH").is_some());
+        // A directory that was removed and created again is empty.
+        let again = facts.within(|| {
+            let mut again = changes.clone();
+            again.remove(&dir.join("lib"));
+            again.write(&dir.join("lib/x"), "");
+            again
+        });
+        facts.after(again).within(|| {
+            let lib = dir.join("lib64");
+            assert_eq!(entries_named(&lib, "all", |_| true), [lib.join("x")]);
+            assert!(!lib.join("kept").target_exists());
+        });
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -1,0 +1,91 @@
+//! Names what a question is about.
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// The subject of a question: a file, a file with details, or a name.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "serde"), allow(dead_code, reason = "only recorded answers need it"))]
+pub struct Subject<'a> {
+    /// The files or directories that the answer depends on.
+    paths: Vec<&'a Path>,
+    /// The whole subject, which distinguishes it from all others.
+    text: Cow<'a, OsStr>,
+}
+
+impl<'a> Subject<'a> {
+    /// Returns the subject of a question about a file that also depends on something else.
+    #[must_use]
+    pub fn about(path: &'a Path, what: &str) -> Self {
+        let mut text = path.as_os_str().to_owned();
+        text.push(" ");
+        text.push(what);
+        Subject { paths: vec![path], text: Cow::Owned(text) }
+    }
+
+    /// Adds files or directories that the answer depends on, and that the text need not name.
+    #[must_use]
+    pub fn and(mut self, paths: impl IntoIterator<Item = &'a Path>) -> Self {
+        self.paths.extend(paths);
+        self
+    }
+
+    /// Returns the subject of a question about those entries of a directory that are described in words.
+    pub(super) fn entries(dir: &'a Path, what: &str) -> Self {
+        let mut text = dir.as_os_str().to_owned();
+        text.push(": ");
+        text.push(what);
+        Subject { paths: vec![dir], text: Cow::Owned(text) }
+    }
+
+    #[cfg(feature = "serde")]
+    pub(super) fn paths(&self) -> impl Iterator<Item = &'a Path> {
+        self.paths.iter().copied()
+    }
+
+    /// Returns a unique text for the subject.
+    #[cfg(feature = "serde")]
+    pub(super) fn key(&self) -> String {
+        match self.text.to_str() {
+            Some(text) => text.to_owned(),
+            None => cudnn_os::files::bytes_of(&self.text).escape_ascii().to_string(),
+        }
+    }
+}
+
+impl<'a> From<&'a Path> for Subject<'a> {
+    fn from(path: &'a Path) -> Self {
+        Subject { paths: vec![path], text: Cow::Borrowed(path.as_os_str()) }
+    }
+}
+
+impl<'a> From<&'a PathBuf> for Subject<'a> {
+    fn from(path: &'a PathBuf) -> Self {
+        path.as_path().into()
+    }
+}
+
+impl<'a> From<&'a str> for Subject<'a> {
+    fn from(name: &'a str) -> Self {
+        Subject { paths: Vec::new(), text: Cow::Borrowed(name.as_ref()) }
+    }
+}
+
+impl<'a> From<&'a String> for Subject<'a> {
+    fn from(name: &'a String) -> Self {
+        name.as_str().into()
+    }
+}
+
+impl From<String> for Subject<'_> {
+    fn from(name: String) -> Self {
+        Subject { paths: Vec::new(), text: Cow::Owned(name.into()) }
+    }
+}
+
+impl From<OsString> for Subject<'_> {
+    fn from(name: OsString) -> Self {
+        Subject { paths: Vec::new(), text: Cow::Owned(name) }
+    }
+}

@@ -1,0 +1,103 @@
+//! Sends messages from a child process of this program to its parent. They use standard input as a channel, because
+//! libraries may print to stdout and stderr. Every message starts with a token that the child first reads from the
+//! channel.
+
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// The type of work done in a step, which determines the time limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Work {
+    /// Open one of the driver's libraries.
+    OpenDriver,
+    /// Query NVML.
+    QueryNvml,
+    /// Initialize the driver.
+    StartDriver,
+    /// Load a cuDNN library, directly or by calling a function for the first time.
+    Load,
+    /// Load a CUDA library that cuDNN opens.
+    LoadCuda,
+    /// Compute.
+    Compute,
+    /// Fetch a release. pip enforces separate limits.
+    Fetch,
+}
+
+/// All types of work with their names in messages.
+const NAMES: [(Work, &str); 7] = [
+    (Work::OpenDriver, "open driver"),
+    (Work::QueryNvml, "query NVML"),
+    (Work::StartDriver, "start driver"),
+    (Work::Load, "load"),
+    (Work::LoadCuda, "load CUDA"),
+    (Work::Compute, "compute"),
+    (Work::Fetch, "fetch"),
+];
+
+/// The length of the token in bytes.
+pub const TOKEN_LEN: usize = 32;
+
+/// The message key for a step.
+const STEP: &str = "step";
+
+/// A step of a child process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// The type of work.
+    pub work: Work,
+    /// A description that fits after "while it", such as `loaded libcudnn_ops.so.9`.
+    pub text: String,
+}
+
+impl Step {
+    /// Parses the step in a message.
+    pub fn parse(message: &Value) -> Option<Step> {
+        let name = message.get(STEP)?.as_str()?;
+        let (work, _) = NAMES.iter().find(|(_, known)| *known == name)?;
+        Some(Step { work: *work, text: message.get("text")?.as_str()?.to_owned() })
+    }
+
+    /// Returns whether the step involves the driver rather than cuDNN.
+    pub fn is_of_driver(&self) -> bool {
+        matches!(self.work, Work::OpenDriver | Work::QueryNvml | Work::StartDriver)
+    }
+}
+
+/// Notifies the parent that a step starts.
+pub fn begin(work: Work, text: impl Into<String>) {
+    let name = NAMES.iter().find(|(known, _)| *known == work).map(|(_, name)| *name);
+    send(&json!({ STEP: name, "text": text.into() }));
+}
+
+/// Sends a message to the parent, if there is one. The first message must be sent before loading any library that
+/// could read the token.
+pub fn send(message: &Value) {
+    static TOKEN: OnceLock<Option<String>> = OnceLock::new();
+    let Some(token) = TOKEN.get_or_init(read_token) else { return };
+    // Without a parent, the message is discarded.
+    let _ = cudnn_os::pipes::report(format!("{token}{message}\n").as_bytes());
+}
+
+/// Reads the parent's token, or returns `None` if standard input is not a channel to this program.
+fn read_token() -> Option<String> {
+    let mut bytes = [0u8; TOKEN_LEN + 1];
+    let len = cudnn_os::pipes::receive(&mut bytes)?;
+    let text = bytes.strip_suffix(b"\n").filter(|_| len == bytes.len())?;
+    String::from_utf8(text.to_vec()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_work_has_a_name() {
+        let works = [Work::OpenDriver, Work::QueryNvml, Work::StartDriver, Work::Load, Work::LoadCuda, Work::Compute];
+        for work in works.into_iter().chain([Work::Fetch]) {
+            assert_eq!(NAMES.iter().filter(|(known, _)| *known == work).count(), 1, "{work:?}");
+        }
+    }
+}

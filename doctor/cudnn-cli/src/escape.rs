@@ -1,0 +1,67 @@
+//! Escapes untrusted text for terminals. File names, package names, process names, variables and library messages may
+//! contain characters that move the cursor, change colors or forge lines. All escaping is done here.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use cudnn_os::escape::{is_unsafe, one_line};
+
+/// Text that can be printed safely on one line.
+pub trait Printable {
+    /// Returns the text with unsafe characters and line breaks escaped.
+    fn printable(&self) -> String;
+}
+
+impl Printable for str {
+    fn printable(&self) -> String {
+        one_line(self)
+    }
+}
+
+impl Printable for Path {
+    fn printable(&self) -> String {
+        self.to_string_lossy().printable()
+    }
+}
+
+/// Escapes multi-line text while preserving its line breaks. This is the last safeguard before the terminal.
+pub fn lines(text: &str) -> Cow<'_, str> {
+    replace(text, |c| c != '\n' && is_unsafe(c), |c| c.escape_default().to_string())
+}
+
+/// Escapes a JSON document for printing. Unsafe characters can only occur in strings, where JSON escapes are valid.
+pub fn json(document: &str) -> Cow<'_, str> {
+    // JSON encodes a character beyond 16 bits as a surrogate pair.
+    let escape = |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect();
+    replace(document, |c| c != '\n' && is_unsafe(c), escape)
+}
+
+fn replace(text: &str, is_unsafe: impl Fn(char) -> bool, escape: impl Fn(char) -> String) -> Cow<'_, str> {
+    if !text.chars().any(&is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    text.chars().map(|c| if is_unsafe(c) { escape(c) } else { c.to_string() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn controls_line_breaks_and_direction_marks_are_escaped() {
+        let hostile = "a\x1b[31m\n\u{85}\u{9b}31m\u{202e}b\u{2066}\u{7f}";
+        let shown = hostile.printable();
+        assert_eq!(shown, r"a\u{1b}[31m\n\u{85}\u{9b}31m\u{202e}b\u{2066}\u{7f}");
+        assert_eq!("/opt/größe/it's/हिन्दी/e\u{301}".printable(), "/opt/größe/it's/हिन्दी/e\u{301}");
+    }
+
+    #[test]
+    fn characters_that_do_not_show_themselves_are_escaped() {
+        for c in "\u{200b}\u{feff}\u{2060}\u{ad}\u{2028}\u{2029}\u{fe0f}\u{180e}\u{e0001}\u{e0101}\u{110bd}".chars() {
+            assert_eq!(c.to_string().printable(), c.escape_unicode().to_string());
+            let document = json(&format!("{:#}", serde_json::json!([c]))).into_owned();
+            assert!(!document.contains(c), "{c:?}");
+            assert_eq!(serde_json::from_str::<Vec<char>>(&document).unwrap_or_default(), [c], "{document}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The help with subcommands in groups, manual pages, and completions for shells.
+
+use std::ffi::OsString;
+
+use clap::{Arg, Command, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::output::{self, CommandResult, Format, Outcome};
+use crate::programs;
+
+/// The layout of the help, with the groups in place of the list of subcommands.
+const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}";
+
+/// Subcommands by what they are for: the title of a group, and their names.
+pub type Groups<'a> = &'a [(&'a str, &'a [&'a str])];
+
+/// Parses the command line of a child process of the program `A`. Returns `None` if the first word is no command of
+/// children. `A` must not contain these commands, because completions would list them even if they are hidden.
+pub fn parse_child<A: Parser, C: Subcommand>(words: &[OsString]) -> Option<C> {
+    programs::set_own_name(A::command().get_name());
+    let children = C::augment_subcommands(Command::new("child"));
+    children.find_subcommand(words.get(1)?)?;
+    C::from_arg_matches(&children.try_get_matches_from(words).ok()?).ok()
+}
+
+/// Parses the command line of the program `A`. `pointer` explains what somebody may have meant with a wrong word.
+///
+/// # Errors
+/// Returns the outcome after the help, the version, or an error was printed.
+pub fn parse<A: Parser>(
+    words: &[OsString],
+    groups: Groups<'_>,
+    pointer: impl FnOnce(&clap::Error) -> Option<String>,
+) -> Result<A, Outcome> {
+    let command = A::command();
+    programs::set_own_name(command.get_name());
+    let parsed = grouped(command, groups).try_get_matches_from(words);
+    let parsed = parsed.and_then(|matches| A::from_arg_matches(&matches));
+    parsed.map_err(|error| {
+        if !error.use_stderr() {
+            // Handles `--help` and `--version`.
+            output::help(&error.render());
+            return Outcome::Fine;
+        }
+        let format = Format::new(words.iter().any(|word| word == "--json"));
+        match pointer(&error) {
+            Some(text) => output::fail(format, text),
+            None => output::fail(format, error.render()),
+        }
+    })
+}
+
+/// Lists the subcommands in groups.
+pub fn grouped(command: Command, groups: Groups<'_>) -> Command {
+    let width = names(groups).map(str::len).max().unwrap_or_default();
+    let line = |name: &&str| {
+        let about = match command.find_subcommand(name) {
+            Some(subcommand) => subcommand.get_about().map(ToString::to_string).unwrap_or_default(),
+            None => "Print the help of a subcommand".to_owned(),
+        };
+        // The first sentence is enough for an overview.
+        let about = about.lines().next().unwrap_or_default();
+        format!("  {name:<width$}  {about}\n")
+    };
+    let group =
+        |(title, names): &(&str, &[&str])| format!("{title}:\n{}\n", names.iter().map(line).collect::<String>());
+    let text: String = groups.iter().map(group).collect();
+    command.before_help(text.trim_end().to_owned()).help_template(TEMPLATE)
+}
+
+/// Returns whether every subcommand is in exactly one group, and nothing is hidden, because completions would list it.
+pub fn are_complete(command: &Command, groups: Groups<'_>) -> bool {
+    let mut expected: Vec<&str> = command.get_subcommands().map(Command::get_name).chain(["help"]).collect();
+    let mut grouped: Vec<&str> = names(groups).collect();
+    expected.sort_unstable();
+    grouped.sort_unstable();
+    expected == grouped && !hides(command)
+}
+
+fn hides(command: &Command) -> bool {
+    command.get_arguments().any(Arg::is_hide_set)
+        || command.get_subcommands().any(|subcommand| subcommand.is_hide_set() || hides(subcommand))
+}
+
+fn names<'a>(groups: Groups<'a>) -> impl Iterator<Item = &'a str> {
+    groups.iter().flat_map(|(_, names)| *names).copied()
+}
+
+/// Prints the completions for a shell.
+pub fn completions(mut command: Command, shell: Shell) -> Outcome {
+    let (mut text, name) = (Vec::new(), command.get_name().to_owned());
+    clap_complete::generate(shell, &mut command, name, &mut text);
+    output::generated(&text);
+    Outcome::Fine
+}
+
+/// Prints the manual page of the program, which lists its subcommands, or of a subcommand such as `plans-list`.
+///
+/// # Errors
+/// There is no such subcommand.
+pub fn manual(mut program: Command, subcommand: Option<&str>) -> CommandResult {
+    // Assigns full names to the subcommands.
+    program.build();
+    let own_name = program.get_name().to_owned();
+    let page = match subcommand {
+        None => clap_mangen::Man::new(program),
+        Some(name) => {
+            let of_subcommand = || {
+                let (of, name) = name.split_once('-')?;
+                program.find_subcommand(of)?.find_subcommand(name)
+            };
+            let command = program.find_subcommand(name).or_else(of_subcommand);
+            let command = command.ok_or_else(|| format!("there is no subcommand {name:?}; see `{own_name} help`"))?;
+            clap_mangen::Man::new(command.clone()).title(format!("{own_name}-{name}"))
+        }
+    };
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    output::generated(&text);
+    Ok(Outcome::Fine)
+}

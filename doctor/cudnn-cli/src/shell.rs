@@ -1,0 +1,151 @@
+//! Shells: how a line sets a variable, quoted by the rules of the shell. On Windows, lines are for PowerShell unless the
+//! user selects another shell.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use cudnn_os::IS_WINDOWS;
+use cudnn_os::processes::names_of_parents;
+use cudnn_probe::{Os, facts};
+
+use crate::quoting::{powershell_literal, quoted_for_sh};
+
+/// A supported shell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[allow(clippy::enum_variant_names, reason = "it is the name of that shell")]
+pub enum Shell {
+    /// A POSIX shell: bash, zsh, dash.
+    Sh,
+    /// PowerShell.
+    #[value(name = "powershell")]
+    PowerShell,
+    /// Windows' cmd.
+    Cmd,
+}
+
+/// The default shell for pasted lines.
+pub const HERE: Shell = match Os::HOST {
+    Os::Windows => Shell::PowerShell,
+    _ => Shell::Sh,
+};
+
+/// The variable with the directories searched by the system's library loader.
+pub const SEARCH_PATH: &str = match Os::HOST {
+    Os::Windows => "PATH",
+    _ => "LD_LIBRARY_PATH",
+};
+
+/// The separator for writing that variable and `PATH`.
+pub const SEPARATOR: char = match Os::HOST {
+    Os::Windows => ';',
+    _ => ':',
+};
+
+impl Shell {
+    /// Returns the shell that started this program, or the default shell if it is unknown.
+    pub fn detect() -> Shell {
+        let of_name = |name: &String| match name.trim_end_matches(".exe") {
+            "cmd" => Some(Shell::Cmd),
+            "powershell" | "pwsh" => Some(Shell::PowerShell),
+            "bash" | "sh" | "zsh" | "dash" => Some(Shell::Sh),
+            _ => None,
+        };
+        let names: Vec<String> = facts::ask("names of parent processes", "", names_of_parents);
+        names.iter().find_map(of_name).unwrap_or(HERE)
+    }
+
+    /// Returns the line that sets a variable, or `None` if the shell cannot represent the value.
+    pub fn set(self, name: &str, value: impl AsRef<OsStr>) -> Option<String> {
+        let value = value.as_ref();
+        Some(match self {
+            Shell::Sh => format!("export {name}={}", quoted_for_sh(value)),
+            Shell::PowerShell => format!("$env:{name} = {}", powershell_literal(value)),
+            Shell::Cmd => format!("set \"{name}={}\"", for_cmd(value)?),
+        })
+    }
+
+    /// Returns the line that puts a directory first on the loader's search path. Returns `None` if the path cannot
+    /// contain its name: ld.so splits at colons and semicolons and expands `$`, and Windows splits at semicolons.
+    pub fn prepend(self, dir: &Path) -> Option<String> {
+        let name = SEARCH_PATH;
+        if is_split(dir) {
+            return None;
+        }
+        Some(match (self, Os::HOST) {
+            // POSIX-like shells on Windows use their own path format.
+            (Shell::Sh, Os::Windows) => {
+                format!("export {name}=\"$(cygpath -u {}):${name}\"", quoted_for_sh(dir))
+            }
+            (Shell::Sh, _) => format!("export {name}={}\"${{{name}:+{SEPARATOR}${name}}}\"", quoted_for_sh(dir)),
+            (Shell::PowerShell, _) => {
+                let dir = powershell_literal(dir);
+                format!("$env:{name} = {dir} + $(if ($env:{name}) {{ '{SEPARATOR}' + $env:{name} }})")
+            }
+            // `call` expands the line a second time, which `for` does not do. In a batch file the first expansion has
+            // already happened. `call` also doubles `^`.
+            (Shell::Cmd, _) => {
+                let dir = for_cmd(dir.as_os_str()).filter(|dir| !dir.contains('^'))?;
+                format!("call set \"{name}={dir}{SEPARATOR}%{name}%\"")
+            }
+        })
+    }
+}
+
+/// Returns a value that is safe in `set \"NAME=VALUE\"`. cmd expands `%` even in quotes and reads a single line.
+fn for_cmd(value: &OsStr) -> Option<&str> {
+    let value = value.to_str()?;
+    (!value.contains(['%', '"']) && !value.contains(char::is_control)).then_some(value)
+}
+
+/// Returns the line that sets a variable.
+pub fn set_variable(name: &str, value: impl AsRef<OsStr>) -> String {
+    HERE.set(name, value).unwrap_or_default()
+}
+
+/// Returns the line that removes a variable.
+pub fn unset_variable(name: &str) -> String {
+    match Os::HOST {
+        Os::Windows => format!("Remove-Item Env:{name}"),
+        _ => format!("unset {name}"),
+    }
+}
+
+/// Returns whether the loader would split or expand the name of this directory.
+pub fn is_split(dir: &Path) -> bool {
+    let separators: &[u8] = if IS_WINDOWS { b";" } else { b":;$" };
+    dir.as_os_str().as_encoded_bytes().iter().any(|byte| separators.contains(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quoting::quoted;
+    use cudnn_os::escape::is_unsafe;
+
+    #[test]
+    fn a_line_to_paste_has_no_character_that_a_terminal_would_interpret() {
+        for unsafe_one in ('\0'..=char::MAX).filter(|c| is_unsafe(*c)) {
+            for shell in [Shell::Sh, Shell::PowerShell] {
+                let line = shell.set("X", format!("a{unsafe_one}b")).unwrap_or_default();
+                assert!(line.is_ascii() && !line.contains(char::is_control), "{line:?}");
+            }
+            assert!(!quoted(format!("a{unsafe_one}b")).contains(unsafe_one));
+        }
+    }
+
+    #[test]
+    fn each_shell_sets_a_variable_in_its_way() {
+        for (shell, value, expected) in [
+            (Shell::Sh, "/a b", Some("export X='/a b'")),
+            (Shell::PowerShell, r"C:\a $b", Some(r"$env:X = 'C:\a $b'")),
+            (Shell::PowerShell, r"C:\gr\u{f6}", Some(r"$env:X = ")),
+            (Shell::Cmd, r"C:\a b & c", Some(r#"set "X=C:\a b & c""#)),
+            (Shell::Cmd, r"C:\%PATH%", None),
+            (Shell::Cmd, "a\nb", None),
+        ] {
+            let line = shell.set("X", value);
+            assert_eq!(line.is_some(), expected.is_some(), "{value}: {line:?}");
+            assert!(line.unwrap_or_default().starts_with(expected.unwrap_or_default()), "{value}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! `env`: prints the shell lines that make programs use an installation.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::output::{CommandResult, Format, Outcome, outln, remark};
+use cudnn_cli::programs::doctor;
+use cudnn_cli::shell::{SEARCH_PATH, Shell, set_variable};
+use cudnn_frameworks::installation::{InstallationReport, Variant};
+use cudnn_os::rights::is_noexec;
+use cudnn_probe::{DIR_VARIABLE, Installation, Library, Os, Requirements, check_dir};
+use cudnn_rules::context::Context;
+use cudnn_rules::shell::{link_to, quoted_path, use_dir};
+use serde_json::json;
+
+/// The options of `env`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The directory of an installation, or the root of an environment that contains one. Default: the installation
+    /// that the loader would use.
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// The shell that reads the lines. Default: sh, or on Windows the shell that started the doctor.
+    #[arg(long)]
+    shell: Option<Shell>,
+}
+
+pub(crate) fn run(arguments: &Arguments, context: &Context, format: Format) -> CommandResult {
+    let named = arguments.dir.as_deref();
+    let Some(selected) = named.map_or_else(|| context.selected(), |root| first_below(root, context)) else {
+        let place = named.map_or("here".into(), |dir| format!("in {}", dir.printable()));
+        return Err(format!("There is no usable cuDNN {place}. `{} check` shows what is wrong.", doctor()).into());
+    };
+    let report = InstallationReport::read(&selected.dir, &context.host);
+    let shell = arguments.shell.unwrap_or_else(Shell::detect);
+    let mut dir = name_for(shell, &selected.dir, named);
+    let problem = report.as_ref().and_then(unusable_shim);
+    let mut lines = Vec::new();
+    if shell == Shell::Sh
+        && problem.is_none()
+        && shell.prepend(&dir).is_none()
+        && let Some(link) = link_to(&dir)
+    {
+        lines.push(link.line());
+        dir = link.name;
+    }
+    lines.push(shell.set(DIR_VARIABLE, &dir).ok_or_else(|| unfit(shell, &dir))?);
+    if problem.is_none() {
+        lines.push(shell.prepend(&dir).ok_or_else(|| unfit(shell, &dir))?);
+    }
+    let problem = problem.or_else(|| unloadable(&selected.dir));
+    format.report(
+        || json!({ "directory": selected.dir.to_string_lossy(), "lines": lines, "problem": problem }),
+        || lines.iter().for_each(|line| outln!("{line}")),
+    );
+    // Remarks go to stderr, because a shell evaluates stdout.
+    if shell == Shell::Cmd && lines.iter().any(|line| !line.is_ascii()) {
+        remark("note: for these lines, cmd must have read them in UTF-8: `chcp 65001` comes first");
+    }
+    if let Some(problem) = problem {
+        remark(format_args!("error: {problem}"));
+        return Ok(Outcome::Errors);
+    }
+    if report.is_some_and(|report| report.variant != Variant::Full) {
+        remark("note: this is not the full cuDNN; functions of the missing libraries fail");
+    }
+    Ok(Outcome::Fine)
+}
+
+/// Returns the first usable installation below a root and lists the others in a remark.
+fn first_below(root: &Path, context: &Context) -> Option<Installation> {
+    let candidates = context.search.under_root(root);
+    let mut usable = candidates.iter().filter_map(|candidate| check_dir(candidate, &Requirements::default()).ok());
+    let first = usable.next()?;
+    let mut others: Vec<String> =
+        usable.filter(|other| other.dir != first.dir).map(|other| other.dir.printable()).collect();
+    others.dedup();
+    if !others.is_empty() {
+        let (root, dir, others) = (root.printable(), first.dir.printable(), others.join(", "));
+        remark(format_args!(
+            "note: {root} contains several installations; these lines are for {dir}; the others: {others}"
+        ));
+    }
+    Some(first)
+}
+
+/// Returns a usable name for a directory: the canonical name, or the name of a link that the user gave.
+fn name_for(shell: Shell, dir: &Path, named: Option<&Path>) -> PathBuf {
+    let named = named.and_then(|named| std::path::absolute(named).ok());
+    let fits = |named: &PathBuf| {
+        cudnn_probe::canonicalize(named).is_ok_and(|real| real == dir) && shell.prepend(named).is_some()
+    };
+    named.filter(|named| shell.prepend(dir).is_none() && fits(named)).unwrap_or_else(|| dir.to_owned())
+}
+
+/// Explains why the directory is unsuitable for this shell.
+fn unfit(shell: Shell, dir: &Path) -> String {
+    let link = link_to(dir).map(|link| format!(":\n{}\n{}", link.line(), use_dir(&link.name)));
+    let (variable, character, help) = match (shell, Os::HOST) {
+        (Shell::Cmd, _) if dir.printable().contains(['%', '^', '"']) => {
+            ("cmd", "a percent sign, a caret or a quote", "use PowerShell (--shell powershell)")
+        }
+        (_, Os::Windows) => ("PATH", "a semicolon", "make a junction to the directory and use that"),
+        _ => (
+            SEARCH_PATH,
+            "a colon, a semicolon or a dollar sign",
+            "make a symbolic link to the directory and use the link's name",
+        ),
+    };
+    let dir = dir.printable();
+    format!("{variable} cannot contain the name of {dir}, which has {character}: {help}{}", link.unwrap_or_default())
+}
+
+/// Explains why programs fail to load libraries from this directory.
+fn unloadable(dir: &Path) -> Option<String> {
+    is_noexec(dir).then(|| {
+        format!(
+            "{} is on a file system that is mounted noexec: libraries cannot be loaded from there. Mount it with exec, \
+             or use a cuDNN on another file system.",
+            dir.printable()
+        )
+    })
+}
+
+/// Explains why the search path cannot be used with this directory: programs would fail or load mixed libraries.
+fn unusable_shim(report: &InstallationReport) -> Option<String> {
+    let shim = Library::Shim.name_on(report.os);
+    let dir = report.dir.printable();
+    let reason = match report.library(Library::Shim) {
+        None => format!("{dir} has no {shim}"),
+        Some(part) => format!("{} {}", part.path.printable(), part.identity.as_ref().err()?.to_string().printable()),
+    };
+    let check = match Os::HOST {
+        Os::Windows => format!("{}; {} check", set_variable(DIR_VARIABLE, &report.dir), doctor()),
+        _ => format!("{DIR_VARIABLE}={} {} check", quoted_path(&report.dir), doctor()),
+    };
+    Some(format!(
+        "{reason}: programs that load cuDNN by that name cannot use this directory, so {SEARCH_PATH} is left as it is. \
+         The line for this project's loader works. `{check}` shows how to repair it."
+    ))
+}

@@ -1,0 +1,114 @@
+//! `install`, `uninstall`: put the drop-in in front of a cuDNN, or remove it again.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::output::{CommandResult, Format, Outcome, outln};
+use cudnn_probe::Library;
+use cudnn_rules::context::Context;
+use cudnn_rules::drop_in::command::Command;
+use cudnn_rules::drop_in::state::{DropInState, Layers, Shim};
+use cudnn_rules::drop_in::{KEPT, VERSION, source};
+use serde_json::{Value, json};
+
+use crate::drop_in::change::{self, Change, Done};
+use crate::drop_in::target::{self, Named};
+
+/// Selects the cuDNN directory of a command. These are the options of `uninstall`.
+#[derive(clap::Args)]
+pub(crate) struct Place {
+    /// A directory of cuDNN, or the root of an environment that contains one. Default: the active environment.
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// The environment to use, given as a Python interpreter or as the root directory.
+    #[arg(long, value_name = "PATH", conflicts_with = "dir")]
+    python: Option<PathBuf>,
+}
+
+impl Place {
+    fn named(&self) -> Named<'_> {
+        match (&self.dir, &self.python) {
+            (Some(dir), _) => Named::Dir(dir),
+            (None, Some(python)) => Named::Python(python),
+            (None, None) => Named::Nothing,
+        }
+    }
+}
+
+/// The options of `install`.
+#[derive(clap::Args)]
+pub(crate) struct InstallArguments {
+    #[command(flatten)]
+    place: Place,
+    /// The directory with the drop-in. Default: the drop-in shipped with this cudnn-doctor.
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
+}
+
+pub(crate) fn install(arguments: &InstallArguments, context: &Context, format: Format) -> CommandResult {
+    let command = Command::Install { from: arguments.from.as_deref() };
+    let dir = target::find(arguments.place.named(), command, context)?;
+    let source = source::find(arguments.from.as_deref())?;
+    let Done { change, state } = &change::install(&dir, &source, &context.host)?;
+    format.report(
+        || value(*change, state, &dir),
+        || {
+            let cudnn = state.title(&dir);
+            match change {
+                Change::None => outln!("The drop-in {VERSION} is already in front of {cudnn}."),
+                Change::Updated => outln!("The drop-in {VERSION} is in front of {cudnn}, in place of another drop-in."),
+                _ => outln!("The drop-in {VERSION} is in front of {cudnn}."),
+            }
+            outln!("NVIDIA's {} is saved next to it as {KEPT}.", Library::Shim);
+            if state.layers != Layers::Ours {
+                outln!("Layers are unavailable: the drop-in was shipped without their library.");
+            }
+            outln!("To remove the drop-in: {}", Command::Uninstall.command(&dir));
+            let again = command.command(&dir);
+            outln!("If you upgrade cuDNN, which also removes the drop-in, then run {again} again.");
+        },
+    );
+    Ok(Outcome::Fine)
+}
+
+pub(crate) fn uninstall(place: &Place, context: &Context, format: Format) -> CommandResult {
+    let dir = target::find(place.named(), Command::Uninstall, context)?;
+    let Done { change, state } = &change::uninstall(&dir, &context.host)?;
+    format.report(
+        || value(*change, state, &dir),
+        || {
+            let (cudnn, shim) = (state.title(&dir), Library::Shim);
+            match change {
+                Change::None => outln!("The drop-in is not in front of {cudnn}; there is nothing to remove."),
+                Change::Cleaned if state.shim == Shim::Missing => {
+                    outln!("Removed the drop-in's leftover files from {}.", dir.printable());
+                }
+                Change::Cleaned => {
+                    outln!("NVIDIA's {shim} was in front of {cudnn} already; removed the drop-in's leftover files.");
+                }
+                _ => outln!("NVIDIA's {shim} is in front of {cudnn} again."),
+            }
+        },
+    );
+    Ok(Outcome::Fine)
+}
+
+fn value(change: Change, state: &DropInState, dir: &Path) -> Value {
+    json!({
+        "directory": dir.to_string_lossy(),
+        "change": match change {
+            Change::None => "none",
+            Change::Installed => "installed",
+            Change::Updated => "updated",
+            Change::Restored => "restored",
+            Change::Cleaned => "cleaned",
+        },
+        "in_front": match state.shim {
+            Shim::DropIn => "drop-in",
+            Shim::Nvidia => "NVIDIA",
+            Shim::Missing | Shim::Other(_) => "none",
+        },
+        "version": state.version().map(|version| version.to_string()),
+        "layers": state.layers == Layers::Ours,
+    })
+}

@@ -1,0 +1,302 @@
+//! Finds reasons and known messages of cuDNN in the text of any program, line by line.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::output::outln;
+use cudnn_cli::programs::doctor_command;
+use cudnn_rules::cudnn_status::meaning;
+use serde_json::{Value, json};
+
+/// The maximum number of distinct reasons. If there are more, those that occurred once are dropped.
+const MAX_REASONS: usize = 10_000;
+
+/// The maximum length of a reason in characters. cuDNN's are shorter.
+const MAX_REASON_LEN: usize = 500;
+
+/// The maximum number of reasons listed in the text.
+const MAX_LISTED: usize = 10;
+
+/// A message that does not name its cause.
+struct Known {
+    /// Texts of such messages. `*` stands for any characters.
+    texts: &'static [&'static str],
+    explanation: &'static str,
+    /// The command of the doctor that shows more.
+    command: &'static [&'static str],
+}
+
+const CHECK: &[&str] = &["check"];
+const EXPLAIN: &[&str] = &["run", "--explain", "--", "PROGRAM"];
+const SUCCESS: &str = "CUDNN_STATUS_SUCCESS";
+
+/// cuDNN's own messages are in its libraries (read with `strings` in 9.28.1). docs/statuses.md lists messages of frameworks.
+/// SGLang's is in `check_torch_2_9_1_cudnn_compatibility`.
+const KNOWN: [Known; 7] = [
+    Known {
+        texts: &["Cannot load symbol cublasLt"],
+        explanation: "cuDNN could not use cuBLASLt for its CUDA major: another release was loaded before, or comes first on the \
+                      search path",
+        command: CHECK,
+    },
+    Known {
+        texts: &["cudaVersionMajor != nvrtcVersionMajor", "major version mismatch between cudart and nvrtc"],
+        explanation: "cuDNN opened an NVRTC for another CUDA major: it was loaded before, or comes first on the search path",
+        command: CHECK,
+    },
+    Known {
+        texts: &[
+            "libcudnn*cannot open shared object file",
+            "Unable to load any of {libcudnn",
+            "Could not load library libcudnn",
+            "Could not locate cudnn",
+            "Cannot load symbol cudnn",
+            "undefined symbol*libcudnn",
+            "DNN library initialization failed",
+            "DNN library is not found",
+        ],
+        explanation: "a library of cuDNN was not found, cannot be started, or is of another release than the others",
+        command: CHECK,
+    },
+    Known {
+        texts: &["cuDNN version incompatibility", "Loaded runtime CuDNN library"],
+        explanation: "the program was built for a newer cuDNN than the one that it gets",
+        command: CHECK,
+    },
+    Known {
+        texts: &["No valid engine configs", "No valid execution plans", "No execution plans"],
+        explanation: "every engine refused this operation. To see why each one did",
+        command: EXPLAIN,
+    },
+    Known {
+        texts: &["find an engine to execute", "find a valid cuDNN algorithm", "No algorithm worked"],
+        explanation: "no engine could run this operation, often because the GPU's memory is full, or because no engine supports \
+                      the data type on this GPU. To see why each one was refused",
+        command: EXPLAIN,
+    },
+    Known {
+        texts: &["CuDNN Compatibility Issue Detected"],
+        explanation: "SGLang refuses to start with PyTorch 2.9.1 and cuDNN before 9.15, which is slow for 3-d convolutions. \
+                      The command that it prints is for PyTorch with CUDA 12: with CUDA 13 (`+cu130`), install nvidia-cudnn-cu13 \
+                      in that version. For a model without 3-d convolutions, SGLANG_DISABLE_CUDNN_CHECK=1 suffices",
+        command: &["frameworks"],
+    },
+];
+
+/// What was found in all lines.
+#[derive(Default)]
+pub(super) struct Messages {
+    /// The number of times that each status and reason was the innermost of a failure.
+    reasons: BTreeMap<(String, String), usize>,
+    /// The number of reasons that were dropped, because there were too many distinct ones.
+    dropped: usize,
+    /// The texts of known messages that were found.
+    known: [Option<&'static str>; KNOWN.len()],
+    has_failure: bool,
+    /// The numbers of innermost reasons, and of other reasons, that the next lines contain. Entries of several processes can
+    /// alternate.
+    inner: usize,
+    outer: usize,
+}
+
+impl Messages {
+    pub(super) fn add(&mut self, line: &str) {
+        // A fallback to another library succeeds with a warning.
+        let is_failure = !line.contains(SUCCESS);
+        for (known, found) in KNOWN.iter().zip(&mut self.known).filter(|_| is_failure) {
+            *found = found.or_else(|| known.texts.iter().copied().find(|text| matches(line, text)));
+        }
+        if line.trim().is_empty() {
+            (self.inner, self.outer) = (0, 0);
+        } else if let Some(count) = traceback(line) {
+            self.inner += 1;
+            self.outer = self.outer.saturating_add(count.saturating_sub(1));
+        } else if let Some((kind, status, reason)) = reason(line) {
+            self.add_reason(kind, status, reason);
+        } else if !is_of_log(line)
+            && let Some(status) = status_in(line)
+        {
+            self.has_failure = true;
+            self.count(status, "");
+        }
+    }
+
+    fn add_reason(&mut self, kind: Kind, status: &str, reason: &str) {
+        if kind == Kind::Error && status == SUCCESS {
+            // A check that passed, which cuDNN lists before the innermost reason.
+            self.outer = self.outer.saturating_sub(1);
+            return;
+        }
+        if self.inner == 0 && self.outer > 0 {
+            self.outer -= 1;
+            return;
+        }
+        self.inner = self.inner.saturating_sub(1);
+        self.has_failure |= kind == Kind::Error;
+        self.count(status, reason);
+    }
+
+    fn count(&mut self, status: &str, reason: &str) {
+        if self.reasons.len() >= MAX_REASONS {
+            let before = self.reasons.len();
+            self.reasons.retain(|_, count| *count > 1);
+            self.dropped += before - self.reasons.len();
+        }
+        let key = (status.to_owned(), reason.chars().take(MAX_REASON_LEN).collect());
+        if self.reasons.len() < MAX_REASONS || self.reasons.contains_key(&key) {
+            *self.reasons.entry(key).or_default() += 1;
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Returns whether nothing was found.
+    pub(super) fn is_empty(&self) -> bool {
+        self.reasons.is_empty() && self.known.iter().all(Option::is_none)
+    }
+
+    /// Returns whether something failed.
+    pub(super) fn has_failure(&self) -> bool {
+        self.has_failure || self.known.iter().any(Option::is_some)
+    }
+
+    /// Prints the most frequent reasons, then the explanations.
+    pub(super) fn print(&self) {
+        let reasons = self.by_count();
+        if !reasons.is_empty() {
+            outln!("\nThe innermost reasons of failures and warnings, the most frequent first:");
+        }
+        for (status, reason, count) in reasons.iter().take(MAX_LISTED) {
+            let meaning = meaning(status).filter(|_| *status != SUCCESS);
+            let meaning = meaning.map_or(String::new(), |meaning| format!(" ({meaning})"));
+            let separator = if reason.is_empty() { "" } else { ": " };
+            outln!("{count:8}  {}{separator}{}{meaning}", status.printable(), reason.printable());
+        }
+        let others = reasons.len().saturating_sub(MAX_LISTED);
+        if others > 0 || self.dropped > 0 {
+            let more_than = if self.dropped > 0 { "more than " } else { "" };
+            outln!("          {more_than}{others} other reasons (`--json` lists them)");
+        }
+        for (known, text) in self.known() {
+            outln!("\n\"{text}\": {}: {}", known.explanation, doctor_command(known.command.iter().copied()));
+        }
+    }
+
+    pub(super) fn reasons(&self) -> Value {
+        let reason = |(status, reason, count): &(&str, &str, usize)| json!({ "status": status, "reason": reason, "meaning": meaning(status), "count": count });
+        self.by_count().iter().map(reason).collect()
+    }
+
+    pub(super) fn dropped(&self) -> usize {
+        self.dropped
+    }
+
+    pub(super) fn explanations(&self) -> Value {
+        let value = |(known, text): (&Known, String)| {
+            let command = doctor_command(known.command.iter().copied()).to_string();
+            json!({ "message": text, "explanation": known.explanation, "command": command })
+        };
+        self.known().map(value).collect()
+    }
+
+    fn by_count(&self) -> Vec<(&str, &str, usize)> {
+        let mut all: Vec<_> =
+            self.reasons.iter().map(|((status, reason), count)| (status.as_str(), reason.as_str(), *count)).collect();
+        all.sort_by_key(|(.., count)| Reverse(*count));
+        all
+    }
+
+    /// Returns the known messages with the texts that were found.
+    fn known(&self) -> impl Iterator<Item = (&Known, String)> {
+        let found = KNOWN.iter().zip(self.known);
+        found.filter_map(|(known, text)| Some((known, text?.replace('*', " ... "))))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Error,
+    Warning,
+}
+
+/// Returns whether the line contains the text, in which `*` stands for any characters.
+fn matches(line: &str, text: &str) -> bool {
+    let rest = text.split('*').try_fold(line, |rest, part| Some(rest.split_once(part)?.1));
+    rest.is_some()
+}
+
+/// Returns the number in a line such as `Info: Traceback contains 2 message(s)`.
+fn traceback(line: &str) -> Option<usize> {
+    line.split_once("Traceback contains ")?.1.split(' ').next()?.parse().ok()
+}
+
+/// Returns the parts of a line such as `Error: CUDNN_STATUS_BAD_PARAM; Reason: nullptr == descriptor`.
+fn reason(line: &str) -> Option<(Kind, &str, &str)> {
+    let (before, reason) = line.split_once("; Reason: ")?;
+    let at = before.rfind("CUDNN_STATUS_")?;
+    let (before, status) = before.split_at_checked(at)?;
+    let is_name = status.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+    let kind = if before.trim_end().ends_with("Warning:") { Kind::Warning } else { Kind::Error };
+    // Other programs print a log as one line, with escaped line ends.
+    let reason = reason.split("\\n").next().unwrap_or_default().trim();
+    is_name.then_some((kind, status, reason))
+}
+
+/// Returns the name of a known status, except success.
+fn status_in(line: &str) -> Option<&str> {
+    let at = line.find("CUDNN_STATUS_")?;
+    let name = line.get(at..)?.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()?;
+    (name != SUCCESS && meaning(name).is_some()).then_some(name)
+}
+
+/// Returns whether the line is of an entry of cuDNN's log, which lists the results of all calls.
+fn is_of_log(line: &str) -> bool {
+    const MARKS: [&str; 8] = ["I! ", "i! ", "W! ", "w! ", "E! ", "e! ", "F! ", "f! "];
+    MARKS.iter().any(|mark| line.contains(mark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reasons(text: &str) -> Vec<(String, String, usize)> {
+        let mut messages = Messages::default();
+        text.lines().for_each(|line| messages.add(line));
+        let owned = |(status, reason, count): (&str, &str, usize)| (status.into(), reason.into(), count);
+        messages.by_count().into_iter().map(owned).collect()
+    }
+
+    fn expected(all: &[(&str, &str, usize)]) -> Vec<(String, String, usize)> {
+        let name = |status: &str| format!("CUDNN_STATUS_{status}");
+        all.iter().map(|(status, reason, count)| (name(status), (*reason).to_owned(), *count)).collect()
+    }
+
+    #[test]
+    fn the_innermost_reason_of_each_traceback_counts() {
+        let traceback = "e!     Info: Traceback contains 3 message(s)\n\
+                         e!         Error: CUDNN_STATUS_SUCCESS; Reason: passed\n\
+                         e!         Error: CUDNN_STATUS_BAD_PARAM; Reason: inner\n\
+                         e!         Error: CUDNN_STATUS_BAD_PARAM; Reason: outer\n";
+        assert_eq!(reasons(&traceback.repeat(3)), expected(&[("BAD_PARAM", "inner", 3)]));
+        // Two processes at once.
+        let twice: String = traceback.lines().map(|line| format!("[rank0]: {line}\n[rank1]: {line}\n")).collect();
+        assert_eq!(reasons(&twice), expected(&[("BAD_PARAM", "inner", 2)]));
+        // Only the reasons were pasted.
+        let lines = "Error: CUDNN_STATUS_BAD_PARAM; Reason: a\nWarning: CUDNN_STATUS_SUCCESS; Reason: b\\nmore\n";
+        assert_eq!(reasons(lines), expected(&[("BAD_PARAM", "a", 1), ("SUCCESS", "b", 1)]));
+        assert_eq!(reasons("see CUDNN_STATUS_BAD_PARAM in foo; Reason: x"), expected(&[("BAD_PARAM", "", 1)]));
+        assert_eq!(reasons("i!     status: type=cudnnStatus_t; val=CUDNN_STATUS_BAD_PARAM (2000);"), expected(&[]));
+    }
+
+    #[test]
+    fn frequent_reasons_are_kept_if_there_are_too_many() {
+        let mut messages = Messages::default();
+        for number in 0..2 * MAX_REASONS {
+            messages.add("Error: CUDNN_STATUS_BAD_PARAM; Reason: frequent");
+            messages.add(&format!("Error: CUDNN_STATUS_BAD_PARAM; Reason: {number}"));
+        }
+        assert_eq!(messages.by_count()[0], ("CUDNN_STATUS_BAD_PARAM", "frequent", 2 * MAX_REASONS));
+        assert_eq!(messages.by_count().len() + messages.dropped, 2 * MAX_REASONS + 1);
+    }
+}

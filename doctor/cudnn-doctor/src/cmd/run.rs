@@ -1,0 +1,311 @@
+//! `run`: replaces the doctor with a program that has the drop-in preloaded.
+
+use std::error::Error;
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::SystemTime;
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::output::remark;
+use cudnn_cli::programs::doctor;
+use cudnn_cli::subprocess::Timeouts;
+use cudnn_os::child::become_program;
+use cudnn_os::files::{bytes_of, path_from_bytes};
+use cudnn_probe::layers::{LAYER_PATH_VARIABLE, LAYERS_VARIABLE, requested_layers};
+use cudnn_probe::{FileIdentity, Library, Os};
+use cudnn_rules::context::Context;
+use cudnn_rules::drop_in::PRELOAD;
+use cudnn_rules::drop_in::functions::{nvidia_shim_in, refuse_older};
+use cudnn_rules::drop_in::source;
+use cudnn_rules::refusal::Refusal;
+
+use super::layers::{Answer, check_layer};
+use crate::drop_in::preload::{self, check_program, find, program_of};
+use crate::layer_check;
+
+/// The exit status for a missing program, as used by shells and `env`.
+const NOT_FOUND: u8 = 127;
+/// The exit status for a program that fails to start.
+const NOT_STARTED: u8 = 126;
+
+/// The variables of the layers, which the layers document and check.
+const TRACE_VARIABLE: &str = "CUDNN_TRACE";
+const CAPTURE_VARIABLE: &str = "CUDNN_CAPTURE";
+const ERRATA_VARIABLE: &str = "CUDNN_ERRATA";
+const EXPLAIN_VARIABLE: &str = "CUDNN_EXPLAIN";
+
+/// Explains why a trace may be missing after the program exits.
+const NO_TRACE: &str = "the program has not called cuDNN through the drop-in or cudnn-loader. A program that is linked to \
+                        cuDNN's sub-libraries, or that opens NVIDIA's shim by its path, calls NVIDIA's library";
+
+/// The parts that can be preloaded.
+const PARTS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
+
+/// The options of `run`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Turn on these layers, outermost first: `capture`, `trace`, `validate`, `explain`, `errata`, `plans`, or the path
+    /// of a layer. Replaces CUDNN_LAYERS.
+    #[arg(long, value_name = "LAYERS", value_delimiter = ',')]
+    layers: Vec<OsString>,
+    /// Write graphs, plans, executions and failed calls to this file, with the layer `capture`. The first `%i` in the
+    /// name becomes the process id.
+    #[arg(long, value_name = "FILE")]
+    capture: Option<PathBuf>,
+    /// Write all cuDNN calls to this file, with the layer `trace`. The first `%i` in the name becomes the process id.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Cache compiled plans for later runs, with the layer `plans`.
+    #[arg(long)]
+    plans: bool,
+    /// Block plans that match these rules, with the layer `errata`: `known`, files, or both, separated by commas.
+    #[arg(long, value_name = "RULES")]
+    errata: Option<OsString>,
+    /// Report graphs that no engine supports, with the layer `explain`. `--explain=used` also shows the engines that
+    /// run.
+    #[arg(long, value_name = "REPORTS", num_args = 0..=1, require_equals = true, default_missing_value = "failures",
+          value_parser = ["failures", "used"])]
+    explain: Option<String>,
+    /// Report mistakes that cuDNN accepts or does not explain, with the layer `validate`.
+    #[arg(long)]
+    validate: bool,
+    /// Include the reason in cuDNN's error texts.
+    #[arg(long)]
+    verbose_errors: bool,
+    /// Load these parts at startup, in a program that is linked to cuDNN. Only `files` is safe for all programs.
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', value_parser = PARTS)]
+    preload: Vec<String>,
+    /// The directory with the drop-in. Default: the drop-in shipped with this cudnn-doctor.
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
+    /// The program and the arguments.
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// Does not return if the program starts.
+pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts) -> Result<ExitCode, Box<dyn Error>> {
+    let (program, rest) = arguments.command.split_first().ok_or("error: no program is named")?;
+    let variables = variables(arguments, program, context, timeouts)?;
+    // If the name contains `%i`, every process writes a separate file.
+    let trace = variables.iter().find(|(name, _)| *name == TRACE_VARIABLE).map(|(_, file)| PathBuf::from(file));
+    let trace = trace.filter(|file| !has_process(file)).map(|file| (state(&file), file));
+    let check_trace = trace.map(|(before, file)| {
+        let other = with_process(&file, std::process::id());
+        move || {
+            if state(&file) == before && !other.exists() {
+                remark(format_args!("note: no trace was written to {}: {NO_TRACE}", file.printable()));
+            }
+        }
+    });
+    for (name, value) in variables {
+        // `Command` would sort the variables and drop duplicates.
+        // SAFETY: this process has a single thread.
+        unsafe { std::env::set_var(name, value) };
+    }
+    let mut command = Command::new(program);
+    let error = become_program(command.args(rest), check_trace.as_ref().map(|check| check as &dyn Fn()));
+    let name = Path::new(program).printable();
+    let (status, text) = if error.kind() != ErrorKind::NotFound {
+        (NOT_STARTED, format!("cannot start {name}: {error}"))
+    } else if find(program).is_some_and(|file| file.exists()) {
+        (NOT_STARTED, format!("cannot start {name}: the interpreter that it names does not exist"))
+    } else {
+        (NOT_FOUND, format!("cannot find program {name}: {error}"))
+    };
+    remark(format_args!("error: {text}"));
+    Ok(ExitCode::from(status))
+}
+
+/// Returns the variables for the program.
+fn variables(
+    arguments: &Arguments,
+    program: &OsStr,
+    context: &Context,
+    timeouts: &Timeouts,
+) -> Result<Vec<(&'static str, OsString)>, Refusal> {
+    if Os::HOST != Os::Linux {
+        return Err(Refusal::new("Windows has no variable that preloads a library into a program").help(format!(
+            "to use the drop-in for all programs of an environment, run `{} install`; or copy {} into the program's \
+             directory, where Windows looks first",
+            doctor(),
+            Library::Shim
+        )));
+    }
+    let source = source::find(arguments.from.as_deref())?;
+    check_program(program)?.iter().for_each(remark);
+    if let Some(nvidia) = nvidia_shim(program, context) {
+        refuse_older(&source.file, &nvidia)?;
+    }
+    let library = preload::name(&source.file)?;
+    let mut variables = vec![(PRELOAD, preload::value(&library, std::env::var_os(PRELOAD)))];
+    let layers = layers(arguments);
+    if layers.is_some() || context.host.variable(LAYERS_VARIABLE).is_some() {
+        variables.extend(layer_path(&library).map(|path| (LAYER_PATH_VARIABLE, path)));
+    }
+    let checked = usable_layers(layers.as_deref(), &source.file, context)?;
+    variables.extend(layers.map(|layers| (LAYERS_VARIABLE, layers)));
+    if let Some(file) = &arguments.trace {
+        variables.push((TRACE_VARIABLE, output_file(file)?));
+    }
+    if let Some(file) = &arguments.capture {
+        variables.push((CAPTURE_VARIABLE, output_file(file)?));
+    }
+    let file_of = |variable: &str| variables.iter().find(|(name, _)| *name == variable).map(|(_, file)| file);
+    if let Some(file) = file_of(TRACE_VARIABLE).filter(|file| Some(*file) == file_of(CAPTURE_VARIABLE)) {
+        let text = format!("--trace and --capture name the same file, {}", Path::new(file).printable());
+        return Err(Refusal::new(text).help("name two files"));
+    }
+    if let Some(rules) = &arguments.errata {
+        variables.push((ERRATA_VARIABLE, absolute_files(rules)?));
+    }
+    if let Some(reports) = &arguments.explain {
+        variables.push((EXPLAIN_VARIABLE, reports.into()));
+    }
+    // A layer stays off if its variables are invalid, and the program would run without it.
+    layer_check::check(&checked, &variables, timeouts)?;
+    if arguments.verbose_errors {
+        variables.push(("CUDNN_LOADER_VERBOSE_ERRORS", "1".into()));
+    }
+    if !arguments.preload.is_empty() {
+        variables.push(("CUDNN_LOADER_PRELOAD", arguments.preload.join(",").into()));
+    }
+    Ok(variables)
+}
+
+/// Returns the NVIDIA shim that the drop-in replaces. This is the one that the program would load at startup, or else
+/// the shim of the selected cuDNN.
+fn nvidia_shim(program: &OsStr, context: &Context) -> Option<PathBuf> {
+    let simulation = find(program).and_then(program_of).and_then(|file| context.simulation(&file).ok());
+    let linked = simulation.and_then(|simulation| {
+        let index = simulation.loaded(Library::Shim.file_name())?;
+        nvidia_shim_in(simulation.objects().get(index)?.path.parent()?)
+    });
+    linked.or_else(|| nvidia_shim_in(&context.selected()?.dir))
+}
+
+/// Returns the name of an output file for its variable. The layer checks whether it can write the file.
+fn output_file(file: &Path) -> Result<OsString, Refusal> {
+    // If the working directory contains `%i`, an absolute path would expand the wrong one.
+    let is_relative = std::env::current_dir().is_ok_and(|dir| has_process(&dir));
+    if is_relative { Ok(file.into()) } else { absolute_file(file) }
+}
+
+/// Returns the absolute path of a file, so that the program may change its working directory.
+fn absolute_file(file: &Path) -> Result<OsString, Refusal> {
+    let refused = |error| Refusal::new(format!("{} has no absolute path: {error}", file.printable()));
+    std::path::absolute(file).map(PathBuf::into_os_string).map_err(refused)
+}
+
+/// Returns the value of the variable with absolute paths, so that the program may change its working directory.
+fn absolute_files(rules: &OsStr) -> Result<OsString, Refusal> {
+    let absolute = |item: PathBuf| if item == Path::new("known") { Ok(item.into()) } else { absolute_file(&item) };
+    let rules = bytes_of(rules);
+    let items = rules.split(|byte| *byte == b',').filter(|item| !item.is_empty());
+    let items = items.map(|item| absolute(path_from_bytes(item)));
+    let items = items.collect::<Result<Vec<OsString>, Refusal>>()?;
+    if items.is_empty() {
+        return Err(Refusal::new("--errata selects no rules").help("name files with rules, or `known`"));
+    }
+    Ok(items.join(OsStr::new(",")))
+}
+
+/// Returns whether the name contains the placeholder for a process id.
+fn has_process(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().windows(2).any(|part| part == b"%i")
+}
+
+/// Returns the file name used if another process already writes to the file: `trace.PROCESS.json`.
+fn with_process(file: &Path, process: u32) -> PathBuf {
+    let mut extension = OsString::from(process.to_string());
+    if let Some(last) = file.extension() {
+        extension.push(".");
+        extension.push(last);
+    }
+    file.with_extension(extension)
+}
+
+/// Returns values that change when the trace file is replaced or modified.
+fn state(file: &Path) -> Option<(Option<FileIdentity>, SystemTime, u64)> {
+    let metadata = std::fs::metadata(file).ok()?;
+    Some((FileIdentity::of(file), metadata.modified().ok()?, metadata.len()))
+}
+
+/// Returns a CUDNN_LAYER_PATH that includes the drop-in's directory, or `None` if it does already. Programs that
+/// contain cudnn-loader search there and in their own directory, but not next to the drop-in.
+fn layer_path(library: &Path) -> Option<OsString> {
+    let dir = library.parent()?.to_owned();
+    let before = std::env::var_os(LAYER_PATH_VARIABLE).unwrap_or_default();
+    let mut dirs: Vec<PathBuf> = std::env::split_paths(&before).filter(|dir| !dir.as_os_str().is_empty()).collect();
+    if dirs.contains(&dir) {
+        return None;
+    }
+    dirs.push(dir);
+    std::env::join_paths(dirs).ok()
+}
+
+/// Returns the new value of CUDNN_LAYERS if an option changes it.
+fn layers(arguments: &Arguments) -> Option<OsString> {
+    let Arguments { layers, capture, trace, plans, errata, explain, validate, .. } = arguments;
+    let is_any = capture.is_some() || trace.is_some() || *plans || errata.is_some() || explain.is_some() || *validate;
+    if layers.is_empty() && !is_any {
+        return None;
+    }
+    let before = || std::env::var_os(LAYERS_VARIABLE).filter(|before| !before.is_empty());
+    let mut list = if layers.is_empty() { Vec::from_iter(before()) } else { layers.clone() };
+    let names = list.join(OsStr::new(","));
+    let has = |layer: &str| names.as_encoded_bytes().split(|byte| *byte == b',').any(|name| name == layer.as_bytes());
+    // Check the program's own calls, before a layer can change them.
+    if *validate && !has("validate") {
+        list.insert(0, "validate".into());
+    }
+    // Put the trace first, so that it records the program's own calls.
+    if trace.is_some() && !has("trace") {
+        list.insert(0, "trace".into());
+    }
+    // As for a trace.
+    if capture.is_some() && !has("capture") {
+        list.insert(0, "capture".into());
+    }
+    // The layer `plans` caches nothing if another layer could change graphs below it.
+    let before_plans = list.iter().position(|layer| layer == "plans").unwrap_or(list.len());
+    if errata.is_some() && !has("errata") {
+        list.insert(before_plans, "errata".into());
+    }
+    // Outside of `errata`, which may be the reason why no engine is left.
+    let before_errata = list.iter().position(|layer| layer == "errata").unwrap_or(before_plans);
+    if explain.is_some() && !has("explain") {
+        list.insert(before_errata, "explain".into());
+    }
+    if *plans && !has("plans") {
+        list.push("plans".into());
+    }
+    Some(list.join(OsStr::new(",")))
+}
+
+/// Returns the layers with the libraries that the loader tries first. Programs ignore unusable ones, but if the user
+/// requested them by an option, they are errors.
+fn usable_layers(layers: Option<&OsStr>, drop_in: &Path, context: &Context) -> Result<Vec<(String, PathBuf)>, Refusal> {
+    let (host, is_requested) = match layers {
+        Some(layers) => (context.host.clone().with_variable(LAYERS_VARIABLE, layers), true),
+        None => (context.host.clone(), false),
+    };
+    let requested = requested_layers(&host, drop_in.parent());
+    let refused = |name: &str, reason: &str| {
+        let help = "`capture`, `trace`, `validate`, `explain`, `errata` and `plans` are in the library next to the \
+                    drop-in; for other layers, set CUDNN_LAYER_PATH or give the path";
+        Refusal::new(format!("the layer {} cannot be used: {reason}", name.printable())).help(help)
+    };
+    let mut usable = Vec::new();
+    for layer in requested {
+        let Answer { name, file } = check_layer(layer);
+        match file {
+            Ok(file) => usable.push((name, file)),
+            Err(reason) if is_requested => return Err(refused(&name, &reason)),
+            Err(_) => {}
+        }
+    }
+    Ok(usable)
+}

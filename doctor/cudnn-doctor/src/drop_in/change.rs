@@ -1,0 +1,304 @@
+//! Installs the drop-in in front of a cuDNN, or removes it. The directory is changed by renames only, so that it is
+//! in a valid state at any moment. This module prints no output.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{ErrorKind, Result as IoResult, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::programs::doctor;
+use cudnn_os::files::{lock_dir, symlink, sync_dir};
+use cudnn_os::processes::users_of;
+use cudnn_os::rights::{belongs_to_user, take_rights};
+use cudnn_probe::{Host, Library, Os};
+use cudnn_rules::check::drop_in::{bring_back, removal};
+use cudnn_rules::check::remedies;
+use cudnn_rules::drop_in::functions::refuse_older;
+use cudnn_rules::drop_in::source::Source;
+use cudnn_rules::drop_in::state::{BackupState, DropInState, Files, Layers, Shim, shared_package};
+use cudnn_rules::drop_in::{KEPT, LAYERS};
+use cudnn_rules::refusal::Refusal;
+use cudnn_rules::remedy::Remedy;
+use tempfile::TempPath;
+
+/// The prefix of temporary file names.
+const UNFINISHED: &str = ".cudnn-doctor-";
+
+/// The maximum time to wait for the lock.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The effect of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// No change was needed.
+    None,
+    /// The drop-in replaced NVIDIA's shim.
+    Installed,
+    /// The drop-in replaced another drop-in.
+    Updated,
+    /// NVIDIA's shim was restored.
+    Restored,
+    /// Leftover files were removed. NVIDIA's shim was already in place, or cuDNN had been uninstalled.
+    Cleaned,
+}
+
+/// The effect of a command, with the resulting state.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) change: Change,
+    pub(crate) state: DropInState,
+}
+
+/// Installs the drop-in in front of the cuDNN in this directory.
+pub(crate) fn install(dir: &Path, source: &Source, host: &Host) -> Result<Done, Refusal> {
+    let lock = lock(dir)?;
+    let state = DropInState::read(dir, host);
+    let (place, name) = (dir.printable(), Library::Shim);
+    let change = match (&state.shim, &state.kept) {
+        (Shim::Other(reason), _) => return Err(unknown(&state, reason)),
+        // Without cuDNN's other libraries, no shim can be replaced.
+        (Shim::Nvidia, _) if !state.has_cudnn() => {
+            let message = format!("{place} has NVIDIA's {name}, but none of cuDNN's other libraries");
+            return Err(reinstall(message, &state));
+        }
+        // cuDNN was uninstalled.
+        _ if !state.has_cudnn() => {
+            let message = format!("{place} has leftover files of the drop-in, but no cuDNN");
+            return Err(Refusal::new(message).help(Remedy::new("to remove them:").action(removal(dir))));
+        }
+        (Shim::Missing, BackupState::Missing) => {
+            return Err(reinstall(format!("{place} has no {name} that the drop-in could replace"), &state));
+        }
+        (Shim::Nvidia, _) | (Shim::Missing, BackupState::OfThisRelease) => Change::Installed,
+        (Shim::DropIn, BackupState::OfThisRelease) if is_current(&state, source) => Change::None,
+        (Shim::DropIn, BackupState::OfThisRelease) => Change::Updated,
+        (Shim::DropIn | Shim::Missing, _) => return Err(stale(dir, &state)),
+    };
+    refuse_shared(&state)?;
+    let Files { shim, kept, layers } = &state.files;
+    refuse_older(&source.file, if state.shim == Shim::Nvidia { shim } else { kept })?;
+    if state.layers == Layers::Other {
+        let message = format!("{} is not this project's {LAYERS}; it was left unchanged", layers.printable());
+        return Err(Refusal::new(message).help("rename it"));
+    }
+    if change != Change::None {
+        refuse_used(dir, &state)?;
+        put(dir, source, &state).map_err(|(what, error)| not_writable(dir, &what, &error))?;
+    }
+    drop(lock);
+    Ok(Done { change, state: DropInState::read(dir, host) })
+}
+
+/// Removes the drop-in from this directory.
+pub(crate) fn uninstall(dir: &Path, host: &Host) -> Result<Done, Refusal> {
+    let lock = lock(dir)?;
+    let state = DropInState::read(dir, host);
+    let has_cudnn = state.has_cudnn();
+    let is_clean = state.kept == BackupState::Missing && state.layers != Layers::Ours;
+    let change = match (&state.shim, &state.kept) {
+        (Shim::Other(reason), _) => return Err(unknown(&state, reason)),
+        (Shim::DropIn, BackupState::Missing) => return Err(stale(dir, &state)),
+        // The installer's records still list a file with this name.
+        (Shim::DropIn, _) if !has_cudnn && !state.has_recorded_shim() => Change::Cleaned,
+        (Shim::DropIn, BackupState::Stale(_)) => return Err(stale(dir, &state)),
+        (Shim::DropIn, BackupState::OfThisRelease) => Change::Restored,
+        (Shim::Missing, BackupState::OfThisRelease) if has_cudnn => Change::Restored,
+        (Shim::Nvidia | Shim::Missing, _) if is_clean => Change::None,
+        (Shim::Nvidia | Shim::Missing, _) => Change::Cleaned,
+    };
+    if change != Change::None {
+        refuse_used(dir, &state)?;
+        take_away(change, &state).map_err(|(what, error)| not_writable(dir, &what, &error))?;
+        sync_dir(dir);
+    }
+    drop(lock);
+    Ok(Done { change, state: DropInState::read(dir, host) })
+}
+
+/// Performs the steps of `uninstall`.
+fn take_away(change: Change, state: &DropInState) -> Result<(), Failure> {
+    let Files { shim, kept, layers } = &state.files;
+    let remove = |file: &Path| std::fs::remove_file(file).map_err(at(file));
+    if change == Change::Restored {
+        std::fs::rename(kept, shim).map_err(at(shim))?;
+    } else if state.shim == Shim::DropIn {
+        remove(shim)?;
+    }
+    if state.layers == Layers::Ours {
+        remove(layers)?;
+    }
+    // Removed last, because this file shows that leftovers exist.
+    if change == Change::Cleaned && state.kept != BackupState::Missing { remove(kept) } else { Ok(()) }
+}
+
+/// The failed operation, with the error of the operating system.
+type Failure = (String, std::io::Error);
+
+fn at(file: &Path) -> impl FnOnce(std::io::Error) -> Failure {
+    let what = file.printable();
+    move |error| (what, error)
+}
+
+/// Performs the steps of `install`. If a step fails, all completed steps are undone, except that newer layers stay in
+/// place.
+fn put(dir: &Path, source: &Source, state: &DropInState) -> Result<(), Failure> {
+    let Files { shim, kept, layers } = &state.files;
+    let like = if state.shim == Shim::Missing { kept } else { shim };
+    // Write complete copies first, so that a full disk is detected before any change.
+    let copied = |from: &Path, to: &Path| {
+        let content = std::fs::read(from).map_err(at(from))?;
+        copy(&content, dir, like).map_err(at(to))
+    };
+    let new_shim = copied(&source.file, shim)?;
+    let new_layers = source.layers.as_deref().map(|file| copied(file, layers)).transpose()?;
+    let is_new = state.shim == Shim::Nvidia;
+    if is_new {
+        keep(shim, kept, dir).map_err(at(kept))?;
+    }
+    let in_place = match new_layers {
+        Some(new) => std::fs::rename(&new, layers).map_err(at(layers)),
+        None => Ok(()),
+    };
+    let in_place = in_place.and_then(|()| std::fs::rename(&new_shim, shim).map_err(at(shim)));
+    if in_place.is_err() && is_new {
+        // NVIDIA's shim is still available under the original name.
+        let _ = std::fs::remove_file(kept);
+    }
+    if in_place.is_err() && state.layers == Layers::Missing {
+        let _ = std::fs::remove_file(layers);
+    }
+    sync_dir(dir);
+    in_place
+}
+
+/// Writes a library's contents to a temporary file, with the permissions of another file.
+fn copy(content: &[u8], dir: &Path, like: &Path) -> IoResult<TempPath> {
+    let mut new = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(dir)?;
+    new.write_all(content)?;
+    take_rights(new.as_file(), &std::fs::symlink_metadata(like)?)?;
+    new.as_file().sync_all()?;
+    Ok(new.into_temp_path())
+}
+
+/// Gives NVIDIA's shim a second name. Hard and symbolic links are preserved if the file system supports them.
+fn keep(shim: &Path, kept: &Path, dir: &Path) -> IoResult<()> {
+    let is_link = shim.symlink_metadata()?.is_symlink();
+    // A link needs an unused name, and `make` tries names until one is free.
+    let second = tempfile::Builder::new().prefix(UNFINISHED).make_in(dir, |name| {
+        if is_link { symlink(&std::fs::read_link(shim)?, name) } else { std::fs::hard_link(shim, name) }
+    });
+    let second = match second {
+        Ok(second) => second.into_temp_path(),
+        // The file system has no links, or the file belongs to another user.
+        Err(_) => {
+            let second = copy(&std::fs::read(shim)?, dir, shim)?;
+            let times = std::fs::metadata(shim)?;
+            let times = std::fs::FileTimes::new().set_accessed(times.accessed()?).set_modified(times.modified()?);
+            File::options().write(true).open(&second)?.set_times(times)?;
+            second
+        }
+    };
+    // If the kept name is already a link to this file, the rename has no effect. The temporary name is removed later.
+    std::fs::rename(&second, kept)?;
+    sync_dir(dir);
+    Ok(())
+}
+
+/// Returns whether the installed files match the source.
+fn is_current(state: &DropInState, source: &Source) -> bool {
+    let is_same = |one: &Path, other: &Path| {
+        let hash = cudnn_fetch::sha256(one);
+        hash.is_some() && hash == cudnn_fetch::sha256(other)
+    };
+    let layers = source.layers.as_deref();
+    is_same(&state.files.shim, &source.file) && layers.is_none_or(|layers| is_same(layers, &state.files.layers))
+}
+
+/// Locks a directory and removes temporary files left by a killed doctor.
+fn lock(dir: &Path) -> Result<Option<File>, Refusal> {
+    let start = Instant::now();
+    let file = loop {
+        match lock_dir(dir) {
+            Ok(file) => break file,
+            Err(error) if error.kind() == ErrorKind::WouldBlock && start.elapsed() < LOCK_TIMEOUT => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let seconds = LOCK_TIMEOUT.as_secs();
+                let message = format!("another process has locked {} for {seconds} seconds", dir.printable());
+                return Err(Refusal::new(message).help("wait for the other cudnn-doctor, or end it"));
+            }
+            Err(error) => return Err(Refusal::new(format!("{} cannot be opened: {error}", dir.printable()))),
+        }
+    };
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().filter(|_| file.is_some());
+    for name in entries.map(|entry| entry.file_name()).filter(|name| is_unfinished(name)) {
+        let _ = std::fs::remove_file(dir.join(name));
+    }
+    Ok(file)
+}
+
+/// Returns whether `tempfile` generates names like this one.
+fn is_unfinished(name: &OsStr) -> bool {
+    let random = name.as_encoded_bytes().strip_prefix(UNFINISHED.as_bytes());
+    random.is_some_and(|random| random.len() == 6 && random.iter().all(u8::is_ascii_alphanumeric))
+}
+
+/// Refuses a directory of a system package, because all users share it.
+fn refuse_shared(state: &DropInState) -> Result<(), Refusal> {
+    let Some(package) = state.report.as_ref().and_then(shared_package) else { return Ok(()) };
+    let file = state.files.shim.printable();
+    let message = format!("{file} belongs to {package}, a package of the system, which all users share");
+    Err(Refusal::new(message)
+        .help(format!("put the drop-in in front of one program instead: `{} run -- PROGRAM`", doctor())))
+}
+
+/// Refuses files in use on Windows, which cannot replace a loaded file.
+fn refuse_used(dir: &Path, state: &DropInState) -> Result<(), Refusal> {
+    let Files { shim, kept, layers } = &state.files;
+    let used = [shim, kept, layers].into_iter().find_map(|file| Some((file, users_of(file)?)));
+    let Some((file, users)) = used else { return Ok(()) };
+    let users = if users.is_empty() { "another program".to_owned() } else { users.join(", ").printable() };
+    let message = format!("cannot change {}: {} is in use by {users}", dir.printable(), file.printable());
+    Err(Refusal::new(message).help("end that program, then run the command again"))
+}
+
+fn unknown(state: &DropInState, reason: &str) -> Refusal {
+    reinstall(format!("{} {reason}; it was left unchanged", state.files.shim.printable()), state)
+}
+
+/// Returns a refusal that recommends reinstalling cuDNN, if the installer is known.
+fn reinstall(message: String, state: &DropInState) -> Refusal {
+    let help = state.report.as_ref().map(remedies::reinstall);
+    Refusal { help, ..Refusal::new(message) }
+}
+
+/// Refuses because NVIDIA's shim of the installed release is missing.
+fn stale(dir: &Path, state: &DropInState) -> Refusal {
+    let what = match &state.kept {
+        BackupState::Stale(reason) => format!("{} {reason}", state.files.kept.printable()),
+        _ => format!("NVIDIA's {} was not saved as {KEPT}", Library::Shim),
+    };
+    let message = format!("{}: {what}, so it could not be restored", dir.printable());
+    Refusal { help: state.report.as_ref().map(bring_back), ..Refusal::new(message) }
+}
+
+/// Reports that changing the directory failed.
+fn not_writable(dir: &Path, what: &str, error: &std::io::Error) -> Refusal {
+    let refusal = Refusal::new(format!("cannot change {}: {what}: {error}", dir.printable()));
+    if !matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) {
+        return refusal.help("programs still load the same files as before; fix the cause, then try again");
+    }
+    let rights = match belongs_to_user(dir) {
+        true => "make the directory writable",
+        false => "run the command as the owner of the directory",
+    };
+    match Os::HOST {
+        Os::Windows => refusal.help(rights),
+        _ => {
+            refusal.help(format!("{rights}, or put the drop-in in front of one program: `{} run -- PROGRAM`", doctor()))
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Preloads the drop-in into one program by LD_PRELOAD, without changing any installation.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::programs::doctor;
+use cudnn_os::files::{is_executable, open_without_waiting, symlink};
+use cudnn_os::program::executable;
+use cudnn_os::rights::{belongs_to_user, changes_rights, create_own_dir, is_noexec, others_may_write};
+use cudnn_probe::image::elf_interpreter;
+use cudnn_rules::drop_in::PRELOAD;
+use cudnn_rules::refusal::Refusal;
+use cudnn_rules::remedy::Remedy;
+use cudnn_rules::shell::{link_name, split_list};
+
+/// The length of an ELF header up to the machine field, in bytes.
+const HEADER: usize = 20;
+/// The maximum depth of scripts that use another script as interpreter.
+const MAX_SCRIPTS: usize = 4;
+/// The number of bytes read from a script.
+const MAX_LINE: usize = 4096;
+
+/// Returns a name of this library that the variable can contain, if necessary through a link to its directory.
+pub(crate) fn name(library: &Path) -> Result<PathBuf, Refusal> {
+    if is_noexec(library) {
+        let message = format!("{} is on a file system that is mounted noexec", library.printable());
+        return Err(
+            Refusal::new(message).help("copy its directory to another file system, then name the copy with --from")
+        );
+    }
+    if is_whole(library) { Ok(library.to_owned()) } else { through_link(library) }
+}
+
+/// Prepends this name to the previous value.
+pub(crate) fn value(name: &Path, before: Option<OsString>) -> OsString {
+    let before = before.unwrap_or_default();
+    match split_list(PRELOAD, &before).first() {
+        None => name.into(),
+        Some(first) if first == name => before,
+        Some(_) => [name.as_os_str(), &before].join(OsStr::new(":")),
+    }
+}
+
+/// Returns whether ld.so reads this name unchanged. It splits the value at spaces and colons, and expands `$`.
+fn is_whole(name: &Path) -> bool {
+    !name.as_os_str().as_encoded_bytes().iter().any(|byte| b" :$".contains(byte))
+}
+
+/// Returns the library's path through a link to its directory.
+fn through_link(library: &Path) -> Result<PathBuf, Refusal> {
+    let refusal = |reason: &str| {
+        Refusal::new(format!("{PRELOAD} cannot contain the name {}: {reason}", library.printable()))
+            .help("copy its directory to a path without spaces, colons or dollar signs, then name the copy with --from")
+    };
+    let (Some(dir), Some(file)) = (library.parent(), library.file_name()) else {
+        return Err(refusal("it is not a file"));
+    };
+    let (links, link) = link_name(dir).ok_or_else(|| refusal("this user has no directory for a link to it"))?;
+    if !is_whole(&link) {
+        return Err(refusal("and a link to it would be in a directory with such a name, too"));
+    }
+    make_link(dir, &links, &link)
+        .map_err(|error| refusal(&format!("making the link {}: {error}", link.printable())))?;
+    Ok(link.join(file))
+}
+
+/// Creates a link unless it exists, in which case other programs may be using it.
+fn make_link(dir: &Path, links: &Path, link: &Path) -> std::io::Result<()> {
+    create_own_dir(links)?;
+    // Anyone who can change the link could redirect it to another library.
+    if !belongs_to_user(links) || others_may_write(links) {
+        return Err(std::io::Error::other("other users may write to the directory of the link"));
+    }
+    let leads_there = || std::fs::read_link(link).is_ok_and(|target| target == dir);
+    if !leads_there() {
+        let new = tempfile::Builder::new().prefix(".new-").make_in(links, |name| symlink(dir, name))?;
+        std::fs::rename(new.path(), link)?;
+    }
+    if leads_there() { Ok(()) } else { Err(std::io::Error::other("another process has changed it")) }
+}
+
+/// Checks whether LD_PRELOAD works for this command. Returns a remark if the program itself ignores it.
+pub(crate) fn check_program(command: &OsStr) -> Result<Option<String>, Refusal> {
+    let Some(program) = find(command).and_then(program_of) else { return Ok(None) };
+    let name = program.printable();
+    if changes_rights(&program) {
+        let message = format!(
+            "{name} runs with different rights than yours (it is set-user-ID, set-group-ID or has capabilities): ld.so \
+             ignores {PRELOAD} for it and removes it from the environment of its child processes"
+        );
+        let help = format!("have it start the program through the doctor: `{} run -- PROGRAM`", doctor());
+        return Err(Refusal::new(message).help(Remedy::new(help)));
+    }
+    // If the kernel rejects a file, the C library runs it as a shell script.
+    if !is_for_this_machine(&program) {
+        let message = format!("{name} is not built for this processor: ld.so cannot put the drop-in in front of it");
+        return Err(Refusal::new(message).help("run it on a machine with that processor, with the drop-in for it"));
+    }
+    let is_musl =
+        |loader: &Path| loader.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"ld-musl"));
+    match elf_interpreter(&program) {
+        None => Ok(Some(format!(
+            "note: {name} is statically linked: the drop-in has no effect on it, only on programs that it starts"
+        ))),
+        Some(loader) if is_musl(&loader) => Err(Refusal::new(format!(
+            "{name} is built for musl, but the drop-in for glibc: {} would abort the program",
+            loader.printable()
+        ))),
+        Some(_) => Ok(None),
+    }
+}
+
+/// Finds the file of a command as the operating system would.
+pub(crate) fn find(command: &OsStr) -> Option<PathBuf> {
+    let path = Path::new(command);
+    if path.components().count() != 1 || command.as_encoded_bytes().contains(&b'/') {
+        return Some(path.to_owned());
+    }
+    let dirs = std::env::var_os("PATH")?;
+    std::env::split_paths(&dirs).map(|dir| dir.join(path)).find(|file| is_executable(file))
+}
+
+/// Returns the program itself, or the interpreter that the kernel starts for a script.
+pub(crate) fn program_of(mut file: PathBuf) -> Option<PathBuf> {
+    for _ in 0..MAX_SCRIPTS {
+        let start = start_of(&file, MAX_LINE)?;
+        let Some(line) = start.strip_prefix(b"#!") else {
+            return start.starts_with(b"\x7fELF").then_some(file);
+        };
+        let line = line.split(|byte| *byte == b'\n').next()?;
+        file = std::str::from_utf8(line).ok()?.split_whitespace().next()?.into();
+    }
+    None
+}
+
+/// Returns whether the program has the same ELF class, byte order and machine as the doctor.
+fn is_for_this_machine(program: &Path) -> bool {
+    let kind = |file: &Path| {
+        let header = start_of(file, HEADER)?;
+        Some((header.get(4..6)?.to_owned(), header.get(18..20)?.to_owned()))
+    };
+    let own = executable().ok().and_then(|own| kind(&own));
+    own.is_none() || kind(program) == own
+}
+
+/// Reads the first bytes of a regular file. Other files are skipped, because reading from a pipe could block.
+fn start_of(file: &Path, len: usize) -> Option<Vec<u8>> {
+    let file = open_without_waiting(file).ok().filter(|file| file.metadata().is_ok_and(|file| file.is_file()))?;
+    let mut start = Vec::new();
+    file.take(len as u64).read_to_end(&mut start).ok()?;
+    Some(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_comes_first_and_only_once() {
+        let library = Path::new("/nowhere/libcudnn.so.9");
+        for (before, expected) in [
+            (None, "/nowhere/libcudnn.so.9"),
+            (Some(""), "/nowhere/libcudnn.so.9"),
+            (Some("/a.so /b.so"), "/nowhere/libcudnn.so.9:/a.so /b.so"),
+            (Some("/nowhere/libcudnn.so.9 /b.so"), "/nowhere/libcudnn.so.9 /b.so"),
+            (Some("/a.so:/nowhere/libcudnn.so.9"), "/nowhere/libcudnn.so.9:/a.so:/nowhere/libcudnn.so.9"),
+        ] {
+            assert_eq!(value(library, before.map(OsString::from)), expected, "{before:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_ld_so_would_split_or_expand_are_known() {
+        for name in ["/a b/x", "/a:b/x", "/a$ORIGIN/x"] {
+            assert!(!is_whole(Path::new(name)), "{name}");
+        }
+        assert!(is_whole(Path::new("/a;b\n\"'/x")));
+    }
+}

@@ -1,0 +1,206 @@
+//! Determines the cuDNN directory that a command operates on, from a Python environment or a given path.
+
+use std::collections::HashSet;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::programs::doctor;
+use cudnn_frameworks::installation::InstallationReport;
+use cudnn_probe::{Library, Os};
+use cudnn_rules::context::Context;
+use cudnn_rules::drop_in::KEPT;
+use cudnn_rules::drop_in::command::Command;
+use cudnn_rules::drop_in::state::{Files, shared_package};
+use cudnn_rules::platform::python_in;
+use cudnn_rules::python::{Python, no_python};
+use cudnn_rules::refusal::Refusal;
+use cudnn_rules::remedy::{Action, Remedy};
+
+/// Returns a remedy that shows the command for this directory.
+fn show(command: Command<'_>, text: impl Into<String>, dir: &Path) -> Remedy {
+    Remedy::new(text).action(Action::Inspect(command.command(dir)))
+}
+
+/// Returns whether the command can be used on this directory.
+fn is_for(command: Command<'_>, dir: &Path) -> bool {
+    match command {
+        Command::Install { .. } => has_cudnn(dir),
+        Command::Uninstall => has_left_over(dir),
+    }
+}
+
+/// The target that the user named.
+#[derive(Clone, Copy)]
+pub(crate) enum Named<'a> {
+    /// A cuDNN directory, or the root of an environment that contains one.
+    Dir(&'a Path),
+    /// A Python interpreter, or the root of an environment.
+    Python(&'a Path),
+    /// The active environment.
+    Nothing,
+}
+
+/// Returns the canonical path of the directory.
+pub(crate) fn find(named: Named<'_>, command: Command<'_>, context: &Context) -> Result<PathBuf, Refusal> {
+    let root = root(named, command, context)?;
+    let real_root = canonical(&root)?;
+    let mut dirs: Vec<PathBuf> = Vec::new();
+    for candidate in context.search.under_root(&root) {
+        if has_cudnn(&candidate.dir) || has_left_over(&candidate.dir) {
+            dirs.push(canonical(&candidate.dir)?);
+        }
+    }
+    let mut known = HashSet::new();
+    dirs.retain(|dir| known.insert(dir.clone()));
+    if dirs.iter().any(|dir| is_for(command, dir)) {
+        dirs.retain(|dir| is_for(command, dir));
+    }
+    match dirs.as_slice() {
+        [] => {
+            let refusal = nothing(&root, command, context);
+            Err(inactive(named, command, context).into_iter().fold(refusal, Refusal::help))
+        }
+        [dir] if dir.starts_with(&real_root) => Ok(dir.clone()),
+        [dir] => {
+            let (root, place) = (root.printable(), dir.printable());
+            let message =
+                format!("the cuDNN of {root} is outside of it, in {place}, where other environments may use it too");
+            Err(Refusal::new(message).help(show(
+                command,
+                "to apply the command to all of them, name the directory:",
+                dir,
+            )))
+        }
+        several => {
+            let help = Remedy::new("name one of these directories:");
+            let help = help.actions(several.iter().map(|dir| Action::Inspect(command.command(dir))));
+            let count = several.len();
+            Err(Refusal::new(format!("{} has {count} installations of cuDNN", root.printable())).help(help))
+        }
+    }
+}
+
+/// Returns the root directory below which to search.
+fn root(named: Named<'_>, command: Command<'_>, context: &Context) -> Result<PathBuf, Refusal> {
+    let (python, refusal) = match named {
+        Named::Dir(dir) if dir.is_dir() => return Ok(dir.to_owned()),
+        Named::Dir(dir) if is_denied(dir) => return Err(unreadable(dir)),
+        Named::Dir(dir) => return Err(Refusal::new(format!("{} is not a directory", dir.printable()))),
+        Named::Python(python) if is_denied(python) || is_denied(&python_in(python)) => (None, unreadable(python)),
+        Named::Python(python) => (Python::find(Some(python), &context.search), no_python(python)),
+        Named::Nothing => {
+            refuse_inconsistent(command)?;
+            let refusal = Refusal::new("no Python environment is active, and no Python is on PATH");
+            (Python::find(None, &context.search), refusal)
+        }
+    };
+    python.filter(|python| python.program.is_file()).map(|python| python.root).ok_or_else(|| {
+        let general =
+            || format!("activate the environment, or name it: `{} {} --python ENVIRONMENT`", doctor(), command.name());
+        let help = refusal.help.clone().or_else(|| inactive(named, command, context));
+        refusal.help(help.unwrap_or_else(|| general().into()))
+    })
+}
+
+fn unreadable(path: &Path) -> Refusal {
+    Refusal::new(format!("this user may not read {}", path.printable()))
+}
+
+/// Refuses an active environment without a Python, because `PATH` would select a different one.
+fn refuse_inconsistent(command: Command<'_>) -> Result<(), Refusal> {
+    let value = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().find_map(|name| Some((name, value(name)?)));
+    let Some((variable, root)) = active else { return Ok(()) };
+    if root.is_absolute() && python_in(&root).is_file() {
+        return Ok(());
+    }
+    let refusal = |what: &str| Refusal::new(format!("{variable} is {}, which {what}", root.printable()));
+    Err(if is_denied(&python_in(&root)) {
+        refusal("this user may not read").help("run the command as a user who may")
+    } else if root.is_absolute() && root.is_dir() {
+        refusal("has no Python").help(show(command, "to use it anyway:", &root))
+    } else {
+        refusal("is not the absolute path of an environment")
+            .help("activate an environment that has a Python, or unset the variable")
+    })
+}
+
+/// Suggests the inactive virtual environment of the working directory.
+fn inactive(named: Named<'_>, command: Command<'_>, context: &Context) -> Option<Remedy> {
+    let root = context.inactive_environment().filter(|_| matches!(named, Named::Nothing))?;
+    let text = format!("the virtual environment {} exists here but is not active; to use it:", root.printable());
+    Some(show(command, text, &root))
+}
+
+/// Returns whether a directory on this path is inaccessible to the user.
+fn is_denied(path: &Path) -> bool {
+    std::fs::metadata(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+}
+
+fn canonical(path: &Path) -> Result<PathBuf, Refusal> {
+    cudnn_probe::canonicalize(path)
+        .map_err(|error| Refusal::new(format!("{} cannot be entered: {error}", path.printable())))
+}
+
+/// Returns whether the directory contains a cuDNN, even an incomplete one.
+fn has_cudnn(dir: &Path) -> bool {
+    let mut parts = Library::ALL.iter().filter(|library| **library != Library::Shim);
+    parts.any(|library| dir.join(library.name_on(Os::HOST)).symlink_metadata().is_ok())
+}
+
+/// Returns whether the directory contains NVIDIA's shim saved by `install`, even without a cuDNN.
+fn has_left_over(dir: &Path) -> bool {
+    Files::in_dir(dir).kept.symlink_metadata().is_ok()
+}
+
+fn nothing(root: &Path, command: Command<'_>, context: &Context) -> Refusal {
+    let refusal = Refusal::new(format!("there is no cuDNN 9 in {}", root.printable()));
+    // Also for `uninstall`, when the saved file is missing.
+    let Some(other) = context.selected().filter(|other| !other.dir.starts_with(root)) else {
+        return refusal.help(format!(
+            "install cuDNN into it first (`{} check` shows how), or name the directory with {} or {KEPT}",
+            doctor(),
+            Library::Graph
+        ));
+    };
+    let uses = format!("programs here would use the one in {} ({})", other.dir.printable(), other.origin);
+    let report = InstallationReport::read(&other.dir, &context.host);
+    match report.as_ref().and_then(shared_package) {
+        Some(_) => refusal.help(format!(
+            "{uses}, which all users share; put the drop-in in front of one program instead: `{} run -- PROGRAM`",
+            doctor()
+        )),
+        None => refusal.help(show(command, format!("{uses}; to use that directory:"), &other.dir)),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use cudnn_probe::Host;
+    use support::{TempDir, Version, copy_fake_set};
+
+    use super::*;
+
+    /// `install` refuses a directory owned by the system's package manager.
+    #[test]
+    fn a_directory_of_the_system_is_not_recommended() {
+        let (root, environment) = (TempDir::new(), TempDir::new());
+        let dir = root.path().join("usr/lib/x86_64-linux-gnu");
+        let info = root.path().join("var/lib/dpkg/info");
+        for dir in [&dir, &info] {
+            std::fs::create_dir_all(dir).unwrap_or_default();
+        }
+        copy_fake_set(Version::new(9, 19, 0), &dir);
+        let context = || Context::of_host(Host::sandbox(root.path()).env("LD_LIBRARY_PATH", &dir));
+        let refusal = || nothing(environment.path(), Command::Install { from: None }, &context()).to_string();
+        assert!(refusal().contains("to use that directory:"), "{}", refusal());
+        let list = "/usr/lib/x86_64-linux-gnu/libcudnn_graph.so.9\n";
+        std::fs::write(info.join("libcudnn9-cuda-12.list"), list).unwrap_or_default();
+        assert!(
+            refusal().contains(" run -- PROGRAM`") && !refusal().contains("to use that directory:"),
+            "{}",
+            refusal()
+        );
+    }
+}

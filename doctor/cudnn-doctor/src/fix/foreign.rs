@@ -1,0 +1,169 @@
+//! Finds files that a user other than root can change.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+
+use cudnn_os::rights::{is_only_of_root, is_sticky_of_root};
+use cudnn_probe::canonicalize;
+
+/// The maximum number of files that are examined.
+const MAX_FILES: usize = 1_000_000;
+
+/// The reason why root does not trust code or settings.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Distrust {
+    /// A user other than root can change this file or directory.
+    Changeable(PathBuf),
+    /// More than [`MAX_FILES`] files were found when this directory was examined.
+    TooMany(PathBuf),
+    /// It is not known what the settings in this variable, file or directory name, because it "has 2000000 bytes, more
+    /// than 1048576".
+    NotUnderstood(String, String),
+}
+
+/// Returns why root must not trust the files below these directories, or below a directory that they add to Python's
+/// search. Python imports any file there, also a compiled one.
+pub(super) fn changed_below(dirs: Vec<PathBuf>) -> Option<Distrust> {
+    changed_among(dirs, MAX_FILES)
+}
+
+fn changed_among(mut dirs: Vec<PathBuf>, max: usize) -> Option<Distrust> {
+    let changeable = |path: &PathBuf| of_others(path).map(Distrust::Changeable);
+    if let Some(distrust) = dirs.iter().find_map(changeable) {
+        return Some(distrust);
+    }
+    let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
+    let mut count = 0;
+    while let Some(dir) = dirs.pop() {
+        let dir = canonicalize(&dir).unwrap_or(dir);
+        if !seen.insert(dir.clone()) {
+            continue;
+        }
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            count += 1;
+            if count > max {
+                return Some(Distrust::TooMany(dir));
+            }
+            let path = entry.path();
+            let metadata = entry.metadata().ok();
+            if metadata.as_ref().is_some_and(Metadata::is_dir) {
+                dirs.push(path.clone());
+            } else if metadata.as_ref().is_none_or(Metadata::is_symlink) {
+                // A device is not code. The target of a dangling link may appear later.
+                let is_device = path.metadata().is_ok_and(|target| !target.is_dir() && !target.is_file());
+                if let Some(distrust) = changeable(&path).filter(|_| !is_device) {
+                    return Some(distrust);
+                }
+                if path.is_dir() {
+                    dirs.push(path);
+                }
+                continue;
+            }
+            // uv creates locks that all users may write to, and reads nothing from them.
+            let is_lock = entry.file_name() == ".lock";
+            if metadata.is_some_and(|metadata| !is_only_of_root(&metadata)) && !is_lock {
+                return Some(Distrust::Changeable(path));
+            }
+            let is_startup = path.extension().is_some_and(|kind| kind == "pth")
+                || entry.file_name().as_encoded_bytes().starts_with(b"__editable__");
+            for named in if is_startup { named_in(&path) } else { Vec::new() } {
+                if let Some(distrust) = changeable(&named) {
+                    return Some(distrust);
+                }
+                dirs.push(named);
+            }
+        }
+    }
+    None
+}
+
+/// Returns the paths that this file adds to Python's search: the lines of a `.pth` file, and the quoted paths of any file,
+/// such as the finders of editable packages. A path that does not exist yet counts, too.
+fn named_in(file: &Path) -> Vec<PathBuf> {
+    const MAX_LEN: u64 = 4 << 20;
+    let text = cudnn_probe::read_bounded(file, MAX_LEN).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', '"', '\'']));
+    let quoted = text.split(['\'', '"']).filter(|text| text.starts_with('/') && text.len() > 1);
+    let dir = file.parent().unwrap_or(Path::new("/"));
+    lines.chain(quoted).map(|path| dir.join(path)).collect()
+}
+
+/// Returns the first directory, link or file on the way to this path that a user other than root can change. Follows every
+/// link on the way like the system. A missing path can be created by the users who can change the nearest existing
+/// directory.
+pub(super) fn of_others(path: &Path) -> Option<PathBuf> {
+    const MAX_LINKS: usize = 40;
+    let parts = |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>();
+    // Root's commands run in the root directory.
+    let mut left: Vec<OsString> = parts(&Path::new("/").join(path));
+    let (mut place, mut links) = (PathBuf::new(), 0);
+    while let Some(part) = left.pop() {
+        if part == ".." {
+            place.pop();
+            continue;
+        }
+        let next = place.join(part);
+        let Ok(metadata) = next.symlink_metadata() else { break };
+        if !is_only_of_root(&metadata) && !is_sticky_of_root(&metadata) {
+            return Some(next);
+        }
+        if !metadata.is_symlink() {
+            place = next;
+            continue;
+        }
+        links += 1;
+        match next.read_link() {
+            Ok(target) if links <= MAX_LINKS => left.extend(parts(&target)),
+            _ => return Some(next),
+        }
+    }
+    // Anybody can create files in a sticky directory, but cannot replace those of root on the way to another one.
+    place.metadata().is_ok_and(|metadata| !is_only_of_root(&metadata)).then_some(place)
+}
+
+/// Like [`of_others`], for a directory in which root's programs create temporary files under new names.
+pub(super) fn of_others_as_temporary(dir: &Path) -> Option<PathBuf> {
+    let is_sticky = dir.metadata().is_ok_and(|metadata| is_sticky_of_root(&metadata));
+    // If the directory exists, only its own permissions can be those of a sticky one.
+    let is_temporary = |path: &PathBuf| is_sticky && path.metadata().is_ok_and(|metadata| is_sticky_of_root(&metadata));
+    of_others(dir).filter(|path| !is_temporary(path))
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use cudnn_os::rights::is_root;
+
+    #[test]
+    fn only_locks_may_be_writable_for_all() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        if !is_root() {
+            return;
+        }
+        for (name, is_lock) in [(".lock", true), ("x", false)] {
+            let file = dir.path().join(name);
+            std::fs::write(&file, "").unwrap();
+            std::fs::set_permissions(&file, PermissionsExt::from_mode(0o666)).unwrap();
+            assert_eq!(changed_below(vec![dir.path().to_owned()]).is_none(), is_lock, "{name}");
+        }
+    }
+
+    #[test]
+    fn too_many_files_are_no_file_of_another_user() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("x"), "").unwrap();
+        std::fs::write(dir.path().join("y"), "").unwrap();
+        let examined = |max| changed_among(vec![dir.path().to_owned()], max);
+        if is_root() {
+            assert_eq!(examined(2), None);
+            assert_eq!(examined(1), Some(Distrust::TooMany(canonicalize(dir.path()).unwrap())));
+        } else {
+            assert!(matches!(examined(2), Some(Distrust::Changeable(_))));
+        }
+    }
+}

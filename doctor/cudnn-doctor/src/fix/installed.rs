@@ -1,0 +1,293 @@
+//! Reads which packages a place contains, and compares them with the planned change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use cudnn_frameworks::installation::site_packages;
+use cudnn_frameworks::{normalized, required_packages};
+use cudnn_os::files::inode;
+use cudnn_rules::packages::{
+    PackageChange, Record, Site, entries, imports_user_packages, is_satisfied_by, package_name, records, user_base,
+};
+
+use super::state::DPKG;
+
+/// The packages that ensurepip installs for the commands of a step.
+pub(super) const OF_ENSUREPIP: [&str; 2] = ["pip", "setuptools"];
+
+/// One record of a package. An interrupted upgrade can leave more than one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Recorded {
+    version: String,
+    /// Identifies the record, which every installation writes again. `None` if unknown.
+    stamp: Option<(SystemTime, Option<u64>)>,
+    /// pip's record, which lists what the package requires.
+    dir: Option<PathBuf>,
+}
+
+/// The records of installed packages by name.
+#[derive(Debug)]
+pub(super) struct Installed {
+    packages: BTreeMap<String, Vec<Recorded>>,
+    /// Separates a name from a version in the installer's requirements.
+    separator: &'static str,
+}
+
+impl Installed {
+    /// Reads the installer's records. `None` if the place of the packages is unknown.
+    pub(super) fn of(site: &Site) -> Option<Installed> {
+        Some(match site {
+            Site::OnPath => return None,
+            Site::System => of_dpkg(&String::from_utf8_lossy(&std::fs::read(DPKG).ok()?)),
+            Site::Conda(root) => of_conda(entries(&root.join("conda-meta"))),
+            Site::NewEnvironment { dir, .. } => of_records(site_packages(dir).collect()),
+            _ => of_records(package_dirs(site)),
+        })
+    }
+
+    /// Returns the packages as requirements, one per line.
+    pub(super) fn requirements(&self) -> String {
+        let all = self.packages.iter().flat_map(|(name, records)| records.iter().map(move |record| (name, record)));
+        all.map(|(name, record)| format!("{name}{}{}\n", self.separator, record.version)).collect()
+    }
+
+    /// Returns the names of packages that only the later state contains.
+    pub(super) fn added_in(&self, later: &Installed) -> Vec<String> {
+        later.packages.keys().filter(|name| !self.packages.contains_key(*name)).cloned().collect()
+    }
+
+    /// Returns requirements for the packages whose versions are missing or different in the later state, and for those
+    /// with a name that `is_named` accepts. Of two records of a package, only the last one counts. No index has
+    /// local versions such as `2.5.1+cpu`.
+    pub(super) fn lost_in(&self, later: &Installed, is_named: impl Fn(&str) -> bool) -> Vec<String> {
+        let is_lost = |name: &str| self.versions(name) != later.versions(name) || is_named(name);
+        let lost = self.packages.iter().filter(|(name, _)| is_lost(name));
+        let requirement = |(name, records): (&String, &Vec<Recorded>)| {
+            let missing = records.iter().rfind(|record| !later.records(name).contains(record));
+            let version = &missing.or(records.last())?.version;
+            (!version.contains('+')).then(|| format!("{name}{}{version}", self.separator))
+        };
+        lost.filter_map(requirement).collect()
+    }
+
+    fn records(&self, name: &str) -> &[Recorded] {
+        self.packages.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn versions(&self, name: &str) -> Vec<&str> {
+        self.records(name).iter().map(|record| record.version.as_str()).collect()
+    }
+
+    /// Returns the first way in which these packages differ from what the change should have made of the earlier ones.
+    pub(super) fn unmet(&self, change: &PackageChange, before: &Installed) -> Option<String> {
+        let required = change.reinstall.iter().chain(&change.install);
+        let unmet = required.filter_map(|requirement| {
+            let name = key(package_name(requirement), change);
+            let found = self.versions(&name);
+            let (Some(first), again) = (found.first(), change.reinstall.contains(requirement)) else {
+                return Some(format!("{name} is not installed"));
+            };
+            if !found.iter().any(|version| is_satisfied_by(requirement, version)) {
+                return Some(format!(
+                    "{name} is version {first} instead of {requirement}: a pin or an override of the project may forbid \
+                     the change"
+                ));
+            }
+            let (old, new) = (before.records(&name), self.records(&name));
+            let is_unchanged = again && new.iter().all(|record| record.stamp.is_some() && old.contains(record));
+            is_unchanged.then(|| format!("{name} was not installed again: a setting of the installer may forbid it"))
+        });
+        // conda's solver decides which packages it removes.
+        let removed = change.remove.iter().filter(|_| !matches!(change.site, Site::Conda(_)));
+        let is_left = removed.filter(|name| !change.installs(name)).filter_map(|name| {
+            let planned = change.remove.iter().filter(|other| *other == name).count();
+            let count = before.records(&key(name, change)).len().saturating_sub(planned);
+            (self.records(&key(name, change)).len() > count).then(|| format!("{name} is still installed"))
+        });
+        { unmet }.next().or_else(|| { is_left }.next())
+    }
+
+    /// Returns the first of the earlier packages that the step should have left as it was, and that is different now.
+    /// Which other packages a wheel needs is known only after it was downloaded, so new packages are no difference, and
+    /// neither are changes of packages that the new ones require.
+    pub(super) fn disturbed(&self, before: &Installed, expected: &Installed) -> Option<String> {
+        let required = self.required_by_new(before);
+        let is_kept = |name: &&String| {
+            expected.versions(name) == before.versions(name)
+                && !OF_ENSUREPIP.contains(&name.as_str())
+                && !required.contains(*name)
+        };
+        let is_same = |name: &String| self.versions(name) == before.versions(name);
+        let name = before.packages.keys().filter(is_kept).find(|name| !is_same(name))?;
+        let (old, new) = (before.versions(name).join(" and "), self.versions(name).join(" and "));
+        Some(match new.as_str() {
+            "" => format!("{name} {old} is no longer installed, although the plan keeps it"),
+            _ => format!("{name} is version {new} instead of {old}, although the plan keeps it"),
+        })
+    }
+
+    /// Returns the names of packages that other packages require which are not as they were before.
+    fn required_by_new(&self, before: &Installed) -> BTreeSet<String> {
+        let required_by = |(name, records): (&String, &Vec<Recorded>)| {
+            let new = records.iter().filter(|record| !before.records(name).contains(record));
+            let required = new.filter_map(|record| record.dir.as_deref()).flat_map(required_packages);
+            required.filter(|other| other != name).collect::<Vec<_>>()
+        };
+        self.packages.iter().flat_map(required_by).collect()
+    }
+}
+
+/// Returns the name under which the installer records a package.
+fn key(name: &str, change: &PackageChange) -> String {
+    match change.site {
+        Site::System | Site::Conda(_) => name.to_owned(),
+        _ => normalized(name),
+    }
+}
+
+/// Returns the directories with pip's records, including those of Debian's Python, and those of the user if the Python
+/// imports them.
+fn package_dirs(site: &Site) -> Vec<PathBuf> {
+    let mut dirs = site.package_dirs();
+    if let Some(root) = site.dir().filter(|_| !matches!(site, Site::Directory { .. })) {
+        dirs.extend(site_packages(&root.join("local")));
+        if imports_user_packages(root) {
+            // On Windows, each Python has a directory of its own there.
+            let bases = user_base().into_iter().flat_map(|base| entries(&base).chain([base]).collect::<Vec<_>>());
+            dirs.extend(bases.flat_map(|base| site_packages(&base).collect::<Vec<_>>()));
+        }
+    }
+    dirs
+}
+
+fn of_records(dirs: Vec<PathBuf>) -> Installed {
+    // lib64 may be a link to lib.
+    let mut dirs: Vec<PathBuf> = dirs.iter().filter_map(|dir| cudnn_probe::canonicalize(dir).ok()).collect();
+    dirs.sort();
+    dirs.dedup();
+    let records = dirs.iter().flat_map(|dir| records(dir));
+    let recorded = |record: Record| {
+        let (version, stamp) = (record.version?, stamp(&record.dir));
+        Some((record.name, Recorded { version, stamp, dir: Some(record.dir) }))
+    };
+    by_name("==", records.filter_map(recorded))
+}
+
+fn stamp(record: &Path) -> Option<(SystemTime, Option<u64>)> {
+    Some((record.symlink_metadata().ok()?.modified().ok()?, inode(record)))
+}
+
+fn by_name(separator: &'static str, records: impl Iterator<Item = (String, Recorded)>) -> Installed {
+    let mut packages: BTreeMap<String, Vec<Recorded>> = BTreeMap::new();
+    records.for_each(|(name, record)| packages.entry(name).or_default().push(record));
+    Installed { packages, separator }
+}
+
+/// Parses the installed packages from dpkg's status file.
+fn of_dpkg(status: &str) -> Installed {
+    let package = |paragraph: &str| {
+        let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let is_installed = field("Status:").is_some_and(|status| status.ends_with(" installed"));
+        is_installed.then_some(())?;
+        let version = field("Version:")?.to_owned();
+        Some((field("Package:")?.to_owned(), Recorded { version, stamp: None, dir: None }))
+    };
+    by_name("=", status.split("\n\n").filter_map(package))
+}
+
+/// Parses the packages that conda recorded in file names such as `conda-meta/cudnn-9.10.1.4-h7646684_0.json`.
+fn of_conda(files: impl Iterator<Item = PathBuf>) -> Installed {
+    let package = |file: &Path| {
+        let mut parts = file.file_name()?.to_str()?.strip_suffix(".json")?.rsplitn(3, '-').skip(1);
+        let record = Recorded { version: parts.next()?.to_owned(), stamp: stamp(file), dir: None };
+        Some((parts.next()?.to_owned(), record))
+    };
+    by_name("=", files.filter_map(|file| package(&file)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    const STATUS: &str = "Package: a\nStatus: install ok installed\nVersion: 1:2.0-1\n\nPackage: b\nStatus: deinstall ok \
+                          config-files\nVersion: 1\n\nPackage: c\nStatus: hold ok installed\nVersion: 3\n";
+
+    fn installed(packages: &[(&str, &str)]) -> Installed {
+        let record = |version: &str| Recorded { version: version.to_owned(), stamp: None, dir: None };
+        by_name("==", packages.iter().map(|(name, version)| ((*name).to_owned(), record(version))))
+    }
+
+    #[test]
+    fn records_of_dpkg_and_conda_are_read() {
+        assert_eq!(of_dpkg(STATUS).requirements(), "a=1:2.0-1\nc=3\n");
+        let files = ["/e/conda-meta/cuda-version-12.9-h4f385c5_3.json".into(), "/e/conda-meta/history".into()];
+        assert_eq!(of_conda(files.into_iter()).requirements(), "cuda-version=12.9\n");
+    }
+
+    #[test]
+    fn a_change_of_other_packages_than_the_planned_ones_is_noticed() {
+        let before = installed(&[("x", "1"), ("y", "2"), ("z", "3")]);
+        let expected = installed(&[("x", "2"), ("y", "2")]);
+        for (after, message) in [
+            (&[("x", "2"), ("y", "2")][..], None),
+            (&[("x", "2.1"), ("y", "2"), ("new", "1")], None),
+            (&[("x", "2"), ("y", "4")], Some("y is version 4 instead of 2, although the plan keeps it")),
+            (&[("x", "2")], Some("y 2 is no longer installed, although the plan keeps it")),
+        ] {
+            assert_eq!(installed(after).disturbed(&before, &expected).as_deref(), message, "{after:?}");
+        }
+    }
+
+    #[test]
+    fn a_package_that_a_new_one_requires_may_change() {
+        for (requirement, message) in [
+            ("Requires-Dist: Y>=2; extra == 'z'\n", None),
+            ("Requires-Dist: z\n", Some("y is version 2 instead of 1, although the plan keeps it")),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let all = || of_records(vec![dir.path().to_owned()]);
+            let record = |name: &str, text: &str| {
+                std::fs::create_dir(dir.path().join(name)).unwrap();
+                std::fs::write(dir.path().join(name).join("METADATA"), format!("Name: {name}\n{text}")).unwrap();
+            };
+            record("x-1.dist-info", "");
+            record("y-1.dist-info", "");
+            let before = all();
+            for old in ["x-1.dist-info", "y-1.dist-info"] {
+                std::fs::remove_dir_all(dir.path().join(old)).unwrap();
+            }
+            record("x-2.dist-info", requirement);
+            // A package that names itself with an extra does not allow its own change.
+            record("y-2.dist-info", "Requires-Dist: y[all]\n");
+            let expected = installed(&[("x", "2"), ("y", "1")]);
+            assert_eq!(all().disturbed(&before, &expected).as_deref(), message, "{requirement}");
+        }
+    }
+
+    #[test]
+    fn a_change_without_its_effect_is_noticed() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let before = installed(&[("x", "1"), ("y", "2"), ("y", "3")]);
+        let change = || PackageChange::of(Site::Environment("/nowhere".into()));
+        for (change, after, expected) in [
+            (change().install(names(&["x>=2"])), &[("x", "1")][..], Some("x is version 1 instead of x>=2")),
+            (change().install(names(&["x>=2"])), &[("x", "2.1")], None),
+            (change().install(names(&["X_z==2"])), &[("x", "1")], Some("x-z is not installed")),
+            (change().reinstall(names(&["x==1"])), &[("x", "1")], None),
+            (change().remove(names(&["x"])), &[("x", "1")], Some("x is still installed")),
+            (change().remove(names(&["x"])), &[], None),
+            (change().remove(names(&["y"])), &[("y", "2")], None),
+            (change().remove(names(&["y", "y"])), &[("y", "2")], Some("y is still installed")),
+            (change().remove(names(&["x"])).install(names(&["x==2"])), &[("x", "2")], None),
+        ] {
+            let found = installed(after).unmet(&change, &before);
+            let is_expected = match (&found, expected) {
+                (Some(found), Some(expected)) => found.starts_with(expected),
+                (found, expected) => found.is_none() && expected.is_none(),
+            };
+            assert!(is_expected, "{change:?} {after:?}: {found:?}");
+        }
+    }
+}

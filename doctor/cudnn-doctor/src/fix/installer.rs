@@ -1,0 +1,143 @@
+//! Recognizes the commands of pip and uv, and selects the environment variables for the programs that root runs.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use cudnn_cli::command::Command;
+
+/// The variables that root's programs get. All others are removed, because programs load code and settings from files that
+/// variables name, such as `LD_PRELOAD`, `OPENSSL_CONF` and `PYTHONHOME`.
+const PASSED: [&str; 8] =
+    ["PATH", "HOME", "USER", "LOGNAME", "LANG", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME"];
+
+/// The addresses of proxies, in both cases.
+const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
+
+/// The variables that name the directory for temporary files, where installers unpack packages.
+pub(super) const TEMPORARY: [&str; 3] = ["TMPDIR", "TEMP", "TMP"];
+
+/// The variables that name certificates. Whoever can change these decides which server an installer trusts.
+pub(super) const CERTIFICATES: [&str; 4] = ["SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
+
+/// Settings of pip and uv that no step needs: directories for caches, which another user may fill, and a log.
+const UNUSED: [&str; 3] = ["PIP_CACHE_DIR", "PIP_LOG", "UV_CACHE_DIR"];
+
+/// A program that reads settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Installer {
+    Pip,
+    Uv,
+}
+
+impl Installer {
+    /// All of them.
+    pub(super) const ALL: [Installer; 2] = [Installer::Pip, Installer::Uv];
+
+    /// Returns the installer that this command runs: the program, or Python's first argument, which is a path, or a module
+    /// after `-m`.
+    pub(super) fn of(command: &Command) -> Option<Installer> {
+        let (program, arguments) =
+            started_by_env(command).unwrap_or((command.program.as_os_str(), command.arguments.as_slice()));
+        let named = |word: &OsStr| match Path::new(word).file_name()?.to_str()? {
+            "pip" | "pip3" => Some(Installer::Pip),
+            "uv" => Some(Installer::Uv),
+            _ => None,
+        };
+        let first = || arguments.iter().find(|argument| !argument.as_encoded_bytes().starts_with(b"-"));
+        named(program).or_else(|| named(first()?))
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Installer::Pip => "pip",
+            Installer::Uv => "uv",
+        }
+    }
+
+    /// Returns whether this is a variable with a setting of the installer.
+    pub(super) fn reads(self, variable: &str) -> bool {
+        let start = match self {
+            Installer::Pip => "PIP_",
+            Installer::Uv => "UV_",
+        };
+        variable.starts_with(start) && !UNUSED.contains(&variable)
+    }
+}
+
+/// Returns the variables of this process that the command gets if root runs it.
+pub(super) fn variables_for_root(command: &Command) -> Vec<(OsString, OsString)> {
+    let installer = Installer::of(command);
+    std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(|name| is_passed(name, installer))).collect()
+}
+
+fn is_passed(variable: &str, installer: Option<Installer>) -> bool {
+    let is_setting = match installer {
+        Some(installer) => installer.reads(variable),
+        // conda and mamba.
+        None => ["CONDA", "MAMBA_"].iter().any(|start| variable.starts_with(start)),
+    };
+    let lists = [&PASSED[..], &TEMPORARY, &CERTIFICATES];
+    is_setting
+        || variable.starts_with("LC_")
+        || PROXIES.contains(&variable.to_ascii_lowercase().as_str())
+        || lists.iter().any(|list| list.contains(&variable))
+}
+
+/// Returns the program that `env` starts, after options such as `-u NAME` and variables, and its arguments.
+pub(super) fn started_by_env(command: &Command) -> Option<(&OsStr, &[OsString])> {
+    let mut words = (command.program == "env").then_some(command.arguments.as_slice())?;
+    loop {
+        let (word, rest) = words.split_first()?;
+        words = match word {
+            word if word == "-u" => rest.get(1..)?,
+            word if word.as_encoded_bytes().contains(&b'=') => rest,
+            program => return Some((program, rest)),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_installer_is_the_program_that_is_executed() {
+        for (program, arguments, expected) in [
+            ("uv", &["pip", "install", "x"][..], Some(Installer::Uv)),
+            ("env", &["-u", "PIP_TARGET", "/e/bin/python3", "-I", "-m", "pip", "install", "x"], Some(Installer::Pip)),
+            ("env", &["PYTHONPATH=/x", "/opt/uv", "pip", "install", "x"], Some(Installer::Uv)),
+            ("/e/bin/python3", &["-E", "/e/lib/python3.12/site-packages/pip", "install", "x"], Some(Installer::Pip)),
+            ("/usr/bin/python3.12", &["-I", "-m", "pip", "install", "--target", "/srv/uv", "x"], Some(Installer::Pip)),
+            ("pip3", &["install", "--target", "/srv/uv", "x"], Some(Installer::Pip)),
+            ("apt-get", &["install", "-y", "x"], None),
+            ("/e/bin/python3", &["-I", "-m", "ensurepip"], None),
+        ] {
+            let command = Command::new(program, arguments.iter().copied());
+            assert_eq!(Installer::of(&command), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn programs_of_root_get_only_variables_that_name_no_unchecked_files() {
+        for (variable, of_pip, of_others) in [
+            ("PATH", true, true),
+            ("HTTPS_PROXY", true, true),
+            ("https_proxy", true, true),
+            ("LC_ALL", true, true),
+            ("PIP_INDEX_URL", true, false),
+            ("PIP_CACHE_DIR", false, false),
+            ("UV_INDEX", false, false),
+            ("CONDA_PKGS_DIRS", false, true),
+            ("LD_LIBRARY_PATH", false, false),
+            ("LD_PRELOAD", false, false),
+            ("LOCPATH", false, false),
+            ("OPENSSL_CONF", false, false),
+            ("GCONV_PATH", false, false),
+            ("PYTHONHOME", false, false),
+            ("APT_CONFIG", false, false),
+        ] {
+            assert_eq!(is_passed(variable, Some(Installer::Pip)), of_pip, "{variable}");
+            assert_eq!(is_passed(variable, None), of_others, "{variable}");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Executes the steps of a plan until one of them fails.
+//!
+//! A step runs only if the files it depends on are unchanged since the plan was made, and counts as done only if it had
+//! the planned effect. docs/guide/fix.md describes these guarantees for users.
+
+mod foreign;
+mod installed;
+mod installer;
+mod package_list;
+mod pasted;
+mod refusal;
+mod removal;
+mod run;
+mod sources;
+mod state;
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::ErrorKind;
+
+use cudnn_cli::escape::Printable;
+use cudnn_os::files::lock_dir;
+use cudnn_os::interruption::{Interruption, Signal};
+use cudnn_rules::drop_in::command::Command as DropInCommand;
+use cudnn_rules::packages::{Aside, PackageChange, Site, python_in, python_problem, restore_system_packages};
+use cudnn_rules::plan::{Line, Plan, Step, facts_after, line_of, lines_of, rendered};
+use cudnn_rules::remedy::Action;
+
+use installed::{Installed, OF_ENSUREPIP};
+use state::State;
+
+pub(crate) use pasted::{create_links, variables};
+pub(crate) use removal::removed_by;
+pub(crate) use run::Output;
+
+/// An executed step.
+pub(crate) struct Done {
+    pub(crate) title: String,
+    /// The lines that undo it.
+    pub(crate) undo: Vec<String>,
+}
+
+/// Describes why execution stopped before the last step.
+pub(crate) struct Stopped {
+    /// Zero-based index of the step.
+    pub(crate) step: usize,
+    pub(crate) reason: String,
+    /// The lines that undo the changes that the step made before it failed.
+    pub(crate) undo: Vec<String>,
+}
+
+/// The result of executing a plan.
+#[derive(Default)]
+pub(crate) struct Fixed {
+    pub(crate) done: Vec<Done>,
+    pub(crate) stopped: Option<Stopped>,
+    /// The signal that interrupted the doctor, if any.
+    pub(crate) interrupted: Option<Signal>,
+}
+
+/// Callbacks that ask the user for permission and report progress.
+pub(crate) struct Consent<'a> {
+    /// Returns whether this step may remove these files or packages.
+    pub(crate) may_remove: &'a dyn Fn(&Step, &[String]) -> bool,
+    /// Called when a step starts.
+    pub(crate) begin: &'a dyn Fn(usize, &Step),
+    /// Called with a line about the running step.
+    pub(crate) note: &'a dyn Fn(&str),
+    pub(crate) output: Output,
+}
+
+/// Executes all steps of a plan except the lines that only the user's shell can run. If a signal arrives, the current
+/// step is finished before the doctor exits.
+pub(crate) fn execute(plan: &Plan, consent: &Consent<'_>) -> Fixed {
+    let mut fixed = Fixed::default();
+    let steps = plan.steps.iter().enumerate().filter(|(_, step)| !is_of_shell(&step.action));
+    let mut steps: VecDeque<(usize, &Step, State)> =
+        steps.map(|(index, step)| (index, step, State::of(&step.action))).collect();
+    while let Some((index, step, planned)) = steps.pop_front() {
+        let (result, signal) = execute_step(index, step, &planned, consent);
+        fixed.interrupted = signal;
+        match result {
+            Ok(undo) => fixed.done.push(Done { title: step.title.clone(), undo }),
+            Err((reason, undo)) => {
+                fixed.stopped = Some(Stopped { step: index, reason, undo });
+                break;
+            }
+        }
+        if signal.is_some() {
+            let stopped = |step| Stopped { step, reason: "the doctor was interrupted".to_owned(), undo: Vec::new() };
+            fixed.stopped = steps.front().map(|(next, ..)| stopped(*next));
+            break;
+        }
+        for (.., state) in &mut steps {
+            state.after(&step.action);
+        }
+    }
+    fixed
+}
+
+/// The lines that undo the step. On failure, the reason and the lines that undo partial changes.
+type StepResult = Result<Vec<String>, (String, Vec<String>)>;
+
+/// Executes one step. Also returns the signal that arrived while it was running.
+fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_>) -> (StepResult, Option<Signal>) {
+    let not_begun = |reason| (Err((reason, Vec::new())), None);
+    if let Some(reason) = refusal::refusal(step) {
+        return not_begun(reason);
+    }
+    let removed = removed_by(&step.action);
+    if !removed.is_empty() && !(consent.may_remove)(step, &removed) {
+        let removed = removed.join(" and ");
+        return not_begun(format!(
+            "it removes {removed}, which was not allowed: `fix --yes --remove` does so without asking"
+        ));
+    }
+    let lock = match lock(&step.action) {
+        Ok(lock) => lock,
+        Err(reason) => return not_begun(reason),
+    };
+    // Checked after asking the user, because the answer may take a long time.
+    if planned.has_changed() {
+        return not_begun(
+            "something that this step depends on has changed since the plan was made: run `fix` again".to_owned(),
+        );
+    }
+    // From here on, signals are held back until the step has finished.
+    let interruption = Interruption::catch();
+    (consent.begin)(index, step);
+    let before = match &step.action {
+        Action::Packages(change) => Before::of(change, consent).map(Some),
+        _ => Ok(None),
+    };
+    let before = match before {
+        Ok(before) => before,
+        Err(reason) => return (Err((reason, Vec::new())), interruption.signal()),
+    };
+    if let Some(signal) = interruption.signal() {
+        return (Err(("the doctor was interrupted".to_owned(), Vec::new())), Some(signal));
+    }
+    let result = step.lines.iter().try_for_each(|line| run::run(line, consent.output, lock.as_ref()));
+    if let Some(before) = &before {
+        before.settle_records(consent, lock.as_ref());
+    }
+    let signal = interruption.signal();
+    let result = result.and_then(|()| {
+        let unmet = before.as_ref().map_or_else(|| left_by(&step.action), Before::unmet);
+        let reason = |unmet| format!("its commands ended without an error, but {unmet}");
+        unmet.map_or(Ok(()), |unmet| Err(reason(unmet)))
+    });
+    let undo = before.as_ref().map_or_else(|| opposite(&step.action), |before| before.undo(result.is_err()));
+    (result.map(|()| undo.clone()).map_err(|reason| (reason, undo)), signal)
+}
+
+/// Locks the environment that this action changes. The lock lasts until the installer has ended, even if the doctor is
+/// killed.
+fn lock(action: &Action) -> Result<Option<File>, String> {
+    // Other steps take less time than a lock is worth, and the drop-in locks its directory itself.
+    let is_of_installer = matches!(action, Action::Packages(_) | Action::Python(_));
+    let Some(root) = action.place().filter(|root| is_of_installer && root.is_dir()) else { return Ok(None) };
+    match lock_dir(root) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(format!(
+            "another process has locked {}, probably a `fix` or an installer that it started: run `fix` again when it has \
+             ended",
+            root.printable()
+        )),
+        Err(_) => Ok(None),
+        Ok(lock) => Ok(lock),
+    }
+}
+
+/// The packages before a step.
+struct Before<'a> {
+    change: &'a PackageChange,
+    installed: Option<Installed>,
+    /// The packages afterwards, if the simulation knows them.
+    expected: Option<Installed>,
+    /// The records that the step sets aside.
+    aside: Vec<Aside>,
+}
+
+impl<'a> Before<'a> {
+    fn of(change: &'a PackageChange, consent: &Consent<'_>) -> Result<Before<'a>, String> {
+        let installed = Installed::of(&change.site);
+        let list = package_list::write(&change.site, installed.as_ref())
+            .map_err(|error| format!("cannot write the list of packages before the change: {error}"))?;
+        if let Some(list) = list {
+            (consent.note)(&format!("The packages before this step are listed in {}.", list.printable()));
+        }
+        let simulated = facts_after(&Action::Packages(change.clone()));
+        let expected = simulated.and_then(|facts| facts.within(|| Installed::of(&change.site)));
+        Ok(Before { change, installed, expected, aside: change.records_aside() })
+    }
+
+    /// Puts back the records that are still aside because the installation failed, unless the installer has written new ones.
+    /// The packages' files are still there, and the next check needs the records.
+    fn settle_records(&self, consent: &Consent<'_>, lock: Option<&File>) {
+        // A record that is put back is not one that the installer has written.
+        let commands: Vec<_> = self.aside.iter().map(|aside| (aside, aside.settle())).collect();
+        for (aside, commands) in commands {
+            let lines: Vec<Line> = commands.into_iter().flat_map(rendered).collect();
+            if lines.iter().try_for_each(|line| run::run(line, consent.output, lock)).is_err() {
+                let [place, record] = [&aside.place, &aside.record].map(|path| path.printable());
+                (consent.note)(&format!(
+                    "The record {record} is still in {place}, and could not be put back or removed."
+                ));
+            }
+        }
+    }
+
+    /// Returns the lines that restore the packages. A failed step may also have damaged those packages that it names,
+    /// even if the records are the same.
+    fn undo(&self, has_failed: bool) -> Vec<String> {
+        let site = &self.change.site;
+        let Some((before, after)) = self.installed.as_ref().zip(Installed::of(site)) else { return Vec::new() };
+        let is_named =
+            |name: &str| has_failed && (self.change.remove.iter().any(|one| one == name) || self.change.installs(name));
+        let (added, lost) = (before.added_in(&after), before.lost_in(&after, is_named));
+        // pip cannot remove packages from such a directory, and conda has its own revisions.
+        let has_no_removal = matches!(site, Site::Conda(_) | Site::Directory { .. } | Site::NewEnvironment { .. });
+        if has_no_removal && !added.is_empty() {
+            return Vec::new();
+        }
+        if let Site::Conda(_) = site {
+            return lines_of(&Action::Packages(PackageChange::of(site.clone()).install(lost)));
+        }
+        if *site == Site::System {
+            let removal = lines_of(&Action::Packages(PackageChange::of(site.clone()).remove(added)));
+            let restored = (!lost.is_empty()).then(|| line_of(restore_system_packages(&lost)));
+            return removal.into_iter().chain(restored).collect();
+        }
+        // The lines need pip if the step has added it.
+        let added = added.into_iter().filter(|name| !OF_ENSUREPIP.contains(&name.as_str()));
+        let mut undo = PackageChange::of(site.clone()).remove(added).reinstall(lost);
+        // Without this option, pip leaves existing files in place.
+        if let Site::Directory { options, .. } = &mut undo.site
+            && !options.contains(&"--upgrade")
+        {
+            options.push("--upgrade");
+        }
+        lines_of(&Action::Packages(undo))
+    }
+
+    /// Returns how the packages differ from what the change should have made of them.
+    fn unmet(&self) -> Option<String> {
+        let (before, after) = (self.installed.as_ref()?, Installed::of(&self.change.site)?);
+        let disturbed = || after.disturbed(before, self.expected.as_ref()?);
+        after.unmet(self.change, before).or_else(disturbed)
+    }
+}
+
+/// Returns the lines that undo an action which has an opposite.
+fn opposite(action: &Action) -> Vec<String> {
+    let Action::DropIn { command, dir } = action else { return Vec::new() };
+    let command = match command {
+        DropInCommand::Install { .. } => DropInCommand::Uninstall,
+        DropInCommand::Uninstall => DropInCommand::Install { from: None },
+    };
+    vec![command.command(dir).to_string()]
+}
+
+/// Returns what an action without packages has left undone.
+fn left_by(action: &Action) -> Option<String> {
+    match action {
+        Action::Remove { paths, .. } => {
+            let left = paths.iter().find(|path| path.symlink_metadata().is_ok())?;
+            Some(format!("{} still exists", left.printable()))
+        }
+        Action::Python(root) => {
+            python_problem(root).map(|_| format!("{} still cannot use its packages", python_in(root).printable()))
+        }
+        _ => None,
+    }
+}
+
+/// Returns whether the action must be pasted into the shell that starts the user's programs.
+pub(crate) fn is_of_shell(action: &Action) -> bool {
+    matches!(action, Action::Variable(_))
+}

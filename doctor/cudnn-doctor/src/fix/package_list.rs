@@ -1,0 +1,55 @@
+//! Writes the installer's own list of packages to a file before a step, for a person who wants to restore them.
+
+use std::io::{Error, Result, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use cudnn_os::rights::{belongs_to_user, create_own_dir, is_root, others_may_write};
+use cudnn_rules::packages::{Site, data_dir};
+
+use super::foreign::of_others;
+use super::installed::Installed;
+use super::run::protect_root;
+
+/// Lists the packages of this place in a new file. If the installer cannot list them, for example because the
+/// environment's pip is missing, the list contains what it has recorded. Returns `None` for places without packages, and
+/// for installers without such lists.
+///
+/// # Errors
+/// The file cannot be written.
+pub(super) fn write(site: &Site, installed: Option<&Installed>) -> Result<Option<PathBuf>> {
+    let Some(command) = site.list() else { return Ok(None) };
+    let recorded = || match site {
+        Site::Conda(_) | Site::System => None,
+        _ => installed.map(|installed| installed.requirements().into_bytes()),
+    };
+    let text = output_of(&command).or_else(recorded).filter(|text| !text.is_empty());
+    // Root's HOME may be that of another user.
+    let dir = data_dir().filter(|dir| !is_root() || of_others(dir).is_none());
+    let of_user = |text: &[u8]| write_into(&dir?.join("cudnn-doctor-packages"), text).ok();
+    text.map(|text| of_user(&text).map_or_else(|| write_into(&private_dir()?, &text), Ok)).transpose()
+}
+
+/// Writes a new file into a directory that other users cannot change.
+fn write_into(dir: &Path, text: &[u8]) -> Result<PathBuf> {
+    create_own_dir(dir)?;
+    if !belongs_to_user(dir) || others_may_write(dir) {
+        return Err(Error::other("the directory belongs to another user"));
+    }
+    let mut file = tempfile::Builder::new().prefix("before-").suffix(".txt").tempfile_in(dir)?;
+    file.write_all(text)?;
+    Ok(file.keep().map_err(|error| error.error)?.1)
+}
+
+/// Creates a directory for a user without a home.
+fn private_dir() -> Result<PathBuf> {
+    Ok(tempfile::Builder::new().prefix("cudnn-doctor-packages-").tempdir()?.keep())
+}
+
+/// Returns what a program writes to stdout, if it succeeds.
+fn output_of(command: &cudnn_cli::command::Command) -> Option<Vec<u8>> {
+    let mut child = Command::new(&command.program);
+    protect_root(&mut child, command);
+    let output = child.args(&command.arguments).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    output.status.success().then_some(output.stdout)
+}

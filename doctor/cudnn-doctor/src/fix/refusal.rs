@@ -1,0 +1,278 @@
+//! Refuses steps that would change files elsewhere, and steps that root would execute although another user can perform
+//! them.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read};
+use std::path::{Component, Path, PathBuf};
+
+use cudnn_cli::command::Command;
+use cudnn_cli::escape::Printable;
+use cudnn_cli::path::path_dirs;
+use cudnn_frameworks::parse_record_line;
+use cudnn_os::files::is_executable;
+use cudnn_os::rights::{belongs_to_user, is_root, is_sticky_of_root, write_access};
+use cudnn_probe::{canonicalize, read_bounded};
+use cudnn_rules::packages::{
+    PackageChange, Record, entries, is_python, package_name, python_in, records, setting, user_base,
+};
+use cudnn_rules::plan::{Line, Step};
+use cudnn_rules::remedy::Action;
+
+use super::foreign::{Distrust, changed_below, of_others};
+use super::installer::{Installer, started_by_env};
+use super::sources::{Untrusted, foreign_source};
+use super::state::places;
+
+/// Returns why the doctor refuses to execute a step as the current user.
+pub(super) fn refusal(step: &Step) -> Option<String> {
+    let of_place = match &step.action {
+        Action::Packages(change) => refusal_of_place(change),
+        _ => None,
+    };
+    of_place.or_else(|| if is_root() { refusal_for_root(step) } else { refusal_without_rights(step) })
+}
+
+/// Returns why the installer would fail after its downloads: this user may not change the packages.
+fn refusal_without_rights(step: &Step) -> Option<String> {
+    let Action::Packages(change) = &step.action else { return None };
+    let own = commands(step).into_iter().filter(|command| command.program != "sudo");
+    let roots: Vec<&Path> = own.filter_map(Command::changed_dir).collect();
+    let is_changed = |dir: &PathBuf| roots.iter().any(|root| dir.starts_with(root)) && dir.is_dir();
+    let sites = change.site.package_dirs().into_iter().filter(is_changed);
+    let mut dirs =
+        sites.flat_map(|site| [site.clone()].into_iter().chain(dirs_of_packages(change, &site)).collect::<Vec<_>>());
+    let (closed, error) = dirs.find_map(|dir| write_access(&dir).err().map(|error| (dir, error)))?;
+    Some(explain_closed(&closed, belongs_to_user(&closed), &error))
+}
+
+/// Returns the directories below this directory of packages that contain files of the packages to change.
+fn dirs_of_packages(change: &PackageChange, site: &Path) -> BTreeSet<PathBuf> {
+    const MAX_LEN: u64 = 32 << 20;
+    let mut dirs = BTreeSet::new();
+    let is_changed = |record: &Record| {
+        let mut removed = change.remove.iter().map(|name| package_name(name));
+        change.installs(&record.name) || removed.any(|name| name == record.name)
+    };
+    for record in records(site).into_iter().filter(is_changed) {
+        let text = read_bounded(&record.dir.join("RECORD"), MAX_LEN).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        for (file, ..) in text.lines().filter_map(parse_record_line) {
+            let is_below = Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));
+            let above = Path::new(file).ancestors().skip(1).filter(|dir| is_below && !dir.as_os_str().is_empty());
+            dirs.extend(above.map(|dir| site.join(dir)));
+        }
+        dirs.insert(record.dir);
+    }
+    dirs.retain(|dir| dir.is_dir());
+    dirs
+}
+
+/// Explains why this user may not change a directory, and what to do.
+fn explain_closed(dir: &Path, is_own: bool, error: &Error) -> String {
+    let path = dir.printable();
+    if error.kind() == ErrorKind::ReadOnlyFilesystem {
+        return format!("{path} is on a read-only file system: make it writable, or change the packages in its image");
+    }
+    if is_own {
+        let permission = Command::new("chmod", ["u+rwx"]).and([dir]);
+        return format!("this user may not change {path}, but owns it: run `{permission}`, and then `fix` again");
+    }
+    format!("this user may not change {path}: run `fix` as the user that it belongs to")
+}
+
+/// Returns why pip would change files elsewhere, or wait forever for the writer of a named pipe.
+fn refusal_of_place(change: &PackageChange) -> Option<String> {
+    let root = change.site.dir().and_then(|root| canonicalize(root).ok())?;
+    let aside = change.records_aside();
+    for site in change.site.package_dirs().iter().filter(|dir| dir.is_dir()) {
+        let is_special = |path: &PathBuf| path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir());
+        let is_read = |record: &Record| aside.iter().all(|aside| aside.record != record.dir);
+        let in_records = records(site).into_iter().filter(is_read).flat_map(|record| entries(&record.dir));
+        if let Some(path) = in_records.chain(entries(site)).find(is_special) {
+            return Some(format!("{} is not a regular file: remove it first", path.printable()));
+        }
+        let nvidia = site.join("nvidia");
+        let packages =
+            entries(&nvidia).flat_map(|package| entries(&package).chain([package.clone()]).collect::<Vec<_>>());
+        let is_outside = |real: &PathBuf| !real.starts_with(&root);
+        for dir in [site.clone(), nvidia.clone()].into_iter().chain(packages).filter(|dir| dir.is_dir()) {
+            if let Some(target) = canonicalize(&dir).ok().filter(is_outside) {
+                return Some(format!(
+                    "the link {} leads out of the environment, to {}: make it a directory, or change the packages with \
+                     their installer by hand",
+                    dir.printable(),
+                    target.printable()
+                ));
+            }
+        }
+    }
+    None
+}
+
+/// Returns why root must not execute a step: another user can do it, or can change the code that it runs.
+fn refusal_for_root(step: &Step) -> Option<String> {
+    let action = &step.action;
+    let mut places = places(action);
+    // The owner of the directory controls the contents.
+    if matches!(action, Action::Remove { .. }) {
+        places.retain_mut(|path| path.pop());
+    }
+    if let Some(path) = places.iter().find_map(|place| of_others(place)) {
+        let path = path.printable();
+        return Some(format!("a user other than root can change {path}: run `fix` as that user, without root"));
+    }
+    let roots: BTreeSet<&Path> = match action {
+        Action::Packages(change) => change.site.dir().into_iter().chain(change.site.python_root()).collect(),
+        Action::Python(root) => [root.as_path()].into(),
+        _ => BTreeSet::new(),
+    };
+    let listing = if let Action::Packages(change) = action { change.site.list() } else { None };
+    let mut commands = commands(step);
+    commands.extend(&listing);
+    let mut code: Vec<PathBuf> = commands.iter().copied().flat_map(programs_of).collect();
+    for root in roots.iter().filter(|root| python_in(root).exists()) {
+        code.extend([root.join("bin"), root.join("pyvenv.cfg"), python_in(root)]);
+        // A copied Python uses the standard library of the one that the environment was made from.
+        code.extend(setting(root, "home").map(|home| PathBuf::from(home).join("python3")));
+    }
+    // uv tries all Pythons on PATH.
+    if commands.iter().any(|command| command.program == "uv" && command.has("venv")) {
+        code.extend(path_dirs());
+    }
+    let is_python = |program: &&PathBuf| is_python(program) || program.ends_with("python3");
+    let mut pythons: BTreeSet<PathBuf> = code.iter().filter(is_python).cloned().collect();
+    pythons.extend(pythons.clone().iter().filter_map(|python| canonicalize(python).ok()));
+    let prefixes: BTreeSet<PathBuf> =
+        pythons.iter().filter_map(|python| Some(python.parent()?.parent()?.to_owned())).collect();
+    let mut trees: Vec<PathBuf> = prefixes.iter().flat_map(|prefix| code_below(prefix)).collect();
+    trees.extend(roots.iter().flat_map(|root| code_below(root)));
+    // Root's Python also imports packages of HOME, which may belong to another user.
+    trees.extend(user_base().filter(|_| !pythons.is_empty()).iter().flat_map(|base| code_below(base)));
+    code.extend(user_base().filter(|_| !pythons.is_empty()));
+    code.extend(prefixes.iter().map(PathBuf::as_path).chain(roots.iter().copied()).flat_map(libraries_below));
+    let foreign = code.iter().find_map(|path| of_others(path)).map(Distrust::Changeable);
+    if let Some(distrust) = foreign.or_else(|| changed_below(trees)) {
+        return Some(explain_distrust(&Untrusted { distrust, named_by: None }, None));
+    }
+    Installer::ALL.into_iter().find_map(|installer| {
+        let own = commands.iter().copied().filter(|command| Installer::of(command) == Some(installer));
+        let own: Vec<&Command> = own.collect();
+        let untrusted = if own.is_empty() { None } else { foreign_source(installer, &own, &prefixes) };
+        untrusted.map(|untrusted| explain_distrust(&untrusted, Some(installer)))
+    })
+}
+
+/// Explains why root does not trust code, or the settings and packages of an installer, and what to do.
+fn explain_distrust(untrusted: &Untrusted, installer: Option<Installer>) -> String {
+    let found_by =
+        |what: &str| installer.map_or(String::new(), |installer| format!(", where {} finds {what}", installer.name()));
+    let Untrusted { distrust, named_by } = untrusted;
+    match distrust {
+        Distrust::Changeable(path) => {
+            // The permissions of a directory such as `/tmp` are right.
+            let is_sticky = path.symlink_metadata().is_ok_and(|metadata| is_sticky_of_root(&metadata));
+            let (path, use_of_path) = (path.printable(), found_by("settings or packages"));
+            let cause = named_by.as_deref().unwrap_or("the variable or the setting that leads there");
+            match installer {
+                _ if is_sticky => {
+                    let advice = named_by.as_ref().map_or("use".to_owned(), |by| format!("let {by} name"));
+                    format!(
+                        "all users can create files in {path}{use_of_path}: {advice} a directory that only root can \
+                         change"
+                    )
+                }
+                None => format!(
+                    "a user other than root can change {path}: run `fix` as that user, without root, or make {path} belong \
+                     to root and writable for root only"
+                ),
+                Some(_) => format!(
+                    "a user other than root can change {path}{use_of_path}: make {path} belong to root and writable for \
+                     root only, or run `fix` without {cause}"
+                ),
+            }
+        }
+        Distrust::TooMany(dir) => format!(
+            "there are too many files to check that only root can change them, the last ones in {}: run the commands of \
+             this step by hand",
+            dir.printable()
+        ),
+        Distrust::NotUnderstood(source, reason) => format!(
+            "{source}{} {reason}, so that root cannot check what it names: run `fix` without it, or run the commands of \
+             this step by hand",
+            found_by("settings,")
+        ),
+    }
+}
+
+/// Returns the commands of a step.
+fn commands(step: &Step) -> Vec<&Command> {
+    step.lines.iter().flat_map(Line::commands).collect()
+}
+
+/// Returns the programs that a command runs, the interpreters of those that are scripts, and the directories on PATH where
+/// another user could put a program that is found first.
+fn programs_of(command: &Command) -> Vec<PathBuf> {
+    let named =
+        [Some(command.program.as_os_str()), started_by_env(command).map(|(program, _)| program)].into_iter().flatten();
+    let resolved = |name: &OsStr| -> Vec<PathBuf> {
+        if Path::new(name).is_absolute() {
+            return vec![PathBuf::from(name)];
+        }
+        let dirs = path_dirs();
+        let until = dirs.iter().position(|dir| is_executable(&dir.join(name))).map_or(dirs.len(), |index| index + 1);
+        let found = dirs.get(until.wrapping_sub(1)).map(|dir| dir.join(name));
+        dirs.into_iter().take(until).chain(found).collect()
+    };
+    let programs = named.flat_map(resolved);
+    programs.flat_map(|program| interpreter_of(&program).into_iter().chain([program])).collect()
+}
+
+/// Returns the interpreter that the first line of a script names.
+fn interpreter_of(script: &Path) -> Option<PathBuf> {
+    const MAX_LEN: usize = 256;
+    let mut start = Vec::new();
+    File::open(script).ok()?.take(MAX_LEN as u64).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let interpreter = str::from_utf8(line).ok()?.split_whitespace().next()?;
+    Some(PathBuf::from(interpreter)).filter(|interpreter| interpreter.is_absolute())
+}
+
+/// Returns the directories with the Python code of a prefix: the standard library, and packages of pip and Debian.
+fn code_below(prefix: &Path) -> Vec<PathBuf> {
+    let roots = [prefix.to_owned(), prefix.join("local")];
+    let libs = roots.iter().flat_map(|root| [root.join("lib"), root.join("lib64")]);
+    let is_python = |dir: &PathBuf| {
+        dir.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"python3")) && dir.is_dir()
+    };
+    libs.flat_map(|lib| entries(&lib)).filter(is_python).collect()
+}
+
+/// Returns the shared libraries in the directories from which a Python with this prefix loads its own, such as
+/// `lib/libpython3.12.so.1.0`, and these directories.
+fn libraries_below(prefix: &Path) -> Vec<PathBuf> {
+    let dirs = ["lib", "lib64"].map(|name| prefix.join(name)).into_iter().filter(|dir| dir.is_dir());
+    let is_library = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so"));
+    dirs.flat_map(|dir| entries(&dir).filter(is_library).chain([dir]).collect::<Vec<_>>()).collect()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_advice_fits_the_reason_why_a_directory_is_closed() {
+        let of_file_system = Error::from(ErrorKind::ReadOnlyFilesystem);
+        let of_mode = Error::from(ErrorKind::PermissionDenied);
+        for (is_own, error, expected) in [
+            (true, &of_file_system, "is on a read-only file system"),
+            (false, &of_file_system, "is on a read-only file system"),
+            (true, &of_mode, "but owns it: run `chmod u+rwx '/a b'`, and then `fix` again"),
+            (false, &of_mode, "run `fix` as the user that it belongs to"),
+        ] {
+            let text = explain_closed(Path::new("/a b"), is_own, error);
+            assert!(text.contains(expected), "{text}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Runs the programs of one line of a plan.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Result, Write};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use cudnn_cli::command::{MOVE_ITEM, REMOVE_ITEM};
+use cudnn_cli::escape::Printable;
+use cudnn_cli::output::remark;
+use cudnn_os::child::{end_group, keep_from_interruption, keep_open};
+use cudnn_os::interruption::requests;
+use cudnn_os::rights::is_root;
+use cudnn_rules::plan::Line;
+use tempfile::NamedTempFile;
+
+use super::installer::{started_by_env, variables_for_root};
+
+/// The polling interval for a running program.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// The destination of the installers' output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    Stdout,
+    /// Used when stdout carries a JSON document.
+    Stderr,
+}
+
+/// Runs the programs of a line. They keep the lock until they end.
+///
+/// # Errors
+/// The first program that failed, with the reason.
+pub(super) fn run(line: &Line, output: Output, lock: Option<&File>) -> std::result::Result<(), String> {
+    line.commands().try_for_each(|command| program(command, output, lock))
+}
+
+fn program(
+    command: &cudnn_cli::command::Command,
+    output: Output,
+    lock: Option<&File>,
+) -> std::result::Result<(), String> {
+    if command.program == MOVE_ITEM || command.program == REMOVE_ITEM {
+        let text = format!("$ErrorActionPreference = 'Stop'; {command}");
+        let arguments = ["-NoProfile", "-NonInteractive", "-Command", &text];
+        return program(&cudnn_cli::command::Command::new("powershell", arguments), output, lock);
+    }
+    let name = command.program.to_string_lossy();
+    if let Some((program, _)) = started_by_env(command).filter(|(program, _)| is_missing(program)) {
+        return Err(not_found(&program.to_string_lossy()));
+    }
+    let mut child = Command::new(&command.program);
+    protect_root(&mut child, command);
+    // apt-get has no terminal here to ask questions on. sudo does not pass on this process's variables.
+    let is_apt = |program: &OsStr| program == "apt-get" || program == "apt-mark";
+    if command.program == "sudo" {
+        ask_for_password()?;
+        child.arg("-n");
+        if command.arguments.first().is_some_and(|program| is_apt(program)) {
+            child.args(["env", "DEBIAN_FRONTEND=noninteractive"]);
+        }
+    } else if is_apt(&command.program) {
+        child.env("DEBIAN_FRONTEND", "noninteractive");
+    }
+    child.args(&command.arguments).stdin(Stdio::null());
+    if command.has("install") && (command.program == "apt-get" || command.has("apt-get")) {
+        // Otherwise apt-get may remove packages that conflict with the new one. The plan lists all packages that may
+        // be removed.
+        child.arg("--no-remove");
+    }
+    keep_from_interruption(&mut child);
+    lock.iter().for_each(|lock| keep_open(&mut child, lock));
+    let status = run_to_end(&mut child, &name, output).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => not_found(&name),
+        _ => format!("{name} could not be started: {error}"),
+    })?;
+    if status.success() { Ok(()) } else { Err(format!("{name} {}", cudnn_os::child::failure(status))) }
+}
+
+/// Lets a program of root read nothing of other users: some installers obey settings in the working directory, and
+/// variables name files with code and settings.
+pub(super) fn protect_root(child: &mut Command, command: &cudnn_cli::command::Command) {
+    if is_root() {
+        child.current_dir("/").env_clear().envs(variables_for_root(command));
+    }
+}
+
+fn is_missing(program: &OsStr) -> bool {
+    match program.to_str() {
+        Some(name) if !name.contains('/') => !cudnn_cli::path::is_on_path(name),
+        _ => !Path::new(program).exists(),
+    }
+}
+
+fn not_found(name: &str) -> String {
+    match name {
+        "conda" => "conda, mamba or micromamba is not on PATH: put one of them on PATH and run `fix` again".to_owned(),
+        _ => format!("{name} was not found"),
+    }
+}
+
+/// Lets sudo ask for the password now. Later it runs in a background process group, which cannot read from the
+/// terminal.
+fn ask_for_password() -> std::result::Result<(), String> {
+    let is_ready = Command::new("sudo").args(["-n", "true"]).stdin(Stdio::null()).stderr(Stdio::null()).status();
+    if is_ready.is_ok_and(|status| status.success()) {
+        return Ok(());
+    }
+    match Command::new("sudo").arg("-v").status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err("sudo denied access to this user".to_owned()),
+        Err(error) => Err(format!("sudo could not be started: {error}")),
+    }
+}
+
+/// Runs a program with its output redirected to a file, and copies that file to the output while the program runs.
+/// With a pipe or a terminal, an installer would fail halfway when the reader exits or the doctor is killed. The first
+/// Ctrl-C prints a message, and the second one ends the program.
+fn run_to_end(command: &mut Command, name: &str, output: Output) -> Result<ExitStatus> {
+    let file = NamedTempFile::new()?;
+    let written = file.reopen()?;
+    let mut child = command.stdout(written.try_clone()?).stderr(written).spawn()?;
+    let mut file = file.into_file();
+    let mut noticed = 0;
+    loop {
+        // Returning an error would leave the program running.
+        let ended = child.try_wait().or_else(|_| child.wait().map(Some))?;
+        copy(&mut file, output);
+        match (ended, requests()) {
+            (Some(status), _) => return Ok(status),
+            (None, now) if now > noticed && noticed > 0 => return end_group(&mut child),
+            (None, now) if now > noticed => {
+                remark(format_args!(
+                    "Waiting for {} to finish this step. Press Ctrl-C again to end it.",
+                    name.printable()
+                ));
+                noticed = now;
+            }
+            (None, _) => std::thread::sleep(INTERVAL),
+        }
+    }
+}
+
+/// Copies new data from the file. Write errors are ignored, because the reader may have exited.
+fn copy(file: &mut File, output: Output) {
+    let mut new = Vec::new();
+    let _ = file.read_to_end(&mut new);
+    let _ = match output {
+        _ if new.is_empty() => Ok(()),
+        Output::Stdout => std::io::stdout().write_all(&new).and_then(|()| std::io::stdout().flush()),
+        Output::Stderr => std::io::stderr().write_all(&new),
+    };
+}

@@ -1,0 +1,307 @@
+//! Finds what pip and uv read besides code: settings, and what settings name, for example constraints and directories with
+//! packages. Whoever can change one of these files decides which code an installation executes.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use cudnn_cli::command::Command;
+use cudnn_cli::escape::Printable;
+use cudnn_probe::facts::read_start;
+use cudnn_probe::read_bounded;
+use cudnn_rules::packages::{entries, pip_settings, uv_settings};
+
+use super::foreign::{Distrust, changed_below, of_others, of_others_as_temporary};
+use super::installer::{CERTIFICATES, Installer, TEMPORARY};
+
+/// The maximum length of a file with settings in bytes.
+const MAX_LEN: u64 = 1 << 20;
+
+/// A source that root must not trust.
+#[derive(Debug)]
+pub(super) struct Untrusted {
+    pub(super) distrust: Distrust,
+    /// The variable or file that names the source.
+    pub(super) named_by: Option<String>,
+}
+
+/// A file or directory that an installer reads.
+struct Source {
+    path: PathBuf,
+    named_by: Option<String>,
+}
+
+impl Source {
+    fn named(by: &str, paths: Vec<PathBuf>) -> impl Iterator<Item = Source> {
+        paths.into_iter().map(move |path| Source { path, named_by: Some(by.to_owned()) })
+    }
+}
+
+/// Returns the files with settings for Pythons with these prefixes.
+fn files(installer: Installer, prefixes: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    match installer {
+        Installer::Pip => {
+            let prefixes = prefixes.iter().map(|prefix| Some(prefix.as_path()));
+            prefixes.chain([None]).flat_map(pip_settings).collect()
+        }
+        Installer::Uv => uv_settings(),
+    }
+}
+
+/// Returns why root must not trust the settings and packages that the installer reads when it runs these commands in the
+/// root directory.
+pub(super) fn foreign_source(
+    installer: Installer,
+    commands: &[&Command],
+    prefixes: &BTreeSet<PathBuf>,
+) -> Option<Untrusted> {
+    let is_unset = |name: &str| commands.iter().all(|command| command.program == "env" && command.has(name));
+    let variables = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let variables: Vec<_> = variables.filter(|(name, value)| !is_unset(name) && !value.is_empty()).collect();
+    if let Some(untrusted) = variables.iter().find_map(|(name, value)| foreign_place(name, value)) {
+        return Some(untrusted);
+    }
+    let mut sources: Vec<Source> = Vec::new();
+    sources.extend(files(installer, prefixes).into_iter().map(|path| Source { path, named_by: None }));
+    for (name, value) in variables.iter().filter(|(name, _)| installer.reads(name)) {
+        match value.to_str().ok_or_else(not_utf8).and_then(|value| paths_in(value, Path::new("/"))) {
+            Ok(paths) => sources.extend(Source::named(name, paths)),
+            Err(reason) => return Some(not_understood(name.clone(), reason)),
+        }
+    }
+    foreign_among(sources)
+}
+
+/// Returns why root must not trust the directory for temporary files or the certificates that this variable names.
+fn foreign_place(name: &str, value: &OsStr) -> Option<Untrusted> {
+    let distrust = if TEMPORARY.contains(&name) {
+        of_others_as_temporary(Path::new(value)).map(Distrust::Changeable)
+    } else if CERTIFICATES.contains(&name) {
+        changed_below(std::env::split_paths(value).collect())
+    } else {
+        None
+    };
+    distrust.map(|distrust| Untrusted { distrust, named_by: Some(name.to_owned()) })
+}
+
+fn not_understood(source: String, reason: String) -> Untrusted {
+    Untrusted { distrust: Distrust::NotUnderstood(source, reason), named_by: None }
+}
+
+/// Returns why root must not trust these files and directories, the paths that the files name, and the files below the
+/// directories.
+fn foreign_among(mut sources: Vec<Source>) -> Option<Untrusted> {
+    let (mut seen, mut dirs) = (BTreeSet::new(), Vec::new());
+    while let Some(source) = sources.pop() {
+        let Source { path, named_by } = &source;
+        // Installers take this device for a file without settings.
+        if path == Path::new("/dev/null") || !seen.insert(path.clone()) {
+            continue;
+        }
+        if let Some(foreign) = of_others(path) {
+            return Some(Untrusted { distrust: Distrust::Changeable(foreign), named_by: named_by.clone() });
+        }
+        if path.is_dir() {
+            dirs.push(source);
+        } else if path.exists() {
+            let dir = path.parent().unwrap_or(Path::new("/"));
+            match text_of(path).and_then(|text| paths_in(&text, dir)) {
+                Ok(paths) => sources.extend(Source::named(&path.printable().to_string(), paths)),
+                Err(reason) => return Some(not_understood(path.printable().to_string(), reason)),
+            }
+        }
+    }
+    dirs.into_iter().find_map(|Source { path, named_by }| match changed_below(vec![path.clone()]) {
+        Some(distrust) => Some(Untrusted { distrust, named_by }),
+        None if named_by.is_some() && has_pages(&path) => {
+            Some(not_understood(path.printable().to_string(), PAGES.to_owned()))
+        }
+        None => None,
+    })
+}
+
+/// The reason why a local index is not understood.
+const PAGES: &str = "has pages, which may link to any file";
+
+/// Returns whether this directory is a local index of packages.
+fn has_pages(dir: &Path) -> bool {
+    const PAGE: &str = "index.html";
+    dir.join(PAGE).exists() || entries(dir).any(|package| package.join(PAGE).exists())
+}
+
+fn not_utf8() -> String {
+    "is not UTF-8".to_owned()
+}
+
+/// Returns the text of a file with settings. Empty for packages and programs: unlike text, they contain zero bytes.
+///
+/// # Errors
+/// The reason why it is not known what the file names.
+fn text_of(file: &Path) -> Result<String, String> {
+    const START_LEN: u64 = 8 << 10;
+    // The marks of UTF-16 and UTF-32, which contain zero bytes.
+    const MARKS: [&[u8]; 3] = [&[0xff, 0xfe], &[0xfe, 0xff], &[0, 0, 0xfe, 0xff]];
+    if file.to_string_lossy().to_ascii_lowercase().contains(".htm") {
+        return Err(PAGES.to_owned());
+    }
+    let start = read_start(file, START_LEN).map_err(|error| error.to_string())?;
+    if start.contains(&0) && !MARKS.iter().any(|mark| start.starts_with(mark)) {
+        return Ok(String::new());
+    }
+    let bytes = read_bounded(file, MAX_LEN).map_err(|error| error.to_string())?;
+    let text = String::from_utf8(bytes).map_err(|_| not_utf8())?;
+    // pip decodes a file as such a line says.
+    let mut declarations = text.lines().take(2).map(str::to_ascii_lowercase).filter(|line| line.contains("coding"));
+    if declarations.any(|line| !line.contains("utf-8") && !line.contains("utf8")) {
+        return Err("declares an encoding that is not known to be UTF-8".to_owned());
+    }
+    // Variables, escaped characters, and lines that are continued.
+    let special = lines_of(&text).flat_map(str::chars).find(|character| ['$', '\\'].contains(character));
+    match special {
+        Some(character) => Err(format!("contains `{character}`")),
+        None => Ok(text),
+    }
+}
+
+/// Returns the lines that are not comments.
+fn lines_of(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|line| !line.trim_start().starts_with(['#', ';']))
+}
+
+/// Decodes the characters of a URL that are written as `%20`.
+fn percent_decoded(text: &str) -> String {
+    let mut pieces = text.split('%');
+    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
+    for piece in pieces {
+        let code = piece.get(..2).and_then(|code| u8::from_str_radix(code, 16).ok());
+        bytes.push(code.unwrap_or(b'%'));
+        bytes.extend(piece.bytes().skip(if code.is_some() { 2 } else { 0 }));
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Returns everything in a text that an installer could take for a path: words and whole values, below this directory and
+/// below the root directory, as URLs such as `file:///x`, and below the home directory. Most of these paths do not exist.
+/// Such a path is harmless, because only root can create it if only root can change the directories above it.
+///
+/// # Errors
+/// The text names the home directory of a user.
+fn paths_in(text: &str, dir: &Path) -> Result<Vec<PathBuf>, String> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for line in lines_of(text) {
+        // `~=` compares versions.
+        let line = line.replace("~=", "==");
+        for word in words_in(&line) {
+            match word.strip_prefix('~') {
+                Some("") => paths.push(home.clone()),
+                Some(rest) => match rest.strip_prefix('/') {
+                    Some(rest) => paths.push(home.join(rest)),
+                    None => return Err(format!("contains `{}`", word.printable())),
+                },
+                None => paths.push(dir.join(&word)),
+            }
+            paths.extend(word.find('/').and_then(|start| word.get(start..)).map(PathBuf::from));
+        }
+        // Commands run in the root directory. The name of a setting is no path.
+        let value = line.split_once('=').map_or(line.as_str(), |(_, value)| value);
+        paths.extend(words_in(value).into_iter().map(|word| Path::new("/").join(word)));
+    }
+    // Only root can change the root directory itself.
+    paths.retain(|path| path.parent().is_some());
+    Ok(paths)
+}
+
+/// Returns the words and the whole values of a line.
+fn words_in(line: &str) -> BTreeSet<String> {
+    const SEPARATORS: [char; 12] = ['=', ',', ';', '"', '\'', '[', ']', '{', '}', '(', ')', '@'];
+    let values = line.split_once('=').map(|(_, value)| value).into_iter().chain([line]);
+    let pieces = values.flat_map(|value| value.split(SEPARATORS).chain([value]));
+    // A fragment follows the path of a URL.
+    let pieces = pieces.flat_map(|piece| [piece, piece.split('#').next().unwrap_or_default()]);
+    // Several paths are not one, unless it exists.
+    let is_one = |piece: &&str| !piece.contains(" /") || Path::new(piece).exists();
+    let words = pieces.flat_map(|piece| piece.split_whitespace().chain(Some(piece.trim()).filter(is_one)));
+    // A value may follow the letter of an option.
+    let of_option = |word: &str| word.strip_prefix('-').and_then(|rest| rest.get(1..)).map(str::to_owned);
+    let words = words.flat_map(|word| of_option(word).into_iter().chain([word.to_owned(), percent_decoded(word)]));
+    words.map(|word| word.replace("//localhost/", "///")).filter(|word| !word.is_empty()).collect()
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_found_in_all_notations_of_settings() {
+        for text in [
+            "[install]\nfind-links =\n    /own/x\n",
+            "find-links: file:///own/x",
+            "index-url = file://localhost/own/x",
+            "--find-links=/own/x",
+            "-f/own/x",
+            "package @ file:///own/x#sha256=12",
+            "package@git+file:///own/x",
+            "[tool.uv]\nindex = [{ name = \"own\", url = \"file:///own/x\" }]",
+            "-c x",
+        ] {
+            let found = paths_in(text, Path::new("/own")).unwrap();
+            assert!(found.contains(&PathBuf::from("/own/x")), "{text}: {found:?}");
+        }
+        let encoded = paths_in("find-links = file:///own%20dir/x%23y#z", Path::new("/")).unwrap();
+        assert!(encoded.contains(&PathBuf::from("/own dir/x#y")), "{encoded:?}");
+        let several = paths_in("/tmp/a /tmp/b", Path::new("/")).unwrap();
+        assert!(several.iter().all(|path| path.starts_with("/tmp/a") || path.starts_with("/tmp/b")), "{several:?}");
+        let with_space = paths_in("find-links = /own dir/x", Path::new("/")).unwrap();
+        assert!(with_space.contains(&PathBuf::from("/own dir/x")), "{with_space:?}");
+        // A comment names no source, and the whole system is none.
+        let none = paths_in("# /own/x\n; /own/x\nprefix = /\n", Path::new("/etc")).unwrap();
+        assert!(none.iter().all(|path| path.starts_with("/etc") && path != Path::new("/etc")), "{none:?}");
+    }
+
+    #[test]
+    fn a_source_may_be_the_directory_of_its_file_or_relative_to_the_root_directory() {
+        for (text, expected) in [
+            ("find-links = /env", "/env"),
+            ("-f .", "/env/."),
+            ("find-links = wheels", "/wheels"),
+            ("x ~= 1.0", "/env/x"),
+        ] {
+            let found = paths_in(text, Path::new("/env")).unwrap();
+            assert!(found.contains(&PathBuf::from(expected)), "{text}: {found:?}");
+        }
+        for text in ["find-links = ~user/x", "-f~user", "--find-links=~user"] {
+            assert!(paths_in(text, Path::new("/env")).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_not_understood_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x");
+        let text = |bytes: &[u8]| {
+            std::fs::write(&file, bytes).unwrap();
+            text_of(&file)
+        };
+        assert_eq!(text(b"# \\d $x\nx~=1.0\n"), Ok("# \\d $x\nx~=1.0\n".to_owned()));
+        let utf_16: Vec<u8> = [0xff, 0xfe].into_iter().chain(b"-f /own".iter().flat_map(|byte| [*byte, 0])).collect();
+        for (bytes, expected) in [
+            (&b"-f ${OWN}\n"[..], "contains `$`"),
+            (b"-f \\\n/own\n", "contains `\\`"),
+            (b"# Ren\xe9\n", "is not UTF-8"),
+            (&utf_16, "is not UTF-8"),
+            (b"# coding: utf-7\n-f +AC8-own\n", "declares an encoding"),
+        ] {
+            assert!(text(bytes).unwrap_err().contains(expected), "{bytes:?}");
+        }
+        // A package names nothing, however long it is.
+        let len = usize::try_from(MAX_LEN).unwrap() + 1;
+        assert_eq!(text(&vec![0; len]), Ok(String::new()));
+        assert!(text(&vec![b'#'; len]).unwrap_err().contains("more than 1048576"));
+        std::fs::create_dir(dir.path().join("package")).unwrap();
+        assert!(!has_pages(dir.path()));
+        std::fs::write(dir.path().join("package/index.html"), "").unwrap();
+        assert!(has_pages(dir.path()) && text_of(&dir.path().join("package/index.html")).is_err());
+    }
+}

@@ -1,0 +1,105 @@
+//! Makes a diagnosis: observations, findings and a plan.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_cli::subprocess::Timeouts;
+use cudnn_frameworks::installation::{InstallationReport, Package};
+use cudnn_probe::Origin;
+use cudnn_probe::facts::Facts;
+use cudnn_rules::check::machine::Machine;
+use cudnn_rules::check::observations::Observations;
+use cudnn_rules::check::{Finding, Requested, checks, installation};
+use cudnn_rules::context::Context;
+use cudnn_rules::framework_run::Run;
+use cudnn_rules::plan::{Plan, PlanContext};
+
+use super::{framework_run, load_test, machine};
+
+/// The result of the check.
+pub(crate) struct Diagnosis {
+    pub(crate) machine: Machine,
+    /// The virtual environment of the working directory, if no environment is active.
+    pub(crate) inactive: Option<PathBuf>,
+    /// The environment that was checked.
+    pub(crate) environment: Option<PathBuf>,
+    /// The installation that the loader or the requested program would use.
+    pub(crate) report: Option<InstallationReport>,
+    /// How the requested program finds the installation.
+    pub(crate) program: Option<String>,
+    /// The output of the convolution, line by line.
+    pub(crate) convolution: Vec<String>,
+    /// The runs of the requested frameworks.
+    pub(crate) runs: Vec<Run>,
+    /// With `verify`: the names of the libraries that were compared with a recorded sha256.
+    pub(crate) verified: Option<Vec<&'static str>>,
+    /// The findings, most severe first.
+    pub(crate) findings: Vec<Finding>,
+    /// The plan that resolves the findings.
+    pub(crate) plan: Plan,
+}
+
+/// Runs the requested checks.
+pub(crate) fn diagnose(context: &Context, requested: &Requested, timeouts: &Timeouts) -> Diagnosis {
+    // The plan is tried on what was read.
+    Facts::active().unwrap_or_default().within(|| diagnose_by_facts(context, requested, timeouts))
+}
+
+fn diagnose_by_facts(context: &Context, requested: &Requested, timeouts: &Timeouts) -> Diagnosis {
+    let (observations, findings) = observe(context, requested, timeouts);
+    let Observations { machine, program, used, load, runs, .. } = observations;
+    let report = used.map(|(_, report)| report);
+    let owner = report
+        .as_ref()
+        .filter(|_| program.how.is_some())
+        .map(|report| (report.dir.as_path(), report.package.as_ref().is_some_and(Package::is_cudnn)));
+    // What a program does after the steps is not known, and neither are the contents of new files.
+    let by_reading =
+        Requested { load: false, convolution: false, verify: false, frameworks: Vec::new(), ..requested.clone() };
+    let check = || observe(&context.again(), &by_reading, timeouts).1;
+    let is_dir_named = context.search.explicit_candidate().is_some();
+    let plan = Plan::of(&findings, &PlanContext { program: owner, is_dir_named, check: Some(&check) });
+    let verified = report.as_ref().filter(|_| requested.verify).map(installation::verified);
+    let inactive = context.inactive_environment().filter(|_| requested.program.is_none());
+    let environment = context.search.environments().iter().find_map(Origin::root).map(Path::to_owned);
+    Diagnosis {
+        machine,
+        inactive,
+        environment,
+        report,
+        program: program.how,
+        convolution: load.convolution,
+        runs,
+        verified,
+        findings,
+        plan,
+    }
+}
+
+/// Reads files, and starts child processes for facts that files cannot show.
+pub(crate) fn observations<'a>(
+    context: &'a Context,
+    requested: &'a Requested,
+    timeouts: &Timeouts,
+) -> Observations<'a> {
+    let mut observations = Observations::read(context, requested, machine::detect(&context.host, timeouts));
+    if let Some((report, parts)) = observations.to_load() {
+        let load = load_test::load(report, &parts, timeouts);
+        observations.add_load_test(load);
+    }
+    let run = |framework: &_| framework_run::run(*framework, context, &observations.machine, timeouts);
+    observations.runs = requested.frameworks.iter().map(run).collect();
+    observations
+}
+
+/// Observes the machine and returns the findings, most severe first.
+fn observe<'a>(
+    context: &'a Context,
+    requested: &'a Requested,
+    timeouts: &Timeouts,
+) -> (Observations<'a>, Vec<Finding>) {
+    let observations = observations(context, requested, timeouts);
+    let mut findings = checks::findings(&observations);
+    findings.retain(|finding| requested.is_reported(finding));
+    findings.sort_by(|a, b| b.kind.severity.cmp(&a.kind.severity).then(a.kind.code.cmp(b.kind.code)));
+    (observations, findings)
+}

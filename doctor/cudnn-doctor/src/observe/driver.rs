@@ -1,0 +1,37 @@
+//! Tests the driver's library separately from cuDNN, by opening it in a child process.
+
+use std::ffi::OsStr;
+use std::process::ExitCode;
+
+use cudnn_backend::gpu::Gpu;
+use cudnn_cli::child_report::{Work, begin};
+use cudnn_cli::subprocess::{self, Ended, Timeouts};
+use cudnn_os::child::end_with_parent;
+use cudnn_rules::driver::LIBRARY;
+
+/// The hidden subcommand for the child process.
+pub(crate) const COMMAND: &str = "internal-driver";
+
+/// Returns a driver fault if it explains why a process ended after loading the driver along with other libraries.
+pub(crate) fn fault(ended: &Ended, timeouts: &Timeouts) -> Option<String> {
+    let step = ended.step.as_ref()?;
+    if step.is_of_driver() {
+        return Some(format!("{LIBRARY}, the driver's library, is at fault, not cuDNN"));
+    }
+    let alone = subprocess::run(&[OsStr::new(COMMAND)], timeouts).ok()?;
+    let failure = alone.end.failure()?;
+    Some(format!("a process that only opened {LIBRARY}, the driver's library, {failure}"))
+}
+
+/// Runs in the child process: opens the driver's library without initializing the driver.
+pub(crate) fn run_child() -> ExitCode {
+    end_with_parent();
+    open();
+    ExitCode::SUCCESS
+}
+
+/// Opens the driver's library as a step of this process. Returns whether it could be loaded.
+pub(crate) fn open() -> bool {
+    begin(Work::OpenDriver, format!("opened {LIBRARY}"));
+    Gpu::has_driver()
+}

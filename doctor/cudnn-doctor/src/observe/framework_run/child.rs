@@ -1,0 +1,104 @@
+//! Starts a framework's script in its Python interpreter. The child inherits the user's environment variables, but
+//! does not import modules from the working directory.
+
+use cudnn_probe::facts;
+use std::ffi::OsString;
+use std::io::{Error, ErrorKind, Read, Result, Seek, SeekFrom};
+use std::path::Path;
+use std::process::Command;
+
+use cudnn_os::files::open_without_waiting;
+use cudnn_rules::framework_run::Framework;
+use tempfile::TempDir;
+
+/// The code shared by all scripts.
+const COMMON: &str = include_str!("common.py");
+
+/// cuDNN's logging variables.
+const LOG_LEVEL: &str = "CUDNN_LOGLEVEL_DBG";
+const LOG_DESTINATION: &str = "CUDNN_LOGDEST_DBG";
+
+/// The maximum number of log bytes to read.
+const MAX_LOG_LEN: u64 = 4 << 20;
+
+/// Default settings that the user's own variables override. The log includes errors and warnings.
+const SETTINGS: [(&str, &str); 4] = [
+    (LOG_LEVEL, "2"),
+    // By default, the frameworks would reserve all GPU memory.
+    ("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),
+    ("TF_FORCE_GPU_ALLOW_GROWTH", "true"),
+    // At this level, TensorFlow names the library that it cannot open.
+    ("TF_CPP_VMODULE", "dso_loader=1"),
+];
+
+/// Returns the script of a framework, without the shared part.
+fn script(framework: Framework) -> &'static str {
+    match framework {
+        Framework::Torch => include_str!("torch.py"),
+        Framework::Jax => include_str!("jax.py"),
+        Framework::Tensorflow => include_str!("tensorflow.py"),
+        Framework::Onnxruntime => include_str!("onnxruntime.py"),
+        Framework::Ctranslate2 => include_str!("ctranslate2.py"),
+    }
+}
+
+/// Returns the command that runs a framework's script with this interpreter.
+pub(super) fn command(python: &Path, framework: Framework, log: &Log) -> Command {
+    let mut command = Command::new(python);
+    // Isolated mode (-I) would hide packages from PYTHONPATH and the user's site directory, where the fault may be.
+    // The working directory is empty instead. From Python 3.11 on it is not searched at all.
+    command.args(["-u", "-c"]).arg(format!("{COMMON}\n{}", script(framework)));
+    command.current_dir(log.dir.as_ref().map_or(Path::new("/"), TempDir::path));
+    command.env("PYTHONSAFEPATH", "1").env("PYTHONDONTWRITEBYTECODE", "1").env("TF_CPP_MIN_LOG_LEVEL", "0");
+    command.env_remove("PYTHONINSPECT").env(LOG_DESTINATION, &log.destination);
+    command.envs(SETTINGS.into_iter().filter(|(name, _)| facts::variable(name).is_none()));
+    command
+}
+
+/// The working directory of the child. It contains cuDNN's log unless the user redirected the log.
+pub(super) struct Log {
+    /// `None` if saved facts are used, because no child runs then.
+    dir: Option<TempDir>,
+    destination: OsString,
+    /// The framework of this run.
+    run: String,
+}
+
+impl Log {
+    pub(super) fn create(run: &str) -> Result<Log> {
+        let mut dir = None;
+        let create = || tempfile::Builder::new().prefix("cudnn-doctor-").tempdir();
+        let created: Result<()> = facts::ask("directory for a framework's log", run, || {
+            dir = Some(create().map_err(|error| {
+                let text = format!("cannot create a directory in {}: {error}", std::env::temp_dir().display());
+                Error::new(error.kind(), text)
+            })?);
+            Ok(())
+        });
+        created?;
+        let destination = match facts::variable(LOG_DESTINATION).filter(|destination| !destination.is_empty()) {
+            Some(destination) if ["stdout", "stderr", "NULL"].iter().any(|name| destination == *name) => destination,
+            // The path must be absolute, because the child has a different working directory.
+            Some(file) => std::path::absolute(&file).map_or(file, OsString::from),
+            None => dir.iter().map(|dir| dir.path().join("cudnn.log").into_os_string()).collect(),
+        };
+        Ok(Log { dir, destination, run: run.to_owned() })
+    }
+
+    /// Returns the log from this position on, or an empty text if the log goes elsewhere.
+    pub(super) fn text_from(&self, start: u64) -> String {
+        let read = || {
+            let mut file = open_without_waiting(Path::new(&self.destination))?;
+            if !file.metadata()?.is_file() {
+                return Err(Error::from(ErrorKind::InvalidInput));
+            }
+            file.seek(SeekFrom::Start(start))?;
+            let mut bytes = Vec::new();
+            file.take(MAX_LOG_LEN).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        facts::ask("log of framework", format!("{} from {start}", self.run), || {
+            String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+        })
+    }
+}

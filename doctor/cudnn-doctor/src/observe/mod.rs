@@ -1,0 +1,9 @@
+//! Observes what only processes show: whether the driver answers, cuDNN loads, and frameworks run. `cudnn_rules` derives
+//! the findings.
+
+pub(crate) mod diagnosis;
+pub(crate) mod driver;
+mod framework_run;
+pub(crate) mod load_test;
+pub(crate) mod machine;
+mod nvml;

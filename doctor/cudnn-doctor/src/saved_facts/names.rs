@@ -1,0 +1,271 @@
+//! Replaces private names in saved facts.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+/// Parent directories of home directories, in lower case.
+const HOMES: [&str; 4] = ["/home/", "/users/", "\\users\\", "/var/home/"];
+
+/// Variables that contain user names.
+const USERS: [&str; 4] = ["USER", "LOGNAME", "USERNAME", "SUDO_USER"];
+
+/// Words that commonly occur in paths or do not identify a person. They are replaced only as the name of a home
+/// directory.
+const PUBLIC: [&str; 64] = [
+    "root",
+    "user",
+    "users",
+    "ubuntu",
+    "debian",
+    "runner",
+    "admin",
+    "jovyan",
+    "docker",
+    "conda",
+    "mamba",
+    "pixi",
+    "python",
+    "python3",
+    "pip",
+    "uv",
+    "cuda",
+    "cudnn",
+    "nvidia",
+    "torch",
+    "jax",
+    "jaxlib",
+    "tensorflow",
+    "onnxruntime",
+    "numpy",
+    "lib",
+    "lib64",
+    "bin",
+    "usr",
+    "opt",
+    "etc",
+    "var",
+    "run",
+    "dev",
+    "proc",
+    "sys",
+    "tmp",
+    "mnt",
+    "data",
+    "home",
+    "local",
+    "share",
+    "include",
+    "src",
+    "site",
+    "dist",
+    "packages",
+    "info",
+    "env",
+    "envs",
+    "venv",
+    "app",
+    "work",
+    "workspace",
+    "test",
+    "linux",
+    "x86_64",
+    "aarch64",
+    "localhost",
+    "host",
+    "File",
+    "Dir",
+    "Link",
+    "Other",
+];
+
+/// Removes user names, passwords and queries from URLs, and conda's tokens from their paths.
+pub(super) fn remove_passwords(document: &mut Value) {
+    change_texts(document, &|text| {
+        let mut parts = text.split("://");
+        let mut result = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let end = part.find(|c: char| c.is_whitespace() || "\"'<>\\".contains(c)).unwrap_or(part.len());
+            let (url, rest) = part.split_at(end);
+            result.push_str("://");
+            result.push_str(&without_password(url));
+            result.push_str(rest);
+        }
+        result
+    });
+}
+
+/// Strips the scheme and potentially secret parts from a URL.
+fn without_password(url: &str) -> String {
+    let url = url.split('?').next().unwrap_or_default();
+    let authority = url.split('/').next().unwrap_or_default();
+    let port = authority.rsplit_once(':').map(|(_, port)| port);
+    // A password may contain a slash.
+    let has_open_password = port.is_some_and(|port| port.parse::<u16>().is_err());
+    let is_secret = authority.contains('@') || has_open_password;
+    let url = url.rsplit_once('@').filter(|_| is_secret).map_or(url, |(_, host)| host);
+    let mut parts: Vec<&str> = url.split('/').collect();
+    if let Some(token) = parts.iter().position(|part| *part == "t").and_then(|at| parts.get_mut(at + 1)) {
+        *token = "TOKEN";
+    }
+    parts.join("/")
+}
+
+/// Replaces user names and the host name. The first user becomes `user`, the second `user2`.
+pub(super) fn replace(document: &mut Value) {
+    let (mut of_homes, mut texts) = (Vec::new(), BTreeSet::new());
+    each_text(document, &mut |text| {
+        texts.insert(text.to_owned());
+        of_homes.extend(names_below_homes(text).into_iter().map(str::to_owned));
+    });
+    let of_variable = |name: &&str| {
+        let saved = document.get("facts").and_then(|facts| facts.get("variable")?.get(name)?.as_str());
+        [saved.map(str::to_owned), std::env::var(name).ok()]
+    };
+    let of_variables = USERS.iter().flat_map(of_variable).flatten();
+    let mut seen = BTreeSet::from(["root", "user", "users"].map(str::to_owned));
+    let users = of_variables.chain(of_homes).filter(|name| name.len() > 1 && seen.insert(name.clone()));
+    // Avoid names that already occur in the text.
+    let is_free = |name: &String| !texts.iter().any(|text| contains_word(text, name));
+    let numbered = |number| if number == 1 { "user".to_owned() } else { format!("user{number}") };
+    let mut free = (1..).map(numbered).filter(is_free);
+    let mut names: Vec<(String, String)> = users.zip(free.by_ref()).collect();
+    let host = std::fs::read_to_string("/etc/hostname").ok().or_else(|| std::env::var("COMPUTERNAME").ok());
+    let host = host.map(|host| host.trim().to_owned());
+    let host = host.filter(|host| host.len() > 1 && !PUBLIC.contains(&host.as_str()));
+    names.extend(host.map(|host| (host, "host".to_owned())));
+    for variable in ["HOME", "USERPROFILE"] {
+        let home = std::env::var(variable).ok().filter(|home| home.len() > 1 && home != "/root");
+        let home = home.filter(|home| names_below_homes(home).is_empty());
+        names.extend(home.zip(free.next()).map(|(home, new)| (home, format!("/home/{new}"))));
+    }
+    // Replace longer names first, because they may contain shorter ones.
+    names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+    change_texts(document, &|text| {
+        names.iter().fold(text.to_owned(), |text, (name, new)| replace_name(&text, name, new))
+    });
+}
+
+/// Returns the names of home directories in a text.
+fn names_below_homes(text: &str) -> Vec<&str> {
+    let lower = text.to_ascii_lowercase();
+    let mut names = Vec::new();
+    for homes in HOMES {
+        // User names on Windows may contain spaces.
+        let ends = if homes.starts_with('\\') { "/\\:;\"'\n" } else { "/\\:;\"' \n" };
+        for (at, _) in lower.match_indices(homes) {
+            let rest = text.get(at + homes.len()..).unwrap_or_default();
+            names.extend(rest.split(|c: char| ends.contains(c)).next().filter(|name| !name.is_empty()));
+        }
+    }
+    names
+}
+
+/// Replaces whole-word occurrences of a name. A common word is replaced only as the name of a home directory.
+fn replace_name(text: &str, name: &str, new: &str) -> String {
+    let is_public = PUBLIC.contains(&name);
+    let mut result = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(name) {
+        let (before, after) = (rest.get(..at).unwrap_or_default(), rest.get(at + name.len()..).unwrap_or_default());
+        result.push_str(before);
+        let above = result.to_ascii_lowercase();
+        let is_home = HOMES.iter().any(|homes| above.ends_with(homes));
+        let is_word = !is_of_word(result.chars().next_back()) && !is_of_word(after.chars().next());
+        result.push_str(if is_word && (is_home || !is_public) { new } else { name });
+        rest = after;
+    }
+    result + rest
+}
+
+fn contains_word(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| {
+        let (before, after) = (text.get(..at).unwrap_or_default(), text.get(at + word.len()..).unwrap_or_default());
+        !is_of_word(before.chars().next_back()) && !is_of_word(after.chars().next())
+    })
+}
+
+fn is_of_word(c: Option<char>) -> bool {
+    c.is_some_and(char::is_alphanumeric)
+}
+
+/// Transforms texts that come from the machine: options, question subjects and answers.
+fn change_texts(document: &mut Value, change: &impl Fn(&str) -> String) {
+    if let Some(options) = document.get_mut("options") {
+        change_answer(options, change);
+    }
+    for answers in document.get_mut("facts").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+        let Some(answers) = answers.as_object_mut() else { continue };
+        let changed = std::mem::take(answers).into_iter().map(|(subject, mut answer)| {
+            change_answer(&mut answer, change);
+            (change(&subject), answer)
+        });
+        *answers = changed.collect();
+    }
+}
+
+/// Transforms the texts in an answer. Object keys are defined by this program and stay unchanged.
+fn change_answer(answer: &mut Value, change: &impl Fn(&str) -> String) {
+    match answer {
+        Value::String(text) => *text = change(text),
+        Value::Array(values) => values.iter_mut().for_each(|value| change_answer(value, change)),
+        Value::Object(values) => values.values_mut().for_each(|value| change_answer(value, change)),
+        _ => {}
+    }
+}
+
+/// Visits the texts that [`change_texts`] transforms.
+fn each_text(document: &Value, look: &mut impl FnMut(&str)) {
+    let look = RefCell::new(look);
+    change_texts(&mut document.clone(), &|text| {
+        look.borrow_mut()(text);
+        text.to_owned()
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_of_users_are_replaced_wherever_they_stand() {
+        let mut document = json!({ "system": "linux", "options": ["--python", "/home/anna-x/env"], "facts": {
+            "variable": { "PATH": "/home/anna-x/bin:/home/bert/bin:/usr/bin" },
+            "link": { "/home/anna-x/env/python": "../bert/annabert anna-x C:\\Users\\Carla Doe\\x c:\\users\\bert" },
+            "metadata": { "/home/nvidia/env/nvidia": { "kind": "File" }, "/x/user2": { "kind": "File" } },
+            "entries": { "/data/bert_x": ["my_bert", "venv_bert_2"] },
+        }});
+        replace(&mut document);
+        let text = document.to_string();
+        for private in ["anna-x", "bert/bin", "Carla", "Doe", r"users\\bert", "/home/nvidia", "_bert", "bert_"] {
+            assert!(!text.contains(private), "{private}: {text}");
+        }
+        for kept in ["annabert", "/env/nvidia", "\"linux\"", "\"File\"", "\"link\"", "/x/user2"] {
+            assert!(text.contains(kept), "{kept}: {text}");
+        }
+        // Related paths remain consistent.
+        let home = text.split("--python\",\"").nth(1).and_then(|rest| rest.split("/env").next()).unwrap_or_default();
+        assert!(home.starts_with("/home/user") && text.contains(&format!("\"{home}/env/python\"")), "{text}");
+    }
+
+    #[test]
+    fn secrets_in_urls_are_removed() {
+        for (url, expected) in [
+            (
+                "index-url = https://me:secret@host/simple https://host/?a=b@c",
+                "index-url = https://host/simple https://host/",
+            ),
+            ("x://t@h:1", "x://h:1"),
+            ("https://me:pa/ss@host/x", "https://host/x"),
+            ("https://conda.host/t/tk-123/channel", "https://conda.host/t/TOKEN/channel"),
+            ("pkg @ https://host:8080/a@1.0", "pkg @ https://host:8080/a@1.0"),
+        ] {
+            let mut document = json!({ "facts": { "contents": { "file": { "Ok": { "text": url } } } } });
+            remove_passwords(&mut document);
+            assert_eq!(document["facts"]["contents"]["file"]["Ok"]["text"], expected, "{url}");
+        }
+    }
+}

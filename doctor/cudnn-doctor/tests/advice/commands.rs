@@ -1,0 +1,204 @@
+//! Tests the commands that `packages` returns for every installer, case by case.
+
+use cudnn_frameworks::installation::{Installer, Package};
+use cudnn_probe::Component;
+use support::{PythonEnvironment, TempDir, write_program};
+
+use cudnn_cli::command::command_line;
+use cudnn_rules::packages::{PackageChange, Site, install_beside, reinstall, replace, replace_by, upgrade};
+
+fn package(installer: Installer, name: &str, version: &str) -> Package {
+    Package::new(installer, name, Some(version), "/env")
+}
+
+fn line(change: Option<PackageChange>) -> String {
+    change.and_then(|change| change.commands()).map_or(String::new(), |commands| command_line(&commands))
+}
+
+#[test]
+fn each_installer_changes_its_own_packages() {
+    let wheel = |name: &str, version: &str| package(Installer::Pip, name, version);
+    let (conda, debian) = (
+        package(Installer::Conda, "libcudnn", "9.28.0.42"),
+        package(Installer::Dpkg, "libcudnn9-cuda-13", "9.28.0.42-1"),
+    );
+    let two = [wheel("nvidia-cudnn-cu12", "9.10"), wheel("nvidia-cudnn-cu13", "9.28")];
+    // An interrupted upgrade left the older version's record behind.
+    let twice = [wheel("nvidia-cudnn-cu12", "9.10"), wheel("nvidia-cudnn-cu12", "9.28")];
+    let jit = [wheel("nvidia-cudnn-jit-cu12", "9.19")];
+    for (change, expected) in [
+        (
+            reinstall(&wheel("nvidia-cudnn-cu12", "9.28.0.42")),
+            "pip install --force-reinstall --no-deps nvidia-cudnn-cu12==9.28.0.42",
+        ),
+        (
+            reinstall(&conda),
+            "env CONDA_PKGS_DIRS=/env/pkgs-reinstall conda install --yes --prefix /env --channel conda-forge \
+             --force-reinstall --copy libcudnn=9.28.0.42 && rm -rf /env/pkgs-reinstall",
+        ),
+        (reinstall(&debian), "apt-get install -y --reinstall libcudnn9-cuda-13=9.28.0.42-1"),
+        (reinstall(&package(Installer::Rpm, "libcudnn9-cuda-12", "9")), ""),
+        (reinstall(&package(Installer::Archive, "cudnn-linux-x86_64-9.28.0.42_cuda12-archive", "9")), ""),
+        (reinstall(&wheel("torch", "2.2.0+cu121")), ""),
+        (
+            replace(&two, Component::Cudnn, 13),
+            "pip uninstall --yes nvidia-cudnn-cu12 nvidia-cudnn-cu13 && pip install nvidia-cudnn-cu13==9.28",
+        ),
+        (
+            replace(&twice, Component::Cudnn, 12),
+            "pip uninstall --yes nvidia-cudnn-cu12 && pip uninstall --yes nvidia-cudnn-cu12 && \
+             pip install nvidia-cudnn-cu12==9.28",
+        ),
+        (
+            replace(&jit, Component::Cudnn, 11),
+            "pip install nvidia-cudnn-cu11 && pip uninstall --yes nvidia-cudnn-jit-cu12",
+        ),
+        // NVIDIA does not publish these packages.
+        (replace(&jit, Component::CudnnJit, 11), ""),
+        (replace(&jit, Component::Cudnn, 14), ""),
+        (replace(&[wheel("torch", "2.2.0")], Component::Cudnn, 13), ""),
+        (replace(&[], Component::Cudnn, 13), ""),
+        (
+            replace_by(std::slice::from_ref(&debian), Component::Cudnn, 12, Some("9.10.2.21")),
+            "apt-get remove -y libcudnn9-cuda-13 && apt-get install -y libcudnn9-cuda-12=9.10.2.21-1",
+        ),
+        (
+            install_beside(&conda, Component::Cublas, 12, None),
+            "conda install --yes --prefix /env --channel conda-forge libcublas cuda-version=12",
+        ),
+        (install_beside(&debian, Component::Nvrtc, 12, None), ""),
+        (install_beside(&debian, Component::Nvrtc, 12, Some(9)), "apt-get install -y --reinstall cuda-nvrtc-12-9"),
+        (upgrade(&conda, "9.12"), "conda install --yes --prefix /env --channel conda-forge 'libcudnn>=9.12'"),
+        (upgrade(&wheel("torch", "2.2.0"), "9.12"), ""),
+    ] {
+        assert_eq!(line(change.clone()), expected, "{change:?}");
+    }
+}
+
+#[test]
+fn a_hostile_record_never_leads_to_a_command() {
+    for (name, version) in [
+        ("nvidia-cudnn-cu12;touch X;#", "9"),
+        ("--index-url=http://x", "9"),
+        ("nvidia-cudnn-cu12", "9 --index-url=x"),
+        ("", "9"),
+    ] {
+        let package = package(Installer::Pip, name, version);
+        assert_eq!(reinstall(&package), None, "{name} {version}");
+        let is_plain = name == "nvidia-cudnn-cu12";
+        assert!(is_plain || upgrade(&package, "9.12").is_none());
+        assert!(is_plain || replace(&[package], Component::Cudnn, 12).is_none());
+    }
+}
+
+#[test]
+fn a_wheel_that_pip_has_recorded_is_reinstalled() {
+    let root = TempDir::new();
+    let environment = PythonEnvironment::venv(root.path()).pip();
+    for record in ["nvidia_cublas_cu12-12.9.1.4", "nvidia_cuda_nvrtc-13.0.48", "nvidia_cuda_runtime_cu12-;x"] {
+        let record = environment.import_dir().join(format!("{record}.dist-info"));
+        std::fs::create_dir_all(&record).unwrap();
+        std::fs::write(record.join("RECORD"), "nvidia/x,,\n").unwrap();
+    }
+    let owner = Package::new(Installer::Pip, "nvidia-cudnn-cu12", Some("9.28.0.42"), root.path());
+    for (component, cuda_major, expected) in [
+        (Component::Cublas, 12, "--force-reinstall --no-deps nvidia-cublas-cu12==12.9.1.4"),
+        (Component::Cublas, 13, "pip install 'nvidia-cublas==13.*'"),
+        (Component::Nvrtc, 13, "--force-reinstall --no-deps nvidia-cuda-nvrtc==13.0.48"),
+        // The recorded package is for CUDA 13.
+        (Component::Nvrtc, 14, "pip install 'nvidia-cuda-nvrtc==14.*'"),
+        (Component::Cudart, 12, "pip install nvidia-cuda-runtime-cu12"),
+    ] {
+        let command = line(install_beside(&owner, component, cuda_major, None));
+        assert!(command.ends_with(expected), "{component} {cuda_major}: {command}");
+    }
+}
+
+/// Returns the commands that install a package in an environment made of these files: `NAME`, `NAME=TEXT` or
+/// `NAME->TARGET`. `$` is the root directory, and the environment is somewhere below it.
+fn commands(files: &[&str], environment: &str) -> String {
+    let world = TempDir::new();
+    let root = world.path().to_str().unwrap();
+    for file in files {
+        let (name, text) = file.split_once('=').unwrap_or((file, "#!"));
+        match name.split_once("->") {
+            Some((name, target)) => std::os::unix::fs::symlink(target, world.path().join(name)).unwrap(),
+            None => write_program(world.path().join(name), text.replace('$', root)),
+        }
+    }
+    let dir = if environment.is_empty() { world.path().to_owned() } else { world.path().join(environment) };
+    line(Some(PackageChange::of(Site::Environment(dir)).install(["x".to_owned()]))).replace(root, "$")
+}
+
+#[test]
+fn commands_use_the_pip_of_the_environment() {
+    const VENV: [&str; 2] = ["bin/python3", "pyvenv.cfg"];
+    const HOME: [&str; 2] = ["bin/python3", "pyvenv.cfg=home = $/base/bin"];
+    for (start, files, environment, expected) in [
+        (&VENV[..], &["lib/python3.12/site-packages/pip/x"][..], "", "$/bin/python3 -I -m pip install x"),
+        (&VENV, &["lib/python3.12/x"], "", "pip --python $/bin/python3 install x"),
+        (
+            &VENV[..1],
+            &["lib/python3.12/EXTERNALLY-MANAGED", "lib/python3.12/site-packages/pip/x"],
+            "",
+            "$/bin/python3 -E $/lib/python3.12/site-packages/pip install --break-system-packages x",
+        ),
+        // Virtual environments belong to the user rather than the distribution. Some are created by uv.
+        (
+            &VENV,
+            &["lib/python3.12/EXTERNALLY-MANAGED", "lib/python3.12/site-packages/pip/x"],
+            "",
+            "$/bin/python3 -I -m pip install x",
+        ),
+        // ensurepip belongs to the Python that created the environment.
+        (
+            &HOME,
+            &["lib/python3.12/x", "base/lib/python3.12/ensurepip/x"],
+            "",
+            "$/bin/python3 -I -m ensurepip && $/bin/python3 -I -m pip install x",
+        ),
+        // ensurepip does nothing while the record of a deleted pip exists.
+        (
+            &HOME,
+            &["lib/python3.12/site-packages/pip-23.2.dist-info/x", "base/lib/python3.12/ensurepip/x"],
+            "",
+            "rm -r $/lib/python3.12/site-packages/pip-23.2.dist-info && $/bin/python3 -I -m ensurepip && $/bin/python3 -I \
+             -m pip install x",
+        ),
+        (&HOME, &["lib/python3.12/x", "base/lib/python3.11/ensurepip/x"], "", "pip --python $/bin/python3 install x"),
+        (
+            &VENV[..1],
+            &["lib/python3.12/ensurepip/x", "lib/python3.12/EXTERNALLY-MANAGED"],
+            "",
+            "pip --python $/bin/python3 install x",
+        ),
+        (&VENV[..1], &["pyvenv.cfg=uvx = 0.9"], "", "pip --python $/bin/python3 install x"),
+        // Packages in the user's site directory, or packages that belong to a Python installed elsewhere.
+        (&[], &[".local/lib/python3.99/site-packages/x"], ".local", ""),
+        (&[], &["lib/python3.99/dist-packages/x"], "", ""),
+        (&[], &[".local/lib/python3.99/site-packages/x", "lib/python3.99/x"], "", ""),
+        // Debian's pip installs packages below /usr/local.
+        (
+            &["usr/bin/python3", "usr/lib/python3/dist-packages/pip/x"],
+            &["usr/local/lib/python3.11/dist-packages/x", "usr/lib/python3.11/EXTERNALLY-MANAGED"],
+            "usr/local",
+            "$/usr/bin/python3 -E $/usr/lib/python3/dist-packages/pip install --break-system-packages x",
+        ),
+        (
+            &["usr/bin/python3", "usr/lib/python3/dist-packages/pip/x", "usr/bin/python3.11"],
+            &["usr/local/lib/python3.11/dist-packages/x", "usr/lib/python3.12/x"],
+            "usr/local",
+            "$/usr/bin/python3.11 -E $/usr/lib/python3/dist-packages/pip install x",
+        ),
+        // The packages were installed for a different Python version than the environment's current one.
+        (
+            &["bin/python3.12", "bin/python3->python3.12", "pyvenv.cfg"],
+            &["lib/python3.11/site-packages/x"],
+            "",
+            "$/bin/python3 -I -m pip install x",
+        ),
+        (&[], &["nvidia/cudnn/lib/x"], "", ""),
+    ] {
+        assert_eq!(commands(&[start, files].concat(), environment), expected, "{start:?} {files:?}");
+    }
+}

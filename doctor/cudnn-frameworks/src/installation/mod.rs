@@ -1,0 +1,20 @@
+//! Reports the cuDNN installations of a machine: libraries, packages and conflicts.
+
+mod arm;
+mod complete;
+mod evidence;
+mod inventory;
+mod libraries;
+mod owner;
+mod package;
+mod report;
+
+pub use crate::environment::layout::{python_dirs, site_packages};
+pub use arm::ArmVariant;
+pub use complete::complete_releases;
+pub use evidence::Evidence;
+pub use inventory::{Installed, inventory, inventory_with};
+pub use libraries::{LibraryReport, RecordedFile};
+pub use owner::{deleted_packages, deleted_system_packages, is_link_to_itself};
+pub use package::{Installer, Package};
+pub use report::{InstallationReport, Variant};

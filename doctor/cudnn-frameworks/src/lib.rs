@@ -1,0 +1,65 @@
+//! Reports which cuDNN the Python frameworks of an environment were built for, and which one they would load.
+//!
+//! The crate also reports the cuDNN installations of a machine and the libraries that a process has loaded.
+//!
+//! ```no_run
+//! use cudnn_frameworks::{Environment, survey};
+//! use cudnn_probe::{Host, Os};
+//!
+//! let host = Host::current();
+//! let survey = survey(&Environment::at("/home/me/venv".as_ref(), &host), &host);
+//! for framework in &survey.frameworks {
+//!     println!("{} {}: cuDNN {:?}", framework.kind.name, framework.version, framework.opens);
+//! }
+//! ```
+//!
+//! The crate reads files with size limits, and never runs or loads the programs and libraries that it finds. If no file
+//! contains a fact about a framework, the fact comes from [`releases`], with a source and a date. The crate only reports
+//! facts; `cudnn-doctor` decides whether a fact is a problem for this machine and suggests a fix.
+//!
+//! ```text
+//! environment ─► package    the installed packages, and whether their pins are met
+//!                   │
+//!                   ▼
+//!               framework   the frameworks among the packages, and their build targets
+//!                   │
+//!                   ▼
+//!                 opens     the cuDNN that a framework loads, by itself or after another one
+//! ```
+
+mod drop_in;
+mod environment;
+mod files;
+mod framework;
+pub mod installation;
+mod jetson;
+mod library_names;
+mod mapped;
+pub mod nvrtc;
+mod opens;
+mod package;
+mod parallel;
+mod shim_names;
+mod survey;
+
+pub use drop_in::{drop_in_version, drop_in_version_named, is_drop_in, is_drop_in_named};
+pub use environment::Environment;
+pub use framework::builds;
+pub use framework::built_for::{BuiltFor, Source, Stated};
+pub use framework::kind::{Comparison, KINDS, Kind};
+pub use framework::missing_files::MissingFiles;
+pub use framework::releases;
+pub use jetson::Jetson;
+pub use library_names::{is_cudnn, is_of_driver};
+pub use mapped::{Dependents, MappedLibrary, mapped_libraries};
+pub use opens::pairs::{Pair, pairs};
+pub use opens::unlisted::Unlisted;
+pub use opens::{Damaged, MissingLibrary, Opened, Opens, SearchRule};
+pub use package::distribution::Distribution;
+pub use package::names::{name_before_aside, normalized, parse_dist_info};
+pub use package::record::{parse as parse_record_line, record_damage};
+pub use package::requirement::{Pin, PinState, allows_from, required_packages};
+pub use package::unreadable::{Remedy, Unreadable};
+pub use parallel::in_parallel;
+pub use shim_names::shim_names_in;
+pub use survey::{Depth, Framework, Survey, survey, survey_to};

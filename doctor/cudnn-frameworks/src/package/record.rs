@@ -1,0 +1,132 @@
+//! Reads the list of a package's files (`RECORD`).
+
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
+
+use cudnn_probe::facts::{self, Subject};
+use cudnn_probe::read_bounded;
+use memchr::{memchr, memmem, memrchr};
+
+use crate::files::read_text;
+
+/// The maximum number of bytes in a record, and of libraries and modules in a package. torch's record is 1.5 MB.
+const MAX_LEN: u64 = 32 << 20;
+const MAX_LIBRARIES: usize = 4_000;
+const MAX_MODULES: usize = 20_000;
+/// The separators in records, some of which were written by Windows tools.
+const SEPARATORS: [char; 2] = ['/', '\\'];
+
+/// Returns the lines of a package's record that contain this text, with `/` as the separator of paths. Empty for packages
+/// without a record, such as Debian's.
+pub(crate) fn lines_with(info_dir: &Path, text: &str) -> Vec<String> {
+    facts::derive("lines of record", Subject::about(info_dir, text), || {
+        let mut record = read_bounded(&info_dir.join("RECORD"), MAX_LEN).unwrap_or_default();
+        // Some tools write Windows separators.
+        if memchr(b'\\', &record).is_some() {
+            record.iter_mut().filter(|byte| **byte == b'\\').for_each(|byte| *byte = b'/');
+        }
+        // Records have megabytes, but only a few lines are wanted, so the rest is neither decoded nor split.
+        let (mut lines, mut rest) = (Vec::new(), record.as_slice());
+        while let Some(found) = memmem::find(rest, text.as_bytes()) {
+            let (before, after) = rest.split_at(found);
+            let start = memrchr(b'\n', before).map_or(0, |end| end + 1);
+            let end = found + memchr(b'\n', after).unwrap_or(after.len());
+            lines.push(String::from_utf8_lossy(rest.get(start..end).unwrap_or_default()).trim_end().to_owned());
+            rest = rest.get(end..).unwrap_or_default();
+        }
+        lines
+    })
+}
+
+/// Returns the reason why pip cannot uninstall the package with this metadata directory, although pip or a similar
+/// tool installed it: "has no RECORD". `None` if this user may not read the list of files.
+pub fn record_damage(info_dir: &Path) -> Option<String> {
+    facts::derive("damage of record", info_dir, || {
+        let bytes = match read_bounded(&info_dir.join("RECORD"), MAX_LEN) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                return match error.kind() {
+                    ErrorKind::NotFound => Some("has no RECORD, the list of the package's files".to_owned()),
+                    ErrorKind::PermissionDenied => None,
+                    _ => Some(format!("has no readable RECORD: it {error}")),
+                };
+            }
+        };
+        let Ok(text) = String::from_utf8(bytes) else { return Some("has a RECORD that is not text".to_owned()) };
+        // Python ends a line at a carriage return, too, and pip fails on empty lines.
+        let has_empty_line = text.contains("\r\r") || text.replace('\r', "").contains("\n\n");
+        match text.lines().any(|line| parse(line).is_some()) {
+            false => Some("has a RECORD without files".to_owned()),
+            true => has_empty_line.then(|| "has a RECORD with empty lines, on which pip fails".to_owned()),
+        }
+    })
+}
+
+fn text(info_dir: &Path) -> String {
+    read_text(&info_dir.join("RECORD"), MAX_LEN).unwrap_or_default()
+}
+
+/// Splits a line of a package's record, such as `torch/lib/libtorch.so,sha256=...,1234`, into path, hash and length. A
+/// path with a comma is quoted.
+#[must_use]
+pub fn parse(line: &str) -> Option<(&str, &str, &str)> {
+    let (path, rest) = match line.strip_prefix('"') {
+        Some(quoted) => quoted.split_once("\",")?,
+        None => line.split_once(',')?,
+    };
+    let (hash, len) = rest.split_once(',')?;
+    Some((path, hash, len.trim_end()))
+}
+
+/// Returns the shared libraries of a package.
+pub(crate) fn libraries(info_dir: &Path, import_dir: &Path) -> Vec<PathBuf> {
+    facts::derive("libraries in record", info_dir, || {
+        let text = text(info_dir);
+        let paths = files(&text).filter(|path| is_library(path)).take(MAX_LIBRARIES);
+        paths.map(|path| import_dir.join(path)).collect()
+    })
+}
+
+/// Returns the modules and shared libraries of a package relative to the import directory. Skips the package's tests,
+/// which are often deleted to make images smaller.
+pub(crate) fn modules(info_dir: &Path) -> Vec<PathBuf> {
+    let text = text(info_dir);
+    let is_of_tests = |name: &str| matches!(name, "test" | "tests" | "testing" | "_testing");
+    let modules = files(&text).filter(|path| path.ends_with(".py") || is_library(path));
+    let modules = modules.filter(|path| !path.split(SEPARATORS).any(is_of_tests));
+    modules.take(MAX_MODULES).map(PathBuf::from).collect()
+}
+
+/// Returns the files below the import directory.
+fn files(text: &str) -> impl Iterator<Item = &str> {
+    let is_normal = |component: Component| matches!(component, Component::Normal(_));
+    let paths = text.lines().filter_map(parse).map(|(path, ..)| path);
+    paths.filter(move |path| Path::new(path).components().all(is_normal))
+}
+
+fn is_library(path: &str) -> bool {
+    let name = path.rsplit(SEPARATORS).next().unwrap_or_default();
+    name.ends_with(".so") || name.contains(".so.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_libraries_below_the_import_directory_count() {
+        for (line, expected) in [
+            ("torch/lib/libtorch.so,sha256=x,12", true),
+            ("x.libs/libx-1234abcd.so.1.2,,", true),
+            ("\"a,b.so\",,", true),
+            ("torch/version.py,,", false),
+            ("a.sock,,", false),
+            ("../../../lib/x.so,,", false),
+            ("/usr/lib/x.so,,", false),
+            ("", false),
+        ] {
+            assert_eq!(files(line).any(is_library), expected, "{line}");
+        }
+        assert_eq!(parse("\"a,b.so\",sha256=x,12\r"), Some(("a,b.so", "sha256=x", "12")));
+    }
+}

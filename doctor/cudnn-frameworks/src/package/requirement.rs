@@ -1,0 +1,312 @@
+//! Compares a package's requirements (`Requires-Dist`) with the installed packages. Considers only CUDA packages and
+//! packages with parts of a framework.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use pep440_rs::{Version, VersionSpecifiers};
+
+use super::distribution::Distribution;
+use super::marker::{Condition, Platform, condition};
+use super::metadata;
+use super::names::normalized;
+use crate::environment::Environment;
+
+/// The package that represents several CUDA packages. torch 2.11 and later require it instead of them.
+const META_PACKAGE: &str = "cuda-toolkit";
+/// The maximum number of pins in a package. torch has 17.
+const MAX_PINS: usize = 256;
+/// The maximum length of a requirement in bytes, because nested parentheses recurse. Real requirements have up to 250.
+const MAX_LEN: usize = 512;
+
+/// A requirement of a package.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pin {
+    /// The requirement as written: `nvidia-cudnn-cu12==9.10.2.21; platform_system == "Linux"`.
+    pub requirement: String,
+    /// The normalized name of the required package.
+    pub package: String,
+    /// Whether the installed package meets the requirement.
+    pub state: PinState,
+    /// The normalized extra that contains the requirement (`tensorflow[and-cuda]`). The package is required only if the
+    /// user installed the extra, which no file records.
+    pub extra: Option<String>,
+    /// The intermediate package with the requirement in its metadata: `cuda-toolkit`.
+    pub through: Option<String>,
+}
+
+impl Pin {
+    /// Creates a pin of the package itself, outside of any extra.
+    pub(super) fn new(requirement: String, package: String, state: PinState) -> Self {
+        Pin { requirement, package, state, extra: None, through: None }
+    }
+
+    /// Returns why this requirement could not be compared, with the start of the requirement and the reason. `None` for
+    /// requirements with a URL, which are never compared.
+    pub(crate) fn unreadable(&self) -> Option<String> {
+        let PinState::Unknown(reason) = &self.state else { return None };
+        let (requirement, reason) = (shortened(&self.requirement), shortened(reason));
+        let text = || format!("has a requirement that was not compared: {requirement}: {reason}");
+        (!self.requirement.contains('@')).then(text)
+    }
+
+    /// Returns the requirement without the marker, as installers accept it: `nvidia-cudnn-cu12==9.10.2.21`, or
+    /// `nvidia-cudnn-cu12 @ https://example.org/cudnn.whl`.
+    pub fn without_marker(&self) -> String {
+        if let Some((name, address)) = self.requirement.split_once('@') {
+            // A URL may contain a semicolon; a marker follows a blank.
+            let address = address.split(" ;").next().unwrap_or(address);
+            return format!("{} @ {}", name.trim(), address.trim());
+        }
+        let specifiers = self.requirement.split(';').next().unwrap_or(&self.package);
+        // Until 2024, versions were written in parentheses.
+        specifiers.replace(['(', ')', ' '], "")
+    }
+}
+
+/// Whether a requirement is met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PinState {
+    /// This installed version meets the requirement.
+    Met(String),
+    /// This installed version does not meet the requirement.
+    OtherVersion(String),
+    /// The package is not installed.
+    Missing,
+    /// The comparison is not possible, for this reason.
+    Unknown(String),
+}
+
+impl PinState {
+    /// Returns the state of an installed version.
+    pub(super) fn of(version: &str, is_met: Result<bool, String>) -> Self {
+        match is_met {
+            Ok(true) => PinState::Met(version.to_owned()),
+            Ok(false) => PinState::OtherVersion(version.to_owned()),
+            Err(reason) => PinState::Unknown(reason),
+        }
+    }
+}
+
+/// Returns the start of a text.
+fn shortened(text: &str) -> String {
+    const MAX_CHARS: usize = 80;
+    let start: String = text.chars().take(MAX_CHARS).collect();
+    if start.len() < text.len() { format!("{start}...") } else { start }
+}
+
+/// Returns whether requirements on this normalized package name concern CUDA.
+pub(crate) fn is_cuda(package: &str) -> bool {
+    const NAMES: [&str; 4] = ["triton", "pytorch-triton", "jax", "jaxlib"];
+    const PREFIXES: [&str; 5] = ["nvidia-", "cuda-", "jax-cuda", "tensorrt", "transformer-engine"];
+    NAMES.contains(&package) || PREFIXES.iter().any(|prefix| package.starts_with(prefix))
+}
+
+/// Returns the CUDA-related requirements of a package.
+pub(crate) fn pins(of: &Distribution, installed: &[Distribution], environment: &Environment) -> Vec<Pin> {
+    let platform = Platform::new(environment.python);
+    let pin = |requirement: String, extras: &[String]| pin(requirement, &platform, installed, extras);
+    // Unreadable metadata of packages has already been reported.
+    let requirements_of = |package: &Distribution| metadata::read(&package.info_dir).unwrap_or_default().requirements;
+    let mut pins = Vec::new();
+    for (found, extras) in requirements_of(of).into_iter().filter_map(|requirement| pin(requirement, &[])) {
+        let meta = installed.iter().find(|package| package.name == META_PACKAGE && found.package == META_PACKAGE);
+        let extra = found.extra.clone();
+        pins.push(found);
+        for requirement in meta.filter(|_| !extras.is_empty()).map(requirements_of).unwrap_or_default() {
+            if let Some((below, _)) = pin(requirement, &extras).filter(|(below, _)| below.extra.is_none()) {
+                pins.push(Pin { extra: extra.clone(), through: Some(META_PACKAGE.into()), ..below });
+            }
+        }
+    }
+    pins.truncate(MAX_PINS);
+    pins
+}
+
+/// Requires another package to have the same version. Ignores suffixes such as `.dev20261122`, because JAX compares
+/// only the numbers.
+pub(crate) fn same_version(of: &Distribution, package: &str, installed: &[Distribution]) -> Pin {
+    let numbers =
+        |version: &str| installed_version(version).map_or(version.into(), |found| found.only_release().to_string());
+    let wanted: String = numbers(&of.version);
+    let other = installed.iter().find(|other| other.name == package);
+    let state = |other: &Distribution| PinState::of(&other.version, Ok(numbers(&other.version) == wanted));
+    Pin::new(format!("{package}=={wanted}"), package.to_owned(), other.map_or(PinState::Missing, state))
+}
+
+/// Parses a requirement for this platform and these extras of the package. Also returns the extras that the requirement
+/// requests.
+fn pin(
+    requirement: String,
+    platform: &Platform,
+    installed: &[Distribution],
+    extras: &[String],
+) -> Option<(Pin, Vec<String>)> {
+    let package = normalized(name(&requirement));
+    if !is_cuda(&package) {
+        return None;
+    }
+    let parsed = Parsed::new(&requirement).and_then(|parsed| {
+        let condition = parsed.marker.map_or(Ok(Condition::Always), |marker| condition(marker, platform, extras))?;
+        let found = installed.iter().find(|other| other.name == package);
+        let state = |found: &Distribution| PinState::of(&found.version, parsed.is_met_by(&found.version));
+        Ok((condition, found.map_or(PinState::Missing, state), parsed.extras))
+    });
+    let (extra, state, asked) = match parsed {
+        Ok((Condition::Never, ..)) => return None,
+        Ok((Condition::With(extra), state, asked)) => (Some(extra), state, asked),
+        Ok((Condition::Always, state, asked)) => (None, state, asked),
+        Err(reason) => (None, PinState::Unknown(reason), Vec::new()),
+    };
+    Some((Pin { extra, ..Pin::new(requirement, package, state) }, asked))
+}
+
+/// Returns the normalized names of the packages that the package with this metadata directory requires, on any platform
+/// and with any extra.
+#[must_use]
+pub fn required_packages(info_dir: &Path) -> Vec<String> {
+    let requirements = metadata::read(info_dir).map(|metadata| metadata.requirements).unwrap_or_default();
+    requirements.iter().map(|requirement| normalized(name(requirement))).collect()
+}
+
+/// Returns the name at the start of a pip or conda requirement, as written.
+pub(super) fn name(requirement: &str) -> &str {
+    requirement.trim_start().split(|c: char| !is_of_name(c)).next().unwrap_or_default()
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
+}
+
+/// Returns whether this is a valid name for a package or an extra.
+fn is_name(text: &str) -> bool {
+    let is_end = |c: char| c.is_ascii_alphanumeric();
+    text.starts_with(is_end) && text.ends_with(is_end) && text.chars().all(is_of_name)
+}
+
+/// A requirement (PEP 508).
+struct Parsed<'a> {
+    /// The requested extras, normalized: `cublas` for `cuda-toolkit[cublas]`.
+    extras: Vec<String>,
+    /// The allowed versions. `None` if the requirement is a URL.
+    versions: Option<VersionSpecifiers>,
+    marker: Option<&'a str>,
+}
+
+impl<'a> Parsed<'a> {
+    /// Parses a requirement in the current syntax, or in the old syntax with versions in parentheses.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason why the text is invalid.
+    fn new(text: &'a str) -> Result<Self, String> {
+        if text.len() > MAX_LEN {
+            return Err("the requirement is too long".into());
+        }
+        let name = name(text);
+        let rest = text.trim_start().strip_prefix(name).unwrap_or_default().trim_start();
+        let (extras, rest) = match rest.strip_prefix('[') {
+            Some(after) => after.split_once(']').ok_or("expected `]` after the extras")?,
+            None => ("", rest),
+        };
+        let extras: Vec<&str> = extras.split(',').map(str::trim).filter(|_| !extras.trim().is_empty()).collect();
+        if !is_name(name) || !extras.iter().all(|extra| is_name(extra)) {
+            return Err("the requirement does not name a package".into());
+        }
+        let extras = extras.into_iter().map(normalized).collect();
+        if let Some(address) = rest.trim_start().strip_prefix('@') {
+            // A URL may contain a semicolon; a marker follows a blank.
+            let marker = address.trim_start().split_once(char::is_whitespace).map(|(_, rest)| rest.trim_start());
+            let marker = marker.and_then(|rest| rest.strip_prefix(';'));
+            return Ok(Parsed { extras, versions: None, marker });
+        }
+        let (versions, marker) = rest.split_once(';').map_or((rest, None), |(rest, marker)| (rest, Some(marker)));
+        let versions = match versions.trim().strip_prefix('(') {
+            Some(versions) => versions.strip_suffix(')').ok_or("expected `)` after the versions")?,
+            None => versions.trim(),
+        };
+        // The first line contains the error; the following lines show the position.
+        let explain = |error: String| error.lines().next().unwrap_or_default().to_owned();
+        let versions = VersionSpecifiers::from_str(versions).map_err(|error| explain(error.to_string()))?;
+        Ok(Parsed { extras, versions: Some(versions), marker })
+    }
+
+    /// Returns whether this version meets the requirement.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason why this cannot be determined.
+    fn is_met_by(&self, version: &str) -> Result<bool, String> {
+        let versions = self.versions.as_ref().ok_or("it requires a URL instead of a version")?;
+        if versions.is_empty() {
+            return Ok(true);
+        }
+        Ok(versions.contains(&installed_version(version)?))
+    }
+}
+
+/// Parses an installed version.
+///
+/// # Errors
+///
+/// Returns the reason why the version cannot be compared.
+pub(super) fn installed_version(version: &str) -> Result<Version, String> {
+    Version::from_str(version).map_err(|_| format!("the installed version {version} is invalid"))
+}
+
+/// Returns the version specifiers of a requirement (`>=9.8,<10`), and whether they allow this version or a newer one.
+/// `None` without specifiers and for invalid requirements.
+pub fn allows_from(requirement: &str, minimum: &str) -> Option<(String, bool)> {
+    let specifiers = Parsed::new(requirement).ok()?.versions.filter(|specifiers| !specifiers.is_empty())?;
+    let minimum = Version::from_str(minimum).ok()?;
+    // If any version is allowed, one of these is: the oldest, the versions in the specifiers, and versions just after
+    // those.
+    let named = specifiers.iter().map(|specifier| specifier.version().clone());
+    let mut versions: Vec<Version> = std::iter::once(minimum.clone()).chain(named).collect();
+    let after = |version: &Version| Version::from_str(&format!("{version}.9999")).ok();
+    versions.extend(versions.clone().iter().filter_map(after));
+    let is_allowed = versions.iter().any(|version| *version >= minimum && specifiers.contains(version));
+    let text: Vec<String> = specifiers.iter().map(ToString::to_string).collect();
+    Some((text.join(","), is_allowed))
+}
+
+/// Returns the numbers of the oldest version that a pip or conda requirement accepts, if there is one: 9, 10, 2 and 21
+/// for `nvidia-cudnn-cu12==9.10.2.21`.
+pub(crate) fn lower_bound(requirement: &str) -> Option<Vec<u32>> {
+    let specifiers = requirement.split(';').next()?.strip_prefix(name(requirement))?.replace(['(', ')', ' '], "");
+    // A URL does not contain a version.
+    let mut clauses = specifiers.split(',').filter(|_| !specifiers.starts_with('@'));
+    let bound = clauses.find(|clause| clause.starts_with(">=") || !clause.starts_with(['<', '>', '!']))?;
+    let numbers = bound.trim_start_matches(['>', '=', '~']).split('.').map_while(|number| number.parse().ok());
+    Some(numbers.collect()).filter(|numbers: &Vec<u32>| !numbers.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lower_bounds_are_parsed_in_every_syntax() {
+        for (requirement, expected) in [
+            ("nvidia-cudnn-cu12==9.10.2.21; platform_system == \"Linux\"", &[9, 10, 2, 21][..]),
+            ("nvidia-cudnn-cu12 (==8.9.2.26) ; platform_system == \"Linux\"", &[8, 9, 2, 26]),
+            ("nvidia-cudnn-cu12 ==9.3.0.75 ; extra == 'and-cuda'", &[9, 3, 0, 75]),
+            ("nvidia-cudnn-cu12<10.0,>=9.8; extra == \"with-cuda\"", &[9, 8]),
+            ("nvidia-cudnn-cu12~=9.0; extra == 'cudnn'", &[9, 0]),
+            ("nvidia-cudnn-cu12 >= 9.1, < 10", &[9, 1]),
+            ("nvidia-cudnn-cu12<10.0", &[]),
+            ("nvidia-cudnn-cu12; python_version >= '3.9'", &[]),
+            ("nvidia-cudnn-cu12==x", &[]),
+            ("nvidia-cudnn-cu12 @ https://example.org/cudnn.whl?a==9.1", &[]),
+            ("cudnn >=9.10.1.4,<10.0a0", &[9, 10, 1, 4]),
+            ("libcudnn 9.10.*", &[9, 10]),
+            ("cuda-version >=12.6,<13", &[12, 6]),
+            ("cudnn <10.0a0,>=9.3", &[9, 3]),
+            ("cudnn <10.0a0", &[]),
+            ("cudnn", &[]),
+        ] {
+            assert_eq!(lower_bound(requirement).unwrap_or_default(), expected, "{requirement}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Finds packages with metadata that pip cannot decode, which makes every command of many pip releases fail with a
+//! traceback.
+
+use std::path::Path;
+
+use cudnn_probe::{facts, read_bounded};
+
+use super::distribution::{Distribution, Found};
+use super::metadata;
+use super::unreadable::{Remedy, Unreadable};
+use crate::files::{file_name, read_text};
+use crate::parallel::in_parallel;
+
+/// The maximum size of the `INSTALLER` file in bytes.
+const MAX_INSTALLER_LEN: u64 = 64;
+
+/// Reports all such packages, including ones that do not affect a framework.
+pub(crate) fn report(found: &mut Found) {
+    for one in in_parallel(&found.distributions, unreadable).into_iter().flatten() {
+        // A package that affects a framework may already be reported for another reason.
+        found.unreadable.retain(|known| known.path != one.path);
+        found.add(one);
+    }
+}
+
+/// Returns the position of the first byte that is not UTF-8. Other problems with the file are reported when a
+/// framework's package is read.
+fn undecodable_byte(file: &Path) -> Option<u64> {
+    let bytes = read_bounded(file, metadata::MAX_LEN).ok()?;
+    let error = std::str::from_utf8(&bytes).err().filter(|_| !bytes.contains(&0))?;
+    Some(error.valid_up_to() as u64 + 1)
+}
+
+fn unreadable(package: &Distribution) -> Option<Unreadable> {
+    let file = metadata::file(&package.info_dir);
+    let byte = facts::derive("undecodable byte", &file, || undecodable_byte(&file))?;
+    let reason = format!(
+        "has a {} that is not valid UTF-8 (byte {byte}): pip fails with a UnicodeDecodeError, often in every command",
+        file_name(&file)
+    );
+    // Only pip and uv can reinstall the package into such a directory.
+    let installer = read_text(&package.info_dir.join("INSTALLER"), MAX_INSTALLER_LEN).unwrap_or_default();
+    let is_of_pip = matches!(installer.trim(), "pip" | "uv")
+        && package.info_dir.extension().is_some_and(|extension| extension == "dist-info");
+    let version = Some(package.version.clone()).filter(|version| !version.is_empty());
+    let remedy = is_of_pip.then(|| Remedy::Replace(package.name.clone(), version));
+    Some(Unreadable::new(&package.info_dir, reason, remedy))
+}

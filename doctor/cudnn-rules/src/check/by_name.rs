@@ -1,0 +1,119 @@
+//! Checks which cuDNN the system finds for programs that load it by name.
+//!
+//! The checks assume a program started in this environment that adds no directories to the search path.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_cli::escape::Printable;
+use cudnn_frameworks::installation::InstallationReport;
+use cudnn_probe::{DIR_VARIABLE, Library, Origin, Os};
+
+use super::finding::{Finding, NOT_ON_PATH, OTHER_ON_PATH};
+use super::frameworks::Users;
+use super::plain_program::{Found, find, find_in, is_same};
+use super::remedies::search_first;
+use super::{companions, dlls, installation, ld_so};
+use crate::context::Context;
+use crate::cudnn_file::is_drop_in;
+use crate::packages::python_in;
+use crate::remedy::Remedy;
+use crate::system::{LOADER, choose};
+
+/// Runs all checks. `users` are the frameworks that load the installation.
+pub(super) fn findings(report: &InstallationReport, context: &Context, users: &Users) -> Vec<Finding> {
+    let finding = match find_shim(context) {
+        None => not_found(report, context),
+        Some(found) if is_drop_in(&found.path) => other_than_drop_in(&found, report, context),
+        Some(found) if Os::HOST == Os::Windows => dlls::found(&found, report, context),
+        Some(found) => ld_so::found(&found, report, context),
+    };
+    let mut finding = finding.filter(|finding| !users.find_without_path(finding));
+    finding.iter_mut().for_each(|finding| users.qualify(finding));
+    let other = if Os::HOST == Os::Windows { None } else { ld_so::opened(report, context, finding.as_ref()) };
+    let companions = companions::findings(report, context, &users.cuda);
+    finding.into_iter().chain(other).chain(companions).collect()
+}
+
+fn find_shim(context: &Context) -> Option<Found> {
+    find(Library::Shim.file_name(), context)
+}
+
+/// C020: programs do not find the shim of this installation.
+fn not_found(report: &InstallationReport, context: &Context) -> Option<Finding> {
+    // The loader skips unreadable files and files for other processors, so a search path would not help.
+    report.library(Library::Shim).filter(|part| part.identity.is_ok())?;
+    if is_found_by_python(report, context) {
+        return None;
+    }
+    let (shim, dir) = (Library::Shim, report.dir.printable());
+    let path = choose("a search path", "PATH");
+    let finding = Finding::new(NOT_ON_PATH, format!("{LOADER} does not find {shim}: {dir} is not on {path}"))
+        .note(choose(
+            "programs without a run path that load cuDNN by name fail",
+            "programs that load cuDNN by name fail (error 126) unless the DLLs are next to the program; PyTorch opens its \
+             own DLLs by path",
+        ))
+        .note(match context.starter_of(&report.dir) {
+            Some(tool) => format!("this project's loader finds it in programs that {tool} starts"),
+            None => "this project's loader finds it".to_owned(),
+        });
+    Some(finding.remedy(search_first(&report.dir)))
+}
+
+/// Returns whether the Python of the environment that contains the installation finds it. conda's Python has a run path to
+/// the environment's libraries, and so have the programs that conda's compilers build.
+fn is_found_by_python(report: &InstallationReport, context: &Context) -> bool {
+    let environments = context.search.environments();
+    let mut roots = environments.iter().filter_map(Origin::root).filter(|root| report.dir.starts_with(root));
+    Os::HOST == Os::Linux
+        && roots.any(|root| {
+            let found = context.simulation(&python_in(root)).ok();
+            let found = found.and_then(|mut python| find_in(&mut python, Library::Shim.file_name()));
+            found.is_some_and(|found| found.path.parent().is_some_and(|dir| is_same(dir, &report.dir)))
+        })
+}
+
+/// C021: programs find a drop-in that loads another installation.
+fn other_than_drop_in(found: &Found, report: &InstallationReport, context: &Context) -> Option<Finding> {
+    let loaded = context.selected_by_drop_in(&found.path).filter(|loaded| !is_same(&loaded.dir, &report.dir))?;
+    let (drop_in, dir, other) = (found.path.printable(), report.dir.printable(), loaded.dir.printable());
+    let message = format!("the drop-in {drop_in} loads another cuDNN: {} in {other}", loaded.version);
+    let remedy = Remedy::new("to choose one for all of them, set this variable to its directory:");
+    Some(
+        Finding::new(OTHER_ON_PATH, message)
+            .note(format!("{LOADER} finds the drop-in by: {}", found.rule))
+            .note(format!("the drop-in uses {other}: {}", loaded.origin))
+            .note(format!("this project's loader uses the cuDNN in {dir} in other programs"))
+            .remedy(remedy.set(DIR_VARIABLE, &report.dir)),
+    )
+}
+
+/// Returns the drop-in found by programs that load the shim by name, if it uses this installation.
+pub(super) fn drop_in_before(report: &InstallationReport, context: &Context) -> Option<PathBuf> {
+    let found = find_shim(context).filter(|found| is_drop_in(&found.path))?;
+    let loaded = context.selected_by_drop_in(&found.path)?;
+    is_same(&loaded.dir, &report.dir).then_some(found.path)
+}
+
+/// Reports problems of the cuDNN found by programs that load the shim by name, if it differs from this installation.
+pub(super) fn of_linked_programs(report: &InstallationReport, context: &Context) -> Vec<Finding> {
+    let Some(Found { path: shim, .. }) = find_shim(context) else { return Vec::new() };
+    let is_drop_in = is_drop_in(&shim);
+    let dir = if is_drop_in {
+        context.selected_by_drop_in(&shim).map(|loaded| loaded.dir)
+    } else {
+        shim.parent().map(Path::to_owned)
+    };
+    let other = dir.filter(|dir| !is_same(dir, &report.dir));
+    let other = other.and_then(|dir| InstallationReport::read(&dir, &context.host));
+    let Some(other) = other.filter(|other| other.major == 9) else { return Vec::new() };
+    // Replacing the files would also remove a drop-in in the same directory.
+    let add_help = |finding: Finding| if is_drop_in { finding.remedy(point_drop_in_to(&report.dir)) } else { finding };
+    installation::of_other_programs(&other).into_iter().map(add_help).collect()
+}
+
+/// Makes the drop-in load this installation.
+fn point_drop_in_to(dir: &Path) -> Remedy {
+    Remedy::new("move the drop-in to a directory without other cuDNN files, or point it to the installation:")
+        .set(DIR_VARIABLE, dir)
+}

@@ -1,0 +1,162 @@
+//! Checks the CUDA libraries that cuDNN opens by name: C030, C031, C032.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_cli::escape::Printable;
+use cudnn_frameworks::installation::InstallationReport;
+use cudnn_probe::dll_search::Facts;
+use cudnn_probe::ld_so::{Resolution, Rule};
+use cudnn_probe::{Component, Os};
+
+use super::finding::Finding;
+use super::load_test::Unusable;
+use super::plain_program::{find_dll, open};
+use super::remedies::Companion;
+use super::{cublas, foreign_library, nvrtc};
+use crate::context::Context;
+use crate::packages::CUDA_MAJORS;
+use crate::platform::is_too_many_open_files;
+use crate::remedy::Remedy;
+
+/// The result of opening a library by name.
+enum Opened {
+    /// The file that the system finds. Its dependencies are complete, as far as they are known.
+    Found(PathBuf),
+    /// ld.so would find a damaged file for the library itself, or for a dependency with this name.
+    Damaged {
+        name: String,
+        path: PathBuf,
+        rule: Rule,
+        error: String,
+    },
+    /// ld.so finds this file, but not one of its dependencies.
+    Incomplete {
+        path: PathBuf,
+        missing: String,
+    },
+    Missing,
+}
+
+impl Companion<'_> {
+    /// Returns the result if cuDNN opens this library, or one of another CUDA major.
+    fn open(&self, cuda_major: u32, context: &Context) -> Option<Opened> {
+        let name = self.name_for(cuda_major);
+        if Os::HOST == Os::Windows {
+            let found = find_dll(&name, &Facts::of_host(&context.host));
+            return Some(found.map_or(Opened::Missing, |found| Opened::Found(found.path)));
+        }
+        let mut simulation = context.simulation(&self.opener.path).ok()?;
+        let lookups = open(&mut simulation, &name);
+        let damaged = lookups.iter().find_map(|lookup| match &lookup.resolution {
+            Resolution::Unusable { path, rule, error } if !is_too_many_open_files(error) => {
+                let (name, error) = (lookup.name.clone(), error.to_string());
+                Some(Opened::Damaged { name, path: path.clone(), rule: rule.clone(), error })
+            }
+            _ => None,
+        });
+        let missing = lookups.iter().find(|lookup| matches!(lookup.resolution, Resolution::Missing));
+        Some(damaged.unwrap_or_else(|| match (lookups.first().map(|lookup| &lookup.resolution), missing) {
+            (Some(Resolution::Found { path, .. }), Some(missing)) => {
+                Opened::Incomplete { path: path.clone(), missing: missing.name.printable() }
+            }
+            (Some(Resolution::Found { path, .. } | Resolution::Unusable { path, .. }), _) => {
+                Opened::Found(path.clone())
+            }
+            _ => Opened::Missing,
+        }))
+    }
+
+    fn finding(&self, report: &InstallationReport, context: &Context) -> Option<Finding> {
+        let Companion { name, cuda_major, kind, .. } = self;
+        let opener = self.opener.library;
+        let help = |incomplete: Option<&Path>| self.help(incomplete, report, context);
+        let because = |reason: String| {
+            let finding = Finding::new(*kind, format!("{name} cannot be loaded: {reason}"));
+            finding.note(format!("{opener} opens {name} when needed"))
+        };
+        Some(match self.open(*cuda_major, context)? {
+            Opened::Found(path) => {
+                let simulation = context.simulation(&self.opener.path).ok().filter(|_| Os::HOST == Os::Linux)?;
+                if self.component == Component::Cublas {
+                    return cublas::mixed(name, &path, *cuda_major, simulation);
+                }
+                let found = nvrtc::other_major(name, &path, *cuda_major)
+                    .or_else(|| nvrtc::builtins(name, &path, *cuda_major, simulation))?;
+                found.remedy(help(Some(&path)))
+            }
+            Opened::Damaged { name: damaged, path, error, .. } if damaged == *name => {
+                Finding::new(*kind, format!("{name} is damaged: {} {error}", path.printable()))
+                    .note(format!("{opener} opens it when needed"))
+                    .remedy(replacement(help(Some(&path))))
+            }
+            Opened::Damaged { name: damaged, path, rule, error } => {
+                because(format!("{damaged}, which it needs, is damaged: {} {error}", path.printable()))
+                    .remedy(foreign_library::replace(&path, &rule))
+            }
+            Opened::Incomplete { path, missing } => {
+                let help = help(Some(&path));
+                let text = format!("install the package that contains {missing}, or replace {name}: {}", help.text);
+                because(format!("{missing}, which {} needs, was not found", path.printable()))
+                    .remedy(help.with_text(text))
+            }
+            Opened::Missing => {
+                // Libraries for a different CUDA major are unusable, but often explain the problem.
+                let others = CUDA_MAJORS.filter(|other| other != cuda_major);
+                let others = others.filter_map(|other| match self.open(other, context)? {
+                    Opened::Found(path) | Opened::Incomplete { path, .. } | Opened::Damaged { path, .. } => {
+                        Some(format!("found for a different CUDA major: {}", path.printable()))
+                    }
+                    Opened::Missing => None,
+                });
+                Finding::new(*kind, format!("{name} was not found; {opener} opens it when needed"))
+                    .note(format!("this cuDNN is built for CUDA {cuda_major}"))
+                    .notes(others)
+                    .remedy(help(None))
+            }
+        })
+    }
+}
+
+/// Checks the CUDA libraries that this cuDNN opens, in a program that has already loaded the libraries named in
+/// `loaded`.
+pub(super) fn findings(report: &InstallationReport, context: &Context, loaded: &[String]) -> Vec<Finding> {
+    let is_loaded = |one: &Companion<'_>| loaded.iter().any(|loaded| loaded.eq_ignore_ascii_case(&one.name));
+    let opened = Companion::of(report).filter(|one| !is_loaded(one));
+    opened.filter_map(|one| one.finding(report, context)).collect()
+}
+
+/// Returns whether cuDNN would open a damaged CUDA library, or one with damaged dependencies. Opening one may end the
+/// process.
+pub(super) fn has_damaged(report: &InstallationReport, context: &Context) -> bool {
+    Companion::of(report).any(|one| matches!(one.open(one.cuda_major, context), Some(Opened::Damaged { .. })))
+}
+
+/// Returns the complete, undamaged CUDA libraries that ld.so finds for this cuDNN.
+pub(super) fn files(report: &InstallationReport, context: &Context) -> Vec<PathBuf> {
+    let opened = Companion::of(report).filter(|_| Os::HOST == Os::Linux);
+    let find = |one: Companion<'_>| match one.open(one.cuda_major, context)? {
+        Opened::Found(path) => Some(path),
+        _ => None,
+    };
+    opened.filter_map(find).collect()
+}
+
+/// Returns the finding for a CUDA library that ld.so finds for this cuDNN but cannot load.
+pub(super) fn unusable(report: &InstallationReport, context: &Context, unusable: &Unusable) -> Option<Finding> {
+    let Unusable { file, reason } = unusable;
+    let (component, _) = Component::from_soname(&file.file_name()?.to_string_lossy())?;
+    let one = Companion::of(report).find(|one| one.component == component)?;
+    let finding = Finding::new(one.kind, format!("{} {reason}", file.printable()))
+        .note(format!("{} opens {} when needed", one.opener.library, one.name));
+    if cudnn_cli::rights::is_noexec(file) {
+        let help = "its file system is mounted noexec, so that no program can load a library from there: mount it with \
+                    exec, or install the library on another file system";
+        return Some(finding.remedy(help));
+    }
+    Some(finding.remedy(replacement(one.help(Some(file), report, context))))
+}
+
+fn replacement(remedy: Remedy) -> Remedy {
+    let text = format!("replace it (if the damaged file stays, the new one must come first): {}", remedy.text);
+    remedy.with_text(text)
+}

@@ -1,0 +1,104 @@
+//! Checks the drop-in installed over a cuDNN that has changed since `install`: C110, C111, C112.
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::shell::SEARCH_PATH;
+use cudnn_probe::facts::PathFacts;
+use std::path::Path;
+
+use cudnn_frameworks::installation::InstallationReport;
+use cudnn_probe::{Library, Os};
+
+use super::finding::{DROP_IN_REPLACED, Finding, OLD_DROP_IN, STALE_SHIM};
+use super::{by_name, remedies};
+use crate::context::Context;
+use crate::drop_in::command::Command;
+use crate::drop_in::functions::{lacking, nvidia_shim_in};
+use crate::drop_in::state::{BackupState, DropInState, Files, Shim};
+use crate::drop_in::{KEPT, PRELOAD, source};
+use crate::remedy::{Action, Effect, Remedy};
+
+/// Returns the finding about the drop-in installed over this cuDNN.
+pub(super) fn finding(report: &InstallationReport, context: &Context) -> Option<Finding> {
+    // Most directories contain no backup, so the rest can be skipped.
+    let is_kept = Files::in_dir(&report.dir).kept.path_exists();
+    let state = is_kept.then(|| DropInState::read(&report.dir, &context.host));
+    let in_dir = state.as_ref().and_then(|state| match (&state.shim, &state.kept) {
+        (Shim::Nvidia, kept) => Some(replaced(report, kept, &state.files)),
+        (Shim::DropIn, BackupState::Stale(reason)) => Some(stale(report, reason)),
+        (Shim::DropIn, BackupState::OfThisRelease) => old_in_dir(report, &state.files),
+        _ => None,
+    });
+    in_dir.or_else(|| old_elsewhere(report, context))
+}
+
+/// C112: the drop-in in this directory is outdated.
+fn old_in_dir(report: &InstallationReport, files: &Files) -> Option<Finding> {
+    let finding = old(&files.shim, &files.kept)?;
+    let text = "replace it with this doctor's drop-in:";
+    let otherwise = "use a newer cudnn-doctor with its drop-in; until then, uninstall the drop-in:";
+    Some(finding.remedy(install(report, &files.kept, text, otherwise)))
+}
+
+/// C112: a drop-in on the search path or on LD_PRELOAD is outdated.
+fn old_elsewhere(report: &InstallationReport, context: &Context) -> Option<Finding> {
+    if Os::HOST != Os::Linux {
+        return None;
+    }
+    let finding = old(&by_name::drop_in_before(report, context)?, &nvidia_shim_in(&report.dir)?)?;
+    let text = "replace it with the drop-in of a newer release, or take it off";
+    Some(finding.remedy(format!("{text} {SEARCH_PATH} and {PRELOAD}")))
+}
+
+fn old(drop_in: &Path, nvidia: &Path) -> Option<Finding> {
+    let message = format!("the drop-in {} {}", drop_in.printable(), lacking(drop_in, nvidia)?);
+    let note = "programs that call one of these functions fail with \"undefined symbol\"";
+    Some(Finding::new(OLD_DROP_IN, message).note(note))
+}
+
+/// C110: an installer replaced the drop-in with NVIDIA's shim.
+fn replaced(report: &InstallationReport, kept: &BackupState, files: &Files) -> Finding {
+    let (dir, shim) = (&report.dir, Library::Shim);
+    let message = format!("the drop-in for the cuDNN in {} was replaced by NVIDIA's {shim}", dir.printable());
+    let note = match kept {
+        BackupState::Stale(reason) => format!("the backup {KEPT} {reason}"),
+        _ => format!("the backup {KEPT} still exists: an installation was repeated, or `install` was interrupted"),
+    };
+    let away = Command::Uninstall.command(dir);
+    let text = format!("reinstall the drop-in (`{away}` removes the leftovers instead):");
+    let otherwise = "this doctor has no drop-in for this cuDNN; remove the leftovers:";
+    Finding::new(DROP_IN_REPLACED, message).note(note).remedy(install(report, &files.shim, &text, otherwise))
+}
+
+/// Installs the doctor's drop-in, or uninstalls the existing one if the doctor has no drop-in for this version of
+/// NVIDIA's shim.
+fn install(report: &InstallationReport, nvidia: &Path, text: &str, otherwise: &str) -> Remedy {
+    let is_usable = source::find(None).is_ok_and(|source| lacking(&source.file, nvidia).is_none());
+    let (text, command) =
+        if is_usable { (text, Command::Install { from: None }) } else { (otherwise, Command::Uninstall) };
+    Remedy::new(text).action(Action::DropIn { command, dir: report.dir.clone() }).effect(Effect::SameDir)
+}
+
+/// C111: the backup of NVIDIA's shim is damaged or belongs to a different release.
+fn stale(report: &InstallationReport, reason: &str) -> Finding {
+    let dir = report.dir.printable();
+    let message =
+        format!("the drop-in is installed for the cuDNN in {dir}, but there is no matching backup of NVIDIA's shim");
+    let again = || Action::DropIn { command: Command::Install { from: None }, dir: report.dir.clone() };
+    Finding::new(STALE_SHIM, message)
+        .note(format!("{KEPT} {reason}"))
+        .note("the drop-in works, but cannot be uninstalled without that shim")
+        .remedy(bring_back(report).actions(source::find(None).is_ok().then(again)))
+}
+
+/// Returns the installer's command that replaces the drop-in with NVIDIA's shim.
+pub fn bring_back(report: &InstallationReport) -> Remedy {
+    let remedy = remedies::reinstall(report);
+    let text = remedy.text.replace(remedies::PUT_DROP_IN_AGAIN, "");
+    let text = format!("{}, which brings NVIDIA's {} back:", text.trim_end_matches(':'), Library::Shim);
+    remedy.with_text(text).action(removal(&report.dir))
+}
+
+/// The action that removes the drop-in.
+pub fn removal(dir: &Path) -> Action {
+    Action::DropIn { command: Command::Uninstall, dir: dir.to_owned() }
+}

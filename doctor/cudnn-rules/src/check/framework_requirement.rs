@@ -1,0 +1,133 @@
+//! Reads which cuDNN a framework requires in its environment.
+
+use cudnn_frameworks::{Comparison, Framework, Pin, allows_from};
+use cudnn_probe::{Component, Version};
+
+use crate::packages::CUDA_MAJORS;
+
+/// The cuDNN major that this project supports.
+pub(in crate::check) const CUDNN_MAJOR: u32 = 9;
+
+/// The name prefix of cuDNN's wheels.
+pub(in crate::check) const WHEEL: &str = "nvidia-cudnn-cu";
+
+/// The cuDNN that a framework requires.
+#[derive(Clone, Debug)]
+pub(in crate::check) struct FrameworkRequirement {
+    /// `PyTorch 2.8.0`.
+    pub(super) framework: String,
+    /// The normalized package name: `torch`.
+    pub(super) package: String,
+    /// The only cuDNN major that the framework accepts.
+    pub(super) cudnn_major: u32,
+    pub(super) cuda_major: u32,
+    /// `nvidia-cudnn-cu12==9.10.2.21`.
+    pub(super) requirement: String,
+    /// Whether the requirement comes from the package metadata, and not from an extra or from the doctor's table of
+    /// facts.
+    pub(super) is_required: bool,
+    /// Whether the framework works without cuDNN, apart from some functions.
+    pub(super) is_optional: bool,
+    /// The oldest release that the framework accepts at run time.
+    pub(super) minimum: Option<Version>,
+    pub(super) comparison: Comparison,
+}
+
+impl FrameworkRequirement {
+    /// Returns `None` if the framework does not use a cuDNN wheel, because it does without cuDNN or gets it from conda,
+    /// or uses whatever another framework loads.
+    pub(in crate::check) fn of(framework: &Framework) -> Option<FrameworkRequirement> {
+        let built = &framework.built_for;
+        let is_for_cpu = built.uses_gpu.as_ref().is_some_and(|uses_gpu| !uses_gpu.value);
+        if is_for_cpu || framework.opens.needs_none || is_of_conda(framework) {
+            return None;
+        }
+        let pin = pin(framework);
+        let built_for = built.cuda.as_ref().map(|cuda| cuda.value.0);
+        let cuda_major = pin.and_then(cuda_of).or(built_for).filter(|major| CUDA_MAJORS.contains(major))?;
+        let loads_cudnn = !framework.opens.users.is_empty() && framework.kind.cudnn_loader().is_none();
+        if pin.is_none() && built.cudnn.is_none() && !loads_cudnn {
+            return None;
+        }
+        let minimum = built.cudnn.as_ref().map(|wanted| wanted.value);
+        let cudnn_major = minimum.map_or(CUDNN_MAJOR, |minimum| minimum.major);
+        let requirement = pin.map(Pin::without_marker).unwrap_or_else(|| {
+            let minimum = minimum.map_or(CUDNN_MAJOR.to_string(), |minimum| minimum.to_string());
+            format!("{}>={minimum},<{}", Component::Cudnn.wheel(cuda_major), cudnn_major + 1)
+        });
+        Some(FrameworkRequirement {
+            framework: format!("{} {}", framework.kind.name, framework.version),
+            package: framework.distribution.name.clone(),
+            cudnn_major,
+            cuda_major,
+            requirement,
+            is_required: pin.is_some_and(|pin| pin.extra.is_none()),
+            is_optional: framework.opens.is_optional,
+            minimum,
+            comparison: framework.kind.comparison,
+        })
+    }
+
+    /// Returns the only version that the metadata allows: `9.10.2.21`.
+    pub(super) fn exact(&self) -> Option<&str> {
+        let (_, version) = self.requirement.split_once("==")?;
+        (!version.contains(['*', ',', '='])).then_some(version)
+    }
+
+    /// Returns whether the metadata allows this full version or, if no version is given, any release from `minimum` on.
+    pub(super) fn allows(&self, exact: Option<&str>, minimum: Option<Version>) -> bool {
+        let allowed = match exact {
+            Some(exact) => allows_from(&format!("{},=={exact}", self.requirement), "0"),
+            None => allows_from(&self.requirement, &minimum.map_or("0".to_owned(), |minimum| minimum.to_string())),
+        };
+        allowed.is_none_or(|(_, is_allowed)| is_allowed)
+    }
+
+    /// Returns whether the framework accepts this release at run time.
+    pub(super) fn accepts(&self, release: Version) -> bool {
+        self.minimum.is_none_or(|minimum| self.comparison.accepts(minimum, release))
+    }
+}
+
+/// Returns the framework's requirement of a cuDNN wheel. Requirements that match its CUDA and are not part of an extra
+/// are preferred.
+fn pin(framework: &Framework) -> Option<&Pin> {
+    let built_for = framework.built_for.cuda.as_ref().map(|cuda| cuda.value.0);
+    let pins = framework.pins.iter().filter(|pin| cuda_of(pin).is_some());
+    pins.min_by_key(|pin| (pin.extra.is_some(), built_for.is_some_and(|major| cuda_of(pin) != Some(major))))
+}
+
+/// Returns the CUDA major of the cuDNN wheel that this requirement names.
+fn cuda_of(pin: &Pin) -> Option<u32> {
+    pin.package.strip_prefix(WHEEL)?.parse().ok()
+}
+
+/// Returns whether conda installed the framework.
+pub(in crate::check) fn is_of_conda(framework: &Framework) -> bool {
+    const MAX_LEN: u64 = 64;
+    let installer = cudnn_probe::read_bounded(&framework.distribution.info_dir.join("INSTALLER"), MAX_LEN);
+    installer.is_ok_and(|installer| installer.trim_ascii() == b"conda")
+}
+
+/// Returns the requirement of a framework that accepts newer minor releases.
+#[cfg(test)]
+pub(super) fn requirement_for_test(
+    framework: &str,
+    requirement: &str,
+    minimum: (u32, u32, u32),
+    is_required: bool,
+) -> FrameworkRequirement {
+    let cuda_major = requirement.strip_prefix(WHEEL).and_then(|rest| rest.get(..2)?.parse().ok()).unwrap_or(0);
+    let (cudnn_major, minor, patch) = minimum;
+    FrameworkRequirement {
+        framework: framework.into(),
+        package: framework.to_ascii_lowercase(),
+        cudnn_major,
+        is_optional: false,
+        cuda_major,
+        requirement: requirement.into(),
+        is_required,
+        minimum: Some(Version::new(cudnn_major, minor, patch)),
+        comparison: Comparison::Minor,
+    }
+}

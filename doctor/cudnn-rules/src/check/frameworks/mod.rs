@@ -1,0 +1,182 @@
+//! Checks whether the frameworks of an environment work on this machine with the cuDNN they would load.
+//!
+//! The `cudnn-frameworks` crate collects the facts. A check is a function from a `FrameworkContext` to a finding; the
+//! comment of the function starts with the code. `OF_CUDNN` and `OF_FRAMEWORK` list the checks.
+
+mod context;
+mod cuda;
+mod cudnn;
+mod environment;
+mod gpu;
+mod package;
+mod pins;
+mod remedy;
+mod site;
+mod text;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cudnn_frameworks::installation::InstallationReport;
+use cudnn_frameworks::{Depth, Environment, Survey, survey_to};
+use cudnn_probe::{Host, Os};
+
+use super::finding::Finding;
+use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement};
+use super::machine::Machine;
+use super::wheel_choice::choose_wheel;
+use crate::context::Context;
+use crate::plan::{Plan, PlanContext};
+use crate::remedy::Remedy;
+use crate::surveys::FRAMEWORKS;
+use context::{FrameworkContext, dir_of_graph};
+
+pub(in crate::check) use environment::{Users, qualify_unneeded};
+pub use text::source;
+pub use text::{how, how_in_short, release};
+
+type Check = fn(&FrameworkContext<'_>) -> Option<Finding>;
+
+/// The checks of the cuDNN that a framework would load. Only the first finding is reported, because fixing it may
+/// select a different cuDNN.
+const OF_CUDNN: [Check; 6] =
+    [cudnn::for_other_cuda, cudnn::missing, cudnn::mixed, cudnn::too_old, cudnn::incomplete, cudnn::older_shim];
+
+/// The other checks of a framework. All of their findings are reported.
+const OF_FRAMEWORK: [Check; 6] =
+    [cudnn::half_searched, pins::unmet, cuda::missing, cuda::damaged, gpu::old_driver, gpu::kernels];
+
+/// The checks of a framework that uses the cuDNN of another one, which is checked for the rest.
+const OF_USER: [Check; 2] = [cudnn::too_old, pins::unmet];
+
+/// The frameworks of an environment, with the installations they would load.
+pub(crate) struct FrameworkFacts {
+    pub(crate) survey: Arc<Survey>,
+    /// The installations by the directory of the graph library.
+    reports: HashMap<PathBuf, Option<InstallationReport>>,
+}
+
+/// The frameworks of an environment, with the findings about them.
+pub struct FrameworkReport {
+    /// The facts about the environment.
+    pub survey: Arc<Survey>,
+    /// The findings about its frameworks, most severe first.
+    pub findings: Vec<Finding>,
+    /// The plan that resolves the findings.
+    pub plan: Plan,
+}
+
+impl FrameworkFacts {
+    pub(crate) fn read(survey: Arc<Survey>, host: &Host) -> FrameworkFacts {
+        // Read every installation once, even if several frameworks use it.
+        let mut reports: HashMap<PathBuf, Option<InstallationReport>> = HashMap::new();
+        for dir in survey.frameworks.iter().filter_map(dir_of_graph) {
+            reports.entry(dir).or_insert_with_key(|dir| InstallationReport::read(dir, host));
+        }
+        FrameworkFacts { survey, reports }
+    }
+
+    /// Returns the findings about the frameworks on this machine.
+    pub(crate) fn findings(&self, machine: &Machine, host: &Host) -> Vec<Finding> {
+        let survey = &*self.survey;
+        let mut findings: Vec<Finding> = Vec::new();
+        for framework in &survey.frameworks {
+            let report = dir_of_graph(framework).and_then(|dir| self.reports.get(&dir)?.as_ref());
+            findings.extend(of_framework(&FrameworkContext { framework, survey, machine, host, report }));
+        }
+        findings.extend(cudnn_frameworks::pairs(survey, host).iter().filter_map(environment::together));
+        findings.extend(environment::unreadable(survey));
+        findings.extend(environment::unsearched(survey));
+        if survey.environment.os != Os::HOST {
+            findings.iter_mut().for_each(defer_to_windows);
+        }
+        findings
+    }
+}
+
+/// Checks the frameworks of an environment.
+pub fn check_frameworks(survey: Arc<Survey>, machine: &Machine, host: &Host) -> FrameworkReport {
+    let facts = FrameworkFacts::read(survey, host);
+    let findings = facts.findings(machine, host);
+    let check = || {
+        let depth = Depth { kernels: false, unlisted: false, metadata: true };
+        let again = survey_to(&Environment::at(&facts.survey.environment.root, host), host, depth);
+        FrameworkFacts::read(Arc::new(again), host).findings(machine, host)
+    };
+    let plan = Plan::of(&findings, &PlanContext { check: Some(&check), ..PlanContext::default() });
+    FrameworkReport { survey: facts.survey, findings, plan }
+}
+
+fn of_framework(context: &FrameworkContext<'_>) -> Vec<Finding> {
+    let damaged = package::damaged(context);
+    if context.is_without_cuda() {
+        return damaged.into_iter().chain(package::cpu_only(context)).collect();
+    }
+    let (of_cudnn, others): (&[Check], &[Check]) = match context.framework.kind.cudnn_loader() {
+        None => (&OF_CUDNN, &OF_FRAMEWORK),
+        Some(_) => (&[], &OF_USER),
+    };
+    let of_cudnn = of_cudnn.iter().find_map(|check| check(context));
+    let others = others.iter().filter_map(|check| check(context));
+    let mut findings: Vec<Finding> = damaged.into_iter().chain(of_cudnn).chain(others).collect();
+    let dir = context.report.map(|report| report.dir.clone());
+    for finding in &mut findings {
+        finding.installation.clone_from(&dir);
+        finding.subject.clone_from(&context.framework.distribution.name);
+    }
+    findings
+}
+
+/// Replaces the remedy for a Windows environment, because commands of this system cannot change it.
+fn defer_to_windows(finding: &mut Finding) {
+    if finding.remedy.as_ref().is_some_and(|remedy| !remedy.actions.is_empty()) {
+        finding.remedy = Some(Remedy::new("run `cudnn-doctor frameworks` on Windows, which has the commands"));
+    }
+}
+
+/// Returns the environment that provides the active Python.
+pub(crate) fn active(context: &Context) -> Option<Environment> {
+    let of_python =
+        context.python.as_ref().map(|python| Environment::of_python(&python.program, &python.root, &context.host));
+    of_python.or_else(|| Environment::active(&context.search).into_iter().next())
+}
+
+/// Installs the cuDNN that the frameworks of the active environment require. Returns `None` if no framework requires
+/// one.
+pub(crate) fn install_for_active(context: &Context, machine: &Machine) -> Option<Remedy> {
+    let survey = context.survey(&active(context)?, FRAMEWORKS);
+    let demanding = survey.frameworks.iter().filter(|framework| FrameworkRequirement::of(framework).is_some());
+    let framework = demanding.min_by_key(|framework| framework.opens.is_optional)?;
+    Some(remedy::install(&FrameworkContext { framework, survey: &survey, machine, host: &context.host, report: None }))
+}
+
+/// Returns the unsupported major of cuDNN that the frameworks of the active environment need, along with their names.
+pub(crate) fn needing_other_major(context: &Context, machine: &Machine) -> Option<(u32, Vec<String>)> {
+    let survey = context.survey(&active(context)?, FRAMEWORKS);
+    let major = choose_wheel(&survey.frameworks, machine).ok()?.cudnn_major;
+    let demanding = survey.frameworks.iter().filter(|framework| FrameworkRequirement::of(framework).is_some());
+    (major != CUDNN_MAJOR).then(|| (major, demanding.map(text::title).collect()))
+}
+
+/// Makes the framework with this id find all CUDA and cuDNN libraries that its files need, after a run failed because
+/// one was missing. Returns `None` if the files do not name their libraries.
+pub(crate) fn help_for_libraries(
+    id: &str,
+    environment: &Environment,
+    machine: &Machine,
+    host: &Host,
+) -> Option<Remedy> {
+    let survey = survey_to(environment, host, Depth { kernels: false, unlisted: false, metadata: false });
+    let framework = survey.frameworks.iter().find(|framework| framework.kind.id == id)?;
+    let context = FrameworkContext { framework, survey: &survey, machine, host, report: None };
+    let findings = [cuda::missing(&context), cudnn::missing(&context)];
+    findings.into_iter().flatten().filter_map(|finding| finding.remedy).reduce(|mut all, other| {
+        if !other.actions.is_empty() {
+            let (text, more) = (all.text.trim_end_matches(':'), other.text);
+            all.text = if all.actions.is_empty() { more } else { format!("{text}; then {more}") };
+            all.actions.extend(other.actions);
+        }
+        all
+    })
+}

@@ -1,0 +1,96 @@
+//! Formats frameworks, the files they find, and the sources of facts for messages.
+
+use cudnn_cli::escape::Printable;
+use cudnn_frameworks::releases::{Citation, Evidence};
+use cudnn_frameworks::{Framework, Opened, SearchRule, Source};
+use cudnn_probe::dll_search;
+use cudnn_probe::ld_so::Rule;
+
+use crate::dependencies::with_canonical_dir;
+
+/// Returns the name and version: `PyTorch 2.9.1+cu128`.
+pub(crate) fn title(framework: &Framework) -> String {
+    format!("{} {}", framework.kind.name, framework.version)
+}
+
+/// Returns a reminder if reinstalling the wheel would overwrite the drop-in.
+pub(super) fn drop_in_note(framework: &Framework) -> Option<&'static str> {
+    let opened = &framework.opens.cudnn;
+    let is_in_wheel = || {
+        let dir = |index: usize| cudnn_probe::canonicalize(opened.get(index)?.path.parent()?).ok();
+        dir(0) == dir(1)
+    };
+    (framework.opens.has_drop_in && is_in_wheel())
+        .then_some("the wheel contains NVIDIA's shim: install the drop-in again afterwards")
+}
+
+/// Describes how the framework finds a file.
+pub fn how(opened: &Opened) -> String {
+    match &opened.by {
+        SearchRule::Python => "opened by its Python code".into(),
+        SearchRule::Variable(name) => format!("opened by its Python code, from {name}"),
+        SearchRule::LdSo(rule) => rule.to_string(),
+        SearchRule::Windows(rule) => rule.to_string(),
+        SearchRule::DropIn => "selected by the drop-in".into(),
+        _ => String::new(),
+    }
+}
+
+/// Describes the same in a word or two.
+pub fn how_in_short(opened: &Opened) -> &'static str {
+    match &opened.by {
+        SearchRule::Python => "its Python code",
+        SearchRule::Variable(name) => name,
+        SearchRule::DropIn => "the drop-in",
+        SearchRule::LdSo(Rule::Rpath(_)) => "RPATH",
+        SearchRule::LdSo(Rule::Runpath(_)) => "RUNPATH",
+        SearchRule::LdSo(Rule::LibraryPath) => "LD_LIBRARY_PATH",
+        SearchRule::LdSo(Rule::Cache) => "ld.so.cache",
+        SearchRule::LdSo(Rule::Preload) => "LD_PRELOAD",
+        SearchRule::LdSo(Rule::Loaded) => "already loaded",
+        SearchRule::Windows(rule) => match rule {
+            dll_search::Rule::PathVariable => "PATH",
+            dll_search::Rule::Loaded => "already loaded",
+            dll_search::Rule::DllDir => "beside it",
+            dll_search::Rule::ApplicationDir => "beside Python",
+            dll_search::Rule::WorkingDir => "working directory",
+            dll_search::Rule::AddedDir => "its Python code",
+            _ => "directory of Windows",
+        },
+        _ => "default directory",
+    }
+}
+
+/// Describes a file and how it is found.
+pub(super) fn found(opened: &Opened) -> String {
+    format!("{}: {}", with_canonical_dir(&opened.path).printable(), how(opened))
+}
+
+/// Returns the first text and the number of the others.
+pub(super) fn first_of(texts: &[String]) -> Option<String> {
+    let (first, others) = texts.split_first()?;
+    Some(if others.is_empty() { first.clone() } else { format!("{first}, and {} more", others.len()) })
+}
+
+/// Describes where a fact comes from.
+pub fn source(source: &Source) -> String {
+    match source {
+        Source::File(file) => file.printable(),
+        Source::Requirement(requirement) => format!("it requires {requirement}"),
+        Source::Fact { citation: Citation { evidence, url, date, .. }, is_older_than_package } => {
+            let what = match evidence {
+                Evidence::Metadata => "metadata of its releases, ",
+                Evidence::Wheel => "wheels of its releases, ",
+                _ => "",
+            };
+            let doubt = if *is_older_than_package { "; this release is newer than that" } else { "" };
+            format!("{what}{url}, read on {date}{doubt}")
+        }
+        _ => String::new(),
+    }
+}
+
+/// Formats a CUDA release: `12.8`, or `12` without a minor.
+pub fn release(major: u32, minor: Option<u32>) -> String {
+    minor.map_or(major.to_string(), |minor| format!("{major}.{minor}"))
+}

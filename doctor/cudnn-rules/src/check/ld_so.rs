@@ -1,0 +1,228 @@
+//! Checks which files ld.so finds when a program, a framework or cuDNN itself opens a library by name.
+
+use cudnn_cli::escape::Printable;
+use cudnn_probe::facts::PathFacts;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use cudnn_frameworks::installation::{InstallationReport, Variant};
+use cudnn_probe::Library;
+
+use super::finding::{Finding, FindingKind, LD_SO_MIX, LINKED_MIX, OTHER_ON_PATH, Severity};
+use super::plain_program::{Found, find, is_same};
+use super::remedies;
+use super::remedies::search_first;
+use crate::context::Context;
+use crate::cudnn_file;
+use crate::dependencies::{Dependency, OLDER_SHIM, dependencies, mixes};
+use crate::remedy::{Remedy, Variable, off_search_path};
+use crate::shell::{split_list, split_search_path};
+
+/// C021, C022: programs that load the shim by name find this file.
+pub(super) fn found(found: &Found, report: &InstallationReport, context: &Context) -> Option<Finding> {
+    let Found { path, rule } = found;
+    if is_same(path.parent()?, &report.dir) {
+        return None;
+    }
+    let dir = report.dir.printable();
+    // ld.so skips unreadable files and files for other processors.
+    if report.library(Library::Shim).is_some_and(|part| part.identity.is_ok()) {
+        return Some(
+            other_on_path(path, context)
+                .note(format!("found by: {rule}"))
+                .note(format!("this project's loader uses the cuDNN in {dir}"))
+                .remedy(separate(report, context, std::slice::from_ref(path))),
+        );
+    }
+    let shim = Library::Shim;
+    let mix = context.simulation(path).ok().map(dependencies);
+    let mix = mix.and_then(|dependencies| mix_of_dirs(&dependencies)).unwrap_or_else(|| {
+        format!("ld.so finds {} for the libraries in {dir}, which lack a usable one", path.printable())
+    });
+    Some(
+        Finding::new(LD_SO_MIX, mix)
+            .note(match report.library(shim) {
+                None => format!("{shim} is missing in {dir}"),
+                Some(_) => format!("{shim} in {dir} is unusable"),
+            })
+            .note(format!("programs that load it by name get {} ({rule})", path.printable()))
+            .remedy(remedies::with_shim(report)),
+    )
+}
+
+/// Returns the finding about the libraries that cuDNN's own libraries get. `by_name` is the finding about the shim.
+pub(super) fn opened(report: &InstallationReport, context: &Context, by_name: Option<&Finding>) -> Option<Finding> {
+    // A second finding about another installation of the same release would be redundant.
+    let is_other = by_name.is_some_and(|finding| finding.kind.code == OTHER_ON_PATH.code);
+    let mixed = mixed(report, context).filter(|mixed| !is_other || mixed.kind.code != OTHER_ON_PATH.code);
+    match (mixed, linked(report, context)) {
+        (Some(mixed), Some(linked)) => {
+            Some(mixed.note(format!("for programs linked to a sub-library: {}", linked.message)))
+        }
+        (mixed, linked) => mixed.or(linked),
+    }
+}
+
+/// Reports a shim outside the installation. It may still open libraries of the installation, which mixes two releases.
+fn other_on_path(shim: &Path, context: &Context) -> Finding {
+    let dependencies = context.simulation(shim).ok().map(dependencies);
+    let message = format!("ld.so finds another {}: {}", Library::Shim, shim.printable());
+    match dependencies.and_then(|dependencies| Some((mix_of_dirs(&dependencies)?, kind_of_mix(&dependencies)))) {
+        Some((mix, kind)) => {
+            let older = (kind.severity == Severity::Note).then_some(OLDER_SHIM);
+            Finding::new(kind, mix).note(message).notes(older)
+        }
+        None => Finding::new(OTHER_ON_PATH, message),
+    }
+}
+
+/// Checks that NVIDIA's shim opens the libraries of the same installation, and that graph opens the engines there.
+fn mixed(report: &InstallationReport, context: &Context) -> Option<Finding> {
+    let shim = report.library(Library::Shim)?;
+    let dependencies = dependencies(context.simulation(&shim.path).ok()?);
+    let graph = dependencies.iter().find(|dependency| dependency.name == Library::Graph.file_name())?;
+    let graph_dir = graph.file.as_deref()?.parent()?;
+    let problem = mix_of_dirs(&dependencies);
+    if problem.is_none() && is_same(graph_dir, &report.dir) {
+        return None;
+    }
+    // Graph finds the engines in its own directory.
+    let has_engines = |other: &InstallationReport| {
+        let mut engines = Library::OPENED_BY_GRAPH.iter().filter(|library| report.library(**library).is_some());
+        engines.all(|library| other.library(*library).is_some_and(|part| part.identity.is_ok()))
+    };
+    let is_equal = || {
+        let other = InstallationReport::read(graph_dir, &context.host);
+        let is_same_release = |other: InstallationReport| {
+            other.version == report.version && other.cuda_major == report.cuda_major && has_engines(&other)
+        };
+        report.version.is_some() && other.is_some_and(is_same_release)
+    };
+    let kind = if problem.is_none() && is_equal() { OTHER_ON_PATH } else { kind_of_mix(&dependencies) };
+    let same = if kind.code == OTHER_ON_PATH.code { " of the same release" } else { "" };
+    let message = problem.unwrap_or_else(|| {
+        let (dir, other) = (report.dir.printable(), graph_dir.printable());
+        format!("NVIDIA's shim in {dir} would load another graph{same}: from {other}")
+    });
+    Some(
+        Finding::new(kind, message)
+            .notes((kind.severity == Severity::Note).then_some(OLDER_SHIM))
+            .note(format!("for programs that load {}", shim.path.printable()))
+            .notes(foreign(&dependencies, report))
+            .remedy(separate(
+                report,
+                context,
+                &dependencies.into_iter().filter_map(|one| one.file).collect::<Vec<_>>(),
+            )),
+    )
+}
+
+/// Makes ld.so search the directory of the installation first. Removes other cuDNN directories from the search path if
+/// ld.so would still reach them, because the installation is incomplete or already comes first. `found` are the files
+/// that ld.so finds now.
+fn separate(report: &InstallationReport, context: &Context, found: &[PathBuf]) -> Remedy {
+    if let Some(help) = without_preload(report, context).or_else(|| without_hwcaps(report, found)) {
+        return help;
+    }
+    let library_path = context.host.variable("LD_LIBRARY_PATH").unwrap_or_default();
+    let dirs = split_search_path(&library_path).into_iter().map(PathBuf::from);
+    let is_first = dirs.clone().next().is_some_and(|first| is_same(&first, &report.dir));
+    if report.variant == Variant::Full && !is_first {
+        return search_first(&report.dir);
+    }
+    let has_cudnn = |dir: &PathBuf| Library::ALL.iter().any(|library| dir.join(library.file_name()).target_exists());
+    let dirs = dirs.filter_map(|dir| cudnn_probe::canonicalize(dir).ok());
+    let others: Vec<PathBuf> = dirs.filter(|dir| !is_same(dir, &report.dir) && has_cudnn(dir)).collect();
+    let Some(variable) = off_search_path(&others, &library_path) else { return search_first(&report.dir) };
+    let remedy = Remedy::new("remove other cuDNN directories from the search path of ld.so:").action(variable);
+    if is_first { remedy } else { remedy.search(&report.dir) }
+}
+
+/// Removes a cuDNN file from a processor-specific subdirectory such as `glibc-hwcaps/x86-64-v3`, which ld.so prefers to
+/// the directory itself. No search path avoids such a file, and NVIDIA's packages contain none.
+fn without_hwcaps(report: &InstallationReport, found: &[PathBuf]) -> Option<Remedy> {
+    let is_below = |file: &&PathBuf| {
+        let dir = file.parent().and_then(|dir| cudnn_probe::canonicalize(dir).ok());
+        dir.is_some_and(|dir| dir != report.dir && dir.starts_with(report.dir.join("glibc-hwcaps")))
+    };
+    let file = found.iter().find(is_below)?;
+    Some(remedies::remove(
+        "remove this file, which ld.so prefers because its directory is specific to this processor:".into(),
+        file,
+    ))
+}
+
+/// Removes files of other installations from LD_PRELOAD, because preloaded libraries take precedence over all search
+/// paths.
+fn without_preload(report: &InstallationReport, context: &Context) -> Option<Remedy> {
+    const NAME: &str = "LD_PRELOAD";
+    let value = context.host.variable(NAME)?;
+    let is_other = |entry: &OsString| {
+        let file = Path::new(entry);
+        let is_cudnn = file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcudnn"));
+        is_cudnn && file.parent().is_some_and(|dir| !is_same(dir, &report.dir)) && !cudnn_file::is_drop_in(file)
+    };
+    let entries: Vec<OsString> = split_list(NAME, &value).into_iter().filter(is_other).collect();
+    let first = Path::new(entries.first()?).printable();
+    let text = format!("{NAME} has ld.so load {first} before all others: remove it:");
+    Some(Remedy::new(text).action(Variable::Without { name: NAME, entries }))
+}
+
+/// C025: checks that a sub-library finds the libraries of its own installation if a program links to it or opens it
+/// without NVIDIA's shim. ld.so searches LD_LIBRARY_PATH before the sub-library's run path.
+fn linked(report: &InstallationReport, context: &Context) -> Option<Finding> {
+    const LINKED: [Library; 3] = [Library::Ops, Library::Cnn, Library::Adv];
+    let finding = |file: &Path, programs: String, remedy: &dyn Fn() -> Remedy| {
+        let dependencies = dependencies(context.simulation(file).ok()?);
+        Some(
+            Finding::new(LINKED_MIX, mix_of_dirs(&dependencies)?)
+                .note(format!("for programs that are linked to {programs}"))
+                .note("programs that use this project's loader get one installation")
+                .notes(foreign(&dependencies, report))
+                .remedy(remedy()),
+        )
+    };
+    let by_name = LINKED.into_iter().find_map(|library| {
+        // A single library in a directory on the search path.
+        let Found { path: file, rule } = find(library.file_name(), context)?;
+        let dir = file.parent().filter(|dir| !is_same(dir, &report.dir))?;
+        let is_alone = !dir.join(Library::Graph.file_name()).target_exists();
+        let remedy = || separate(report, context, std::slice::from_ref(&file));
+        is_alone.then(|| finding(&file, format!("{library}, or open it by name: {rule}"), &remedy))?
+    });
+    let by_path = |library: Library| {
+        let file = &report.library(library)?.path;
+        finding(file, format!("{}, or open it themselves", file.printable()), &|| {
+            let text = "unset LD_LIBRARY_PATH, or put the directory of one cuDNN first on it; to see every file:";
+            let look = || Remedy::new(text).look(["explain".into(), file.clone().into_os_string()]);
+            without_preload(report, context).unwrap_or_else(look)
+        })
+    };
+    by_name.or_else(|| LINKED.into_iter().find_map(by_path))
+}
+
+/// Returns a mix that a different search path can resolve. Mixes within one directory are reported by the checks of the
+/// installation (C014, C015).
+fn mix_of_dirs(dependencies: &[Dependency]) -> Option<String> {
+    let mut mixes = mixes(dependencies);
+    // Report mixes that fail before those that work.
+    mixes.sort_by_key(|mix| mix.works);
+    mixes.into_iter().find(|mix| !mix.is_in_one_dir).map(|mix| mix.message)
+}
+
+/// Returns an error, or a note if only a shim of an older release is mixed in.
+fn kind_of_mix(dependencies: &[Dependency]) -> FindingKind {
+    let mixes = mixes(dependencies);
+    let works = !mixes.is_empty() && mixes.iter().all(|mix| mix.works);
+    FindingKind { severity: if works { Severity::Note } else { LD_SO_MIX.severity }, ..LD_SO_MIX }
+}
+
+/// Returns the cuDNN files that ld.so finds in other directories, each with the rule that found it.
+fn foreign(dependencies: &[Dependency], report: &InstallationReport) -> Vec<String> {
+    let foreign = dependencies.iter().filter_map(|dependency| {
+        let file = dependency.file.as_deref()?;
+        let is_foreign = dependency.name.starts_with("libcudnn") && !is_same(file.parent()?, &report.dir);
+        is_foreign.then(|| format!("{}: {}", file.printable(), dependency.rule))
+    });
+    foreign.collect()
+}

@@ -1,0 +1,216 @@
+//! Determines which cuDNN releases an environment can use.
+//!
+//! Commands that change the version respect these limits, so that fixing one finding does not cause another.
+
+use std::path::Path;
+
+use cudnn_cli::escape::Printable;
+use cudnn_frameworks::{Environment, Survey, allows_from, survey_to};
+use cudnn_probe::{Component, Host, Version, release_facts};
+
+use super::framework_requirement::{CUDNN_MAJOR, FrameworkRequirement};
+use super::machine::Gpu;
+use crate::surveys::FRAMEWORKS;
+
+/// The last release with kernels for compute capabilities 5.0 to 7.0, and the full version of the wheels. It is also
+/// the last release for CUDA 11, and predates the first one for CUDA 13.
+pub(super) const LAST_FOR_OLD_GPUS: (Version, &str) = (Version::new(9, 10, 2), "9.10.2.21");
+
+/// The last CUDA major that supports these GPUs.
+pub(super) const LAST_CUDA_FOR_OLD_GPUS: u32 = 12;
+
+/// A later release, without kernels for these GPUs.
+const LATER: Version = Version::new(9, 11, 0);
+
+/// The constraints on the cuDNN release.
+pub(crate) struct Limits<'a> {
+    /// A GPU that only older releases support.
+    old_gpu: Option<&'a Gpu>,
+    /// The requirements of frameworks that need cuDNN or are built for it.
+    demands: Vec<FrameworkRequirement>,
+}
+
+/// The versions that satisfy all constraints.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::check) struct Choice {
+    /// The suffix for a requirement with a minimum: `,<9.11`.
+    pub(super) specifiers: String,
+    /// The only full version that is allowed.
+    pub(super) exact: Option<String>,
+}
+
+impl<'a> Limits<'a> {
+    /// Returns the limits of this environment on a machine with these GPUs.
+    pub(in crate::check) fn of_survey(survey: Option<&Survey>, gpus: &'a [Gpu]) -> Self {
+        let demands = survey.into_iter().flat_map(|survey| &survey.frameworks).filter_map(FrameworkRequirement::of);
+        Limits::of(gpus, demands.filter(|demand| demand.is_required || demand.cudnn_major == CUDNN_MAJOR))
+    }
+
+    /// Returns the limits set by these GPUs and frameworks.
+    pub(super) fn of(gpus: &'a [Gpu], demands: impl IntoIterator<Item = FrameworkRequirement>) -> Self {
+        let oldest = release_facts::min_compute_capability(LAST_FOR_OLD_GPUS.0);
+        let old = oldest..release_facts::min_compute_capability(LATER);
+        let is_old = |gpu: &&Gpu| old.contains(&gpu.compute_capability) && !gpu.is_tegra();
+        Limits { old_gpu: gpus.iter().find(is_old), demands: demands.into_iter().collect() }
+    }
+
+    /// Returns the allowed versions from `minimum` on, or explains why there are none.
+    pub(in crate::check) fn choose(&self, minimum: Option<Version>, cuda_major: u32) -> Result<Choice, String> {
+        let (last, last_wheel) = LAST_FOR_OLD_GPUS;
+        let is_later = minimum.is_some_and(|minimum| minimum > last);
+        let text = minimum.map_or("9".to_owned(), |minimum| minimum.to_string());
+        let mut choice = Choice::default();
+        if let Some(gpu) = self.old_gpu {
+            let name = format!("{} (compute capability {})", gpu.name.printable(), gpu.capability());
+            if cuda_major > LAST_CUDA_FOR_OLD_GPUS {
+                return Err(format!("no cuDNN for CUDA {cuda_major} supports {name}"));
+            }
+            if is_later {
+                return Err(format!("no cuDNN from {text} on supports {name}: {last} is the last one that does"));
+            }
+            choice.specifiers = format!(",<{}.{}", LATER.major, LATER.minor);
+            choice.exact = Some(last_wheel.to_owned());
+        }
+        if cuda_major == 11 && is_later {
+            return Err(format!("NVIDIA has no cuDNN {text} for CUDA 11: {last} is the last one"));
+        }
+        for demand in &self.demands {
+            let specifiers = specifiers_of(demand, &format!("{},>={text}", choice.specifiers), cuda_major)?;
+            if let Some(version) = specifiers.strip_prefix("==").filter(|version| !version.contains(['*', ','])) {
+                choice.exact = Some(version.to_owned());
+            }
+            if !specifiers.is_empty() {
+                choice.specifiers += &format!(",{specifiers}");
+            }
+        }
+        Ok(choice)
+    }
+
+    /// Checks that this full version suits the frameworks.
+    pub(super) fn accept(&self, wheel_version: &str, cuda_major: u32) -> Result<(), String> {
+        let exact = format!(",=={wheel_version}");
+        self.demands.iter().try_for_each(|demand| specifiers_of(demand, &exact, cuda_major).map(drop))
+    }
+}
+
+/// Returns the CUDA major of the cuDNN that a framework of this environment requires, if that cuDNN is one of these
+/// packages.
+pub(super) fn demanded_cuda(root: &Path, packages: &[String], host: &Host) -> Option<u32> {
+    let survey = survey_to(&Environment::at(root, host), host, FRAMEWORKS);
+    let majors = survey.frameworks.iter().filter_map(FrameworkRequirement::of).map(|demand| demand.cuda_major);
+    { majors }.find(|major| packages.contains(&Component::Cudnn.wheel(*major)))
+}
+
+/// Returns the specifiers of a framework's requirement, which must allow one of these versions for this CUDA.
+/// Frameworks that do not list cuDNN in their metadata accept all versions for their CUDA.
+fn specifiers_of(demand: &FrameworkRequirement, versions: &str, cuda_major: u32) -> Result<String, String> {
+    let FrameworkRequirement { framework, requirement, is_required, .. } = demand;
+    let is_other_cuda = demand.cuda_major != cuda_major;
+    let is_allowed = |requirement: &str| allows_from(requirement, "0").is_none_or(|(_, is_allowed)| is_allowed);
+    match is_required {
+        false if is_other_cuda => Err(format!(
+            "{framework} in this environment is built for another CUDA, and the wheels of cuDNN for both own the same \
+             files: give the program an environment of its own"
+        )),
+        false => Ok(String::new()),
+        true if is_other_cuda || !is_allowed(&format!("{requirement}{versions}")) => Err(format!(
+            "{framework} in this environment requires {requirement}: install a release of it that requires another \
+             cuDNN, or give the program an environment of its own",
+        )),
+        // A requirement without a version allows all versions.
+        true => Ok(allows_from(requirement, "0").map_or(String::new(), |(specifiers, _)| specifiers.replace(' ', ""))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::framework_requirement::requirement_for_test;
+    use super::*;
+
+    /// Wheels of cuDNN for CUDA 12, the newest first.
+    const WHEELS: [&str; 8] =
+        ["9.28.0.42", "9.19.0.56", "9.15.1.9", "9.15.0.57", "9.11.0.98", "9.10.2.21", "9.10.0.56", "9.8.0.87"];
+
+    fn version(wheel: &str) -> Version {
+        let (release, _) = wheel.rsplit_once('.').unwrap_or_default();
+        release.parse().unwrap_or(LATER)
+    }
+
+    /// Returns the wheel that an installer selects for a choice.
+    fn newest(choice: &Choice, minimum: Version) -> &'static str {
+        let requirement = format!("x>={minimum}{}", choice.specifiers);
+        let is_allowed = |wheel: &&&str| {
+            allows_from(&format!("{requirement},=={wheel}"), "0").is_some_and(|(_, is_allowed)| is_allowed)
+        };
+        WHEELS.iter().find(is_allowed).copied().unwrap_or("none")
+    }
+
+    /// Checks every command that changes the version against all other requirements: no later command may revert the
+    /// change, and no correct setup may break.
+    #[test]
+    fn no_command_undoes_what_another_one_did() {
+        let gpu = |compute_capability| vec![Gpu { name: "a GPU".into(), compute_capability }];
+        for gpus in [vec![], gpu(70), gpu(90), [gpu(90), gpu(70)].concat()] {
+            for pin in ["", "==9.10.2.21", "==9.19.0.56", ">=9.8,<10.0"] {
+                let torch = || requirement_for_test("PyTorch 2.8", &format!("nvidia-cudnn-cu12{pin}"), (9, 0, 0), true);
+                let limits = Limits::of(&gpus, (!pin.is_empty()).then(torch));
+                for wanted in [None, Some(Version::new(9, 10, 1)), Some(Version::new(9, 15, 1))] {
+                    for start in WHEELS {
+                        let case = format!("{gpus:?} {pin} {wanted:?} {start}");
+                        follow(&limits, &gpus, pin, wanted, start, &case);
+                    }
+                }
+            }
+        }
+    }
+
+    fn follow(limits: &Limits, gpus: &[Gpu], pin: &str, wanted: Option<Version>, start: &'static str, case: &str) {
+        let is_supported = |wheel: &str| {
+            let oldest = release_facts::min_compute_capability(version(wheel));
+            gpus.iter().all(|gpu| gpu.compute_capability >= oldest)
+        };
+        let is_pinned = |wheel: &str| {
+            pin.is_empty() || allows_from(&format!("x{pin},=={wheel}"), "0").is_some_and(|(_, allowed)| allowed)
+        };
+        let mut seen = vec![start];
+        let mut now = start;
+        loop {
+            let minima = release_facts::known_issues(version(now)).map(|issue| issue.fixed_in);
+            let minima = minima.chain(wanted.filter(|wanted| version(now) < *wanted));
+            let upgrade = minima.filter_map(|minimum| Some(newest(&limits.choose(Some(minimum), 12).ok()?, minimum)));
+            let last = LAST_FOR_OLD_GPUS.1;
+            let downgrade = (!is_supported(now) && limits.accept(last, 12).is_ok()).then_some(last);
+            let Some(next) = upgrade.chain(downgrade).next() else { return };
+            assert_ne!(next, "none", "{case}: {seen:?}");
+            assert!(is_supported(next) && is_pinned(next), "{case}: {seen:?} {next}");
+            assert!(!seen.contains(&next), "{case}: a loop: {seen:?} {next}");
+            seen.push(next);
+            now = next;
+        }
+    }
+
+    #[test]
+    fn limits_are_explained() {
+        let gpus = [Gpu { name: "Tesla V100".into(), compute_capability: 70 }];
+        let torch = |version: &str| {
+            requirement_for_test("PyTorch 2.8", &format!("nvidia-cudnn-cu12=={version}"), (9, 0, 0), true)
+        };
+        let newer = Some(Version::new(9, 15, 1));
+        let explain = |gpus: &[Gpu], version: Option<&str>, minimum, cuda| {
+            Limits::of(gpus, version.map(torch)).choose(minimum, cuda).err().unwrap_or_default()
+        };
+        let requires = "PyTorch 2.8 in this environment requires nvidia-cudnn-cu12==9.10";
+        for (found, expected) in [
+            (explain(&gpus, None, newer, 12), "no cuDNN from 9.15.1 on supports Tesla V100 (compute capability 7.0)"),
+            (explain(&gpus, None, None, 13), "no cuDNN for CUDA 13 supports Tesla V100"),
+            (explain(&[], Some("9.10.2.21"), newer, 12), requires),
+            (explain(&[], Some("9.10.2.21"), None, 13), requires),
+            (explain(&[], None, newer, 11), "NVIDIA has no cuDNN 9.15.1 for CUDA 11"),
+        ] {
+            assert!(!expected.is_empty() && found.starts_with(expected), "{found}");
+        }
+        let exact = Limits::of(&[], [torch("9.19.0.56")]).choose(newer, 12);
+        assert_eq!(exact.ok().and_then(|choice| choice.exact).as_deref(), Some("9.19.0.56"));
+        assert_eq!(Limits::of(&[], []).choose(newer, 12), Ok(Choice::default()));
+    }
+}

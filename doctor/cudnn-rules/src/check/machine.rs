@@ -1,0 +1,396 @@
+//! Describes the NVIDIA driver and the GPUs. The driver's library is looked up by the rules of ld.so, but never opened
+//! here.
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::platform::CAN_LOAD;
+use cudnn_probe::facts::PathFacts;
+use std::path::{Path, PathBuf};
+
+use cudnn_frameworks::Jetson;
+use cudnn_probe::dll_search::Facts;
+use cudnn_probe::ld_so::{KnownFiles, Resolution};
+use cudnn_probe::release_facts::TegraChip;
+use cudnn_probe::{Host, Os, release_facts};
+use serde_json::{Value, json};
+
+use super::finding::{Finding, NO_DRIVER, NOT_TESTED};
+use super::plain_program::{find_in, open, plain_program};
+use crate::driver;
+use crate::platform::system_library;
+use crate::remedy::Remedy;
+use crate::system;
+
+/// The file name of NVML.
+const NVML_LIBRARY: &str = system::NVML;
+
+/// A lower bound: CUDA libraries have never run with a driver older than this.
+const OLDEST_DRIVER: &str = "100.0";
+
+/// Directories where drivers, containers and WSL install the driver's library, even though ld.so may not search them.
+const DRIVER_DIRS: [&str; 8] = [
+    "/usr/lib/wsl/lib",
+    "/usr/local/nvidia/lib64",
+    "/usr/local/nvidia/lib",
+    "/run/opengl-driver/lib",
+    "/usr/local/cuda/compat",
+    "/usr/lib64-nvidia",
+    // Jetson, for L4T before 36, then from 36 on.
+    "/usr/lib/aarch64-linux-gnu/tegra",
+    "/usr/lib/aarch64-linux-gnu/nvidia",
+];
+
+/// The driver and the GPUs.
+#[derive(Debug)]
+pub struct Machine {
+    /// The driver's version. `None` if NVML is silent or returns no version number.
+    pub driver: Option<String>,
+    /// The text that NVML returns instead of a version number.
+    pub driver_text: Option<String>,
+    /// The GPUs that NVML lists. On a Jetson where NVML lists no GPU, the GPU of the chip.
+    pub gpus: Vec<Gpu>,
+    /// The Jetson model, if this machine is one.
+    pub jetson: Option<Jetson>,
+    library: DriverLibrary,
+    /// The CUDA release (major, minor) of the driver's library, known once a child process has started the driver.
+    cuda: Option<(u32, u32)>,
+    /// Why querying NVML failed.
+    nvml_error: Option<QueryError>,
+}
+
+/// The files that determine how this machine should get the driver's library.
+#[derive(Debug, Default)]
+struct DriverFiles {
+    is_wsl: bool,
+    has_kernel_driver: bool,
+    /// Whether there is a GPU's own device. Containers without GPUs can have `/dev/nvidiactl`.
+    has_gpu: bool,
+    is_container: bool,
+    is_jetson: bool,
+    /// A directory with the driver's library that ld.so may not search.
+    dir: Option<&'static str>,
+}
+
+impl DriverFiles {
+    /// Looks for these files below a root directory.
+    fn read(root: &Path, is_jetson: bool) -> DriverFiles {
+        const MAX_GPUS: u32 = 32;
+        let exists = |path: &str| root.join(path.trim_start_matches('/')).target_exists();
+        let has_kernel_driver = exists("dev/nvidiactl") || exists("proc/driver/nvidia/version") || exists("dev/dxg");
+        let has_library = |dir: &&str| exists(&format!("{dir}/{}", driver::LIBRARY));
+        // The forward-compatibility library only works if the kernel driver is loaded.
+        let is_usable = |dir: &&str| has_kernel_driver || !dir.ends_with("/compat");
+        DriverFiles {
+            is_wsl: exists("dev/dxg") || exists("usr/lib/wsl/lib"),
+            has_kernel_driver,
+            has_gpu: exists("dev/dxg") || (0..MAX_GPUS).any(|number| exists(&format!("dev/nvidia{number}"))),
+            is_container: exists("/.dockerenv") || exists("/run/.containerenv"),
+            is_jetson,
+            dir: DRIVER_DIRS.into_iter().filter(is_usable).find(has_library),
+        }
+    }
+}
+
+/// A GPU of this machine.
+#[derive(Clone, Debug)]
+pub struct Gpu {
+    /// The name of the model.
+    pub name: String,
+    /// The compute capability in tenths: 90 is 9.0.
+    pub(crate) compute_capability: u32,
+}
+
+/// Why querying NVML failed.
+#[derive(Debug)]
+pub enum QueryError {
+    /// The child process failed.
+    Failed(String),
+    /// The child process could not be started: the reason and the fix.
+    NotStarted(String, &'static str),
+}
+
+/// The `libcuda.so.1` that ld.so finds for a program.
+#[derive(Debug)]
+enum DriverLibrary {
+    /// The file, with symbolic links resolved.
+    Found(PathBuf),
+    Missing(DriverFiles),
+    /// The file, and why ld.so cannot load it.
+    Unusable(PathBuf, String),
+}
+
+impl Machine {
+    /// Looks up the driver's library, and queries NVML unless it is certainly missing. The answer of `query_nvml` is an
+    /// object with the keys `driver` and `gpus`.
+    pub fn detect(host: &Host, query_nvml: impl FnOnce() -> Result<Value, QueryError>) -> Machine {
+        let jetson = Jetson::detect(host);
+        let library = driver_library(host, jetson.is_some());
+        let answer = if is_nvml_missing(host) { Ok(Value::Null) } else { query_nvml() };
+        let (answer, nvml_error) = answer.map_or_else(|error| (Value::Null, Some(error)), |answer| (answer, None));
+        let gpus = answer.get("gpus").and_then(Value::as_array);
+        let mut gpus: Vec<Gpu> = gpus.into_iter().flatten().filter_map(Gpu::parse).collect();
+        if gpus.is_empty() {
+            gpus.extend(jetson.as_ref().and_then(Gpu::of_jetson));
+        }
+        let driver = answer.get("driver").and_then(Value::as_str).filter(|driver| !driver.is_empty());
+        let (driver, driver_text) = match driver.map(str::to_owned) {
+            Some(driver) if driver::version(&driver).is_none() => (None, Some(driver)),
+            driver => (driver, None),
+        };
+        Machine { driver, driver_text, gpus, jetson, library, cuda: None, nvml_error }
+    }
+
+    /// Returns a machine with these GPUs, optionally a Jetson.
+    #[cfg(all(test, unix))]
+    pub(crate) fn for_test(mut gpus: Vec<Gpu>, jetson: Option<Jetson>) -> Machine {
+        if gpus.is_empty() {
+            gpus.extend(jetson.as_ref().and_then(Gpu::of_jetson));
+        }
+        let library = DriverLibrary::Missing(DriverFiles::default());
+        Machine { driver: None, driver_text: None, gpus, jetson, library, cuda: None, nvml_error: None }
+    }
+
+    /// Returns the machine for `--json`.
+    pub fn value(&self) -> Value {
+        let gpu = |gpu: &Gpu| json!({ "name": gpu.name, "compute_capability": gpu.capability() });
+        let jetson = |jetson: &Jetson| {
+            let evidence = jetson.evidence.iter().map(|found| json!({ "value": found.value, "source": found.source }));
+            json!({
+                "name": jetson.name(),
+                "l4t": jetson.l4t.map(|release| release.to_string()),
+                "evidence": evidence.collect::<Vec<_>>(),
+            })
+        };
+        json!({
+            "driver": self.driver,
+            "compatibility": self.compatibility(),
+            "gpus": self.gpus.iter().map(gpu).collect::<Vec<_>>(),
+            "jetson": self.jetson.as_ref().map(jetson),
+        })
+    }
+
+    /// Returns whether ld.so finds a loadable driver library.
+    pub(crate) fn has_driver_library(&self) -> bool {
+        matches!(self.library, DriverLibrary::Found(_))
+    }
+
+    /// Records the CUDA release that the started driver reported.
+    pub(crate) fn set_cuda(&mut self, cuda: Option<(u32, u32)>) {
+        self.cuda = cuda;
+    }
+
+    /// Returns the driver's library if it is newer than the kernel driver, as with CUDA's forward compatibility.
+    pub fn compatibility(&self) -> Option<String> {
+        let (driver, DriverLibrary::Found(file)) = (self.driver.as_ref()?, &self.library) else { return None };
+        let newer = file_version(file).filter(|version| is_older(driver, version));
+        let minimum = |(major, _): (u32, u32)| min_driver(major);
+        let is_newer = newer.is_some() || self.cuda.and_then(minimum).is_some_and(|minimum| is_older(driver, minimum));
+        let release = self.cuda.map_or(String::new(), |(major, minor)| format!(" (CUDA {major}.{minor})"));
+        is_newer.then(|| format!("{}{release}", file.display()))
+    }
+
+    /// Returns the component that is too old for programs built for this CUDA major, and the minimum driver version.
+    /// Prefers the release reported by the driver's library, then the version in the file name, then the version of the
+    /// kernel driver.
+    pub(crate) fn too_old_for(&self, cuda_major: u32) -> Option<(String, &'static str)> {
+        let minimum = min_driver(cuda_major)?;
+        let old = self.driver.as_ref().filter(|driver| is_older(driver, minimum));
+        let driver = |driver: &String| format!("driver {}", driver.printable());
+        match (self.cuda, &self.library) {
+            (Some((major, _)), _) if major >= cuda_major => None,
+            (Some((major, minor)), DriverLibrary::Found(file)) => Some(match old {
+                Some(old) => (driver(old), minimum),
+                None => {
+                    (format!("{}, the driver's library, which is for CUDA {major}.{minor},", file.printable()), minimum)
+                }
+            }),
+            (None, DriverLibrary::Found(file))
+                if file_version(file).is_some_and(|found| !is_older(&found, minimum)) =>
+            {
+                None
+            }
+            _ => old.map(|old| (driver(old), minimum)),
+        }
+    }
+
+    /// C001: the driver is missing or does not answer.
+    pub(crate) fn findings(&self) -> Option<Finding> {
+        let (files, finding) = match &self.library {
+            DriverLibrary::Found(_) => {
+                return Some(match self.nvml_error.as_ref()? {
+                    QueryError::Failed(error) => {
+                        Finding::new(NO_DRIVER, format!("the driver does not answer: {error}"))
+                            .remedy("reinstall the driver, or reboot if it was just updated")
+                    }
+                    QueryError::NotStarted(error, help) => Finding::new(NOT_TESTED, error).remedy(*help),
+                });
+            }
+            DriverLibrary::Unusable(path, error) => {
+                let message = format!("the driver's library cannot be loaded: {} {error}", path.printable());
+                return Some(Finding::new(NO_DRIVER, message).remedy(driver::DAMAGED_HELP));
+            }
+            DriverLibrary::Missing(files) => {
+                let message = format!("{}, the driver's library, was not found", driver::LIBRARY);
+                (files, Finding::new(NO_DRIVER, message).note("no program can use a GPU without it"))
+            }
+        };
+        let finding = match (&self.driver, &self.nvml_error) {
+            (Some(driver), _) => finding.note(format!("NVML reports driver {driver}")),
+            (None, Some(QueryError::Failed(error) | QueryError::NotStarted(error, _))) => finding.note(error),
+            (None, None) if !CAN_LOAD => finding,
+            (None, None) => finding.note(format!("NVML ({NVML_LIBRARY}) does not answer either")),
+        };
+        Some(finding.remedy(match Os::HOST {
+            Os::Windows => Remedy::new(
+                "install NVIDIA's driver for this GPU, which contains it, and restart Windows; in a virtual machine, pass \
+                 the GPU through",
+            ),
+            _ => driver_help(files),
+        }))
+    }
+}
+
+/// Returns instructions for making the driver's library available on a machine with these files.
+fn driver_help(files: &DriverFiles) -> Remedy {
+    let DriverFiles { is_wsl, has_kernel_driver, has_gpu, is_container, is_jetson, dir } = *files;
+    if let Some(dir) = dir {
+        return Remedy::new(format!("it is in {dir}: have ld.so search that directory:")).search(Path::new(dir));
+    }
+    Remedy::new(if is_jetson && is_container {
+        "the driver's library of a Jetson comes with L4T: start the container with it, `docker run --runtime nvidia ...`"
+    } else if is_jetson {
+        "the driver's library of a Jetson comes with L4T, in the package nvidia-l4t-cuda: reinstall it; drivers for other \
+         GPUs do not work there"
+    } else if is_wsl {
+        "install NVIDIA's driver in Windows, then restart WSL (`wsl --shutdown`, in Windows): WSL takes libcuda.so.1 from \
+         there; install no driver for Linux in WSL"
+    } else if has_gpu && is_container {
+        "the container has the GPU's devices, but not the driver's libraries: start it with \
+         NVIDIA_DRIVER_CAPABILITIES=compute,utility in its environment"
+    } else if has_kernel_driver && !is_container {
+        "the kernel has NVIDIA's driver, but its libraries are missing: reinstall the driver with its libraries for \
+         compute (Debian: libcuda1; Ubuntu: libnvidia-compute)"
+    } else if is_container {
+        "start the container with GPU access: `docker run --gpus all ...`, or `podman run --device nvidia.com/gpu=all \
+         ...`; the host needs NVIDIA's driver and the package nvidia-container-toolkit"
+    } else {
+        "install NVIDIA's driver; in a container, start it with GPU access: `docker run --gpus all ...`"
+    })
+}
+
+impl Gpu {
+    fn parse(value: &Value) -> Option<Gpu> {
+        let compute_capability = u32::try_from(value.get("compute_capability")?.as_u64()?).ok()?;
+        Some(Gpu { name: value.get("name")?.as_str()?.to_owned(), compute_capability })
+    }
+
+    /// Returns the GPU of a Jetson, identified by the chip that its files name.
+    fn of_jetson(jetson: &Jetson) -> Option<Gpu> {
+        let compute_capability = jetson.compute_capability()?;
+        Some(Gpu { name: format!("the GPU of {}", jetson.name()), compute_capability })
+    }
+
+    /// Returns whether this is the integrated GPU of a Jetson.
+    pub(crate) fn is_tegra(&self) -> bool {
+        TegraChip::with_compute_capability(self.compute_capability).is_some()
+    }
+
+    /// The compute capability as text: `9.0`.
+    pub fn capability(&self) -> String {
+        capability(self.compute_capability)
+    }
+}
+
+/// Formats a compute capability given in tenths: `9.0` for 90.
+pub fn capability(tenths: u32) -> String {
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+/// Returns whether NVML is certainly missing, so that starting a child process would be pointless.
+fn is_nvml_missing(host: &Host) -> bool {
+    if Os::HOST == Os::Windows {
+        return !system_library(NVML_LIBRARY).leads_to_file();
+    }
+    let is_missing = |mut simulation| find_in(&mut simulation, NVML_LIBRARY).is_none();
+    plain_program(host, &KnownFiles::new()).is_some_and(is_missing)
+}
+
+fn driver_library(host: &Host, is_jetson: bool) -> DriverLibrary {
+    let missing = || DriverLibrary::Missing(DriverFiles::read(Path::new("/"), is_jetson));
+    if Os::HOST == Os::Windows {
+        // The driver's installer puts the DLL there, and CUDA's DLLs load it from there.
+        let file = Facts::of_host(host).system_dir.map(|dir| dir.join(driver::LIBRARY));
+        return file.filter(|file| file.leads_to_file()).map_or_else(missing, DriverLibrary::Found);
+    }
+    let Some(mut simulation) = plain_program(host, &KnownFiles::new()) else {
+        return missing();
+    };
+    match open(&mut simulation, driver::LIBRARY).first().map(|step| &step.resolution) {
+        Some(Resolution::Found { path, .. }) => {
+            DriverLibrary::Found(cudnn_probe::canonicalize(path).unwrap_or_else(|_| path.clone()))
+        }
+        Some(Resolution::Unusable { path, error, .. }) => DriverLibrary::Unusable(path.clone(), error.to_string()),
+        _ => missing(),
+    }
+}
+
+/// Returns the driver version in the name of the library: `libcuda.so.580.65.06`. WSL's `libcuda.so.1.1` contains no
+/// version.
+fn file_version(file: &Path) -> Option<String> {
+    let version = driver::version(file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?)?;
+    (!is_older(version, OLDEST_DRIVER)).then(|| version.to_owned())
+}
+
+/// Returns the minimum driver version for programs built for this CUDA major.
+fn min_driver(cuda_major: u32) -> Option<&'static str> {
+    let table = if Os::HOST == Os::Windows { release_facts::MIN_WINDOWS_DRIVER } else { release_facts::MIN_DRIVER };
+    let (_, minimum) = table.iter().find(|(major, _)| *major == cuda_major)?;
+    Some(minimum)
+}
+
+/// Returns whether one dotted version is older than another.
+fn is_older(version: &str, than: &str) -> bool {
+    let numbers = |text: &str| text.split('.').map(|part| part.parse::<u32>().unwrap_or(0)).collect::<Vec<_>>();
+    numbers(version) < numbers(than)
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
+mod tests {
+    use super::*;
+    use crate::plan::advice_of;
+
+    #[test]
+    fn the_advice_about_the_driver_fits_the_machine() {
+        let root = std::env::temp_dir().join(format!("cudnn-doctor-driver-{}", std::process::id()));
+        for (files, expected) in [
+            (&[][..], "install NVIDIA's driver; in a container"),
+            (&[".dockerenv"], "nvidia-container-toolkit"),
+            (&["run/.containerenv"], "podman run --device nvidia.com/gpu=all"),
+            (&["dev/dxg"], "install no driver for Linux in WSL"),
+            (&["dev/dxg", "usr/lib/wsl/lib/libcuda.so.1"], "/usr/lib/wsl/lib"),
+            (&["usr/local/nvidia/lib64/libcuda.so.1"], "/usr/local/nvidia/lib64"),
+            (&["usr/local/cuda/compat/libcuda.so.1", ".dockerenv"], "--gpus all"),
+            (&["usr/local/cuda/compat/libcuda.so.1", "dev/nvidiactl"], "/usr/local/cuda/compat"),
+            (&["dev/nvidiactl", "dev/nvidia3", ".dockerenv"], "NVIDIA_DRIVER_CAPABILITIES=compute,utility"),
+            (&["dev/nvidiactl", ".dockerenv"], "--gpus all"),
+            (&["proc/driver/nvidia/version"], "libnvidia-compute"),
+            (&["etc/nv_tegra_release"], "nvidia-l4t-cuda"),
+            (&["etc/nv_tegra_release", ".dockerenv"], "--runtime nvidia"),
+            (&["usr/lib/aarch64-linux-gnu/tegra/libcuda.so.1"], "/usr/lib/aarch64-linux-gnu/tegra"),
+            (&["usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1"], "/usr/lib/aarch64-linux-gnu/nvidia"),
+        ] {
+            for file in files {
+                let file = root.join(file);
+                let _ = std::fs::create_dir_all(file.parent().unwrap_or(&root));
+                let text = if file.ends_with("nv_tegra_release") { "# R36 (release), REVISION: 4.3\n" } else { "" };
+                let _ = std::fs::write(file, text);
+            }
+            let is_jetson = Jetson::detect(&Host::sandbox(&root)).is_some();
+            let help = advice_of(&driver_help(&DriverFiles::read(&root, is_jetson)));
+            let _ = std::fs::remove_dir_all(&root);
+            assert!(help.text.contains(expected), "{files:?}: {help:?}");
+            let is_command = expected.starts_with("/usr");
+            assert_eq!(help.commands.iter().any(|line| line.contains(expected)), is_command, "{files:?}: {help:?}");
+        }
+    }
+}

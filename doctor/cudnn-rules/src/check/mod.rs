@@ -1,0 +1,40 @@
+//! Diagnoses whether a machine can run programs that use cuDNN.
+//!
+//! [`observations::Observations`] contains what files and child processes show. The checks in [`FINDINGS`] derive findings
+//! from them. This module prints no output.
+
+pub mod advice;
+mod by_name;
+pub mod checks;
+mod companions;
+mod cublas;
+mod dlls;
+pub mod drop_in;
+pub(crate) mod finding;
+pub mod foreign_library;
+mod framework_requirement;
+pub mod frameworks;
+pub mod installation;
+pub mod kernels;
+mod ld_so;
+mod limits;
+pub mod load_test;
+mod lost_python;
+pub mod machine;
+mod nvrtc;
+pub mod observations;
+mod other_major;
+mod plain_program;
+mod program;
+pub mod remedies;
+mod requested;
+mod requirements;
+mod search_path;
+mod selection;
+mod symbol_versions;
+mod table;
+mod variables;
+pub(crate) mod wheel_choice;
+
+pub use finding::{FINDINGS, Finding, FindingKind, Severity};
+pub use requested::Requested;

@@ -1,0 +1,128 @@
+//! Gathers the facts that the checks examine.
+
+use std::path::Path;
+
+use cudnn_frameworks::Depth;
+use cudnn_frameworks::installation::InstallationReport;
+
+use super::frameworks::{self, FrameworkFacts, Users};
+use super::load_test::{LoadTest, Parts};
+use super::machine::Machine;
+use super::program::{Call, Examined};
+use super::search_path::SearchPath;
+use super::selection::{Selected, Used, installed_in};
+use super::variables::Variables;
+use super::{Finding, Requested, companions, installation};
+use crate::context::Context;
+use crate::framework_run::Run;
+
+/// The facts about a machine that the checks examine.
+pub struct Observations<'a> {
+    pub(super) requested: &'a Requested,
+    pub(super) context: &'a Context,
+    /// The driver and the GPUs.
+    pub machine: Machine,
+    pub(super) search_path: SearchPath,
+    pub(super) variables: Variables,
+    /// The requested program. `how` is set only if the program finds a usable cuDNN.
+    pub program: Examined,
+    /// The installation that the program uses. Without a program, the one that the loader would use.
+    pub used: Option<Used>,
+    /// The result of the search, or empty if a requested program finds a cuDNN.
+    pub(super) selected: Selected,
+    /// The frameworks of the active environment, or `None` if a requested program finds a cuDNN.
+    pub(super) frameworks: Option<FrameworkFacts>,
+    /// The result of loading the installation in a child process, see [`Observations::add_load_test`].
+    pub load: LoadTest,
+    /// The runs of the requested frameworks, which a child process makes.
+    pub runs: Vec<Run>,
+}
+
+impl<'a> Observations<'a> {
+    /// Reads the facts about this machine. What only child processes can show is added afterwards.
+    pub fn read(context: &'a Context, requested: &'a Requested, machine: Machine) -> Observations<'a> {
+        let mut program =
+            requested.program.as_deref().map(|program| Examined::read(program, context)).unwrap_or_default();
+        // If the program finds a cuDNN, check that one and ignore other installations.
+        let found = program.dir.as_deref().and_then(|dir| installed_in(dir, context));
+        program.how = program.how.filter(|_| found.is_some());
+        let mut selected = if found.is_some() { Selected::default() } else { Selected::read(context) };
+        let used = found.or_else(|| selected.used.take());
+        let frameworks = if program.how.is_none() { active_frameworks(context, &machine) } else { None };
+        let (search_path, variables) = (SearchPath::read(), Variables::read());
+        Observations {
+            requested,
+            context,
+            machine,
+            search_path,
+            variables,
+            program,
+            used,
+            selected,
+            frameworks,
+            load: LoadTest::default(),
+            runs: Vec::new(),
+        }
+    }
+
+    /// Returns the installation that a child process has to load, and the parts of that test, if the request needs it.
+    pub fn to_load(&self) -> Option<(&InstallationReport, Parts)> {
+        let report = self.report().filter(|_| self.requested.is_load_needed())?;
+        // Registering engines takes about 400 ms with a full cuDNN, and reveals libraries of a different release.
+        let may_be_mixed = self.requested.verify || !installation::is_one_wheel(report);
+        let parts = Parts {
+            convolution: self.requested.convolution,
+            driver: self.machine.has_driver_library(),
+            engines: may_be_mixed && !companions::has_damaged(report, self.context),
+            cuda: companions::files(report, self.context),
+        };
+        Some((report, parts))
+    }
+
+    /// Adds the result of loading the installation.
+    pub fn add_load_test(&mut self, load: LoadTest) {
+        self.machine.set_cuda(load.cuda);
+        self.load = load;
+    }
+
+    /// Returns the report on the installation in use.
+    pub(super) fn report(&self) -> Option<&InstallationReport> {
+        self.used.as_ref().map(|(_, report)| report)
+    }
+
+    /// Returns whether the installation in use is the one that a requested program finds.
+    pub(super) fn is_of_program(&self) -> bool {
+        self.program.how.is_some()
+    }
+
+    /// Returns the requested program and the functions it calls, if the program finds the installation in use.
+    pub(super) fn called(&self) -> Option<(&Path, &[Call])> {
+        let program = self.requested.program.as_deref().filter(|_| self.is_of_program())?;
+        Some((program, &self.program.called))
+    }
+
+    /// Returns the frameworks that load the installation in use.
+    pub(super) fn users(&self) -> Users {
+        let (Some(frameworks), Some(report)) = (&self.frameworks, self.report()) else { return Users::default() };
+        Users::of(&frameworks.survey, report)
+    }
+
+    /// Downgrades findings about a missing cuDNN or driver to notes if no framework of the environment needs it.
+    pub(super) fn qualified(&self, mut findings: Vec<Finding>) -> Vec<Finding> {
+        let is_about_frameworks = self.used.is_none() && self.requested.is_about_machine();
+        if let Some(frameworks) = self.frameworks.as_ref().filter(|_| is_about_frameworks)
+            && !self.selected.is_cudnn_wanted(self.context)
+        {
+            frameworks::qualify_unneeded(&mut findings, &frameworks.survey);
+        }
+        findings
+    }
+}
+
+/// Returns the frameworks of the environment that provides the active Python.
+fn active_frameworks(context: &Context, machine: &Machine) -> Option<FrameworkFacts> {
+    // Kernels only matter if there is a GPU.
+    let depth = Depth { kernels: !machine.gpus.is_empty(), unlisted: false, metadata: true };
+    let environment = frameworks::active(context)?;
+    Some(FrameworkFacts::read(context.survey(&environment, depth), &context.host))
+}

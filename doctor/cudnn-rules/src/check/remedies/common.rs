@@ -1,0 +1,114 @@
+//! Provides helpers that several remedies share, such as directories to install into.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::programs::doctor;
+use cudnn_frameworks::installation::{InstallationReport, Installer, Package};
+use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR};
+
+use crate::packages::{self, PackageChange, data_dir, with_holds};
+use crate::remedy::{Effect, Remedy, Variable};
+use crate::system::LOADER;
+
+/// Returns the remedy that makes this change.
+pub(crate) fn by_change(text: impl Into<String>, change: PackageChange) -> Remedy {
+    let effect = if moves_wheels(&change) { Effect::OtherDir } else { Effect::SameDir };
+    Remedy::new(text).effect(effect).change(change)
+}
+
+/// Makes the system's loader search a directory first.
+pub(in crate::check) fn search_first(dir: &Path) -> Remedy {
+    Remedy::new(format!("have {LOADER} search that directory first:")).search(dir)
+}
+
+/// Returns the remedy that changes or removes these packages, after releasing packages that are held.
+pub(super) fn change<'a>(
+    packages: impl IntoIterator<Item = &'a Package>,
+    text: impl Into<String>,
+    change: PackageChange,
+) -> Remedy {
+    let change = with_holds(change, packages);
+    let mut text = text.into();
+    for name in &change.held {
+        let name = name.printable();
+        text = format!("{name} is held (`apt-mark hold`): release it first; {text}");
+    }
+    by_change(text, change)
+}
+
+/// Returns whether this change replaces a cuDNN wheel with one in a different directory, such as JIT-only with full.
+fn moves_wheels(change: &PackageChange) -> bool {
+    let [jit, full] = ["nvidia-cudnn-jit-", "nvidia-cudnn-cu"];
+    let has = |names: &[String], prefix: &str| names.iter().any(|name| name.starts_with(prefix));
+    let moves = |(old, new)| has(&change.remove, old) && has(&change.install, new) && !has(&change.install, old);
+    [(jit, full), (full, jit)].into_iter().any(moves)
+}
+
+pub(super) fn all_packages(report: &InstallationReport) -> Vec<Package> {
+    report.package.iter().chain(&report.other_packages).cloned().collect()
+}
+
+pub(super) fn names(packages: &[Package]) -> String {
+    let mut names: Vec<String> = packages.iter().map(|package| package.name.printable()).collect();
+    names.dedup();
+    names.join(" and ")
+}
+
+pub(super) fn cuda_major(report: &InstallationReport) -> u32 {
+    report.cuda_major.filter(|major| packages::CUDA_MAJORS.contains(major)).unwrap_or(DEFAULT_CUDA_MAJOR)
+}
+
+/// Returns the directory of packages that contains a wheel's libraries, which are below it in `nvidia/cudnn/lib` or
+/// `torch/lib`.
+pub(super) fn site_packages(report: &InstallationReport) -> Option<PathBuf> {
+    let is_pip = report.package.as_ref().is_some_and(|package| package.installer == Installer::Pip);
+    let is_site_packages = |path: &&Path| path.ends_with("site-packages") || path.ends_with("dist-packages");
+    report.dir.ancestors().find(is_site_packages).filter(|_| is_pip).map(Path::to_owned)
+}
+
+/// Returns the remedy if this user has no writable directory for a separate installation, as with `docker run --user`.
+pub(super) fn no_place() -> Remedy {
+    Remedy::new(format!(
+        "this user has no writable home directory and no sudo for /opt: set HOME to a writable directory (`export \
+         HOME=\"$(mktemp -d)\"`), and run `{} check` again to get the commands",
+        doctor()
+    ))
+}
+
+/// Returns a separate directory for a library, because pip refuses to add to a directory it has already filled. Returns
+/// `None` without a writable place.
+pub(super) fn apart_dir(component: Component, cuda_major: u32) -> Option<PathBuf> {
+    let name = match component {
+        Component::Cublas => "cublas",
+        Component::Nvrtc => "nvrtc",
+        _ => "cudnn",
+    };
+    Some(data_dir()?.join(format!("{name}-cuda-{cuda_major}")))
+}
+
+/// Selects a different installation.
+pub(in crate::check) fn use_other(dir: &Path) -> Remedy {
+    Remedy::new("put that installation first:").action(Variable::Use(dir.to_owned())).effect(Effect::OtherDir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::advice_of;
+
+    #[test]
+    fn a_held_package_is_released_before_it_is_changed() {
+        for is_held in [false, true] {
+            let package = Package::new(Installer::Dpkg, "libcudnn9-cuda-12", Some("9.10.2.21-1"), "/");
+            let package = Package { is_held, ..package };
+            let upgrade = packages::upgrade(&package, "9.19.0");
+            let remedy = upgrade.map(|upgrade| change([&package], "upgrade it:", upgrade));
+            let advice = remedy.map(|remedy| advice_of(&remedy)).unwrap_or_default();
+            let commands = advice.commands.join("\n");
+            assert_eq!(advice.text.contains("is held"), is_held, "{}", advice.text);
+            assert_eq!(commands.contains("apt-mark unhold libcudnn9-cuda-12\n"), is_held, "{commands}");
+            assert!(commands.ends_with("apt-get install -y libcudnn9-cuda-12"), "{commands}");
+        }
+    }
+}

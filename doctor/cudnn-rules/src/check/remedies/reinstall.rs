@@ -1,0 +1,239 @@
+//! Restores the files of the same cuDNN with its installer.
+
+use std::io;
+
+use cudnn_cli::escape::Printable;
+use cudnn_frameworks::installation::{InstallationReport, Installer, Package, site_packages};
+use cudnn_probe::{Component, DEFAULT_CUDA_MAJOR, Host, Library, ProbeError, Version};
+
+use super::common::{all_packages, apart_dir, by_change, change, cuda_major, names, no_place};
+use super::files::{dangling_links, keep_release, leftovers, links, lost_links};
+use super::stand_in::{explained, pull};
+use crate::check::limits::demanded_cuda;
+use crate::cudnn_file::{files_of_cudnn, is_drop_in};
+use crate::packages::{self, PackageChange, PackageNames, Site};
+use crate::platform::is_too_many_open_files;
+use crate::remedy::{Action, Effect, Remedy, Variable};
+use crate::system::LOADER;
+
+/// Returns the fix for an unusable file, or `None` if nothing is wrong with it.
+pub(crate) fn repair(error: &ProbeError, report: Option<&InstallationReport>) -> Option<Remedy> {
+    let has_package = report.is_some_and(|report| report.package.is_some());
+    Some(match error {
+        ProbeError::UnusableLibrary { error, .. } => return repair(error, report),
+        ProbeError::GraphMissing { found_in: Some(dir) } => format!("use {} instead", dir.printable()).into(),
+        ProbeError::WrongArchitecture { wanted, .. } if !has_package => format!("install cuDNN for {wanted}").into(),
+        ProbeError::WrongOs { wanted, .. } if !has_package => format!("install cuDNN for {wanted}").into(),
+        error if is_damage(error) => {
+            let remedy = report.map_or_else(|| "reinstall this cuDNN".into(), reinstall);
+            // An installer puts the library back, too.
+            let pull = pull(error, report.map(|report| report.dir.as_path())).filter(|_| !remedy.installs());
+            pull.unwrap_or_else(|| explained(remedy, error))
+        }
+        error if is_too_many_open_files(error) => {
+            "allow the program more open files (`ulimit -n`), or have it close some".into()
+        }
+        ProbeError::Unreadable { error } if error.kind() == io::ErrorKind::PermissionDenied => {
+            "give the user that runs this program permission to read it".into()
+        }
+        ProbeError::Unreadable { .. } => "make the file readable (see the OS error above)".into(),
+        _ => return None,
+    })
+}
+
+/// The Linux error code for too many symbolic links.
+const ELOOP: i32 = 40;
+
+/// Returns whether reinstalling cuDNN would repair the file.
+pub fn is_damage(error: &ProbeError) -> bool {
+    match error {
+        ProbeError::UnusableLibrary { error, .. } => is_damage(error),
+        ProbeError::Unreadable { error } => error.raw_os_error() == Some(ELOOP),
+        ProbeError::BrokenLink { .. }
+        | ProbeError::SonameLinkMissing { .. }
+        | ProbeError::NotRegularFile { .. }
+        | ProbeError::NotElf { .. }
+        | ProbeError::Truncated { .. }
+        | ProbeError::Malformed { .. }
+        | ProbeError::WrongSoname { .. }
+        | ProbeError::WrongArchitecture { .. }
+        | ProbeError::WrongOs { .. }
+        | ProbeError::WrongMajor { .. }
+        | ProbeError::MixedVersions { .. }
+        | ProbeError::MixedCuda { .. }
+        | ProbeError::OtherRelease { .. } => true,
+        _ => false,
+    }
+}
+
+/// The part of [`reinstall`]'s text that applies if NVIDIA's shim overwrites the drop-in.
+pub(crate) const PUT_DROP_IN_AGAIN: &str = ", then install the drop-in again";
+
+/// Replaces damaged, missing or mixed files with those of one release.
+pub fn reinstall(report: &InstallationReport) -> Remedy {
+    if let Some(help) = leftovers(report) {
+        return help;
+    }
+    if !report.other_packages.is_empty() {
+        return keep_one(report, |_| true);
+    }
+    match report.package.as_ref().and_then(|package| Some((package, packages::reinstall(package)?))) {
+        // If only links are missing, the files themselves need not be copied again.
+        None if !lost_links(report).is_empty() => links(&report.dir, report.version.unwrap_or(Version::new(9, 0, 0))),
+        Some((package, change)) => {
+            let has_drop_in = report.library(Library::Shim).is_some_and(|part| is_drop_in(&part.path));
+            let after = if has_drop_in { PUT_DROP_IN_AGAIN } else { "" };
+            let links = dangling_links(&report.dir).filter(|_| package.installer == Installer::Pip);
+            by_change(format!("reinstall {}{after}:", package.name), change).actions(links)
+        }
+        None => install_over(report).unwrap_or_else(|| by_hand(report)),
+    }
+}
+
+/// Installs a wheel over the same files in a Python environment, if pip has lost its record of them.
+fn install_over(report: &InstallationReport) -> Option<Remedy> {
+    let cuda_major = report.cuda_major.filter(|_| report.package.is_none())?;
+    let components = [Component::Cudnn, Component::CudnnJit].into_iter();
+    let found = |component: Component| {
+        let dir = component.wheel_dir(cuda_major);
+        Some((component, report.dir.ancestors().find(|site| site.join(&dir) == report.dir)?))
+    };
+    let (component, site) = components.into_iter().find_map(found)?;
+    let root = site.ancestors().find(|root| site_packages(root).any(|dir| dir == site))?;
+    let (wheel, version) = (component.wheel(cuda_major), report.version?);
+    let change = PackageChange::of(Site::Environment(root.to_owned())).reinstall([format!("{wheel}=={version}.*")]);
+    Some(by_change(format!("pip has lost its record of {wheel}: install it over the files:"), change.possible()?))
+}
+
+/// Restores the deleted files of wheels in one environment.
+pub(in crate::check) fn restore(wheels: &[Package]) -> Option<Remedy> {
+    let change = match wheels {
+        [wheel] => packages::reinstall(wheel),
+        _ => one_of(wheels, None, |_| true),
+    };
+    Some(by_change(format!("install the files of {} again:", names(wheels)), change?))
+}
+
+/// Removes all packages that own the directory and installs one of them: the one that a framework requires, or the one
+/// in the directory, or one for a CUDA major that fits.
+pub(in crate::check) fn keep_one(report: &InstallationReport, fits: impl Fn(u32) -> bool) -> Remedy {
+    let packages = all_packages(report);
+    let Some(replacement) = one_of(&packages, Some(cuda_major(report)), fits) else { return by_hand(report) };
+    let is_one = packages.windows(2).all(|pair| matches!(pair, [one, other] if one.name == other.name));
+    let text = match names(&packages) {
+        name if is_one => format!("remove all versions of {name}, then install one:"),
+        names => format!("{names} own the same files: remove all of them, then install one:"),
+    };
+    change(&packages, text, replacement)
+}
+
+/// Returns the change that replaces all of these packages with one.
+fn one_of(packages: &[Package], installed: Option<u32>, fits: impl Fn(u32) -> bool) -> Option<PackageChange> {
+    let component = packages.last().and_then(Package::component).unwrap_or(Component::Cudnn);
+    let of_package = |package: &Package| package.name.rsplit("-cu").next()?.parse().ok();
+    let mut majors = installed.into_iter().chain(packages.iter().rev().filter_map(of_package));
+    let cuda_major = pinned_cuda(packages).or_else(|| majors.find(|major| fits(*major))).or(installed);
+    packages::replace(packages, component, cuda_major.unwrap_or(DEFAULT_CUDA_MAJOR))
+}
+
+/// Returns the CUDA major of the cuDNN that a framework of the environment requires, if that cuDNN is one of these
+/// packages.
+fn pinned_cuda(packages: &[Package]) -> Option<u32> {
+    let root = packages.first().filter(|package| package.installer == Installer::Pip)?.root.as_path();
+    let names: Vec<String> = packages.iter().map(|package| package.name.clone()).collect();
+    demanded_cuda(root, &names, &Host::current())
+}
+
+/// Restores a missing shim, so that programs that load `libcudnn.so.9` by name get one of this installation.
+pub(in crate::check) fn with_shim(report: &InstallationReport) -> Remedy {
+    let has_package = report.package.as_ref().is_some_and(|package| packages::reinstall(package).is_some());
+    if has_package {
+        let remedy = reinstall(report);
+        if remedy.actions.is_empty() {
+            return remedy;
+        }
+        let text = format!("{} Then have {LOADER} search its directory first.", remedy.text);
+        return remedy.with_text(text).search(&report.dir);
+    }
+    let Some(apart) = apart_dir(Component::Cudnn, cuda_major(report)) else { return no_place() };
+    let change = packages::install_apart(Component::Cudnn, cuda_major(report), &apart);
+    let Some((change, dir)) = change else { return by_hand(report) };
+    by_change("no package can restore it: install a complete cuDNN elsewhere, and use that:", change)
+        .action(Variable::Use(dir))
+        .effect(Effect::OtherDir)
+}
+
+/// Returns the help if no command can restore the files, because they were copied or their installer is unknown.
+fn by_hand(report: &InstallationReport) -> Remedy {
+    if let Some(remedy) = keep_release(report) {
+        return remedy;
+    }
+    let dir = report.dir.printable();
+    let Some(Package { installer, name, root, .. }) = &report.package else {
+        let text = format!("remove the files of cuDNN 9 from {dir}, then copy all files of one release there:");
+        let files = files_of_cudnn(&report.dir);
+        let removal = (!files.is_empty()).then_some(Action::Remove { paths: files, is_dir: false });
+        return Remedy::new(text).actions(removal).effect(Effect::SameDir).by_hand();
+    };
+    let root = root.printable();
+    Remedy::new(match installer {
+        Installer::Pip => format!(
+            "install {name} into {root} again with the pip of the Python that uses these packages, along with all packages \
+             that share a directory with it"
+        ),
+        Installer::Application => format!("reinstall {name}, which ships this cuDNN"),
+        Installer::Archive => format!("unpack {name} again, or unpack another release elsewhere and use that"),
+        _ => {
+            let text = format!("reinstall {name}, which owns it, with the package manager of this system");
+            return Remedy::new(text).effect(Effect::SameDir);
+        }
+    })
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
+mod tests {
+    use super::*;
+    use crate::plan::advice_of;
+    use crate::shell::quoted_path;
+
+    fn commands(remedy: &Remedy) -> String {
+        let commands = advice_of(remedy).commands.into_iter().filter(|line| !line.ends_with(" update"));
+        commands.collect::<Vec<_>>().join("\n").replace("sudo ", "")
+    }
+
+    #[test]
+    fn a_leftover_next_to_a_system_package_is_removed() {
+        use support::{FakeLibrary, TempDir};
+        let root = TempDir::new();
+        let dir = root.path().join("usr/lib/x86_64-linux-gnu");
+        let info = root.path().join("var/lib/dpkg/info");
+        for dir in [&dir, &info] {
+            std::fs::create_dir_all(dir).unwrap_or_default();
+        }
+        let mut list = String::new();
+        for library in [Library::Shim, Library::Graph, Library::EnginesRuntimeCompiled] {
+            let name = library.file_name();
+            let file = dir.join(format!("{name}.19.0"));
+            FakeLibrary::new(library, support::Version::new(9, 19, 0)).build(&file);
+            cudnn_os::files::symlink(&file, &dir.join(name)).unwrap_or_default();
+            list += &format!("/usr/lib/x86_64-linux-gnu/{name}\n/usr/lib/x86_64-linux-gnu/{name}.19.0\n");
+        }
+        std::fs::write(info.join("libcudnn9-jit-cuda-12.list"), list).unwrap_or_default();
+        let host = Host::sandbox(root.path());
+        let help = || {
+            InstallationReport::read(&dir, &host).map(|report| reinstall(&report)).unwrap_or_else(|| Remedy::new(""))
+        };
+        assert_eq!(commands(&help()), "apt-get install -y --reinstall libcudnn9-jit-cuda-12");
+        // A copy that ldconfig prefers because its version is higher than the package's.
+        let file = dir.join("libcudnn_graph.so.9.28.0");
+        FakeLibrary::new(Library::Graph, support::Version::new(9, 28, 0)).build(&file);
+        let link = dir.join("libcudnn_graph.so.9");
+        std::fs::remove_file(&link).unwrap_or_default();
+        cudnn_os::files::symlink(&file, &link).unwrap_or_default();
+        let help = help();
+        assert!(help.text.contains("libcudnn_graph.so.9.28.0, left over"), "{help:?}");
+        let expected = format!("rm {}\nldconfig", quoted_path(&dir.join("libcudnn_graph.so.9.28.0")));
+        assert_eq!(commands(&help), expected);
+    }
+}

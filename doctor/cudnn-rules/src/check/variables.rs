@@ -1,0 +1,205 @@
+//! Checks for environment variables that have no effect (C060).
+//!
+//! The loader ignores such variables, because a typo must not break a program.
+
+use cudnn_cli::escape::Printable;
+use cudnn_probe::facts::{self, PathFacts};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::finding::{Finding, NO_EFFECT};
+use crate::remedy::{Action, Remedy};
+
+/// The valid words in [`PRELOAD`].
+const PRELOAD_WORDS: [&str; 4] = ["files", "libraries", "contexts", "engines"];
+const PRELOAD: &str = "CUDNN_LOADER_PRELOAD";
+const PAGES: &str = cudnn_loader::preload::pages::FILE_VARIABLE;
+const VERBOSE_ERRORS: &str = "CUDNN_LOADER_VERBOSE_ERRORS";
+const LOG_LEVEL: &str = "CUDNN_LOGLEVEL_DBG";
+const LOG_DESTINATION: &str = "CUDNN_LOGDEST_DBG";
+/// The special values of [`LOG_DESTINATION`] that are not file names.
+const NO_FILES: [&str; 3] = ["stdout", "stderr", "NULL"];
+
+/// The variables that the loader and cuDNN's log read.
+const KNOWN: [&str; 9] = [
+    cudnn_probe::DIR_VARIABLE,
+    PRELOAD,
+    PAGES,
+    VERBOSE_ERRORS,
+    LOG_LEVEL,
+    LOG_DESTINATION,
+    "CUDNN_LOGERR_DBG",
+    "CUDNN_LOGWARN_DBG",
+    "CUDNN_LOGINFO_DBG",
+];
+
+/// The variables that name the active environment.
+const ENVIRONMENTS: [&str; 2] = ["VIRTUAL_ENV", "CONDA_PREFIX"];
+
+/// The prefixes of all variables of cuDNN's log and of the loader.
+const PREFIXES: [&str; 2] = ["CUDNN_LOADER_", "CUDNN_LOG"];
+
+/// The variables of this process that belong to cuDNN or the loader, or that name an environment.
+pub(super) struct Variables {
+    /// The known variables that are set.
+    known: Vec<(&'static str, String)>,
+    /// The names of all variables with these prefixes.
+    names: Vec<String>,
+    /// The variables that name no environment, for example a deleted one, with the reason.
+    lost_environments: Vec<(&'static str, PathBuf, &'static str)>,
+    /// The problem with the log destination.
+    log_dir: Option<LogDir>,
+}
+
+/// Why cuDNN cannot write the log.
+#[derive(Clone, Copy)]
+enum LogDir {
+    /// The destination is a directory.
+    IsDestination,
+    /// The directory of the destination does not exist.
+    Missing,
+}
+
+impl Variables {
+    pub(super) fn read() -> Variables {
+        let value = |name: &str| Some(facts::variable(name)?.to_string_lossy().into_owned());
+        let known: Vec<_> = KNOWN.into_iter().filter_map(|name| Some((name, value(name)?))).collect();
+        let mut names = facts::variable_names(&PREFIXES);
+        names.sort();
+        let lost = |name| {
+            let root = facts::variable(name).map(PathBuf::from).filter(|root| !root.as_os_str().is_empty())?;
+            let reason = match facts::metadata(&root) {
+                _ if root.is_relative() => "it is not an absolute path",
+                Ok(_) if !root.leads_to_dir() => "it is not a directory",
+                Err(error) if error.kind() == ErrorKind::NotFound => "there is no such directory",
+                _ => return None,
+            };
+            Some((name, root, reason))
+        };
+        let destination = known.iter().find(|(name, _)| *name == LOG_DESTINATION);
+        let log_dir = destination.and_then(|(_, destination)| LogDir::of(destination.trim()));
+        Variables { known, names, lost_environments: ENVIRONMENTS.into_iter().filter_map(lost).collect(), log_dir }
+    }
+
+    /// Returns one finding per variable.
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        let known = self.known.iter().filter_map(|(name, value)| ignored_value(name, value, self.log_dir));
+        let unknown = self.names.iter().filter_map(|name| unknown_name(name));
+        let lost = self.lost_environments.iter().map(|(name, root, reason)| lost_environment(name, root, reason));
+        known.chain(unknown).chain(lost).collect()
+    }
+}
+
+impl LogDir {
+    /// Returns the problem with a log file.
+    fn of(destination: &str) -> Option<LogDir> {
+        let path = Path::new(destination);
+        if NO_FILES.iter().any(|name| name.eq_ignore_ascii_case(destination)) {
+            return None;
+        }
+        if path.leads_to_dir() || destination.ends_with('/') {
+            return Some(LogDir::IsDestination);
+        }
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !destination.contains('%'))?;
+        (!parent.leads_to_dir()).then_some(LogDir::Missing)
+    }
+}
+
+fn lost_environment(name: &'static str, root: &Path, reason: &str) -> Finding {
+    let message = format!("{name}={} has no effect: {reason}", root.printable());
+    let remedy = Remedy::new("activate the environment that you mean, or unset the variable:").unset(name);
+    Finding::new(NO_EFFECT, message).remedy(remedy)
+}
+
+/// Reports a variable that neither cuDNN nor the loader reads.
+fn unknown_name(name: &str) -> Option<Finding> {
+    let prefix = PREFIXES.iter().find(|prefix| name.starts_with(**prefix)).filter(|_| !KNOWN.contains(&name))?;
+    let known: Vec<&str> = KNOWN.into_iter().filter(|known| known.starts_with(prefix)).collect();
+    let help = format!("the known names are {}", known.join(", "));
+    Some(Finding::new(NO_EFFECT, format!("{name} has no effect: it is not a known variable")).remedy(help))
+}
+
+/// Reports a value that has no effect, or a different effect than intended.
+fn ignored_value(name: &str, value: &str, log_dir: Option<LogDir>) -> Option<Finding> {
+    let set = |text: &str, value: &str| Remedy::new(text).set(name, value);
+    let (what, remedy) = match name {
+        PRELOAD => {
+            let words = value.split(',').map(str::trim);
+            let unknown = words.filter(|word| !word.is_empty() && !PRELOAD_WORDS.contains(word));
+            let unknown: Vec<String> = unknown.map(Printable::printable).collect();
+            let words = Some(unknown.join(", ")).filter(|words| !words.is_empty())?;
+            let known = PRELOAD_WORDS.join(", ");
+            let text = format!("the known words are {known}; `files` is safe in every program:");
+            (format!("contains `{words}`, which has no effect"), set(&text, "files"))
+        }
+        _ if value.is_empty() => return None,
+        VERBOSE_ERRORS if !["0", "1"].contains(&value) => {
+            ("has no effect: only the value 1 turns the reasons on".to_owned(), set("turn them on:", "1"))
+        }
+        PAGES if !Path::new(value).is_absolute() => {
+            let text = "write the full path of a list created by `cudnn-doctor preload --keep FILE`";
+            ("has no effect: it is not an absolute path".to_owned(), text.into())
+        }
+        LOG_LEVEL if !matches!(value.trim().parse(), Ok(0..=3)) => {
+            let text = "the levels are 0 (nothing), 1 (errors), 2 (warnings) and 3 (all calls):";
+            ("is not a log level".to_owned(), set(text, "3"))
+        }
+        LOG_DESTINATION => destination(value.trim(), log_dir)?,
+        _ => return None,
+    };
+    Some(Finding::new(NO_EFFECT, format!("{name}={} {what}", value.printable())).remedy(remedy))
+}
+
+/// Explains why the log is not written to this destination, or is written somewhere unexpected.
+fn destination(value: &str, log_dir: Option<LogDir>) -> Option<(String, Remedy)> {
+    let set = |text: &str, to: &Path| Remedy::new(text).set(LOG_DESTINATION, to);
+    if NO_FILES.contains(&value) {
+        return None;
+    }
+    if let Some(name) = NO_FILES.iter().find(|name| name.eq_ignore_ascii_case(value)) {
+        let remedy = set("write the name as cuDNN knows it:", Path::new(name));
+        return Some((format!("is the name of a file; cuDNN knows `{name}`"), remedy));
+    }
+    let path = Path::new(value);
+    Some(match log_dir? {
+        LogDir::IsDestination => {
+            let remedy = set("name a file in it:", &path.join("cudnn.log"));
+            ("is a directory: cuDNN writes no log".to_owned(), remedy)
+        }
+        LogDir::Missing => {
+            let remedy = Remedy::new("create the directory:").action(Action::CreateDir(path.parent()?.to_owned()));
+            ("is in a directory that does not exist: cuDNN writes no log".to_owned(), remedy)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_without_effect_are_reported() {
+        for (name, value, expected) in [
+            (PRELOAD, "libraries, engines", None),
+            (PRELOAD, "", None),
+            (PRELOAD, "library,contexts,kernels", Some("`library, kernels`, which has no effect")),
+            (PAGES, "/opt/app.pages", None),
+            (PAGES, "app.pages", Some("not an absolute path")),
+            (VERBOSE_ERRORS, "1", None),
+            (VERBOSE_ERRORS, "true", Some("only the value 1")),
+            (LOG_LEVEL, "3", None),
+            (LOG_LEVEL, "debug", Some("is not a log level")),
+            (LOG_LEVEL, "7", Some("is not a log level")),
+            (LOG_DESTINATION, "stderr", None),
+            (LOG_DESTINATION, "cudnn_%i.log", None),
+            (LOG_DESTINATION, "STDERR", Some("cuDNN knows `stderr`")),
+            (LOG_DESTINATION, "/", Some("is a directory")),
+            (LOG_DESTINATION, "/nowhere/x.log", Some("does not exist")),
+        ] {
+            let message = ignored_value(name, value, LogDir::of(value)).map(|finding| finding.message);
+            assert_eq!(message.is_some(), expected.is_some(), "{name}={value}: {message:?}");
+            assert!(message.unwrap_or_default().contains(expected.unwrap_or_default()), "{name}={value}");
+        }
+        assert!(unknown_name("CUDNN_LOADER_PATH").is_some() && unknown_name(PRELOAD).is_none());
+    }
+}

@@ -1,0 +1,153 @@
+//! Provides the context of a command, which `main` creates once.
+
+use cudnn_probe::facts::{self, PathFacts};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cudnn_frameworks::installation::{Installed, inventory_with};
+use cudnn_frameworks::{Depth, Environment, Survey};
+use cudnn_probe::ld_so::{KnownFiles, Simulation};
+use cudnn_probe::{Candidate, Host, Installation, Origin, ProbeError, Requirements, Search, Selection, select};
+
+use crate::cudnn_file::is_drop_in;
+use crate::python::{Python, inactive_environment};
+use crate::python_shim::{self, PythonShim, ShimEnvironment};
+use crate::surveys::Surveys;
+
+/// The host and the search for cuDNN. The directory of the doctor's executable is not searched, because other
+/// programs would not search there.
+#[derive(Clone)]
+pub struct Context {
+    /// The system as the programs in question see it.
+    pub host: Host,
+    /// The search for cuDNN on this host.
+    pub search: Search,
+    /// Files read by the simulations of this command.
+    pub(crate) files: KnownFiles,
+    /// The first `python3` on `PATH`, if it is a script from a version manager.
+    pub(crate) python_shim: Option<PythonShim>,
+    /// The Python that the command names or runs, if any.
+    pub(crate) python: Option<Python>,
+    /// Whether the command named that Python explicitly.
+    pub(crate) is_python_named: bool,
+    surveys: Surveys,
+}
+
+impl Context {
+    /// Captures this process's environment and file system, as a Python program sees them. pyenv and asdf put the
+    /// directory of the selected Python first on `PATH`.
+    pub fn current() -> Self {
+        let environment =
+            ShimEnvironment { variable: &|name| facts::variable(name), working_dir: facts::current_dir().ok() };
+        let python_shim = python_shim::find(&environment);
+        let host = Host::current().without_executable();
+        let host = match python_shim.as_ref().and_then(|shim| shim.bin.as_deref()) {
+            Some(bin) => with_first_on_path(host, bin),
+            None => host,
+        };
+        Context { python_shim, ..Context::of_host(host) }
+    }
+
+    /// Returns a context for this host without a named Python.
+    pub fn of_host(host: Host) -> Self {
+        Context {
+            search: Search::new(host.clone()),
+            host,
+            files: KnownFiles::new(),
+            python_shim: None,
+            python: None,
+            is_python_named: false,
+            surveys: Surveys::default(),
+        }
+    }
+
+    /// Returns this context as seen by programs of a Python, as if its environment were active.
+    pub fn of_python(&self, python: Python, is_python_named: bool) -> Context {
+        let environments = self.search.environments();
+        if environments.iter().find_map(Origin::root) == Some(&python.root) {
+            return Context { python: Some(python), is_python_named, ..self.clone() };
+        }
+        let root = |is_active: bool| if is_active { python.root.clone().into() } else { OsString::new() };
+        let host = with_first_on_path(self.host.clone(), &python.root.join("bin"))
+            .with_variable("VIRTUAL_ENV", root(python.is_virtual))
+            .with_variable("CONDA_PREFIX", root(python.root.join("conda-meta").leads_to_dir()));
+        Context { files: self.files.clone(), python: Some(python), is_python_named, ..Context::of_host(host) }
+    }
+
+    /// Returns this context as a new command would create it.
+    pub fn again(&self) -> Context {
+        let again = if self.host.is_current() { Context::current() } else { Context::of_host(self.host.clone()) };
+        match &self.python {
+            Some(python) => again.of_python(python.clone(), self.is_python_named),
+            None => again,
+        }
+    }
+
+    /// Returns the virtual environment of the working directory, if no environment is active or named.
+    pub fn inactive_environment(&self) -> Option<PathBuf> {
+        if self.is_python_named { None } else { inactive_environment(&self.search) }
+    }
+
+    /// Returns the version manager that starts programs of the environment containing this directory, if `PATH` does
+    /// not lead there.
+    pub fn starter_of(&self, dir: &Path) -> Option<&'static str> {
+        let shim = self.python_shim.as_ref()?;
+        let root = cudnn_probe::canonicalize(shim.bin.as_deref()?.parent()?).ok()?;
+        dir.starts_with(root).then_some(shim.tool)
+    }
+
+    /// Simulates how the loader starts a program or library on this host.
+    ///
+    /// # Errors
+    /// Loading the file itself fails.
+    pub fn simulation(&self, file: &Path) -> Result<Simulation, ProbeError> {
+        Simulation::with_files(file, &self.host, &self.files)
+    }
+
+    /// Returns the survey of an environment, as its Python on this host sees it.
+    pub(crate) fn survey(&self, environment: &Environment, depth: Depth) -> Arc<Survey> {
+        self.surveys.of(environment, &self.host, depth)
+    }
+
+    /// Returns the installation that meets the requirements, together with the rejected candidates before it.
+    pub fn select(&self, requirements: &Requirements) -> Selection {
+        select(&self.search, requirements)
+    }
+
+    /// Returns the installation that the loader would use.
+    pub fn selected(&self) -> Option<Installation> {
+        self.select(&Requirements::default()).installation
+    }
+
+    /// Returns the installation that this drop-in file would use. The drop-in searches the directory of the file
+    /// first. However, a run path in the program may select another installation.
+    pub fn selected_by_drop_in(&self, drop_in: &Path) -> Option<Installation> {
+        let search = self.search.clone().add_adjacent(drop_in.parent()?);
+        select(&search, &Requirements::default()).installation
+    }
+
+    /// Returns all installations found by the search.
+    pub fn inventory(&self) -> Vec<Installed> {
+        self.inventory_with(Vec::new())
+    }
+
+    /// Returns all installations found by the search or in these directories. A directory with only the drop-in does
+    /// not count.
+    pub fn inventory_with(&self, further: Vec<Candidate>) -> Vec<Installed> {
+        let mut all = inventory_with(&self.search, &self.host, further);
+        all.retain(|installed| {
+            let libraries = &installed.report.libraries;
+            libraries.is_empty() || !libraries.iter().all(|part| is_drop_in(&part.path))
+        });
+        all
+    }
+}
+
+/// Puts this directory first on the `PATH` of the host. All other variables stay the same.
+fn with_first_on_path(host: Host, bin: &Path) -> Host {
+    let path = facts::variable("PATH").unwrap_or_default();
+    let dirs = std::iter::once(bin.to_owned()).chain(std::env::split_paths(&path));
+    let Ok(path) = std::env::join_paths(dirs) else { return host };
+    host.with_variable("PATH", path)
+}

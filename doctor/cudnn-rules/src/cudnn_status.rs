@@ -1,0 +1,86 @@
+//! Explains the statuses of cuDNN in a sentence each. docs/statuses.md explains them in detail.
+
+use cudnn_loader::cudnnStatus_t;
+
+/// The meanings of statuses by prefix, without `CUDNN_STATUS_`. Exact names come first.
+const MEANINGS: [(&str, &str); 22] = [
+    ("SUCCESS", "the call succeeded."),
+    ("NOT_INITIALIZED", "no driver, no GPU, or a GPU that it cannot use. Run `cudnn-doctor check`."),
+    ("SUBLIBRARY_VERSION_MISMATCH", "libraries of two releases are mixed. Run `cudnn-doctor check`."),
+    ("SERIALIZATION_VERSION_MISMATCH", "another release has written this plan: delete the stored plans."),
+    ("DEPRECATED", "this release no longer supports the function or value."),
+    ("LICENSE_ERROR", "cuDNN could not verify a license."),
+    ("RUNTIME_IN_PROGRESS", "the work is still running on the GPU."),
+    ("RUNTIME_FP_OVERFLOW", "a kernel exceeded the range of the floating-point type."),
+    ("SUBLIBRARY_LOADING_FAILED", "cuDNN, or a library that it needs, cannot be loaded. Run `cudnn-doctor check`."),
+    ("BAD_PARAM", "an argument or a descriptor's attribute is invalid; the reason names the check that failed."),
+    ("INVALID_VALUE", "an argument or a descriptor's attribute is invalid; the reason names the check that failed."),
+    ("NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE", "a library of cuDNN is missing or unusable. Run `cudnn-doctor check`."),
+    ("NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING", "CUDA lacks a library, often NVRTC. Run `cudnn-doctor check`."),
+    ("NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER", "the driver is too old for this cuDNN. Run `cudnn-doctor check`."),
+    ("NOT_SUPPORTED_INCOMPATIBLE_CUDART", "the program's CUDA runtime does not fit. Run `cudnn-doctor check`."),
+    ("NOT_SUPPORTED_ARCH_MISMATCH", "no engine has code for this GPU. Run `cudnn-doctor check`."),
+    ("NOT_SUPPORTED", "no engine supports this: try another layout, data type or algorithm, or a newer cuDNN."),
+    ("INTERNAL_ERROR_COMPILATION_FAILED", "NVRTC could not compile a kernel. Run `cudnn-doctor check`."),
+    ("INTERNAL_ERROR_HOST_ALLOCATION_FAILED", "the memory of the host is full or limited."),
+    ("INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", "the memory of the GPU is full: use a smaller batch."),
+    ("INTERNAL_ERROR", "a failure inside cuDNN: often memory ran out, or a library was missing."),
+    ("EXECUTION_FAILED", "the GPU reported an error, perhaps of an earlier kernel."),
+];
+
+/// Returns the meaning of a status.
+pub fn meaning(status: &str) -> Option<&'static str> {
+    let name = status.strip_prefix("CUDNN_STATUS_")?;
+    MEANINGS.iter().find(|(start, _)| name.starts_with(start)).map(|(_, meaning)| *meaning)
+}
+
+/// Returns all statuses of cuDNN with their numbers and meanings. Old names have the meaning of the new one.
+pub fn all() -> impl Iterator<Item = (&'static str, u32, &'static str)> {
+    cudnnStatus_t::ENUMERATORS.iter().filter_map(|(status, name)| {
+        let name = name.to_str().ok()?;
+        let current = status.name().and_then(|name| name.to_str().ok()).unwrap_or(name);
+        Some((name, status.0, meaning(current)?))
+    })
+}
+
+/// The numbers in cuDNN 9 of the statuses 1 to 14 in cuDNN 8, which docs/statuses.md lists with their names.
+const OF_CUDNN_8: [u32; 14] = [1001, 4003, 2000, 4000, 2001, 3007, 4006, 5000, 3000, 1005, 3008, 1006, 1007, 1002];
+
+/// Finds a status by its name, with or without `CUDNN_STATUS_`, or by its number in cuDNN 9 or 8.
+pub fn find(text: &str) -> Option<(&'static str, u32, &'static str)> {
+    let text = text.to_ascii_uppercase();
+    let is_it = |name: &str| name == text || name.strip_prefix("CUDNN_STATUS_") == Some(&text);
+    let number = text.parse::<u32>().ok();
+    let of_cudnn_8 = number.and_then(|number| OF_CUDNN_8.get(usize::try_from(number).ok()?.checked_sub(1)?));
+    let number = of_cudnn_8.copied().or(number);
+    all().find(|(name, value, _)| is_it(name) || Some(*value) == number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exact_meaning_of_a_status_comes_first() {
+        for (status, part) in [
+            ("CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE", "a library of cuDNN is missing"),
+            ("CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING", "often NVRTC"),
+            ("CUDNN_STATUS_NOT_SUPPORTED_SHAPE", "no engine supports this"),
+            ("CUDNN_STATUS_NOT_SUPPORTED", "no engine supports this"),
+        ] {
+            assert!(meaning(status).is_some_and(|meaning| meaning.contains(part)), "{status}");
+        }
+    }
+
+    #[test]
+    fn every_status_is_found_by_its_name_and_number() {
+        assert_eq!(all().count(), cudnnStatus_t::ENUMERATORS.len());
+        for (name, number, _) in all() {
+            assert_eq!(find(&name.to_lowercase()).map(|found| found.0), Some(name));
+            assert_eq!(find(&number.to_string()).map(|found| found.1), Some(number));
+        }
+        assert_eq!(find("bad_param").map(|found| found.1), Some(2000));
+        assert_eq!(find("4").map(|found| found.1), Some(4000));
+        assert_eq!((find("15"), find("0015"), find("CUDNN_STATUS_")), (None, None, None));
+    }
+}

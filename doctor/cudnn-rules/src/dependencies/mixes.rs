@@ -1,0 +1,180 @@
+//! Reports mismatched cuDNN files among the dependencies of a program or library.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_cli::escape::Printable;
+use cudnn_probe::image::damaged_symbol_table;
+use cudnn_probe::{Library, Version, missing_symbols};
+
+use super::dependency::Dependency;
+use crate::cudnn_file;
+use crate::shim_release;
+
+/// Describes mixes that work but that a user should know about.
+pub fn notes(dependencies: &[Dependency]) -> Vec<String> {
+    let working = mixes(dependencies).into_iter().filter(|mix| mix.works);
+    working.map(|mix| format!("{}; {OLDER_SHIM}", mix.message)).collect()
+}
+
+/// Describes the mixes that cause problems.
+pub fn problems(dependencies: &[Dependency]) -> Vec<String> {
+    let sentence =
+        |dependency: &Dependency| Some(format!("{} {}", dependency.name.printable(), dependency.error.as_ref()?));
+    let mix = mixes(dependencies)
+        .into_iter()
+        .find(|mix| !mix.works)
+        .map(|mix| {
+            let help = if mix.is_in_one_dir {
+                "install all libraries of one release, for one CUDA major"
+            } else {
+                "remove one of them, or make one directory come first for all lookups"
+            };
+            format!("{}; {help}", mix.message)
+        })
+        .or_else(|| symbol_mix(dependencies));
+    dependencies.iter().filter_map(sentence).chain(mix).collect()
+}
+
+/// Reports a library without a version number that needs symbols missing from the libraries it would be loaded with.
+fn symbol_mix(dependencies: &[Dependency]) -> Option<String> {
+    let file_of = |library: Library| {
+        let is_it = |dependency: &&Dependency| cudnn_file::library(&dependency.name) == Some(library);
+        dependencies.iter().find(is_it)?.file.clone()
+    };
+    dependencies.iter().find_map(|dependency| {
+        let (library, file) = (cudnn_file::library(&dependency.name)?, dependency.file.as_deref()?);
+        let files: Option<Vec<PathBuf>> = library.dependencies().iter().map(|other| file_of(*other)).collect();
+        let files = files?;
+        let missing = missing_symbols(file, &files).ok()?;
+        // Symbols missing from a damaged table say little about releases.
+        let damage = || files.iter().chain([&file.to_owned()]).find_map(|file| damage_of(file));
+        if let Some(damage) = (!missing.is_empty()).then(damage).flatten() {
+            return Some(damage);
+        }
+        let (first, count) = (missing.first()?.printable(), missing.len());
+        Some(format!(
+            "{} is from a different release than the libraries it would be loaded with: they lack {count} of the symbols \
+             that it needs, such as {first}; install all libraries of one release together",
+            file.printable()
+        ))
+    })
+}
+
+fn damage_of(file: &Path) -> Option<String> {
+    let error = damaged_symbol_table(file)?.to_string().printable();
+    Some(format!("{} {error}; reinstall this cuDNN", file.printable()))
+}
+
+/// The reason why a shim mixed with newer libraries is not an error.
+pub(crate) const OLDER_SHIM: &str = "a shim of an older release works with newer libraries";
+
+/// A mismatch between cuDNN files.
+pub(crate) struct Mix {
+    /// `two releases would be mixed: ..`
+    pub(crate) message: String,
+    /// The library that does not match graph.
+    pub(crate) name: String,
+    /// Whether the files share a directory, so that no search path can separate them.
+    pub(crate) is_in_one_dir: bool,
+    /// Whether the only problem is a shim of an older release from a different directory.
+    pub(crate) works: bool,
+}
+
+/// Finds libraries that do not fit graph: from a different release, for a different CUDA major, or from a different
+/// directory if the release is unknown.
+pub(crate) fn mixes(dependencies: &[Dependency]) -> Vec<Mix> {
+    let is_graph = |dependency: &Dependency| cudnn_file::library(&dependency.name) == Some(Library::Graph);
+    if !dependencies.iter().any(|dependency| is_graph(dependency) && dependency.file.is_some()) {
+        return Vec::new();
+    }
+    let parts: Vec<Part<'_>> = dependencies.iter().filter_map(Part::of).collect();
+    let Some(graph) = parts.iter().find(|part| part.library == Library::Graph) else { return Vec::new() };
+    // Most libraries in graph's directory show which one is foreign, and that may be graph itself.
+    let cuda = majority(parts.iter().filter(|part| part.dir == graph.dir).filter_map(|part| part.cuda_major));
+    parts.iter().filter_map(|part| part.mix_with(graph, cuda)).collect()
+}
+
+/// A cuDNN file among the dependencies.
+struct Part<'a> {
+    name: &'a str,
+    library: Library,
+    file: &'a Path,
+    /// The canonical directory of the file.
+    dir: PathBuf,
+    /// The release read from the file or, if it has no version number, the release of the graph library in the same
+    /// directory.
+    release: Option<Version>,
+    cuda_major: Option<u32>,
+    cuda_at_most: Option<u32>,
+}
+
+impl Part<'_> {
+    fn of(dependency: &Dependency) -> Option<Part<'_>> {
+        let (library, file) = (cudnn_file::library(&dependency.name)?, dependency.file.as_deref()?);
+        let dir = file.parent().unwrap_or(file);
+        let identity = cudnn_file::identity(file);
+        let beside = || cudnn_file::version(&file.with_file_name(Library::Graph.file_name()));
+        Some(Part {
+            name: &dependency.name,
+            library,
+            file,
+            dir: cudnn_probe::canonicalize(dir).unwrap_or_else(|_| dir.to_owned()),
+            release: dependency.version.or_else(beside),
+            cuda_major: identity.as_ref().and_then(|identity| identity.cuda_major),
+            cuda_at_most: identity.and_then(|identity| identity.cuda_at_most),
+        })
+    }
+
+    /// Explains why this file does not match graph and the libraries next to it, which are for this CUDA major.
+    fn mix_with(&self, graph: &Part<'_>, cuda: Option<u32>) -> Option<Mix> {
+        let is_in_one_dir = self.dir == graph.dir;
+        let mix = |message, works| Some(Mix { message, name: self.name.to_owned(), is_in_one_dir, works });
+        let (name, here, there) = (self.name.printable(), graph.dir.printable(), self.dir.printable());
+        // If a shim is next to a different graph, it belongs to that release.
+        if self.library == Library::Shim
+            && (is_in_one_dir || self.release.is_none())
+            && let Some(expected) = graph.release
+            && let Some(conflict) = shim_release::conflict(self.file, expected)
+        {
+            let are = if is_in_one_dir { "are" } else { "would be" };
+            let file = self.file.printable();
+            return mix(
+                format!("two releases {are} mixed: {file} {conflict}, and graph in {here} is {expected}"),
+                false,
+            );
+        }
+        match (self.release, graph.release) {
+            (Some(found), Some(expected)) if found != expected && is_in_one_dir => {
+                mix(format!("two releases are mixed in {here}: {name} is {found}, graph is {expected}"), false)
+            }
+            (Some(found), Some(expected)) if found != expected => mix(
+                format!("two releases would be mixed: {expected} in {here} and {found} in {there}"),
+                self.library == Library::Shim && found < expected,
+            ),
+            (None, Some(expected)) if !is_in_one_dir => mix(
+                format!(
+                    "{name} would be loaded from {there}, where the release is unknown, next to {expected} in {here}"
+                ),
+                false,
+            ),
+            _ => {
+                // The file may only give an upper limit, which contradicts a newer CUDA major but does not identify
+                // one.
+                let expected = cuda?;
+                let found = self.cuda_major.or(self.cuda_at_most.filter(|most| *most < expected))?;
+                let mixed = match is_in_one_dir {
+                    true => format!("are mixed in {here}: {name} is for CUDA {found}, the others for CUDA {expected}"),
+                    false => format!("would be mixed: CUDA {expected} in {here} and CUDA {found} in {there}"),
+                };
+                if found == expected { None } else { mix(format!("libraries for two CUDA majors {mixed}"), false) }
+            }
+        }
+    }
+}
+
+/// Returns the most frequent value, and the first one in case of a tie.
+fn majority(values: impl Iterator<Item = u32>) -> Option<u32> {
+    let values: Vec<u32> = values.collect();
+    let count = |value: &u32| values.iter().filter(|other| *other == value).count();
+    values.iter().rev().max_by_key(|value| count(value)).copied()
+}

@@ -1,0 +1,29 @@
+//! Describes the drop-in in front of programs, either in a directory of cuDNN or by LD_PRELOAD.
+//! docs/design/0021-install.md has the rules.
+
+pub mod command;
+pub mod functions;
+pub mod source;
+pub mod state;
+
+use cudnn_probe::Os;
+
+/// The name of NVIDIA's shim next to the drop-in. It must not match `libcudnn.so*`, `libcudnn*.so*`
+/// or `*.dll`, because programs open all matches. For example, Transformer Engine takes the last match of the first
+/// pattern.
+pub const KEPT: &str = match Os::HOST {
+    Os::Windows => "cudnn64_9.kept-by-cudnn-doctor",
+    _ => "libcudnn.9.kept-by-cudnn-doctor",
+};
+
+/// The library that contains this project's layers.
+pub const LAYERS: &str = match Os::HOST {
+    Os::Windows => "cudnn_layers.dll",
+    _ => "libcudnn_layers.so",
+};
+
+/// The variable with libraries that ld.so loads before all others.
+pub const PRELOAD: &str = "LD_PRELOAD";
+
+/// The common version of the doctor and the drop-in.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

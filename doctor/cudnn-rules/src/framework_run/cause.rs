@@ -1,0 +1,311 @@
+//! Finds the first cause of a failed step in text written by frameworks, cuDNN or ld.so.
+
+use cudnn_cli::subprocess::Ended;
+use cudnn_loader::logging::{Entry, Severity, parse};
+use cudnn_probe::Version;
+
+use super::step::{Outcome, Step, shortened};
+
+/// The number of final stderr lines of a crashed child to show as notes.
+const MAX_LAST_LINES: usize = 3;
+
+/// The maximum number of stderr lines to examine.
+const MAX_LINES: usize = 100_000;
+
+/// This character marks the start of a step in the child's stderr.
+const STEP_MARK: char = '\x1e';
+
+/// The collected evidence for one step.
+pub(super) struct Evidence {
+    /// The errors of the step, innermost first. A text can have several lines.
+    pub(super) errors: Vec<String>,
+    /// The stderr lines of the step.
+    pub(super) stderr: Vec<String>,
+    /// The errors logged by cuDNN during the step.
+    log: Vec<Entry>,
+    /// Whether the process crashed during the step.
+    pub(super) is_crash: bool,
+    /// A description of the memory shortage that killed the process, if any.
+    pub(super) memory: Option<String>,
+}
+
+impl Evidence {
+    pub(super) fn of_step(step: &Step, ended: &Ended, is_crash: bool, log: &dyn Fn(u64) -> String) -> Evidence {
+        let errors = step.causes.iter().rev().chain([&step.text]).cloned().collect();
+        let text = log(step.log_start);
+        // The user may have sent the log to stderr.
+        let entries = parse(&text).into_iter().chain(parse(&ended.stderr));
+        let log = entries.filter(|entry| entry.severity >= Severity::Error && !entry.traceback.is_empty()).collect();
+        // Frameworks often report a missing GPU before the step that queries it.
+        let is_on_cpu = step.outcome == Some(Outcome::Cpu);
+        let stderr = if is_on_cpu { lines(&ended.stderr) } else { stderr_of_step(&ended.stderr, &step.name) };
+        Evidence { errors, stderr, log, is_crash, memory: ended.lack_of_memory.clone() }
+    }
+
+    /// Returns the first error in the log. Errors that only say that an engine is not supported are normal, so they
+    /// are used as a last resort.
+    pub(super) fn log_entry(&self) -> Option<String> {
+        let is_serious = |entry: &&Entry| {
+            entry.traceback.iter().any(|reason| !reason.status.starts_with("CUDNN_STATUS_NOT_SUPPORTED"))
+        };
+        self.log.iter().find(is_serious).or(self.log.first()).map(ToString::to_string)
+    }
+
+    /// Returns the last lines of stderr.
+    pub(super) fn last_lines(&self) -> Vec<String> {
+        let start = self.stderr.len().saturating_sub(MAX_LAST_LINES);
+        self.stderr.iter().skip(start).map(|line| shortened(line)).collect()
+    }
+}
+
+/// Returns the stderr lines of a step. If the start of the step was truncated, returns all remaining lines.
+fn stderr_of_step(stderr: &str, name: &str) -> Vec<String> {
+    let mark = format!("\n{STEP_MARK}{name}\n");
+    let part = stderr.rsplit_once(&mark).map_or(stderr, |(_, part)| part);
+    // Stop where the next step starts.
+    lines(part.split(STEP_MARK).next().unwrap_or_default())
+}
+
+/// Splits text into nonempty lines, without ld.so's warnings about LD_PRELOAD entries that it ignores.
+fn lines(text: &str) -> Vec<String> {
+    let lines = text.lines().filter(|line| !line.starts_with(STEP_MARK) && !line.contains("cannot be preloaded"));
+    lines.map(without_colors).filter(|line| !line.trim().is_empty()).take(MAX_LINES).collect()
+}
+
+/// Strips color sequences such as `ESC [ 1 ; 31 m` from a line.
+fn without_colors(line: &str) -> String {
+    let mut parts = line.split("\x1b[");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').strip_prefix('m') {
+            Some(rest) => plain.push_str(rest),
+            None => plain.extend(["\x1b[", part]),
+        }
+    }
+    plain
+}
+
+/// Returns the first cuDNN status name in a text.
+pub(super) fn status_in(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_at_checked(text.find("CUDNN_STATUS_")?)?;
+    rest.split(|c: char| !(c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')).next()
+}
+
+/// The kind of a cause, which determines the help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// ld.so cannot find this library. The name is empty if the message does not contain it.
+    MissingLibrary(String),
+    /// cuDNN's shim cannot find a sub-library, or the sub-library has the wrong symbols.
+    MissingSubLibrary,
+    /// A library is missing a symbol.
+    MissingSymbol,
+    /// The framework was built for a newer cuDNN than the one loaded.
+    OldCudnn(Option<Version>),
+    /// Libraries from two releases are loaded.
+    Mixed,
+    /// The framework has no kernels for the GPU.
+    NoKernel,
+    /// The GPU is out of memory.
+    NoGpuMemory,
+    /// The driver is too old for the framework's CUDA.
+    OldDriver,
+    /// The GPU or the driver is missing.
+    NoGpu,
+    /// Python cannot find this module.
+    NoModule(String),
+    /// This variable hides the GPUs.
+    Hidden(String),
+    /// The framework was built without CUDA, or its CUDA plugin is missing.
+    NoCuda,
+    /// Any other cause.
+    Other,
+}
+
+/// The first cause of a failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cause {
+    pub(super) kind: Kind,
+    /// The line that describes the cause.
+    pub(super) text: String,
+}
+
+/// Substrings that a lowercase line must contain, with the kind of cause they indicate. The first match wins.
+const SIGNS: &[(&[&str], Kind)] = &[
+    (&["hides the gpus"], Kind::Hidden(String::new())),
+    (&["no module named"], Kind::NoModule(String::new())),
+    (&["cannot open shared object file"], Kind::MissingLibrary(String::new())),
+    (&["unable to load any of {"], Kind::MissingSubLibrary),
+    (&["could not load library", "libcudnn"], Kind::MissingSubLibrary),
+    (&["cannot load symbol cudnn"], Kind::MissingSubLibrary),
+    (&["could not load symbol cudnn"], Kind::MissingSubLibrary),
+    (&["undefined symbol"], Kind::MissingSymbol),
+    (&["version `", "' not found"], Kind::MissingSymbol),
+    (&["was compiled", "against (", "found runtime version ("], Kind::OldCudnn(None)),
+    (&["loaded runtime cudnn library:", "compiled with:"], Kind::OldCudnn(None)),
+    (&["found cudnn version", "was built against version"], Kind::OldCudnn(None)),
+    (&["outdated cudnn installation found"], Kind::OldCudnn(None)),
+    (&["cudnn_status_sublibrary_version_mismatch"], Kind::Mixed),
+    (&["cudnn_status_version_mismatch"], Kind::Mixed),
+    (&["no kernel image is available"], Kind::NoKernel),
+    (&["is not compatible with the current pytorch installation"], Kind::NoKernel),
+    (&["cuda", "out of memory"], Kind::NoGpuMemory),
+    (&["resource_exhausted", "memory"], Kind::NoGpuMemory),
+    (&["cudaerrormemoryallocation"], Kind::NoGpuMemory),
+    (&["driver on your system is too old"], Kind::OldDriver),
+    (&["cuda driver version is insufficient"], Kind::OldDriver),
+    (&["cuda_error_unsupported_ptx_version"], Kind::OldDriver),
+    (&["cuda-enabled jaxlib is not installed"], Kind::NoCuda),
+    (&["is built without cuda"], Kind::NoCuda),
+    (&["not compiled with cuda support"], Kind::NoCuda),
+    (&["torch not compiled with cuda enabled"], Kind::NoCuda),
+];
+
+/// Signs of mere consequences. Errors in cuDNN's log are more specific and take precedence over them.
+const WEAK_SIGNS: &[(&[&str], Kind)] = &[
+    (&["found no nvidia driver"], Kind::NoGpu),
+    (&["no cuda-capable device is detected"], Kind::NoGpu),
+    (&["could not find cuda drivers"], Kind::NoGpu),
+    (&["cuda_error_no_device"], Kind::NoGpu),
+    (&["failed call to cuinit"], Kind::NoGpu),
+    (&["no cuda gpus are available"], Kind::NoGpu),
+    (&["unable to load cudnn"], Kind::MissingLibrary(String::new())),
+    (&["cannot dlopen some gpu libraries"], Kind::MissingLibrary(String::new())),
+    (&["cudnn_status_sublibrary_loading_failed"], Kind::MissingSubLibrary),
+    (&["failed to create cudaexecutionprovider"], Kind::Other),
+    (&["cudnn_status_"], Kind::Other),
+    (&["dnn library initialization failed"], Kind::Other),
+    (&["dnn library is not found"], Kind::Other),
+];
+
+/// Returns the first cause. The sources are searched in this order: signs in the errors, signs in the output, cuDNN's
+/// log, weak signs, then the error itself.
+pub(super) fn first_cause(evidence: &Evidence) -> Cause {
+    let printed = || evidence.stderr.iter().map(String::as_str);
+    let raised = || evidence.errors.iter().flat_map(|error| error.lines());
+    let other = |text: String| Cause { kind: Kind::Other, text };
+    let logged = || {
+        let text = evidence.log_entry()?;
+        let kind = kind_of(&text, SIGNS).or_else(|| kind_of(&text, WEAK_SIGNS)).unwrap_or(Kind::Other);
+        Some(Cause { kind, text })
+    };
+    let last = || {
+        let error = evidence.errors.last().and_then(|error| error.lines().find(|line| !line.trim().is_empty()));
+        let crash = evidence.stderr.last().filter(|_| evidence.is_crash);
+        match (error, crash) {
+            (Some(error), Some(crash)) if error.starts_with("the process ") => format!("{error}: {}", shortened(crash)),
+            (error, crash) => error.or(crash.map(String::as_str)).unwrap_or("without a message").trim().to_owned(),
+        }
+    };
+    find(raised(), SIGNS)
+        .or_else(|| evidence.memory.clone().map(other))
+        .or_else(|| find(printed(), SIGNS))
+        .or_else(logged)
+        .or_else(|| find(raised(), WEAK_SIGNS))
+        .or_else(|| find(printed(), WEAK_SIGNS))
+        .unwrap_or_else(|| other(last()))
+}
+
+/// Returns the first line that matches a sign.
+fn find<'a>(mut lines: impl Iterator<Item = &'a str>, signs: &[(&[&str], Kind)]) -> Option<Cause> {
+    lines.find_map(|line| Some(Cause { kind: kind_of(line, signs)?, text: shortened(line.trim()) }))
+}
+
+/// Returns the kind of cause that a line indicates.
+fn kind_of(line: &str, signs: &[(&[&str], Kind)]) -> Option<Kind> {
+    let small = line.to_ascii_lowercase();
+    let (_, kind) = signs.iter().find(|(parts, _)| parts.iter().all(|part| small.contains(part)))?;
+    Some(match kind {
+        Kind::MissingLibrary(_) if small.contains("libcuda.so") || small.contains("libnvidia-ml.so") => Kind::NoGpu,
+        Kind::MissingLibrary(_) => {
+            let unnamed = if small.contains("cudnn") { "libcudnn.so.9" } else { "" };
+            Kind::MissingLibrary(missing_library(line).unwrap_or(unnamed).to_owned())
+        }
+        // For example: `No module named 'torch'`.
+        Kind::NoModule(_) => Kind::NoModule(line.split('\'').nth(1).unwrap_or_default().to_owned()),
+        Kind::OldCudnn(_) => Kind::OldCudnn(built_for(line)),
+        Kind::Hidden(_) => Kind::Hidden(line.split(['=', ' ']).next().unwrap_or_default().to_owned()),
+        kind => kind.clone(),
+    })
+}
+
+/// Returns whether a driver problem explains why the framework uses the CPU. CUDA describes a missing driver as
+/// insufficient.
+pub(super) fn is_about_gpu(cause: &Cause, has_driver_library: bool) -> bool {
+    match cause.kind {
+        Kind::NoGpu | Kind::Other => true,
+        Kind::OldDriver => !has_driver_library && cause.text.contains("insufficient"),
+        _ => false,
+    }
+}
+
+/// Extracts the library from ld.so's message: `libcudnn.so.9: cannot open shared object file`.
+fn missing_library(line: &str) -> Option<&str> {
+    let (before, _) = line.split_once(": cannot open shared object file")?;
+    let name = before.rsplit([' ', '\'', '"', '(', '/']).next()?;
+    (name.starts_with("lib") && name.contains(".so")).then_some(name)
+}
+
+/// Returns the release the framework was built for, which follows `against` or `compiled with`.
+fn built_for(line: &str) -> Option<Version> {
+    let sentence = ["against version ", "against (", "compiled with: "];
+    let (_, rest) = sentence.iter().find_map(|before| line.split_once(before))?;
+    let is_of_version = |c: &char| c.is_ascii_digit() || ". ,".contains(*c);
+    let text: String = rest.chars().take_while(is_of_version).filter(|c| *c != ' ').collect();
+    let text = text.replace(',', ".");
+    let text = text.trim_end_matches('.');
+    text.parse().map(Version::from_number).ok().or_else(|| text.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_has_the_lines_between_its_beginning_and_the_next() {
+        let stderr = "a\n\n\x1eimport\nb\n\n\x1edevice\n\x1b[1;31mc\x1b[m\n\x1b[2Jd\n\n\x1ernn\n\
+                      ERROR: ld.so: object '/nope.so' from LD_PRELOAD cannot be preloaded: ignored.\ne\n";
+        assert_eq!(stderr_of_step(stderr, "device"), ["c", "\x1b[2Jd"]);
+        assert_eq!(stderr_of_step(stderr, "rnn"), ["e"]);
+        assert_eq!(stderr_of_step("lost\n", "rnn"), ["lost"]);
+    }
+
+    #[test]
+    fn known_sentences_are_understood() {
+        let old = |version: &str| Kind::OldCudnn(version.parse().ok());
+        let library = |name: &str| Kind::MissingLibrary(name.to_owned());
+        for (line, expected) in [
+            (
+                "RuntimeError: cuDNN version incompatibility: PyTorch was compiled  against (9, 10, 2) but found runtime \
+                 version (9, 1, 0). PyTorch already comes bundled with cuDNN.",
+                old("9.10.2"),
+            ),
+            (
+                "E external/local_xla/cuda_dnn.cc:522] Loaded runtime CuDNN library: 9.1.0 but source was compiled with: \
+                 9.3.0.  CuDNN library needs to have matching major version",
+                old("9.3.0"),
+            ),
+            ("Found cuDNN version 8700, but JAX was built against version 8800, which is newer.", old("8.8.0")),
+            ("Found cuDNN version 90100, but JAX was built against version 91002, which is newer.", old("9.10.2")),
+            (
+                "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory",
+                library("libcudnn.so.9"),
+            ),
+            (
+                "Failed to load library libonnxruntime_providers_cuda.so with error: libcublasLt.so.12: cannot open \
+                 shared object file: No such file or directory",
+                library("libcublasLt.so.12"),
+            ),
+            ("Unable to load any of {libcudnn_cnn.so.9.1.0, libcudnn_cnn.so.9}", Kind::MissingSubLibrary),
+            ("Invalid handle. Cannot load symbol cudnnGetVersion", Kind::MissingSubLibrary),
+            ("Could not load library libcudnn_graph.so.9. Error: libcudnn_graph.so.9", Kind::MissingSubLibrary),
+            ("CUDA error: no kernel image is available for execution on the device", Kind::NoKernel),
+            ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", Kind::NoGpuMemory),
+            ("The NVIDIA driver on your system is too old (found version 12080).", Kind::OldDriver),
+            ("ModuleNotFoundError: No module named 'torch'", Kind::NoModule("torch".into())),
+        ] {
+            assert_eq!(kind_of(line, SIGNS), Some(expected), "{line}");
+        }
+        assert_eq!(kind_of("RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED", SIGNS), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! Lists the supported frameworks.
+
+/// A framework that the doctor can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framework {
+    /// PyTorch.
+    Torch,
+    /// JAX.
+    Jax,
+    /// TensorFlow.
+    Tensorflow,
+    /// ONNX Runtime.
+    Onnxruntime,
+    /// CTranslate2.
+    Ctranslate2,
+}
+
+impl Framework {
+    /// All frameworks that the doctor can run.
+    pub const ALL: [Framework; 5] =
+        [Framework::Torch, Framework::Jax, Framework::Tensorflow, Framework::Onnxruntime, Framework::Ctranslate2];
+
+    /// Returns the display name, the module name (also used on the command line), and the package with CUDA support.
+    fn facts(self) -> [&'static str; 3] {
+        match self {
+            Framework::Torch => ["PyTorch", "torch", "torch"],
+            Framework::Jax => ["JAX", "jax", "jax"],
+            Framework::Tensorflow => ["TensorFlow", "tensorflow", "tensorflow"],
+            Framework::Onnxruntime => ["ONNX Runtime", "onnxruntime", "onnxruntime-gpu"],
+            Framework::Ctranslate2 => ["CTranslate2", "ctranslate2", "ctranslate2"],
+        }
+    }
+
+    /// Returns the name for messages.
+    pub fn name(self) -> &'static str {
+        let [name, ..] = self.facts();
+        name
+    }
+
+    /// Returns the name of the Python module, which the command line uses, too.
+    pub fn module(self) -> &'static str {
+        let [_, module, ..] = self.facts();
+        module
+    }
+
+    /// Returns the name of the package with CUDA support.
+    pub(super) fn wheel(self) -> &'static str {
+        let [.., wheel] = self.facts();
+        wheel
+    }
+
+    /// Returns a pip requirement for the framework with this CUDA major.
+    pub(super) fn package(self, cuda_major: u32) -> String {
+        match self {
+            Framework::Jax => format!("jax[cuda{cuda_major}]"),
+            Framework::Tensorflow => "tensorflow[and-cuda]".to_owned(),
+            _ => self.wheel().to_owned(),
+        }
+    }
+
+    /// Returns the CPU-only package that installs the same files as the CUDA package.
+    pub(super) fn cpu_package(self) -> Option<&'static str> {
+        match self {
+            Framework::Tensorflow => Some("tensorflow-cpu"),
+            Framework::Onnxruntime => Some("onnxruntime"),
+            Framework::Torch | Framework::Jax | Framework::Ctranslate2 => None,
+        }
+    }
+}

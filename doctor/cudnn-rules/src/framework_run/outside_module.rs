@@ -1,0 +1,166 @@
+//! Detects modules that PYTHONHOME or PYTHONPATH imports from outside a Python environment.
+
+use cudnn_cli::escape::Printable;
+use cudnn_probe::facts::{self, PathFacts};
+use std::path::{Path, PathBuf};
+
+use cudnn_frameworks::installation::site_packages;
+
+use crate::packages;
+use crate::platform::python_in;
+use crate::python::Python;
+use crate::remedy::{Remedy, Variable};
+
+const HOME: &str = "PYTHONHOME";
+const PATH: &str = "PYTHONPATH";
+
+/// Names of package directories in environments and in Debian's Python.
+const SITES: [&str; 2] = ["site-packages", "dist-packages"];
+
+/// Standard modules that Python imports at startup. Replacing them prevents it from starting.
+const AT_START: [&str; 7] =
+    ["encodings", "os.py", "site.py", "codecs.py", "io.py", "sitecustomize.py", "usercustomize.py"];
+
+/// Describes modules that Python imported from outside the environment.
+pub(super) struct OutsideModule {
+    /// The description, as a clause.
+    pub(super) what: String,
+    pub(super) help: Remedy,
+}
+
+impl OutsideModule {
+    /// Compares the child's `sys.prefix` and framework file with its environment.
+    pub(super) fn of(prefix: Option<&Path>, module: Option<&Path>, python: &Python) -> Option<OutsideModule> {
+        OutsideModule::of_prefix(prefix?, python)
+            .or_else(|| OutsideModule::of_home(python))
+            .or_else(|| OutsideModule::of_file(module?, python))
+    }
+
+    /// Detects a Python that used a different environment than its executable belongs to.
+    fn of_prefix(prefix: &Path, python: &Python) -> Option<OutsideModule> {
+        if real(prefix) == real(&python.root) {
+            return None;
+        }
+        let (used, expected) = (prefix.printable(), python.root.printable());
+        let what = format!("Python took its modules from {used}, not from {expected}");
+        Some(match home() {
+            Some(home) => OutsideModule { what: format!("{what}: {HOME} leads there"), help: without_home(&home) },
+            None => OutsideModule { what, help: Remedy::new(format!("name that environment: --python {used}")) },
+        })
+    }
+
+    /// Detects a virtual environment that used another Python's standard library.
+    fn of_home(python: &Python) -> Option<OutsideModule> {
+        let home = home().filter(|_| python.is_virtual)?;
+        // PYTHONHOME may have two parts, separated by a colon.
+        let used = PathBuf::from(home.to_str()?.split(':').next()?);
+        let program = cudnn_probe::canonicalize(&python.program).ok()?;
+        let expected = program.parent()?.parent()?;
+        if real(&used) == real(expected) {
+            return None;
+        }
+        let (used, expected) = (used.printable(), expected.printable());
+        let what = format!("Python took its standard library from {used}, not from {expected}: {HOME} leads there");
+        Some(OutsideModule { what, help: without_home(&home) })
+    }
+
+    /// Detects a file in a PYTHONPATH directory outside the environment.
+    pub(super) fn of_file(file: &Path, python: &Python) -> Option<OutsideModule> {
+        let (file, root) = (real(file), real(&python.root));
+        let (dir, change) = without(PATH, |dir| !file.starts_with(&root) && file.starts_with(real(dir)))?;
+        let what = format!("Python took {} from {}: {PATH} leads there", file.printable(), dir.printable());
+        let help = Remedy::new(format!("to use the packages of {}:", python.root.printable())).action(change);
+        Some(OutsideModule { what, help })
+    }
+
+    /// Detects a PYTHONPATH entry that is itself a package, so that its modules shadow others. For example,
+    /// `jax/typing.py` shadows `typing`.
+    pub(super) fn of_package() -> Option<OutsideModule> {
+        let (dir, change) = without(PATH, is_package)?;
+        let what = format!("{PATH} leads into a package: {}", dir.printable());
+        Some(OutsideModule { what, help: replaced(&dir, change) })
+    }
+}
+
+/// Returns the help if a variable prevents Python from starting.
+pub(super) fn help_to_start(stderr: &[String]) -> Option<Remedy> {
+    if let Some(home) = home() {
+        return Some(without_home(&home));
+    }
+    let is_named = |dir: &Path| dir.to_str().is_some_and(|dir| stderr.iter().any(|line| line.contains(dir)));
+    let leads = |dir: &Path| AT_START.iter().any(|name| dir.join(name).target_exists()) || is_named(dir);
+    let (dir, change) = without(PATH, leads).or_else(|| without(PATH, is_package))?;
+    Some(replaced(&dir, change))
+}
+
+fn replaced(dir: &Path, change: Variable) -> Remedy {
+    let text = format!("{PATH} leads to modules in {} that replace Python's: remove that directory:", dir.printable());
+    Remedy::new(text).action(change)
+}
+
+/// Returns whether this is the directory of a package rather than a directory of packages.
+fn is_package(dir: &Path) -> bool {
+    dir.join("__init__.py").leads_to_file()
+}
+
+/// Returns the Python that manages the package of this module, which may differ from the current Python.
+///
+/// # Errors
+/// The origin of a module outside any environment, as a clause.
+pub(super) fn owner(module: &Path, python: &Python) -> Result<Python, String> {
+    let is_in = |dir: &Path| real(module).starts_with(real(dir)) || module.starts_with(dir);
+    if is_in(&python.root) || packages::user_base().is_some_and(|base| is_in(&base)) {
+        return Ok(python.clone());
+    }
+    let site = module.ancestors().find(|dir| SITES.iter().any(|site| dir.ends_with(site)));
+    // `lib/python3.12/site-packages` has three components below the root.
+    let root = site.and_then(|site| site.ancestors().nth(3));
+    let program = root.map(python_in).filter(|program| program.leads_to_file());
+    program.and_then(Python::of).ok_or_else(|| import_origin(module, python))
+}
+
+/// Explains why Python imports a module from outside the environment.
+fn import_origin(module: &Path, python: &Python) -> String {
+    const MAX_LEN: u64 = 1 << 16;
+    let dirs: Vec<&Path> = module.ancestors().skip(1).filter(|dir| dir.parent().is_some()).collect();
+    if let Some((dir, _)) = without(PATH, |dir| dirs.iter().any(|other| real(other) == real(dir))) {
+        return format!("{PATH} leads to {}", dir.printable());
+    }
+    let is_path_file = |file: &&PathBuf| {
+        let text = cudnn_probe::read_bounded(file, MAX_LEN).unwrap_or_default();
+        let is_named = || String::from_utf8_lossy(&text).lines().any(|line| dirs.contains(&Path::new(line.trim())));
+        file.extension().is_some_and(|extension| extension == "pth") && is_named()
+    };
+    let sites = site_packages(&python.root).flat_map(facts::read_dir).flatten().flatten();
+    let files: Vec<PathBuf> = sites.map(|entry| entry.path()).collect();
+    let customized = || files.iter().find(|file| file.ends_with("sitecustomize.py"));
+    match files.iter().find(is_path_file).or_else(customized) {
+        Some(file) => format!("{} leads there", file.printable()),
+        None => "neither PYTHONPATH nor a .pth file names it".to_owned(),
+    }
+}
+
+/// Returns the value of PYTHONHOME.
+fn home() -> Option<PathBuf> {
+    facts::variable(HOME).filter(|home| !home.is_empty()).map(PathBuf::from)
+}
+
+fn without_home(home: &Path) -> Remedy {
+    let home = home.printable();
+    Remedy::new(format!("{HOME} makes this Python import modules from {home}: unset it:")).unset(HOME)
+}
+
+/// Finds the directories in a list variable that satisfy the predicate. Returns the first one, with a change that
+/// removes all of them.
+pub(super) fn without(variable: &'static str, leads: impl Fn(&Path) -> bool) -> Option<(PathBuf, Variable)> {
+    let path = facts::variable(variable)?;
+    let leads = |dir: &PathBuf| dir.is_absolute() && leads(dir);
+    let dirs: Vec<PathBuf> = std::env::split_paths(&path).filter(leads).collect();
+    let first = dirs.first()?.clone();
+    let entries = dirs.into_iter().map(PathBuf::into_os_string).collect();
+    Some((first, Variable::Without { name: variable, entries }))
+}
+
+fn real(file: &Path) -> PathBuf {
+    cudnn_probe::canonicalize(file).unwrap_or_else(|_| file.to_owned())
+}

@@ -1,0 +1,31 @@
+//! Derives findings and plans from facts about a machine, for the command `cudnn-doctor`.
+//!
+//! The rules read the machine only through `cudnn_probe::facts`, which records the answers, replays saved ones, and
+//! simulates the machine after a step. This crate cannot read files or the environment, start processes, or load
+//! libraries: its `clippy.toml` forbids the functions. What only a process can find out is passed in, as values of
+//! [`check::machine::Machine`], [`check::load_test::LoadTest`] and [`framework_run::Run`].
+//!
+//! ```text
+//! facts, processes ─► Observations ─► findings ─► Plan
+//! ```
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+pub mod check;
+pub mod context;
+pub mod cudnn_file;
+pub mod cudnn_status;
+pub mod dependencies;
+pub mod driver;
+pub mod drop_in;
+pub mod framework_run;
+pub mod packages;
+pub mod plan;
+pub mod platform;
+pub mod python;
+mod python_shim;
+pub mod refusal;
+pub mod remedy;
+pub mod shell;
+pub mod shim_release;
+mod surveys;
+pub mod system;

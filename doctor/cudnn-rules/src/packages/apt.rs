@@ -1,0 +1,38 @@
+//! Builds the apt-get commands that change system packages.
+
+use cudnn_cli::command::Command;
+use cudnn_probe::facts::PathFacts;
+use std::path::Path;
+
+use super::dirs::entries;
+
+/// Returns an apt-get command with `-y`; without it, apt-get would read the next pasted line as the answer to its
+/// prompt.
+pub(super) fn apt_get(action: &str) -> Command {
+    Command::new("apt-get", [action, "-y"])
+}
+
+/// Returns the command that lists all packages.
+pub(super) fn list() -> Command {
+    Command::new("dpkg-query", ["--show", "--showformat", "${Package}=${Version}\n"])
+}
+
+/// Returns the command that installs packages in earlier versions.
+pub fn restore(packages: &[String]) -> Command {
+    apt_get("install").and(["--allow-downgrades"]).and(packages)
+}
+
+/// Returns the command that installs Python's venv and pip, if this system uses apt-get.
+pub(crate) fn python_tools() -> Option<Command> {
+    Path::new("/usr/bin/apt-get").leads_to_file().then(|| apt_get("install").and(["python3-venv"]))
+}
+
+/// Prepends `apt-get update` to the commands if the package lists are missing, as in most container images.
+pub(crate) fn with_lists(commands: Vec<Command>) -> Vec<Command> {
+    let needs_lists = |command: &Command| command.program == "apt-get" && command.has("install");
+    // The lists may be compressed.
+    let is_list = |file: std::path::PathBuf| file.to_string_lossy().contains("_Packages");
+    let lacks_lists = commands.iter().any(needs_lists) && !entries(Path::new("/var/lib/apt/lists")).any(is_list);
+    let update = lacks_lists.then(|| Command::new("apt-get", ["update"]));
+    update.into_iter().chain(commands).collect()
+}

@@ -1,0 +1,244 @@
+//! Sets records of packages aside while the packages are installed again, so that a failed installation loses none of them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use cudnn_cli::command::{Command, MOVE_ITEM, REMOVE_ITEM};
+use cudnn_frameworks::{name_before_aside, normalized, parse_dist_info, record_damage};
+use cudnn_probe::facts::PathFacts;
+use cudnn_probe::{Os, canonicalize};
+
+use super::change::{PackageChange, Site};
+use super::dirs::entries;
+use super::environment::{Record, has_invalid_metadata, records};
+use super::requirement::package_name;
+use super::wheels::NVIDIA_PREFIX;
+
+/// A record that is set aside.
+#[derive(Debug)]
+pub struct Aside {
+    /// pip's record of the package.
+    pub record: PathBuf,
+    /// The place of the record during the installation. Installers do not recognize a record there, because the name has
+    /// another ending.
+    pub place: PathBuf,
+    /// The normalized name of the package.
+    name: String,
+    /// The records that stay in their places.
+    others: Vec<PathBuf>,
+    /// An interrupted run has set the record aside.
+    is_left: bool,
+}
+
+impl Aside {
+    fn of(record: &Record, others: &[Record]) -> Option<Aside> {
+        let file_name = record.dir.file_name()?.to_str()?;
+        // An interrupted run may have left such a directory, and `mv` would move the record into it.
+        let places = (1..).map(|number| record.dir.with_file_name(format!("{file_name}.aside-{number}")));
+        let place = { places }.find(|place| !place.path_exists())?;
+        let others = others.iter().map(|other| other.dir.clone()).collect();
+        Some(Aside { record: record.dir.clone(), place, name: record.name.clone(), others, is_left: false })
+    }
+
+    /// Returns the record in this place, where an interrupted run has left it.
+    fn left(place: PathBuf, others: &[PathBuf]) -> Option<Aside> {
+        let before = name_before_aside(place.file_name()?.to_str()?)?;
+        let (name, _) = parse_dist_info(before)?;
+        Some(Aside { record: place.with_file_name(before), place, name, others: others.to_vec(), is_left: true })
+    }
+
+    /// Returns the path of the record before the installation.
+    pub fn before(&self) -> &Path {
+        if self.is_left { &self.place } else { &self.record }
+    }
+
+    /// Returns whether an interrupted run has set the record aside.
+    pub(crate) fn is_left(&self) -> bool {
+        self.is_left
+    }
+
+    fn set(&self) -> Option<Command> {
+        (!self.is_left).then(|| moving(&self.record, &self.place, None))
+    }
+
+    fn removal(&self) -> Command {
+        removing(&self.place, "-r")
+    }
+
+    /// Returns the command that puts the record back. It fails if the installer has written the same record again.
+    pub(crate) fn put_back(&self) -> Command {
+        moving(&self.place, &self.record, Some("-T"))
+    }
+
+    /// Returns the commands for a record that is still aside because the installation failed. They put the record back, or
+    /// remove it if the installer has already written another one of the package. An incomplete one is replaced.
+    pub fn settle(&self) -> Vec<Command> {
+        if !self.place.path_exists() {
+            return Vec::new();
+        }
+        let is_new = |record: &Record| record.name == self.name && !self.others.contains(&record.dir);
+        let written: Vec<Record> = records(self.dir()).into_iter().filter(is_new).collect();
+        if written.iter().any(is_complete) {
+            return vec![self.removal()];
+        }
+        // Another record of the package may be put back in the same way.
+        let partial = written.iter().map(|record| removing(&record.dir, "-rf"));
+        partial.chain([self.put_back()]).collect()
+    }
+
+    fn dir(&self) -> &Path {
+        self.place.parent().unwrap_or(&self.place)
+    }
+}
+
+impl PackageChange {
+    /// Returns the records to set aside: those by which pip cannot uninstall a package, and all records of removed packages
+    /// in a `pip install --target` directory, where pip cannot uninstall at all.
+    pub fn records_aside(&self) -> Vec<Aside> {
+        let is_in =
+            |names: &[String], record: &Record| names.iter().any(|one| normalized(package_name(one)) == record.name);
+        let is_directory = matches!(self.site, Site::Directory { .. });
+        let is_named =
+            |record: &Record| [&self.remove, &self.reinstall, &self.install].iter().any(|names| is_in(names, record));
+        // Other packages than NVIDIA's may come from a distribution, which omits the list of files.
+        let has_damaged_list =
+            |record: &Record| record.name.starts_with(NVIDIA_PREFIX) && record_damage(&record.dir).is_some();
+        let is_damaged = |record: &Record| has_invalid_metadata(record) || has_damaged_list(record);
+        let is_in_the_way =
+            |record: &Record| is_directory && is_in(&self.remove, record) || is_named(record) && is_damaged(record);
+        // Two names may lead to one directory.
+        let mut seen = BTreeSet::new();
+        let mut is_new =
+            |record: &Record| seen.insert(canonicalize(&record.dir).unwrap_or_else(|_| record.dir.clone()));
+        let all = self.site.package_dirs().into_iter().flat_map(|dir| records(&dir));
+        let (in_the_way, others): (Vec<Record>, Vec<Record>) = all.partition(is_in_the_way);
+        let set = in_the_way.iter().filter(|record| is_new(record)).filter_map(|record| Aside::of(record, &others));
+        set.chain(self.records_left(&in_the_way, &others)).collect()
+    }
+
+    /// Returns the records of the packages that an interrupted run has set aside, unless there are others.
+    fn records_left(&self, in_the_way: &[Record], others: &[Record]) -> Vec<Aside> {
+        let named: Vec<String> = [&self.remove, &self.reinstall, &self.install]
+            .into_iter()
+            .flatten()
+            .map(|name| normalized(package_name(name)))
+            .collect();
+        let dirs: Vec<PathBuf> = others.iter().map(|other| other.dir.clone()).collect();
+        let left = self.site.package_dirs().into_iter().flat_map(|dir| entries(&dir).collect::<Vec<_>>());
+        let left = left.filter_map(|place| Aside::left(place, &dirs));
+        let has_record = |name: &str| in_the_way.iter().chain(others).any(|record| record.name == name);
+        // As above.
+        let mut seen = BTreeSet::new();
+        let mut is_new = |place: &Path| seen.insert(canonicalize(place).unwrap_or_else(|_| place.to_owned()));
+        left.filter(|aside| named.contains(&aside.name) && !has_record(&aside.name) && is_new(&aside.place)).collect()
+    }
+}
+
+/// Returns whether an installer has finished writing this record.
+fn is_complete(record: &Record) -> bool {
+    record.dir.join("METADATA").leads_to_file() && record_damage(&record.dir).is_none()
+}
+
+/// Sets records aside before the commands of an installer, and removes them afterwards.
+pub(super) fn with_aside(aside: &[Aside], commands: Vec<Command>) -> Vec<Command> {
+    aside.iter().filter_map(Aside::set).chain(commands).chain(aside.iter().map(Aside::removal)).collect()
+}
+
+/// Returns the command that removes a directory. The option is for Linux.
+fn removing(dir: &Path, option: &str) -> Command {
+    let command = match Os::HOST {
+        Os::Windows => Command::new(REMOVE_ITEM, ["-Recurse", "-LiteralPath"]),
+        _ => Command::new("rm", [option]),
+    };
+    command.and([dir]).changing(dir.parent().unwrap_or(dir))
+}
+
+/// Returns the command that moves a directory. The option is for Linux.
+fn moving(from: &Path, to: &Path, option: Option<&str>) -> Command {
+    let command = match Os::HOST {
+        Os::Windows => Command::new(MOVE_ITEM, ["-LiteralPath"]).and([from]).and(["-Destination"]).and([to]),
+        _ => Command::new("mv", option).and([from, to]),
+    };
+    command.changing(to.parent().unwrap_or(to))
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use crate::packages::Pip;
+
+    /// Creates records of packages, the metadata of which is not UTF-8.
+    fn dir_with(records: &[&str]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for record in records {
+            std::fs::create_dir(dir.path().join(record)).unwrap();
+            std::fs::write(dir.path().join(record).join("METADATA"), [0xff]).unwrap();
+        }
+        dir
+    }
+
+    fn aside(dir: &Path, name: &str) -> Vec<Aside> {
+        let site = Site::Directory { dir: dir.to_owned(), pip: Pip::Any, options: Vec::new() };
+        PackageChange::of(site).reinstall([name.to_owned()]).records_aside()
+    }
+
+    #[test]
+    fn damaged_records_are_set_aside_and_removed_one_by_one() {
+        let dir = dir_with(&["a__b.dist-info", "A_b-1.0.dist-info", "other-1.0.dist-info"]);
+        let commands: Vec<String> =
+            with_aside(&aside(dir.path(), "a-b"), Vec::new()).iter().map(ToString::to_string).collect();
+        let place = |record: &str| dir.path().join(record).display().to_string();
+        let (first, second) = (place("a__b.dist-info"), place("A_b-1.0.dist-info"));
+        let expected = [
+            format!("mv {first} {first}.aside-1"),
+            format!("mv {second} {second}.aside-1"),
+            format!("rm -r {first}.aside-1"),
+            format!("rm -r {second}.aside-1"),
+        ];
+        assert_eq!(commands, expected);
+    }
+
+    #[test]
+    fn a_record_is_put_back_unless_the_installer_has_written_another_one() {
+        let put_back = &["mv -T "][..];
+        for (written, files, expected) in [
+            (None, &[][..], put_back),
+            (Some("x-1.dist-info"), &["METADATA", "RECORD"], &["rm -r "]),
+            (Some("x-2.dist-info"), &["METADATA", "RECORD"], &["rm -r "]),
+            // The disk was full.
+            (Some("x-2.dist-info"), &["METADATA"], &["rm -rf ", "mv -T "]),
+            (Some("x-1.dist-info"), &[], &["rm -rf ", "mv -T "]),
+        ] {
+            let dir = dir_with(&["x.dist-info", "x-1.dist-info"]);
+            let all = aside(dir.path(), "x");
+            assert_eq!(all.len(), 2);
+            all.iter().for_each(|aside| std::fs::rename(&aside.record, &aside.place).unwrap());
+            if let Some(written) = written {
+                std::fs::create_dir(dir.path().join(written)).unwrap();
+                let file = |name: &&str| dir.path().join(written).join(name);
+                files.iter().for_each(|name| std::fs::write(file(name), "x/METADATA,,\n").unwrap());
+            }
+            for aside in &all {
+                let commands: Vec<String> = aside.settle().iter().map(ToString::to_string).collect();
+                let is_expected = commands.iter().zip(expected).all(|(command, start)| command.starts_with(start));
+                assert!(commands.len() == expected.len() && is_expected, "{written:?} {files:?}: {commands:?}");
+            }
+            std::fs::remove_dir_all(&all[0].place).unwrap();
+            assert!(all[0].settle().is_empty());
+        }
+    }
+
+    #[test]
+    fn a_record_that_an_interrupted_run_has_set_aside_is_removed_after_the_installation() {
+        let dir = dir_with(&["x-1.dist-info.aside-1", "y-1.dist-info.aside-1", "y-1.dist-info"]);
+        let commands = |name: &str| -> Vec<String> {
+            with_aside(&aside(dir.path(), name), Vec::new()).iter().map(ToString::to_string).collect()
+        };
+        let place = dir.path().join("x-1.dist-info.aside-1");
+        assert_eq!(commands("x"), [format!("rm -r {}", place.display())]);
+        assert!(commands("y").iter().all(|command| !command.contains("rm -r ") || command.ends_with(".aside-2")));
+        assert_eq!(aside(dir.path(), "x")[0].settle().len(), 1, "it is put back if the installation fails");
+    }
+}

@@ -1,0 +1,277 @@
+//! Describes a change to the packages in one place, and merges several changes to the same place.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_cli::command::Command;
+use cudnn_frameworks::installation::site_packages;
+
+use super::pip::recorded_version;
+use super::requirement::{package_name, stricter};
+
+/// A place where packages are installed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Site {
+    /// A Python environment, given by its root.
+    Environment(PathBuf),
+    /// The environment at `root`, which contains several Pythons, changed with this one.
+    Interpreter {
+        /// The interpreter that changes it.
+        program: PathBuf,
+        /// The root of the environment.
+        root: PathBuf,
+    },
+    /// The environment of the `pip` on `PATH`.
+    OnPath,
+    /// A directory filled with `pip install --target` and these options.
+    Directory {
+        /// The directory.
+        dir: PathBuf,
+        /// The pip that fills it.
+        pip: Pip,
+        /// The options besides the directory.
+        options: Vec<&'static str>,
+    },
+    /// A new virtual environment, created with `program` after `needed` has installed missing system packages.
+    NewEnvironment {
+        /// The root of the environment.
+        dir: PathBuf,
+        /// The Python that creates it.
+        program: PathBuf,
+        /// The command that installs missing system packages.
+        needed: Option<Command>,
+    },
+    /// A conda environment, given by its root.
+    Conda(PathBuf),
+    /// System packages, managed by apt.
+    System,
+}
+
+/// The pip that fills a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pip {
+    /// Any pip. Only for NVIDIA's wheels, which work with every Python, because the directory's Python is unknown.
+    Any,
+    /// The pip of the environment at this root.
+    Environment(PathBuf),
+    /// The pip of this Python.
+    Interpreter(PathBuf),
+}
+
+impl Site {
+    /// Returns the directory whose owner may change the packages. `None` if it is unknown or the system's.
+    pub fn dir(&self) -> Option<&Path> {
+        match self {
+            Site::Environment(root) | Site::Interpreter { root, .. } | Site::Conda(root) => Some(root),
+            Site::Directory { dir, .. } | Site::NewEnvironment { dir, .. } => Some(dir),
+            Site::OnPath | Site::System => None,
+        }
+    }
+
+    /// Returns the root of the environment whose Python changes the packages.
+    pub fn python_root(&self) -> Option<&Path> {
+        match self {
+            Site::Environment(root) | Site::Directory { pip: Pip::Environment(root), .. } => Some(root),
+            _ => None,
+        }
+    }
+
+    /// Returns the directories that contain pip's records of the packages.
+    pub fn package_dirs(&self) -> Vec<PathBuf> {
+        match self {
+            Site::Environment(root) | Site::Interpreter { root, .. } => site_packages(root).collect(),
+            Site::Directory { dir, .. } | Site::NewEnvironment { dir, .. } => vec![dir.clone()],
+            Site::OnPath | Site::Conda(_) | Site::System => Vec::new(),
+        }
+    }
+
+    /// Combines two sites with the same directory and the same installer; their options are merged. `None` if they
+    /// differ.
+    pub(crate) fn merged_with(&self, other: &Site) -> Option<Site> {
+        match (self, other) {
+            _ if self == other => Some(self.clone()),
+            (Site::Directory { dir, pip, options }, Site::Directory { dir: other, pip: by, options: more })
+                if dir == other && pip == by =>
+            {
+                let more = more.iter().filter(|option| !options.contains(option));
+                let options = options.iter().chain(more).copied().collect();
+                Some(Site::Directory { dir: dir.clone(), pip: pip.clone(), options })
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the version of a wheel in pip's records for this site.
+    pub(crate) fn recorded_version(&self, wheel: &str) -> Option<String> {
+        recorded_version(self.package_dirs(), wheel)
+    }
+}
+
+/// The packages to remove and to install in one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackageChange {
+    /// Where the packages are.
+    pub site: Site,
+    /// Packages to remove. A package with two records is listed twice.
+    pub remove: Vec<String>,
+    /// Requirements to reinstall, without their dependencies.
+    pub reinstall: Vec<String>,
+    /// Requirements to install.
+    pub install: Vec<String>,
+    /// Installs first and removes afterwards, so that a failed installation leaves the old files. Possible only if the
+    /// removed and the installed packages have no files in common.
+    pub(crate) removes_last: bool,
+    /// Reinstalls dependencies too, because a build for another device needs different ones.
+    pub(crate) with_dependencies: bool,
+    /// Affected packages that are on hold (`apt-mark hold`).
+    pub(crate) held: Vec<String>,
+}
+
+impl PackageChange {
+    /// Returns a change of this site that does nothing yet.
+    pub fn of(site: Site) -> Self {
+        let (remove, reinstall, install, held) = Default::default();
+        PackageChange { site, remove, reinstall, install, removes_last: false, with_dependencies: false, held }
+    }
+
+    /// Adds requirements to install.
+    pub fn install(mut self, requirements: impl IntoIterator<Item = String>) -> Self {
+        self.install.extend(requirements);
+        self
+    }
+
+    /// Returns whether the same packages are there afterwards.
+    pub(crate) fn only_reinstalls(&self) -> bool {
+        self.remove.is_empty() && self.install.is_empty() && !self.with_dependencies
+    }
+
+    /// Adds requirements to install again.
+    pub fn reinstall(mut self, requirements: impl IntoIterator<Item = String>) -> Self {
+        self.reinstall.extend(requirements);
+        self
+    }
+
+    /// Adds packages to remove.
+    pub fn remove(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.remove.extend(names);
+        self
+    }
+
+    fn installed(&self) -> impl Iterator<Item = &String> {
+        self.install.iter().chain(&self.reinstall)
+    }
+
+    /// Returns whether the change installs this package.
+    pub fn installs(&self, name: &str) -> bool {
+        self.installed().any(|one| package_name(one) == name)
+    }
+
+    /// Returns whether one change can do the work of both. This fails if they affect different places, if one removes a
+    /// package that the other installs, or if no version satisfies both.
+    pub(crate) fn is_compatible_with(&self, other: &PackageChange) -> bool {
+        let keeps = |one: &PackageChange, other: &PackageChange| {
+            one.remove.iter().all(|name| one.installs(name) || !other.installs(name))
+        };
+        let agree = |ours: &[String], theirs: &[String]| {
+            let pairs = ours.iter().flat_map(|one| theirs.iter().map(move |other| (one, other)));
+            { pairs }.all(|(one, other)| package_name(one) != package_name(other) || stricter(one, other).is_some())
+        };
+        self.site.merged_with(&other.site).is_some()
+            && keeps(self, other)
+            && keeps(other, self)
+            && agree(&self.install, &other.install)
+            && agree(&self.reinstall, &other.reinstall)
+    }
+
+    /// Adds a compatible change of the same place. If both require a package, the stricter requirement wins. A package
+    /// is reinstalled if the present version satisfies the new requirement.
+    pub(crate) fn merge(&mut self, other: &PackageChange) {
+        let count = |names: &[String], name: &String| names.iter().filter(|other| *other == name).count();
+        let allows_last = |change: &PackageChange| change.removes_last || change.remove.is_empty();
+        let may_remove_last = allows_last(self) && allows_last(other);
+        self.with_dependencies |= other.with_dependencies;
+        if let Some(site) = self.site.merged_with(&other.site) {
+            self.site = site;
+        }
+        for name in &other.remove {
+            if count(&self.remove, name) < count(&other.remove, name) {
+                self.remove.push(name.clone());
+            }
+        }
+        for (own, others) in [(&mut self.install, &other.install), (&mut self.reinstall, &other.reinstall)] {
+            for requirement in others {
+                match own.iter_mut().find(|own| package_name(own) == package_name(requirement)) {
+                    Some(own) => *own = stricter(own, requirement).unwrap_or(own).to_owned(),
+                    None => own.push(requirement.clone()),
+                }
+            }
+        }
+        // apt does not support ranges: a bare name requests the newest version.
+        let is_newest = |wanted: &String| self.site == Site::System && package_name(wanted) == wanted;
+        let is_satisfied = |again: &String, wanted: &String| {
+            !is_newest(wanted) && package_name(again) == package_name(wanted) && stricter(again, wanted) == Some(again)
+        };
+        self.install.retain(|wanted| !self.reinstall.iter().any(|again| is_satisfied(again, wanted)));
+        self.reinstall.retain(|again| !self.install.iter().any(|wanted| package_name(wanted) == package_name(again)));
+        // A package that was just installed must not be removed last.
+        self.removes_last = may_remove_last && !self.remove.iter().any(|name| self.installs(name));
+        let held = other.held.iter().filter(|name| !self.held.contains(name)).cloned().collect::<Vec<_>>();
+        self.held.extend(held);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn change() -> PackageChange {
+        PackageChange::of(Site::Environment("/nowhere".into()))
+    }
+
+    #[test]
+    fn changes_of_the_same_place_are_merged() {
+        let mut all = change().reinstall(names(&["a==1", "b==1"])).remove(names(&["x", "x"]));
+        all.merge(&change().install(names(&["a>=2", "b", "c"])).remove(names(&["x", "y"])));
+        all.merge(&change().install(names(&["c==3"])).reinstall(names(&["d"])));
+        assert_eq!(all.reinstall, names(&["b==1", "d"]));
+        assert_eq!(all.install, names(&["a>=2", "c==3"]));
+        assert_eq!(all.remove, names(&["x", "x", "y"]));
+    }
+
+    #[test]
+    fn contradicting_changes_are_incompatible() {
+        let replacement = change().remove(names(&["x", "y"])).install(names(&["x==2"]));
+        for (one, other, expected) in [
+            (change().remove(names(&["x"])), change().install(names(&["x"])), false),
+            (change().remove(names(&["x"])), change().reinstall(names(&["x==1"])), false),
+            (replacement.clone(), change().install(names(&["x>=1"])), true),
+            (replacement.clone(), change().install(names(&["y"])), false),
+            (change().install(names(&["x==1"])), replacement, false),
+            (change().reinstall(names(&["x==1"])), change().reinstall(names(&["x==2"])), false),
+            (change().reinstall(names(&["x==1"])), change().install(names(&["x>=2"])), true),
+        ] {
+            assert_eq!(one.is_compatible_with(&other), expected, "{one:?} {other:?}");
+            assert_eq!(other.is_compatible_with(&one), expected, "{other:?} {one:?}");
+        }
+    }
+
+    #[test]
+    fn an_installed_package_is_not_removed_last() {
+        let mut all = PackageChange { removes_last: true, ..change().remove(names(&["x"])).install(names(&["y"])) };
+        let other = change().remove(names(&["y"])).install(names(&["y"]));
+        all.merge(&PackageChange { removes_last: true, ..other });
+        assert!(!all.removes_last, "{all:?}");
+    }
+
+    #[test]
+    fn options_of_the_same_directory_are_merged() {
+        let site =
+            |options: &[&'static str]| Site::Directory { dir: "/d".into(), pip: Pip::Any, options: options.to_vec() };
+        let merged_with = site(&["--upgrade"]).merged_with(&site(&["--upgrade", "--no-deps"]));
+        assert_eq!(merged_with, Some(site(&["--upgrade", "--no-deps"])));
+        assert_eq!(site(&[]).merged_with(&Site::System), None);
+    }
+}

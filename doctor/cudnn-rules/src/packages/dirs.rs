@@ -1,0 +1,46 @@
+//! Finds directories and programs from environment variables such as `PATH` and `HOME`.
+
+use cudnn_cli::path::is_on_path;
+use cudnn_cli::rights::{can_write, is_root};
+use cudnn_probe::facts::{self, PathFacts};
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::Os;
+use cudnn_probe::facts::is_executable;
+
+/// The maximum number of directory entries to read.
+const MAX_ENTRIES: usize = 20_000;
+
+/// Returns an environment variable if it contains an absolute path.
+fn variable(name: &str) -> Option<PathBuf> {
+    facts::variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// Returns the entries of a directory, or an empty iterator if it is not readable.
+pub fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    facts::read_dir(dir).into_iter().flatten().take(MAX_ENTRIES).flatten().map(|entry| entry.path())
+}
+
+/// Returns the executable program that an environment variable points to.
+pub(super) fn program_in(name: &str) -> Option<PathBuf> {
+    variable(name).filter(|program| is_executable(program))
+}
+
+/// Returns the base directory of `pip install --user`: `~/.local`, or `%APPDATA%\Python`.
+pub fn user_base() -> Option<PathBuf> {
+    variable("PYTHONUSERBASE").or_else(|| match Os::HOST {
+        Os::Windows => Some(variable("APPDATA")?.join("Python")),
+        _ => Some(variable("HOME")?.join(".local")),
+    })
+}
+
+/// Returns the directory for separate installations that the doctor recommends. `None` if this user has no writable
+/// directory.
+pub fn data_dir() -> Option<PathBuf> {
+    if Os::HOST == Os::Windows {
+        return Some(variable("LOCALAPPDATA").unwrap_or_else(|| PathBuf::from(r"C:\ProgramData")));
+    }
+    let of_user = variable("HOME").filter(|home| home.leads_to_dir()).map(|home| home.join(".local/share"));
+    let of_root = || (is_root() || is_on_path("sudo")).then(|| PathBuf::from("/opt"));
+    of_user.filter(|dir| can_write(dir)).or_else(of_root)
+}

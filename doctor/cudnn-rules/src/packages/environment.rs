@@ -1,0 +1,189 @@
+//! Locates the Python, the packages and the settings of a Python environment on Linux and Windows.
+
+use cudnn_probe::facts::{self, PathFacts};
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use cudnn_frameworks::installation::{python_dirs, site_packages};
+use cudnn_frameworks::parse_dist_info;
+use cudnn_os::files::below;
+use cudnn_probe::{Os, canonicalize};
+
+use super::dirs::{entries, user_base};
+
+/// Returns the path of the environment's Python, even if the file is missing: `bin/python3` on Linux. On Windows,
+/// `Scripts\python.exe` in a virtual environment and `python.exe` in all others.
+pub fn python_in(root: &Path) -> PathBuf {
+    let scripts = below(root, "Scripts/python.exe");
+    match Os::HOST {
+        Os::Windows if root.join("pyvenv.cfg").leads_to_file() || scripts.leads_to_file() => scripts,
+        Os::Windows => root.join("python.exe"),
+        _ => root.join("bin/python3"),
+    }
+}
+
+/// Returns whether permissions hide this file, or the target of this link. Such a file is not missing.
+pub(super) fn is_closed(file: &Path) -> bool {
+    facts::metadata(file).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+}
+
+/// Returns whether this user may not read the environment's Python.
+pub(crate) fn has_closed_python(root: &Path) -> bool {
+    is_closed(&python_in(root))
+}
+
+/// Returns the environment root for this Python's path.
+pub(super) fn root_of(python: &Path) -> Option<&Path> {
+    let dir = python.parent()?;
+    match Os::HOST {
+        Os::Windows if !dir.file_name().is_some_and(|name| name.eq_ignore_ascii_case("Scripts")) => Some(dir),
+        _ => dir.parent(),
+    }
+}
+
+/// Returns the version as directory names contain it, such as `python3.12`. On Windows, where only the user's packages
+/// are in a versioned directory, `Python312`.
+pub(super) fn version_name(python: &Path, root: &Path) -> Option<OsString> {
+    if Os::HOST == Os::Windows {
+        return version_name_on_windows(root);
+    }
+    version_of_program(python).or_else(|| {
+        let mut names = python_dirs(root).filter_map(|dir| Some(dir.file_name()?.to_owned())).filter(is_version);
+        // With several versions, only running the Python would tell them apart.
+        names.next().filter(|_| names.next().is_none())
+    })
+}
+
+/// Returns the version in the file name of this Python, such as `python3.12`.
+pub(super) fn version_of_program(python: &Path) -> Option<OsString> {
+    Some(canonicalize(python).ok()?.file_name()?.to_owned()).filter(is_version)
+}
+
+fn is_version(name: &OsString) -> bool {
+    let minor = name.to_str().and_then(|name| name.strip_prefix("python3."));
+    minor.is_some_and(|minor| !minor.is_empty() && minor.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Reads the version from `pyvenv.cfg` or from the DLL's name (`python312.dll`).
+fn version_name_on_windows(root: &Path) -> Option<OsString> {
+    let stated = setting(root, "version").or_else(|| setting(root, "version_info"));
+    let of_settings = stated.map(|version| version.split('.').take(2).collect::<String>());
+    let of_dll = || {
+        let names = entries(root).filter_map(|file| Some(file.file_name()?.to_str()?.to_ascii_lowercase()));
+        // `python3.dll` exists for every version.
+        let minor = |name: String| Some(name.strip_prefix("python3")?.strip_suffix(".dll")?.to_owned());
+        names.filter_map(minor).find(|minor| !minor.is_empty()).map(|minor| format!("3{minor}"))
+    };
+    Some(format!("Python{}", of_settings.or_else(of_dll)?).into())
+}
+
+/// Returns the directory of `pip install --user` for this Python version.
+pub(super) fn user_site(version_name: &OsStr) -> Option<PathBuf> {
+    let lib = if Os::HOST == Os::Windows { user_base()? } else { user_base()?.join("lib") };
+    Some(lib.join(version_name).join("site-packages"))
+}
+
+/// Returns whether this is the root of a virtual environment.
+pub(super) fn is_virtual(root: &Path) -> bool {
+    root.join("pyvenv.cfg").leads_to_file()
+}
+
+/// The maximum size of `pyvenv.cfg` in bytes.
+const MAX_SETTINGS_LEN: u64 = 64 << 10;
+
+/// Returns a setting from the `pyvenv.cfg` of a virtual environment.
+pub fn setting(root: &Path, name: &str) -> Option<String> {
+    let settings =
+        String::from_utf8(cudnn_probe::read_bounded(&root.join("pyvenv.cfg"), MAX_SETTINGS_LEN).ok()?).ok()?;
+    let mut pairs = settings.lines().filter_map(|line| line.split_once('='));
+    pairs.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
+}
+
+/// Returns whether the Python at this root imports the user's packages. Virtual environments rarely do.
+pub fn imports_user_packages(root: &Path) -> bool {
+    !is_virtual(root) || setting(root, "include-system-site-packages").as_deref() == Some("true")
+}
+
+/// Returns whether pip is installed in the environment at this root.
+pub(super) fn has_pip(root: &Path) -> bool {
+    site_packages(root).any(|dir| dir.join("pip").leads_to_dir())
+}
+
+/// Returns whether this environment's Python includes ensurepip, which can install pip. On Debian, ensurepip works only
+/// in virtual environments.
+pub(super) fn has_ensurepip(root: &Path) -> bool {
+    let base = match setting(root, "home").map(PathBuf::from) {
+        Some(home) if Os::HOST == Os::Windows => Some(home),
+        Some(home) => home.parent().map(Path::to_owned),
+        None => (!is_virtual(root) && !is_managed(root)).then(|| root.to_owned()),
+    };
+    let of_base = |base: &Path, dir: PathBuf| match Os::HOST {
+        Os::Windows => Some(below(base, "Lib/ensurepip")),
+        _ => Some(base.join("lib").join(dir.file_name()?).join("ensurepip")),
+    };
+    base.is_some_and(|base| python_dirs(root).filter_map(|dir| of_base(&base, dir)).any(|dir| dir.leads_to_dir()))
+}
+
+/// Returns whether the distribution forbids pip to change this Python (`EXTERNALLY-MANAGED`).
+pub(super) fn is_managed(root: &Path) -> bool {
+    let marks = |dir: PathBuf| match Os::HOST {
+        Os::Windows => Some(dir.join("EXTERNALLY-MANAGED")),
+        _ => Some(root.join("lib").join(dir.file_name()?).join("EXTERNALLY-MANAGED")),
+    };
+    !is_virtual(root) && python_dirs(root).filter_map(marks).any(|mark| mark.target_exists())
+}
+
+/// The installation methods that a base Python (outside virtual environments) supports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BasePython {
+    /// pip may install packages into this Python.
+    pub(crate) takes_packages: bool,
+    /// pip is installed, so it can at least fill other directories.
+    pub(crate) has_pip: bool,
+    /// ensurepip is available for new virtual environments.
+    pub(crate) has_ensurepip: bool,
+}
+
+/// Returns the installation methods that the Python at this root supports.
+pub(crate) fn base_python(root: &Path) -> BasePython {
+    let (has_pip, has_ensurepip) = (has_pip(root), python_dirs(root).any(|dir| dir.join("ensurepip").leads_to_dir()));
+    BasePython { takes_packages: has_pip && !is_managed(root), has_pip, has_ensurepip }
+}
+
+/// Returns whether this is Debian's Python without the python3-venv package.
+pub(super) fn lacks_venv(python: &Path) -> bool {
+    let root = root_of(python).filter(|root| root.join("lib/python3/dist-packages").leads_to_dir());
+    root.is_some_and(|root| {
+        let base = base_python(root);
+        !base.takes_packages && !base.has_ensurepip
+    })
+}
+
+/// pip's record of an installed package.
+pub struct Record {
+    /// The normalized name: `nvidia-cudnn-cu12`.
+    pub name: String,
+    /// The version in the name of the directory, if it is there.
+    pub version: Option<String>,
+    /// The record: a directory whose name ends with `.dist-info`.
+    pub dir: PathBuf,
+}
+
+/// Returns pip's records in a directory of packages, sorted by name.
+pub fn records(dir: &Path) -> Vec<Record> {
+    let record = |dir: PathBuf| {
+        let (name, version) = parse_dist_info(dir.file_name()?.to_str()?)?;
+        Some(Record { name, version, dir })
+    };
+    let mut records: Vec<Record> = entries(dir).filter_map(record).collect();
+    records.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
+    records
+}
+
+/// Returns whether pip rejects the metadata of this package, because it is not UTF-8.
+pub(crate) fn has_invalid_metadata(record: &Record) -> bool {
+    const MAX_LEN: u64 = 4 << 20;
+    let metadata = cudnn_probe::read_bounded(&record.dir.join("METADATA"), MAX_LEN);
+    metadata.is_ok_and(|metadata| std::str::from_utf8(&metadata).is_err())
+}

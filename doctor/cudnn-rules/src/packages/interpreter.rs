@@ -1,0 +1,146 @@
+//! Recognizes Python interpreters by their file names and first bytes, without running them.
+
+use cudnn_cli::path::path_dirs;
+use cudnn_probe::facts::{self, PathFacts};
+use std::path::{Path, PathBuf};
+
+use cudnn_frameworks::installation::python_dirs;
+use cudnn_probe::facts::{is_executable, is_native_program};
+use cudnn_probe::{Os, canonicalize};
+
+use super::dirs::entries;
+use super::environment::{is_virtual, root_of};
+
+/// Interpreter names without a version, as in `python3.12` and `pypy3`.
+const NAMES: [&str; 2] = ["python", "pypy"];
+
+/// The directories where pyenv and asdf install Pythons, next to the directory with their scripts.
+const VERSIONS: [&str; 2] = ["versions", "installs/python"];
+
+/// Returns whether this file starts Python: a native program with an interpreter's name, or a script with such a name
+/// in an environment.
+pub fn is_python(file: &Path) -> bool {
+    let is_environment =
+        |root: &Path| is_virtual(root) || root.join("conda-meta").target_exists() || python_dirs(root).next().is_some();
+    is_interpreter(file) || file.leads_to_file() && is_named(file) && root_of(file).is_some_and(is_environment)
+}
+
+/// Returns whether this file, or the target of this link, is a native program with an interpreter's name. The scripts
+/// that pyenv, asdf and others put on `PATH` do not count. They choose a Python based on the working directory and the
+/// caller's environment variables, and may not find one.
+fn is_interpreter(file: &Path) -> bool {
+    let real = || canonicalize(file).is_ok_and(|real| is_named(&real));
+    is_executable(file) && (is_named(file) || real()) && is_native_program(file)
+}
+
+fn is_named(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let name = name.strip_suffix(".exe").unwrap_or(&name);
+    // Debian's debug interpreters are called `python3.11-dbg`.
+    let name = name.strip_suffix("-dbg").unwrap_or(name);
+    // `python3.14t`, `python3.7m`, `pythonw`.
+    let is_of_version = |c: char| c.is_ascii_digit() || ".tdmuw".contains(c);
+    NAMES.iter().any(|start| name.strip_prefix(start).is_some_and(|rest| rest.chars().all(is_of_version)))
+}
+
+/// Returns the interpreters with this name in `PATH` order. A pyenv or asdf script is replaced with the newest Python
+/// of that name that the tool has installed. A virtual environment's Python is replaced with the base Python.
+pub(super) fn interpreters_on_path(name: &str) -> impl Iterator<Item = PathBuf> + use<> {
+    let name = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+    path_dirs().into_iter().filter_map(move |dir| {
+        let file = dir.join(&name);
+        if is_interpreter(&file) {
+            let is_virtual = Os::HOST != Os::Windows && dir.parent().is_some_and(is_virtual);
+            return if is_virtual { canonicalize(&file).ok() } else { Some(file) };
+        }
+        (dir.ends_with("shims") && is_executable(&file)).then(|| installed_by_tool(dir.parent()?, &name)).flatten()
+    })
+}
+
+/// Returns the newest interpreter with this name below the root of pyenv or asdf.
+fn installed_by_tool(root: &Path, name: &str) -> Option<PathBuf> {
+    let numbers = |version: &Path| -> Vec<u32> {
+        let version = version.file_name().unwrap_or_default().to_string_lossy();
+        version.split('.').map_while(|number| number.parse().ok()).collect()
+    };
+    let versions = VERSIONS.iter().flat_map(|dir| entries(&root.join(dir)));
+    let programs = versions.map(|version| (numbers(&version), version.join("bin").join(name)));
+    programs.filter(|(_, program)| is_interpreter(program)).max().map(|(_, program)| program)
+}
+
+/// Returns whether this Python links to a file inside an unpacked container image. Such a link works in the container
+/// and must not be replaced here.
+pub(super) fn is_in_unpacked_image(python: &Path) -> bool {
+    const MAX_LINKS: usize = 40;
+    if Os::HOST == Os::Windows {
+        return false;
+    }
+    let mut file = python.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Ok(target) = facts::read_link(&file) else { return false };
+        if let Ok(below_root) = target.strip_prefix("/") {
+            let mut above = python.ancestors().filter(|dir| dir.parent().is_some());
+            return above.any(|dir| dir.join(below_root).path_exists());
+        }
+        let Some(dir) = file.parent() else { return false };
+        file = dir.join(target);
+    }
+    false
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use support::{TempDir, write_program};
+
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it writes files")]
+    fn interpreters_are_native_programs_with_known_names() {
+        let dir = TempDir::new();
+        for (name, text, mode, expected) in [
+            ("python3.12", "\x7fELF..", 0o755, true),
+            ("python3.14t", "\x7fELF..", 0o755, true),
+            ("pypy3", "\x7fELF..", 0o755, true),
+            ("python3.11-dbg", "\x7fELF..", 0o755, true),
+            ("python", "MZ..", 0o755, true),
+            // A regular file without execute permission, an empty file, a script, and an unrelated program.
+            ("python3.11", "\x7fELF..", 0o644, false),
+            ("python3.10", "", 0o755, false),
+            ("python3.9", "#!/usr/bin/env bash\n", 0o755, false),
+            ("ls", "\x7fELF..", 0o755, false),
+            ("python3.12-config", "\x7fELF..", 0o755, false),
+        ] {
+            let file = dir.path().join(name);
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
+            assert_eq!(is_interpreter(&file), expected, "{name}");
+        }
+        symlink(dir.path().join("python3.12"), dir.path().join("my-interpreter")).unwrap();
+        assert!(is_interpreter(&dir.path().join("my-interpreter")));
+        assert!(!is_interpreter(dir.path()) && !is_interpreter(&dir.path().join("nothing")));
+        // A script in an environment counts if it has a Python's name.
+        let bin = dir.path().join("env/bin");
+        ["python3", "python3-config"].iter().for_each(|name| write_program(bin.join(name), "#!/bin/sh\n"));
+        assert!(!is_python(&bin.join("python3")));
+        std::fs::write(dir.path().join("env/pyvenv.cfg"), "").unwrap();
+        assert!(is_python(&bin.join("python3")) && !is_python(&bin.join("python3-config")));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it writes files")]
+    fn a_link_into_an_unpacked_image_is_recognized() {
+        let world = TempDir::new();
+        let bin = world.path().join("image/opt/env/bin");
+        std::fs::create_dir_all(&bin).unwrap();
+        symlink("/usr/bin/python3.99", bin.join("python3.99")).unwrap();
+        symlink("python3.99", bin.join("python3")).unwrap();
+        assert!(!is_in_unpacked_image(&bin.join("python3")), "the image has no such file");
+        write_program(world.path().join("image/usr/bin/python3.99"), "");
+        assert!(is_in_unpacked_image(&bin.join("python3")));
+    }
+}

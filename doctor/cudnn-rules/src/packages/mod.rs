@@ -1,0 +1,47 @@
+//! Selects package changes and the commands that make them, without running them.
+//!
+//! NVIDIA distributes cuDNN, and the CUDA libraries that cuDNN needs, as wheels, conda packages, Debian packages and
+//! RPMs, under different names. A suggested command must use the installer that owns the files.
+
+use std::ops::RangeInclusive;
+
+mod apt;
+mod aside;
+mod change;
+mod commands;
+mod conda;
+mod decisions;
+mod dirs;
+mod environment;
+mod install;
+mod interpreter;
+mod list;
+mod pip;
+mod requirement;
+mod restore;
+mod settings;
+mod uv;
+mod wheels;
+
+pub use apt::restore as restore_system_packages;
+pub(crate) use apt::{python_tools, with_lists};
+pub use aside::Aside;
+pub(crate) use change::Pip;
+pub use change::{PackageChange, Site};
+pub(crate) use decisions::forbidding;
+pub use dirs::data_dir;
+pub use dirs::{entries, user_base};
+pub(crate) use environment::{BasePython, base_python, has_closed_python};
+pub use environment::{Record, imports_user_packages, python_in, records, setting};
+pub(crate) use install::{install_apart, with_holds};
+pub use install::{install_beside, install_for_system, reinstall, replace, replace_by, upgrade};
+pub use interpreter::is_python;
+pub use requirement::is_satisfied_by;
+pub use requirement::package_name;
+pub(crate) use restore::{MissingPython, PythonProblem, unusable_settings};
+pub use restore::{python_problem, restore_python};
+pub use settings::{pip_settings, uv_settings};
+pub(crate) use wheels::{CudaWheel, PackageNames, cuda_wheel};
+
+/// The CUDA major versions that cuDNN 9 releases support.
+pub const CUDA_MAJORS: RangeInclusive<u32> = 11..=13;

@@ -1,0 +1,80 @@
+//! Lists the files that pip and uv read settings from. Most of them do not exist.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::{Os, facts};
+
+/// Returns pip's configuration files for the Python with this prefix.
+pub fn pip_settings(prefix: Option<&Path>) -> Vec<PathBuf> {
+    pip_settings_on(Os::HOST, prefix)
+}
+
+fn pip_settings_on(os: Os, prefix: Option<&Path>) -> Vec<PathBuf> {
+    let is_windows = os == Os::Windows;
+    // With this value, pip reads no files.
+    let no_file = if is_windows { "nul" } else { "/dev/null" };
+    let named = variable("PIP_CONFIG_FILE");
+    if named.as_deref() == Some(Path::new(no_file)) {
+        return Vec::new();
+    }
+    let (name, home, dir) = if is_windows { ("pip.ini", "USERPROFILE", "pip") } else { ("pip.conf", "HOME", ".pip") };
+    let of_system = (!is_windows).then(|| Path::new("/etc").join(name));
+    let of_home = variable(home).map(|home| home.join(dir).join(name));
+    let own = prefix.map(|prefix| prefix.join(name));
+    let in_dirs = config_dirs(os).into_iter().map(|dir| dir.join("pip").join(name));
+    of_system.into_iter().chain(in_dirs).chain(of_home).chain(own).chain(named).collect()
+}
+
+/// Returns uv's configuration files for a process in the root directory, and the directory of the Pythons that uv has
+/// installed.
+pub fn uv_settings() -> Vec<PathBuf> {
+    let fixed = ["/etc/uv/uv.toml", "/uv.toml", "/pyproject.toml"].map(PathBuf::from);
+    let data = variable("XDG_DATA_HOME").or_else(|| Some(variable("HOME")?.join(".local/share")));
+    let pythons = data.map(|data| data.join("uv/python"));
+    let in_dirs = config_dirs(Os::HOST).into_iter().map(|dir| dir.join("uv/uv.toml"));
+    in_dirs.chain(fixed).chain(variable("UV_CONFIG_FILE")).chain(pythons).collect()
+}
+
+/// Returns the directories with settings of the system and of the user.
+fn config_dirs(os: Os) -> Vec<PathBuf> {
+    if os == Os::Windows {
+        return ["ProgramData", "APPDATA"].into_iter().filter_map(variable).collect();
+    }
+    let of_system = variable("XDG_CONFIG_DIRS").unwrap_or_else(|| "/etc/xdg".into());
+    let of_user = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
+    std::env::split_paths(&of_system).chain(of_user).collect()
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    facts::variable(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cudnn_probe::facts::{Changes, Facts};
+
+    fn settings(os: Os, variables: &[(&str, &str)]) -> Vec<PathBuf> {
+        let unset = ["XDG_CONFIG_DIRS", "XDG_CONFIG_HOME", "HOME", "USERPROFILE", "PIP_CONFIG_FILE"];
+        let mut changes = Changes::default();
+        unset.iter().for_each(|name| changes.set_variable(name, None));
+        variables.iter().for_each(|(name, value)| changes.set_variable(name, Some(value.into())));
+        Facts::recorder().after(changes).within(|| pip_settings_on(os, Some(Path::new("/env"))))
+    }
+
+    #[test]
+    fn each_system_has_its_own_files_of_pip() {
+        let windows = [("ProgramData", "/all"), ("APPDATA", "/own"), ("USERPROFILE", "/home"), ("HOME", "/unused")];
+        let expected = ["/all/pip/pip.ini", "/own/pip/pip.ini", "/home/pip/pip.ini", "/env/pip.ini"];
+        assert_eq!(settings(Os::Windows, &windows), expected.map(PathBuf::from));
+        let linux = [("XDG_CONFIG_DIRS", "/all"), ("HOME", "/home"), ("APPDATA", "/unused")];
+        let expected = ["/etc/pip.conf", "/all/pip/pip.conf", "/home/.config/pip/pip.conf", "/home/.pip/pip.conf"];
+        let expected = expected.into_iter().chain(["/env/pip.conf"]).map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(settings(Os::Linux, &linux), expected);
+        for (os, value, is_none) in
+            [(Os::Windows, "nul", true), (Os::Linux, "/dev/null", true), (Os::Linux, "nul", false)]
+        {
+            assert_eq!(settings(os, &[("PIP_CONFIG_FILE", value)]).is_empty(), is_none, "{value}");
+        }
+    }
+}

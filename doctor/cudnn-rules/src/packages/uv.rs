@@ -1,0 +1,28 @@
+//! Builds the uv commands that change uv's own environments.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use cudnn_cli::command::Command;
+use cudnn_cli::path::is_on_path;
+
+use super::environment::{has_pip, python_in, setting};
+
+/// Returns whether uv should change the packages: uv created the environment, and pip is not installed.
+pub(crate) fn serves(root: &Path) -> bool {
+    setting(root, "uv").is_some() && !has_pip(root) && is_on_path("uv")
+}
+
+/// Returns the uv command for a pip action. uv does not prompt. By default, it installs files as links to its cache: a file
+/// that is damaged in place is then damaged in the cache too, and would be installed again.
+pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Vec<Command> {
+    let options = if action == "install" { &["--link-mode", "copy", "--no-cache"][..] } else { &[] };
+    let arguments = arguments.into_iter().filter(|argument| argument != "--yes");
+    vec![
+        Command::new("uv", ["pip", action, "--python"])
+            .and([python_in(root)])
+            .and(options)
+            .and(arguments)
+            .changing(root),
+    ]
+}

@@ -1,0 +1,195 @@
+//! Renders one action as lines that the user can paste or the doctor can run.
+
+use cudnn_cli::command::{Command, REMOVE_ITEM};
+use cudnn_cli::escape::Printable;
+use cudnn_cli::path::is_on_path;
+use cudnn_cli::rights::{is_of_root, is_root};
+use cudnn_cli::shell::{SEARCH_PATH, set_variable, unset_variable};
+use cudnn_probe::facts;
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::{Os, Version};
+
+use super::line::{Line, Remark, Rendered, by_link};
+use super::python;
+use crate::drop_in::command::Command as DropInCommand;
+use crate::packages::{self, Aside, PackageChange, Site, package_name};
+use crate::remedy::{Action, Variable};
+use crate::shell;
+
+/// Renders an action that follows these other actions.
+pub(super) fn render(action: &Action, after: &[Action]) -> Rendered {
+    let rendered = match action {
+        Action::Permit { path, is_dir } => Rendered::lines([permit(path, *is_dir)]),
+        Action::Python(root) => python::restoring(root).unwrap_or_default(),
+        Action::Remove { paths, is_dir } => Rendered::lines(remove(paths, *is_dir)),
+        Action::Packages(change) => packages(change, after),
+        Action::Link { dir, version } => Rendered::lines([link(dir, *version)]),
+        Action::NameByLink(dir) => Rendered::lines(shell::link_to(dir).map(|link| Line::Run(link.commands))),
+        Action::Ldconfig => Rendered::lines([Command::new("ldconfig", [""; 0])]),
+        Action::CreateDir(dir) => Rendered::lines([Command::new("mkdir", ["-p"]).and([dir])]),
+        Action::DropIn { command, dir } => Rendered::lines([command.command(dir)]),
+        Action::Variable(variable) => self::variable(variable),
+        Action::Inspect(command) => Rendered::lines([command.clone()]),
+    };
+    with_rights(rendered)
+}
+
+/// Adds sudo to commands that need root. Containers that run as an ordinary user often have neither sudo nor a
+/// password for the user.
+fn with_rights(mut rendered: Rendered) -> Rendered {
+    let commands = rendered.lines.iter_mut().flat_map(Line::commands_mut);
+    let for_root: Vec<&mut Command> = commands.filter(|one| one.needs_root() && !is_root()).collect();
+    // Without PATH, the presence of sudo is unknown.
+    if facts::variable("PATH").is_none() || is_on_path("sudo") {
+        for_root.into_iter().for_each(|command| *command = command.clone().started_by("sudo", []));
+    } else if !for_root.is_empty() {
+        return rendered.remark(Remark::Aside("as root, because sudo is not installed".to_owned()));
+    }
+    rendered
+}
+
+/// Returns the line for a command, with sudo if needed.
+pub fn line_of(command: Command) -> String {
+    rendered(command).iter().map(Line::to_string).collect()
+}
+
+/// Returns the lines for a command that the doctor runs itself, with sudo if needed.
+pub fn rendered(command: Command) -> Vec<Line> {
+    with_rights(Rendered::lines([command])).lines
+}
+
+fn permit(path: &Path, is_dir: bool) -> Command {
+    if Os::HOST == Os::Windows {
+        // This SID is the Users group in every language of Windows.
+        return Command::new("icacls", [path]).and(["/grant", "*S-1-5-32-545:(OI)(CI)RX", "/T"]);
+    }
+    let options: &[&str] = if is_dir { &["-R", "a+rX"] } else { &["a+r"] };
+    Command::new("chmod", options).and([path]).by_owner_of(path)
+}
+
+fn remove(paths: &[PathBuf], is_dir: bool) -> Vec<Command> {
+    if Os::HOST == Os::Windows {
+        let options: &[&str] = if is_dir { &["-Recurse", "-LiteralPath"] } else { &["-LiteralPath"] };
+        return paths.iter().map(|path| Command::new(REMOVE_ITEM, options).and([path])).collect();
+    }
+    let option = match (is_dir, paths) {
+        (true, _) => Some("-r"),
+        (false, [_]) => None,
+        (false, _) => Some("-f"),
+    };
+    let dirs = || paths.iter().filter_map(|path| path.parent());
+    let dir = dirs().find(|dir| is_of_root(dir)).or(dirs().next()).unwrap_or(Path::new("/"));
+    vec![Command::new("rm", option).and(paths).changing(dir)]
+}
+
+/// Creates the missing links to files of this release.
+fn link(dir: &Path, version: Version) -> Command {
+    let suffix = format!(".{}.{}", version.minor, version.patch);
+    let link = format!("\"${{file%{suffix}}}\"");
+    let dir_word = cudnn_cli::quoting::quoted(dir);
+    let script = format!(
+        "cd {dir_word} && for file in libcudnn*.so.9{suffix}; do [ -e {link} ] || ln -sf \"$file\" {link}; done"
+    );
+    Command::new("sh", ["-c", &script]).changing(dir)
+}
+
+/// Renders a package change, preceded by the commands that prepare the installer.
+fn packages(change: &PackageChange, after: &[Action]) -> Rendered {
+    let Some(commands) = change.commands() else { return Rendered::default() };
+    let commands = packages::with_lists(commands);
+    let put_back: Vec<Command> = change.records_aside().iter().map(Aside::put_back).collect();
+    let lines = match put_back.is_empty() {
+        true => Rendered::lines(commands),
+        false => Rendered::lines([Line::Guarded { commands, put_back }]),
+    };
+    let Some(root) = change.site.python_root() else { return lines };
+    match python::remark(root) {
+        Some(remark @ Remark::Instead(_)) => Rendered::default().remark(remark),
+        Some(remark) if python::is_lost(root) && !after.contains(&Action::Python(root.to_owned())) => {
+            Rendered::default().remark(remark)
+        }
+        Some(remark) => lines.remark(remark),
+        None => lines,
+    }
+}
+
+fn variable(variable: &Variable) -> Rendered {
+    Rendered::lines([Line::Shell(match variable {
+        Variable::Set { name, value } => set_variable(name, value),
+        Variable::Unset(name) => unset_variable(name),
+        Variable::Without { name, entries } => shell::without_entries(name, entries),
+        Variable::Use(dir) => shell::use_dir(dir),
+        Variable::Search(dir) => return search(dir),
+    })])
+}
+
+/// Puts a directory first on the loader's search path. If the variable cannot contain its name, a link is used.
+fn search(dir: &Path) -> Rendered {
+    if let Some(line) = shell::search_first(dir) {
+        return Rendered::lines([Line::Shell(line)]);
+    }
+    let link = shell::link_to(dir);
+    let through_link = link.and_then(|link| Some(format!("{} && {}", link.line(), shell::search_first(&link.name)?)));
+    match through_link {
+        Some(line) => Rendered::lines([Line::Shell(line)]).remark(by_link(&format!(
+            "{SEARCH_PATH} cannot contain a name with a colon, a semicolon or a dollar sign"
+        ))),
+        None => Rendered::default().remark(Remark::Instead(format!(
+            "{SEARCH_PATH} cannot contain the name of {}: make a symbolic link to it, without a colon, semicolon or dollar \
+             sign in its name, and put the link on {SEARCH_PATH}",
+            dir.printable()
+        ))),
+    }
+}
+
+/// Returns a short description of an action.
+pub(super) fn title(action: &Action) -> String {
+    match action {
+        Action::Permit { path, .. } => format!("let this user read {}", path.printable()),
+        Action::Python(root) => format!("recreate the Python of {}", root.printable()),
+        Action::Remove { paths, .. } => match paths.as_slice() {
+            [path] => format!("remove {}", path.printable()),
+            _ => format!("remove {} files", paths.len()),
+        },
+        Action::Packages(change) => title_of_change(change),
+        Action::Link { dir, .. } => format!("create the missing links in {}", dir.printable()),
+        Action::NameByLink(dir) => format!("create a symbolic link to {}", dir.printable()),
+        Action::Ldconfig => "link the system's libraries again".to_owned(),
+        Action::CreateDir(dir) => format!("create {}", dir.printable()),
+        Action::DropIn { command: DropInCommand::Install { .. }, dir } => {
+            format!("put the drop-in in front of {}", dir.printable())
+        }
+        Action::DropIn { command: DropInCommand::Uninstall, dir } => {
+            format!("remove the drop-in from {}", dir.printable())
+        }
+        Action::Variable(Variable::Set { name, .. }) => format!("set {name}"),
+        Action::Variable(Variable::Unset(name)) => format!("unset {name}"),
+        Action::Variable(Variable::Without { name, entries }) => {
+            let entries: Vec<String> = entries.iter().map(|entry| Path::new(entry).printable()).collect();
+            format!("remove {} from {name}", entries.join(" and "))
+        }
+        Action::Variable(Variable::Search(dir)) => format!("have programs find the libraries in {}", dir.printable()),
+        Action::Variable(Variable::Use(dir)) => format!("have programs use the cuDNN in {}", dir.printable()),
+        Action::Inspect(_) => String::new(),
+    }
+}
+
+fn title_of_change(change: &PackageChange) -> String {
+    let list = |requirements: &[String], show: fn(&str) -> &str| {
+        let mut words: Vec<&str> = requirements.iter().map(|one| show(one)).collect();
+        words.dedup();
+        words.join(" and ").printable()
+    };
+    let parts = [
+        (&change.remove, format!("remove {}", list(&change.remove, package_name))),
+        (&change.reinstall, format!("install {} again", list(&change.reinstall, package_name))),
+        (&change.install, format!("install {}", list(&change.install, |requirement| requirement))),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|(all, _)| !all.is_empty()).map(|(_, text)| text).collect();
+    let place = match &change.site {
+        Site::System => " in the system".to_owned(),
+        other => other.dir().map_or(String::new(), |dir| format!(" in {}", dir.printable())),
+    };
+    format!("{}{place}", parts.join(", then "))
+}

@@ -1,0 +1,160 @@
+//! Merges the actions of several remedies into an ordered list of steps. Equal actions become one step, and so do all
+//! package changes in one place.
+
+use std::ffi::OsStr;
+
+use cudnn_probe::DIR_VARIABLE;
+
+use super::python;
+use crate::packages::PackageChange;
+use crate::remedy::{Action, Remedy, Variable};
+use crate::shell;
+
+/// An action shared by one or more remedies.
+#[derive(Debug)]
+pub(super) struct Merged {
+    pub(super) action: Action,
+    /// The indices of these remedies.
+    pub(super) of: Vec<usize>,
+    /// Actions that run earlier and that this one may rely on.
+    pub(super) after: Vec<Action>,
+}
+
+/// Merges these remedies, which are given with their indices.
+pub(super) fn merge(remedies: &[(usize, &Remedy)]) -> Vec<Merged> {
+    let mut all: Vec<Merged> = Vec::new();
+    for (index, remedy) in remedies {
+        for action in &remedy.actions {
+            let needed = match action {
+                Action::Packages(change) => python::needed_by(change).map(Action::Python),
+                _ => None,
+            };
+            needed.into_iter().chain([action.clone()]).for_each(|action| add(&mut all, action, *index));
+        }
+    }
+    all.sort_by_key(|merged| rank(&merged.action));
+    let mut before: Vec<Action> = Vec::new();
+    for merged in &mut all {
+        merged.after.clone_from(&before);
+        before.push(merged.action.clone());
+    }
+    all
+}
+
+fn add(all: &mut Vec<Merged>, mut action: Action, index: usize) {
+    match all.iter_mut().find_map(|merged| merge_actions(&mut merged.action, &mut action).then_some(merged)) {
+        Some(merged) if merged.of.contains(&index) => {}
+        Some(merged) => merged.of.push(index),
+        None => all.push(Merged { action, of: vec![index], after: Vec::new() }),
+    }
+}
+
+/// Merges the first action into the second if they are equal or change the same place. Returns whether they were
+/// merged. Otherwise both are left unchanged. The remedies must not contradict each other.
+fn merge_actions(one: &mut Action, other: &mut Action) -> bool {
+    if one == other {
+        return true;
+    }
+    match (one, other) {
+        (Action::Packages(one), Action::Packages(other)) if one.site.merged_with(&other.site).is_some() => {
+            PackageChange::merge(one, other);
+            true
+        }
+        (Action::Variable(one), Action::Variable(other)) => {
+            let merge_variables = merge_variables(one, other).or_else(|| merge_variables(other, one));
+            merge_variables.map(|merge_variables| *one = merge_variables).is_some()
+        }
+        // Avoid removing a file or directory twice.
+        (Action::Remove { paths, .. }, Action::Remove { paths: others, .. }) => {
+            others.retain(|other| !paths.iter().any(|path| other.starts_with(path)));
+            others.is_empty()
+        }
+        _ => false,
+    }
+}
+
+/// Returns a single change of a variable that has the effect of both, if possible.
+fn merge_variables(one: &Variable, other: &Variable) -> Option<Variable> {
+    Some(match (one, other) {
+        (Variable::Without { name, entries }, Variable::Without { name: other, entries: more }) if name == other => {
+            let more = more.iter().filter(|other| !entries.contains(other));
+            Variable::Without { name, entries: entries.iter().chain(more).cloned().collect() }
+        }
+        // Pasting the line of one would restore the entries that the other removes.
+        (Variable::Set { name, value }, Variable::Without { name: other, entries }) if name == other => {
+            Variable::Set { name: name.clone(), value: shell::kept_entries(name, value, entries) }
+        }
+        (Variable::Unset(name), Variable::Without { name: other, .. }) if name == other => one.clone(),
+        // `Use` also sets this variable.
+        (Variable::Use(dir), Variable::Set { name, value }) if name == DIR_VARIABLE && value == dir.as_os_str() => {
+            one.clone()
+        }
+        _ => return None,
+    })
+}
+
+/// Returns whether two remedies cannot be part of one plan, because one step would have to do two different things.
+pub(super) fn contradict(one: &Remedy, other: &Remedy) -> bool {
+    let contradict = |one: &Action, other: &Action| match (one, other) {
+        _ if one == other => false,
+        (Action::Packages(one), Action::Packages(other)) => is_same_place(one, other) && !one.is_compatible_with(other),
+        (Action::Link { dir, .. }, Action::Link { dir: other, .. }) => dir == other,
+        (Action::DropIn { dir, .. }, Action::DropIn { dir: other, .. }) => dir == other,
+        (Action::Variable(one), Action::Variable(other)) => assign_differently(one, other),
+        _ => removes_place(one, other) || removes_place(other, one),
+    };
+    one.actions.iter().any(|one| other.actions.iter().any(|other| contradict(one, other)))
+}
+
+/// Returns whether both changes work in one directory, even if their installers differ.
+fn is_same_place(one: &PackageChange, other: &PackageChange) -> bool {
+    one.site.merged_with(&other.site).is_some() || one.site.dir().is_some_and(|dir| other.site.dir() == Some(dir))
+}
+
+/// Returns whether the first action removes the directory that the second one uses, or the Python that it starts.
+fn removes_place(removal: &Action, other: &Action) -> bool {
+    let Action::Remove { paths, is_dir: true } = removal else { return false };
+    let python = if let Action::Packages(change) = other { change.site.python_root() } else { None };
+    let mut places = other.place().into_iter().chain(python);
+    places.any(|place| paths.iter().any(|path| place.starts_with(path)))
+}
+
+fn assign_differently(one: &Variable, other: &Variable) -> bool {
+    match (assignment(one), assignment(other)) {
+        (Some((name, value)), Some((other, after))) => name == other && value != after,
+        _ => false,
+    }
+}
+
+/// Returns the name of the assigned variable with its value, where `None` means that it is removed.
+fn assignment(variable: &Variable) -> Option<(&str, Option<&OsStr>)> {
+    match variable {
+        Variable::Set { name, value } => Some((name, Some(value))),
+        Variable::Unset(name) => Some((name, None)),
+        Variable::Use(dir) => Some((DIR_VARIABLE, Some(dir.as_os_str()))),
+        Variable::Without { .. } | Variable::Search(_) => None,
+    }
+}
+
+/// Returns whether a remedy changes anything.
+pub(super) fn changes(remedy: &Remedy) -> bool {
+    remedy.actions.iter().any(|action| !matches!(action, Action::Inspect(_)))
+}
+
+/// Returns the position in the plan. Permissions come first because installers need them. Shell lines come last
+/// because they may need installed packages.
+fn rank(action: &Action) -> u32 {
+    match action {
+        Action::Permit { .. } => 0,
+        Action::Python(_) => 1,
+        Action::Remove { .. } => 2,
+        Action::Packages(_) => 3,
+        Action::Link { .. } | Action::NameByLink(_) => 4,
+        Action::Ldconfig => 5,
+        Action::CreateDir(_) => 6,
+        Action::DropIn { .. } => 7,
+        Action::Variable(Variable::Without { .. } | Variable::Set { .. } | Variable::Unset(_)) => 8,
+        Action::Variable(Variable::Search(_) | Variable::Use(_)) => 9,
+        Action::Inspect(_) => 10,
+    }
+}

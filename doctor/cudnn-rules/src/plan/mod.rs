@@ -1,0 +1,204 @@
+//! Combines the remedies of all findings into one plan that works.
+//!
+//! `search` chooses remedies, `simulate` says what is true after them, `merge` makes one list of steps, and `lines`
+//! renders them. docs/design/0023-plan.md has the rules. This module runs no commands.
+
+mod line;
+mod lines;
+mod merge;
+mod python;
+mod search;
+mod simulate;
+mod wheel;
+
+use std::collections::BTreeSet;
+
+use cudnn_cli::escape::Printable;
+use serde_json::{Value, json};
+
+pub use line::Line;
+pub use lines::{line_of, rendered};
+pub(crate) use python::restore_python;
+pub use search::PlanContext;
+pub use simulate::facts_after;
+
+use crate::check::{Finding, Severity};
+use crate::remedy::{Action, Remedy};
+use line::{Remark, Rendered};
+use merge::Merged;
+use search::{Found, Outcome};
+
+/// The recommended actions for all findings.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// The steps that remove errors and warnings, in order.
+    pub steps: Vec<Step>,
+    /// The advice for each finding.
+    pub advice: Vec<Option<Advice>>,
+    /// The codes of the errors and warnings that remain after the steps, or that they bring to light.
+    pub remaining: BTreeSet<&'static str>,
+}
+
+/// One action of the plan, with its lines.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The change that the step makes.
+    pub action: Action,
+    /// A short description of the step.
+    pub title: String,
+    /// The commands and shell lines that make the change, in order.
+    pub lines: Vec<Line>,
+    /// The codes of the findings that the step fixes or helps to fix.
+    pub fixes: Vec<&'static str>,
+}
+
+/// The advice of a finding.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Advice {
+    /// The sentence that says what to do.
+    pub text: String,
+    /// The lines to paste.
+    pub commands: Vec<String>,
+    /// One-based numbers of the corresponding plan steps.
+    pub steps: Vec<usize>,
+    /// The lines outside all steps.
+    pub remaining: Vec<String>,
+}
+
+impl Plan {
+    /// Makes a plan for these findings.
+    pub fn of(findings: &[Finding], context: &PlanContext<'_>) -> Plan {
+        let Found { outcomes, parts, enough, left } = search::search(findings, context);
+        let planned: Vec<(usize, &Remedy)> = parts.iter().map(|part| (part.of, &part.remedy)).collect();
+        let commands = |index: usize| {
+            let enough = enough.get(index).into_iter().flatten();
+            commands_of(&enough.filter_map(|at| planned.get(*at).copied()).collect::<Vec<_>>())
+        };
+        let advice = |index: usize| advice_for(index, findings, &outcomes, commands(index));
+        let mut advice: Vec<Option<Advice>> = (0..findings.len()).map(advice).collect();
+        let mut steps: Vec<Step> = Vec::new();
+        for Merged { action, of, after } in merge::merge(&planned) {
+            let lines = lines::render(&action, &after).lines;
+            if matches!(action, Action::Inspect(_)) || lines.is_empty() {
+                continue;
+            }
+            let is_fixed = |(index, outcome): &(usize, &Outcome)| match outcome {
+                Outcome::FixedBy(by) | Outcome::FixedUpTo(by) => of.contains(by),
+                _ => of.contains(index),
+            };
+            let fixed: Vec<usize> = outcomes.iter().enumerate().filter(is_fixed).map(|(index, _)| index).collect();
+            for index in &fixed {
+                let Some(Some(advice)) = advice.get_mut(*index) else { continue };
+                advice.steps.push(steps.len() + 1);
+                let actions = planned.iter().filter(|(of, _)| of == index).flat_map(|(_, remedy)| &remedy.actions);
+                advice.remaining =
+                    actions.filter(|action| matches!(action, Action::Inspect(_))).flat_map(lines_of).collect();
+            }
+            let fixes: BTreeSet<&str> =
+                fixed.iter().filter_map(|index| Some(findings.get(*index)?.kind.code)).collect();
+            let fixes = fixes.into_iter().collect();
+            steps.push(Step { title: lines::title(&action), action, lines, fixes });
+        }
+        Plan { steps, advice, remaining: remaining(findings, &outcomes, &left) }
+    }
+
+    /// Returns the plan for `--json`.
+    pub fn value(&self) -> Value {
+        Value::Array(self.steps.iter().map(Step::value).collect())
+    }
+}
+
+impl Step {
+    /// Returns the lines to paste.
+    pub fn commands(&self) -> Vec<String> {
+        self.lines.iter().map(ToString::to_string).collect()
+    }
+
+    /// Returns the kind of place that the step changes: `packages`, `files`, `python`, `drop_in` or `shell`.
+    pub(crate) fn kind(&self) -> &'static str {
+        match &self.action {
+            Action::Packages(_) => "packages",
+            Action::Python(_) => "python",
+            Action::DropIn { .. } => "drop_in",
+            Action::Variable(_) => "shell",
+            _ => "files",
+        }
+    }
+
+    fn value(&self) -> Value {
+        json!({ "title": self.title, "kind": self.kind(), "commands": self.commands(), "fixes": self.fixes })
+    }
+}
+
+/// Returns the codes of the errors and warnings that the plan leaves.
+fn remaining(findings: &[Finding], outcomes: &[Outcome], left: &[Finding]) -> BTreeSet<&'static str> {
+    let is_fixed =
+        |outcome: &Outcome| matches!(outcome, Outcome::Planned { .. } | Outcome::FixedBy(_) | Outcome::FixedUpTo(_));
+    let not_fixed = findings.iter().zip(outcomes).filter(|(_, outcome)| !is_fixed(outcome)).map(|(finding, _)| finding);
+    let all = not_fixed.chain(left).filter(|finding| finding.kind.severity > Severity::Note);
+    all.map(|finding| finding.kind.code).collect()
+}
+
+/// Returns the advice for a finding, without the numbers of its steps. Its commands fix the finding, whether or not the
+/// other steps of the plan are taken.
+fn advice_for(index: usize, findings: &[Finding], outcomes: &[Outcome], commands: Vec<String>) -> Option<Advice> {
+    let finding = findings.get(index)?;
+    let text = match outcomes.get(index)? {
+        Outcome::Advice(remedy) => return remedy.as_ref().map(advice_of),
+        Outcome::Refused(remedy) => return Some(advice_of(remedy)),
+        Outcome::Planned { remedy, .. } => return Some(Advice { commands, ..advice_of(remedy) }),
+        Outcome::FixedUpTo(by) => {
+            format!("the steps up to those for {} fix this too:", findings.get(*by)?.kind.code)
+        }
+        Outcome::FixedBy(by) => {
+            let by = findings.get(*by)?;
+            let own = finding.remedy.as_ref();
+            // Instructions for other packages or files would confuse.
+            let of_shell = || own.filter(|own| own.is_of_shell()).map(|own| own.text.trim_end_matches(':'));
+            match own.filter(|own| by.remedy.as_ref() == Some(*own)) {
+                Some(own) => advice_of(own).text,
+                None => {
+                    let own = of_shell().map(|own| format!("{own}; ")).unwrap_or_default();
+                    format!("{own}the remedy of {} fixes this too:", by.kind.code)
+                }
+            }
+        }
+    };
+    Some(Advice { text, commands, ..Advice::default() })
+}
+
+/// Returns the lines for these remedies.
+fn commands_of(remedies: &[(usize, &Remedy)]) -> Vec<String> {
+    let merged = merge::merge(remedies);
+    merged
+        .iter()
+        .flat_map(|Merged { action, after, .. }| lines::render(action, after).lines)
+        .map(|line| line.to_string())
+        .collect()
+}
+
+/// Returns whether every action can be rendered as lines. A remedy is never executed in part.
+fn is_possible(remedy: &Remedy) -> bool {
+    merge::merge(&[(0, remedy)]).iter().all(|merged| {
+        matches!(merged.action, Action::Inspect(_)) || !lines::render(&merged.action, &merged.after).lines.is_empty()
+    })
+}
+
+/// Renders one action as lines.
+pub fn lines_of(action: &Action) -> Vec<String> {
+    lines::render(action, &[]).lines.iter().map(ToString::to_string).collect()
+}
+
+/// Returns the advice for a single remedy.
+pub fn advice_of(remedy: &Remedy) -> Advice {
+    let mut advice = Advice { text: remedy.text.clone(), ..Advice::default() };
+    let mut all: Vec<Remark> = Vec::new();
+    for merged in merge::merge(&[(0, remedy)]) {
+        let Rendered { lines, remarks } = lines::render(&merged.action, &merged.after);
+        all.extend(remarks.into_iter().filter(|remark| !all.contains(remark)).collect::<Vec<_>>());
+        advice.commands.extend(lines.iter().map(ToString::to_string));
+    }
+    advice.text = all.into_iter().fold(advice.text, |text, remark| remark.applied(text).printable());
+    advice.remaining.clone_from(&advice.commands);
+    advice
+}

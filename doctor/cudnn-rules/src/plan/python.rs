@@ -1,0 +1,114 @@
+//! Renders the lines that recreate a broken Python of a virtual environment.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::programs::doctor;
+use cudnn_cli::shell::SEPARATOR;
+
+use super::line::{Line, Remark, Rendered, by_link};
+use crate::packages::{self, MissingPython, PackageChange, PythonProblem};
+use crate::remedy::{Action, Remedy};
+use crate::shell::link_to;
+
+/// Returns the root of the environment if this change needs its Python and that Python is broken.
+pub(super) fn needed_by(change: &PackageChange) -> Option<PathBuf> {
+    let missing = packages::restore_python(change.site.python_root()?)?;
+    by_hand(&missing).is_none().then_some(missing.root)
+}
+
+/// Returns whether the Python of the environment at this root is unusable.
+pub(super) fn is_lost(root: &Path) -> bool {
+    packages::python_problem(root).is_some()
+}
+
+/// Returns the remark about the environment's Python for the text of a remedy.
+pub(super) fn remark(root: &Path) -> Option<Remark> {
+    if packages::has_closed_python(root) {
+        return Some(Remark::Before(format!("this user may not read the Python of {}; ", root.printable())));
+    }
+    let missing = packages::restore_python(root)?;
+    let what = what_is_lost(&missing);
+    Some(match by_hand(&missing) {
+        Some(text) => Remark::Instead(format!("{what}; {text}")),
+        None => Remark::Before(format!("{what}: recreate it in place, then ")),
+    })
+}
+
+/// Describes the problem with the virtual environment's Python and the remedy that recreates it.
+pub(crate) fn restore_python(root: &Path) -> Option<(String, Remedy)> {
+    let missing = packages::restore_python(root)?;
+    let remedy = match by_hand(&missing) {
+        Some(text) => Remedy::new(text),
+        None => Remedy::new("recreate it in place:").action(Action::Python(root.to_owned())),
+    };
+    Some((what_is_lost(&missing), remedy))
+}
+
+/// Returns instructions for the user if no command can recreate the Python.
+fn by_hand(missing: &MissingPython) -> Option<String> {
+    if missing.commands.is_empty() {
+        let version = missing.version.as_deref().unwrap_or("python3");
+        return Some(format!(
+            "no {version} is on PATH: install that, so that the environment's packages work again, and run `{} check` \
+             again; or make a new environment with all its packages",
+            doctor()
+        ));
+    }
+    lines(missing).is_none().then(|| {
+        let separator = if SEPARATOR == ';' { "semicolon" } else { "colon" };
+        format!(
+            "venv rejects a path with a {separator}: create a new environment at a path without one, with the same packages"
+        )
+    })
+}
+
+/// Returns the lines that recreate the Python of the virtual environment at this root. Returns `None` if it works or
+/// cannot be recreated.
+pub(super) fn restoring(root: &Path) -> Option<Rendered> {
+    lines(&packages::restore_python(root).filter(|missing| !missing.commands.is_empty())?)
+}
+
+/// Renders these commands so that a failure stops the rest, even in a shell that continues after errors. venv refuses
+/// a root that contains the separator of PATH. If only a parent directory contains it, the lines use a link to that
+/// directory. Returns `None` if a link cannot help.
+fn lines(missing: &MissingPython) -> Option<Rendered> {
+    let MissingPython { root, commands, .. } = missing;
+    let mut commands = packages::with_lists(commands.clone());
+    if !has_separator(root) || !commands.iter().any(|command| command.has("-m")) {
+        return Some(Rendered::lines([Line::Run(commands)]));
+    }
+    let name = root.file_name().filter(|name| !has_separator(Path::new(name)))?;
+    let link = link_to(root.parent()?)?;
+    let named = link.name.join(name);
+    for argument in commands.iter_mut().filter(|command| command.has("venv")).flat_map(|one| &mut one.arguments) {
+        if let Ok(below) = Path::new(argument).strip_prefix(root) {
+            // Joining an empty path would add a trailing slash.
+            let path = if below == Path::new("") { named.clone() } else { named.join(below) };
+            *argument = path.into_os_string();
+        }
+    }
+    let lines = Rendered::lines([Line::Run(link.commands), Line::Run(commands)]);
+    Some(lines.remark(by_link("no search path can contain a name with a colon")))
+}
+
+fn has_separator(path: &Path) -> bool {
+    // On Windows, the colon after a drive letter is allowed.
+    path.as_os_str().as_encoded_bytes().contains(&(SEPARATOR as u8))
+}
+
+fn what_is_lost(missing: &MissingPython) -> String {
+    let root = missing.root.printable();
+    match &missing.problem {
+        PythonProblem::OtherVersion(now) => {
+            let version = missing.version.as_deref().unwrap_or("another one");
+            format!("the Python of {root} is now {now}, but its packages are for {version}")
+        }
+        PythonProblem::NoSettings => {
+            let state =
+                if packages::unusable_settings(&missing.root).is_some() { "not a regular file" } else { "missing" };
+            format!("pyvenv.cfg is {state} in {root}, so its Python uses the packages of another environment")
+        }
+        PythonProblem::Missing => format!("the Python of {root} is missing, or this user cannot start it"),
+    }
+}

@@ -1,0 +1,501 @@
+//! Searches for the remedies that together fix the findings.
+//!
+//! Every combination is simulated, and the checks run on the result. A remedy must remove the finding without a new one
+//! of the same severity. Remedies of new findings may follow. Unknown effects, for example of the system's package
+//! manager, are assumed to work.
+
+use std::path::Path;
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::programs::doctor;
+use cudnn_probe::DIR_VARIABLE;
+use cudnn_probe::facts::{Changes, Facts};
+
+use super::is_possible;
+use super::merge::{self, Merged};
+use super::simulate::Simulation;
+use crate::check::finding::{FRAMEWORK_MIX, LD_SO_MIX, LINKED_MIX};
+use crate::check::{Finding, FindingKind, Severity};
+use crate::packages::forbidding;
+use crate::remedy::{Action, Effect, Remedy, Variable};
+
+/// The maximum number of further orders of the findings to try, and of findings in one plan. Each of them costs some
+/// checks of a simulated machine.
+const MAX_ORDERS: usize = 3;
+const MAX_FINDINGS: usize = 24;
+
+/// The maximum number of remedies that follow one remedy.
+const MAX_FOLLOWING: usize = 5;
+
+/// Mixes of two installations. Repairing the files of one may fix them, because ld.so continues to search for another
+/// cuDNN if a file is missing or damaged.
+const MIXES: [FindingKind; 3] = [LD_SO_MIX, LINKED_MIX, FRAMEWORK_MIX];
+
+/// Information that the search needs in addition to the findings.
+#[derive(Clone, Copy, Default)]
+pub struct PlanContext<'a> {
+    /// The directory of the installation that the requested program finds, and whether it belongs to a cuDNN package.
+    pub program: Option<(&'a Path, bool)>,
+    /// Whether the loader's variable names a directory.
+    pub is_dir_named: bool,
+    /// Makes the findings again, from the active facts and without running anything.
+    pub check: Option<&'a dyn Fn() -> Vec<Finding>>,
+}
+
+/// The outcome for a finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The remedy is only advice.
+    Advice(Option<Remedy>),
+    /// The remedy would not work, or do harm. It is replaced by this one.
+    Refused(Remedy),
+    /// The plan contains this remedy. If its effect cannot be verified, it is assumed to work alone, or only after the
+    /// remedies of earlier findings.
+    Planned { remedy: Remedy, is_alone: bool },
+    /// The remedies of the finding with this index fix it.
+    FixedBy(usize),
+    /// The remedies up to those of the finding with this index together fix it.
+    FixedUpTo(usize),
+}
+
+/// A remedy in the plan, with the index of the finding that it fixes or helps to fix.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) of: usize,
+    pub(super) remedy: Remedy,
+    /// Whether the finding remains without it. Otherwise it fixes what the other remedies bring to light.
+    pub(super) is_needed: bool,
+    /// Whether the state after the remedy can be foreseen.
+    is_known: bool,
+}
+
+/// The reason to refuse a remedy.
+enum Refusal {
+    /// It changes the same as the remedy of this finding.
+    Contradicts(usize),
+    /// The remedy of this finding changes the installation in an unknown way.
+    Waits(usize),
+    /// The finding would remain.
+    DoesNotHelp,
+    /// It leads to another error or warning.
+    LeadsTo(Box<Finding>),
+    /// The user has decided otherwise, as this clause says.
+    Forbidden(String),
+}
+
+/// The machine with the steps so far.
+struct Search<'a> {
+    findings: &'a [Finding],
+    context: &'a PlanContext<'a>,
+    before: Facts,
+    /// The findings without any step, as far as they can be made without running anything.
+    start: Vec<Finding>,
+    parts: Vec<Part>,
+    /// The findings after the steps.
+    left: Vec<Finding>,
+}
+
+/// The result of the search.
+pub(super) struct Found {
+    /// The outcome for each finding.
+    pub(super) outcomes: Vec<Outcome>,
+    /// The remedies of the plan.
+    pub(super) parts: Vec<Part>,
+    /// The indices of the remedies that fix each finding, if no others of the plan are taken.
+    pub(super) enough: Vec<Vec<usize>>,
+    /// The findings afterwards, as far as they are known.
+    pub(super) left: Vec<Finding>,
+}
+
+/// Searches for the best plan.
+///
+/// Remedies are taken in the order of the findings. If one is refused because of an earlier one, it may come first.
+pub(super) fn search(findings: &[Finding], context: &PlanContext<'_>) -> Found {
+    if !findings.iter().any(|finding| finding.remedy.as_ref().is_some_and(is_executable)) {
+        let adapt = |finding: &Finding| finding.remedy.as_ref().map(|remedy| adapted(remedy, finding, context));
+        let outcomes = findings.iter().map(|finding| Outcome::Advice(adapt(finding))).collect();
+        return Found { outcomes, parts: Vec::new(), enough: vec![Vec::new(); findings.len()], left: Vec::new() };
+    }
+    let before = Facts::active().unwrap_or_default();
+    // Without changes, no question is asked again.
+    let start = context.check.map(|check| before.after(Changes::default()).within(check)).unwrap_or_default();
+    let in_order = |order: &[usize]| {
+        let (before, left) = (before.clone(), start.clone());
+        let mut search = Search { findings, context, before, start: start.clone(), left, parts: Vec::new() };
+        let outcomes = search.take(order);
+        (search, outcomes)
+    };
+    let order: Vec<usize> = (0..findings.len()).collect();
+    let (mut best, mut outcomes) = in_order(&order);
+    let refused: Vec<usize> = order.iter().copied().filter(|index| is_refused(outcomes.get(*index))).collect();
+    for first in refused.into_iter().take(MAX_ORDERS) {
+        let others = order.iter().copied().filter(|index| *index != first);
+        let (other, of_other) = in_order(&std::iter::once(first).chain(others).collect::<Vec<_>>());
+        if other.cost(&of_other) < best.cost(&outcomes) {
+            (best, outcomes) = (other, of_other);
+        }
+    }
+    let enough = order.iter().map(|index| best.enough(*index, &outcomes)).collect();
+    Found { enough, left: best.after(&best.parts), parts: best.parts, outcomes }
+}
+
+fn is_refused(outcome: Option<&Outcome>) -> bool {
+    matches!(outcome, Some(Outcome::Refused(_)))
+}
+
+/// Returns whether a remedy belongs in the plan. Notes are only advice, and manual work must be started by the user.
+fn is_planned(finding: &Finding, remedy: &Remedy) -> bool {
+    finding.kind.severity > Severity::Note && is_executable(remedy)
+}
+
+/// Returns whether commands can make the changes of a remedy.
+fn is_executable(remedy: &Remedy) -> bool {
+    !remedy.is_by_hand && is_possible(remedy) && merge::changes(remedy)
+}
+
+impl Search<'_> {
+    /// Returns the numbers of errors and warnings that the plan could have fixed and does not, then its length.
+    fn cost(&self, outcomes: &[Outcome]) -> (usize, usize, usize) {
+        let refused = |severity: Severity| {
+            let all = outcomes.iter().zip(self.findings);
+            all.filter(|(outcome, finding)| is_refused(Some(outcome)) && finding.kind.severity == severity).count()
+        };
+        (refused(Severity::Error), refused(Severity::Warning), self.parts.len())
+    }
+
+    /// Chooses the fewest remedies of the plan that fix a finding without a new error.
+    fn enough(&self, index: usize, outcomes: &[Outcome]) -> Vec<usize> {
+        let is_alone = |index: usize| matches!(outcomes.get(index), Some(Outcome::Planned { is_alone: true, .. }));
+        let (of, is_alone) = match outcomes.get(index) {
+            Some(Outcome::Planned { .. }) => (index, is_alone(index)),
+            Some(Outcome::FixedBy(by)) => (*by, is_alone(*by)),
+            Some(Outcome::FixedUpTo(by)) => (*by, false),
+            _ => return Vec::new(),
+        };
+        let last = self.parts.iter().rposition(|part| part.of == of);
+        let where_true = |is_chosen: &dyn Fn(usize, &Part) -> bool| -> Vec<usize> {
+            let all = self.parts.iter().enumerate();
+            all.filter(|(at, part)| is_chosen(*at, part)).map(|(at, _)| at).collect()
+        };
+        let own = where_true(&|_, part| part.of == of && part.is_needed);
+        let before = where_true(&|at, part| Some(at) <= last && part.is_needed);
+        let unverified = if is_alone { &own } else { &before };
+        let Some(finding) = self.findings.get(index).filter(|finding| self.is_foreseeable(finding)) else {
+            return unverified.clone();
+        };
+        let with_following = where_true(&|_, part| part.of == of);
+        let all_before = where_true(&|at, _| Some(at) <= last);
+        let choices = [&own, &with_following, &before, &all_before, &where_true(&|_, _| true)];
+        let parts =
+            |choice: &[usize]| -> Vec<Part> { choice.iter().filter_map(|at| self.parts.get(*at)).cloned().collect() };
+        if parts(unverified).iter().any(|part| !part.is_known) {
+            return unverified.clone();
+        }
+        let is_enough = |choice: &&&Vec<usize>| {
+            let left = self.after(&parts(choice));
+            // Warnings can be fixed next.
+            let is_harmless = |after: &Finding| after.kind.severity < Severity::Error || self.was_there(after);
+            !is_among(finding, &left) && left.iter().all(is_harmless)
+        };
+        (*choices.iter().find(is_enough).unwrap_or(&&before)).clone()
+    }
+
+    /// Takes the remedies of the findings in this order, and returns the outcomes in the order of the findings.
+    fn take(&mut self, order: &[usize]) -> Vec<Outcome> {
+        let mut outcomes = vec![Outcome::Advice(None); self.findings.len()];
+        for index in order {
+            self.take_one(*index, &mut outcomes);
+        }
+        // Later remedies may be what the refused ones need.
+        for index in order.iter().filter(|index| is_refused(outcomes.get(**index))).collect::<Vec<_>>() {
+            self.take_one(*index, &mut outcomes);
+        }
+        self.leave_out(&mut outcomes);
+        for (finding, outcome) in self.findings.iter().zip(&mut outcomes) {
+            self.review_note(finding, outcome);
+        }
+        outcomes
+    }
+
+    /// Makes the commands of a note agree with the plan, because a person may run them as well: they are those that help
+    /// after the plan, and none that leads to an error or that the user has decided against.
+    fn review_note(&self, finding: &Finding, outcome: &mut Outcome) {
+        let is_note = finding.kind.severity == Severity::Note;
+        let Outcome::Advice(Some(remedy)) = outcome else { return };
+        if !is_note || !is_executable(remedy) {
+            return;
+        }
+        if !self.is_foreseeable(finding) {
+            if let Some(refusal) = refusal_of_user(remedy) {
+                *outcome = Outcome::Advice(Some(self.explain(&refusal, remedy.clone())));
+            }
+            return;
+        }
+        let left = self.after(&self.parts);
+        let now = left.iter().find(|left| left.is_same(finding));
+        // Without an installation, a change of the message looks like a solution.
+        if now.is_none()
+            && finding.installation.is_some()
+            && let Some(by) = self.parts.iter().find(|part| self.is_fixed_by(finding, part.of))
+        {
+            *outcome = Outcome::FixedBy(by.of);
+            return;
+        }
+        let now = now.and_then(|now| now.remedy.as_ref()).map(|remedy| adapted(remedy, finding, self.context));
+        let remedy = now.unwrap_or_else(|| remedy.clone());
+        let mut parts = self.parts.clone();
+        parts.push(self.part(usize::MAX, remedy.clone(), false));
+        let is_new_error = |after: &&Finding| after.kind.severity == Severity::Error && !self.was_there(after);
+        let harm = || self.after(&parts).iter().find(is_new_error).cloned();
+        let refusal = refusal_of_user(&remedy).or_else(|| harm().map(|harm| Refusal::LeadsTo(Box::new(harm))));
+        *outcome = Outcome::Advice(Some(match refusal {
+            Some(refusal) => self.explain(&refusal, remedy),
+            None => remedy,
+        }));
+    }
+
+    fn take_one(&mut self, index: usize, outcomes: &mut [Outcome]) {
+        let (Some(finding), Some(outcome)) = (self.findings.get(index), outcomes.get_mut(index)) else { return };
+        let remedy = finding.remedy.as_ref().map(|remedy| adapted(remedy, finding, self.context));
+        let is_planned = remedy.as_ref().is_some_and(|remedy| is_planned(finding, remedy));
+        *outcome = match remedy {
+            Some(_) if is_planned && index >= MAX_FINDINGS => {
+                let text = format!("follow the other advice first; then run `{} check` again", doctor());
+                Outcome::Refused(Remedy::new(text))
+            }
+            Some(remedy) if is_planned => self.consider(index, remedy),
+            remedy => Outcome::Advice(remedy),
+        };
+    }
+
+    /// Takes the remedy of a finding if that helps.
+    fn consider(&mut self, index: usize, remedy: Remedy) -> Outcome {
+        let Some(finding) = self.findings.get(index) else { return Outcome::Advice(Some(remedy)) };
+        if self.is_foreseeable(finding) && !is_among(finding, &self.left) {
+            let mut with_same = self.parts.iter().filter(|part| part.remedy == remedy);
+            let fixing = || self.parts.iter().find(|part| self.is_fixed_by(finding, part.of));
+            if let Some(by) = with_same.next().or_else(fixing) {
+                return Outcome::FixedBy(by.of);
+            }
+            let is_enough =
+                |count: &usize| !is_among(finding, &self.after(self.parts.get(..*count).unwrap_or_default()));
+            if let Some(last) = (1..=self.parts.len()).find(is_enough).and_then(|count| self.parts.get(count - 1)) {
+                return Outcome::FixedUpTo(last.of);
+            }
+        }
+        // The steps so far may have changed what helps.
+        let now = self.left.iter().find(|left| left.is_same(finding)).and_then(|left| left.remedy.as_ref());
+        let now = now.map(|remedy| adapted(remedy, finding, self.context)).filter(|remedy| is_planned(finding, remedy));
+        let is_changed = now.as_ref().is_some_and(|now| *now != remedy);
+        let remedy = now.unwrap_or(remedy);
+        let mut parts = self.parts.clone();
+        parts.push(self.part(index, remedy.clone(), true));
+        match self.attempt(parts, MAX_FOLLOWING) {
+            Ok((parts, left)) => {
+                let is_alone = self.parts.is_empty() || !is_changed;
+                (self.parts, self.left) = (parts, left);
+                Outcome::Planned { remedy, is_alone }
+            }
+            Err(refusal) => Outcome::Refused(self.explain(&refusal, remedy)),
+        }
+    }
+
+    /// Returns whether the checks find this without running anything.
+    fn is_foreseeable(&self, finding: &Finding) -> bool {
+        is_among(finding, &self.start)
+    }
+
+    /// Returns whether the remedies of one finding also fix another.
+    fn is_fixed_by(&self, finding: &Finding, by: usize) -> bool {
+        let parts: Vec<Part> = self.parts.iter().filter(|part| part.of == by).cloned().collect();
+        !is_among(finding, &self.after(&parts))
+    }
+
+    fn part(&self, of: usize, remedy: Remedy, is_needed: bool) -> Part {
+        let mut part = Part { of, remedy, is_needed, is_known: false };
+        part.is_known = self.context.check.is_some() && self.simulate(std::slice::from_ref(&part)).1;
+        part
+    }
+
+    /// Returns the facts after these remedies, and whether they are known.
+    fn simulate(&self, parts: &[Part]) -> (Facts, bool) {
+        let remedies: Vec<(usize, &Remedy)> = parts.iter().map(|part| (part.of, &part.remedy)).collect();
+        let mut simulation = Simulation::new(self.before.clone());
+        let mut is_known = true;
+        for Merged { action, .. } in self.before.within(|| merge::merge(&remedies)) {
+            is_known &= simulation.take(&action).is_ok();
+        }
+        (simulation.facts(), is_known)
+    }
+
+    /// Returns the findings after the known ones of these remedies.
+    fn after(&self, parts: &[Part]) -> Vec<Finding> {
+        let Some(check) = self.context.check else { return Vec::new() };
+        let known: Vec<Part> = parts.iter().filter(|part| part.is_known).cloned().collect();
+        if known.is_empty() {
+            return self.start.clone();
+        }
+        match self.simulate(&known) {
+            (facts, true) => facts.within(check),
+            // Only the combination is not known, and should not be taken.
+            _ => self.start.clone(),
+        }
+    }
+
+    /// Tries these remedies, the last of which is new. Returns them with the remedies that have to follow, and the
+    /// findings afterwards.
+    fn attempt(&self, parts: Vec<Part>, following: usize) -> Result<(Vec<Part>, Vec<Finding>), Refusal> {
+        let Some((new, earlier)) = parts.split_last() else { return Ok((parts, self.start.clone())) };
+        if let Some(refusal) = refusal_of_user(&new.remedy) {
+            return Err(refusal);
+        }
+        if let Some(before) = earlier.iter().find(|before| merge::contradict(&before.remedy, &new.remedy)) {
+            return Err(Refusal::Contradicts(before.of));
+        }
+        if let Some(before) = earlier.iter().find(|before| self.waits(new, before)) {
+            return Err(Refusal::Waits(before.of));
+        }
+        let left = self.after(&parts);
+        let mut known = parts.iter().filter(|part| part.is_known);
+        let remaining = known.find_map(|part| {
+            let finding = self.findings.get(part.of).filter(|finding| self.is_foreseeable(finding))?;
+            left.iter().find(|left| left.is_same(finding))
+        });
+        let added = left.iter().find(|left| left.kind.severity > Severity::Note && !self.was_there(left));
+        let fixed = self.findings.get(new.of).map_or(Severity::Note, |finding| finding.kind.severity);
+        let is_better = remaining.is_none() && added.is_some_and(|added| added.kind.severity < fixed);
+        let Some(cause) = remaining.or(added) else { return Ok((parts, left)) };
+        let refusal = || match remaining {
+            Some(_) => Refusal::DoesNotHelp,
+            None => Refusal::LeadsTo(Box::new(cause.clone())),
+        };
+        let next = cause.remedy.as_ref().map(|remedy| adapted(remedy, cause, self.context));
+        let next = next.filter(|next| is_planned(cause, next) && !parts.iter().any(|part| part.remedy == *next));
+        let followed = next.zip(following.checked_sub(1)).and_then(|(next, following)| {
+            let mut parts = parts.clone();
+            parts.push(self.part(new.of, next, remaining.is_some()));
+            self.attempt(parts, following).ok()
+        });
+        match followed {
+            Some(followed) => Ok(followed),
+            None if is_better => Ok((parts, left)),
+            None => Err(refusal()),
+        }
+    }
+
+    /// Returns whether there was such an error or warning before, or one was accepted.
+    fn was_there(&self, finding: &Finding) -> bool {
+        let is_it = |before: &&Finding| before.is_same(finding) && before.kind.severity >= finding.kind.severity;
+        self.findings.iter().chain(&self.start).chain(&self.left).any(|before| is_it(&before))
+    }
+
+    /// Returns whether a remedy has to wait for an earlier one that changes the same installation, because what will be
+    /// there is not known.
+    fn waits(&self, new: &Part, before: &Part) -> bool {
+        let [Some(finding), Some(first)] = [new.of, before.of].map(|of| self.findings.get(of)) else { return false };
+        let is_about_same = finding.installation.is_some() && finding.installation == first.installation;
+        let is_foreseen = before.is_known && self.is_foreseeable(finding);
+        let is_changed = before.remedy.effect != Effect::Other && !is_foreseen;
+        let is_affected = before.remedy.effect == Effect::OtherDir
+            || new.remedy.effect != Effect::Other
+            || new.remedy.installs() && !before.remedy.only_reinstalls()
+            || is_one_of(finding, &MIXES);
+        is_about_same && is_changed && is_affected && new.remedy != before.remedy
+    }
+
+    /// Leaves out remedies that later ones made unnecessary. A variable lasts shorter than a package, so it replaces none.
+    fn leave_out(&mut self, outcomes: &mut [Outcome]) {
+        let mut indices: Vec<usize> = self.parts.iter().map(|part| part.of).collect();
+        indices.dedup();
+        for index in indices {
+            let Some(finding) = self.findings.get(index).filter(|finding| self.is_foreseeable(finding)) else {
+                continue;
+            };
+            let others: Vec<Part> = self.parts.iter().filter(|part| part.of != index).cloned().collect();
+            let left = self.after(&others);
+            let is_as_good = left.iter().all(|left| left.kind.severity == Severity::Note || is_among(left, &self.left));
+            if !is_as_good || is_among(finding, &left) {
+                continue;
+            }
+            let is_of_shell = self.parts.iter().all(|part| part.of != index || part.remedy.is_of_shell());
+            let mut lasting = others.iter().filter(|part| is_of_shell || !part.remedy.is_of_shell());
+            let Some(by) = lasting.find(|part| self.is_fixed_by(finding, part.of)) else { continue };
+            for (other, outcome) in outcomes.iter_mut().enumerate() {
+                if other == index || [Outcome::FixedBy(index), Outcome::FixedUpTo(index)].contains(outcome) {
+                    *outcome = Outcome::FixedBy(by.of);
+                }
+            }
+            self.parts = others;
+        }
+    }
+
+    fn explain(&self, refusal: &Refusal, remedy: Remedy) -> Remedy {
+        let code = |index: usize| self.findings.get(index).map_or("", |finding| finding.kind.code);
+        match refusal {
+            Refusal::Contradicts(first) => wait_for(code(*first), "changes the same"),
+            Refusal::Waits(first) => wait_for(code(*first), "changes this installation"),
+            Refusal::Forbidden(decision) => {
+                let text = format!("; but {decision}: change that first, because no step contradicts it");
+                Remedy { actions: Vec::new(), ..remedy }.with_end(&text)
+            }
+            Refusal::DoesNotHelp => remedy.with_end("; this alone is not enough:"),
+            Refusal::LeadsTo(finding) => {
+                let (code, message) = (finding.kind.code, &finding.message);
+                Remedy { actions: Vec::new(), ..remedy }
+                    .with_end(&format!("; no step does so, because it would lead to {code}: {message}"))
+            }
+        }
+    }
+}
+
+/// Returns the decision of the user that forbids a remedy.
+fn refusal_of_user(remedy: &Remedy) -> Option<Refusal> {
+    remedy.changes().find_map(forbidding).map(Refusal::Forbidden)
+}
+
+/// Adapts a remedy to a named program and to the loader's variable.
+fn adapted(remedy: &Remedy, finding: &Finding, context: &PlanContext<'_>) -> Remedy {
+    let remedy = match context.program {
+        Some((dir, is_of_package)) if finding.installation.as_deref() == Some(dir) => {
+            require_manual_replacement(remedy.clone(), dir, is_of_package)
+        }
+        _ => remedy.clone(),
+    };
+    if context.is_dir_named { unset_loader_dir(remedy) } else { remedy }
+}
+
+fn is_among(finding: &Finding, all: &[Finding]) -> bool {
+    all.iter().any(|other| other.is_same(finding))
+}
+
+fn is_one_of(finding: &Finding, kinds: &[FindingKind]) -> bool {
+    kinds.iter().any(|kind| kind.code == finding.kind.code)
+}
+
+fn wait_for(code: &str, effect: &str) -> Remedy {
+    Remedy::new(format!("fix {code} first, which {effect}; then run `{} check` again", doctor()))
+}
+
+/// Asks the user to replace an installation that no command can change. Installing another cuDNN into the active
+/// environment would not help, because the program does not search there.
+fn require_manual_replacement(remedy: Remedy, dir: &Path, is_of_package: bool) -> Remedy {
+    let uses_other = |action: &Action| matches!(action, Action::Variable(Variable::Use(_)));
+    let is_beside = remedy.effect == Effect::OtherDir && remedy.installs();
+    if !is_beside || is_of_package && remedy.actions.iter().any(uses_other) {
+        return remedy;
+    }
+    let dir = dir.printable();
+    Remedy::new(format!("install a different release in {dir}, where the program finds cuDNN"))
+}
+
+/// Makes remedies that select another cuDNN also change [`DIR_VARIABLE`]. While it is set, the loader searches no
+/// other directory.
+fn unset_loader_dir(remedy: Remedy) -> Remedy {
+    let is_about_variable = |action: &Action| match action {
+        Action::Variable(Variable::Use(_)) => true,
+        Action::Variable(Variable::Set { name, .. } | Variable::Unset(name)) => name == DIR_VARIABLE,
+        _ => false,
+    };
+    let is_needed = remedy.effect == Effect::OtherDir && !remedy.actions.iter().any(is_about_variable);
+    if is_needed { remedy.unset(DIR_VARIABLE) } else { remedy }
+}

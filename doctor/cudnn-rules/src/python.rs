@@ -1,0 +1,152 @@
+//! Finds the Python that a command names or runs.
+
+use cudnn_cli::command::Command;
+use cudnn_cli::escape::Printable;
+use cudnn_cli::programs::doctor;
+use cudnn_probe::facts::{self, PathFacts};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use cudnn_probe::python::environment_of;
+use cudnn_probe::{Origin, Search};
+
+use crate::packages::{self, PackageChange, Site, python_in};
+use crate::python_shim::{self, PythonShim, ShimEnvironment};
+use crate::refusal::Refusal;
+use crate::remedy::{Action, Remedy};
+
+/// An interpreter with the environment that provides its packages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Python {
+    /// The interpreter.
+    pub program: PathBuf,
+    /// The root of the environment.
+    pub root: PathBuf,
+    /// Whether this is a virtual environment.
+    pub(crate) is_virtual: bool,
+}
+
+impl Python {
+    /// Returns the interpreter or environment that the user named. By default, returns the interpreter of the first
+    /// environment in the cuDNN search. Returns `None` if the named file is not a Python, or if the interpreter in the
+    /// named directory uses the packages of a different one.
+    pub fn find(named: Option<&Path>, search: &Search) -> Option<Python> {
+        let program = if let Some(named) = named {
+            let named = facts::absolute(named).unwrap_or_else(|_| named.to_owned());
+            let is_file = named.leads_to_file();
+            if named.leads_to_dir() && other_root(&named).is_some() {
+                return None;
+            }
+            let program = if named.leads_to_dir() { python_in(&named) } else { named };
+            let started = shim_in(&program).and_then(|shim| Some(shim.bin?.join("python3")));
+            let program = started.unwrap_or(program);
+            if is_file && !packages::is_python(&program) {
+                return None;
+            }
+            program
+        } else {
+            let environments = search.environments();
+            let roots = environments.iter().filter_map(Origin::root).filter(|root| other_root(root).is_none());
+            roots.map(python_in).find(|program| program.leads_to_file())?
+        };
+        Python::of(program)
+    }
+
+    /// Returns the interpreter with this path.
+    pub(crate) fn of(program: PathBuf) -> Option<Python> {
+        // The path may name a missing program.
+        let above_bin = || Some((program.parent()?.parent().unwrap_or(&program).to_owned(), false));
+        let (root, is_virtual) = environment_of(&program).or_else(above_bin)?;
+        Some(Python { program, root, is_virtual })
+    }
+
+    /// Returns the site that provides its packages.
+    pub(crate) fn site(&self) -> Site {
+        let real = |program: &Path| cudnn_probe::canonicalize(program).ok();
+        // `/usr` can contain several Pythons.
+        let is_main = real(&python_in(&self.root)) == real(&self.program);
+        let site = Site::Environment(self.root.clone());
+        if is_main && PackageChange::of(site.clone()).install(["pip".to_owned()]).possible().is_some() {
+            return site;
+        }
+        Site::Interpreter { program: self.program.clone(), root: self.root.clone() }
+    }
+}
+
+/// Returns the root of the packages that the interpreter in a directory uses, if that is a different directory. For example, the
+/// interpreter of a virtual environment without `pyvenv.cfg` uses the packages of the Python that its link leads to.
+fn other_root(dir: &Path) -> Option<PathBuf> {
+    let (root, _) = environment_of(&python_in(dir))?;
+    (cudnn_probe::canonicalize(&root).ok()? != cudnn_probe::canonicalize(dir).ok()?).then_some(root)
+}
+
+/// Returns whether this environment is activated in the shell and still exists.
+pub(crate) fn is_active(origin: &Origin) -> bool {
+    matches!(origin, Origin::VirtualEnvironment(root) | Origin::Conda(root) if root.leads_to_dir())
+}
+
+/// Returns the virtual environment `.venv` in the working directory or its nearest parent, like uv does. Returns
+/// `None` if an environment is active or if this one has the first Python on `PATH`.
+pub(crate) fn inactive_environment(search: &Search) -> Option<PathBuf> {
+    let environments = search.environments();
+    if environments.iter().any(is_active) {
+        return None;
+    }
+    let dir = facts::current_dir().ok()?;
+    let found = dir.ancestors().map(|dir| dir.join(".venv")).find(|root| root.join("pyvenv.cfg").leads_to_file())?;
+    let real = cudnn_probe::canonicalize(&found).ok()?;
+    let is_on_path = |root: &Path| cudnn_probe::canonicalize(root).is_ok_and(|root| root == real);
+    (!environments.iter().filter_map(Origin::root).any(is_on_path)).then_some(found)
+}
+
+/// Explains why a file named by the user is unsuitable.
+pub fn no_python(named: &Path) -> Refusal {
+    let name = named.printable();
+    let named = facts::absolute(named).unwrap_or_else(|_| named.to_owned());
+    match shim_in(&named).filter(|shim| shim.bin.is_none()) {
+        Some(PythonShim { tool, .. }) => {
+            Refusal::new(format!("{name} belongs to {tool}; which Python it starts is not known"))
+                .help(help_for_shim(tool))
+        }
+        None => match other_root(&named).filter(|_| named.leads_to_dir()) {
+            Some(root) => {
+                let root = root.printable();
+                let is_venv = named.join("lib").leads_to_dir() && !named.join("pyvenv.cfg").leads_to_file();
+                let reason = if is_venv { " (pyvenv.cfg is missing)" } else { "" };
+                let text = format!("recreate the environment; to check the other one, use `--python {root}`");
+                Refusal::new(format!("the Python in {name} uses the packages in {root}{reason}"))
+                    .help(Remedy::new(text))
+            }
+            None => Refusal::new(format!("{name} is neither a Python interpreter nor an environment")),
+        },
+    }
+}
+
+/// Suggests how to run the doctor with the Python that this tool's shims start.
+pub(crate) fn help_for_shim(tool: &str) -> Remedy {
+    let doctor = doctor();
+    let list = match tool {
+        "pyenv" => Command::new("pyenv", ["versions"]),
+        "asdf" => Command::new("asdf", ["list", "python"]),
+        tool => {
+            let text = format!("let {tool} start the doctor, so that it sees the environment of the program:");
+            let doctor = cudnn_cli::programs::doctor_command(["check"]);
+            let words = ["exec".into(), "--".into(), doctor.program].into_iter().chain(doctor.arguments);
+            return Remedy::new(text).action(Action::Inspect(Command::new(tool, words)));
+        }
+    };
+    Remedy::new(format!(
+        "select a version of Python that {tool} has installed, then run `{doctor} check` again; to see them:"
+    ))
+    .action(Action::Inspect(list))
+}
+
+/// Returns the shim of pyenv, asdf or another tool that this file represents.
+fn shim_in(program: &Path) -> Option<PythonShim> {
+    let path = facts::variable("PATH").unwrap_or_default();
+    let dirs = std::iter::once(program.parent()?.to_owned()).chain(std::env::split_paths(&path));
+    let path: OsString = std::env::join_paths(dirs).ok()?;
+    let variable = |name: &str| if name == "PATH" { Some(path.clone()) } else { facts::variable(name) };
+    let shim = python_shim::find(&ShimEnvironment { variable: &variable, working_dir: facts::current_dir().ok() })?;
+    (shim.file == program).then_some(shim)
+}

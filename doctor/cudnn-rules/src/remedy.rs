@@ -1,0 +1,259 @@
+//! Describes fixes for findings as data. Checks return remedies, and commands are generated only after all remedies
+//! have been combined into one plan.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use cudnn_cli::command::Command;
+use cudnn_cli::escape::Printable;
+use cudnn_cli::shell::SEARCH_PATH;
+use cudnn_probe::Version;
+
+use crate::drop_in::command::Command as DropInCommand;
+use crate::packages::PackageChange;
+use crate::shell::split_list;
+
+/// A fix for a finding: a sentence, and the actions that a person or the doctor can take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remedy {
+    pub(crate) text: String,
+    /// The actions. Empty if no command can fix the finding.
+    pub(crate) actions: Vec<Action>,
+    pub(crate) effect: Effect,
+    /// Whether the actions are only part of the fix, and a person has to do the rest.
+    pub(crate) is_by_hand: bool,
+}
+
+/// The effect of a remedy on the installation that a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Changes the environment of a shell, or something unrelated to cuDNN.
+    Other,
+    /// Changes packages or files in the directory of the installation.
+    SameDir,
+    /// Makes programs use an installation in a different directory.
+    OtherDir,
+}
+
+/// A single change, or a command that shows more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Makes a file, or a directory with its contents, readable for everyone.
+    Permit {
+        /// The file or directory.
+        path: PathBuf,
+        /// Whether it is a directory.
+        is_dir: bool,
+    },
+    /// Recreates the Python of the virtual environment at this root.
+    Python(PathBuf),
+    /// Removes files that no installer owns, or one directory with its contents.
+    Remove {
+        /// The files, or the directory.
+        paths: Vec<PathBuf>,
+        /// Whether it is a directory.
+        is_dir: bool,
+    },
+    /// Creates a symbolic link to a directory, under a name that a search path can contain.
+    NameByLink(PathBuf),
+    /// Changes packages.
+    Packages(PackageChange),
+    /// Creates the missing links of a release in this directory. The files exist under their full names.
+    Link {
+        /// The directory of the libraries.
+        dir: PathBuf,
+        /// The release.
+        version: Version,
+    },
+    /// Runs ldconfig to update the links to system libraries.
+    Ldconfig,
+    /// Creates a directory.
+    CreateDir(PathBuf),
+    /// Installs or uninstalls the drop-in in a cuDNN directory.
+    DropIn {
+        /// What to do.
+        command: DropInCommand<'static>,
+        /// The directory of cuDNN.
+        dir: PathBuf,
+    },
+    /// Changes a variable of the shell that starts the programs.
+    Variable(Variable),
+    /// Shows more information without changing anything.
+    Inspect(Command),
+}
+
+/// A change to an environment variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Variable {
+    /// Sets the variable.
+    Set {
+        /// The name of the variable.
+        name: String,
+        /// The new value.
+        value: OsString,
+    },
+    /// Removes the variable.
+    Unset(String),
+    /// Removes these entries from a list such as `LD_LIBRARY_PATH`.
+    Without {
+        /// The name of the list variable.
+        name: &'static str,
+        /// The entries to remove.
+        entries: Vec<OsString>,
+    },
+    /// Makes the system's loader search this directory first.
+    Search(PathBuf),
+    /// Makes programs use the cuDNN in this directory.
+    Use(PathBuf),
+}
+
+impl Remedy {
+    /// Returns a remedy without actions.
+    pub fn new(text: impl Into<String>) -> Self {
+        Remedy { text: text.into().printable(), actions: Vec::new(), effect: Effect::Other, is_by_hand: false }
+    }
+
+    pub(crate) fn effect(mut self, effect: Effect) -> Self {
+        self.effect = effect;
+        self
+    }
+
+    /// Adds an action.
+    pub fn action(mut self, action: impl Into<Action>) -> Self {
+        self.actions.push(action.into());
+        self
+    }
+
+    /// Adds actions.
+    pub fn actions(self, actions: impl IntoIterator<Item = Action>) -> Self {
+        actions.into_iter().fold(self, Remedy::action)
+    }
+
+    /// Marks the remedy as one that a person has to complete.
+    pub(crate) fn by_hand(self) -> Self {
+        Remedy { is_by_hand: true, ..self }
+    }
+
+    /// Makes the system's loader search this directory first.
+    pub(crate) fn search(self, dir: &Path) -> Self {
+        self.action(Variable::Search(dir.to_owned()))
+    }
+
+    /// Sets a variable.
+    pub(crate) fn set(self, name: &str, value: impl Into<OsString>) -> Self {
+        self.action(Variable::Set { name: name.to_owned(), value: value.into() })
+    }
+
+    /// Removes a variable.
+    pub(crate) fn unset(self, name: &str) -> Self {
+        self.action(Variable::Unset(name.to_owned()))
+    }
+
+    /// Adds a command of the doctor that shows more.
+    pub(crate) fn look<A: Into<OsString>>(self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.action(Action::Inspect(cudnn_cli::programs::doctor_command(arguments)))
+    }
+
+    pub(crate) fn change(self, change: PackageChange) -> Self {
+        self.action(Action::Packages(change))
+    }
+
+    /// Replaces the text and keeps the actions.
+    pub(crate) fn with_text(self, text: impl Into<String>) -> Self {
+        Remedy { text: text.into(), ..self }
+    }
+
+    /// Adds to the sentence.
+    pub(crate) fn with_end(self, end: &str) -> Self {
+        Remedy { text: format!("{}{end}", self.text.trim_end_matches(':')).printable(), ..self }
+    }
+
+    /// Returns the package changes.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = &PackageChange> {
+        self.actions.iter().filter_map(|action| match action {
+            Action::Packages(change) => Some(change),
+            _ => None,
+        })
+    }
+
+    /// Returns whether the remedy only changes variables.
+    pub(crate) fn is_of_shell(&self) -> bool {
+        self.actions.iter().all(|action| matches!(action, Action::Variable(_)))
+    }
+
+    /// Returns whether the remedy installs something.
+    pub(crate) fn installs(&self) -> bool {
+        self.changes().any(|change| !change.install.is_empty() || !change.reinstall.is_empty())
+    }
+
+    /// Returns whether all it does is to put back the files of packages.
+    pub(crate) fn only_reinstalls(&self) -> bool {
+        self.actions.iter().all(|action| match action {
+            Action::Packages(change) => change.only_reinstalls(),
+            action => matches!(action, Action::Inspect(_)),
+        })
+    }
+}
+
+impl Action {
+    /// Returns the directory or file that the remedy changes or makes programs use, or `None` if there is no single
+    /// one.
+    pub fn place(&self) -> Option<&Path> {
+        match self {
+            Action::Packages(change) => change.site.dir(),
+            Action::Python(dir) | Action::NameByLink(dir) | Action::CreateDir(dir) => Some(dir),
+            Action::Permit { path: dir, .. } | Action::Link { dir, .. } | Action::DropIn { dir, .. } => Some(dir),
+            Action::Variable(Variable::Search(dir) | Variable::Use(dir)) => Some(dir),
+            Action::Variable(_) | Action::Remove { .. } | Action::Ldconfig | Action::Inspect(_) => None,
+        }
+    }
+
+    /// Returns whether the remedy changes the search path of the system's loader.
+    pub(crate) fn is_search(&self) -> bool {
+        matches!(self, Action::Variable(Variable::Search(_)))
+    }
+}
+
+impl From<Variable> for Action {
+    fn from(variable: Variable) -> Self {
+        Action::Variable(variable)
+    }
+}
+
+impl From<String> for Remedy {
+    fn from(text: String) -> Self {
+        Remedy::new(text)
+    }
+}
+
+impl From<&str> for Remedy {
+    fn from(text: &str) -> Self {
+        Remedy::new(text)
+    }
+}
+
+/// Returns the change that removes these canonical directories from the search path, or `None` if the search path
+/// contains none of them.
+pub(crate) fn off_search_path(dirs: &[PathBuf], search_path: &OsStr) -> Option<Variable> {
+    let is_removed = |entry: &OsString| {
+        let entry = Path::new(if entry.is_empty() { OsStr::new(".") } else { entry });
+        cudnn_probe::canonicalize(entry).is_ok_and(|entry| dirs.contains(&entry))
+    };
+    let entries: Vec<OsString> = split_list(SEARCH_PATH, search_path).into_iter().filter(is_removed).collect();
+    (!entries.is_empty()).then_some(Variable::Without { name: SEARCH_PATH, entries })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_taken_off_the_search_path_under_all_its_names() {
+        let off = |path: &str| match off_search_path(&["/usr".into()], OsStr::new(path)) {
+            Some(Variable::Without { entries, .. }) => entries,
+            _ => Vec::new(),
+        };
+        assert_eq!(off("/opt/a b:/usr;/usr/../usr/:$x"), ["/usr", "/usr/../usr/"]);
+        assert_eq!(off("/opt/a"), [""; 0]);
+    }
+}

@@ -1,0 +1,72 @@
+//! Reads captures for commands, and packs them.
+//!
+//! | module | purpose |
+//! | --- | --- |
+//! | `data` | the files with the values of tensors |
+//! | `pack` | a capture and these files in one archive |
+
+mod data;
+pub(crate) mod pack;
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use cudnn_capture_file::{Capture, values_dir};
+use cudnn_cli::escape::Printable;
+use cudnn_cli::output::{Outcome, remark};
+use cudnn_cli::programs::lab_command;
+use cudnn_cli::temporary::Temporary;
+
+/// A capture that was read from a file or from a packed file.
+pub(crate) struct CaptureFile {
+    pub(crate) capture: Capture,
+    /// The unreadable parts, in sentences.
+    pub(crate) problems: Vec<String>,
+    path: PathBuf,
+    /// Contains the unpacked copies. Removed with this value.
+    _unpacked: Option<Temporary>,
+}
+
+/// Reads a capture or a packed capture, and warns about unreadable parts.
+pub(crate) fn read(file: &Path) -> Result<CaptureFile, String> {
+    let name = file.printable();
+    let failed = |error: &dyn Display| format!("{name}: {error}");
+    // Reading a pipe could wait forever.
+    if !file.metadata().map_err(|error| failed(&error))?.is_file() {
+        return Err(failed(&"not a regular file; copy the capture to a file first"));
+    }
+    let (unpacked, path, mut problems) = match pack::unpack(file).map_err(|error| failed(&error))? {
+        Some((dir, path, problems)) => (Some(dir), path, problems),
+        None => (None, file.to_owned(), Vec::new()),
+    };
+    let capture = Capture::read(&path).map_err(|error| failed(&error))?;
+    problems.extend(capture.problems.iter().map(ToString::to_string));
+    problems.extend(data::problems(&capture, &values_dir(&path)));
+    for problem in &problems {
+        remark(format_args!("warning: {name}: {}", problem.printable()));
+    }
+    Ok(CaptureFile { capture, problems, path, _unpacked: unpacked })
+}
+
+/// Returns a number of GiB in bytes.
+pub(crate) fn gibibytes(count: u16) -> usize {
+    usize::from(count) << 30
+}
+
+impl CaptureFile {
+    /// Returns the path of the capture. If it was packed, this is an unpacked copy.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the outcome of reading: a warning if a part is unreadable.
+    pub(crate) fn outcome(&self) -> Outcome {
+        if self.problems.is_empty() { Outcome::Fine } else { Outcome::Warnings }
+    }
+}
+
+/// Formats the error that a capture contains no such graph, with the command that lists the graphs.
+pub(crate) fn no_graph(file: &Path, error: impl Display) -> String {
+    let show = lab_command(["capture".as_ref(), "show".as_ref(), "--".as_ref(), file.as_os_str()]);
+    format!("{}: {error}; `{show}` lists the graphs", file.printable())
+}

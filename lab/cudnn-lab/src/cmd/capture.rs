@@ -1,0 +1,243 @@
+//! `capture`: shows or packs a capture, without loading cuDNN.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use cudnn_capture_file::{Failure, Plan, Record};
+use cudnn_cli::escape::Printable;
+use cudnn_cli::output::{CommandResult, Format, count, outln};
+use cudnn_cli::table::table;
+use serde_json::{Value, json};
+
+use crate::captures::{self, CaptureFile, pack};
+use crate::output_file::{Output, Replace};
+
+/// The options of `capture`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// List the graphs with their plans, and the calls that have failed.
+    Show {
+        /// The file that `run --capture` has written, or a packed file.
+        file: PathBuf,
+    },
+    /// Write the capture and the values of its tensors to one file. All commands for captures read it.
+    Pack {
+        /// The file that `run --capture` has written.
+        file: PathBuf,
+        /// The packed file. Default: the name of the capture with the suffix `.zip`.
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+        #[command(flatten)]
+        replace: Replace,
+    },
+}
+
+/// A plan with the number of its executions.
+struct Planned<'a> {
+    plan: &'a Plan,
+    executions: u64,
+}
+
+/// What a capture contains.
+#[derive(Default)]
+struct Summary<'a> {
+    /// Graphs with their labels, in order.
+    graphs: Vec<(&'a str, &'a str)>,
+    /// The plans by the id of the graph.
+    plans: HashMap<&'a str, Vec<Planned<'a>>>,
+    /// Graphs that could not be stored: label and reason.
+    incomplete: Vec<(&'a str, &'a str)>,
+    failures: Vec<&'a Failure>,
+    calls: usize,
+}
+
+pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
+    match &arguments.action {
+        Action::Show { file } => {
+            let read = captures::read(file)?;
+            let summary = Summary::new(&read.capture.records);
+            format.report(|| summary.value(&read), || summary.text());
+            Ok(read.outcome())
+        }
+        Action::Pack { file, output, replace } => {
+            let output = output.clone().unwrap_or_else(|| with_suffix(file));
+            let target = Output { file: &output, kind: &pack::ARCHIVE, inputs: &[file], force: replace.force };
+            target.check()?;
+            let read = captures::read(file)?;
+            let packed = pack::write(&read.capture, read.path(), &target)?;
+            format.report(
+                || {
+                    json!({
+                        "file": output.to_string_lossy(), "data_files": packed.files, "bytes": packed.bytes,
+                        "problems": read.problems,
+                    })
+                },
+                || {
+                    let files = count(packed.files, "data file");
+                    outln!("{}: the capture and {files}, {} bytes", output.printable(), packed.bytes);
+                },
+            );
+            Ok(read.outcome())
+        }
+    }
+}
+
+/// Returns the start of a label. Tables pad all rows to the length of the longest one.
+fn shown(label: &str) -> String {
+    const MAX_LABEL: usize = 400;
+    match label.char_indices().nth(MAX_LABEL) {
+        Some((end, _)) => format!("{}…", label.get(..end).unwrap_or_default().printable()),
+        None => label.printable(),
+    }
+}
+
+fn with_suffix(file: &Path) -> PathBuf {
+    let mut name: OsString = file.into();
+    name.push(".zip");
+    name.into()
+}
+
+/// Returns the id that other commands accept for a failure, unless the failure depends on more than descriptors.
+fn failure_id(failure: &Failure) -> Option<String> {
+    Some(failure.graph().ok()?.id())
+}
+
+/// Returns the kind of the descriptor that the call has refused, such as `CUDNN_BACKEND_TENSOR_DESCRIPTOR`.
+fn refused_kind(failure: &Failure) -> Option<String> {
+    let kind = failure.descriptors.last()?.kind;
+    Some(kind.name().map_or_else(|| format!("#{}", kind.0), |name| name.to_string_lossy().into_owned()))
+}
+
+impl<'a> Summary<'a> {
+    fn new(records: &'a [Record]) -> Self {
+        let mut summary = Summary::default();
+        let mut known = HashSet::new();
+        // The graphs and places of plans by the ordinal in the capture of the current process.
+        let mut places = HashMap::<usize, (&str, usize)>::new();
+        for record in records {
+            let (plan, executions) = match record {
+                Record::Start(_) => {
+                    places.clear();
+                    continue;
+                }
+                Record::Graph(graph) => {
+                    // Two threads may write the same graph.
+                    if known.insert(&graph.graph) {
+                        summary.graphs.push((&graph.graph, &graph.label));
+                    }
+                    continue;
+                }
+                Record::Plan(plan) => {
+                    places.entry(plan.plan).or_insert_with(|| {
+                        let plans = summary.plans.entry(&plan.graph).or_default();
+                        plans.push(Planned { plan, executions: 0 });
+                        (&plan.graph, plans.len() - 1)
+                    });
+                    continue;
+                }
+                Record::Execution(execution) if execution.status == "SUCCESS" => (execution.plan, 1),
+                Record::Count(count) => (count.plan, count.executions),
+                Record::Incomplete(incomplete) => {
+                    summary.incomplete.push((&incomplete.label, &incomplete.reason));
+                    continue;
+                }
+                Record::Failure(failure) => {
+                    summary.failures.push(failure);
+                    continue;
+                }
+                Record::Call(_) => {
+                    summary.calls += 1;
+                    continue;
+                }
+                _ => continue,
+            };
+            let Some((graph, place)) = places.get(&plan) else { continue };
+            if let Some(planned) = summary.plans.get_mut(graph).and_then(|plans| plans.get_mut(*place)) {
+                planned.executions = planned.executions.max(executions);
+            }
+        }
+        summary
+    }
+
+    fn plans_of(&self, graph: &str) -> &[Planned<'a>] {
+        self.plans.get(graph).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn text(&self) {
+        let mut table = table(["graph", "engine", "status", "workspace", "executions", "operations"]);
+        for (id, label) in &self.graphs {
+            let plans = self.plans_of(id);
+            for Planned { plan, executions } in plans {
+                let engine = plan.engine.as_ref().map(|engine| engine.index.to_string()).unwrap_or_default();
+                let workspace = plan.workspace.map(|size| size.to_string()).unwrap_or_default();
+                let status = plan.status.printable();
+                table.add_row([id.printable(), engine, status, workspace, executions.to_string(), shown(label)]);
+            }
+            if plans.is_empty() {
+                table.add_row([
+                    id.printable(),
+                    String::new(),
+                    "no plan".into(),
+                    String::new(),
+                    "0".into(),
+                    shown(label),
+                ]);
+            }
+        }
+        outln!("{table}");
+        for (label, reason) in &self.incomplete {
+            outln!("not stored: {}: {}", shown(label), reason.printable());
+        }
+        for failure in &self.failures {
+            let reason = failure.reason.as_deref().unwrap_or_default();
+            let id = failure_id(failure).map_or(String::new(), |id| format!(" {id}:"));
+            outln!("failed:{id} {}: {} {}", failure.call.printable(), failure.status.printable(), reason.printable());
+            if let Some(kind) = refused_kind(failure) {
+                let attribute =
+                    failure.attribute.as_ref().map(|(name, ..)| format!(", attribute {}", name.printable()));
+                outln!("  descriptor {}{}", kind.printable(), attribute.unwrap_or_default());
+            }
+        }
+        if self.calls > 0 {
+            outln!("{} outside of the backend API", count(self.calls, "call"));
+        }
+    }
+
+    fn value(&self, file: &CaptureFile) -> Value {
+        let plan = |planned: &Planned<'_>| {
+            let Planned { plan, executions } = planned;
+            let engine = plan.engine.as_ref().map(|engine| engine.index);
+            json!({
+                "engine": engine, "status": plan.status, "reason": plan.reason, "workspace": plan.workspace,
+                "build_us": plan.build_us, "executions": executions,
+            })
+        };
+        let graph = |(id, label): &(&str, &str)| {
+            let plans: Vec<Value> = self.plans_of(id).iter().map(plan).collect();
+            json!({"graph": id, "label": label, "plans": plans})
+        };
+        let failure = |failure: &&Failure| {
+            let reason = failure.reason.as_deref().unwrap_or_default();
+            json!({
+                "graph": failure_id(failure), "call": failure.call, "status": failure.status, "reason": reason,
+                "descriptor": refused_kind(failure), "attribute": failure.attribute.as_ref().map(|(name, ..)| name),
+            })
+        };
+        json!({
+            "graphs": self.graphs.iter().map(graph).collect::<Vec<_>>(),
+            "incomplete": self.incomplete.iter().map(|(label, reason)| json!({"label": label, "reason": reason}))
+                .collect::<Vec<_>>(),
+            "failures": self.failures.iter().map(failure).collect::<Vec<_>>(),
+            "calls": self.calls,
+            "problems": file.problems,
+        })
+    }
+}

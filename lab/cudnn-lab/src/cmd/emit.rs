@@ -1,0 +1,70 @@
+//! `emit`: writes a captured graph as a program.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use cudnn_cli::escape::Printable;
+use cudnn_cli::output::{CommandResult, Format, outln, remark};
+use cudnn_replay::emit::{Case, Language, emit, is_program};
+use serde_json::json;
+
+use crate::captures;
+use crate::output_file::{Kind, Output, Replace};
+
+/// The programs that `emit` writes.
+const PROGRAM: Kind = Kind { name: "a program of `emit`", is_start: is_program, may_be_device: true };
+
+/// The options of `emit`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The capture.
+    file: PathBuf,
+    /// The id of the graph, or the first digits of the id. `cudnn-lab capture show` lists them.
+    #[arg(long, value_name = "ID")]
+    graph: String,
+    /// The language of the program.
+    #[arg(long, value_enum)]
+    language: LanguageChoice,
+    /// Write the program to this file instead of standard output.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    replace: Replace,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LanguageChoice {
+    #[value(name = "c++")]
+    Cpp,
+    Python,
+}
+
+pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
+    let file = captures::read(&arguments.file)?;
+    let inputs = [arguments.file.as_path()];
+    let output = arguments.output.as_ref();
+    let output = output.map(|file| Output { file, kind: &PROGRAM, inputs: &inputs, force: arguments.replace.force });
+    output.as_ref().map_or(Ok(()), Output::check)?;
+    let mut case =
+        Case::select(&file.capture, &arguments.graph).map_err(|error| captures::no_graph(&arguments.file, error))?;
+    if let Err(reason) = case.read_values(file.path()) {
+        remark(format_args!("note: the program generates the values of tensors: {}", reason.printable()));
+    }
+    let language = match arguments.language {
+        LanguageChoice::Cpp => Language::Cpp,
+        LanguageChoice::Python => Language::Python,
+    };
+    let program = emit(&case, language).map_err(|error| format!("{}: {error}", arguments.file.printable()))?;
+    let graph = &case.captured.id;
+    match output {
+        Some(output) => {
+            output.write(|file| file.write_all(program.as_bytes()))?;
+            format.report(|| json!({ "graph": graph, "file": output.file.to_string_lossy() }), || {});
+        }
+        None => {
+            format.report(|| json!({ "graph": graph, "program": program }), || outln!("{}", program.trim_end()));
+        }
+    }
+    Ok(file.outcome())
+}

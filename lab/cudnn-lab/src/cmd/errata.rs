@@ -1,0 +1,146 @@
+//! `errata`: shows the rules of the layer `errata`, and whether they apply to this machine's cuDNN and GPUs.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::{Args, Subcommand};
+use cudnn_cli::escape::Printable;
+use cudnn_cli::output::{CommandResult, Format, Outcome, count, outln};
+use cudnn_cli::programs::doctor;
+use cudnn_cli::quoting::quoted;
+use cudnn_cli::subprocess::Timeouts;
+use cudnn_cli::table::table;
+use cudnn_layers::errata::{Rule, Rules, VARIABLE};
+use cudnn_probe::{Host, Requirements, Search, Version, select};
+use serde_json::{Value, json};
+
+use crate::gpus::compute_capabilities;
+
+/// The options of `errata`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+    /// Use these rules: `known`, files, or both, separated by commas. Default: CUDNN_ERRATA, or `known`.
+    #[arg(long, global = true, value_name = "RULES")]
+    rules: Option<OsString>,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// List the rules, and whether they apply to this machine's cuDNN and GPUs.
+    List,
+    /// Check that the rules are valid, before a program uses them.
+    Check,
+    /// Explain a rule: what it blocks, the reason and the source, and whether it applies here.
+    Why {
+        /// The name of the rule, as in the log or in an error text.
+        name: String,
+    },
+}
+
+/// The cuDNN and the GPUs that the rules are compared with.
+struct Here {
+    cudnn: Option<Version>,
+    /// The compute capabilities in tenths.
+    gpus: Vec<u32>,
+}
+
+pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
+    let of_variable = || std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
+    let selected = arguments.rules.clone().or_else(of_variable).unwrap_or_else(|| "known".into());
+    let name = Path::new(&selected).printable();
+    let rules = Rules::selected_by(&selected).map_err(|reason| format!("error: {reason}"))?;
+    if let Action::Check = arguments.action {
+        format.report(
+            || json!({ "rules": rules.iter().map(describe).collect::<Vec<_>>() }),
+            || outln!("{} in {} can be used.", count(rules.len() as u64, "rule"), name),
+        );
+        return Ok(Outcome::Fine);
+    }
+    let here = Here::detect(timeouts);
+    let value = |rule: &Rule| {
+        let (reason, mut value) = (here.reason(rule), describe(rule));
+        if let Some(keys) = value.as_object_mut() {
+            keys.insert("applies".to_owned(), json!(reason.is_none()));
+            keys.insert("reason_not".to_owned(), json!(reason));
+        }
+        value
+    };
+    let report = |rules: &[&Rule], text: &dyn Fn()| {
+        format.report(|| json!({ "rules": rules.iter().map(|rule| value(rule)).collect::<Vec<_>>() }), text);
+        Ok(Outcome::Fine)
+    };
+    match &arguments.action {
+        Action::Why { name: wanted } => {
+            let rule = rules.iter().find(|rule| rule.name == *wanted);
+            let rule = rule.ok_or_else(|| format!("error: {} has no rule {}", name, wanted.printable()))?;
+            report(&[rule], &|| here.explain(rule))
+        }
+        _ => report(&rules.iter().collect::<Vec<_>>(), &|| here.list(&rules, &selected.to_string_lossy())),
+    }
+}
+
+/// Describes a rule in JSON.
+fn describe(rule: &Rule) -> Value {
+    json!({
+        "name": rule.name,
+        "reason": rule.reason,
+        "source": rule.source,
+        "cudnn": rule.releases(),
+        "compute_capability": rule.capabilities(),
+        "plans": rule.conditions(),
+    })
+}
+
+impl Here {
+    fn detect(timeouts: &Timeouts) -> Here {
+        let search = Search::new(Host::current().without_executable());
+        let cudnn = select(&search, &Requirements::default()).installation.map(|selected| selected.version);
+        Here { cudnn, gpus: compute_capabilities(timeouts) }
+    }
+
+    /// Returns why a rule does not apply here, or `None` if it does or may.
+    fn reason(&self, rule: &Rule) -> Option<String> {
+        let release = |version: Version| version.major * 10_000 + version.minor * 100 + version.patch;
+        if let Some(cudnn) = self.cudnn.filter(|cudnn| !rule.includes_release(release(*cudnn))) {
+            return Some(format!("cuDNN {cudnn} is not affected"));
+        }
+        let is_affected = |capability: &u32| rule.includes_capability(*capability);
+        let no_gpu_is_affected = !self.gpus.is_empty() && !self.gpus.iter().any(is_affected);
+        no_gpu_is_affected.then(|| "the GPUs are not affected".to_owned())
+    }
+
+    /// Describes a rule that applies.
+    fn application(&self) -> String {
+        match self.cudnn {
+            Some(cudnn) => format!("applies to cuDNN {cudnn}"),
+            None => "may apply: no cuDNN was found".to_owned(),
+        }
+    }
+
+    fn list(&self, rules: &Rules, selected: &str) {
+        let mut table = table(["rule", "cuDNN", "GPUs", "blocks", "here"]);
+        for rule in rules.iter() {
+            let here = self.reason(rule).unwrap_or_else(|| self.application());
+            table.add_row([rule.name.clone(), rule.releases(), rule.capabilities(), rule.conditions(), here]);
+        }
+        outln!("{table}");
+        let selected = quoted(selected);
+        outln!("\nThe rules are used only if {VARIABLE} selects them and the layer is on, for example with");
+        outln!("  {} run --errata {selected} -- python train.py", doctor());
+    }
+
+    fn explain(&self, rule: &Rule) {
+        outln!("{}: {}", rule.name.printable(), rule.reason.printable());
+        outln!("  blocks    {}", rule.conditions());
+        outln!("  cuDNN     {}", rule.releases());
+        outln!("  GPUs      {}", rule.capabilities());
+        rule.source.iter().for_each(|source| outln!("  source    {}", source.printable()));
+        let here = match self.reason(rule) {
+            Some(reason) => format!("does not apply: {reason}"),
+            None => self.application(),
+        };
+        outln!("  here      {here}");
+    }
+}

@@ -1,0 +1,8 @@
+//! Provides the subcommands. They read their options, print their results, then return the exit status.
+
+pub(crate) mod capture;
+pub(crate) mod emit;
+pub(crate) mod errata;
+pub(crate) mod plans;
+pub(crate) mod reduce;
+pub(crate) mod replay;

@@ -1,0 +1,430 @@
+//! `plans`: manages the compiled plans that the layer `plans` caches across processes. It works on files without
+//! loading cuDNN.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anstyle::AnsiColor;
+use clap::{Args, Subcommand};
+use cudnn_cli::escape::Printable;
+use cudnn_cli::output::milliseconds;
+use cudnn_cli::output::{CommandResult, Format, Outcome, count, labeled, outln, remark};
+use cudnn_cli::shell::{SEPARATOR, set_variable};
+use cudnn_cli::subprocess::Timeouts;
+use cudnn_cli::table::table;
+use cudnn_cli::temporary::Temporary;
+use cudnn_plan_store::{
+    About, PACK_VARIABLE, Problem, ProblemKind, Settings, Source, Store, Stored, is_pack, write_pack,
+};
+use cudnn_probe::Version;
+use serde_json::{Value, json};
+
+use crate::output_file::{Kind, Output, Replace};
+use crate::plan_again;
+
+/// The packs of plans.
+const PACK: Kind = Kind { name: "a pack of plans", is_start: is_pack, may_be_device: false };
+
+/// The options of `plans`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+    /// Use the plans in this directory, without packs. Default: the directories and packs in `CUDNN_PLANS_DIR` and
+    /// `CUDNN_PLANS_PACK`, as for a program.
+    #[arg(long, visible_alias = "from", global = true, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// List the plans: the operation, device, cuDNN version, size and last use.
+    List,
+    /// Count the plans by cuDNN release and device, with their size and the build time that they save.
+    Stats,
+    /// Check all plans and show the damaged ones. Programs ignore damaged plans and build them again.
+    Verify,
+    /// Write plans into one file (a pack), for a container image.
+    Pack {
+        /// The output file.
+        file: PathBuf,
+        /// Include only plans for devices with this text in their names.
+        #[arg(long, value_name = "TEXT")]
+        device_name: Option<String>,
+        /// Include only plans of this release or series: `9.19.0`, `9.19`, `9`.
+        #[arg(long, value_name = "RELEASE")]
+        cudnn: Option<String>,
+        /// Rebuild the plans with this machine's cuDNN for the device described in this file. That device is not
+        /// needed here, but the driver's library and NVRTC are. To create the file, run `plans device` on a machine
+        /// with the GPU.
+        #[arg(long, value_name = "FILE")]
+        device: Option<PathBuf>,
+        #[command(flatten)]
+        replace: Replace,
+    },
+    /// Print cuDNN's description of this machine's first GPU, for `pack --device` on another machine.
+    Device,
+    /// Remove the plans and page lists from the directory, and leave other files alone.
+    Clear,
+}
+
+/// Formats a version returned by `cudnnGetVersion`.
+fn shown_version(version: u32) -> String {
+    Version::from_number(version as usize).to_string()
+}
+
+/// The plans that a command works on.
+struct Plans {
+    store: Store,
+    problems: Vec<Problem>,
+    format: Format,
+}
+
+pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
+    let (mut settings, mut problems) = Settings::from_environment();
+    if let Some(dir) = &arguments.dir {
+        let dir = std::path::absolute(dir)?;
+        std::fs::read_dir(&dir).map_err(|error| format!("{}: {error}", dir.printable()))?;
+        // The size limit from the environment applies to this directory too.
+        settings = Settings { dir: Some(dir), packs: Vec::new(), ..settings };
+        problems.clear();
+    }
+    let (store, of_store) = Store::open(&settings);
+    problems.extend(of_store);
+    let plans = Plans { store, problems, format };
+    match &arguments.action {
+        Action::List => Ok(plans.list()),
+        Action::Stats => Ok(plans.stats(settings.limit)),
+        Action::Verify => Ok(plans.verify()),
+        Action::Pack { file, device_name, cudnn, device, replace } => {
+            let is_wanted = |about: &About| {
+                // `9.1` must not match 9.10.0.
+                let is_of = |release: &String| {
+                    format!("{}.", shown_version(about.cudnn_version)).starts_with(&format!("{release}."))
+                };
+                device_name.as_ref().is_none_or(|name| about.device.contains(name.as_str()))
+                    && cudnn.as_ref().is_none_or(is_of)
+            };
+            let inputs: Vec<&Path> = device.iter().chain(&settings.packs).map(PathBuf::as_path).collect();
+            let file = std::path::absolute(file)?;
+            let output = Output { file: &file, kind: &PACK, inputs: &inputs, force: replace.force };
+            output.check()?;
+            match device {
+                None => plans.pack(&output, is_wanted),
+                Some(device) => plans.pack_again(&output, device, is_wanted, timeouts),
+            }
+        }
+        Action::Clear => plans.clear(),
+        Action::Device => {
+            let description = plan_again::describe(timeouts).map_err(|reason| reason.printable())?;
+            // Printed unchanged, because another program reads it.
+            format.report(|| json!({ "device": description }), || outln!("{}", description.printable()));
+            Ok(Outcome::Fine)
+        }
+    }
+}
+
+/// Totals for the plans of one release and device, or of one location.
+#[derive(Default)]
+struct Group {
+    plans: u64,
+    bytes: u64,
+    build_time: Duration,
+}
+
+impl Group {
+    fn add(&mut self, stored: &Stored) {
+        self.plans += 1;
+        self.bytes = self.bytes.saturating_add(stored.bytes);
+        self.build_time = self.build_time.saturating_add(stored.entry.about.build_time);
+    }
+
+    fn sizes(&self) -> String {
+        format!("{}, {}", count(self.plans, "plan"), size(self.bytes))
+    }
+}
+
+impl Plans {
+    /// Reads the plans without their keys and contents, which are not shown and can be a gigabyte in size.
+    fn read(&mut self) -> Vec<Stored> {
+        let mut plans = Vec::new();
+        for stored in self.store.entries() {
+            match stored {
+                Ok(mut stored) => {
+                    stored.entry.key = Vec::new();
+                    stored.entry.plan = Vec::new();
+                    plans.push(stored);
+                }
+                Err(problem) => self.problems.push(problem),
+            }
+        }
+        plans
+    }
+
+    /// Prints a report together with the directory and problems.
+    fn report(&self, mut keys: Value, text: impl FnOnce()) -> Outcome {
+        if let Some(keys) = keys.as_object_mut() {
+            keys.insert("directory".to_owned(), json!(self.store.dir().map(|dir| dir.to_string_lossy())));
+            keys.insert("problems".to_owned(), self.problems.iter().map(ToString::to_string).collect());
+        }
+        self.format.report(
+            || keys,
+            || {
+                text();
+                print_problems(&self.problems);
+            },
+        );
+        // Without HOME, plans are not cached. Programs still work, but more slowly.
+        let is_warning = |problem: &Problem| !matches!(problem.kind(), ProblemKind::NoDirectory);
+        if self.problems.iter().any(is_warning) { Outcome::Warnings } else { Outcome::Fine }
+    }
+
+    fn list(mut self) -> Outcome {
+        let mut plans = self.read();
+        // Most recently used plans come first. The last use is unknown for packs.
+        plans.sort_by(|one, other| other.last_use.cmp(&one.last_use).then_with(|| one.name.cmp(&other.name)));
+        let keys = json!({ "plans": plans.iter().map(|stored| self.value(stored)).collect::<Vec<Value>>() });
+        self.report(keys, || {
+            let mut table = table(["plan", "device", "cuDNN", "size", "last use"]);
+            let now = SystemTime::now();
+            for Stored { entry, source, bytes, last_use, .. } in &plans {
+                let use_or_pack = match (source, last_use) {
+                    (Source::Pack(pack), _) => format!("in {}", pack.printable()),
+                    (Source::Directory, time) => time.map_or_else(|| "?".into(), |time| age(time, now)),
+                };
+                let About { label, device, cudnn_version, .. } = &entry.about;
+                let version = shown_version(*cudnn_version);
+                table.add_row([label.printable(), device.printable(), version, size(*bytes), use_or_pack]);
+            }
+            if plans.is_empty() { self.print_none() } else { outln!("{table}") }
+        })
+    }
+
+    fn stats(mut self, limit: u64) -> Outcome {
+        let plans = self.read();
+        let mut directory = Group::default();
+        let mut packs = self.store.packs().map(|pack| (pack, Group::default())).collect::<BTreeMap<_, _>>();
+        let mut groups = BTreeMap::<(u32, &str), Group>::new();
+        for stored in &plans {
+            let about = &stored.entry.about;
+            groups.entry((about.cudnn_version, &about.device)).or_default().add(stored);
+            match &stored.source {
+                Source::Directory => directory.add(stored),
+                Source::Pack(pack) => packs.entry(pack).or_default().add(stored),
+            }
+        }
+        let pack = |(pack, Group { plans, bytes, .. }): (&&Path, &Group)| json!({ "file": pack.to_string_lossy(), "entries": plans, "bytes": bytes });
+        let group = |((version, device), group): (&(u32, &str), &Group)| {
+            json!({
+                "cudnn": shown_version(*version),
+                "device": device,
+                "entries": group.plans,
+                "bytes": group.bytes,
+                "build_ms": milliseconds(group.build_time),
+            })
+        };
+        let keys = json!({
+            "limit": limit,
+            "entries": directory.plans,
+            "bytes": directory.bytes,
+            "packs": packs.iter().map(pack).collect::<Vec<_>>(),
+            "groups": groups.iter().map(group).collect::<Vec<_>>(),
+        });
+        self.report(keys, || {
+            if let Some(dir) = self.store.dir() {
+                outln!("{}: {} of {}", dir.printable(), directory.sizes(), size(limit));
+            }
+            for (pack, group) in &packs {
+                outln!("{}: {}", pack.printable(), group.sizes());
+            }
+            let mut table = table(["cuDNN", "device", "plans", "size", "time to build"]);
+            for ((version, device), Group { plans, bytes, build_time }) in &groups {
+                let time = format!("{:.1} s", build_time.as_secs_f64());
+                table.add_row([shown_version(*version), device.printable(), plans.to_string(), size(*bytes), time]);
+            }
+            if !groups.is_empty() {
+                outln!("{table}");
+            }
+        })
+    }
+
+    fn verify(mut self) -> Outcome {
+        let good = self.read().len();
+        self.report(json!({ "good": good }), || match self.problems.len() {
+            0 if good == 0 => self.print_none(),
+            0 => outln!("All plans are intact: {}.", count(good, "plan")),
+            _ => {
+                outln!("{} intact. Programs ignore damaged plans and build them again.", count(good, "plan"));
+            }
+        })
+    }
+
+    fn pack(mut self, output: &Output<'_>, is_wanted: impl Fn(&About) -> bool) -> CommandResult {
+        let mut damaged = Vec::new();
+        let wanted = |stored: Result<Stored, Problem>| match stored {
+            Ok(stored) => Some(stored.entry).filter(|entry| is_wanted(&entry.about)),
+            Err(problem) => {
+                damaged.push(problem);
+                None
+            }
+        };
+        let mut entries = self.store.entries().filter_map(wanted).peekable();
+        if entries.peek().is_none() {
+            return Err(format!("there is no such plan{}", self.place()).into());
+        }
+        // Another program may have written the file while plans were rebuilt.
+        output.check()?;
+        let packed = write_pack(&output.target(), entries).map_err(text_of)?;
+        self.problems.extend(damaged);
+        let keys = json!({ "file": output.file.to_string_lossy(), "entries": packed.entries, "bytes": packed.bytes });
+        Ok(self.report(keys, || {
+            outln!("{}, {}, in {}", count(packed.entries, "plan"), size(packed.bytes), output.file.printable());
+            // A pack in a path with a separator cannot be named.
+            match std::env::join_paths([output.file]) {
+                Ok(packs) => outln!("To use it: {}", set_variable(PACK_VARIABLE, packs)),
+                Err(_) => outln!(
+                    "To use it, copy it to a path without {SEPARATOR:?}, which separates the packs in {PACK_VARIABLE}"
+                ),
+            }
+        }))
+    }
+
+    /// Rebuilds the plans for a device and packs the result.
+    fn pack_again(
+        mut self,
+        output: &Output<'_>,
+        device: &Path,
+        is_wanted: impl Fn(&About) -> bool,
+        timeouts: &Timeouts,
+    ) -> CommandResult {
+        let (from, to, device) = (Temporary::dir()?, Temporary::dir()?, std::path::absolute(device)?);
+        // Read the file here, because a child that waits on a pipe cannot report it.
+        plan_again::description(&device)?;
+        let (wanted, _) = plan_again::open(from.path());
+        let put = |Stored { entry, .. }| if is_wanted(&entry.about) { wanted.put(&entry) } else { Ok(()) };
+        self.problems.extend(self.store.entries().filter_map(|stored| stored.and_then(put).err()));
+        let failures = plan_again::run(&device, from.path(), to.path(), &timeouts.for_many_steps())
+            .map_err(|reason| reason.printable())?;
+        let (store, more) = plan_again::open(to.path());
+        self.problems.extend(more);
+        for failure in &failures {
+            remark(format!("not planned: {}", failure.printable()));
+        }
+        let packed = Plans { store, ..self }.pack(output, |_| true)?;
+        Ok(if failures.is_empty() { packed } else { packed.max(Outcome::Warnings) })
+    }
+
+    fn clear(self) -> CommandResult {
+        if self.store.dir().is_none() {
+            // The store reports problems with the directory last.
+            let reason = self.problems.into_iter().next_back().map(text_of);
+            return Err(reason.unwrap_or_else(|| "there is no directory of plans".into()).into());
+        }
+        let cleared = self.store.clear().map_err(text_of)?;
+        self.format.report(
+            || {
+                json!({
+                    "directory": self.store.dir().map(|dir| dir.to_string_lossy()),
+                    "removed_entries": cleared.entries,
+                    "removed_temporaries": cleared.temporaries,
+                })
+            },
+            || {
+                let (plans, files) = (count(cleared.entries, "plan"), count(cleared.temporaries, "temporary file"));
+                outln!("Removed {plans} and {files}{}.", self.place());
+            },
+        );
+        Ok(Outcome::Fine)
+    }
+
+    fn value(&self, Stored { entry, source, name, bytes, last_use }: &Stored) -> Value {
+        let About { label, device, cudnn_version, build_time, workspace_size } = &entry.about;
+        let file = match source {
+            Source::Directory => self.store.dir().map(|dir| dir.join(name)),
+            Source::Pack(pack) => Some(pack.clone()),
+        };
+        let last_use = last_use.and_then(|time| Some(time.duration_since(UNIX_EPOCH).ok()?.as_secs()));
+        json!({
+            "label": label,
+            "device": device,
+            "cudnn": shown_version(*cudnn_version),
+            "build_ms": milliseconds(*build_time),
+            "workspace_size": workspace_size,
+            "bytes": bytes,
+            "last_use": last_use,
+            "file": file.map(|file| file.to_string_lossy().into_owned()),
+        })
+    }
+
+    /// Formats the location of the plans for the end of a sentence.
+    fn place(&self) -> String {
+        self.store.dir().map(|dir| format!(" in {}", dir.printable())).unwrap_or_default()
+    }
+
+    fn print_none(&self) {
+        let place = self.place();
+        outln!(
+            "No plans are cached{place}. The layer `plans` (CUDNN_LAYERS=plans) caches the plans that a program builds."
+        );
+    }
+}
+
+fn text_of(problem: Problem) -> String {
+    problem.what().to_string().printable()
+}
+
+/// The maximum number of problems to print.
+const MAX_PROBLEMS: usize = 20;
+
+fn print_problems(problems: &[Problem]) {
+    for problem in problems.iter().take(MAX_PROBLEMS) {
+        labeled("warning", AnsiColor::Yellow, format_args!(": {}", problem.what().to_string().printable()));
+        outln!("  = help: {}", problem.help());
+    }
+    if let Some(more @ 1..) = problems.len().checked_sub(MAX_PROBLEMS) {
+        outln!("{} not shown (`--json` lists all).", count(more, "more warning"));
+    }
+}
+
+/// Formats a size such as `12.3 MiB`.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let (mut value, mut unit) = (bytes as f64, "bytes");
+    for larger in UNITS {
+        if value < 1024.0 {
+            break;
+        }
+        (value, unit) = (value / 1024.0, larger);
+    }
+    if unit == "bytes" { format!("{bytes} bytes") } else { format!("{value:.1} {unit}") }
+}
+
+/// Formats the elapsed time in hours or larger units.
+fn age(time: SystemTime, now: SystemTime) -> String {
+    let hours = now.duration_since(time).unwrap_or_default().as_secs() / 3600;
+    match hours {
+        0 | 1 => "now".to_owned(),
+        2..48 => format!("{hours} hours ago"),
+        _ => format!("{} days ago", hours / 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_ages_are_for_people() {
+        for (bytes, text) in
+            [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (1 << 30, "1.0 GiB"), (5 << 50, "5120.0 TiB")]
+        {
+            assert_eq!(size(bytes), text);
+        }
+        let now = SystemTime::now();
+        for (hours, text) in [(0, "now"), (3, "3 hours ago"), (47, "47 hours ago"), (49, "2 days ago")] {
+            assert_eq!(age(now - Duration::from_secs(hours * 3600), now), text);
+        }
+        assert_eq!(age(now + Duration::from_secs(9), now), "now");
+    }
+}

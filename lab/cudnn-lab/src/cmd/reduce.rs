@@ -1,0 +1,216 @@
+//! `reduce`: makes a captured graph smaller while a condition holds.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use cudnn_capture_file::{Device, Graph, GraphRecord, Node, Plan, Record};
+use cudnn_cli::escape::Printable;
+use cudnn_cli::output::{CommandResult, Format, outln, remark};
+use cudnn_cli::subprocess::Timeouts;
+use cudnn_layers::capture::may_replace;
+use cudnn_replay::emit::Case;
+use cudnn_replay::reduce::{self, Condition, Observed, adapted, reduce};
+use cudnn_replay::replay::comparison::{status, working_plan};
+use cudnn_replay::replay::{DataSet, Engines, Report, Request};
+use serde_json::json;
+
+use crate::captures;
+use crate::output_file::{Kind, Output, Replace};
+use crate::replay_child;
+
+/// Captures, which `reduce` and the layer `capture` write.
+const CAPTURE: Kind = Kind { name: "a capture", is_start: may_replace, may_be_device: true };
+
+/// The options of `reduce`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The capture.
+    file: PathBuf,
+    /// The id of the graph, or the first digits of the id. `cudnn-lab capture show` lists them.
+    #[arg(long, value_name = "ID")]
+    graph: String,
+    /// What the smaller graph must still show.
+    #[arg(long, value_enum)]
+    when: Choice,
+    /// Write the smallest graph so far to this capture.
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
+    #[command(flatten)]
+    replace: Replace,
+    /// Execute only graphs whose tensors need at most this memory, in GiB. The host needs up to five times as much, and
+    /// up to 10 GiB for the reference.
+    #[arg(long, value_name = "GIB", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    memory: u16,
+    /// The maximum number of graphs to try.
+    #[arg(long, default_value_t = reduce::LIMIT)]
+    limit: usize,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Choice {
+    /// The results differ from the reference or between executions, or memory is damaged. Needs a GPU.
+    Wrong,
+    /// The process crashes or hangs.
+    Crash,
+    /// Another engine is at least twice as fast. Needs a GPU.
+    Slow,
+    /// No plan can be built, with the same status and reason.
+    Status,
+}
+
+pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
+    let file = captures::read(&arguments.file)?;
+    let Arguments { output, replace, .. } = arguments;
+    let output = Output { file: output, kind: &CAPTURE, inputs: &[&arguments.file], force: replace.force };
+    output.check()?;
+    let case =
+        Case::select(&file.capture, &arguments.graph).map_err(|error| captures::no_graph(&arguments.file, error))?;
+    if case.failure.is_some() {
+        let name = arguments.file.printable();
+        return Err(format!("{name}: only graphs can be made smaller, and this is a failed call").into());
+    }
+    let condition = match arguments.when {
+        Choice::Wrong => Condition::Wrong,
+        Choice::Crash => Condition::Crash,
+        Choice::Slow => Condition::Slow,
+        Choice::Status => Condition::Status,
+    };
+    let graph = &case.captured.graph;
+    let observe = |graph: &Graph, data: &[DataSet]| {
+        let max_bytes = captures::gibibytes(arguments.memory);
+        let request = case.captured.request(file.path(), data);
+        // The smaller capture contains no values of tensors.
+        let values = request.values.filter(|_| data.contains(&DataSet::Captured));
+        let request = Request { max_bytes, values, data: data.to_vec(), ..request };
+        observe(&case, graph, condition, request, timeouts)
+    };
+    let original = observe(graph, &[DataSet::Integers, DataSet::Normal])?;
+    if !condition.holds(&original, &original) {
+        let shows_with_values = || {
+            let observed = observe(graph, &[DataSet::Captured])?;
+            Ok::<_, String>(condition.holds(&observed, &observed))
+        };
+        if !case.captured.values.is_empty() && shows_with_values()? {
+            return Err(
+                "the graph shows this only with the captured values, and a smaller capture contains no values; \
+                        use `emit` or the whole capture"
+                    .into(),
+            );
+        }
+        let report = &original.report;
+        let found = report.reason.as_deref().unwrap_or("no reason");
+        return Err(format!("the graph does not show this: {}, {}", status(report), found.printable()).into());
+    }
+    let write = |graph: &Graph, report: &Report| {
+        let text: String = records(&case, graph, report).iter().map(Record::to_line).collect();
+        output.write(|file| file.write_all(text.as_bytes()))
+    };
+    write(graph, &original.report)?;
+    let data = condition.data(&original);
+    let mut tries = 0;
+    let mut failure = None;
+    let smallest = reduce(
+        graph,
+        &mut |candidate| {
+            if failure.is_some() {
+                return false;
+            }
+            tries += 1;
+            let tried = observe(&candidate.graph, &data).and_then(|observed| {
+                let holds = condition.holds(&original, &observed);
+                let (result, status) = (if holds { "kept" } else { "dropped" }, status(&observed.report));
+                remark(format_args!("{tries}: {}: {result} ({})", candidate.change, status.printable()));
+                if holds {
+                    write(&candidate.graph, &observed.report)?;
+                }
+                Ok(holds)
+            });
+            tried.unwrap_or_else(|error| {
+                failure = Some(error);
+                false
+            })
+        },
+        arguments.limit,
+    );
+    if let Some(error) = failure {
+        return Err(error.into());
+    }
+    let (before, after, id) = (graph.nodes().len(), smallest.nodes().len(), smallest.id());
+    format.report(
+        || json!({ "graph": id, "descriptors": after, "tries": tries }),
+        || outln!("graph {id}: {after} descriptors instead of {before}, after {tries} tries"),
+    );
+    Ok(file.outcome())
+}
+
+/// Replays a graph in child processes.
+fn observe(
+    case: &Case,
+    graph: &Graph,
+    condition: Condition,
+    request: Request,
+    timeouts: &Timeouts,
+) -> Result<Observed, String> {
+    let (captured, is_slow) = (&case.captured, condition == Condition::Slow);
+    let engine = captured.plan.as_ref().and_then(|plan| plan.engine.clone());
+    let mut request = Request {
+        graph: graph.clone(),
+        engines: engine.filter(|_| !is_slow).map_or(Engines::First, Engines::Forced),
+        execution: captured.execution.as_ref().map(|execution| adapted(execution, &captured.graph, graph)),
+        time: is_slow,
+        ..request
+    };
+    let report = replay_child::run(&request, None, timeouts)?;
+    let mut observed = Observed { report, alternatives: Vec::new() };
+    if is_slow {
+        request.engines = Engines::All;
+        observed.alternatives = replay_child::run(&request, None, timeouts)?.plans;
+    }
+    Ok(observed)
+}
+
+/// Returns the names of the operations, such as `convolution_forward, pointwise`.
+fn title(graph: &Graph) -> String {
+    let name = |operation: &Node| {
+        let name = operation.kind.name().unwrap_or_default().to_string_lossy().to_lowercase();
+        let name = name.strip_prefix("cudnn_backend_operation_").unwrap_or(&name);
+        name.strip_suffix("_descriptor").unwrap_or(name).to_owned()
+    };
+    graph.operations().into_iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the records of a capture with this graph.
+fn records(case: &Case, graph: &Graph, report: &Report) -> Vec<Record> {
+    let (captured, id) = (&case.captured, graph.id());
+    let mut start = case.start.clone();
+    if report.cudnn > 0 {
+        start.cudnn = report.cudnn;
+    }
+    let mut records = vec![Record::Start(start)];
+    if let Some(description) = captured.device.clone() {
+        records.push(Record::Device(Device { device: 0, description }));
+    }
+    let (before, after) = (captured.graph.nodes().len(), graph.nodes().len());
+    let label = format!("{}: {after} descriptors, reduced from the {before} of graph {}", title(graph), captured.id);
+    records.push(Record::Graph(GraphRecord { graph: id.clone(), label, nodes: graph.clone() }));
+    let planned = working_plan(report).or(report.plans.first());
+    records.push(Record::Plan(Plan {
+        plan: 0,
+        graph: id,
+        device: captured.device.as_ref().map(|_| 0),
+        status: report.status.clone(),
+        reason: report.reason.clone(),
+        // A process that crashes reports no plan.
+        engine: planned.map(|plan| plan.engine.clone()).or_else(|| captured.plan.as_ref()?.engine.clone()),
+        proposal: None,
+        workspace: planned.filter(|_| report.status == "SUCCESS").and_then(|plan| i64::try_from(plan.workspace).ok()),
+        build_us: planned.map_or(0, |plan| plan.build_us),
+    }));
+    if let Some(execution) = &captured.execution {
+        let mut execution = adapted(execution, &captured.graph, graph);
+        execution.plan = 0;
+        records.push(Record::Execution(execution));
+    }
+    records
+}

@@ -1,0 +1,226 @@
+//! Writes the output file of a command completely or not at all, and replaces only files that the command may replace.
+//!
+//! A command replaces empty files, and files of the kind that it writes, which their first bytes show. Other files need
+//! `--force`, also devices, pipes and links that lead nowhere. Some kinds are never written to devices and pipes. An
+//! input of the command is never replaced.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Seek};
+use std::path::{Path, PathBuf};
+
+use cudnn_capture_file::values_dir;
+use cudnn_cli::escape::Printable;
+use cudnn_cli::temporary::Temporary;
+use cudnn_os::files::{Opened, canonicalize, open_regular};
+use cudnn_probe::FileIdentity;
+
+/// A kind of file that commands write.
+pub(crate) struct Kind {
+    /// The name with an article.
+    pub(crate) name: &'static str,
+    /// Returns whether a file that starts with these bytes is of this kind.
+    pub(crate) is_start: fn(&[u8]) -> bool,
+    /// Whether `--force` also writes to devices and pipes. Otherwise a library replaces the file by another one.
+    pub(crate) may_be_device: bool,
+}
+
+/// The option to replace files of other kinds.
+#[derive(clap::Args)]
+pub(crate) struct Replace {
+    /// Replace the output file even if it is a different kind of file.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// The output file of a command.
+pub(crate) struct Output<'a> {
+    pub(crate) file: &'a Path,
+    pub(crate) kind: &'static Kind,
+    /// The files that the command reads. A new output is as private as the first one.
+    pub(crate) inputs: &'a [&'a Path],
+    /// Replaces files of other kinds.
+    pub(crate) force: bool,
+}
+
+/// The number of bytes that show the kind of a file.
+const START: u64 = 256;
+
+impl Output<'_> {
+    /// Refuses a file that must not be replaced, or that cannot be written, before a command works for minutes.
+    ///
+    /// # Errors
+    /// Returns the reason.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.check_replaceable()?;
+        let target = self.target();
+        let is_writable = match target.metadata() {
+            Ok(metadata) if !metadata.is_file() => return Ok(()),
+            Ok(_) => File::options().append(true).open(&target).map(drop),
+            Err(_) => Ok(()),
+        };
+        is_writable
+            .and_then(|()| Temporary::file_in(dir_of(&target)).map(drop))
+            .map_err(|error| self.cannot("write", &error))
+    }
+
+    /// Writes the file completely, and then replaces an older one at once. If that fails, or if the lab is interrupted,
+    /// the older file remains. Devices and pipes are written directly. The file has the permissions of the older one, or
+    /// of the first input, which may contain private values.
+    ///
+    /// # Errors
+    /// Returns the reason why the file was not written.
+    pub(crate) fn write<T>(&self, write: impl FnOnce(&mut File) -> io::Result<T>) -> Result<T, String> {
+        // Another program may have written the file since the command started.
+        self.check_replaceable()?;
+        let write = || {
+            let target = self.target();
+            let metadata = target.metadata();
+            if metadata.as_ref().is_ok_and(|metadata| !metadata.is_file()) {
+                let mut file = tempfile::tempfile()?;
+                let written = write(&mut file)?;
+                file.rewind()?;
+                io::copy(&mut file, &mut File::options().write(true).open(&target)?)?;
+                return Ok(written);
+            }
+            let (temporary, mut file) = Temporary::file_in(dir_of(&target))?;
+            if let Ok(like) = metadata.or_else(|error| self.inputs.first().ok_or(error)?.metadata()) {
+                file.set_permissions(like.permissions())?;
+            }
+            let written = write(&mut file)?;
+            temporary.rename(&target)?;
+            Ok(written)
+        };
+        write().map_err(|error: io::Error| self.cannot("write", &error))
+    }
+
+    /// Returns the file that a link leads to.
+    pub(crate) fn target(&self) -> PathBuf {
+        canonicalize(self.file).unwrap_or_else(|_| self.file.to_owned())
+    }
+
+    fn check_replaceable(&self) -> Result<(), String> {
+        let (name, target) = (self.file.printable(), self.target());
+        let identity = FileIdentity::of(self.file);
+        if self.inputs.iter().any(|input| identity.is_some() && identity == FileIdentity::of(input)) {
+            return Err(format!("{name} is an input of this command; write to another file"));
+        }
+        let dir = dir_of(&target);
+        if !dir.is_dir() {
+            return Err(format!("{name}: there is no directory {}", dir.printable()));
+        }
+        if target.is_dir() {
+            return Err(format!("{name} is a directory"));
+        }
+        if !self.kind.may_be_device && target.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(format!("{name} is a device or a pipe, but {} must be a file", self.kind.name));
+        }
+        let is_in = |values: PathBuf| canonicalize(dir).is_ok_and(|dir| dir.starts_with(values));
+        if self.inputs.iter().any(|input| canonicalize(values_dir(input)).is_ok_and(is_in)) {
+            return Err(format!(
+                "{name} is in the directory with the values of the capture; write to another directory"
+            ));
+        }
+        if self.force || self.is_free_or_older().map_err(|error| self.cannot("read", &error))? {
+            return Ok(());
+        }
+        Err(format!("{name} exists and is not {}; name another file, or add --force", self.kind.name))
+    }
+
+    /// Returns whether there is no such file, or an empty one, or an older output of this kind.
+    fn is_free_or_older(&self) -> io::Result<bool> {
+        match open_regular(self.file) {
+            Ok(Opened::Regular(file, _)) => {
+                let mut start = Vec::new();
+                file.take(START).read_to_end(&mut start)?;
+                Ok(start.is_empty() || (self.kind.is_start)(&start))
+            }
+            Ok(Opened::Other(_)) => Ok(false),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(!self.file.is_symlink()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn cannot(&self, what: &str, error: &io::Error) -> String {
+        format!("cannot {what} {}: {error}", self.file.printable())
+    }
+}
+
+fn dir_of(file: &Path) -> &Path {
+    file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const LETTER: Kind = Kind { name: "a letter", is_start: |start| start.starts_with(b"Dear "), may_be_device: true };
+
+    fn write(file: &Path, inputs: &[&Path], force: bool) -> Result<(), String> {
+        let output = Output { file, kind: &LETTER, inputs, force };
+        output.check()?;
+        output.write(|file| file.write_all(b"Dear reader"))
+    }
+
+    #[test]
+    fn only_files_of_the_same_kind_are_replaced_without_force() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        for (name, content, is_replaced) in [
+            ("letter", "Dear friend", true),
+            ("empty", "", true),
+            ("source.py", "import os", false),
+            ("short", "D", false),
+        ] {
+            std::fs::write(path(name), content).unwrap();
+            let written = write(&path(name), &[], false);
+            assert_eq!(written.is_ok(), is_replaced, "{name}: {written:?}");
+            let expected = if is_replaced { "Dear reader" } else { content };
+            assert_eq!(std::fs::read_to_string(path(name)).unwrap(), expected);
+            write(&path(name), &[], true).unwrap();
+            assert_eq!(std::fs::read_to_string(path(name)).unwrap(), "Dear reader");
+        }
+        symlink(path("nowhere"), path("dangling")).unwrap();
+        symlink(path("letter"), path("link")).unwrap();
+        let devices = [Path::new("/dev/null").to_owned(), path("dangling")];
+        for file in &devices {
+            let refused = write(file, &[], false).unwrap_err();
+            assert!(refused.contains("exists and is not a letter; name another file, or add --force"), "{refused}");
+            write(file, &[], true).unwrap();
+        }
+        assert!(!path("nowhere").exists(), "a file was created where somebody's link leads");
+        write(&path("link"), &[], false).unwrap();
+        assert!(path("link").is_symlink() && write(dir.path(), &[], true).unwrap_err().contains("is a directory"));
+    }
+
+    #[test]
+    fn no_option_replaces_an_input() {
+        let dir = tempfile::tempdir().unwrap();
+        let [input, hard, soft] = ["input", "hard", "soft"].map(|name| dir.path().join(name));
+        std::fs::write(&input, "Dear friend").unwrap();
+        std::fs::hard_link(&input, &hard).unwrap();
+        symlink(&input, &soft).unwrap();
+        for output in [&input, &hard, &soft] {
+            let refused = write(output, &[Path::new("/dev/null"), &input], true).unwrap_err();
+            assert!(refused.contains("is an input of this command"), "{refused}");
+        }
+        assert_eq!(std::fs::read_to_string(&input).unwrap(), "Dear friend");
+    }
+
+    #[test]
+    fn a_failure_or_another_file_in_the_meantime_leaves_the_file_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "Dear friend").unwrap();
+        let output = Output { file: &file, kind: &LETTER, inputs: &[], force: false };
+        let failed = output.write(|file| file.write_all(b"Dear r").and(Err::<(), _>(ErrorKind::StorageFull.into())));
+        assert!(failed.unwrap_err().starts_with("cannot write "));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "Dear friend");
+        std::fs::write(&file, "other").unwrap();
+        assert!(output.write(|file| file.write_all(b"Dear reader")).is_err());
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "other");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,411 @@
+//! Tests the commands that read captures: their exit statuses, packed files, large files, and the commands in the guide.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use cudnn_capture_file::{Capture, Graph, Record};
+use serde_json::Value;
+use support::{FakeLibrary, Library, PlanningLibraries, TempDir, Version, doctor, drop_in, lib_dir};
+
+const LAB: &str = env!("CARGO_BIN_EXE_cudnn-lab");
+const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Returns the text of the capture in the repository.
+fn small() -> String {
+    std::fs::read_to_string(Path::new(REPOSITORY).join("tests/captures/small.cudnncap")).unwrap()
+}
+
+/// Returns the id of the graph in this capture.
+fn graph_id() -> String {
+    let records = Capture::parse(small().as_bytes()).unwrap().records;
+    let id = |record| if let Record::Graph(graph) = record { Some(graph.graph) } else { None };
+    records.into_iter().find_map(id).unwrap()
+}
+
+fn lab(arguments: &[&str], libraries: &str) -> Output {
+    Command::new(LAB).args(arguments).env_clear().env("LD_LIBRARY_PATH", libraries).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn the_capture_of_the_repository_is_intact() {
+    let capture = Capture::parse(small().as_bytes()).unwrap();
+    assert_eq!(capture.problems, []);
+}
+
+/// A problem of the capture is a warning for all commands, and a file of another kind is a failure.
+#[test]
+fn the_exit_status_tells_whether_a_capture_is_complete() {
+    let dir = TempDir::new();
+    let refuse = "int cudnnBackendFinalize(void *d) { return 3000; }";
+    let cudnn = dir.path().join("cudnn");
+    std::fs::create_dir(&cudnn).unwrap();
+    let library = FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(refuse).with_body("return 0;");
+    library.build(&cudnn.join("libcudnn_graph.so.9"));
+    let [output, reduced] = ["output", "reduced"].map(|name| dir.path().join(name));
+    let [cudnn, output, reduced] = [cudnn, output, reduced].map(|path| path.to_str().unwrap().to_owned());
+    let write = |name: &str, text: &str| {
+        let file = dir.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let pack = |file: &str| {
+        let packed = format!("{file}.zip");
+        lab(&["capture", "pack", file], "");
+        assert!(Path::new(&packed).exists());
+        packed
+    };
+    let damaged = small().replacen("\"graph\":\"", "\"graph\":\"0", 1);
+    let (intact, damaged) = (write("intact", &small()), write("damaged", &damaged));
+    let intact = [pack(&intact), intact];
+    let files = [
+        (intact[0].clone(), 0),
+        (intact[1].clone(), 0),
+        (pack(&damaged), 1),
+        (damaged, 1),
+        (write("truncated", &(small() + "{\"record\":")), 1),
+        (write("other", "text\n"), 3),
+        (write("archive", "PK\x03\x04"), 3),
+        (write("newer", &small().replace("\"format\":1", "\"format\":1000")), 3),
+        ("/no/such/file".to_owned(), 3),
+    ];
+    let id = graph_id();
+    for (file, expected) in &files {
+        let commands = [
+            vec!["capture", "show", file],
+            vec!["capture", "pack", file, "-o", &output],
+            vec!["emit", file, "--graph", &id, "--language", "python"],
+            vec!["reduce", file, "--graph", &id, "--when", "status", "--output", &reduced, "--limit", "0"],
+            vec!["replay", file, "--compare", &cudnn, &cudnn],
+        ];
+        for arguments in &commands {
+            let output = lab(arguments, &cudnn);
+            // No graph works with this cuDNN.
+            let expected = if arguments[0] == "replay" { 3 } else { *expected };
+            assert_eq!(output.status.code(), Some(expected), "{arguments:?}: {}", text(&output));
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            let is_intact = intact.iter().any(|intact| file == intact);
+            assert!(is_intact || stderr.contains(file.as_str()), "{arguments:?}: {stderr}");
+        }
+    }
+}
+
+#[test]
+fn a_capture_is_not_overwritten_by_its_packed_file() {
+    let dir = TempDir::new();
+    let file = dir.path().join("app.cudnncap");
+    std::fs::write(&file, small()).unwrap();
+    let file = file.to_str().unwrap();
+    for (output, expected) in
+        [(file, "is an input of this command"), ("/no/such/dir/x.zip", "there is no directory /no/such/dir")]
+    {
+        let refused = lab(&["capture", "pack", file, "--output", output], "");
+        assert!(refused.status.code() == Some(3) && text(&refused).contains(expected), "{}", text(&refused));
+    }
+    assert_eq!(std::fs::read_to_string(file).unwrap(), small());
+    let packed = lab(&["capture", "pack", file], "");
+    assert!(text(&packed).contains("app.cudnncap.zip: the capture and 0 data files, "), "{}", text(&packed));
+    let shown = [file, &format!("{file}.zip")].map(|file| lab(&["capture", "show", file], "").stdout);
+    assert_eq!(shown[0], shown[1]);
+}
+
+/// A failure keeps the older file, and no temporary file is left.
+#[test]
+fn outputs_replace_files_at_once_or_are_refused() {
+    let dir = TempDir::new();
+    let file = dir.path().join("app.cudnncap");
+    let data = r#"{"record":"data","plan":0,"execution":1,"uid":1,"is_after":false,"file":"a.bin","bytes":4}"#;
+    std::fs::write(&file, small() + data + "\n").unwrap();
+    let values = dir.path().join("app.cudnncap.data");
+    std::fs::create_dir(&values).unwrap();
+    std::fs::write(values.join("a.bin"), "abcd").unwrap();
+    let [file, values, id] = [file.to_str().unwrap(), values.to_str().unwrap(), &graph_id()];
+    let commands = |output: &str| {
+        let pack = ["capture", "pack", file, "--output", output].map(str::to_owned).to_vec();
+        let emit = ["emit", file, "--graph", id, "--language", "c++", "--output", output].map(str::to_owned).to_vec();
+        [pack, emit]
+    };
+    let run = |arguments: &[String]| {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let output = lab(&arguments, "");
+        (output.status.code(), text(&output))
+    };
+    let refused = [
+        (format!("{values}/a.bin"), "is in the directory with the values of the capture"),
+        (values.to_owned(), "is a directory"),
+        ("/dev/full".to_owned(), "/dev/full exists and is not a"),
+    ];
+    for (output, reason) in &refused {
+        for arguments in commands(output) {
+            let (code, text) = run(&arguments);
+            assert!(code == Some(3) && text.contains(reason) && !text.contains("ZipWriter"), "{arguments:?}: {text}");
+        }
+    }
+    assert_eq!(std::fs::read(Path::new(values).join("a.bin")).unwrap(), b"abcd");
+    let [target, link] = ["target", "link"].map(|name| dir.path().join(name));
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    for arguments in commands(link.to_str().unwrap()) {
+        std::fs::write(&target, "").unwrap();
+        // The second run replaces the output of the first one.
+        for _ in 0..2 {
+            let (code, text) = run(&arguments);
+            assert_eq!(code, Some(0), "{text}");
+            assert!(!std::fs::read(&target).unwrap().is_empty() && link.symlink_metadata().unwrap().is_symlink());
+        }
+    }
+    let forced = |output: &str| commands(output).map(|command| [command, vec!["--force".to_owned()]].concat());
+    assert_eq!(run(&forced("/dev/null")[0]).0, Some(0));
+    for arguments in forced("/dev/full") {
+        let (code, text) = run(&arguments);
+        let reason = "cannot write /dev/full: No space left on device";
+        assert!(code == Some(3) && text.contains(reason) && !text.contains("ZipWriter"), "{arguments:?}: {text}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 4, "a temporary file is left");
+}
+
+#[test]
+fn no_command_replaces_a_different_kind_of_file_without_force() {
+    let dir = TempDir::new();
+    let [file, other, packed] = ["app.cudnncap", "train.py", "app.zip"].map(|name| dir.path().join(name));
+    std::fs::write(&file, small()).unwrap();
+    let [file, other, packed] = [&file, &other, &packed].map(|path| path.to_str().unwrap());
+    assert!(lab(&["capture", "pack", file, "-o", packed], "").status.success());
+    let id = &graph_id();
+    let pack = ["capture", "pack", file, "-o"];
+    let emit = ["emit", file, "--graph", id, "--language", "python", "--output"];
+    let reduce = ["reduce", file, "--graph", id, "--when", "status", "--output"];
+    let replay = ["replay", file, "--compare", "/", "/", "--html"];
+    let source = b"import torch\n".to_vec();
+    for (arguments, kind) in [
+        (&pack[..], "a packed capture"),
+        (&emit, "a program of `emit`"),
+        (&reduce, "a capture"),
+        (&replay, "a page of `replay`"),
+    ] {
+        for (output, content) in [(other, source.clone()), (packed, std::fs::read(packed).unwrap())] {
+            if output == packed && arguments == pack {
+                continue;
+            }
+            std::fs::write(output, &content).unwrap();
+            let refused = lab(&[arguments, &[output]].concat(), "");
+            let reason = format!("{output} exists and is not {kind}; name another file, or add --force");
+            assert!(refused.status.code() == Some(3) && text(&refused).contains(&reason), "{}", text(&refused));
+            assert_eq!(std::fs::read(output).unwrap(), content);
+        }
+        let refused = text(&lab(&[arguments, &[file, "--force"]].concat(), ""));
+        assert!(refused.contains(&format!("{file} is an input of this command")), "{refused}");
+    }
+    let forced = lab(&[&emit[..], &[other, "--force"]].concat(), "");
+    assert!(forced.status.success() && std::fs::read(other).unwrap() != source, "{}", text(&forced));
+    assert_eq!(std::fs::read_to_string(file).unwrap(), small());
+}
+
+#[test]
+fn long_labels_are_shortened() {
+    let dir = TempDir::new();
+    let file = dir.path().join("app.cudnncap");
+    let graph = r#"{"record":"graph","graph":"x","label":"LABEL","nodes":[{"kind":"TENSOR"}]}"#;
+    std::fs::write(&file, small() + &graph.replace("LABEL", &"ä".repeat(100_000)) + "\n").unwrap();
+    let output = lab(&["capture", "show", file.to_str().unwrap()], "");
+    assert!(text(&output).contains("ä…") && output.stdout.len() < 10_000, "{}", text(&output).len());
+}
+
+/// A stranger may have chosen where links lead to.
+#[test]
+fn linked_directories_of_values_are_not_read() {
+    let dir = TempDir::new();
+    let [file, private] = ["app.cudnncap", "private"].map(|name| dir.path().join(name));
+    let data = r#"{"record":"data","plan":0,"execution":1,"uid":1,"is_after":false,"file":"key","bytes":6}"#;
+    std::fs::write(&file, small() + data + "\n").unwrap();
+    std::fs::create_dir(&private).unwrap();
+    std::fs::write(private.join("key"), "secret").unwrap();
+    std::os::unix::fs::symlink(&private, dir.path().join("app.cudnncap.data")).unwrap();
+    let output = lab(&["capture", "pack", file.to_str().unwrap()], "");
+    let reason = "the directory of values is a link";
+    assert!(output.status.code() == Some(1) && text(&output).contains(reason), "{}", text(&output));
+    assert!(text(&output).contains("and 0 data files"), "{}", text(&output));
+}
+
+#[test]
+fn pipes_and_directories_are_refused() {
+    let dir = TempDir::new();
+    let fifo = dir.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for file in [fifo.as_path(), dir.path(), Path::new("/dev/null")] {
+        let output = lab(&["capture", "show", file.to_str().unwrap()], "");
+        assert!(output.status.code() == Some(3) && text(&output).contains("not a regular file"), "{}", text(&output));
+    }
+}
+
+/// The work must not grow with the square of the number of graphs and plans.
+#[test]
+fn a_capture_with_many_graphs_is_shown() {
+    let mut content = small().lines().next().unwrap().to_owned() + "\n";
+    for index in 0..100_000 {
+        let nodes = format!(r#"[{{"kind":"TENSOR","UNIQUE_ID:3":{index}}}]"#);
+        let id = serde_json::from_str::<Graph>(&nodes).unwrap().id();
+        writeln!(content, r#"{{"record":"graph","graph":"{id}","label":"","nodes":{nodes}}}"#).unwrap();
+        let plan = r#""status":"SUCCESS","build_us":1"#;
+        writeln!(content, r#"{{"record":"plan","plan":{index},"graph":"{id}",{plan}}}"#).unwrap();
+        writeln!(content, r#"{{"record":"count","plan":{index},"executions":7}}"#).unwrap();
+    }
+    let dir = TempDir::new();
+    let file = dir.path().join("large");
+    std::fs::write(&file, content).unwrap();
+    let output = lab(&["capture", "show", file.to_str().unwrap(), "--json"], "");
+    assert_eq!(output.status.code(), Some(0));
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let graphs = value["graphs"].as_array().unwrap();
+    assert_eq!(graphs.len(), 100_000);
+    assert!(graphs.iter().all(|graph| graph["plans"][0]["executions"] == 7));
+}
+
+/// `capture show` prints ids of failed calls.
+#[test]
+fn failures_have_the_ids_of_their_graphs() {
+    let failure = |record: &Record| match record {
+        Record::Failure(failure) => Some(failure.graph().unwrap().id()),
+        _ => None,
+    };
+    let id = Capture::parse(small().as_bytes()).unwrap().records.iter().find_map(failure).unwrap();
+    let file = Path::new(REPOSITORY).join("tests/captures/small.cudnncap");
+    let output = text(&lab(&["capture", "show", file.to_str().unwrap()], ""));
+    let expected = "cudnnBackendFinalize: BAD_PARAM _nbDims < 1\n  descriptor CUDNN_BACKEND_TENSOR_DESCRIPTOR\n";
+    assert!(output.contains(&format!("failed: {id}: {expected}")), "{output}");
+}
+
+/// A capture may contain the values of tensors, which only its owner may read.
+#[test]
+fn outputs_are_as_private_as_the_capture() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = TempDir::new();
+    let (capture, packed) = (dir.path().join("app.cudnncap"), dir.path().join("app.zip"));
+    std::fs::write(&capture, small()).unwrap();
+    for (mode, before, expected) in [(0o600, None, 0o600), (0o644, Some(0o600), 0o600), (0o640, None, 0o640)] {
+        std::fs::set_permissions(&capture, PermissionsExt::from_mode(mode)).unwrap();
+        let _ = std::fs::remove_file(&packed);
+        if let Some(before) = before {
+            std::fs::write(&packed, "").unwrap();
+            std::fs::set_permissions(&packed, PermissionsExt::from_mode(before)).unwrap();
+        }
+        let output = lab(&["capture", "pack", capture.to_str().unwrap(), "-o", packed.to_str().unwrap()], "");
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(packed.metadata().unwrap().permissions().mode() & 0o777, expected, "{mode:o} {before:?}");
+    }
+}
+
+/// Runs command lines as a user would, with files and directories that exist here.
+struct Shell {
+    dir: TempDir,
+    /// The id of the graph in `app.cudnncap`. This cuDNN refuses the captured engine.
+    id: String,
+    /// A real cuDNN.
+    cudnn: PathBuf,
+    libraries: PlanningLibraries,
+}
+
+impl Shell {
+    fn new(test: &str) -> Option<Self> {
+        let (libraries, cudnn) = (PlanningLibraries::new(test)?, lib_dir("jit-cu12-9.19.0")?);
+        let dir = TempDir::new();
+        std::os::unix::fs::symlink(LAB, dir.path().join("cudnn-lab")).unwrap();
+        std::os::unix::fs::symlink(doctor(), dir.path().join("cudnn-doctor")).unwrap();
+        std::fs::write(dir.path().join("app.cudnncap"), small()).unwrap();
+        Some(Shell { dir, id: graph_id(), cudnn, libraries })
+    }
+
+    /// Returns the command line with names that exist here.
+    fn with_existing_names(&self, line: &str) -> String {
+        let cudnn = self.cudnn.to_str().unwrap();
+        let lib = drop_in().join("lib");
+        let line = line.replace("/opt/cudnn-shim/lib", lib.to_str().unwrap());
+        let line = line.replace("python train.py", "true").replace("/opt/cudnn/lib", cudnn);
+        let line = line.replace("cudnn-doctor run", &format!("cudnn-doctor run --from {}", lib.display()));
+        // A reduction takes minutes.
+        let line = line.replace("cudnn-lab reduce", "cudnn-lab reduce --limit 3");
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        for place in 0..words.len() {
+            match words[place] {
+                "--graph" if words[place + 1] != "''" => words[place + 1] = &self.id,
+                "--compare" => {
+                    for release in &mut words[place + 1..place + 3] {
+                        *release = if release.starts_with('/') { *release } else { cudnn };
+                    }
+                }
+                _ => {}
+            }
+        }
+        words.join(" ")
+    }
+
+    /// Runs the line. The exit status must be 0, or 1 for findings.
+    fn run(&self, line: &str) -> String {
+        let line = self.with_existing_names(line);
+        let path = std::env::join_paths([self.dir.path(), Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
+        let libraries = format!("{}:{}", self.cudnn.display(), self.libraries.path);
+        let mut command = Command::new("sh");
+        command.args(["-c", &line]).current_dir(self.dir.path());
+        command.env_clear().env("PATH", path).env("LD_LIBRARY_PATH", libraries);
+        let output = command.output().unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{line}: {}", text(&output));
+        text(&output)
+    }
+}
+
+/// Returns the commands in the `sh` blocks of a page, without comments.
+fn commands(page: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(Path::new(REPOSITORY).join("docs/guide").join(page)).unwrap();
+    let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let lines = blocks.flat_map(str::lines).filter_map(|line| line.split(" #").next());
+    lines.map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+}
+
+/// Returns the examples in the help of a command.
+fn examples(program: &Path, command: &str) -> Vec<String> {
+    let help = text(&Command::new(program).args([command, "--help"]).output().unwrap());
+    let examples = help.split("Examples:\n").nth(1).unwrap_or_else(|| panic!("{help}"));
+    let lines = examples.lines().map(str::trim).filter(|line| line.starts_with("cudnn-"));
+    lines.map(|line| line.split("  ").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_commands_of_the_guide_and_of_the_help_work() {
+    let Some(shell) = Shell::new("the_commands_of_the_guide_and_of_the_help_work") else { return };
+    let pages = ["capture.md", "replay.md", "reproduce.md"].map(commands).concat();
+    let helps = ["capture", "replay", "emit", "reduce"].map(|command| examples(LAB.as_ref(), command)).concat();
+    let run = examples(&doctor(), "run").into_iter().filter(|line| line.contains("--capture"));
+    let lines: Vec<String> = pages.into_iter().chain(helps).chain(run).collect();
+    assert!(lines.len() > 15, "{lines:?}");
+    lines.iter().for_each(|line| drop(shell.run(line)));
+    for file in ["bug.py", "bug.cpp", "bug.zip", "report.html", "small.cudnncap"] {
+        assert!(shell.dir.path().join(file).exists(), "no command has written {file}");
+    }
+    // The command in a message.
+    for command in ["emit app.cudnncap --language c++", "replay app.cudnncap"] {
+        let message = shell.run(&format!("cudnn-lab {command} --graph=xyz 2>&1 || true"));
+        let hint = message.split('`').nth(1).unwrap_or_else(|| panic!("{message}"));
+        assert!(shell.run(hint).contains(&shell.id), "{hint}");
+    }
+}
+
+/// Each row of the table of options is a working option.
+#[test]
+fn the_options_in_the_guide_work() {
+    let Some(shell) = Shell::new("the_options_in_the_guide_work") else { return };
+    let page = std::fs::read_to_string(Path::new(REPOSITORY).join("docs/guide/replay.md")).unwrap();
+    let options: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("| `--")?.split('`').next()).collect();
+    assert!(options.len() >= 9, "{options:?}");
+    for option in options {
+        let compare = if option.starts_with("html") { "--compare 9.10 9.28 " } else { "" };
+        let line = format!("cudnn-lab replay app.cudnncap {compare}--{option}").replace("FILE", "page.html");
+        // Without a GPU there is no data.
+        if option != "data captured" {
+            shell.run(&line);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Tests `emit` and `reduce` with real and broken releases of cuDNN.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use cudnn_capture_file::{Capture, Graph, Record};
+use serde_json::Value;
+use support::{FakeLibrary, Library, PlanningLibraries, TempDir, Version, lib_dir};
+
+/// A capture of a ReLU.
+fn small() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures/small.cudnncap")
+}
+
+const ID: &str = "7129b81371b1a6e1";
+
+/// Returns the lab with a directory for temporary files.
+fn lab(dir: &TempDir) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-lab"));
+    let temporary = dir.path().join("tmp");
+    std::fs::create_dir_all(&temporary).unwrap();
+    command.env_clear().env("TMPDIR", temporary);
+    command
+}
+
+fn reduce(dir: &TempDir, capture: &Path, graph: &str, when: &str, cudnn: &Path) -> Command {
+    let mut command = lab(dir);
+    command.arg("reduce").arg(capture).args(["--json", "--graph", graph, "--when", when, "--output"]).arg(output(dir));
+    command.env("CUDNN_LOADER_DIR", cudnn);
+    command
+}
+
+fn output(dir: &TempDir) -> PathBuf {
+    dir.path().join("reduced.cudnncap")
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Returns the only graph of a reduced capture.
+fn reduced(dir: &TempDir) -> Graph {
+    let capture = Capture::read(&output(dir)).unwrap();
+    assert_eq!(capture.problems, []);
+    let graphs = capture.records.into_iter().filter_map(|record| match record {
+        Record::Graph(graph) => Some(graph.nodes),
+        _ => None,
+    });
+    let mut graphs: Vec<Graph> = graphs.collect();
+    assert_eq!(graphs.len(), 1);
+    graphs.remove(0)
+}
+
+/// Asserts that only the output is left of a command.
+fn assert_tidy(dir: &TempDir) {
+    let names = |dir: &Path| -> Vec<String> {
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let mut all = names(dir.path());
+    all.retain(|name| !["tmp", "cudnn", "fifo", "count", "packed"].contains(&name.as_str()));
+    assert_eq!((all, names(&dir.path().join("tmp"))), (vec!["reduced.cudnncap".to_owned()], vec![]));
+}
+
+/// Builds a graph library with this code instead of some functions.
+fn fake(dir: &TempDir, code: &str) -> PathBuf {
+    let cudnn = dir.path().join("cudnn");
+    std::fs::create_dir_all(&cudnn).unwrap();
+    let library = FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(code).with_body("return 0;");
+    library.build(&cudnn.join("libcudnn_graph.so.9"));
+    cudnn
+}
+
+#[test]
+fn programs_are_printed_or_written() {
+    let dir = TempDir::new();
+    let emit = |arguments: &[&str]| {
+        let output = lab(&dir).arg("emit").arg(small()).args(["--language", "python"]).args(arguments).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+        output.stdout
+    };
+    let printed = emit(&["--graph", ID]);
+    let json: Value = serde_json::from_slice(&emit(&["--graph", ID, "--json"])).unwrap();
+    assert_eq!((json["graph"].as_str(), json["program"].as_str().map(str::as_bytes)), (Some(ID), Some(&printed[..])));
+    let file = dir.path().join("bug.py");
+    let to_file = ["--graph", ID, "--output", file.to_str().unwrap()];
+    assert_eq!(emit(&to_file), b"");
+    assert_eq!(std::fs::read(&file).unwrap(), printed);
+    let json: Value = serde_json::from_slice(&emit(&[&to_file[..], &["--json"]].concat())).unwrap();
+    assert_eq!((json["graph"].as_str(), json["file"].as_str(), json.get("program")), (Some(ID), file.to_str(), None));
+    // The failed call of the capture.
+    let Some(Record::Failure(failure)) = Capture::read(&small()).unwrap().records.pop() else { panic!() };
+    let program = String::from_utf8(emit(&["--graph", &failure.graph().unwrap().id()])).unwrap();
+    assert!(program.contains("finalize(d0)") && !program.contains("plan_of_engine"), "{program}");
+}
+
+#[test]
+fn captured_values_are_part_of_the_program_or_a_note_says_why_not() {
+    let dir = TempDir::new();
+    let capture = dir.path().join("app.cudnncap");
+    let emit = |bytes: u64| {
+        let data = |uid| {
+            format!(
+                r#"{{"record":"data","plan":1,"execution":1,"uid":{uid},"is_after":false,"file":"x","bytes":{bytes}}}"#
+            )
+        };
+        let lines = std::fs::read_to_string(small()).unwrap() + &data(1) + "\n" + &data(2) + "\n";
+        std::fs::write(&capture, lines).unwrap();
+        let mut command = lab(&dir);
+        command.arg("emit").arg(&capture).args(["--graph", ID, "--language", "c++"]);
+        let output = command.output().unwrap();
+        // A missing file is a damaged part of the capture.
+        let is_complete = dir.path().join("app.cudnncap.data/x").exists();
+        assert_eq!(output.status.code(), Some(i32::from(!is_complete)), "{}", text(&output));
+        let program = String::from_utf8(output.stdout).unwrap();
+        (program.contains("on the captured values"), String::from_utf8(output.stderr).unwrap())
+    };
+    let note = "note: the program generates the values of tensors: ";
+    let (has_values, stderr) = emit(32_768);
+    assert!(!has_values && stderr.contains(&format!("{note}the file \"x\": ")), "{stderr}");
+    let values = dir.path().join("app.cudnncap.data");
+    std::fs::create_dir(&values).unwrap();
+    std::fs::write(values.join("x"), [1; 32_768]).unwrap();
+    assert_eq!(emit(32_768), (true, String::new()));
+    std::fs::write(values.join("x"), [1; 32_769]).unwrap();
+    let (has_values, stderr) = emit(32_769);
+    assert!(!has_values && stderr.contains("65538 bytes, and a program contains at most 65536"), "{stderr}");
+}
+
+#[test]
+fn a_failed_call_without_elements_is_refused() {
+    let dir = TempDir::new();
+    let capture = dir.path().join("app.cudnncap");
+    let start = r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#;
+    let failure = r#"{"record":"failure","call":"cudnnBackendSetAttribute","status":"BAD_PARAM","attribute":["TENSOR_DIMENSIONS",23,2,null],"descriptors":[{"kind":"TENSOR","finalized":false}]}"#;
+    std::fs::write(&capture, format!("{start}\n{failure}\n")).unwrap();
+    let output = lab(&dir).arg("emit").arg(&capture).args(["--graph", "", "--language", "python"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("elements of the attribute TENSOR_DIMENSIONS are missing"), "{}", text(&output));
+}
+
+#[test]
+fn a_graph_that_fails_becomes_smaller_with_a_real_release() {
+    let test = "a_graph_that_fails_becomes_smaller_with_a_real_release";
+    let (Some(libraries), Some(cudnn)) = (PlanningLibraries::new(test), lib_dir("jit-cu12-9.19.0")) else { return };
+    let dir = TempDir::new();
+    let run = |capture: &Path| {
+        let mut command = reduce(&dir, capture, "", "status", &cudnn);
+        command.env("LD_LIBRARY_PATH", &libraries.path).output().unwrap()
+    };
+    // The captured engine exists only in other releases.
+    let is_kept = |line: &&str| {
+        ["start", "device", "graph"].iter().any(|name| line.starts_with(&format!(r#"{{"record":"{name}""#)))
+    };
+    let all = std::fs::read_to_string(small()).unwrap();
+    let lines = all.lines().filter(is_kept).fold(String::new(), |text, line| text + line + "\n");
+    let capture = dir.path().join("app.cudnncap");
+    std::fs::write(&capture, &lines).unwrap();
+    let works = run(&capture);
+    assert_eq!(works.status.code(), Some(3), "{}", text(&works));
+    assert!(text(&works).contains("the graph does not show this: SUCCESS"), "{}", text(&works));
+    assert!(!output(&dir).exists());
+    // The output is an integer.
+    let changed = r#""TENSOR_UNIQUE_ID:3":2,"TENSOR_DATA_TYPE:1":14"#;
+    let lines = lines.replace(r#""TENSOR_UNIQUE_ID:3":2,"TENSOR_DATA_TYPE:1":2"#, changed);
+    let record = Capture::parse(lines.as_bytes()).unwrap().records.remove(2);
+    let Record::Graph(graph) = record else { unreachable!("{record:?}") };
+    std::fs::write(&capture, lines.replace(ID, &graph.graph)).unwrap();
+    let fails = run(&capture);
+    assert_eq!(fails.status.code(), Some(0), "{}", text(&fails));
+    let json: Value = serde_json::from_slice(&fails.stdout).unwrap();
+    let graph = reduced(&dir);
+    assert_eq!((json["graph"].as_str(), json["descriptors"].as_u64()), (Some(&*graph.id()), Some(5)), "{json:#}");
+    assert!(json["tries"].as_u64() > Some(0));
+    let label = |record| if let Record::Graph(graph) = record { Some(graph.label) } else { None };
+    let label = Capture::read(&output(&dir)).unwrap().records.into_iter().find_map(label).unwrap();
+    assert!(label.starts_with("pointwise: 5 descriptors, reduced from "), "{label}");
+    let elements: Vec<i64> = graph
+        .tensors()
+        .flat_map(|tensor| tensor.integers(cudnn_loader::cudnnBackendAttributeName_t::CUDNN_ATTR_TENSOR_DIMENSIONS))
+        .copied()
+        .collect();
+    assert_eq!(elements, [1; 6]);
+    std::fs::remove_file(capture).unwrap();
+    assert_tidy(&dir);
+}
+
+/// The library crashes three processes, and waits in the next one.
+const CRASHES: &str = r#"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+int cudnnBackendFinalize(void *descriptor) {
+    int count = open(getenv("COUNT"), O_RDWR | O_CREAT | O_APPEND, 0600);
+    write(count, "x", 1);
+    if (lseek(count, 0, SEEK_END) < 4) *(volatile int *)0 = 0;
+    write(open(getenv("FIFO"), O_WRONLY), "x", 1);
+    for (;;) pause();
+}
+"#;
+
+/// Removes the request and the unpacked copy of a packed capture.
+#[test]
+fn an_interrupted_reduction_leaves_the_smallest_graph() {
+    for is_packed in [false, true] {
+        let dir = TempDir::new();
+        let cudnn = fake(&dir, CRASHES);
+        let [fifo, packed] = ["fifo", "packed"].map(|name| dir.path().join(name));
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let pack = lab(&dir).args(["capture", "pack"]).arg(small()).arg("--output").arg(&packed).output().unwrap();
+        assert!(pack.status.success(), "{}", text(&pack));
+        let capture = if is_packed { packed } else { small() };
+        let mut command = reduce(&dir, &capture, ID, "crash", &cudnn);
+        command.env("COUNT", dir.path().join("count")).env("FIFO", &fifo);
+        let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        // The third candidate is tried.
+        let mut byte = [0];
+        std::fs::File::open(&fifo).unwrap().read_exact(&mut byte).unwrap();
+        let graph = reduced(&dir);
+        let is_smaller = |node: &cudnn_capture_file::Node| {
+            node.integers(cudnn_loader::cudnnBackendAttributeName_t::CUDNN_ATTR_TENSOR_DIMENSIONS) != [4, 64, 64]
+        };
+        assert!(graph.tensors().all(is_smaller), "{graph:?}");
+        let unpacked = std::fs::read_dir(dir.path().join("tmp")).unwrap().count();
+        assert_eq!(unpacked, 1 + usize::from(is_packed), "the request, and the unpacked copy");
+        assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended.status), Some(15), "{}", text(&ended));
+        assert!(text(&ended).contains("kept (CRASHED)"), "{}", text(&ended));
+        assert_eq!(reduced(&dir), graph);
+        assert_tidy(&dir);
+    }
+}

@@ -1,0 +1,320 @@
+//! The layer `capture`, which writes the work that a program gives to cuDNN to a file.
+//!
+//! The file contains graphs, plans, the layout of executions, and failed calls, in the format of `cudnn-capture-file`.
+//! It contains no addresses, and only small values that are in host memory. The layer never changes a call or a result.
+//!
+//! | module | purpose |
+//! | --- | --- |
+//! | `plans`, `configurations` | record graphs, devices, proposals and plans, and count executions |
+//! | `execution`, `packs` | record the first execution of a plan, and follow variant packs |
+//! | `call`, `functions`, `descriptors` | record calls outside of the backend API, and read their descriptors |
+//! | `data`, `values` | store the values of tensors on request, and examine them |
+//! | `failure`, `reason` | record failed calls, and cuDNN's reasons |
+//! | `nodes` | converts descriptors for the file |
+//! | `layout` | describes memory without addresses |
+//! | `driver` | asks the driver about memory and streams |
+//! | `written` | remembers which records are written |
+//! | `file` | writes the records of a process |
+//! | `options` | the name of the file, and the requested values |
+//!
+//! Add the layer in a Rust program:
+//!
+//! ```no_run
+//! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
+//! use cudnn_layers::capture::{self, Capture};
+//!
+//! capture::configure("app.cudnncap".into());
+//! cudnn_loader::layers::add::<Capture>("capture")?;
+//! # Ok::<(), std::fmt::Error>(())
+//! ```
+
+mod call;
+mod configurations;
+mod data;
+mod descriptors;
+mod driver;
+mod execution;
+mod failure;
+mod file;
+mod functions;
+mod layout;
+mod nodes;
+mod options;
+mod packs;
+mod plans;
+mod reason;
+mod values;
+mod written;
+
+use std::time::{Duration, Instant};
+
+use cudnn_layer_api::{Host, Layer, NextFunction};
+use cudnn_os::cancel::ThreadStateGuard;
+use cudnn_os::exit::call_at_exit;
+use cudnn_sys::types::cudnnStatus_t;
+
+use self::file::Output;
+use self::functions::{Function, Kind as Parameter, Role};
+use crate::active::Active;
+use crate::cudnn::Cudnn;
+use crate::fork::{AtFork, Rank};
+use crate::program_memory::accepted_word;
+use crate::report::save_working_dir;
+use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::shadow::{self, calls};
+use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
+use crate::{follow, serialized, trial};
+
+pub use self::file::may_replace;
+pub use self::options::{DATA_VARIABLE, VARIABLE, configure};
+
+/// Writes a capture.
+#[derive(Debug)]
+pub struct Capture(());
+
+struct State {
+    host: Host,
+    cudnn: Cudnn,
+    output: Output,
+    /// The requested values of tensors.
+    data: Vec<options::DataRequest>,
+}
+
+static STATE: Active<State> = Active::new();
+static NEXT: Next = Next::new();
+
+impl Layer for Capture {
+    fn begin(host: Host) -> Result<Self, String> {
+        save_working_dir();
+        functions::classify();
+        let cudnn = Cudnn::new(host);
+        let data = options::data()?;
+        if !data.is_empty() {
+            packs::follow_always();
+        }
+        let output = Output::create(options::file()?, host)?;
+        STATE.begin("capture", State { host, cudnn, output, data }, Rank::Capture, &AT_FORK)?;
+        call_at_exit(at_exit);
+        Ok(Capture(()))
+    }
+
+    fn check() -> Result<(), String> {
+        options::data()?;
+        file::KIND.check(&options::file()?)
+    }
+
+    fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
+        let Some(id) = Id::from_name(next.name().to_bytes()) else { return next };
+        let outside = functions::function(id).filter(|it| it.role != Role::NotFollowed);
+        if let Some(Function { role: Role::Creates, parameters }) = outside
+            && let (Some(Parameter::Descriptor(type_name)), Some(state)) = (parameters.first(), STATE.get())
+        {
+            descriptors::prepare(state.host, type_name);
+        }
+        if is_followed(id) || outside.is_some() { intercept::<Capture>(next) } else { next }
+    }
+}
+
+/// A forked child writes another file, but may use the descriptors of its parent.
+static AT_FORK: &[AtFork] = &[
+    plans::GRAPHS.at_fork(),
+    plans::INCOMPLETE.at_fork(),
+    plans::DEVICES.at_fork(),
+    plans::PROPOSALS.at_fork(),
+    plans::PLANS.at_fork(),
+    AtFork::Emptied(&plans::STORED),
+    AtFork::Emptied(&plans::LIVE),
+    AtFork::Emptied(plans::SERIALIZED.lock()),
+    AtFork::Emptied(&plans::IDS),
+    AtFork::Inherited(&configurations::CONFIGURATIONS),
+    AtFork::Inherited(&packs::PACKS),
+    AtFork::InChild(packs::in_child),
+    AtFork::Emptied(&data::PROGRESS),
+    AtFork::InChild(data::in_child),
+    execution::EXECUTIONS.at_fork(),
+    failure::FAILURES.at_fork(),
+    call::CALLS.at_fork(),
+    AtFork::Inherited(&call::LIVE),
+    AtFork::Inherited(&file::CREATING),
+    AtFork::InChild(file::in_child),
+];
+
+extern "C" fn at_exit() {
+    if let Some(state) = STATE.get() {
+        for stored in plans::all_executed() {
+            execution::record_without_layout(state, &stored);
+            plans::write_last_count(state, &stored);
+        }
+    }
+}
+
+/// Returns whether a function is part of the backend API, or has a handle.
+fn is_followed(function: Id) -> bool {
+    follow::is_followed(function) || calls::is_execution(function) || function == Id::CudnnGetExecutionPlanWorkspaceSize
+}
+
+impl Intercept for Capture {
+    const NEXT: &'static Next = &NEXT;
+
+    fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
+        let Some(state) = STATE.get().filter(|_| !trial::is_running()) else { return next() };
+        if !is_followed(call.function) {
+            return outside_backend(state, call, next);
+        }
+        let candidate = if calls::is_execution(call.function) { data::before(state, call) } else { None };
+        let start = (call.function == Id::CudnnBackendFinalize).then(Instant::now);
+        let destruction = calls::before(call);
+        match destruction.as_ref().and_then(shadow::Destruction::kind) {
+            Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) => plans::destroyed(calls::descriptor(call)),
+            Some(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) if is_current(state) => {
+                configurations::destroying(state, calls::descriptor(call));
+            }
+            Some(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) => packs::destroyed(calls::descriptor(call)),
+            _ => {}
+        }
+        let returned = next();
+        let duration = start.map(|start| start.elapsed()).unwrap_or_default();
+        match returned.status() {
+            Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) => {
+                // Packs are made for every execution.
+                if packs::are_followed() || !calls::makes_variant_pack(call) {
+                    follow::returned(call, returned.status(), destruction);
+                    succeeded(state, call, duration);
+                    if let Some(candidate) = candidate {
+                        data::after(state, call, &candidate);
+                    }
+                }
+            }
+            status => {
+                // The record shows the descriptor as before the call.
+                if let Some(status) = status {
+                    failed(state, call, status, duration);
+                }
+                follow::returned(call, status, destruction);
+            }
+        }
+        returned
+    }
+}
+
+/// Follows a call that is not part of the backend API.
+fn outside_backend<R: Returned>(state: &State, call: &Call<'_>, next: impl FnOnce() -> R) -> R {
+    let role = functions::function(call.function).map_or(Role::NotFollowed, |function| function.role);
+    if role == Role::Destroys {
+        call::destroying(call);
+    }
+    let returned = next();
+    match (role, returned.status()) {
+        (Role::Creates, Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS)) => call::created(call),
+        // A call that fails may have changed a descriptor, too.
+        (Role::Changes, _) => call::changed(call),
+        (Role::StartsWork, Some(status)) if is_current(state) => {
+            let _guard = ThreadStateGuard::new();
+            call::record(state, call, status);
+        }
+        _ => {}
+    }
+    returned
+}
+
+fn succeeded(state: &State, call: &Call<'_>, duration: Duration) {
+    match call.function {
+        Id::CudnnBackendCreateDescriptor if calls::makes_variant_pack(call) => {
+            let [_, to] = call.bits();
+            // SAFETY: cuDNN has written the descriptor.
+            if let Some(pack) = unsafe { accepted_word(to) } {
+                packs::created(calls::raw(pack));
+            }
+        }
+        Id::CudnnBackendSetAttribute => {
+            if let Some((plan, configuration)) = calls::configured(call) {
+                configurations::set(plan, configuration);
+            }
+        }
+        Id::CudnnBackendGetAttribute => {
+            if let Some(json) = serialized::json_read(call) {
+                plans::serialized(calls::descriptor(call), json);
+            }
+            let [heuristics, name, ty, requested, count, elements] = call.bits();
+            let is_read = requested.cast_signed() > 0 && elements != 0;
+            if Name(calls::number(name)) == Name::CUDNN_ATTR_ENGINEHEUR_RESULTS
+                && Type(calls::number(ty)) == Type::CUDNN_TYPE_BACKEND_DESCRIPTOR
+                && is_read
+                && is_current(state)
+                // SAFETY: cuDNN has written the number if the program has passed an address.
+                && let Some(count) = unsafe { accepted_word(count) }
+            {
+                let _guard = ThreadStateGuard::new();
+                plans::proposed(state, calls::raw(heuristics), usize::try_from(count.cast_signed()).unwrap_or(0));
+            }
+        }
+        Id::CudnnBackendFinalize => {
+            let plan = calls::descriptor(call);
+            if is_plan(plan) && is_current(state) {
+                let _guard = ThreadStateGuard::new();
+                plans::finalized(state, plan, cudnnStatus_t::CUDNN_STATUS_SUCCESS, duration);
+            }
+        }
+        function if calls::is_execution(function) => {
+            let [_, plan, pack] = call.bits();
+            if let Some(live) = plans::executed(state, calls::raw(plan), calls::raw(pack)) {
+                // Thread cancellation must not unwind from here.
+                let _guard = ThreadStateGuard::new();
+                if is_current(state) {
+                    execution::record(state, call, &live, cudnnStatus_t::CUDNN_STATUS_SUCCESS);
+                }
+                packs::stop_awaiting();
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cold]
+fn failed(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Duration) {
+    if matches!(call.function, Id::CudnnCreate | Id::CudnnDestroy) {
+        return;
+    }
+    let _guard = ThreadStateGuard::new();
+    let is_recorded = match call.function {
+        _ if !is_current(state) => true,
+        Id::CudnnBackendFinalize if is_new_plan(calls::descriptor(call)) => {
+            plans::finalized(state, calls::descriptor(call), status, duration)
+        }
+        function if calls::is_execution(function) => {
+            let [_, plan] = call.bits();
+            // The reason comes first, because other calls replace it.
+            failure::record(state, call, status);
+            if let Some(live) = plans::live(calls::raw(plan)) {
+                execution::record(state, call, &live, status);
+            }
+            true
+        }
+        _ => false,
+    };
+    if !is_recorded {
+        failure::record(state, call, status);
+        if call.function == Id::CudnnBackendFinalize {
+            plans::refused(state, calls::descriptor(call), status, duration);
+        }
+    }
+}
+
+fn is_plan(descriptor: Raw) -> bool {
+    shadow::content(descriptor).is_some_and(|content| content.kind == Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
+}
+
+/// Returns whether a descriptor is a plan that has never been finalized.
+fn is_new_plan(descriptor: Raw) -> bool {
+    is_plan(descriptor) && shadow::content(descriptor).is_some_and(|content| !content.is_finalized)
+}
+
+/// Returns whether the layer has seen all calls.
+fn is_current(state: &State) -> bool {
+    static IS_REPORTED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+    let is_current = state.host.missed_calls() == 0;
+    if !is_current && !IS_REPORTED.swap(true, std::sync::atomic::Ordering::Relaxed) {
+        state.host.error("nothing more is captured, because calls have bypassed this layer");
+    }
+    is_current
+}

@@ -1,0 +1,57 @@
+//! Selects the rules from the environment or the program.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use cudnn_os::environment::is_secure_execution;
+
+use super::rule::Rules;
+use crate::configured::Configured;
+
+/// The environment variable with the rules: `known`, files with rules, or both, separated by commas.
+pub const VARIABLE: &str = "CUDNN_ERRATA";
+
+static CONFIGURED: Configured<Rules> = Configured::new();
+
+/// Sets the rules in code, instead of from [`VARIABLE`]. Call this before you add the layer, because later changes have
+/// no effect.
+pub fn configure(rules: Rules) {
+    CONFIGURED.set(rules);
+}
+
+/// Returns the program's rules, or else those that the environment selects.
+///
+/// # Errors
+/// Returns the reason if no rules are selected, or if a file has an error.
+pub(super) fn chosen() -> Result<Rules, String> {
+    if let Some(rules) = CONFIGURED.get() {
+        return Ok(rules);
+    }
+    if is_secure_execution() {
+        return Err(format!("{VARIABLE} of a less privileged user is ignored in secure-execution mode"));
+    }
+    let value = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
+    let value = value.ok_or_else(|| format!("{VARIABLE} is not set: it selects `known` or a file with rules"))?;
+    Rules::selected_by(&value)
+}
+
+/// Returns the items of a value of [`VARIABLE`]: `known` and the names of files.
+fn items(value: &OsStr) -> impl Iterator<Item = &OsStr> {
+    let items = value.as_encoded_bytes().split(|byte| *byte == b',').filter(|item| !item.is_empty());
+    // SAFETY: the value was cut next to ASCII characters.
+    items.map(|item| unsafe { OsStr::from_encoded_bytes_unchecked(item) })
+}
+
+impl Rules {
+    /// Returns the rules that a value of [`VARIABLE`] selects.
+    ///
+    /// # Errors
+    /// Returns the file and the reason if a file cannot be read or contains an invalid rule, or if nothing is selected.
+    pub fn selected_by(value: &OsStr) -> Result<Rules, String> {
+        let mut rules = Rules::default();
+        for item in items(value) {
+            rules.extend(if item == "known" { Rules::known() } else { Rules::read(Path::new(item))? })?;
+        }
+        if rules.is_empty() { Err("it selects no rules".to_owned()) } else { Ok(rules) }
+    }
+}

@@ -1,0 +1,271 @@
+//! The layer `explain`, which reports why a graph has no engine, and which engine a program uses.
+//!
+//! The layer follows each graph of the backend API. When a program gives up on a graph, the layer tries all engines, one
+//! at a time, with a callback of its own, and groups the reasons. If the heuristics have returned nothing, it also
+//! searches for a small change of the graph that an engine supports.
+//!
+//! | module | purpose |
+//! | --- | --- |
+//! | `attempts` | follows graphs and plans, and decides which ones are reported |
+//! | `investigation` | runs the layer's own attempts |
+//! | `candidates` | tries the engines of a graph |
+//! | `chosen` | reads the engine of a plan that the program has built |
+//! | `variants` | changes one property of a graph |
+//! | `rebuild` | creates descriptors from the attributes that the shadow has recorded |
+//! | `messages` | receives cuDNN's messages, and hides them from the program |
+//! | `reason` | finds the reason of a failure in the messages |
+//! | `strides` | computes the strides of usual layouts |
+//! | `drawing`, `report` | format the reports |
+//! | `options` | the options from the environment or the program |
+//!
+//! Add the layer in a Rust program:
+//!
+//! ```no_run
+//! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
+//! use cudnn_layers::explain::{self, Explain};
+//!
+//! let mut options = explain::Options::default();
+//! options.used = true;
+//! explain::configure(options);
+//! cudnn_loader::layers::add::<Explain>("explain")?;
+//! # Ok::<(), std::fmt::Error>(())
+//! ```
+
+mod attempts;
+mod candidates;
+mod chosen;
+mod drawing;
+mod investigation;
+mod messages;
+mod options;
+mod reason;
+mod rebuild;
+mod report;
+mod strides;
+mod variants;
+
+use std::ffi::c_void;
+use std::time::{Duration, Instant};
+
+use cudnn_layer_api::{Host, Layer, NextFunction};
+use cudnn_os::cancel::ThreadStateGuard;
+use cudnn_os::exit::call_at_exit;
+use cudnn_os::text_file::TextFile;
+use cudnn_sys::types::{cudnnCallback_t, cudnnStatus_t};
+
+use self::attempts::Attempt;
+use self::messages::Callback;
+use crate::active::Active;
+use crate::cudnn::{Cudnn, read};
+use crate::fork::{AtFork, Rank};
+use crate::last_error::own_calls;
+use crate::program_memory::{accepted_word, accepted_words};
+use crate::report::{open, save_working_dir};
+use crate::shadow::elements::{Kind, Name, Raw, Type};
+use crate::shadow::{self, calls};
+use crate::wrappers::{Call, Id, Intercept, Next, Returned, intercept};
+use crate::{driver, follow, serialized};
+
+pub use self::options::{OUTPUT_VARIABLE, Options, VARIABLE, configure};
+pub use crate::report::Destination;
+
+/// Reports graphs that no engine supports, and the engines that a program uses.
+#[derive(Debug)]
+pub struct Explain(());
+
+struct State {
+    host: Host,
+    cudnn: Cudnn,
+    output: TextFile,
+    is_used_shown: bool,
+}
+
+static STATE: Active<State> = Active::new();
+static NEXT: Next = Next::new();
+
+impl Layer for Explain {
+    fn begin(host: Host) -> Result<Self, String> {
+        let options = Options::chosen()?;
+        save_working_dir();
+        let output = open(&options.output)?;
+        let state = State { host, cudnn: Cudnn::new(host), output, is_used_shown: options.used };
+        STATE.begin("explain", state, Rank::Explain, &AT_FORK)?;
+        call_at_exit(at_exit);
+        Ok(Explain(()))
+    }
+
+    fn check() -> Result<(), String> {
+        Options::chosen()?.output.check()
+    }
+
+    fn wrap<'a>(&self, next: NextFunction<'a>) -> NextFunction<'a> {
+        let is_followed = Id::from_name(next.name().to_bytes()).is_some_and(is_followed);
+        if is_followed { intercept::<Explain>(next) } else { next }
+    }
+}
+
+/// The parent reports the graphs from before the fork.
+static AT_FORK: &[AtFork] = &[
+    AtFork::Emptied(&attempts::STATE),
+    AtFork::Emptied(attempts::SERIALIZED.lock()),
+    AtFork::InChild(attempts::in_child),
+    AtFork::Inherited(&investigation::REPORTED),
+    AtFork::Inherited(&messages::PROGRAM),
+    AtFork::Emptied(&messages::RECEIVED),
+    AtFork::InChild(messages::in_child),
+];
+
+extern "C" fn at_exit() {
+    if let Some(state) = STATE.get() {
+        attempts::unfinished().iter().for_each(|attempt| investigation::report_at_exit(state, attempt));
+    }
+}
+
+fn is_followed(function: Id) -> bool {
+    let is_of_callback = matches!(function, Id::CudnnSetCallback | Id::CudnnGetCallback);
+    follow::is_followed(function) || calls::is_execution(function) || is_of_callback
+}
+
+impl Intercept for Explain {
+    const NEXT: &'static Next = &NEXT;
+
+    fn intercept<R: Returned>(call: &Call<'_>, next: impl FnOnce() -> R) -> R {
+        let Some(state) = STATE.get().filter(|_| !calls::makes_variant_pack(call)) else { return next() };
+        let mut start = None;
+        match call.function {
+            function if calls::is_execution(function) => {
+                let returned = next();
+                executed(state, call, returned.status());
+                return returned;
+            }
+            Id::CudnnSetCallback => {
+                let [mask, data, function] = call.bits();
+                // SAFETY: these are the arguments of the call.
+                let callback = unsafe { callback(mask, data, function) };
+                if let Some(answer) = R::from_status(cudnnStatus_t::CUDNN_STATUS_SUCCESS)
+                    && messages::store_if_receiving(callback)
+                {
+                    return answer;
+                }
+            }
+            Id::CudnnBackendFinalize => start = Some(Instant::now()),
+            _ => {}
+        }
+        let destruction = calls::before(call);
+        match destruction.as_ref().and_then(shadow::Destruction::kind) {
+            Some(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) => {
+                if let Some(attempt) = attempts::graph_destroyed(calls::descriptor(call)) {
+                    investigation::report(state, &attempt);
+                }
+            }
+            Some(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) => {
+                if let Some(attempt) = attempts::configuration_destroyed(calls::descriptor(call)) {
+                    investigation::report(state, &attempt);
+                }
+            }
+            Some(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) => {
+                let plan = calls::descriptor(call);
+                let free = if attempts::is_unused(plan) { driver::free_memory() } else { None };
+                if let Some(attempt) = attempts::plan_destroyed(plan, free) {
+                    investigation::report(state, &attempt);
+                }
+            }
+            _ => {}
+        }
+        let returned = next();
+        let duration = start.map(|start| start.elapsed()).unwrap_or_default();
+        let status = returned.status();
+        follow::returned(call, status, destruction);
+        let Some(status) = status else { return returned };
+        if let Some(attempt) = follow(state, call, status, duration) {
+            investigation::report(state, &attempt);
+        }
+        returned
+    }
+}
+
+/// Follows a call that has returned. Returns an attempt if the program has tried everything.
+fn follow(state: &State, call: &Call<'_>, status: cudnnStatus_t, duration: Duration) -> Option<Attempt> {
+    let is_success = status == cudnnStatus_t::CUDNN_STATUS_SUCCESS;
+    match call.function {
+        Id::CudnnGetCallback if is_success => {
+            let [mask, data, function] = call.bits();
+            // SAFETY: cuDNN has accepted these pointers and has written to them.
+            unsafe { messages::replace_with_program_callback(mask as *mut _, data as *mut _, function as *mut _) };
+        }
+        Id::CudnnBackendGetAttribute if is_success => {
+            if let Some(json) = serialized::json_read(call).filter(|_| state.is_used_shown) {
+                attempts::serialized(calls::descriptor(call), json);
+            }
+            let [heuristics, name, _, requested, count, elements] = call.bits();
+            // Without room for results, cuDNN returns an upper limit.
+            let room = usize::try_from(requested.cast_signed()).unwrap_or(0);
+            if Name(calls::number(name)) == Name::CUDNN_ATTR_ENGINEHEUR_RESULTS && room > 0 && elements != 0 {
+                // SAFETY: cuDNN has written the number if the program has passed an address.
+                let count = unsafe { accepted_word(count) };
+                let count = count.and_then(|count| usize::try_from(count.cast_signed()).ok())?;
+                let stored = count.min(room);
+                // SAFETY: cuDNN has filled these descriptors of the program.
+                let stored = unsafe { accepted_words(elements, stored) }.map(calls::raw).collect::<Vec<_>>();
+                return attempts::proposed(calls::raw(heuristics), count, &stored);
+            }
+        }
+        Id::CudnnBackendFinalize => {
+            let descriptor = calls::descriptor(call);
+            let content = shadow::content(descriptor)?;
+            match content.kind {
+                Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR if is_success => built(state, descriptor, duration),
+                Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR => return attempts::plan_failed(&content, status),
+                _ => return attempts::finalized(&content, status),
+            }
+        }
+        _ => {}
+    }
+    None
+}
+
+/// Reads the workspace of a plan that was built, and its engine if used plans are shown.
+fn built(state: &State, plan: Raw, duration: Duration) {
+    let cudnn = &state.cudnn;
+    let workspace = own_calls(cudnn, || {
+        let mut size = [0_i64];
+        let name = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
+        // SAFETY: the program has just finalized the plan.
+        let count = unsafe { read(cudnn, plan, name, Type::CUDNN_TYPE_INT64, &mut size) };
+        let [size] = size;
+        if state.is_used_shown {
+            chosen::learn(cudnn, plan, size);
+        }
+        if count == Ok(1) { size } else { 0 }
+    });
+    attempts::plan_built(plan, workspace, duration);
+}
+
+/// Follows an execution, and writes a line if it is the first one of a plan.
+fn executed(state: &State, call: &Call<'_>, status: Option<cudnnStatus_t>) {
+    let [_, plan] = call.bits();
+    let plan = calls::raw(plan);
+    match status {
+        Some(cudnnStatus_t::CUDNN_STATUS_SUCCESS) => {
+            let executed = attempts::executed(plan).filter(|_| state.is_used_shown);
+            if let Some((duration, restored_from)) = executed {
+                // Thread cancellation must not unwind from here.
+                let _guard = ThreadStateGuard::new();
+                investigation::write_used(state, plan, duration, restored_from);
+            }
+        }
+        Some(status) => attempts::execution_failed(plan, status),
+        None => {}
+    }
+}
+
+/// Returns the arguments of `cudnnSetCallback`.
+///
+/// # Safety
+/// The numbers are the arguments of a call.
+unsafe fn callback(mask: u64, data: u64, function: u64) -> Callback {
+    let function: *mut c_void = std::ptr::with_exposed_provenance_mut(function as usize);
+    // SAFETY: guaranteed by the caller; a null pointer is `None`.
+    let function = unsafe { std::mem::transmute::<*mut c_void, cudnnCallback_t>(function) };
+    Callback { mask: calls::number(mask), data: std::ptr::with_exposed_provenance_mut(data as usize), function }
+}

@@ -1,0 +1,80 @@
+//! The options of the layer, from the environment or from the program.
+
+use std::ffi::OsString;
+
+use cudnn_os::environment::is_secure_execution;
+
+use crate::configured::Configured;
+use crate::report::Destination;
+
+/// The environment variable that selects the reports: `failures` (the default) or `used`.
+pub const VARIABLE: &str = "CUDNN_EXPLAIN";
+/// The environment variable with the destination of the reports: `stderr` (the default), `stdout` or a file.
+pub const OUTPUT_VARIABLE: &str = "CUDNN_EXPLAIN_OUTPUT";
+
+/// Options of the layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// Also writes a line about each plan that the program executes.
+    pub used: bool,
+    /// Where to write the reports.
+    pub output: Destination,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { used: false, output: Destination::Stderr }
+    }
+}
+
+static CONFIGURED: Configured<Options> = Configured::new();
+
+/// Sets the options in code, instead of from the environment. Call this before you add the layer, because later changes
+/// have no effect.
+pub fn configure(options: Options) {
+    CONFIGURED.set(options);
+}
+
+impl Options {
+    /// Returns the options of the program, or else those from the environment.
+    pub(super) fn chosen() -> Result<Options, String> {
+        if let Some(options) = CONFIGURED.get() {
+            return Ok(options);
+        }
+        let is_ignored = is_secure_execution();
+        Options::from_variables(|name| std::env::var_os(name).filter(|_| !is_ignored))
+    }
+
+    fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Options, String> {
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let used = match set(VARIABLE) {
+            None => false,
+            Some(value) if value == "failures" => false,
+            Some(value) if value == "used" => true,
+            Some(value) => return Err(format!("{VARIABLE}={value:?} is neither `failures` nor `used`")),
+        };
+        let output = set(OUTPUT_VARIABLE).map_or(Destination::Stderr, |value| Destination::parse(&value));
+        Ok(Options { used, output })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_select_the_reports_and_the_destination() {
+        let options = |variables: &[(&str, &str)]| {
+            Options::from_variables(|name| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+            })
+        };
+        assert_eq!(options(&[]), Ok(Options::default()));
+        assert_eq!(options(&[(VARIABLE, "failures"), (OUTPUT_VARIABLE, "")]), Ok(Options::default()));
+        let used = Options { used: true, output: Destination::File("a.txt".into()) };
+        assert_eq!(options(&[(VARIABLE, "used"), (OUTPUT_VARIABLE, "a.txt")]), Ok(used));
+        let reason = options(&[(VARIABLE, "1")]).unwrap_err();
+        assert_eq!(reason, "CUDNN_EXPLAIN=\"1\" is neither `failures` nor `used`");
+    }
+}

@@ -1,0 +1,63 @@
+//! Layers that run between a program and cuDNN.
+//!
+//! | layer | description |
+//! | --- | --- |
+//! | [`capture`] | writes the graphs, plans, executions and failures of a program to a file that can be replayed |
+//! | [`errata`] | blocks plans that are known to be wrong or slow, so that programs use another engine |
+//! | [`explain`] | reports why a graph has no engine, and which engine a program uses |
+//! | [`plans`] | caches compiled execution plans on disk, so that later processes start faster |
+//! | [`trace`] | records every call with its time, arguments and status, for Perfetto, as text lines, or as a summary |
+//! | [`validate`] | reports mistakes that cuDNN accepts or does not explain |
+//!
+//! Rust programs add a layer in code before the first cuDNN call:
+//!
+//! ```no_run
+//! # mod cudnn_loader { pub mod layers { pub fn add<L>(_: &str) -> Result<(), std::fmt::Error> { Ok(()) } } }
+//! use cudnn_layers::trace::{self, Trace};
+//!
+//! let mut options = trace::Options::default();
+//! options.chrome = Some("trace.json".into());
+//! trace::configure(options);
+//! cudnn_loader::layers::add::<Trace>("trace")?;
+//! # Ok::<(), std::fmt::Error>(())
+//! ```
+//!
+//! For other programs, the package `cudnn-layers-library` of the repository builds a shared library with all layers
+//! (`libcudnn_layers.so` or `cudnn_layers.dll`). The loader finds it next to the drop-in and starts the layers listed
+//! in `CUDNN_LAYERS`.
+//!
+//! Each layer is one module. Layers depend on cuDNN's types and on `cudnn-layer-api`, but not on the loader or on each
+//! other. They share private modules: `configured` keeps the options that a program sets in code, `wrappers` names the
+//! wrappers of `cudnn-layer-api`, `shadow` tracks the attributes of backend descriptors, `cudnn` and `engine` make calls
+//! below a layer, `last_error` hides the errors of these calls, `follow` restores them, `trial` hides the calls from
+//! other layers, `serialized` recognizes restored plans, `driver` calls NVIDIA's driver, `json` parses, and `report` opens
+//! the output files. `active` stores the state of a layer, `table` what it knows about descriptors, `lock` protects values
+//! for a few nanoseconds, `leaked` values that are replaced, and `fork` prepares all of them for forks. Only
+//! `program_memory` reads memory of the program.
+#![allow(deprecated, reason = "programs also call deprecated functions")]
+
+mod active;
+pub mod capture;
+mod configured;
+mod cudnn;
+mod driver;
+mod engine;
+pub mod errata;
+pub mod explain;
+mod follow;
+mod fork;
+mod json;
+mod last_error;
+mod leaked;
+mod lock;
+pub mod plans;
+mod program_memory;
+mod report;
+mod serialized;
+mod shadow;
+mod table;
+mod thread;
+pub mod trace;
+mod trial;
+pub mod validate;
+mod wrappers;

@@ -1,0 +1,41 @@
+//! The options of the layer, which come from the environment or from the program.
+
+use std::ffi::OsString;
+
+use cudnn_plan_store::Settings;
+
+use crate::configured::Configured;
+use crate::report::Destination;
+
+/// Options of the layer.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Options {
+    /// `CUDNN_PLANS_DIR`, `CUDNN_PLANS_LIMIT` and `CUDNN_PLANS_PACK`: where plans are cached.
+    pub store: Settings,
+    /// `CUDNN_PLANS_SUMMARY`: where to write a summary when the process exits.
+    pub summary: Option<Destination>,
+}
+
+static CONFIGURED: Configured<Options> = Configured::new();
+
+/// Sets the options in code, instead of from the environment. Call this before you add the layer, because later changes
+/// have no effect.
+pub fn configure(options: Options) {
+    CONFIGURED.set(options);
+}
+
+impl Options {
+    /// Reads the options from the environment. Also returns the problems with invalid values.
+    #[must_use]
+    pub fn from_environment() -> (Options, Vec<cudnn_plan_store::Problem>) {
+        let (store, problems) = Settings::from_environment();
+        let summary = std::env::var_os("CUDNN_PLANS_SUMMARY").filter(|value| !value.is_empty());
+        (Options { store, summary: summary.map(|value: OsString| Destination::parse(&value)) }, problems)
+    }
+
+    /// Returns the options of the program, or else those from the environment.
+    pub(super) fn chosen() -> (Options, Vec<cudnn_plan_store::Problem>) {
+        CONFIGURED.get().map_or_else(Options::from_environment, |options| (options, Vec::new()))
+    }
+}

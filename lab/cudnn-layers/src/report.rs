@@ -1,0 +1,295 @@
+//! Opens the files and streams that layers write reports to, and formats the process name and durations in them.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read, Result};
+use std::path::{Path, PathBuf, is_separator};
+use std::time::Duration;
+
+use cudnn_layer_api::Host;
+use cudnn_os::append_file::AppendFile;
+use cudnn_os::escape::one_line;
+use cudnn_os::files::create_temporary;
+use cudnn_os::text_file::{TextFile, is_special};
+use once_cell::race::OnceBox;
+
+/// Where a layer writes its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Destination {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+    /// Appends to this file. The first `%i` in the name is replaced by the process ID.
+    File(PathBuf),
+}
+
+impl Destination {
+    pub(crate) fn parse(value: &OsStr) -> Destination {
+        match value.to_str() {
+            Some("stdout") => Destination::Stdout,
+            Some("stderr") => Destination::Stderr,
+            _ => Destination::File(value.into()),
+        }
+    }
+
+    /// Checks that [`open`] would succeed in a process that is started here. Creates no file.
+    pub(crate) fn check(&self) -> std::result::Result<(), String> {
+        let Destination::File(name) = self else { return Ok(()) };
+        let checked = match refuse_directory(name) {
+            // The reader of a pipe would take the end of this check for the end of the text.
+            Ok(()) if is_special(name) => Ok(()),
+            Ok(()) if name.is_file() => TextFile::open(name).map(drop),
+            Ok(()) => check_creation(name),
+            refused => refused,
+        };
+        checked.map_err(|error| cannot_write(name, &error))
+    }
+}
+
+/// Opens a destination for writing.
+pub(crate) fn open(destination: &Destination) -> std::result::Result<TextFile, String> {
+    match destination {
+        Destination::Stdout => Ok(TextFile::stdout()),
+        Destination::Stderr => Ok(TextFile::stderr()),
+        Destination::File(name) => {
+            let name = expanded(name, std::process::id());
+            TextFile::open(&name).map_err(|error| cannot_write(&name, &error))
+        }
+    }
+}
+
+/// The working directory when a layer started.
+static WORKING_DIR: OnceBox<PathBuf> = OnceBox::new();
+
+/// Remembers the current working directory, so that relative file names still work if the program changes it.
+pub(crate) fn save_working_dir() {
+    if let Ok(dir) = std::env::current_dir() {
+        let _ = WORKING_DIR.set(Box::new(dir));
+    }
+}
+
+/// Replaces the first `%i` with the process ID. The result is absolute if [`save_working_dir`] saved a directory.
+pub(crate) fn expanded(name: &Path, process: u32) -> PathBuf {
+    let bytes = name.as_os_str().as_encoded_bytes();
+    let name = placeholder_position(name).and_then(|at| bytes.split_at_checked(at)).map_or_else(
+        || name.to_owned(),
+        |(before, after)| joined(&[before, process.to_string().as_bytes(), after.get(2..).unwrap_or_default()]),
+    );
+    WORKING_DIR.get().map_or(name.clone(), |dir| dir.join(name))
+}
+
+/// Inserts the process ID before the extension, for a second process with the same name.
+pub(crate) fn with_number(name: &Path, process: u32) -> PathBuf {
+    let extension = name.extension().map(|extension| [OsStr::new("."), extension].join(OsStr::new("")));
+    let mut file_name = name.file_stem().unwrap_or_default().to_owned();
+    file_name.push(format!(".{process}"));
+    file_name.push(extension.unwrap_or_default());
+    name.with_file_name(file_name)
+}
+
+/// A kind of file that only one process writes to. It replaces an older file of the same kind, but no other file.
+pub(crate) struct FileKind {
+    /// The name in messages.
+    pub(crate) name: &'static str,
+    /// The first bytes of every file.
+    pub(crate) start: &'static str,
+}
+
+impl FileKind {
+    /// Maximum number of attempts to create a file while other processes create and remove it.
+    const ATTEMPTS: usize = 8;
+
+    /// Returns whether a file that starts with these bytes is replaced: an empty file, or an older one of this kind.
+    pub(crate) fn may_replace(&self, start: &[u8]) -> bool {
+        start.is_empty() || start.starts_with(self.start.as_bytes())
+    }
+
+    /// Creates a file, or replaces an older one. If a process is writing to it, this uses `other_name` instead.
+    pub(crate) fn create(&self, name: &Path, other_name: &Path) -> Result<AppendFile> {
+        for name in [name, other_name] {
+            if let Some(file) = self.create_unless_used(&std::path::absolute(name)?)? {
+                return Ok(file);
+            }
+        }
+        Err(ErrorKind::AlreadyExists.into())
+    }
+
+    /// Returns `None` if a process is writing to the file.
+    fn create_unless_used(&self, path: &Path) -> Result<Option<AppendFile>> {
+        for _ in 0..Self::ATTEMPTS {
+            match AppendFile::create_new(path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    let removed = AppendFile::remove(path, |start| self.may_replace(start));
+                    let removed = removed.map_err(|error| match error.kind() {
+                        ErrorKind::AlreadyExists => {
+                            Error::new(error.kind(), format!("the file exists and is not a {}", self.name))
+                        }
+                        _ => error,
+                    });
+                    if !removed? {
+                        return Ok(None);
+                    }
+                }
+                Ok(None) => {}
+                created => return created,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Checks that [`FileKind::create`] would succeed in a process that is started here. Creates and replaces no file.
+    pub(crate) fn check(&self, name: &Path) -> std::result::Result<(), String> {
+        refuse_directory(name).map_err(|error| cannot_write(name, &error))?;
+        // With `%i` in the name, every process has a file of its own.
+        if !has_placeholder(name) && !self.is_replaceable(name)? {
+            return Err(format!("{} exists and is not a {}", name.display(), self.name));
+        }
+        check_creation(name).map_err(|error| cannot_write(name, &error))
+    }
+
+    fn is_replaceable(&self, file: &Path) -> std::result::Result<bool, String> {
+        let mut start = Vec::new();
+        match file.symlink_metadata() {
+            Err(_) => Ok(true),
+            Ok(found) if found.is_file() => {
+                let read = File::open(file).and_then(|file| file.take(64).read_to_end(&mut start));
+                read.map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+                Ok(self.may_replace(&start))
+            }
+            Ok(_) => Ok(false),
+        }
+    }
+}
+
+fn cannot_write(name: &Path, error: &Error) -> String {
+    format!("cannot write {}: {error}", name.display())
+}
+
+/// Returns an error if the name is that of a directory.
+fn refuse_directory(name: &Path) -> Result<()> {
+    let last = name.as_os_str().as_encoded_bytes().last();
+    let is_named_as_one = last.is_some_and(|last| is_separator(char::from(*last)));
+    if is_named_as_one || name.is_dir() { Err(ErrorKind::IsADirectory.into()) } else { Ok(()) }
+}
+
+/// Checks that files can be created in the directory of this name, by creating another file there, which disappears.
+fn check_creation(name: &Path) -> Result<()> {
+    // With `%i` in its name, every process may use a separate directory.
+    let Some(dir) = name.parent().filter(|dir| !has_placeholder(dir)) else { return Ok(()) };
+    let probe = dir.join(format!(".cudnn-layers-check-{}", std::process::id()));
+    match create_temporary(&probe) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns whether the name contains `%i`, so that every process writes to a separate file.
+pub(crate) fn has_placeholder(name: &Path) -> bool {
+    placeholder_position(name).is_some()
+}
+
+fn placeholder_position(name: &Path) -> Option<usize> {
+    name.as_os_str().as_encoded_bytes().windows(2).position(|pair| pair == b"%i")
+}
+
+fn joined(pieces: &[&[u8]]) -> PathBuf {
+    // SAFETY: the pieces are digits and parts of an `OsStr` that was cut next to ASCII characters.
+    PathBuf::from(unsafe { OsString::from_encoded_bytes_unchecked(pieces.concat()) })
+}
+
+/// Maximum length of a line. Writes of up to this size to a pipe stay intact if there are several writers.
+const LINE_LIMIT: usize = 4096;
+
+/// Escapes control characters and shortens a line, so that a newline can be added within the limit.
+pub(crate) fn bounded_line(mut line: String) -> String {
+    if line.contains(char::is_control) {
+        line = one_line(&line);
+    }
+    if line.len() >= LINE_LIMIT {
+        let end = (0..LINE_LIMIT - 4).rev().find(|end| line.is_char_boundary(*end)).unwrap_or_default();
+        line.truncate(end);
+        line.push_str("...");
+    }
+    line
+}
+
+/// Returns the name of the program and the version of cuDNN, for display.
+pub(crate) fn process_name(host: Host) -> String {
+    let program = std::env::current_exe().ok();
+    let program = program.as_deref().and_then(std::path::Path::file_name).unwrap_or_default();
+    let version = host.cudnn_version();
+    let program = one_line(&program.to_string_lossy());
+    format!("{program} (cuDNN {}.{}.{})", version / 10_000, version / 100 % 100, version % 100)
+}
+
+/// Formats a duration with three significant digits and a unit.
+pub(crate) struct Shown(pub(crate) Duration);
+
+impl std::fmt::Display for Shown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let nanoseconds = self.0.as_nanos() as f64;
+        let (value, unit) = match nanoseconds {
+            small if small < 1e3 => (small, "ns"),
+            small if small < 1e6 => (small / 1e3, "us"),
+            medium if medium < 1e9 => (medium / 1e6, "ms"),
+            large => (large / 1e9, "s"),
+        };
+        let decimals = if value >= 99.95 || unit == "ns" { 0 } else { 1 + usize::from(value < 9.995) };
+        write!(f, "{value:.decimals$} {unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_get_the_number_of_the_process() {
+        assert_eq!(expanded(Path::new("/a%i/b%i.json"), 7), Path::new("/a7/b%i.json"));
+        assert_eq!(expanded(Path::new("a.json"), 7), Path::new("a.json"));
+    }
+
+    #[test]
+    fn a_second_name_has_the_number_of_the_process() {
+        assert_eq!(with_number(Path::new("/x.y/a.json"), 7), Path::new("/x.y/a.7.json"));
+        assert_eq!(with_number(Path::new("/x.y/a"), 7), Path::new("/x.y/a.7"));
+    }
+
+    #[test]
+    fn destinations_are_checked_without_changing_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("old"), "[ old").unwrap();
+        let kind = FileKind { name: "list", start: "[" };
+        for (name, expected) in [
+            ("new", ""),
+            ("old", ""),
+            ("%i/new", ""),
+            ("nowhere/new", "cannot write"),
+            ("old/new", "cannot write"),
+            (".", "is a directory"),
+            ("%i/", "is a directory"),
+        ] {
+            for checked in [Destination::File(at(name)).check(), kind.check(&at(name))] {
+                let reason = checked.err().unwrap_or_default();
+                assert!(reason.contains(expected) && reason.is_empty() == expected.is_empty(), "{name}: {reason}");
+            }
+        }
+        std::fs::write(at("old"), "text").unwrap();
+        assert_eq!(Destination::File(at("old")).check(), Ok(()));
+        assert!(kind.check(&at("old")).unwrap_err().ends_with("exists and is not a list"));
+        let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!((names, std::fs::read(at("old")).unwrap()), (vec!["old".into()], b"text".into()));
+    }
+
+    #[test]
+    fn durations_have_three_digits_and_a_unit() {
+        let shown = |nanoseconds| Shown(Duration::from_nanos(nanoseconds)).to_string();
+        let durations = [0, 999, 1_000, 12_345, 123_456, 9_999_000, 4_321_000_000, 1_234_000_000_000];
+        let expected = ["0 ns", "999 ns", "1.00 us", "12.3 us", "123 us", "10.0 ms", "4.32 s", "1234 s"];
+        assert_eq!(durations.map(shown), expected);
+    }
+}

@@ -1,0 +1,111 @@
+//! The options of the trace, from the environment or from the program.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use cudnn_os::environment::is_secure_execution;
+use cudnn_plan_store::parse_size;
+
+use crate::configured::Configured;
+use crate::report::Destination;
+
+/// The maximum size of a file unless the user chooses one. About 20,000 graphs fill it.
+pub(super) const DEFAULT_LIMIT: u64 = 256 << 20;
+
+/// Options of the trace. The [guide](https://docs.rs/cudnn-layers) shows examples of all outputs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// `CUDNN_TRACE`: the file with Chrome trace events. The first `%i` in the name is replaced by the process ID.
+    pub chrome: Option<PathBuf>,
+    /// `CUDNN_TRACE_LINES`: where to write a line for each call.
+    pub lines: Option<Destination>,
+    /// `CUDNN_TRACE_LIMIT`: the maximum number of bytes that a process writes to each of these files, such as `512M` or
+    /// `2G`. The default is 256 MiB.
+    pub limit: Option<u64>,
+    /// `CUDNN_TRACE_SUMMARY`: where to write a summary when the process exits.
+    pub summary: Option<Destination>,
+    /// `CUDNN_TRACE_ARGUMENTS=0`: omits the arguments of calls.
+    pub without_arguments: bool,
+    /// `CUDNN_TRACE_GPU=1`: adds the time that calls take on the device.
+    pub gpu: bool,
+    /// `NVTX_INJECTION64_PATH`: the library that receives NVTX ranges. Tools such as Nsight Systems set this variable.
+    pub nvtx: Option<PathBuf>,
+}
+
+static CONFIGURED: Configured<Options> = Configured::new();
+
+/// Sets the options in code, instead of from the environment. Call this before you add the layer, because later changes
+/// have no effect.
+pub fn configure(options: Options) {
+    CONFIGURED.set(options);
+}
+
+impl Options {
+    /// Returns the options of the program, or else those from the environment.
+    pub(super) fn chosen() -> Result<Options, String> {
+        let mut options = CONFIGURED.get().map_or_else(
+            || {
+                // The loader ignores the environment in this mode, but the program may have added the layer itself.
+                let is_ignored = is_secure_execution();
+                Options::from_variables(|name| std::env::var_os(name).filter(|_| !is_ignored))
+            },
+            Ok,
+        )?;
+        let has_output = options.chrome.is_some() || options.lines.is_some() || options.nvtx.is_some();
+        if !has_output && options.summary.is_none() {
+            options.summary = Some(Destination::Stderr);
+        }
+        Ok(options)
+    }
+
+    fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Options, String> {
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let size = |value: OsString| parse_size(&value).ok_or(format!("CUDNN_TRACE_LIMIT={value:?} is not a size"));
+        Ok(Options {
+            chrome: set("CUDNN_TRACE").map(PathBuf::from),
+            limit: set("CUDNN_TRACE_LIMIT").map(size).transpose()?,
+            lines: set("CUDNN_TRACE_LINES").map(|value| Destination::parse(&value)),
+            summary: set("CUDNN_TRACE_SUMMARY").map(|value| Destination::parse(&value)),
+            without_arguments: set("CUDNN_TRACE_ARGUMENTS").is_some_and(|value| value == "0"),
+            gpu: set("CUDNN_TRACE_GPU").is_some_and(|value| value != "0"),
+            nvtx: set("NVTX_INJECTION64_PATH").map(PathBuf::from),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(variables: &[(&str, &str)]) -> Result<Options, String> {
+        Options::from_variables(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    #[test]
+    fn each_variable_chooses_an_output() {
+        let all = options(&[
+            ("CUDNN_TRACE", "a.json"),
+            ("CUDNN_TRACE_LIMIT", "2M"),
+            ("CUDNN_TRACE_LINES", "stderr"),
+            ("CUDNN_TRACE_SUMMARY", "b.txt"),
+            ("CUDNN_TRACE_ARGUMENTS", "0"),
+            ("CUDNN_TRACE_GPU", "1"),
+        ]);
+        let expected = Options {
+            chrome: Some("a.json".into()),
+            limit: Some(2 << 20),
+            lines: Some(Destination::Stderr),
+            summary: Some(Destination::File("b.txt".into())),
+            without_arguments: true,
+            gpu: true,
+            nvtx: None,
+        };
+        assert_eq!(all, Ok(expected));
+        assert_eq!(options(&[("CUDNN_TRACE", ""), ("CUDNN_TRACE_GPU", "0")]), Ok(Options::default()));
+        let reason = options(&[("CUDNN_TRACE_LIMIT", "lots")]);
+        assert_eq!(reason, Err("CUDNN_TRACE_LIMIT=\"lots\" is not a size".into()));
+    }
+}

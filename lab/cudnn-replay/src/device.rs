@@ -1,0 +1,74 @@
+//! Reads and completes cuDNN's descriptions of devices.
+
+use cudnn_backend::device::check_sizes;
+use cudnn_capture_file::{Attribute, Graph};
+use cudnn_loader::cudnnBackendAttributeName_t as Name;
+use cudnn_loader::devices::H200;
+use serde_json::{Map, Value};
+
+/// Returns a description of a device with all members that an H200's has.
+///
+/// cuDNN refuses descriptions that older releases have written, because new releases add members: 9.28.1 needs three that
+/// 9.19 does not write. They get the values of the H200.
+#[must_use]
+pub fn completed(description: &str) -> String {
+    let read = |text| serde_json::from_str::<Map<String, Value>>(text);
+    let (Ok(mut members), Ok(all)) = (read(description), read(H200)) else { return description.to_owned() };
+    for (name, value) in all {
+        members.entry(name).or_insert(value);
+    }
+    serde_json::to_string(&members).unwrap_or_else(|_| description.to_owned())
+}
+
+/// Checks the JSON in the attributes of a graph, because a capture may come from a stranger: cuDNN loads the code in plans
+/// and kernel caches, and does not check the sizes in descriptions of devices.
+///
+/// # Errors
+/// Returns the reason why the graph must not be given to cuDNN.
+pub(crate) fn check_json(graph: &Graph) -> Result<(), String> {
+    let check = |Attribute { name, ty, value }: &Attribute| match *name {
+        Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION | Name::CUDNN_ATTR_KERNEL_CACHE_JSON_REPRESENTATION => {
+            Err("a descriptor contains compiled code, which is not loaded from captures".to_owned())
+        }
+        Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION => check_sizes(&value.to_bytes(*ty)),
+        _ => Ok(()),
+    };
+    graph.nodes().iter().flat_map(|node| &node.attributes).try_for_each(check)
+}
+
+/// Returns the name in a description.
+#[must_use]
+pub fn name(description: &str) -> Option<String> {
+    let json: Value = serde_json::from_str(description).ok()?;
+    let name = json.pointer("/deviceName").or_else(|| json.pointer("/GPUProfile/deviceName"));
+    name.and_then(Value::as_str).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_and_oversized_descriptions_in_graphs_are_refused() {
+        let check = |node: &str| check_json(&serde_json::from_str(&format!("[{node}]")).unwrap());
+        let device = |name: &str| {
+            let description = serde_json::json!({ "deviceName": name }).to_string();
+            check(&serde_json::json!({ "kind": "DEVICEPROP", "JSON_REPRESENTATION:24": description }).to_string())
+        };
+        assert_eq!(device("NVIDIA A"), Ok(()));
+        assert!(device(&"A".repeat(100_000)).is_err() && device(&"A".repeat(256)).is_err());
+        for kind in ["EXECUTION_PLAN", "KERNEL_CACHE"] {
+            let refused = check(&format!(r#"{{"kind":"{kind}","JSON_REPRESENTATION:24":"{{}}"}}"#)).unwrap_err();
+            assert!(refused.contains("compiled code"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn descriptions_of_older_releases_are_completed() {
+        let older = completed(r#"{"deviceName":"NVIDIA A","smCountOrigin":7}"#);
+        let members: Value = serde_json::from_str(&older).unwrap();
+        assert_eq!((name(&older).as_deref(), &members["smCountOrigin"]), (Some("NVIDIA A"), &7.into()));
+        assert!(members["memoryBusWidth"].is_u64());
+        assert_eq!(completed("no JSON"), "no JSON");
+    }
+}

@@ -1,0 +1,305 @@
+//! Plans the memory of an execution: buffers for the tensors, and the numbers to fill them with.
+//!
+//! If the capture contains an execution, tensors overlap and are aligned as in the captured program.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use cudnn_capture_file::{Attribute, Graph, Memory as Range, Node, Tensor as Captured};
+use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnDataType_t as DataType};
+
+use super::case::Case;
+
+/// The memory of an execution.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Memory<'a> {
+    pub(super) buffers: Vec<Buffer>,
+    pub(super) tensors: Vec<Tensor<'a>>,
+}
+
+/// A range of device memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Buffer {
+    pub(super) bytes: u64,
+    /// The distance of the start from an aligned address.
+    pub(super) misalignment: u64,
+}
+
+/// An entry of the variant pack.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Tensor<'a> {
+    pub(super) uid: i64,
+    /// The index of the buffer, and the distance from the start; `None` for host memory.
+    pub(super) buffer: Option<(usize, u64)>,
+    pub(super) bytes: u64,
+    /// The size of the numbers.
+    pub(super) element_bytes: u64,
+    /// Bit patterns to fill the memory with.
+    pub(super) numbers: Vec<u64>,
+    /// The content. Empty for a null pointer, and for device memory that is filled.
+    pub(super) value: Cow<'a, [u8]>,
+    /// The captured content after the execution.
+    pub(super) after: &'a [u8],
+}
+
+/// The addresses that the driver returns are multiples of this number.
+const DRIVER_ALIGNMENT: u64 = 256;
+
+impl<'a> Memory<'a> {
+    /// Plans the memory of an execution.
+    ///
+    /// # Errors
+    /// Returns the reason if the program cannot execute the graph.
+    pub(super) fn new(case: &'a Case) -> Result<Self, String> {
+        let mut memory = Memory::default();
+        let lengths = sequence_lengths(case.graph());
+        let mut nodes = BTreeMap::new();
+        for node in case.graph().tensors().filter(|node| node.integer(Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL) != Some(1)) {
+            let uid = node.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID).ok_or("a tensor has no id")?;
+            nodes.entry(uid).or_insert(node);
+        }
+        let captured =
+            case.captured.execution.as_ref().map(|execution| execution.tensors.as_slice()).unwrap_or_default();
+        let mut places = BTreeMap::new();
+        for tensor in captured {
+            let node = nodes.remove(&tensor.uid);
+            memory.add_captured(case, &lengths, tensor, node, &mut places)?;
+        }
+        let workspace = case.captured.execution.as_ref().and_then(|execution| execution.workspace.as_ref());
+        for (ordinal, index) in places {
+            let ranges = captured.iter().filter_map(|tensor| tensor.memory.as_ref()).chain(workspace);
+            if let Some(buffer) = memory.buffers.get_mut(index) {
+                buffer.misalignment = misalignment(ranges.filter(|range| range.buffer == ordinal));
+            }
+        }
+        for (uid, node) in nodes {
+            memory.add(&lengths, uid, node)?;
+        }
+        Ok(memory)
+    }
+
+    /// Adds a tensor that is not part of a captured execution.
+    fn add(&mut self, lengths: &Lengths, uid: i64, node: &Node) -> Result<(), String> {
+        let mut tensor = Tensor::new(lengths, uid, node)?;
+        if node.integer(Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE) != Some(1) {
+            tensor.buffer = Some((self.buffers.len(), 0));
+            self.buffers.push(Buffer { bytes: tensor.bytes, misalignment: 0 });
+            tensor.value = Cow::default();
+        }
+        self.tensors.push(tensor);
+        Ok(())
+    }
+
+    /// Adds a tensor of a captured execution. `places` maps captured buffers to indices.
+    fn add_captured(
+        &mut self,
+        case: &'a Case,
+        lengths: &Lengths,
+        captured: &Captured,
+        node: Option<&Node>,
+        places: &mut BTreeMap<usize, usize>,
+    ) -> Result<(), String> {
+        let uid = captured.uid;
+        let (numbers, value, after): (_, _, &[u8]) = (Vec::new(), Cow::default(), &[]);
+        let nothing = Tensor { uid, buffer: None, bytes: 0, element_bytes: 1, numbers, value, after };
+        let mut tensor = node.map_or(Ok(nothing), |node| Tensor::new(lengths, uid, node))?;
+        match &captured.memory {
+            None => tensor.value = Cow::default(),
+            Some(memory) if memory.is_host && node.is_some_and(Node::is_by_value) => {
+                if captured.value.is_some() {
+                    tensor.value = captured.value_bytes().ok_or("a value in the capture is damaged")?.into();
+                }
+            }
+            Some(memory) => {
+                let values =
+                    |values: &'a BTreeMap<i64, Vec<u8>>| values.get(&uid).map(Vec::as_slice).unwrap_or_default();
+                (tensor.value, tensor.after) = (values(&case.values.before).into(), values(&case.values.after));
+                let index = *places.entry(memory.buffer).or_insert_with(|| {
+                    self.buffers.push(Buffer::default());
+                    self.buffers.len() - 1
+                });
+                let captured = tensor.value.len().max(tensor.after.len()) as u64;
+                tensor.bytes = tensor.bytes.max(memory.span.unwrap_or(0)).max(captured);
+                let end = memory.offset.checked_add(tensor.bytes).ok_or("a buffer in the capture is too large")?;
+                if let Some(buffer) = self.buffers.get_mut(index) {
+                    buffer.bytes = buffer.bytes.max(end);
+                }
+                tensor.buffer = Some((index, memory.offset));
+            }
+        }
+        if tensor.buffer.is_none() {
+            tensor.bytes = tensor.value.len() as u64;
+        }
+        self.tensors.push(tensor);
+        Ok(())
+    }
+}
+
+impl Tensor<'_> {
+    /// Returns a tensor in host memory with the value 1.
+    fn new(lengths: &Lengths, uid: i64, node: &Node) -> Result<Self, String> {
+        let data_type = node.integer(Name::CUDNN_ATTR_TENSOR_DATA_TYPE).unwrap_or(0);
+        let data_type = DataType(u32::try_from(data_type).unwrap_or(u32::MAX) as _);
+        let format = Format::of(data_type).ok_or_else(|| format!("tensor {uid} has the data type {data_type:?}"))?;
+        let bits = extent(node).and_then(|elements| elements.checked_mul(format.bits));
+        let bytes = bits.ok_or_else(|| format!("tensor {uid} is too large"))?.div_ceil(8);
+        let mut numbers = format.numbers.to_vec();
+        if let Some(length) = lengths.get(&std::ptr::from_ref(node)) {
+            numbers = vec![*length];
+        }
+        let size = format.element_bytes;
+        let value = format.one.to_le_bytes().iter().copied().take(size as usize).collect();
+        Ok(Tensor { uid, buffer: None, bytes, element_bytes: size, numbers, value, after: &[] })
+    }
+}
+
+/// Returns the distance of a buffer's start from an aligned address, which the most aligned range determines.
+fn misalignment<'a>(ranges: impl Iterator<Item = &'a Range>) -> u64 {
+    let most_aligned = ranges.max_by_key(|range| range.alignment);
+    most_aligned.map_or(0, |range| range.alignment.wrapping_sub(range.offset) % DRIVER_ALIGNMENT)
+}
+
+/// Returns an upper limit for the number of elements between the first and the last one.
+fn extent(node: &Node) -> Option<u64> {
+    let dims = node.integers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
+    let strides = node.integers(Name::CUDNN_ATTR_TENSOR_STRIDES);
+    let last = dims.iter().zip(strides).try_fold(0_u64, |sum, (dim, stride)| {
+        let steps = u64::try_from(*dim).ok()?.saturating_sub(1);
+        sum.checked_add(steps.checked_mul(stride.unsigned_abs())?)
+    })?;
+    let mut elements = last.checked_add(1)?;
+    // Reordered tensors are padded to multiples of at most 128.
+    if node.integer(Name::CUDNN_ATTR_TENSOR_REORDERING_MODE).unwrap_or(0) != 0 {
+        let padded = dims.iter().try_fold(1_u64, |product, dim| {
+            product.checked_mul(u64::try_from(*dim).ok()?.checked_next_multiple_of(128)?)
+        });
+        elements = elements.max(padded?);
+    }
+    let vector = node.integer(Name::CUDNN_ATTR_TENSOR_VECTOR_COUNT).unwrap_or(1);
+    elements.checked_mul(u64::try_from(vector).ok()?.max(1))
+}
+
+/// The longest sequences of attentions, by the tensors that contain the lengths of sequences.
+type Lengths = BTreeMap<*const Node, u64>;
+
+/// Finds the lengths in one pass, because a capture can have many tensors and attributes.
+fn sequence_lengths(graph: &Graph) -> Lengths {
+    let mut lengths = Lengths::new();
+    for operation in graph.operations() {
+        for attribute in &operation.attributes {
+            let name = attribute.name.name().and_then(|name| name.to_str().ok()).unwrap_or_default();
+            let Some((start, end)) = name.split_once("SEQ_LEN_") else { continue };
+            let sibling = format!("{start}{}", if end.starts_with("KV") { "KDESC" } else { "QDESC" });
+            let is_sibling =
+                |other: &&Attribute| other.name.name().is_some_and(|name| name.to_bytes() == sibling.as_bytes());
+            let sibling = operation.attributes.iter().find(is_sibling);
+            let longest = sibling.and_then(|sibling| {
+                let tensor = *graph.children(operation, sibling.name).first()?;
+                let length = tensor.integers(Name::CUDNN_ATTR_TENSOR_DIMENSIONS).iter().rev().nth(1)?;
+                u64::try_from(*length).ok()
+            });
+            if let Some(longest) = longest {
+                let tensors = graph.children(operation, attribute.name);
+                lengths.extend(tensors.into_iter().map(|tensor| (std::ptr::from_ref(tensor), longest)));
+            }
+        }
+    }
+    lengths
+}
+
+/// How a data type is stored.
+struct Format {
+    /// The size of an element.
+    bits: u64,
+    /// The size of the numbers.
+    element_bytes: u64,
+    numbers: &'static [u64],
+    one: u64,
+}
+
+impl Format {
+    fn of(data_type: DataType) -> Option<Format> {
+        const FLOATS: &[u64] = &[0xc000_0000, 0xbf80_0000, 0, 0x3f80_0000, 0x4000_0000];
+        const DOUBLES: &[u64] =
+            &[0xc000_0000_0000_0000, 0xbff0_0000_0000_0000, 0, 0x3ff0_0000_0000_0000, 0x4000_0000_0000_0000];
+        let (bits, element_bytes, numbers, one): (_, _, &[u64], _) = match data_type {
+            DataType::CUDNN_DATA_FLOAT => (32, 4, FLOATS, 0x3f80_0000),
+            DataType::CUDNN_DATA_COMPLEX_FP32 => (64, 4, FLOATS, 0x3f80_0000),
+            DataType::CUDNN_DATA_DOUBLE => (64, 8, DOUBLES, 0x3ff0_0000_0000_0000),
+            DataType::CUDNN_DATA_COMPLEX_FP64 => (128, 8, DOUBLES, 0x3ff0_0000_0000_0000),
+            DataType::CUDNN_DATA_HALF => (16, 2, &[0xc000, 0xbc00, 0, 0x3c00, 0x4000], 0x3c00),
+            DataType::CUDNN_DATA_BFLOAT16 => (16, 2, &[0xc000, 0xbf80, 0, 0x3f80, 0x4000], 0x3f80),
+            DataType::CUDNN_DATA_FP8_E4M3 => (8, 1, &[0xc0, 0xb8, 0, 0x38, 0x40], 0x38),
+            DataType::CUDNN_DATA_FP8_E5M2 => (8, 1, &[0xc0, 0xbc, 0, 0x3c, 0x40], 0x3c),
+            // These scales have no sign and no zero.
+            DataType::CUDNN_DATA_FP8_E8M0 => (8, 1, &[0x7f, 0x80], 0x7f),
+            DataType::CUDNN_DATA_FP4_E2M1 => (4, 1, &[0xcc, 0xaa, 0, 0x22, 0x44], 0x22),
+            DataType::CUDNN_DATA_INT4 => (4, 1, &[0xee, 0xff, 0, 0x11, 0x22], 0x11),
+            DataType::CUDNN_DATA_UINT4 => (4, 1, &[0, 0x11, 0x22], 0x11),
+            DataType::CUDNN_DATA_INT8 => (8, 1, &[0xfe, 0xff, 0, 1, 2], 1),
+            DataType::CUDNN_DATA_UINT8 => (8, 1, &[0, 1, 2], 1),
+            DataType::CUDNN_DATA_BOOLEAN | DataType::CUDNN_DATA_BYTE_BOOLEAN => (8, 1, &[0, 1], 1),
+            // Offsets and indices other than 0 could point outside of a tensor.
+            DataType::CUDNN_DATA_INT32 | DataType::CUDNN_DATA_UINT32 => (32, 4, &[0], 1),
+            DataType::CUDNN_DATA_INT64 => (64, 8, &[0], 1),
+            _ => return None,
+        };
+        Some(Format { bits, element_bytes, numbers, one })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cudnn_capture_file::Capture;
+
+    use super::*;
+
+    #[test]
+    fn tensors_overlap_as_in_the_captured_program() {
+        let lines = [
+            r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#,
+            r#"{"record":"graph","graph":"x","label":"","nodes":[{"kind":"TENSOR","TENSOR_DATA_TYPE:1":2,"TENSOR_DIMENSIONS:3":[4,8],"TENSOR_STRIDES:3":[16,1],"TENSOR_UNIQUE_ID:3":1},{"kind":"TENSOR","TENSOR_DATA_TYPE:1":0,"TENSOR_DIMENSIONS:3":[1],"TENSOR_STRIDES:3":[1],"TENSOR_UNIQUE_ID:3":2,"TENSOR_IS_BY_VALUE:2":1},{"kind":"TENSOR","TENSOR_DATA_TYPE:1":0,"TENSOR_DIMENSIONS:3":[2],"TENSOR_STRIDES:3":[1],"TENSOR_UNIQUE_ID:3":3},{"kind":"OPERATIONGRAPH"}]}"#,
+            r#"{"record":"plan","plan":0,"graph":"x","status":"SUCCESS","build_us":1}"#,
+            r#"{"record":"execution","plan":0,"status":"SUCCESS","tensors":[{"uid":1,"memory":{"buffer":7,"offset":0,"alignment":16}},{"uid":9,"memory":{"buffer":7,"offset":16,"span":200,"alignment":32}},{"uid":2,"memory":{"buffer":8,"offset":0,"alignment":4,"is_host":true},"value":"0000803e"},{"uid":4}]}"#,
+        ];
+        let capture = Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
+        let case = Case::select(&capture, "").unwrap();
+        let memory = Memory::new(&case).unwrap();
+        let buffer = |bytes, misalignment| Buffer { bytes, misalignment };
+        assert_eq!(memory.buffers, [buffer(216, 16), buffer(8, 0)]);
+        let of = |tensor: &Tensor<'_>| (tensor.uid, tensor.buffer, tensor.bytes, tensor.value.to_vec());
+        let expected = [
+            (1, Some((0, 0)), 112, Vec::new()),
+            (9, Some((0, 16)), 200, Vec::new()),
+            (2, None, 4, vec![0, 0, 0x80, 0x3e]),
+            (4, None, 0, Vec::new()),
+            // The execution is without this tensor.
+            (3, Some((1, 0)), 8, Vec::new()),
+        ];
+        assert_eq!(memory.tensors.iter().map(of).collect::<Vec<_>>(), expected);
+    }
+    #[test]
+    fn the_most_aligned_range_determines_the_start_of_a_buffer() {
+        let range = |offset, alignment| Range { buffer: 0, offset, span: None, alignment, is_host: false };
+        for (ranges, start) in [
+            (&[range(0, 16)][..], 16),
+            (&[range(0, 4096)], 0),
+            // The workspace comes first, and the tensor is aligned to 512 bytes.
+            (&[range(48, 512), range(0, 16)], 256 - 48),
+            (&[range(0, 16), range(48, 64)], 16),
+            (&[range(1 << 40, 2)], 2),
+            (&[], 0),
+        ] {
+            assert_eq!(misalignment(ranges.iter()), start, "{ranges:?}");
+        }
+    }
+
+    #[test]
+    fn unknown_attributes_do_not_hide_the_lengths_of_sequences() {
+        let json = r##"[{"kind":"TENSOR","DATA_TYPE:1":2,"DIMENSIONS:3":[2,4,96,64],"STRIDES:3":[24576,6144,64,1],"UNIQUE_ID:3":1},{"kind":"TENSOR","DATA_TYPE:1":4,"DIMENSIONS:3":[2,1,1,1],"STRIDES:3":[1,1,1,1],"UNIQUE_ID:3":2},{"kind":"OPERATION_SDPA_FWD","#99999:3":7,"OPERATION_SDPA_FWD_QDESC:15":0,"OPERATION_SDPA_FWD_SEQ_LEN_QDESC:15":1},{"kind":"OPERATIONGRAPH","OPS:15":2}]"##;
+        let graph: Graph = serde_json::from_str(json).unwrap();
+        let lengths = sequence_lengths(&graph);
+        let found: Vec<Option<&u64>> = graph.tensors().map(|tensor| lengths.get(&std::ptr::from_ref(tensor))).collect();
+        assert_eq!(found, [None, Some(&96)]);
+    }
+}

@@ -1,0 +1,159 @@
+//! What the languages share: the statements that create the graph, and the template.
+
+use cudnn_capture_file::Engine;
+use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendKnobType_t as Knob};
+
+use super::case::Case;
+use super::constants::{self, Constant};
+use super::elements::Elements;
+use super::header;
+use super::memory::Memory;
+
+/// A language.
+pub(super) trait Syntax {
+    /// The program, with lines such as `@header@` that are replaced.
+    const TEMPLATE: &'static str;
+    /// Begins a comment.
+    const COMMENT: &'static str;
+    /// The commands to compile and run the program.
+    const HOW_TO_RUN: &'static [&'static str];
+
+    /// Returns the statement that creates a descriptor.
+    fn create(&self, index: usize, kind: &Constant) -> String;
+    /// Returns the statement that sets an attribute.
+    fn set(&self, index: usize, attribute: &Setting<'_>) -> String;
+    /// Returns the statement that finalizes a descriptor.
+    fn finalize(&self, index: usize) -> String;
+    /// Returns the statement that names the last descriptor `graph`.
+    fn name_graph(&self, index: usize) -> String;
+    /// Returns the definitions of the options.
+    fn options<'a>(&'a self, options: &'a Options<'_>) -> impl Iterator<Item = String> + 'a;
+    /// Returns the definitions of names, if the language has no header for them.
+    fn constants(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// An attribute to set.
+pub(super) struct Setting<'a> {
+    pub(super) name: Constant,
+    pub(super) ty: Constant,
+    pub(super) count: i64,
+    pub(super) elements: &'a Elements,
+}
+
+/// The options of a program.
+pub(super) struct Options<'a> {
+    /// The description of the device.
+    pub(super) device: String,
+    /// The engine, if the capture contains one.
+    pub(super) engine: Option<i64>,
+    /// The settings of the engine.
+    pub(super) knobs: Vec<(Constant, i64)>,
+    /// Whether the graph has a handle.
+    pub(super) has_handle: bool,
+    /// Whether the program can execute the graph.
+    pub(super) can_execute: bool,
+    /// The memory of an execution.
+    pub(super) memory: &'a Memory<'a>,
+}
+
+/// The maximum size of a program in bytes. Programs of real graphs have some hundred kilobytes.
+const MAX_BYTES: usize = 16 << 20;
+
+/// Writes a program.
+///
+/// # Errors
+/// Returns the reason if the program would be too large.
+pub(super) fn write<S: Syntax>(syntax: &S, case: &Case) -> Result<String, String> {
+    write_within(syntax, case, MAX_BYTES)
+}
+
+/// Writes a program of at most this size. The lines are made one after the other, so that the limit also applies to the
+/// memory of this process.
+pub(super) fn write_within<S: Syntax>(syntax: &S, case: &Case, max_bytes: usize) -> Result<String, String> {
+    let (memory, cannot_execute) = match Memory::new(case) {
+        Ok(memory) => (memory, None),
+        Err(reason) => (Memory::default(), Some(reason)),
+    };
+    let options = Options::new(case, &memory, cannot_execute.is_none());
+    let header = header::lines(case, S::HOW_TO_RUN, cannot_execute.as_deref());
+    let mut program = String::new();
+    for line in template::<S>(case) {
+        let (indentation, name) = line.split_at(line.len() - line.trim_start().len());
+        let lines: &mut dyn Iterator<Item = String> = match name {
+            "@header@" => &mut header.iter().map(|line| format!("{} {line}", S::COMMENT).trim_end().to_owned()),
+            "@constants@" => &mut syntax.constants().into_iter(),
+            "@options@" => &mut syntax.options(&options),
+            "@descriptors@" => &mut descriptors(syntax, case),
+            text => &mut std::iter::once(text.to_owned()),
+        };
+        for line in lines {
+            program.extend([indentation, &line, "\n"]);
+            if program.len() > max_bytes {
+                return Err(format!("the program would be larger than {max_bytes} bytes"));
+            }
+        }
+    }
+    Ok(program)
+}
+
+/// Returns the lines of the template for a graph or for a failed call. Lines between `@if graph@` or `@if failure@` and
+/// `@end@` belong to only one of them.
+pub(super) fn template<S: Syntax>(case: &Case) -> impl Iterator<Item = &'static str> {
+    let skipped = if case.failure.is_some() { "@if graph@" } else { "@if failure@" };
+    let mut is_kept = true;
+    S::TEMPLATE.lines().filter(move |line| {
+        let is_marker = matches!(line.trim_start(), "@if graph@" | "@if failure@" | "@end@");
+        if is_marker {
+            is_kept = line.trim_start() != skipped;
+        }
+        is_kept && !is_marker
+    })
+}
+
+impl<'a> Options<'a> {
+    fn new(case: &'a Case, memory: &'a Memory<'_>, can_execute: bool) -> Self {
+        let engine = case.captured.plan.as_ref().and_then(|plan| plan.engine.as_ref());
+        let handles = case.graph().root().map(|root| root.value(Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE).is_some());
+        Options {
+            device: case.device(),
+            engine: engine.map(|engine| engine.index),
+            knobs: knobs(case),
+            has_handle: handles.unwrap_or(false),
+            can_execute,
+            memory,
+        }
+    }
+}
+
+/// Returns the knobs of the captured engine.
+pub(super) fn knobs(case: &Case) -> Vec<(Constant, i64)> {
+    let engine = case.captured.plan.as_ref().and_then(|plan| plan.engine.as_ref());
+    let knobs = engine.iter().flat_map(|engine| &engine.knobs).filter_map(|(name, value)| {
+        let number = Engine::knob_number(name)?;
+        Some((constants::knob(Knob(number as _)), *value))
+    });
+    knobs.collect()
+}
+
+/// Returns the statements that create the graph.
+fn descriptors<S: Syntax>(syntax: &S, case: &Case) -> impl Iterator<Item = String> {
+    let nodes = case.graph().nodes().iter().enumerate().flat_map(move |(index, node)| {
+        let created = std::iter::once_with(move || syntax.create(index, &constants::kind(node.kind)));
+        let attributes = node.attributes.iter().map(move |attribute| {
+            let elements = Elements::new(attribute);
+            let (name, ty) = (constants::attribute(attribute.name), constants::attribute_type(attribute.ty));
+            let count = attribute.value.count(attribute.ty);
+            syntax.set(index, &Setting { name, ty, count, elements: &elements })
+        });
+        created.chain(attributes).chain(node.is_finalized.then(|| syntax.finalize(index)))
+    });
+    let last = case.graph().nodes().len().saturating_sub(1);
+    nodes.chain(case.failure.is_none().then(|| syntax.name_graph(last)))
+}
+
+/// Joins list elements.
+pub(super) fn joined<T>(list: &[T], format: impl Fn(&T) -> String) -> String {
+    list.iter().map(format).collect::<Vec<_>>().join(", ")
+}

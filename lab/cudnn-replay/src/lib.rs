@@ -1,0 +1,14 @@
+//! Replays captured cuDNN work.
+//!
+//! | module | purpose |
+//! | --- | --- |
+//! | [`mod@device`] | reads and completes cuDNN's descriptions of devices |
+//! | [`mod@emit`] | writes a graph as a program in C++ or Python |
+//! | [`mod@reduce`] | makes a graph smaller while a condition holds |
+//! | [`mod@replay`] | plans and executes a graph with the loaded cuDNN |
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it never runs in a process of others")]
+
+pub mod device;
+pub mod emit;
+pub mod reduce;
+pub mod replay;

@@ -1,0 +1,231 @@
+//! Decides whether a smaller graph shows the same problem as the original.
+
+use crate::replay::comparison::{status, working_plan};
+use crate::replay::{DataSet, PlanReport, Report};
+
+/// The problem that a smaller graph must show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// An output has an error, executions differ, or memory is damaged, with the same values of the inputs as before.
+    Wrong,
+    /// The process crashes, or hangs, as before.
+    Crash,
+    /// The first engine needs at least twice as long as another engine that supports the graph.
+    Slow,
+    /// The graph fails with the same status and reason.
+    Status,
+}
+
+/// What was observed of a graph.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observed {
+    /// The report about the engine with the problem.
+    pub report: Report,
+    /// The plans of all engines that support the graph, for [`Condition::Slow`].
+    pub alternatives: Vec<PlanReport>,
+}
+
+/// The largest error of a correct result.
+const MAX_ERROR: f64 = 1.0;
+/// Errors are of the same order if their ratio is at most this number.
+const SAME_ORDER: f64 = 10.0;
+/// How much longer the first engine needs.
+const MIN_RATIO: f64 = 2.0;
+
+impl Condition {
+    /// Returns whether a graph shows the problem of the original. The original shows it if it equals itself.
+    #[must_use]
+    pub fn holds(self, original: &Observed, observed: &Observed) -> bool {
+        let (before, report) = (&original.report, &observed.report);
+        match self {
+            Condition::Wrong => {
+                let expected = problems(before);
+                problems(report).iter().any(|problem| expected.iter().any(|expected| problem.is_like(expected)))
+            }
+            Condition::Crash => has_ended(report) && report.status == before.status,
+            Condition::Slow => is_slow(observed),
+            Condition::Status => {
+                let is_failure = status(report) != "SUCCESS" && !has_ended(report);
+                is_failure && status(report) == status(before) && reason(report) == reason(before)
+            }
+        }
+    }
+
+    /// Returns the data sets to try smaller graphs with. For [`Condition::Wrong`], only those that show the problem.
+    #[must_use]
+    pub fn data(self, original: &Observed) -> Vec<DataSet> {
+        let mut data = vec![DataSet::Integers, DataSet::Normal];
+        if self == Condition::Wrong {
+            let problems = problems(&original.report);
+            data.retain(|set| problems.iter().any(|problem| problem.data == *set));
+        }
+        data
+    }
+}
+
+fn has_ended(report: &Report) -> bool {
+    matches!(report.status.as_str(), "CRASHED" | "HUNG")
+}
+
+/// Returns the reason without digits, which may be the number of a descriptor.
+fn reason(report: &Report) -> String {
+    let text = report.reason.as_deref().unwrap_or_default();
+    text.chars().filter(|character| !character.is_ascii_digit()).collect()
+}
+
+/// Compares plans, because an engine may be proposed with faster or slower knobs than the default ones.
+fn is_slow(observed: &Observed) -> bool {
+    let Some(first) = working_plan(&observed.report) else { return false };
+    let is_other =
+        |plan: &&PlanReport| (plan.engine.index, &plan.engine.knobs) != (first.engine.index, &first.engine.knobs);
+    let others = observed.alternatives.iter().filter(is_other).filter_map(|plan| plan.time_ms);
+    first.time_ms.zip(others.reduce(f64::min)).is_some_and(|(first, other)| first >= MIN_RATIO * other)
+}
+
+/// A wrong result.
+struct Problem {
+    data: DataSet,
+    /// The output with the largest error.
+    output: Option<i64>,
+    kind: Kind,
+}
+
+enum Kind {
+    /// Only the output or only the reference contains NaN.
+    Nan,
+    Error(f64),
+    NotRepeatable,
+    Damage,
+}
+
+fn problems(report: &Report) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for run in report.plans.iter().flat_map(|plan| &plan.runs) {
+        let mut add = |kind| {
+            let has_output = matches!(kind, Kind::Nan | Kind::Error(_));
+            problems.push(Problem { data: run.data, output: run.worst_output.filter(|_| has_output), kind });
+        };
+        match run.error {
+            Some(f64::MAX) => add(Kind::Nan),
+            Some(error) if error > MAX_ERROR => add(Kind::Error(error)),
+            _ => {}
+        }
+        if !run.is_repeatable {
+            add(Kind::NotRepeatable);
+        }
+        if !run.damage.is_empty() {
+            add(Kind::Damage);
+        }
+    }
+    problems
+}
+
+impl Problem {
+    fn is_like(&self, other: &Problem) -> bool {
+        (self.data, self.output) == (other.data, other.output)
+            && match (&self.kind, &other.kind) {
+                (Kind::Error(a), Kind::Error(b)) => a.max(*b) <= SAME_ORDER * a.min(*b),
+                (Kind::Nan, Kind::Nan) | (Kind::NotRepeatable, Kind::NotRepeatable) | (Kind::Damage, Kind::Damage) => {
+                    true
+                }
+                _ => false,
+            }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cudnn_capture_file::Engine;
+
+    use super::*;
+    use crate::replay::Run;
+
+    fn plan(index: i64, tile: i64, time_ms: f64) -> PlanReport {
+        let engine = Engine { index, knobs: [("TILE_SIZE".to_owned(), tile)].into(), ..Engine::default() };
+        PlanReport { engine, time_ms: Some(time_ms), ..PlanReport::default() }
+    }
+
+    #[test]
+    fn a_plan_is_slow_if_another_plan_is_twice_as_fast() {
+        let slow = |first: PlanReport, others: &[PlanReport]| {
+            let report = Report { plans: vec![first], ..Report::default() };
+            let observed = Observed { report, alternatives: others.to_vec() };
+            Condition::Slow.holds(&observed, &observed)
+        };
+        assert!(slow(plan(9, 0, 2.0), &[plan(1, 0, 5.0), plan(2, 0, 1.0)]));
+        assert!(!slow(plan(9, 0, 1.9), &[plan(1, 0, 5.0), plan(2, 0, 1.0)]));
+        assert!(!slow(plan(9, 0, 1.0), &[plan(1, 0, 5.0)]), "the list is in another order than the proposals");
+        assert!(slow(plan(9, 1, 2.0), &[plan(9, 0, 1.0)]), "the same engine with other knobs");
+        assert!(!slow(plan(9, 1, 2.0), &[plan(9, 1, 1.0)]), "the same plan");
+        let mut refused = plan(2, 0, 1.0);
+        refused.time_ms = None;
+        assert!(!slow(plan(9, 0, 2.0), &[refused]));
+        assert!(!slow(PlanReport { skipped: Some(String::new()), ..plan(9, 0, 2.0) }, &[plan(2, 0, 1.0)]));
+    }
+
+    fn observed(change: impl FnOnce(&mut Run)) -> Observed {
+        let mut run = Run {
+            data: DataSet::Normal,
+            status: "SUCCESS".to_owned(),
+            reason: None,
+            error: Some(0.5),
+            outputs: Vec::new(),
+            worst_element: None,
+            is_sampled: false,
+            same_as_captured: None,
+            worst_output: None,
+            no_reference: None,
+            bits: String::new(),
+            is_repeatable: true,
+            damage: Vec::new(),
+        };
+        change(&mut run);
+        let plan = PlanReport { runs: vec![run], ..PlanReport::default() };
+        Observed { report: Report { plans: vec![plan], ..Report::default() }, alternatives: Vec::new() }
+    }
+
+    #[test]
+    fn a_wrong_result_remains_of_the_same_kind() {
+        let error = |error| observed(|run| run.error = Some(error));
+        assert_eq!(Condition::Wrong.data(&error(1e4)), [DataSet::Normal]);
+        assert_eq!(Condition::Crash.data(&error(1e4)), [DataSet::Integers, DataSet::Normal]);
+        let kinds = [
+            error(1e4),
+            error(f64::MAX),
+            observed(|run| run.is_repeatable = false),
+            observed(|run| run.damage = vec!["before tensor 1".to_owned()]),
+            observed(|run| (run.error, run.data) = (Some(1e4), DataSet::Integers)),
+            observed(|run| (run.error, run.worst_output) = (Some(1e4), Some(3))),
+        ];
+        for (place, original) in kinds.iter().enumerate() {
+            for (other, candidate) in kinds.iter().enumerate() {
+                assert_eq!(Condition::Wrong.holds(original, candidate), place == other, "{place} {other}");
+            }
+            assert!(!Condition::Wrong.holds(original, &error(0.5)), "{place}");
+        }
+        assert!(Condition::Wrong.holds(&error(1e4), &error(9e4)) && Condition::Wrong.holds(&error(1e4), &error(2e3)));
+        assert!(!Condition::Wrong.holds(&error(1e4), &error(2e5)) && !Condition::Wrong.holds(&error(1e4), &error(9e2)));
+        assert!(!Condition::Wrong.holds(&error(0.5), &error(0.5)));
+    }
+
+    #[test]
+    fn a_failure_keeps_the_status_and_the_reason() {
+        let failed = |status: &str, reason: &str| Observed {
+            report: Report { status: status.to_owned(), reason: Some(reason.to_owned()), ..Report::default() },
+            ..Observed::default()
+        };
+        let original = failed("NOT_SUPPORTED", "descriptor 12: no engine");
+        for (condition, candidate, expected) in [
+            (Condition::Status, failed("NOT_SUPPORTED", "descriptor 7: no engine"), true),
+            (Condition::Status, failed("NOT_SUPPORTED", "another reason"), false),
+            (Condition::Status, failed("BAD_PARAM", "descriptor 12: no engine"), false),
+            (Condition::Status, failed("CRASHED", "descriptor 12: no engine"), false),
+        ] {
+            assert_eq!(condition.holds(&original, &candidate), expected, "{candidate:?}");
+        }
+        let (crashed, hung) = (failed("CRASHED", "signal 11"), failed("HUNG", "60 s"));
+        assert!(!Condition::Status.holds(&crashed, &crashed) && !Condition::Crash.holds(&original, &original));
+        assert!(Condition::Crash.holds(&crashed, &failed("CRASHED", "signal 6")));
+        assert!(Condition::Crash.holds(&hung, &hung) && !Condition::Crash.holds(&crashed, &hung));
+    }
+}

@@ -1,0 +1,566 @@
+//! Executes plans on the GPU, and compares the outputs with the reference.
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+
+use cudnn_backend::descriptor::Descriptor;
+use cudnn_backend::gpu::{Gpu, Memory as GpuMemory};
+use cudnn_backend::handle::Handle;
+use cudnn_backend::plan::Plan;
+use cudnn_backend::{Failure, first_reason};
+use cudnn_capture_file::{Graph, Node, status_name};
+use cudnn_loader::{
+    Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind,
+    cudnnDataType_t as DataType,
+};
+use sha2::{Digest, Sha256};
+
+use super::accuracy::Worst;
+use super::captured::Values;
+use super::memory::{Memory, PATTERN, Place, RED_ZONE};
+use super::planning::Step;
+use super::reference::Expected;
+use super::request::{DataSet, OutputError, PlanReport, Request, Run};
+use super::tensor::Tensor;
+use super::{accuracy, data, element, reference};
+
+/// The number of executions to measure the time.
+const TIMED_RUNS: u32 = 20;
+
+/// Maximum memory of the host, as estimated by [`host_bytes`], to prepare all data sets at once.
+const MAX_AT_ONCE: usize = 1 << 30;
+/// About the number of bytes that the reference needs for an element.
+const REFERENCE_BYTES: usize = 32;
+
+/// Executes the plans of a graph.
+pub(super) struct Executor<'a> {
+    gpu: &'a Gpu,
+    handle: &'a Handle,
+    request: &'a Request,
+    /// The data sets in memory, and those that were requested.
+    prepared: Vec<Prepared>,
+    prepared_for: &'a [DataSet],
+    /// The number of data sets to prepare at once.
+    at_once: usize,
+    /// Why nothing can be executed.
+    pub(super) refusal: Option<String>,
+    /// The skipped data sets, with the reasons.
+    pub(super) problems: Vec<String>,
+}
+
+/// The values of a data set.
+struct Prepared {
+    data: DataSet,
+    memory: Memory,
+    /// The uids of the outputs.
+    written: Vec<i64>,
+    expected: Result<BTreeMap<i64, Expected>, String>,
+    /// The captured values, if they are the data set.
+    captured: Option<Values>,
+}
+
+impl<'a> Executor<'a> {
+    pub(super) fn new(gpu: &'a Gpu, handle: &'a Handle, request: &'a Request) -> Self {
+        // References take seconds, and data sets are independent.
+        let at_once = if host_bytes(&request.graph) > MAX_AT_ONCE { 1 } else { request.data.len().max(1) };
+        let (prepared, refusal, problems) = (Vec::new(), None, Vec::new());
+        Executor { gpu, handle, request, prepared, prepared_for: &[], at_once, refusal, problems }
+    }
+
+    /// Executes a plan with each data set.
+    pub(super) fn execute(&mut self, plan: &Plan, report: &mut PlanReport, step: &mut Step<'_>) {
+        let request = self.request;
+        for data in request.data.chunks(self.at_once) {
+            // The values stay for other plans if all data sets fit.
+            if self.prepared_for != data {
+                self.prepared.clear();
+                step("computed the references");
+                self.prepare(data);
+            }
+            if self.refusal.is_some() || !self.execute_prepared(plan, report, step) {
+                return;
+            }
+        }
+    }
+
+    /// Executes a plan with the prepared data sets. Returns whether all executions succeeded.
+    fn execute_prepared(&self, plan: &Plan, report: &mut PlanReport, step: &mut Step<'_>) -> bool {
+        for prepared in &self.prepared {
+            step(&format!("executed engine {}", report.engine.index));
+            let mut run = Run {
+                data: prepared.data,
+                status: "SUCCESS".to_owned(),
+                reason: None,
+                error: None,
+                outputs: Vec::new(),
+                worst_element: None,
+                is_sampled: false,
+                same_as_captured: None,
+                worst_output: None,
+                no_reference: prepared.expected.as_ref().err().cloned(),
+                bits: String::new(),
+                is_repeatable: true,
+                damage: Vec::new(),
+            };
+            if let Err(failure) = self.run(plan, prepared, &mut run) {
+                (run.status, run.reason) = match failure.downcast_ref::<Error>() {
+                    Some(error) => (status_name(error.status), Some(first_reason(&error.text).to_owned())),
+                    None => ("EXECUTION_FAILED".to_owned(), Some(failure.to_string())),
+                };
+            }
+            let is_fine = run.status == "SUCCESS";
+            report.runs.push(run);
+            if !is_fine {
+                // An error of the device is permanent.
+                return false;
+            }
+        }
+        if let Some(prepared) = self.prepared.first().filter(|_| self.request.time && report.time_ms.is_none()) {
+            step(&format!("measured engine {}", report.engine.index));
+            report.time_ms = self.time(plan, prepared).ok();
+        }
+        true
+    }
+
+    fn prepare(&mut self, data: &'a [DataSet]) {
+        let request = self.request;
+        self.prepared_for = data;
+        let prepared: Vec<(DataSet, Result<Prepared, String>)> = std::thread::scope(|scope| {
+            let start = |data: &DataSet| {
+                let data = *data;
+                (data, scope.spawn(move || Prepared::new(request, data)))
+            };
+            let threads: Vec<_> = data.iter().map(start).collect();
+            let stopped = |_| Err("the reference cannot be computed".to_owned());
+            threads.into_iter().map(|(data, thread)| (data, thread.join().unwrap_or_else(stopped))).collect()
+        });
+        let mut problems = Vec::new();
+        for (data, prepared) in prepared {
+            match prepared {
+                Ok(prepared) => self.prepared.push(prepared),
+                Err(reason) if data == DataSet::Captured => {
+                    problems.push(format!("the captured values are skipped: {reason}"));
+                }
+                Err(reason) => self.refusal = Some(reason),
+            }
+        }
+        // Other plans may need the same values again.
+        problems.retain(|problem| !self.problems.contains(problem));
+        self.problems.extend(problems);
+    }
+
+    fn run(&self, plan: &Plan, prepared: &Prepared, run: &mut Run) -> Result<(), Failure> {
+        for repetition in 0..self.request.repeat.max(1) {
+            let launch = Launch::new(self.gpu, &prepared.memory, plan)?;
+            launch.execute(self.handle, plan)?;
+            self.gpu.synchronize()?;
+            let after = launch.read(self.gpu)?;
+            let bits = prepared.digest(&after);
+            if repetition > 0 {
+                run.is_repeatable &= run.bits == bits;
+                continue;
+            }
+            run.bits = bits;
+            let errors = prepared.errors(&after);
+            let output =
+                |(uid, worst): &(i64, Worst)| OutputError { uid: *uid, error: worst.error, compared: worst.compared };
+            run.outputs = errors.iter().map(output).collect();
+            if errors.is_empty() && prepared.expected.is_ok() {
+                run.no_reference = Some("no element of the outputs has a number as its reference".to_owned());
+            }
+            let worst = errors.into_iter().reduce(|a, b| if b.1.error > a.1.error { b } else { a });
+            (run.error, run.worst_output) = (worst.map(|(_, worst)| worst.error), worst.map(|(uid, _)| uid));
+            run.worst_element = worst.filter(|(_, worst)| worst.error > 0.0).map(|(uid, worst)| describe(uid, &worst));
+            run.is_sampled = run.error.is_some() && prepared.is_sampled();
+            run.same_as_captured = prepared.same_as_captured(&after);
+            run.damage = after.iter().enumerate().filter_map(|(at, bytes)| prepared.memory.damage(at, bytes)).collect();
+            for start in [0, RED_ZONE + plan.workspace_size] {
+                let zone = self.gpu.download_part(&launch.workspace, start..start + RED_ZONE)?;
+                if let Some(at) = zone.iter().position(|byte| *byte != PATTERN) {
+                    let offset = (start + at) as i64 - RED_ZONE as i64;
+                    run.damage.push(format!("the byte at offset {offset} of the workspace was changed"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn time(&self, plan: &Plan, prepared: &Prepared) -> Result<f64, Failure> {
+        let launch = Launch::new(self.gpu, &prepared.memory, plan)?;
+        self.gpu.time(TIMED_RUNS, || Ok(launch.execute(self.handle, plan)?))
+    }
+}
+
+/// Memory on the device, and a variant pack that refers to it.
+struct Launch {
+    device: Vec<Option<GpuMemory>>,
+    host: Vec<Vec<u64>>,
+    workspace: GpuMemory,
+    pack: Descriptor,
+}
+
+impl Launch {
+    fn new(gpu: &Gpu, memory: &Memory, plan: &Plan) -> Result<Self, Failure> {
+        let (mut device, mut host) = (Vec::new(), Vec::new());
+        for buffer in &memory.buffers {
+            device.push(if buffer.is_host { None } else { Some(gpu.upload(&buffer.bytes)?) });
+            // Host memory is aligned to 8 bytes.
+            let words = if buffer.is_host { buffer.bytes.as_slice() } else { &[] };
+            host.push(
+                words
+                    .chunks(8)
+                    .map(|chunk| {
+                        let mut word = [PATTERN; 8];
+                        word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+                        u64::from_ne_bytes(word)
+                    })
+                    .collect::<Vec<_>>(),
+            );
+        }
+        let workspace = gpu.filled(PATTERN, plan.workspace_size + 2 * RED_ZONE)?;
+        let pointer = |place: &Place| {
+            let on_device = device.get(place.buffer).and_then(Option::as_ref).map(GpuMemory::address);
+            let on_host = || host.get(place.buffer).map(|words: &Vec<u64>| words.as_ptr().cast::<c_void>());
+            on_device.or_else(on_host).map(|start| start.wrapping_byte_add(place.offset))
+        };
+        let pointers: Vec<*const c_void> = memory.places.iter().filter_map(pointer).collect();
+        let uids: Vec<i64> = memory.places.iter().map(|place| place.tensor.uid).collect();
+        let pack = Descriptor::new(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?
+            .set(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &uids)?
+            .set(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, &pointers)?
+            .set(Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, &[workspace.address().wrapping_byte_add(RED_ZONE)])?
+            .finalize()?;
+        Ok(Launch { device, host, workspace, pack })
+    }
+
+    fn execute(&self, handle: &Handle, plan: &Plan) -> Result<(), Error> {
+        // SAFETY: plan and pack are finalized, and their memory lives until the work on the default stream is done.
+        unsafe { check!(cudnn_loader::cudnnBackendExecute(handle.raw(), plan.descriptor.raw(), self.pack.raw())) }
+    }
+
+    /// Returns the bytes of all buffers after the execution.
+    fn read(&self, gpu: &Gpu) -> Result<Vec<Vec<u8>>, Failure> {
+        let buffers = self.device.iter().zip(&self.host).map(|(device, host)| match device {
+            Some(memory) => Ok(gpu.download(memory)?),
+            None => Ok(host.iter().flat_map(|word| word.to_ne_bytes()).collect()),
+        });
+        buffers.collect()
+    }
+}
+
+impl Prepared {
+    fn new(request: &Request, data: DataSet) -> Result<Self, String> {
+        let graph = &request.graph;
+        let nodes = || graph.nodes().iter();
+        let mut tensors = BTreeMap::new();
+        for node in graph.tensors() {
+            let tensor = Tensor::new(node)?;
+            if !tensor.is_virtual {
+                tensors.insert(tensor.uid, tensor);
+            }
+        }
+        let is_readable = tensors.values().all(|tensor| tensor.is_plain && element::is_readable(tensor.ty));
+        let mut memory = Memory::new(tensors.into_values().collect(), request.execution.as_ref(), request.max_bytes)?;
+        let is_known = reference::is_known(graph);
+        // Operations can contain operations.
+        let mut written: Vec<i64> = nodes().flat_map(|node| graph.outputs(node)).collect();
+        let read: Vec<i64> = nodes().flat_map(|node| graph.inputs(node)).collect();
+        let captured = match (data, &request.values) {
+            (DataSet::Captured, Some(values)) => {
+                let tensors: Vec<Tensor> = memory.places.iter().map(|place| as_stored(&place.tensor)).collect();
+                Some(Values::read(values, tensors.iter())?)
+            }
+            (DataSet::Captured, None) => return Err("they are missing in the capture".to_owned()),
+            _ => None,
+        };
+        let id = graph.id();
+        let scratch = if is_attention_gradient(graph) { read.as_slice() } else { &[] };
+        let is_scratch = |uid| written.contains(&uid) && scratch.contains(&uid);
+        for place in memory.places.clone() {
+            let Tensor { uid, ty, is_by_value, is_plain, .. } = place.tensor;
+            let is_written = written.contains(&uid);
+            let is_read = !is_written || read.contains(&uid) || graph.reads_outputs();
+            let seed = data::seed(&id, uid);
+            if let Some(bytes) = host_value(request, uid).filter(|_| is_by_value) {
+                memory.write(&place, &bytes);
+            } else if is_by_value {
+                memory.fill(&place, |_| if element::is_integer(ty) { 1.0 } else { 0.125 });
+            } else if let Some(captured) = &captured {
+                // Some elements of special layouts are never written.
+                if is_read || !is_plain {
+                    let bytes = captured.before.get(&uid).ok_or_else(|| format!("the capture lacks tensor {uid}"))?;
+                    memory.write(&place, bytes);
+                }
+            } else if is_scratch(uid) || element::is_integer(ty) && !(is_known && is_readable) {
+                // Sums start from zero. Lengths, offsets or page numbers must be valid.
+                memory.fill(&place, |_| 0.0);
+            } else if is_read {
+                memory.fill(&place, |index| data::value(data, seed, index));
+            }
+            if is_written || !is_known {
+                memory.allow_writes(&place);
+            }
+        }
+        let bytes = |place: &Place| memory.buffers.get(place.buffer)?.bytes.get(place.offset..);
+        let given = |place: &Place| Some((place.tensor.uid, place.tensor.read(bytes(place)?)));
+        let element = |uid, index| {
+            let place = memory.places.iter().find(|place| place.tensor.uid == uid)?;
+            Some(place.tensor.element(bytes(place)?, index))
+        };
+        let expected = if is_readable {
+            reference::compute(graph, || memory.places.iter().filter_map(given).collect(), &element)
+        } else {
+            Err("a tensor has a special layout".to_owned())
+        };
+        written.retain(|uid| !scratch.contains(uid));
+        Ok(Prepared { data, memory, written, expected, captured })
+    }
+
+    /// Returns the places of the outputs with their bytes after the execution.
+    fn outputs<'a>(&'a self, after: &'a [Vec<u8>]) -> impl Iterator<Item = (&'a Place, &'a [u8])> {
+        let places = self.memory.places.iter().filter(|place| self.written.contains(&place.tensor.uid));
+        places.filter_map(|place| {
+            let range = place.offset..place.offset + place.tensor.span();
+            Some((place, after.get(place.buffer)?.get(range)?))
+        })
+    }
+
+    fn digest(&self, after: &[Vec<u8>]) -> String {
+        let mut digest = Sha256::new();
+        for (_, bytes) in self.outputs(after) {
+            digest.update(bytes);
+        }
+        digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Returns the element with the largest error of each output that can be compared.
+    fn errors(&self, after: &[Vec<u8>]) -> Vec<(i64, Worst)> {
+        let Ok(expected) = &self.expected else { return Vec::new() };
+        let worst = self.outputs(after).filter_map(|(place, bytes)| {
+            let Tensor { uid, ty, .. } = place.tensor;
+            let expected = expected.get(&uid)?;
+            let worst = accuracy::worst(ty, &expected.select(&place.tensor, bytes), &expected.array)?;
+            Some((uid, Worst { index: expected.index(worst.index), ..worst }))
+        });
+        worst.collect()
+    }
+
+    fn is_sampled(&self) -> bool {
+        let is_sampled =
+            |uid| self.expected.as_ref().is_ok_and(|expected| expected.get(uid).is_some_and(Expected::is_sampled));
+        self.written.iter().any(is_sampled)
+    }
+
+    /// Returns whether the outputs have the captured bits. `None` if no output is captured.
+    fn same_as_captured(&self, after: &[Vec<u8>]) -> Option<bool> {
+        let captured = self.captured.as_ref()?;
+        let same = self.outputs(after).filter_map(|(place, bytes)| {
+            let captured = captured.after.get(&place.tensor.uid)?;
+            let is_packed = place.tensor.ty == DataType::CUDNN_DATA_BOOLEAN;
+            Some(if is_packed { bytes.starts_with(captured) } else { place.tensor.has_equal_elements(bytes, captured) })
+        });
+        same.reduce(|a, b| a && b)
+    }
+}
+
+/// Describes the element with the largest error.
+fn describe(uid: i64, worst: &Worst) -> String {
+    let Worst { index, value, expected, is_out_of_range, .. } = worst;
+    let range = if *is_out_of_range { ", which exceeds the range of the type" } else { "" };
+    format!("element {index} of tensor {uid} is {value}, and the reference is {expected}{range}")
+}
+
+/// Returns a tensor with as many bytes as the capture stores: one bit for each packed boolean, and one byte here.
+fn as_stored(tensor: &Tensor) -> Tensor {
+    let mut stored = tensor.clone();
+    if tensor.ty == DataType::CUDNN_DATA_BOOLEAN {
+        (stored.dims, stored.strides) = (vec![tensor.span().div_ceil(8)], vec![1]);
+    }
+    stored
+}
+
+/// Returns about the memory of the host for a data set.
+fn host_bytes(graph: &Graph) -> usize {
+    let bytes = |tensor: Tensor| tensor.span().saturating_add(tensor.count().saturating_mul(REFERENCE_BYTES));
+    graph.tensors().filter_map(|node| Tensor::new(node).ok()).map(bytes).fold(0, usize::saturating_add)
+}
+
+/// Returns whether this is the gradient of an attention. Engines use the tensors between the operations as accumulators,
+/// with a layout of their own, and cudnn-frontend sets them to zero before each execution.
+fn is_attention_gradient(graph: &Graph) -> bool {
+    let is_matmul = |operation: &&Node| operation.kind == Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
+    graph.operations().into_iter().filter(is_matmul).count() > 2
+}
+
+/// Returns the captured bytes of a tensor in host memory.
+fn host_value(request: &Request, uid: i64) -> Option<Vec<u8>> {
+    request.execution.as_ref()?.tensors.iter().find(|tensor| tensor.uid == uid)?.value_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::CapturedValues;
+    use super::*;
+    use cudnn_capture_file::Data;
+
+    const MATMUL: &str = r#"[
+        {"kind":"TENSOR","TENSOR_UNIQUE_ID:3":1,"TENSOR_DATA_TYPE:1":2,"TENSOR_DIMENSIONS:3":[1,3,5],"TENSOR_STRIDES:3":[24,8,1]},
+        {"kind":"TENSOR","TENSOR_UNIQUE_ID:3":2,"TENSOR_DATA_TYPE:1":9,"TENSOR_DIMENSIONS:3":[1,5,2],"TENSOR_STRIDES:3":[10,1,5]},
+        {"kind":"TENSOR","TENSOR_UNIQUE_ID:3":3,"TENSOR_DATA_TYPE:1":2,"TENSOR_DIMENSIONS:3":[1,3,2],"TENSOR_STRIDES:3":[12,4,1]},
+        {"kind":"MATMUL"},
+        {"kind":"OPERATION_MATMUL","OPERATION_MATMUL_ADESC:15":0,"OPERATION_MATMUL_BDESC:15":1,"OPERATION_MATMUL_CDESC:15":2},
+        {"kind":"OPERATIONGRAPH","OPERATIONGRAPH_OPS:15":4}]"#;
+
+    fn request() -> Request {
+        Request {
+            graph: serde_json::from_str(MATMUL).unwrap(),
+            device: None,
+            engines: super::super::Engines::First,
+            execution: None,
+            data: Vec::new(),
+            values: None,
+            max_bytes: super::super::DEFAULT_MAX_BYTES,
+            repeat: 1,
+            time: false,
+        }
+    }
+
+    fn error(prepared: &Prepared, after: &[Vec<u8>]) -> Option<f64> {
+        prepared.errors(after).iter().map(|(_, worst)| worst.error).reduce(f64::max)
+    }
+
+    #[test]
+    fn only_a_correct_and_complete_output_has_a_small_error() {
+        for data in [DataSet::Integers, DataSet::Normal, DataSet::Adversarial] {
+            let prepared = Prepared::new(&request(), data).unwrap();
+            let untouched: Vec<Vec<u8>> = prepared.memory.buffers.iter().map(|buffer| buffer.bytes.clone()).collect();
+            assert_eq!(error(&prepared, &untouched), Some(f64::MAX));
+            // Writes what a correct engine would write.
+            let expected = prepared.expected.as_ref().unwrap()[&3].array.clone();
+            let place = prepared.memory.places.iter().find(|place| place.tensor.uid == 3).unwrap().clone();
+            let mut computed = prepared.memory.clone();
+            computed.fill(&place, |index| expected.get(index as usize));
+            let mut after: Vec<Vec<u8>> = computed.buffers.into_iter().map(|buffer| buffer.bytes).collect();
+            let measured = error(&prepared, &after).unwrap();
+            assert!(if data == DataSet::Integers { measured == 0.0 } else { measured <= 0.5 }, "{data:?}: {measured}");
+            assert!((0..after.len()).all(|at| prepared.memory.damage(at, &after[at]).is_none()));
+            let bits = prepared.digest(&after);
+            after[place.buffer][place.offset + 1] ^= 0x40;
+            assert!(error(&prepared, &after) > Some(100.0) && prepared.digest(&after) != bits, "{data:?}");
+        }
+    }
+
+    #[test]
+    fn accumulators_of_gradients_are_zero_and_are_not_compared() {
+        let tensor = |uid| {
+            format!(
+                r#"{{"kind":"TENSOR","UNIQUE_ID:3":{uid},"DATA_TYPE:1":0,"DIMENSIONS:3":[1,2,2],"STRIDES:3":[4,2,1]}}"#
+            )
+        };
+        let tensors: Vec<String> = (1..6).map(tensor).collect();
+        let matmul = |a, b, c| {
+            let names = ["ADESC", "BDESC", "CDESC"].map(|name| format!("OPERATION_MATMUL_{name}:15"));
+            format!(r#"{{"kind":"OPERATION_MATMUL","{}":{a},"{}":{b},"{}":{c}}}"#, names[0], names[1], names[2])
+        };
+        let graph = |operations: &[String], places: &str| {
+            let root = format!(r#"{{"kind":"OPERATIONGRAPH","OPERATIONGRAPH_OPS:15":{places}}}"#);
+            let nodes = format!("[{},{},{root}]", tensors.join(","), operations.join(","));
+            Request { graph: serde_json::from_str(&nodes).unwrap(), ..request() }
+        };
+        let operations = [matmul(0, 1, 2), matmul(2, 1, 3), matmul(0, 2, 4)];
+        let prepared = Prepared::new(&graph(&operations, "[5,6,7]"), DataSet::Normal).unwrap();
+        assert_eq!(prepared.written, [4, 5]);
+        let place = prepared.memory.places.iter().find(|place| place.tensor.uid == 3).unwrap();
+        let start = &prepared.memory.buffers[place.buffer].bytes[place.offset..];
+        assert_eq!(start[..16], [0; 16]);
+        let two = Prepared::new(&graph(&operations[..2], "[5,6]"), DataSet::Normal).unwrap();
+        assert_eq!(two.written, [3, 4]);
+    }
+
+    #[test]
+    fn captured_inputs_are_used_and_captured_outputs_are_compared() {
+        let dir = tempfile::tempdir().unwrap();
+        let prepared = Prepared::new(&request(), DataSet::Normal).unwrap();
+        let expected = prepared.expected.as_ref().unwrap()[&3].array.clone();
+        let mut computed = prepared.memory.clone();
+        let output = computed.places.iter().find(|place| place.tensor.uid == 3).unwrap().clone();
+        computed.fill(&output, |index| expected.get(index as usize));
+        let mut records = Vec::new();
+        for place in &prepared.memory.places {
+            for (is_after, memory) in [(false, &prepared.memory), (true, &computed)] {
+                let bytes = &memory.buffers[place.buffer].bytes[place.offset..place.offset + place.tensor.span()];
+                let (uid, file) = (place.tensor.uid, format!("{}-{is_after}", place.tensor.uid));
+                std::fs::write(dir.path().join(&file), bytes).unwrap();
+                records.push(Data { plan: 0, execution: 1, uid, is_after, file, bytes: bytes.len() as u64 });
+            }
+        }
+        let values = CapturedValues { dir: dir.path().to_owned(), records };
+        let request = Request { values: Some(values.clone()), ..request() };
+        let captured = Prepared::new(&request, DataSet::Captured).unwrap();
+        assert_eq!(captured.memory.buffers[0].bytes, prepared.memory.buffers[0].bytes);
+        let mut after: Vec<Vec<u8>> = computed.buffers.iter().map(|buffer| buffer.bytes.clone()).collect();
+        assert_eq!((captured.same_as_captured(&after), prepared.same_as_captured(&after)), (Some(true), None));
+        assert!(error(&captured, &after).unwrap() <= 0.5);
+        // The second byte is in the first element, and the sixth one is between elements.
+        after[output.buffer][output.offset + 5] ^= 1;
+        assert_eq!(captured.same_as_captured(&after), Some(true));
+        after[output.buffer][output.offset + 1] ^= 1;
+        assert_eq!(captured.same_as_captured(&after), Some(false));
+        let refused = |values| Prepared::new(&Request { values, ..request.clone() }, DataSet::Captured).err().unwrap();
+        std::fs::write(dir.path().join("2-false"), [0]).unwrap();
+        assert!(refused(Some(values.clone())).contains("it has 1 bytes, and the tensor has 20"));
+        let mut lacking = values;
+        lacking.records.retain(|record| record.uid != 2);
+        assert_eq!(refused(Some(lacking)), "the capture lacks tensor 2");
+        assert_eq!(refused(None), "they are missing in the capture");
+    }
+
+    #[test]
+    fn packed_booleans_are_stored_as_bits() {
+        let dir = tempfile::tempdir().unwrap();
+        // The input 2 has 10 elements, and the output 3 has 10 with the gaps.
+        let packed = format!(r#""TENSOR_DATA_TYPE:1":{}"#, DataType::CUDNN_DATA_BOOLEAN.0);
+        let json = MATMUL.replace(r#""TENSOR_DATA_TYPE:1":9"#, &packed);
+        let (start, end) = json.rsplit_once(r#""TENSOR_DATA_TYPE:1":2"#).unwrap();
+        let graph = serde_json::from_str(&format!("{start}{packed}{end}")).unwrap();
+        let files = [(1, false, vec![0; 42]), (2, false, vec![0xa5, 0x3c]), (3, true, vec![1, 2])];
+        let mut records = Vec::new();
+        for (uid, is_after, bytes) in files {
+            let file = uid.to_string();
+            std::fs::write(dir.path().join(&file), &bytes).unwrap();
+            records.push(Data { plan: 0, execution: 1, uid, is_after, file, bytes: bytes.len() as u64 });
+        }
+        let values = Some(CapturedValues { dir: dir.path().to_owned(), records });
+        let prepared = Prepared::new(&Request { graph, values, ..request() }, DataSet::Captured).unwrap();
+        let place = |uid| prepared.memory.places.iter().find(|place| place.tensor.uid == uid).unwrap();
+        let (mask, output) = (place(2), place(3));
+        assert_eq!(prepared.memory.buffers[mask.buffer].bytes[mask.offset..mask.offset + 2], [0xa5, 0x3c]);
+        let mut after: Vec<Vec<u8>> = prepared.memory.buffers.iter().map(|buffer| buffer.bytes.clone()).collect();
+        after[output.buffer][output.offset..output.offset + 2].copy_from_slice(&[1, 2]);
+        assert_eq!(prepared.same_as_captured(&after), Some(true));
+        after[output.buffer][output.offset + 1] ^= 1;
+        assert_eq!(prepared.same_as_captured(&after), Some(false));
+    }
+
+    #[test]
+    fn the_memory_of_the_host_follows_the_elements() {
+        let graph = |json: &str| serde_json::from_str(json).unwrap();
+        let small = host_bytes(&graph(MATMUL));
+        assert!((31 * REFERENCE_BYTES..2048).contains(&small), "{small}");
+        assert!(host_bytes(&graph(&MATMUL.replace("[1,3,5]", "[1,3,40000000]"))) > MAX_AT_ONCE);
+        assert!(host_bytes(&graph(&MATMUL.replace("[24,8,1]", "[24,1000000000,1]"))) > MAX_AT_ONCE);
+    }
+
+    #[test]
+    fn graphs_that_cannot_be_executed_are_refused() {
+        for (from, to, reason) in [
+            (r#""TENSOR_DATA_TYPE:1":9"#, r#""TENSOR_DATA_TYPE:1":16"#, "element type"),
+            ("[1,3,5]", "[4294967296,3,4294967296]", "too large"),
+            ("[24,8,1]", "[24,4294967296,1]", "at most 2147483648"),
+        ] {
+            let graph = serde_json::from_str(&MATMUL.replace(from, to)).unwrap();
+            let refused = Prepared::new(&Request { graph, ..request() }, DataSet::Normal);
+            assert!(refused.err().unwrap().contains(reason), "{to}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Writes a comparison as a self-contained HTML page without scripts.
+
+use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cudnn_os::escape::one_line;
+
+use super::comparison::{Row, error_text, largest_error, status, working_plan};
+use super::request::Report;
+
+/// The first bytes of a page.
+const START: &str = "<!DOCTYPE html>\n<html lang=\"en\"><meta name=\"generator\" content=\"cudnn-lab replay\">";
+
+const STYLE: &str = "body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}\
+    td,th{border:1px solid #ccc;padding:4px 8px;text-align:left;vertical-align:top}.worse{background:#fdd}";
+
+/// What the page says about the comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// The first release with its version.
+    pub before: &'a str,
+    /// The second release with its version.
+    pub after: &'a str,
+    /// Facts about both releases, such as the device.
+    pub notes: &'a [String],
+    /// The unreadable parts of the capture.
+    pub problems: &'a [String],
+}
+
+/// Returns whether a file that starts with these bytes is such a page.
+#[must_use]
+pub fn is_page(start: &[u8]) -> bool {
+    start.starts_with(START.as_bytes())
+}
+
+/// Returns the page. It states today's date (UTC).
+#[must_use]
+pub fn html(rows: &[Row], about: &About<'_>) -> String {
+    let (before, after) = (escape(about.before), escape(about.after));
+    let mut page = format!(
+        "{START}<meta charset=\"utf-8\"><title>cuDNN {before} and {after}</title>\n\
+         <style>{STYLE}</style>\n<h1>cuDNN {before} and {after}</h1>\n<p>{}: {} of {} graphs became worse.</p>\n",
+        date(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())),
+        rows.iter().filter(|row| row.is_worse()).count(),
+        rows.len()
+    );
+    about.notes.iter().for_each(|note| page.push_str(&format!("<p>{}</p>\n", escape(note))));
+    for problem in about.problems {
+        page.push_str(&format!("<p class=\"worse\">Problem of the capture: {}</p>\n", escape(problem)));
+    }
+    page.push_str(
+        "<table>\n<tr><th>graph<th>release<th>status<th>engine<th>workspace<th>build<th>time<th>largest error\
+         <th>same bits<th>changes</tr>\n",
+    );
+    for row in rows {
+        let class = if row.is_worse() { " class=\"worse\"" } else { "" };
+        let changes: Vec<String> = row
+            .changes
+            .iter()
+            .map(|change| {
+                let mark = if change.is_worse { "<b>worse</b>: " } else { "" };
+                format!("{mark}{:?} {}", change.aspect, escape(&change.text))
+            })
+            .collect();
+        let same = row.has_same_bits.map_or("", |same| if same { "yes" } else { "no" });
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            page,
+            "<tr{class}><td rowspan=2>{}<br><code>{}</code>{}<td rowspan=2>{same}<td rowspan=2>{}</tr>",
+            escape(&row.label),
+            escape(&row.graph),
+            cells(&before, &row.before),
+            changes.join("<br>")
+        );
+        let _ = writeln!(page, "<tr{class}>{}</tr>", cells(&after, &row.after));
+    }
+    page.push_str("</table></html>\n");
+    page
+}
+
+/// Returns the cells of a report, after the name of the release.
+fn cells(release: &str, report: &Report) -> String {
+    let plan = working_plan(report);
+    let of = |text: Option<String>| escape(&text.unwrap_or_default());
+    format!(
+        "<td>{release}<td>{}{}<td>{}<td>{}<td>{}<td>{}<td>{}",
+        escape(status(report)),
+        report.reason.as_ref().map_or(String::new(), |reason| format!("<br>{}", escape(reason))),
+        of(plan.map(|plan| plan.engine.index.to_string())),
+        of(plan.map(|plan| plan.workspace.to_string())),
+        of(plan.map(|plan| format!("{:.1} ms", plan.build_us as f64 / 1e3))),
+        of(plan.and_then(|plan| plan.time_ms).map(|time| format!("{time:.4} ms"))),
+        of(largest_error(report).map(error_text)),
+    )
+}
+
+/// Returns the date of a number of seconds since 1970, such as `2026-11-25`.
+fn date(seconds: u64) -> String {
+    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let mut days = seconds / 86_400;
+    let mut year = 1970;
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let mut month = 1;
+    for length in [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    format!("{year}-{month:02}-{:02}", days + 1)
+}
+
+/// Escapes elements, and characters that are invisible or change the order of the text.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in one_line(text).chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::request::Engines;
+    use super::*;
+
+    #[test]
+    fn text_from_a_capture_cannot_add_elements() {
+        let hostile = "<script>alert('1')</script>\"&\u{1b}\u{202e}\u{2028}";
+        let report = Report { status: hostile.to_owned(), reason: Some(hostile.to_owned()), ..Report::default() };
+        let row = Row::new(hostile.to_owned(), hostile.to_owned(), &Engines::First, Report::default(), report);
+        let texts = [hostile.to_owned()];
+        let about = About { before: hostile, after: hostile, notes: &texts, problems: &texts };
+        let page = html(&[row], &about);
+        assert!(is_page(page.as_bytes()) && !is_page(b"<!DOCTYPE html>\n<html lang=\"en\">"));
+        assert!(!page.contains("<script") && page.contains("&lt;script&gt;"), "{page}");
+        assert!(!page.contains(['\u{1b}', '\u{202e}', '\u{2028}']) && page.contains(r"\u{1b}\u{202e}\u{2028}"));
+        for text in ["Problem of the capture: &lt;script", "<p>&lt;script", "<br>&lt;script"] {
+            assert!(page.contains(text), "{text}: {page}");
+        }
+    }
+
+    #[test]
+    fn seconds_become_dates() {
+        let dates = [0, 68_169_599, 68_169_600, 951_782_400, 951_868_800, 1_767_225_599, 1_795_564_800];
+        let expected =
+            ["1970-01-01", "1972-02-28", "1972-02-29", "2000-02-29", "2000-03-01", "2025-12-31", "2026-11-25"];
+        assert_eq!(dates.map(date), expected);
+    }
+}
