@@ -14,7 +14,7 @@ use crate::world::World;
 use crate::{CU12, CU12_OLDER, CU13};
 
 /// The machines of an ordinary run.
-const MACHINES: std::ops::Range<u64> = 0..80;
+const MACHINES: std::ops::Range<u64> = 0..200;
 
 /// The maximum number of plans that are followed.
 const MAX_PLANS: usize = 3;
