@@ -50,13 +50,14 @@ impl Finding {
         Finding { subject: subject.into(), ..self }
     }
 
-    /// Returns whether both are about the same problem of the same thing, although their details may differ.
+    /// Returns whether both are about the same problem of the same thing, although their details may differ. Findings that
+    /// read the same are: the installation that programs use after a step can have the same problem as the one before.
     pub(crate) fn is_same(&self, other: &Finding) -> bool {
         let is_about_same = match (&self.installation, &other.installation) {
             (Some(dir), Some(of_other)) => dir == of_other && self.subject == other.subject,
-            _ => self.message == other.message || !self.subject.is_empty() && self.subject == other.subject,
+            _ => !self.subject.is_empty() && self.subject == other.subject,
         };
-        self.kind.code == other.kind.code && is_about_same
+        self.kind.code == other.kind.code && (self.message == other.message || is_about_same)
     }
 
     /// Returns whether the finding reports that the doctor itself failed.

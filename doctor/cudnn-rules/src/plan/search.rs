@@ -163,8 +163,7 @@ impl Search<'_> {
         (refused(Severity::Error), refused(Severity::Warning), self.parts.len())
     }
 
-    /// Chooses the fewest remedies of the plan that fix a finding without a new error. A finding is not fixed if the
-    /// installation that is used then has the same problem.
+    /// Chooses the fewest remedies of the plan that fix a finding without a new error.
     fn enough(&self, index: usize, outcomes: &[Outcome]) -> Vec<usize> {
         let is_alone = |index: usize| matches!(outcomes.get(index), Some(Outcome::Planned { is_alone: true, .. }));
         let (of, is_alone) = match outcomes.get(index) {
@@ -196,10 +195,7 @@ impl Search<'_> {
             let left = self.after(&parts(choice));
             // Warnings can be fixed next.
             let is_harmless = |after: &Finding| after.kind.severity < Severity::Error || self.was_there(after);
-            let reads_the_same =
-                |after: &Finding| (after.kind.code, &after.message) == (finding.kind.code, &finding.message);
-            let is_left = left.iter().any(|after| after.is_same(finding) || reads_the_same(after));
-            !is_left && left.iter().all(is_harmless)
+            !is_among(finding, &left) && left.iter().all(is_harmless)
         };
         (*choices.iter().find(is_enough).unwrap_or(&&before)).clone()
     }
