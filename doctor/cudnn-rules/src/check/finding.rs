@@ -50,8 +50,8 @@ impl Finding {
         Finding { subject: subject.into(), ..self }
     }
 
-    /// Returns whether both are about the same problem of the same thing, although their details may differ. Findings that
-    /// read the same are: the installation that programs use after a step can have the same problem as the one before.
+    /// Returns whether both are about the same problem of the same thing, although their details may differ. Two findings
+    /// with the same message are, because programs may use another installation after a step, with the same problem.
     pub(crate) fn is_same(&self, other: &Finding) -> bool {
         let is_about_same = match (&self.installation, &other.installation) {
             (Some(dir), Some(of_other)) => dir == of_other && self.subject == other.subject,
