@@ -22,7 +22,12 @@ pub enum Subject {
 pub struct Child {
     command: Command,
     arguments: Vec<OsString>,
+    /// Whether the output is that of an emulator that failed, so that the child has to run again.
+    failed: fn(&ChildOutput) -> bool,
 }
+
+/// How often a child runs if its emulator fails.
+const ATTEMPTS: usize = 3;
 
 /// The exit status and output of a child process.
 #[derive(Debug)]
@@ -61,7 +66,7 @@ impl Child {
     pub fn bare(program: impl AsRef<std::ffi::OsStr>) -> Self {
         let mut command = Command::new(program);
         command.env_clear();
-        Child { command, arguments: Vec::new() }
+        Child { command, arguments: Vec::new(), failed: |_| false }
     }
 
     /// Sets an environment variable.
@@ -95,12 +100,27 @@ impl Child {
         self
     }
 
+    /// Sets how to recognize that an emulator failed instead of the child.
+    pub(crate) fn again_if(mut self, failed: fn(&ChildOutput) -> bool) -> Self {
+        self.failed = failed;
+        self
+    }
+
     /// Runs the child with these arguments.
     ///
     /// # Panics
     /// Panics if it does not start.
     pub fn run(mut self, args: &[&str]) -> ChildOutput {
-        self.command.args(self.arguments).args(args).output().expect("the child starts").into()
+        self.command.args(self.arguments).args(args);
+        let mut run = || ChildOutput::from(self.command.output().expect("the child starts"));
+        let mut output = run();
+        for _ in 1..ATTEMPTS {
+            if !(self.failed)(&output) {
+                break;
+            }
+            output = run();
+        }
+        output
     }
 
     /// Like [`Child::run`], but kills the child when it opens this file, if that is a pipe. The child would wait
