@@ -287,6 +287,10 @@ __attribute__((noinline)) static void make_noise(unsigned random) {
     volatile char area[1 << 16];
     for (volatile char &byte : area) byte = (char)random;
     std::memset(std::malloc(8 + random % 1500), (int)random, 8);
+    // Takes what was freed last in every size, which may be a descriptor that is used again.
+    if (noise % 2) {
+        for (size_t size = 16; size <= 1536; size += 16) std::memset(std::malloc(size), (int)random, size);
+    }
 }
 
 static std::string run_in_child(const Lines &, size_t from, size_t to, bool is_raw);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use support::{PlanningLibraries, TempDir, drop_in, errata_for_all_releases, lib_dir};
 
@@ -98,16 +98,44 @@ impl Runner {
         output.split_once(" here\n").map(|(_, text)| text.to_owned()).unwrap_or_default()
     }
 
+    /// Returns whether a program uses freed memory without layers, according to Valgrind. `false` if that is not
+    /// installed.
+    pub(super) fn uses_freed_memory(&self, steps: &[Step]) -> bool {
+        let mut command = Command::new("valgrind");
+        command.arg("--quiet").arg(self.dir.join("client"));
+        self.end(command, "", &text("alone", "here", steps), 0)
+            .is_ok_and(|(_, errors, _)| errors.contains("Invalid read") || errors.contains("Invalid write"))
+    }
+
     /// Returns what a process printed, and how it ended.
     fn output(&self, layers: &str, programs: &str, noise: u32) -> String {
+        let (output, errors, status) =
+            self.end(Command::new(self.dir.join("client")), layers, programs, noise).expect("the client starts");
+        assert!(!errors.contains(" is off: "), "{layers}: {errors}");
+        let ending = match status.signal() {
+            Some(libc::SIGALRM) => "hung".to_owned(),
+            Some(_) => "crashed".to_owned(),
+            None => format!("exit {}", status.code().unwrap_or_default()),
+        };
+        format!("{}\nprocess: {ending}\n", output.trim_end())
+    }
+
+    /// Runs the command for the client to the end. Returns its outputs.
+    fn end(
+        &self,
+        mut command: Command,
+        layers: &str,
+        programs: &str,
+        noise: u32,
+    ) -> std::io::Result<(String, String, ExitStatus)> {
         let dir = TempDir::new();
         let file = |name: &str| dir.path().join(name);
         std::fs::write(file("programs"), programs).unwrap();
-        let mut command = Command::new(self.dir.join("client"));
         command.arg(file("programs")).arg(self.dir.join("device.json")).arg(noise.to_string());
         let path = format!("{}:{}", self.dir.display(), self.libraries);
         command
             .env_clear()
+            .env("PATH", "/usr/bin:/bin")
             .env("LD_LIBRARY_PATH", path)
             .env("CUDA_VISIBLE_DEVICES", "-1")
             .env("CUDNN_LOADER_DIR", &self.cudnn);
@@ -132,16 +160,9 @@ impl Runner {
         // A file, because a child that hangs would keep a pipe open.
         let printed = File::create(file("output")).unwrap();
         let to_errors = File::create(file("errors")).unwrap();
-        let status = command.stdin(Stdio::null()).stdout(printed).stderr(to_errors).status().unwrap();
-        let output = std::fs::read(file("output")).unwrap();
-        let errors = String::from_utf8_lossy(&std::fs::read(file("errors")).unwrap()).into_owned();
-        assert!(!errors.contains(" is off: "), "{layers}: {errors}");
-        let ending = match status.signal() {
-            Some(libc::SIGALRM) => "hung".to_owned(),
-            Some(_) => "crashed".to_owned(),
-            None => format!("exit {}", status.code().unwrap_or_default()),
-        };
-        format!("{}\nprocess: {ending}\n", String::from_utf8_lossy(&output).trim_end())
+        let status = command.stdin(Stdio::null()).stdout(printed).stderr(to_errors).status()?;
+        let read = |name: &str| String::from_utf8_lossy(&std::fs::read(file(name)).unwrap()).into_owned();
+        Ok((read("output"), read("errors"), status))
     }
 }
 
