@@ -143,14 +143,20 @@ impl Part<'_> {
                 false,
             );
         }
+        // The file may only give an upper limit, which contradicts a newer CUDA major but does not identify one.
+        let other_cuda = cuda.and_then(|expected| {
+            let found = self.cuda_major.or(self.cuda_at_most.filter(|most| *most < expected))?;
+            (found != expected).then_some((expected, found))
+        });
+        let is_older_shim = self.library == Library::Shim && self.release < graph.release;
         match (self.release, graph.release) {
             (Some(found), Some(expected)) if found != expected && is_in_one_dir => {
                 mix(format!("two releases are mixed in {here}: {name} is {found}, graph is {expected}"), false)
             }
-            (Some(found), Some(expected)) if found != expected => mix(
-                format!("two releases would be mixed: {expected} in {here} and {found} in {there}"),
-                self.library == Library::Shim && found < expected,
-            ),
+            // An older shim is no problem, but one for another CUDA is.
+            (Some(found), Some(expected)) if found != expected && !(is_older_shim && other_cuda.is_some()) => {
+                mix(format!("two releases would be mixed: {expected} in {here} and {found} in {there}"), is_older_shim)
+            }
             (None, Some(expected)) if !is_in_one_dir => mix(
                 format!(
                     "{name} would be loaded from {there}, where the release is unknown, next to {expected} in {here}"
@@ -158,15 +164,12 @@ impl Part<'_> {
                 false,
             ),
             _ => {
-                // The file may only give an upper limit, which contradicts a newer CUDA major but does not identify
-                // one.
-                let expected = cuda?;
-                let found = self.cuda_major.or(self.cuda_at_most.filter(|most| *most < expected))?;
+                let (expected, found) = other_cuda?;
                 let mixed = match is_in_one_dir {
                     true => format!("are mixed in {here}: {name} is for CUDA {found}, the others for CUDA {expected}"),
                     false => format!("would be mixed: CUDA {expected} in {here} and CUDA {found} in {there}"),
                 };
-                if found == expected { None } else { mix(format!("libraries for two CUDA majors {mixed}"), false) }
+                mix(format!("libraries for two CUDA majors {mixed}"), false)
             }
         }
     }
