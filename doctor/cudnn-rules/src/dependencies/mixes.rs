@@ -181,3 +181,41 @@ fn majority(values: impl Iterator<Item = u32>) -> Option<u32> {
     let count = |value: &u32| values.iter().filter(|other| *other == value).count();
     values.iter().rev().max_by_key(|value| count(value)).copied()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use cudnn_probe::facts::{Changes, Facts};
+    use cudnn_probe::image::Links;
+
+    use super::*;
+
+    #[test]
+    fn an_older_shim_works_unless_it_is_for_another_cuda() {
+        let facts = Facts::from_value(serde_json::json!({})).unwrap();
+        for (release, cuda_major, expected) in [
+            (Version::new(9, 28, 0), 12, None),
+            (Version::new(9, 28, 0), 13, Some(false)),
+            (Version::new(9, 19, 0), 12, Some(true)),
+            (Version::new(9, 19, 0), 13, Some(false)),
+        ] {
+            let mut changes = Changes::default();
+            let places = [("/one", Version::new(9, 28, 0), 12), ("/other", release, cuda_major)];
+            for (dir, release, cuda_major) in places {
+                for library in [Library::Graph, Library::Shim] {
+                    let file = Path::new(dir).join(library.file_name());
+                    changes.write_cudnn(&file, library, release, cuda_major, &Links::default());
+                }
+            }
+            let found = facts.after(changes).within(|| {
+                let of = |dir: &str, library: Library| {
+                    let file = Path::new(dir).join(library.file_name());
+                    Dependency::new(library.file_name().into(), Some(file), String::new(), None)
+                };
+                mixes(&[of("/other", Library::Shim), of("/one", Library::Graph)])
+            });
+            assert_eq!(found.first().map(|mix| mix.works), expected, "{release} {cuda_major}");
+            assert_eq!(found.iter().any(|mix| mix.message.contains("CUDA majors")), cuda_major == 13);
+        }
+    }
+}
