@@ -65,7 +65,7 @@ impl Records {
 
     /// Returns the records of a package. After an interrupted upgrade there may be several.
     pub(super) fn find(&self, name: &str) -> Vec<Record> {
-        let all = match self {
+        let all: Vec<Record> = match self {
             Records::Pip { dirs, .. } => dirs.iter().flat_map(|dir| records(dir)).collect(),
             Records::Conda { root, .. } => {
                 let record = |one: CondaRecord| Record { name: one.name, version: Some(one.version), dir: one.file };
@@ -76,7 +76,7 @@ impl Records {
                 found.map(|(one, dir)| Record { name: one.name, version: one.version, dir }).into_iter().collect()
             }
         };
-        Vec::into_iter(all).filter(|record| record.name == name).collect()
+        all.into_iter().filter(|record| record.name == name).collect()
     }
 
     /// Returns whether the installer keeps a package for this requirement. `None` if that is not known.

@@ -285,6 +285,11 @@ mod tests {
         PackageChange::of(site)
     }
 
+    /// Returns the newest release that a simulated installer knows.
+    fn newest(cuda_major: u32) -> String {
+        crate::plan::contents::wheel(&format!("nvidia-cudnn-cu{cuda_major}")).unwrap().version
+    }
+
     fn names(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
@@ -304,14 +309,15 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "it writes files")]
     fn conda_installs_what_its_records_allow() {
+        let (of_12, of_13) = (newest(12), newest(13));
         let pytorch = ("pytorch-2.8.0-cuda129_0", &["libcudnn >=9.10.1.4,<9.11"][..]);
         for (others, install, again, expected) in [
-            (&[][..], &[][..], &["libcudnn=9.10.1.4"][..], Some(("conda libcudnn 9.10.1.4", 12, 8))),
-            (&[], &["libcudnn>=9.19.0"], &[], Some(("conda libcudnn 9.28.1.4", 12, 10))),
-            (&[], &["cudnn>=9.0.0"], &[], Some(("conda libcudnn 9.10.1.4", 12, 1))),
-            (&[], &["cudnn", "cuda-version=13"], &[], Some(("conda libcudnn 9.28.1.4", 13, 10))),
+            (&[][..], &[][..], &["libcudnn=9.10.1.4"][..], Some(("9.10.1.4", 12, 8))),
+            (&[], &["libcudnn>=9.19.0"], &[], Some((of_12.as_str(), 12, 10))),
+            (&[], &["cudnn>=9.0.0"], &[], Some(("9.10.1.4", 12, 1))),
+            (&[], &["cudnn", "cuda-version=13"], &[], Some((of_13.as_str(), 13, 10))),
             (&[pytorch], &["cudnn", "cuda-version=13"], &[], None),
-            (&[pytorch], &["libcudnn>=9.10.0,<9.11"], &["libcudnn=9.10.1.4"], Some(("conda libcudnn 9.10.1.4", 12, 8))),
+            (&[pytorch], &["libcudnn>=9.10.0,<9.11"], &["libcudnn=9.10.1.4"], Some(("9.10.1.4", 12, 8))),
             (&[], &["another"], &[], None),
         ] {
             let root = tempfile::tempdir().unwrap();
@@ -336,8 +342,9 @@ mod tests {
             let change = change(Site::Conda(root.path().to_owned())).install(names(install)).reinstall(names(again));
             let is_known = simulation.knows(change);
             let found = simulation.cudnn(&root.path().join("lib")).filter(|_| is_known);
-            let expected =
-                expected.map(|(package, major, count)| (package.to_owned(), Some(major).filter(|_| count > 1), count));
+            let expected = expected.map(|(version, major, count)| {
+                (format!("conda libcudnn {version}"), Some(major).filter(|_| count > 1), count)
+            });
             assert_eq!(found, expected, "{install:?} {again:?} {others:?}");
             let is_for = |major: u32| root.path().join(format!("lib/libcublas.so.{major}")).leads_to_file();
             assert_eq!(simulation.within(|| is_for(13)), install.contains(&"cuda-version=13"), "{install:?}");
@@ -349,18 +356,17 @@ mod tests {
         let mut simulation = Simulation::new(Facts::from_value(json!({})).unwrap());
         let system = Path::new(SYSTEM);
         let apt = || change(Site::System);
-        let found = |package: &str, major, count| Some((format!("dpkg libcudnn9-cuda-{package}"), Some(major), count));
+        let found = |version: &str, major, count| {
+            Some((format!("dpkg libcudnn9-cuda-{major} {version}-1"), Some(major), count))
+        };
         for (change, expected) in [
-            (apt().install(names(&["libcudnn9-cuda-12=9.10.2.21-1"])), found("12 9.10.2.21-1", 12, 8)),
-            (apt().install(names(&["libcudnn9-cuda-12"])), found("12 9.28.1.4-1", 12, 10)),
-            (apt().reinstall(names(&["libcudnn9-cuda-12=9.19.0.56-1"])), found("12 9.19.0.56-1", 12, 8)),
+            (apt().install(names(&["libcudnn9-cuda-12=9.10.2.21-1"])), found("9.10.2.21", 12, 8)),
+            (apt().install(names(&["libcudnn9-cuda-12"])), found(&newest(12), 12, 10)),
+            (apt().reinstall(names(&["libcudnn9-cuda-12=9.19.0.56-1"])), found("9.19.0.56", 12, 8)),
             // Both packages contain the same files.
-            (apt().install(names(&["libcudnn9-cuda-13"])), found("13 9.28.1.4-1", 13, 10)),
+            (apt().install(names(&["libcudnn9-cuda-13"])), found(&newest(13), 13, 10)),
             (apt().remove(names(&["libcudnn9-cuda-13"])), None),
-            (
-                apt().install(names(&["libcudnn9-cuda-12=9.19.0.56-1", "libcublas-12-9"])),
-                found("12 9.19.0.56-1", 12, 8),
-            ),
+            (apt().install(names(&["libcudnn9-cuda-12=9.19.0.56-1", "libcublas-12-9"])), found("9.19.0.56", 12, 8)),
         ] {
             assert!(simulation.knows(change.clone()), "{change:?}");
             assert_eq!(simulation.cudnn(system), expected, "{change:?}");
@@ -400,7 +406,10 @@ mod tests {
                 let lib = dir.join("lib/python3.12/site-packages/nvidia/cudnn/lib");
                 let used = simulation.within(|| cudnn_probe::facts::variable(DIR_VARIABLE));
                 assert_eq!(used.as_deref(), Some(lib.as_os_str()));
-                assert_eq!(simulation.cudnn(&lib), Some(("pip nvidia-cudnn-cu12 9.28.1.4".into(), Some(12), 10)));
+                assert_eq!(
+                    simulation.cudnn(&lib),
+                    Some((format!("pip nvidia-cudnn-cu12 {}", newest(12)), Some(12), 10))
+                );
                 assert_eq!(simulation.within(|| python_problem(&dir)), None);
             }
         }
