@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::files::{Contents, DirEntry, FileKind, Metadata};
 use super::portable::Portable;
-use super::record::{Change, Changed, Facts, written};
+use super::record::{Answer, Change, Changed, Facts, written};
 use super::{Subject, canonicalize, read_dir, symlink_metadata};
 use crate::error::ProbeError;
 use crate::files::FileIdentity;
@@ -33,8 +33,8 @@ pub struct Changes {
     hidden: BTreeSet<PathBuf>,
     /// The new files and directories, by paths without links.
     nodes: BTreeMap<PathBuf, Node>,
-    /// The variables, where `None` means unset.
-    variables: BTreeMap<String, Option<OsString>>,
+    /// The answers about other subjects than files, by question and subject.
+    answers: BTreeMap<(String, String), Value>,
 }
 
 #[derive(Clone, Debug)]
@@ -104,9 +104,20 @@ impl Changes {
         self.add(file, Node::File { contents: Vec::new(), answers });
     }
 
+    /// Creates or replaces a file that the current user can execute.
+    pub fn write_program(&mut self, file: &Path, text: &str) {
+        let answers = BTreeMap::from([("executable", written(&true))]);
+        self.add(file, Node::File { contents: text.as_bytes().to_vec(), answers });
+    }
+
     /// Sets or unsets a variable.
     pub fn set_variable(&mut self, name: &str, value: Option<OsString>) {
-        self.variables.insert(name.to_owned(), value);
+        ["variable", "variable at start"].iter().for_each(|question| self.set_answer(question, name, &value));
+    }
+
+    /// Changes the answer to a question whose subject is not a file.
+    pub fn set_answer<T: Answer>(&mut self, question: &str, subject: &str, answer: &T) {
+        self.answers.insert((question.to_owned(), subject.to_owned()), written(answer));
     }
 
     fn add(&mut self, path: &Path, node: Node) {
@@ -181,16 +192,6 @@ impl Changes {
         }
     }
 
-    fn about_variable(&self, question: &str, name: &str) -> Changed {
-        if !["variable", "variable at start"].contains(&question) {
-            return Changed::Unaffected;
-        }
-        match self.variables.get(name) {
-            Some(value) => Changed::Answer(written(value)),
-            None => Changed::Unaffected,
-        }
-    }
-
     fn about(&self, question: &str, path: &Path) -> Changed {
         let is_about_link = matches!(question, "own metadata" | "link");
         let real = if is_about_link { self.real_name(path) } else { self.real(path) };
@@ -248,7 +249,8 @@ impl Changes {
 impl Change for Changes {
     fn answer(&self, question: &str, subject: &Subject<'_>) -> Changed {
         if subject.paths().next().is_none() {
-            return self.about_variable(question, &subject.key());
+            let answer = self.answers.get(&(question.to_owned(), subject.key()));
+            return answer.cloned().map_or(Changed::Unaffected, Changed::Answer);
         }
         if self.nodes.is_empty() && self.hidden.is_empty() {
             return Changed::Unaffected;

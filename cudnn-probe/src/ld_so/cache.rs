@@ -2,6 +2,8 @@
 //! older format in front of it.
 
 use std::io::Read;
+#[cfg(feature = "serde")]
+use std::path::Path;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -18,6 +20,9 @@ const MAX_PATH_LEN: usize = 4096;
 /// The maximum number of files per name.
 const MAX_FILES: usize = 64;
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+
+/// The question about the files with a name.
+const QUESTION: &str = "files in ld.so.cache";
 
 /// The cache of a host, which is read when a name is looked up that the facts do not know.
 #[derive(Clone, Debug)]
@@ -36,10 +41,18 @@ impl Cache {
     pub(crate) fn files(&self, name: &str) -> impl Iterator<Item = PathBuf> {
         let bytes = || self.bytes.get_or_init(|| read(&self.host));
         let question = self.host.system("/").join(name).into_os_string();
-        let files: Vec<PathBuf> =
-            facts::ask("files in ld.so.cache", question, || parse(bytes(), name).unwrap_or_default());
+        let files: Vec<PathBuf> = facts::ask(QUESTION, question, || parse(bytes(), name).unwrap_or_default());
         files.into_iter().map(|file| self.host.system(file))
     }
+}
+
+/// Adds a library to the cache of the current host, as ldconfig does if a new library is in a directory that it scans.
+#[cfg(feature = "serde")]
+pub fn add_to_cache(changes: &mut facts::Changes, file: &Path) {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let cache = Cache::new(&Host::current());
+    let files: Vec<PathBuf> = cache.files(&name).filter(|known| known != file).chain([file.to_owned()]).collect();
+    changes.set_answer(QUESTION, &format!("/{name}"), &files);
 }
 
 fn read(host: &Host) -> Vec<u8> {

@@ -19,6 +19,8 @@ mod simulate;
 mod tokens;
 
 pub(crate) use cache::Cache;
+#[cfg(feature = "serde")]
+pub use cache::add_to_cache;
 #[cfg(feature = "inspect")]
 pub use known_files::KnownFiles;
 pub(crate) use layout::distinct_default_dirs;

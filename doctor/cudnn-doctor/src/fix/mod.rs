@@ -187,7 +187,9 @@ impl<'a> Before<'a> {
         if let Some(list) = list {
             (consent.note)(&format!("The packages before this step are listed in {}.", list.printable()));
         }
-        let simulated = facts_after(&Action::Packages(change.clone()));
+        // conda and apt may change other packages, too.
+        let is_solved = matches!(change.site, Site::Conda(_) | Site::System);
+        let simulated = if is_solved { None } else { facts_after(&Action::Packages(change.clone())) };
         let expected = simulated.and_then(|facts| facts.within(|| Installed::of(&change.site)));
         Ok(Before { change, installed, expected, aside: change.records_aside() })
     }

@@ -5,6 +5,7 @@
 
 mod apt;
 mod commands;
+mod conda;
 mod frameworks;
 mod healthy;
 mod moves;

@@ -205,7 +205,7 @@ fn packages(random: &mut Random) -> Vec<&'static str> {
     packages
 }
 
-fn steps(report: &Value) -> Vec<String> {
+pub(crate) fn steps(report: &Value) -> Vec<String> {
     report["plan"].as_array().unwrap().iter().flat_map(|step| lines(&step["commands"])).collect()
 }
 
@@ -217,12 +217,12 @@ fn findings(report: &Value) -> impl Iterator<Item = &Value> {
     report["findings"].as_array().unwrap().iter()
 }
 
-fn codes(value: &Value) -> BTreeSet<String> {
+pub(crate) fn codes(value: &Value) -> BTreeSet<String> {
     value.as_array().unwrap().iter().map(|code| code.as_str().unwrap().to_owned()).collect()
 }
 
 /// Returns the codes of errors and warnings.
-fn wrong(report: &Value) -> BTreeSet<String> {
+pub(crate) fn wrong(report: &Value) -> BTreeSet<String> {
     let wrong = findings(report).filter(|finding| finding["severity"] != "note");
     wrong.map(|finding| finding["code"].as_str().unwrap().to_owned()).collect()
 }

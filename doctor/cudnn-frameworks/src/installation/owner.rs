@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use cudnn_probe::facts::{self, PathFacts, entries_named, is_executable};
+use cudnn_probe::facts::{self, Changes, PathFacts, entries_named, is_executable};
 use cudnn_probe::image::links;
 use cudnn_probe::ld_so::run_path_dirs;
 use cudnn_probe::{Component, Host, Library, Os, Version, canonicalize, read_bounded};
@@ -20,6 +20,8 @@ use crate::package::{conda, record};
 const MAX_RECORD_LEN: u64 = 32 << 20;
 /// The maximum size of an RPM database in bytes. It includes the files and change logs of all packages.
 const MAX_RPM_DB_LEN: u64 = 512 << 20;
+/// The question about the entry of a package in Debian's list.
+const DEBIAN_PACKAGE: &str = "Debian package";
 /// The maximum number of files to check for being a program.
 const MAX_PROGRAMS: usize = 1000;
 
@@ -279,9 +281,22 @@ fn dpkg(dir: &Path, file: &str, host: &Host) -> Option<Package> {
     Some(dpkg_package(&name, host))
 }
 
+/// Returns an installed Debian package, and the list of its files. `None` if there is no such list.
+pub fn system_package(name: &str, host: &Host) -> Option<(Package, PathBuf)> {
+    let info = host.system("/var/lib/dpkg/info");
+    let lists = ["", ":amd64", ":arm64"].map(|architecture| info.join(format!("{name}{architecture}.list")));
+    lists.into_iter().find(|list| list.leads_to_file()).map(|list| (dpkg_package(name, host), list))
+}
+
+/// Changes the version of a Debian package in the list of all packages. `None` removes the package.
+pub fn set_system_package(changes: &mut Changes, name: &str, version: Option<&str>) {
+    let paragraph = version.map(|version| format!("Package: {name}\nStatus: install ok installed\nVersion: {version}"));
+    changes.set_answer(DEBIAN_PACKAGE, name, &paragraph.unwrap_or_default());
+}
+
 /// Returns the Debian package with this name, completed from the list of all packages.
 fn dpkg_package(name: &str, host: &Host) -> Package {
-    let paragraph: String = facts::ask("Debian package", name, || {
+    let paragraph: String = facts::ask(DEBIAN_PACKAGE, name, || {
         let status = read_text(&host.system("/var/lib/dpkg/status"), MAX_RECORD_LEN).unwrap_or_default();
         let mut paragraphs = status.split("\n\n");
         let first = format!("Package: {name}");

@@ -19,13 +19,15 @@ const MAX_RECORDS: usize = 256;
 const MAX_LEN: u64 = 32 << 20;
 const MAX_DEPENDENCIES: usize = 1_000;
 
-/// A record of an installed package.
+/// conda's record of an installed package.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct Record {
+pub struct Record {
+    /// The name of the package.
     #[serde(skip)]
-    pub(crate) name: String,
+    pub name: String,
+    /// The version: `9.10.1.4`.
     #[serde(skip)]
-    pub(crate) version: String,
+    pub version: String,
     #[serde(skip)]
     build: String,
     /// As written: `cudnn >=9.10.1.4,<10.0a0`.
@@ -33,9 +35,10 @@ pub(crate) struct Record {
     pub(crate) depends: Vec<String>,
     /// Paths below the root of the environment.
     #[serde(default)]
-    pub(crate) files: Vec<String>,
+    pub files: Vec<String>,
+    /// The record itself.
     #[serde(skip)]
-    pub(crate) file: PathBuf,
+    pub file: PathBuf,
 }
 
 /// Returns the records of packages with wanted names. Empty if the environment at this root is not a conda environment.
@@ -59,7 +62,7 @@ fn read(file: PathBuf) -> Option<Record> {
 }
 
 /// Returns the records of frameworks and CUDA libraries in an environment.
-pub(crate) fn records_of_cuda(root: &Path) -> Vec<Record> {
+pub fn records_of_cuda(root: &Path) -> Vec<Record> {
     records(root, "frameworks", |name| is_cuda(name) || KINDS.iter().any(|kind| kind.conda_packages.contains(&name)))
 }
 
@@ -84,7 +87,7 @@ impl Record {
     }
 
     /// Returns the CUDA release from the build string, or from the package that pins it.
-    pub(crate) fn cuda(&self) -> Option<(u32, Option<u32>)> {
+    pub fn cuda(&self) -> Option<(u32, Option<u32>)> {
         // 12.6 for `cuda126`, and 12.1 for `cuda12.1`.
         let of_build = self.build.split('_').find_map(|part| {
             let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
@@ -131,6 +134,16 @@ pub(crate) fn pins(of: &[&Record], records: &[Record]) -> Vec<Pin> {
         }
     }
     pins
+}
+
+/// Returns the dependencies of these records that recorded packages do not meet.
+pub fn unmet(records: &[Record]) -> Vec<String> {
+    let is_unmet = |dependency: &&String| {
+        let found = records.iter().find(|record| record.name == name(dependency));
+        found.is_some_and(|found| accepts(dependency, &found.version, &found.build) != Ok(true))
+    };
+    let of = |record: &Record| record.depends.iter().filter(is_unmet).cloned().collect::<Vec<_>>();
+    records.iter().flat_map(of).collect()
 }
 
 /// Returns whether a specification accepts a version and a build: `cudnn >=9.10.1.4,<10.0a0`, `cudatoolkit 11.8.*

@@ -143,14 +143,20 @@ impl Part<'_> {
                 false,
             );
         }
+        // The file may only give an upper limit, which contradicts a newer CUDA major but does not identify one.
+        let other_cuda = cuda.and_then(|expected| {
+            let found = self.cuda_major.or(self.cuda_at_most.filter(|most| *most < expected))?;
+            (found != expected).then_some((expected, found))
+        });
+        let is_older_shim = self.library == Library::Shim && self.release < graph.release;
         match (self.release, graph.release) {
             (Some(found), Some(expected)) if found != expected && is_in_one_dir => {
                 mix(format!("two releases are mixed in {here}: {name} is {found}, graph is {expected}"), false)
             }
-            (Some(found), Some(expected)) if found != expected => mix(
-                format!("two releases would be mixed: {expected} in {here} and {found} in {there}"),
-                self.library == Library::Shim && found < expected,
-            ),
+            // An older shim is no problem, but one for another CUDA is.
+            (Some(found), Some(expected)) if found != expected && !(is_older_shim && other_cuda.is_some()) => {
+                mix(format!("two releases would be mixed: {expected} in {here} and {found} in {there}"), is_older_shim)
+            }
             (None, Some(expected)) if !is_in_one_dir => mix(
                 format!(
                     "{name} would be loaded from {there}, where the release is unknown, next to {expected} in {here}"
@@ -158,15 +164,12 @@ impl Part<'_> {
                 false,
             ),
             _ => {
-                // The file may only give an upper limit, which contradicts a newer CUDA major but does not identify
-                // one.
-                let expected = cuda?;
-                let found = self.cuda_major.or(self.cuda_at_most.filter(|most| *most < expected))?;
+                let (expected, found) = other_cuda?;
                 let mixed = match is_in_one_dir {
                     true => format!("are mixed in {here}: {name} is for CUDA {found}, the others for CUDA {expected}"),
                     false => format!("would be mixed: CUDA {expected} in {here} and CUDA {found} in {there}"),
                 };
-                if found == expected { None } else { mix(format!("libraries for two CUDA majors {mixed}"), false) }
+                mix(format!("libraries for two CUDA majors {mixed}"), false)
             }
         }
     }
@@ -177,4 +180,42 @@ fn majority(values: impl Iterator<Item = u32>) -> Option<u32> {
     let values: Vec<u32> = values.collect();
     let count = |value: &u32| values.iter().filter(|other| *other == value).count();
     values.iter().rev().max_by_key(|value| count(value)).copied()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use cudnn_probe::facts::{Changes, Facts};
+    use cudnn_probe::image::Links;
+
+    use super::*;
+
+    #[test]
+    fn an_older_shim_works_unless_it_is_for_another_cuda() {
+        let facts = Facts::from_value(serde_json::json!({})).unwrap();
+        for (release, cuda_major, expected) in [
+            (Version::new(9, 28, 0), 12, None),
+            (Version::new(9, 28, 0), 13, Some(false)),
+            (Version::new(9, 19, 0), 12, Some(true)),
+            (Version::new(9, 19, 0), 13, Some(false)),
+        ] {
+            let mut changes = Changes::default();
+            let places = [("/one", Version::new(9, 28, 0), 12), ("/other", release, cuda_major)];
+            for (dir, release, cuda_major) in places {
+                for library in [Library::Graph, Library::Shim] {
+                    let file = Path::new(dir).join(library.file_name());
+                    changes.write_cudnn(&file, library, release, cuda_major, &Links::default());
+                }
+            }
+            let found = facts.after(changes).within(|| {
+                let of = |dir: &str, library: Library| {
+                    let file = Path::new(dir).join(library.file_name());
+                    Dependency::new(library.file_name().into(), Some(file), String::new(), None)
+                };
+                mixes(&[of("/other", Library::Shim), of("/one", Library::Graph)])
+            });
+            assert_eq!(found.first().map(|mix| mix.works), expected, "{release} {cuda_major}");
+            assert_eq!(found.iter().any(|mix| mix.message.contains("CUDA majors")), cuda_major == 13);
+        }
+    }
 }

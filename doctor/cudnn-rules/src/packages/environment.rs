@@ -55,6 +55,13 @@ pub(super) fn version_name(python: &Path, root: &Path) -> Option<OsString> {
     })
 }
 
+/// Returns the directory of packages in a virtual environment that this Python creates. `None` if the version of the
+/// Python is not known.
+pub(crate) fn site_of_new(environment: &Path, program: &Path) -> Option<PathBuf> {
+    let version = version_name(program, root_of(program)?)?;
+    Some(environment.join("lib").join(version).join("site-packages"))
+}
+
 /// Returns the version in the file name of this Python, such as `python3.12`.
 pub(super) fn version_of_program(python: &Path) -> Option<OsString> {
     Some(canonicalize(python).ok()?.file_name()?.to_owned()).filter(is_version)

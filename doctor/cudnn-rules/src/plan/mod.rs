@@ -3,13 +3,14 @@
 //! `search` chooses remedies, `simulate` says what is true after them, `merge` makes one list of steps, and `lines`
 //! renders them. docs/design/0023-plan.md has the rules. This module runs no commands.
 
+mod contents;
 mod line;
 mod lines;
 mod merge;
 mod python;
+mod records;
 mod search;
 mod simulate;
-mod wheel;
 
 use std::collections::BTreeSet;
 

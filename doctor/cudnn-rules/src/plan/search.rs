@@ -1,8 +1,8 @@
 //! Searches for the remedies that together fix the findings.
 //!
 //! Every combination is simulated, and the checks run on the result. A remedy must remove the finding without a new one
-//! of the same severity. Remedies of new findings may follow. Unknown effects, for example of the system's package
-//! manager, are assumed to work.
+//! of the same severity. Remedies of new findings may follow. Unknown effects, for example of changed permissions, are
+//! assumed to work.
 
 use std::path::Path;
 

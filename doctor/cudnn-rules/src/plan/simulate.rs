@@ -1,28 +1,23 @@
 //! Derives the state of the machine after an action, as far as the checks can see it.
 //!
-//! Known are variables, links, removed files, and packages of pip. A removal deletes all files in the package's record,
-//! including files of other packages. An installation does nothing if the requirement is met.
+//! Known are variables, links, removed files, and packages of pip, conda and apt. A removal deletes all files in the
+//! package's record, including files of other packages. An installation does nothing if the requirement is met.
 
 use std::ffi::OsString;
-use std::path::{Component as PathPart, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use cudnn_cli::shell::SEARCH_PATH;
 use cudnn_cli::shell::SEPARATOR;
-use cudnn_frameworks::{normalized, parse_record_line};
+use cudnn_frameworks::installation::site_packages;
+use cudnn_frameworks::normalized;
 use cudnn_probe::facts::{Changes, Facts, PathFacts};
 use cudnn_probe::image::links;
-use cudnn_probe::{DIR_VARIABLE, Library, Os, identify_any};
+use cudnn_probe::{Architecture, DIR_VARIABLE, Library, Os, canonicalize, identify_any};
 
-use super::wheel;
-use crate::packages::{PackageChange, Record, Site, package_name, records};
+use super::records::{Files, Records};
+use crate::packages::{PackageChange, Record, Site, package_name, site_of_new};
 use crate::remedy::{Action, Variable};
 use crate::shell;
-
-/// The maximum length of a package's record in bytes, the maximum number of files in it, and the maximum length of their
-/// names.
-const MAX_RECORD_LEN: u64 = 32 << 20;
-const MAX_FILES: usize = 20_000;
-const MAX_PATH_LEN: usize = 1_000;
 
 /// A machine after some actions.
 pub(super) struct Simulation {
@@ -116,10 +111,14 @@ impl Simulation {
             }
             Variable::Use(dir) => {
                 // Like `env`, which also finds a cuDNN below the directory.
-                let places =
-                    ["", "nvidia/cudnn/lib", "nvidia/cudnn_jit/lib", "lib", "lib64"].map(|below| dir.join(below));
-                let has_graph = |dir: &&PathBuf| dir.join(Library::Graph.file_name()).target_exists();
-                let dir = self.within(|| places.iter().find(has_graph).cloned()).ok_or(Unknown)?;
+                let places = ["", "nvidia/cudnn/lib", "nvidia/cudnn_jit/lib", "lib", "lib64"];
+                let has_graph = |dir: &PathBuf| dir.join(Library::Graph.file_name()).target_exists();
+                let dir = self.within(|| {
+                    let roots = site_packages(dir).chain([dir.clone()]);
+                    let mut below = roots.flat_map(|root| places.map(|place| root.join(place)));
+                    below.find(has_graph)
+                });
+                let dir = dir.ok_or(Unknown)?;
                 let path = first_on_path(&dir);
                 self.change(|changes| changes.set_variable(SEARCH_PATH, Some(path)));
                 (DIR_VARIABLE, Some(dir.into()))
@@ -131,26 +130,15 @@ impl Simulation {
     }
 
     fn change_packages(&mut self, change: &PackageChange) -> Result<(), Unknown> {
-        let dirs = match &change.site {
-            _ if Os::HOST == Os::Windows => return Err(Unknown),
-            // pip leaves the files that are there, and installs the rest.
-            Site::Directory { dir, options, .. }
-                if !options.contains(&"--upgrade") && self.within(|| dir.join("nvidia").path_exists()) =>
-            {
-                return Err(Unknown);
-            }
-            Site::Environment(_) | Site::Interpreter { .. } | Site::Directory { .. } => {
-                self.within(|| change.site.package_dirs())
-            }
-            Site::OnPath | Site::NewEnvironment { .. } | Site::Conda(_) | Site::System => return Err(Unknown),
-        };
+        let records = self.records(change)?;
         let is_directory = matches!(change.site, Site::Directory { .. });
         let mut aside = self.within(|| change.records_aside());
         aside.retain(|aside| !is_directory || aside.is_left());
         aside.iter().for_each(|aside| self.change(|changes| changes.remove(aside.before())));
-        let dir = self.within(|| dirs.iter().find(|dir| dir.leads_to_dir()).or(dirs.first()).cloned());
-        let mut packages = Packages { machine: self, dir: dir.ok_or(Unknown)?, dirs };
-        let remove = |packages: &mut Packages<'_>| change.remove.iter().try_for_each(|name| packages.remove(name));
+        // conda's solver decides which packages it removes.
+        let removed: &[String] = if matches!(records, Records::Conda { .. }) { &[] } else { &change.remove };
+        let mut packages = Packages { machine: self, records };
+        let remove = |packages: &mut Packages<'_>| removed.iter().try_for_each(|name| packages.remove(name));
         if !change.removes_last {
             remove(&mut packages)?;
         }
@@ -162,25 +150,64 @@ impl Simulation {
         for requirement in &change.install {
             packages.install(requirement, false, has_dependencies)?;
         }
-        if change.removes_last { remove(&mut packages) } else { Ok(()) }
+        for requirement in packages.machine.within(|| packages.records.outdated()) {
+            packages.install(&requirement, false, true)?;
+        }
+        if change.removes_last {
+            remove(&mut packages)?;
+        }
+        if packages.machine.within(|| packages.records.contradict()) { Err(Unknown) } else { Ok(()) }
+    }
+
+    /// Returns the records that a change affects.
+    fn records(&mut self, change: &PackageChange) -> Result<Records, Unknown> {
+        match &change.site {
+            _ if Os::HOST == Os::Windows => Err(Unknown),
+            // pip leaves the files that are there, and installs the rest.
+            Site::Directory { dir, options, .. }
+                if !options.contains(&"--upgrade") && self.within(|| dir.join("nvidia").path_exists()) =>
+            {
+                Err(Unknown)
+            }
+            Site::Environment(_) | Site::Interpreter { .. } | Site::Directory { .. } => self.within(|| {
+                let dirs = change.site.package_dirs();
+                let dir = dirs.iter().find(|dir| dir.leads_to_dir()).or(dirs.first()).cloned().ok_or(Unknown)?;
+                Ok(Records::Pip { dirs, dir })
+            }),
+            Site::NewEnvironment { dir, program, .. } => self.create_environment(dir, program).ok_or(Unknown),
+            // On aarch64, packages for servers and for Jetson have the same names.
+            _ if Architecture::HOST != Architecture::X86_64 => Err(Unknown),
+            Site::Conda(root) => self.within(|| Records::of_conda(root, &change.install)).ok_or(Unknown),
+            Site::System => Ok(Records::Dpkg { released: change.held.clone() }),
+            Site::OnPath => Err(Unknown),
+        }
+    }
+
+    /// Creates a virtual environment as this Python does. `None` if the version of the Python is not known.
+    fn create_environment(&mut self, root: &Path, program: &Path) -> Option<Records> {
+        let site = self.within(|| site_of_new(root, program))?;
+        let home = self.within(|| canonicalize(program)).ok()?.parent()?.display().to_string();
+        let version = site.parent()?.file_name()?.to_str()?.trim_start_matches("python").to_owned();
+        let settings = format!("home = {home}\ninclude-system-site-packages = false\nversion = {version}\n");
+        self.change(|changes| {
+            changes.write(&root.join("pyvenv.cfg"), &settings);
+            ["python", "python3"].iter().for_each(|name| changes.write_program(&root.join("bin").join(name), "#!"));
+            changes.create_dir(&site.join("pip"));
+        });
+        Some(Records::Pip { dirs: vec![site.clone()], dir: site })
     }
 }
 
 /// The packages of one place.
 struct Packages<'a> {
     machine: &'a mut Simulation,
-    /// The directories that contain packages.
-    dirs: Vec<PathBuf>,
-    /// The directory for new packages.
-    dir: PathBuf,
+    records: Records,
 }
 
 impl Packages<'_> {
     /// Returns the record of a package. After an interrupted upgrade there may be two, and which one counts is not known.
     fn find(&self, name: &str) -> Result<Option<Record>, Unknown> {
-        let name = normalized(name);
-        let all = || self.dirs.iter().flat_map(|dir| records(dir)).filter(|record| record.name == name).collect();
-        let mut found: Vec<Record> = self.machine.within(all);
+        let mut found: Vec<Record> = self.machine.within(|| self.records.find(&normalized(name)));
         match found.len() {
             0 | 1 => Ok(found.pop()),
             _ => Err(Unknown),
@@ -193,17 +220,17 @@ impl Packages<'_> {
 
     /// Deletes the files of a package, and the directories that become empty.
     fn uninstall(&mut self, record: &Record) -> Result<(), Unknown> {
-        let files = self.files(record)?;
-        let dir = record.dir.parent().unwrap_or(&record.dir).to_owned();
+        // Without a record, the installer neither removes nor installs.
+        let Files { base, paths } = self.machine.within(|| self.records.files(record)).ok_or(Unknown)?;
         self.machine.change(|changes| {
-            files.iter().for_each(|file| changes.remove(&dir.join(file)));
-            changes.remove(&record.dir);
+            paths.iter().for_each(|path| changes.remove(&base.join(path)));
+            self.records.remove(changes, record);
         });
-        let mut parents: Vec<&Path> = files.iter().flat_map(|file| file.ancestors().skip(1)).collect();
+        let mut parents: Vec<&Path> = paths.iter().flat_map(|path| path.ancestors().skip(1)).collect();
         parents.sort_by_key(|parent| std::cmp::Reverse((parent.components().count(), parent.to_owned())));
         parents.dedup();
-        for parent in parents.into_iter().filter(|parent| !parent.as_os_str().is_empty()).map(|parent| dir.join(parent))
-        {
+        for parent in parents.into_iter().filter(|parent| !parent.as_os_str().is_empty()) {
+            let parent = base.join(parent);
             let is_empty = || cudnn_probe::facts::read_dir(&parent).is_ok_and(|mut entries| entries.next().is_none());
             if self.machine.within(is_empty) {
                 self.machine.change(|changes| changes.remove(&parent));
@@ -212,46 +239,179 @@ impl Packages<'_> {
         Ok(())
     }
 
-    /// Returns the files of a package below the directory of packages.
-    fn files(&self, record: &Record) -> Result<Vec<PathBuf>, Unknown> {
-        let read = || cudnn_probe::read_bounded(&record.dir.join("RECORD"), MAX_RECORD_LEN);
-        let text = self.machine.within(read).map_err(|_| Unknown)?;
-        let text = String::from_utf8_lossy(&text).replace('\\', "/");
-        let path = |line: &str| {
-            let (path, ..) = parse_record_line(line).filter(|(path, ..)| path.len() <= MAX_PATH_LEN)?;
-            Some(PathBuf::from(path))
-        };
-        let is_below = |path: &PathBuf| {
-            path.file_name().is_some() && path.components().all(|part| matches!(part, PathPart::Normal(_)))
-        };
-        let files: Vec<PathBuf> = text.lines().filter_map(path).filter(is_below).take(MAX_FILES + 1).collect();
-        if files.len() > MAX_FILES { Err(Unknown) } else { Ok(files) }
-    }
-
     /// Installs what the requirement asks for, in place of other versions of the package.
     fn install(&mut self, requirement: &str, is_again: bool, has_dependencies: bool) -> Result<(), Unknown> {
         let name = package_name(requirement);
-        let old = self.find(name)?;
-        if let Some(old) = old.as_ref().filter(|_| !is_again) {
-            // Without a version in the name, pip reads the metadata.
-            let version = old.version.as_ref().ok_or(Unknown)?;
-            if wheel::is_met(requirement, version) {
-                return Ok(());
-            }
+        if let Some(old) = self.find(name)?.filter(|_| !is_again)
+            && self.machine.within(|| self.records.keeps(&old, requirement)).ok_or(Unknown)?
+        {
+            return Ok(());
         }
-        let new = wheel::chosen(requirement).ok_or(Unknown)?;
+        let new = self.records.chosen(requirement, is_again).ok_or(Unknown)?;
         // pip installs what a package requires before it removes the old version.
         if has_dependencies {
             for requirement in &new.requires {
                 self.install(requirement, false, true)?;
             }
         }
-        if let Some(old) = old {
-            // Without a record, pip neither removes nor installs.
-            self.uninstall(&old)?;
+        self.remove(name)?;
+        for other in self.machine.within(|| self.records.displaced_by(&new)) {
+            let Some(record) = self.find(&other)? else { continue };
+            self.uninstall(&record)?;
+            if let Some(following) = self.records.following(&other, &new) {
+                self.machine.change(|changes| self.records.add(changes, &following));
+            }
         }
-        let dir = self.dir.clone();
-        self.machine.change(|changes| new.install(changes, &dir));
+        self.machine.change(|changes| self.records.add(changes, &new));
         Ok(())
+    }
+}
+
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+#[allow(clippy::disallowed_methods, reason = "a test writes the files that the rules read")]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use cudnn_frameworks::installation::InstallationReport;
+    use cudnn_probe::Host;
+    use cudnn_probe::ld_so::SearchPath;
+    use serde_json::json;
+
+    use super::*;
+    use crate::packages::python_problem;
+
+    const SYSTEM: &str = "/usr/lib/x86_64-linux-gnu";
+
+    fn change(site: Site) -> PackageChange {
+        PackageChange::of(site)
+    }
+
+    /// Returns the newest release that a simulated installer knows.
+    fn newest(cuda_major: u32) -> String {
+        crate::plan::contents::wheel(&format!("nvidia-cudnn-cu{cuda_major}")).unwrap().version
+    }
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    impl Simulation {
+        fn knows(&mut self, change: PackageChange) -> bool {
+            self.take(&Action::Packages(change)).is_ok()
+        }
+
+        /// Returns the package, the CUDA major version and the number of libraries of a cuDNN.
+        fn cudnn(&self, dir: &Path) -> Option<(String, Option<u32>, usize)> {
+            let report = self.within(|| InstallationReport::read(dir, &Host::current()))?;
+            Some((report.package?.to_string(), report.cuda_major, report.libraries.len()))
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it writes files")]
+    fn conda_installs_what_its_records_allow() {
+        let (of_12, of_13) = (newest(12), newest(13));
+        let pytorch = ("pytorch-2.8.0-cuda129_0", &["libcudnn >=9.10.1.4,<9.11"][..]);
+        for (others, install, again, expected) in [
+            (&[][..], &[][..], &["libcudnn=9.10.1.4"][..], Some(("9.10.1.4", 12, 8))),
+            (&[], &["libcudnn>=9.19.0"], &[], Some((of_12.as_str(), 12, 10))),
+            (&[], &["cudnn>=9.0.0"], &[], Some(("9.10.1.4", 12, 1))),
+            (&[], &["cudnn", "cuda-version=13"], &[], Some((of_13.as_str(), 13, 10))),
+            (&[pytorch], &["cudnn", "cuda-version=13"], &[], None),
+            (&[pytorch], &["libcudnn>=9.10.0,<9.11"], &["libcudnn=9.10.1.4"], Some(("9.10.1.4", 12, 8))),
+            (&[], &["another"], &[], None),
+        ] {
+            let root = tempfile::tempdir().unwrap();
+            let cuda = &["cuda-version >=12,<13.0a0"][..];
+            let meta = root.path().join("conda-meta");
+            std::fs::create_dir(&meta).unwrap();
+            std::fs::create_dir(root.path().join("lib")).unwrap();
+            std::fs::write(root.path().join("lib/libcudnn_graph.so.9"), "damaged").unwrap();
+            let known = [
+                ("cuda-version-12.9-h1_3", &[][..]),
+                ("libcublas-12.9.1.4-h1_0", cuda),
+                ("libcudnn-9.10.1.4-h1_0", cuda),
+                ("cudnn-9.10.1.4-h1_0", &["libcudnn 9.10.1.4"]),
+            ];
+            for (record, depends) in known.iter().chain(others) {
+                let files =
+                    if record.starts_with("libcudnn") { names(&["lib/libcudnn_graph.so.9"]) } else { Vec::new() };
+                let text = json!({ "files": files, "depends": depends }).to_string();
+                std::fs::write(meta.join(format!("{record}.json")), text).unwrap();
+            }
+            let mut simulation = Simulation::new(Facts::recorder());
+            let change = change(Site::Conda(root.path().to_owned())).install(names(install)).reinstall(names(again));
+            let is_known = simulation.knows(change);
+            let found = simulation.cudnn(&root.path().join("lib")).filter(|_| is_known);
+            let expected = expected.map(|(version, major, count)| {
+                (format!("conda libcudnn {version}"), Some(major).filter(|_| count > 1), count)
+            });
+            assert_eq!(found, expected, "{install:?} {again:?} {others:?}");
+            let is_for = |major: u32| root.path().join(format!("lib/libcublas.so.{major}")).leads_to_file();
+            assert_eq!(simulation.within(|| is_for(13)), install.contains(&"cuda-version=13"), "{install:?}");
+        }
+    }
+
+    #[test]
+    fn apt_changes_what_dpkg_records() {
+        let mut simulation = Simulation::new(Facts::from_value(json!({})).unwrap());
+        let system = Path::new(SYSTEM);
+        let apt = || change(Site::System);
+        let found = |version: &str, major, count| {
+            Some((format!("dpkg libcudnn9-cuda-{major} {version}-1"), Some(major), count))
+        };
+        for (change, expected) in [
+            (apt().install(names(&["libcudnn9-cuda-12=9.10.2.21-1"])), found("9.10.2.21", 12, 8)),
+            (apt().install(names(&["libcudnn9-cuda-12"])), found(&newest(12), 12, 10)),
+            (apt().reinstall(names(&["libcudnn9-cuda-12=9.19.0.56-1"])), found("9.19.0.56", 12, 8)),
+            // Both packages contain the same files.
+            (apt().install(names(&["libcudnn9-cuda-13"])), found(&newest(13), 13, 10)),
+            (apt().remove(names(&["libcudnn9-cuda-13"])), None),
+            (apt().install(names(&["libcudnn9-cuda-12=9.19.0.56-1", "libcublas-12-9"])), found("9.19.0.56", 12, 8)),
+        ] {
+            assert!(simulation.knows(change.clone()), "{change:?}");
+            assert_eq!(simulation.cudnn(system), expected, "{change:?}");
+        }
+        let cublas = || SearchPath::new(&Host::current()).resolve("libcublas.so.12", &[]);
+        let expected = Path::new("/usr/local/cuda-12.9/targets/x86_64-linux/lib/libcublas.so.12");
+        assert_eq!(simulation.within(cublas).as_deref(), Some(expected));
+        // A held package stays, unless a command releases it first.
+        let held = "Package: libcudnn9-cuda-12\nStatus: hold ok installed\nVersion: 9.19.0.56-1".to_owned();
+        simulation.change(|changes| changes.set_answer("Debian package", "libcudnn9-cuda-12", &held));
+        let newest = apt().install(names(&["libcudnn9-cuda-12"]));
+        assert!(!simulation.knows(newest.clone()));
+        assert!(simulation.knows(PackageChange { held: names(&["libcudnn9-cuda-12"]), ..newest }));
+        for unknown in ["libcudnn9-cuda-12=9.19.0.56-2", "libcudnn8", "another"] {
+            assert!(!simulation.knows(apt().install(names(&[unknown]))), "{unknown}");
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it writes files")]
+    fn a_new_environment_has_the_version_of_its_python() {
+        let world = tempfile::tempdir().unwrap();
+        let program = world.path().join("base/bin/python3");
+        let dir = world.path().join("cudnn");
+        for (python, is_known) in [("python3", false), ("python3.12", true)] {
+            std::fs::create_dir_all(world.path().join("base/bin")).unwrap();
+            std::fs::write(program.with_file_name(python), "").unwrap();
+            if python != "python3" {
+                std::fs::remove_file(&program).unwrap();
+                std::os::unix::fs::symlink(python, &program).unwrap();
+            }
+            let mut simulation = Simulation::new(Facts::recorder());
+            let site = Site::NewEnvironment { dir: dir.clone(), program: program.clone(), needed: None };
+            assert_eq!(simulation.knows(change(site).install(names(&["nvidia-cudnn-cu12"]))), is_known, "{python}");
+            if is_known {
+                assert!(simulation.take(&Action::Variable(Variable::Use(dir.clone()))).is_ok());
+                let lib = dir.join("lib/python3.12/site-packages/nvidia/cudnn/lib");
+                let used = simulation.within(|| cudnn_probe::facts::variable(DIR_VARIABLE));
+                assert_eq!(used.as_deref(), Some(lib.as_os_str()));
+                assert_eq!(
+                    simulation.cudnn(&lib),
+                    Some((format!("pip nvidia-cudnn-cu12 {}", newest(12)), Some(12), 10))
+                );
+                assert_eq!(simulation.within(|| python_problem(&dir)), None);
+            }
+        }
     }
 }

@@ -1,0 +1,204 @@
+//! Describes the contents of NVIDIA's packages that a plan installs.
+
+use std::path::{Path, PathBuf};
+
+use cudnn_fetch::RELEASES;
+use cudnn_frameworks::{allows_from, normalized};
+use cudnn_probe::facts::Changes;
+use cudnn_probe::image::Links;
+use cudnn_probe::release_facts::has_library;
+use cudnn_probe::{Component, Library, Version};
+
+use crate::packages::{CUDA_MAJORS, PackageNames, is_satisfied_by, package_name};
+
+/// The version that stands for any release of a CUDA package, after the major version.
+const ANY_MINOR: u32 = 9;
+
+/// The last release for CUDA 11.
+const LAST_FOR_CUDA_11: &str = "9.10.2.21";
+
+/// The revision of NVIDIA's Debian packages.
+const REVISION: &str = "-1";
+
+/// conda's package of cuDNN's libraries. `cudnn` only requires it.
+pub(super) const CONDA_LIBRARIES: &str = "libcudnn";
+
+/// conda's package that selects the CUDA release.
+pub(super) const CONDA_CUDA: &str = "cuda-version";
+
+/// A package of NVIDIA.
+pub(super) struct Package {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) cuda_major: u32,
+    /// The libraries in the package. `None` if it only requires others.
+    pub(super) component: Option<Component>,
+    /// The requirements of the package.
+    pub(super) requires: Vec<String>,
+}
+
+/// Returns the wheel that pip chooses for a requirement. `None` for packages whose contents are not known.
+pub(super) fn wheel(requirement: &str) -> Option<Package> {
+    let name = &normalized(package_name(requirement));
+    let (component, first_major) = published(|component, major| component.wheel(major) == *name)?;
+    let default = default_version(component, first_major, None);
+    let package = Package::of(name, component, first_major, requirement, default)?;
+    let cublas = package.is_of_cudnn().then(|| Component::Cublas.wheel(package.cuda_major));
+    Some(Package { requires: cublas.into_iter().collect(), ..package })
+}
+
+/// Returns the package that conda chooses for a requirement in an environment for this CUDA major version. If `has_all`,
+/// a `cudnn` contains the libraries itself, as older ones did.
+pub(super) fn of_conda(requirement: &str, cuda_major: u32, has_all: bool) -> Option<Package> {
+    let name = package_name(requirement);
+    if name == CONDA_CUDA {
+        let version = format!("{cuda_major}.{ANY_MINOR}");
+        return Some(Package::without_libraries(name, &version, cuda_major, Vec::new()));
+    }
+    let is_it = |component: Component, _| [package_name(component.conda_package()), CONDA_LIBRARIES].contains(&name);
+    let (component, _) = published(|component, major| major == cuda_major && is_it(component, major))?;
+    let default = default_version(component, cuda_major, None);
+    let package = Package::of(name, component, cuda_major, requirement, default)?;
+    if name == Component::Cudnn.conda_package() && !has_all {
+        let libraries = format!("{CONDA_LIBRARIES}={}", package.version);
+        return Some(Package::without_libraries(name, &package.version, cuda_major, vec![libraries]));
+    }
+    let needed = [Component::Cublas, Component::Nvrtc].map(|component| component.conda_package().to_owned());
+    let requires = if package.is_of_cudnn() { needed.to_vec() } else { Vec::new() };
+    Some(Package { requires, ..package })
+}
+
+/// Returns the Debian package that apt chooses for a requirement.
+pub(super) fn of_debian(requirement: &str) -> Option<Package> {
+    let name = package_name(requirement);
+    let minor = name.rsplit('-').next().and_then(|minor| minor.parse().ok());
+    let is_it =
+        |component: Component, major| component.system_package(major, minor).is_some_and(|package| package == name);
+    let (component, cuda_major) = published(is_it)?;
+    let requirement = if requirement == name { requirement } else { requirement.strip_suffix(REVISION)? };
+    let default = default_version(component, cuda_major, minor);
+    let package = Package::of(name, component, cuda_major, requirement, default)?;
+    Some(Package { version: package.version + REVISION, ..package })
+}
+
+/// Returns whether a version of a Debian package meets a requirement. A name alone asks for the newest version.
+pub(super) fn is_met_on_debian(requirement: &str, version: &str) -> Option<bool> {
+    let (name, newest) = (package_name(requirement), of_debian(requirement)?.version);
+    let without = |version: &str| version.trim_end_matches(REVISION).to_owned();
+    Some(match requirement == name {
+        true => is_satisfied_by(&format!("{name}>={}", without(&newest)), &without(version)),
+        false => newest == version,
+    })
+}
+
+/// Returns the first component that NVIDIA publishes for a CUDA major version, and that is wanted.
+fn published(is_wanted: impl Fn(Component, u32) -> bool) -> Option<(Component, u32)> {
+    let all = CUDA_MAJORS.flat_map(|major| Component::ALL.iter().map(move |component| (*component, major)));
+    { all }.find(|(component, major)| component.is_published(*major) && is_wanted(*component, *major))
+}
+
+/// Returns the newest version that is known, or one that stands for any.
+fn default_version(component: Component, cuda_major: u32, minor: Option<u32>) -> String {
+    match component {
+        _ if !is_of_cudnn(component) => format!("{cuda_major}.{}.0.0", minor.unwrap_or(ANY_MINOR)),
+        _ if cuda_major == 11 => LAST_FOR_CUDA_11.to_owned(),
+        _ => {
+            let wheel = component.wheel(cuda_major);
+            let newest = RELEASES.iter().rev().find(|release| release.package == wheel);
+            newest.map_or(LAST_FOR_CUDA_11, |release| release.version).to_owned()
+        }
+    }
+}
+
+fn is_of_cudnn(component: Component) -> bool {
+    matches!(component, Component::Cudnn | Component::CudnnJit)
+}
+
+/// Returns whether a version meets a requirement.
+pub(super) fn is_met(requirement: &str, version: &str) -> bool {
+    is_satisfied_by(requirement, version) && is_allowed(requirement, version)
+}
+
+/// Returns whether the specifiers of a requirement allow a version.
+fn is_allowed(requirement: &str, version: &str) -> bool {
+    let separator = if package_name(requirement) == requirement { "" } else { "," };
+    allows_from(&format!("{requirement}{separator}=={version}"), "0").is_none_or(|(_, is_allowed)| is_allowed)
+}
+
+impl Package {
+    /// Returns the package with the first of these versions that meets the requirement: the default, and those in the
+    /// requirement, which also exist.
+    fn of(name: &str, component: Component, cuda_major: u32, requirement: &str, default: String) -> Option<Package> {
+        let words = requirement.split(|c: char| !c.is_ascii_digit() && c != '.').map(|word| word.trim_matches('.'));
+        let named = words.filter(|word| word.contains('.')).map(str::to_owned);
+        let version = std::iter::once(default).chain(named).find(|version| is_met(requirement, version))?;
+        // cuDNN 8 has other libraries.
+        let is_of_cudnn = is_of_cudnn(component);
+        if is_of_cudnn && !version.starts_with("9.") {
+            return None;
+        }
+        let cuda_major = if is_of_cudnn { cuda_major } else { version.split('.').next()?.parse().ok()? };
+        Some(Package { name: name.to_owned(), version, cuda_major, component: Some(component), requires: Vec::new() })
+    }
+
+    /// Returns a package that only requires others.
+    pub(super) fn without_libraries(name: &str, version: &str, cuda_major: u32, requires: Vec<String>) -> Package {
+        Package { name: name.to_owned(), version: version.to_owned(), cuda_major, component: None, requires }
+    }
+
+    pub(super) fn is_of_cudnn(&self) -> bool {
+        self.component.is_some_and(is_of_cudnn)
+    }
+
+    /// Adds the libraries of the package to a directory. Returns their paths.
+    pub(super) fn write(&self, changes: &mut Changes, dir: &Path, run_path: Option<&str>) -> Vec<PathBuf> {
+        let add = |(name, needed, library): (String, Vec<String>, Option<Library>)| {
+            let file = dir.join(&name);
+            let links = Links { soname: Some(name), needed, runpath: run_path.map(Into::into), ..Links::default() };
+            match library {
+                Some(library) => changes.write_cudnn(&file, library, self.release(), self.cuda_major, &links),
+                None => changes.write_library(&file, &links),
+            }
+            file
+        };
+        self.libraries().into_iter().map(add).collect()
+    }
+
+    /// Returns the file names of the libraries, needed names, and the libraries of cuDNN.
+    fn libraries(&self) -> Vec<(String, Vec<String>, Option<Library>)> {
+        let major = self.cuda_major;
+        let others = |names: &[String]| names.iter().map(|name| (name.clone(), Vec::new(), None)).collect();
+        let Some(component) = self.component else { return Vec::new() };
+        let is_in_package = |library: &Library| match component {
+            Component::CudnnJit => {
+                matches!(library, Library::Shim | Library::Graph | Library::EnginesRuntimeCompiled)
+            }
+            _ => has_library(self.release(), *library),
+        };
+        match component {
+            Component::Cudnn | Component::CudnnJit => {
+                let all = Library::ALL.iter().copied().filter(is_in_package);
+                let needed =
+                    |library: Library| library.dependencies().iter().map(|one| one.file_name().to_owned()).collect();
+                all.map(|library| (library.file_name().to_owned(), needed(library), Some(library))).collect()
+            }
+            Component::Cublas => others(&[format!("libcublas.so.{major}"), format!("libcublasLt.so.{major}")]),
+            Component::Nvrtc => {
+                others(&[format!("libnvrtc.so.{major}"), format!("libnvrtc-builtins.so.{}", self.release_name())])
+            }
+            Component::Cudart => others(&[format!("libcudart.so.{major}")]),
+        }
+    }
+
+    /// Returns the first two numbers of the version: `12.9`.
+    pub(super) fn release_name(&self) -> String {
+        self.version.split('.').take(2).collect::<Vec<_>>().join(".")
+    }
+
+    /// Returns the version of cuDNN.
+    fn release(&self) -> Version {
+        let mut numbers = self.version.split('.').map(|number| number.parse().unwrap_or(0));
+        let mut next = || numbers.next().unwrap_or(0);
+        Version::new(next(), next(), next())
+    }
+}

@@ -1,0 +1,256 @@
+//! Reads and writes the records of pip, conda and dpkg, which name a package's version and its files.
+
+use std::path::{Component as PathPart, Path, PathBuf};
+
+use cudnn_frameworks::installation::{CondaRecord, conda_records, set_system_package, system_package, unmet_by_conda};
+use cudnn_frameworks::parse_record_line;
+use cudnn_probe::facts::{Changes, PathFacts};
+use cudnn_probe::{Component, Host, ld_so};
+use serde_json::json;
+
+use super::contents::{self, CONDA_CUDA, CONDA_LIBRARIES, Package};
+use crate::packages::{CUDA_MAJORS, PackageNames, Record, records};
+
+/// The maximum length of a package's record in bytes, the maximum number of files in it, and the maximum length of their
+/// names.
+const MAX_RECORD_LEN: u64 = 32 << 20;
+const MAX_FILES: usize = 20_000;
+const MAX_PATH_LEN: usize = 1_000;
+
+/// The directory of cuDNN's Debian packages.
+const SYSTEM_DIR: &str = "/usr/lib/x86_64-linux-gnu";
+
+/// The run path of wheels, without the directory that the wheels of CUDA share since CUDA 13.
+const RUN_PATH_OF_WHEELS: &str = "$ORIGIN:$ORIGIN/../../cublas/lib:$ORIGIN/../../cuda_nvrtc/lib";
+
+/// conda's packages that follow the version of the package with the libraries.
+const FOLLOWING_ON_CONDA: [&str; 2] = ["cudnn", "libcudnn-dev"];
+
+/// The records of the packages in one place.
+pub(super) enum Records {
+    Pip {
+        /// The directories that contain packages.
+        dirs: Vec<PathBuf>,
+        /// The directory for new packages.
+        dir: PathBuf,
+    },
+    Conda {
+        /// The root of the environment.
+        root: PathBuf,
+        /// The CUDA major version of its packages.
+        cuda_major: u32,
+        /// The dependencies that were not met before.
+        unmet: Vec<String>,
+    },
+    Dpkg {
+        /// The packages that a command releases before the change.
+        released: Vec<String>,
+    },
+}
+
+impl Records {
+    /// Reads conda's records. `None` if they do not name the CUDA release, or if pixi decides about the packages.
+    pub(super) fn of_conda(root: &Path, install: &[String]) -> Option<Records> {
+        if root.join("conda-meta/pixi").path_exists() {
+            return None;
+        }
+        let records = conda_records(root);
+        let major = |version: &str| version.split('.').next()?.parse().ok();
+        let wanted = install.iter().find_map(|one| major(one.strip_prefix(CONDA_CUDA)?.strip_prefix('=')?));
+        let selected = || records.iter().find(|one| one.name == CONDA_CUDA).and_then(|one| major(&one.version));
+        let of_cudnn = || records.iter().filter(|one| is_cudnn(&one.name)).find_map(CondaRecord::cuda);
+        let cuda_major = wanted.or_else(selected).or_else(|| Some(of_cudnn()?.0))?;
+        Some(Records::Conda { root: root.to_owned(), cuda_major, unmet: unmet_by_conda(&records) })
+    }
+
+    /// Returns the records of a package. After an interrupted upgrade there may be several.
+    pub(super) fn find(&self, name: &str) -> Vec<Record> {
+        let all: Vec<Record> = match self {
+            Records::Pip { dirs, .. } => dirs.iter().flat_map(|dir| records(dir)).collect(),
+            Records::Conda { root, .. } => {
+                let record = |one: CondaRecord| Record { name: one.name, version: Some(one.version), dir: one.file };
+                conda_records(root).into_iter().map(record).collect()
+            }
+            Records::Dpkg { .. } => {
+                let found = system_package(name, &Host::current());
+                found.map(|(one, dir)| Record { name: one.name, version: one.version, dir }).into_iter().collect()
+            }
+        };
+        all.into_iter().filter(|record| record.name == name).collect()
+    }
+
+    /// Returns whether the installer keeps a package for this requirement. `None` if that is not known.
+    pub(super) fn keeps(&self, old: &Record, requirement: &str) -> Option<bool> {
+        // Without a version in the name of the record, pip reads the metadata.
+        let version = old.version.as_deref()?;
+        match self {
+            Records::Pip { .. } => Some(contents::is_met(requirement, version)),
+            Records::Conda { .. } => Some(contents::is_met(requirement, version) && !self.is_for_other_cuda(old)),
+            Records::Dpkg { .. } => contents::is_met_on_debian(requirement, version),
+        }
+    }
+
+    /// Returns whether conda's package is for another CUDA major version than the environment.
+    fn is_for_other_cuda(&self, old: &Record) -> bool {
+        let Records::Conda { root, cuda_major, .. } = self else { return false };
+        let record = conda_records(root).into_iter().find(|record| record.file == old.dir);
+        record.and_then(|record| record.cuda()).is_some_and(|(major, _)| major != *cuda_major)
+    }
+
+    /// Returns the requirements that conda installs again because the CUDA release has changed.
+    pub(super) fn outdated(&self) -> Vec<String> {
+        let Records::Conda { root, cuda_major, .. } = self else { return Vec::new() };
+        let names = conda_records(root).into_iter().map(|record| record.name);
+        let is_known = |name: &String| contents::of_conda(name, *cuda_major, false).is_some();
+        let is_outdated = |name: &String| self.find(name).iter().any(|record| self.is_for_other_cuda(record));
+        names.filter(is_known).filter(is_outdated).collect()
+    }
+
+    /// Returns the package that the installer chooses. `None` if its contents are not known.
+    pub(super) fn chosen(&self, requirement: &str, is_again: bool) -> Option<Package> {
+        match self {
+            Records::Pip { .. } => contents::wheel(requirement),
+            Records::Conda { cuda_major, .. } => contents::of_conda(requirement, *cuda_major, is_again),
+            Records::Dpkg { .. } => contents::of_debian(requirement),
+        }
+    }
+
+    /// Returns the names of packages that cannot stay as they are beside a new one, because they have the same files or
+    /// require this version.
+    pub(super) fn displaced_by(&self, new: &Package) -> Vec<String> {
+        if !new.is_of_cudnn() {
+            return Vec::new();
+        }
+        let mut names: Vec<String> = match self {
+            Records::Pip { .. } => Vec::new(),
+            Records::Conda { root, .. } => conda_records(root).into_iter().map(|record| record.name).collect(),
+            Records::Dpkg { .. } => {
+                let of_major =
+                    |major| [Component::Cudnn, Component::CudnnJit].map(|one| one.system_package(major, None));
+                CUDA_MAJORS.flat_map(of_major).flatten().collect()
+            }
+        };
+        names.retain(|name| is_cudnn(name) && *name != new.name);
+        names
+    }
+
+    /// Returns the package that takes the place of a displaced one.
+    pub(super) fn following(&self, displaced: &str, new: &Package) -> Option<Package> {
+        let follows = matches!(self, Records::Conda { .. })
+            && new.name == CONDA_LIBRARIES
+            && FOLLOWING_ON_CONDA.contains(&displaced);
+        follows.then(|| Package::without_libraries(displaced, &new.version, new.cuda_major, Vec::new()))
+    }
+
+    /// Returns whether the changed records contradict others, so that the installer would choose something else.
+    pub(super) fn contradict(&self) -> bool {
+        let Records::Conda { root, unmet, .. } = self else { return false };
+        unmet_by_conda(&conda_records(root)).iter().any(|dependency| !unmet.contains(dependency))
+    }
+
+    /// Returns the files of a package. `None` if the record cannot be used, or if the user holds the package.
+    pub(super) fn files(&self, record: &Record) -> Option<Files> {
+        let text = || {
+            let bytes = cudnn_probe::read_bounded(
+                &match self {
+                    Records::Pip { .. } => record.dir.join("RECORD"),
+                    _ => record.dir.clone(),
+                },
+                MAX_RECORD_LEN,
+            );
+            Some(String::from_utf8_lossy(&bytes.ok()?).into_owned())
+        };
+        let (base, listed): (PathBuf, Vec<String>) = match self {
+            Records::Pip { .. } => {
+                let text = text()?.replace('\\', "/");
+                let paths = text.lines().filter_map(|line| Some(parse_record_line(line)?.0.to_owned()));
+                (record.dir.parent().unwrap_or(&record.dir).to_owned(), paths.collect())
+            }
+            Records::Conda { root, .. } => {
+                let found = conda_records(root).into_iter().find(|one| one.file == record.dir)?;
+                (root.clone(), found.files)
+            }
+            Records::Dpkg { released } => {
+                let (package, _) = system_package(&record.name, &Host::current())?;
+                if package.is_held && !released.contains(&package.name) {
+                    return None;
+                }
+                let is_file = |line: &&str| Path::new(line).is_link() || !Path::new(line).leads_to_dir();
+                let paths =
+                    text()?.lines().filter(is_file).map(|line| line.trim_start_matches('/').to_owned()).collect();
+                ("/".into(), paths)
+            }
+        };
+        let is_below = |path: &PathBuf| {
+            path.file_name().is_some() && path.components().all(|part| matches!(part, PathPart::Normal(_)))
+        };
+        let paths = listed.into_iter().filter(|path| path.len() <= MAX_PATH_LEN).map(PathBuf::from);
+        let paths: Vec<PathBuf> = paths.filter(is_below).take(MAX_FILES + 1).collect();
+        (paths.len() <= MAX_FILES).then_some(Files { base, paths })
+    }
+
+    /// Removes a record.
+    pub(super) fn remove(&self, changes: &mut Changes, record: &Record) {
+        changes.remove(&record.dir);
+        if let Records::Dpkg { .. } = self {
+            set_system_package(changes, &record.name, None);
+        }
+    }
+
+    /// Adds a package with its record.
+    pub(super) fn add(&self, changes: &mut Changes, package: &Package) {
+        let Package { name, version, cuda_major, component, requires } = package;
+        match self {
+            Records::Pip { dir, .. } => {
+                let shared =
+                    if *cuda_major >= 13 { format!(":$ORIGIN/../../cu{cuda_major}/lib") } else { String::new() };
+                let libraries = component.map_or(dir.clone(), |component| dir.join(component.wheel_dir(*cuda_major)));
+                let files = package.write(changes, &libraries, Some(&format!("{RUN_PATH_OF_WHEELS}{shared}")));
+                let info = dir.join(format!("{}-{version}.dist-info", name.replace('-', "_")));
+                let requires: String =
+                    requires.iter().map(|requirement| format!("Requires-Dist: {requirement}\n")).collect();
+                let metadata = format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}");
+                let record: String = below(&files, dir).iter().map(|file| format!("{file},,\n")).collect();
+                for (file, text) in [("METADATA", metadata.as_str()), ("INSTALLER", "pip\n"), ("RECORD", &record)] {
+                    changes.write(&info.join(file), text);
+                }
+            }
+            Records::Conda { root, .. } => {
+                let files = package.write(changes, &root.join("lib"), Some("$ORIGIN"));
+                let is_cuda = name == CONDA_CUDA;
+                let cuda = (!is_cuda).then(|| format!("{CONDA_CUDA} >={cuda_major},<{}.0a0", cuda_major + 1));
+                let record = json!({
+                    "name": name, "version": version, "files": below(&files, root), "depends": Vec::from_iter(cuda),
+                });
+                changes.write(&root.join(format!("conda-meta/{name}-{version}-0.json")), &record.to_string());
+            }
+            Records::Dpkg { .. } => {
+                let of_cuda = || format!("/usr/local/cuda-{}/targets/x86_64-linux/lib", package.release_name());
+                let dir = if package.is_of_cudnn() { SYSTEM_DIR.to_owned() } else { of_cuda() };
+                let files = package.write(changes, Path::new(&dir), None);
+                files.iter().for_each(|file| ld_so::add_to_cache(changes, file));
+                let list: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
+                changes.write(Path::new(&format!("/var/lib/dpkg/info/{name}.list")), &list);
+                set_system_package(changes, name, Some(version));
+            }
+        }
+    }
+}
+
+/// The files of a package.
+pub(super) struct Files {
+    /// The directory that contains them.
+    pub(super) base: PathBuf,
+    /// Their paths below it.
+    pub(super) paths: Vec<PathBuf>,
+}
+
+/// Returns whether this is a package of cuDNN in conda or Debian.
+fn is_cudnn(name: &str) -> bool {
+    name.contains("cudnn") && !name.contains("frontend")
+}
+
+/// Returns paths as a record lists them.
+fn below(files: &[PathBuf], dir: &Path) -> Vec<String> {
+    files.iter().map(|file| file.strip_prefix(dir).unwrap_or(file).to_string_lossy().into_owned()).collect()
+}
