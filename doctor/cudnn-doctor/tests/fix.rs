@@ -248,6 +248,15 @@ fn group(doctor: &Child) -> i32 {
     -i32::try_from(doctor.id()).unwrap()
 }
 
+/// Returns whether this process may give files to other users, as root may. Otherwise prints that the test does not run.
+fn can_give_files_away(test: &str) -> bool {
+    let can = chown(TempDir::new().path(), Some(65534), Some(65534)).is_ok();
+    if !can {
+        not_run(test, "only root can give files away");
+    }
+    can
+}
+
 #[test]
 fn without_yes_nothing_is_changed() {
     let world = World::broken();
@@ -602,10 +611,10 @@ fn after_ctrl_c_no_step_begins() {
 #[test]
 fn root_runs_no_installer_of_another_user() {
     let world = World::new(NEW);
-    if chown(world.path("programs"), Some(65534), None).is_err() {
-        not_run("root and programs of another user", "only root can give files away");
+    if !can_give_files_away("root and programs of another user") {
         return;
     }
+    chown(world.path("programs"), Some(65534), None).unwrap();
     write_program(world.path("programs/uv"), "#!/bin/sh\ntouch \"$HOME/ran\"\n");
     world.sh(&format!("rm -r '{0}/pip' '{0}/{CNN}'; echo uv = 0.9.0 >>env/pyvenv.cfg", world.site.display()));
     let (code, text) = world.run(&["fix", "--yes"]);
@@ -631,13 +640,11 @@ fn a_reader_that_goes_away_ends_no_installer() {
 
 #[test]
 fn root_does_nothing_that_the_owner_of_the_environment_can_do() {
-    let world = World::broken();
-    let uid = 65534;
-    if chown(world.path("env"), Some(uid), Some(uid)).is_err() {
-        not_run("root and the environment of a user", "only root can give files away");
+    if !can_give_files_away("root and the environment of a user") {
         return;
     }
-    world.sh(&format!("chown -R {uid}:{uid} env"));
+    let world = World::broken();
+    world.sh("chown -R 65534:65534 env");
     let before = world.digest();
     let (code, text) = world.run(&["fix", "--yes"]);
     assert_eq!(code, Some(3), "{text}");
@@ -647,9 +654,7 @@ fn root_does_nothing_that_the_owner_of_the_environment_can_do() {
 
 #[test]
 fn root_runs_no_code_that_another_user_can_change() {
-    let world = World::broken();
-    if chown(world.path("programs"), Some(65534), None).is_err() {
-        not_run("root and files of another user", "only root can give files away");
+    if !can_give_files_away("root and files of another user") {
         return;
     }
     let site = "env/lib/python3.12/site-packages";
@@ -717,6 +722,9 @@ fn root_runs_no_code_that_another_user_can_change() {
 /// Otherwise pip would first download hundreds of megabytes.
 #[test]
 fn a_user_who_may_not_change_the_packages_is_told_before_the_download() {
+    if !can_give_files_away("the packages of root in the environment of a user") {
+        return;
+    }
     let uid = 65534;
     for (line, dir, advice) in [
         ("true", "", ": run `fix` as the user that it belongs to"),
@@ -728,10 +736,7 @@ fn a_user_who_may_not_change_the_packages_is_told_before_the_download() {
         ),
     ] {
         let world = World::broken();
-        if chown(world.path("env"), Some(uid), Some(uid)).is_err() {
-            not_run("the packages of root in the environment of a user", "only root can give files away");
-            return;
-        }
+        chown(world.path("env"), Some(uid), Some(uid)).unwrap();
         world.sh(line);
         let program = world.path("programs/cudnn-doctor");
         copy_program(env!("CARGO_BIN_EXE_cudnn-doctor"), &program);
@@ -753,9 +758,7 @@ fn a_user_who_may_not_change_the_packages_is_told_before_the_download() {
 /// An installation executes code of packages, so settings and directories with packages are checked like code.
 #[test]
 fn root_takes_no_settings_or_packages_of_another_user() {
-    let world = World::broken();
-    if chown(world.path("programs"), Some(65534), None).is_err() {
-        not_run("root and settings of another user", "only root can give files away");
+    if !can_give_files_away("root and settings of another user") {
         return;
     }
     for (line, variable, path) in [
@@ -835,11 +838,10 @@ fn root_takes_no_settings_or_packages_of_another_user() {
 /// Programs load code and settings from files that variables name.
 #[test]
 fn programs_of_root_get_only_known_variables() {
-    let world = World::broken();
-    if chown(world.path("programs"), Some(0), None).is_err() {
-        not_run("root and variables", "only root has this protection");
+    if !can_give_files_away("root and variables") {
         return;
     }
+    let world = World::broken();
     let script = std::fs::read_to_string(world.path("env/bin/python3")).unwrap();
     let script = script.replace("rm -rf", "env >>\"$root/../variables\"\nrm -rf");
     write_program(world.path("env/bin/python3"), script);
