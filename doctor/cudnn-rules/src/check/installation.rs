@@ -16,8 +16,9 @@ use super::finding::{
 use super::limits::{LAST_CUDA_FOR_OLD_GPUS, LAST_FOR_OLD_GPUS};
 use super::machine::{Gpu, Machine, capability};
 use super::remedies::{self, Releases, Wanted};
+use crate::as_installed;
 use crate::context::Context;
-use crate::cudnn_file::{is_drop_in, sha256, sums_of_cudnn};
+use crate::cudnn_file::{is_drop_in, sums_of_cudnn};
 use crate::remedy::{Action, Effect, Remedy};
 use crate::shim_release;
 
@@ -270,27 +271,8 @@ fn verification(program: &str, package: &Package) -> Remedy {
         .action(Action::Inspect(Command::new(program, ["--verify", &package.name])))
 }
 
-/// Describes how a file differs from all of its records. If one wheel was installed over another, the file only needs
-/// to match one of them.
 fn difference(part: &LibraryReport, verify: bool) -> Option<String> {
-    let name = part.library.file_name();
-    let len = facts::metadata(&part.path).ok()?.len();
-    let last = part.recorded.last()?;
-    if part.recorded.iter().all(|recorded| recorded.len != len) {
-        return Some(format!("{name} has {len} bytes, but {} installed {} bytes", last.package, last.len));
-    }
-    let mut hashes = part.recorded.iter().filter(|recorded| recorded.len == len).map(|recorded| &recorded.sha256);
-    if !verify || hashes.clone().any(Option::is_none) {
-        return None;
-    }
-    let found = sha256(&part.path);
-    hashes.all(|recorded| *recorded != found).then(|| {
-        let found = found.as_deref().unwrap_or("unknown");
-        format!(
-            "{name} has the right size, but a different sha256 ({found}) than the file that {} installed",
-            last.package
-        )
-    })
+    as_installed::difference(&part.path, part.library.file_name(), &part.recorded, verify)
 }
 
 pub(super) fn incomplete(report: &InstallationReport) -> Option<Finding> {

@@ -42,7 +42,7 @@ pub use requirement::is_satisfied_by;
 pub use requirement::package_name;
 pub(crate) use restore::{MissingPython, PythonProblem, unusable_settings};
 pub use restore::{python_problem, restore_python};
-pub use settings::{pip_settings, uv_settings};
+pub use settings::{CONDA_ROOTS, conda_settings, pip_settings, uv_settings};
 pub(crate) use wheels::{CudaWheel, PackageNames, cuda_wheel};
 
 /// The CUDA major versions that cuDNN 9 releases support.
