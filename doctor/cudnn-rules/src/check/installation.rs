@@ -60,6 +60,16 @@ pub(super) fn of_other_programs(report: &InstallationReport) -> Vec<Finding> {
     findings.into_iter().map(note).collect()
 }
 
+/// C013, as a warning: a file that programs find in place of the shim, although there is no installation.
+pub(super) fn unusable_shim(report: &InstallationReport) -> Option<Finding> {
+    let finding = unusable_parts(report).find(|(part, _)| part.library == Library::Shim);
+    let kind = FindingKind { severity: Severity::Warning, ..UNUSABLE_LIBRARY };
+    let (part, error) = finding?;
+    let message = format!("{} {error}", part.path.printable());
+    let finding = Finding::new(kind, message).remedy(repair(part, error, report)).about(part.path.to_string_lossy());
+    Some(finding.note(format!("programs that load {} by name get this file, and fail", Library::Shim)))
+}
+
 pub(super) fn unusable(report: &InstallationReport) -> Vec<Finding> {
     let finding = |(part, error): (&LibraryReport, &ProbeError)| {
         Finding::new(UNUSABLE_LIBRARY, format!("{} {error}", part.path.printable()))
