@@ -4,7 +4,7 @@
 //! assumed to be unchanged. For example, a survey of an environment uses one cache. Without a cache, simulations always
 //! read the files.
 
-use crate::facts::{self, PathFacts};
+use crate::facts;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
