@@ -243,7 +243,7 @@ fn has_lost_pip(name: &str) -> bool {
 }
 
 fn is_named_python(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(b"python3")
+    name.as_encoded_bytes().starts_with(b"python")
 }
 
 /// Returns a command that starts pip with this Python and these options.

@@ -149,7 +149,10 @@ pub(in crate::check) fn install_older(minimum: Version, cuda_major: u32) -> Opti
     let text = format!("install cuDNN 8 in a separate directory, next to any cuDNN 9, and have {LOADER} search it:");
     // cuDNN 8 has no run path to cuBLAS.
     let dirs = [Component::Cublas, Component::Cudnn].map(|component| dir.join(component.wheel_dir(cuda_major)));
-    let remedy = by_change(text, PackageChange::of(site).install([requirement])).effect(Effect::Other);
+    let Some(change) = PackageChange::of(site).install([requirement]).possible() else {
+        return Some(Remedy::new(text.trim_end_matches(':')));
+    };
+    let remedy = by_change(text, change).effect(Effect::Other);
     Some(dirs.iter().fold(remedy, |remedy, dir| remedy.search(dir)))
 }
 
