@@ -496,7 +496,7 @@ fn whatever_has_the_name_of_the_shim_is_reported_as_ld_so_treats_it() {
         ("ln -s libcudnn.so.9 libcudnn.so.9", true, "symbolic links"),
         (SOCKET, true, "is a pipe, a socket or a device"),
         ("mkfifo libcudnn.so.9", true, "is a pipe, a socket or a device"),
-        ("ln -s nowhere libcudnn.so.9", false, "is a symbolic link to nowhere"),
+        ("ln -s nowhere libcudnn.so.9", false, "is a symbolic link to \"nowhere\""),
     ] {
         let (odd, good, home) = (TempDir::new(), TempDir::new(), TempDir::new());
         support::copy_fake_set(VERSION, good.path());

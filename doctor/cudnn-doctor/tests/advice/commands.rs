@@ -202,7 +202,7 @@ fn commands_use_the_pip_of_the_environment() {
         // This Python has no pip: another version has, and apt-get installs none outside of /usr.
         (
             &["usr/bin/python3", "usr/lib/python3/dist-packages/y"],
-            &["usr/local/lib/python3.11/dist-packages/x"],
+            &["usr/local/lib/python3.99/dist-packages/x", "usr/lib/python3.99/x"],
             "usr/local",
             "",
         ),

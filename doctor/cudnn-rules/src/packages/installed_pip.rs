@@ -179,18 +179,19 @@ impl Python {
 }
 
 /// Returns the commands that create an environment with this Python, and run pip there. `None` if the environment would
-/// have no pip.
+/// have no pip. A program without a directory is not on `PATH`.
 pub(super) fn in_new_environment(dir: &Path, program: &Path, arguments: Vec<OsString>) -> Option<Vec<Command>> {
-    let tools = if has_venv(program) { None } else { Some(python_tools()?) };
+    let python = Python::of(program.to_owned()).filter(|_| program.is_absolute());
+    let has_venv = |python: &Python| Os::HOST == Os::Windows || python.has_ensurepip_of(&python.root);
+    let tools = match python {
+        Some(python) if has_venv(&python) => None,
+        Some(python) if !python.is_of_debian() => return None,
+        // apt-get installs Python, too.
+        _ => Some(python_tools()?),
+    };
     let venv = Command::new(program, ["-I", "-m", "venv"]).and([dir]).changing(dir);
     let pip = start(&python_in(dir), PIP, "install", arguments).changing(dir);
     Some(tools.into_iter().chain([venv, pip]).collect())
-}
-
-/// Returns whether this Python creates environments with pip.
-fn has_venv(program: &Path) -> bool {
-    let python = Python::of(program.to_owned());
-    Os::HOST == Os::Windows || python.is_some_and(|python| python.has_ensurepip_of(&python.root))
 }
 
 /// Returns whether this is Debian's Python without the python3-venv package.

@@ -1,7 +1,6 @@
 //! Builds the pip commands that change the packages of a Python environment.
 
 use cudnn_cli::command::Command;
-use cudnn_cli::path::path_dirs;
 use cudnn_probe::facts::PathFacts;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -85,7 +84,7 @@ pub(super) fn into_dir(arguments: Vec<OsString>) -> Option<Vec<Command>> {
     if let Some(pip) = on_path() {
         return Some(vec![without_variables(pip.and(["install"]).and(arguments))]);
     }
-    let program = path_dirs().into_iter().map(|dir| dir.join("python3")).find(|python| python.leads_to_file());
+    let program = interpreters_on_path("python3").next();
     let python = program.clone().and_then(Python::of).filter(Python::has_pip);
     if let Some(python) = python {
         return python.run_pip_for_others("install", arguments);
