@@ -3,7 +3,7 @@
 use cudnn_frameworks::installation::{Installer, Package};
 use cudnn_probe::Component;
 use cudnn_probe::facts::{Changes, Facts};
-use support::{PythonEnvironment, TempDir, write_program};
+use support::{PythonEnvironment, TempDir, not_run, write_program};
 
 use cudnn_cli::command::command_line;
 use cudnn_rules::packages::{PackageChange, Pip, Site, install_beside, reinstall, replace, replace_by, upgrade};
@@ -269,4 +269,15 @@ fn no_command_uses_a_pip_that_is_missing() {
         let line = commands_after(site, changes).replace(world.path().to_str().unwrap(), "$");
         assert!(line.contains(expected), "{line}");
     }
+    if !std::path::Path::new("/usr/lib/python3/dist-packages").is_dir() {
+        return not_run("the commands for Debian's Python without pip", "/usr/bin/python3 is not Debian's");
+    }
+    let mut changes = Changes::default();
+    changes.remove("/usr/lib/python3/dist-packages/pip".as_ref());
+    changes.write("/usr/bin/apt-get".as_ref(), "");
+    changes.set_variable("PATH", Some(at("nowhere").into()));
+    changes.set_variable("HOME", Some(world.path().into()));
+    let line = commands_after(Site::Environment("/usr".into()), changes);
+    let expected = "apt-get install -y python3-pip && /usr/bin/python3 -E /usr/lib/python3/dist-packages/pip install ";
+    assert!(line.contains(expected), "{line}");
 }

@@ -86,10 +86,11 @@ impl Python {
     /// environments.
     pub(super) fn has_ensurepip(&self) -> bool {
         let root = &self.root;
+        let is_disabled = || self.is_of_debian() && root.join("lib/python3/dist-packages").leads_to_dir();
         let base = match setting(root, "home").map(PathBuf::from) {
             Some(home) if Os::HOST == Os::Windows => Some(home),
             Some(home) => home.parent().map(Path::to_owned),
-            None => (!is_virtual(root) && !is_managed(root)).then(|| root.clone()),
+            None => (!is_virtual(root) && !is_managed(root) && !is_disabled()).then(|| root.clone()),
         };
         base.is_some_and(|base| self.has_ensurepip_of(&base))
     }
