@@ -4,7 +4,7 @@
 //! assumed to be unchanged. For example, a survey of an environment uses one cache. Without a cache, simulations always
 //! read the files.
 
-use crate::facts::{self, PathFacts};
+use crate::facts;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::error::ProbeError;
 use crate::image::{Links, links};
 
-use super::paths::{Files, OnDisk};
+use super::paths::{Files, Lookup, OnDisk, is_taken, lookup};
 
 /// The maximum number of cached paths. An environment with ten frameworks needs several hundred. Malicious files may
 /// request millions, and the excess is not cached.
@@ -97,9 +97,9 @@ impl KnownFiles {
 impl Files for KnownFiles {
     fn is_candidate(&self, file: &Path) -> bool {
         let find = || {
-            // Most names that ld.so tries are missing. Detect this with a single directory lookup.
-            let links = if file.target_exists() { links(file).map(Arc::new) } else { Err(ProbeError::NotFound) };
-            let is_candidate = super::paths::is_taken(links.as_ref().map(Arc::as_ref));
+            let found = lookup(file);
+            let links = if found == Lookup::Exists { links(file).map(Arc::new) } else { Err(ProbeError::NotFound) };
+            let is_candidate = found == Lookup::Blocked || is_taken(links.as_ref().map(Arc::as_ref));
             Known { is_candidate: Some(is_candidate), links: links.ok(), ..Known::default() }
         };
         self.known(file, |known| known.is_candidate, find).unwrap_or_default()

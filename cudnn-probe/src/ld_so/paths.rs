@@ -171,8 +171,30 @@ impl Files for OnDisk {
 /// Returns whether ld.so would try to load this file, because it is readable and built for this processor.
 #[must_use]
 pub fn is_candidate(file: &Path) -> bool {
-    // Most names that ld.so tries are missing. Detect this with a single directory lookup.
-    file.target_exists() && is_taken(links(file).as_ref())
+    match lookup(file) {
+        Lookup::Missing => false,
+        Lookup::Blocked => true,
+        Lookup::Exists => is_taken(links(file).as_ref()),
+    }
+}
+
+/// The result of looking up a name without opening the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lookup {
+    Exists,
+    /// The link is a part of a loop, or leads below a file. Other than after a missing file, ld.so ends the search.
+    Blocked,
+    Missing,
+}
+
+/// Looks up a name. Most names that ld.so tries are missing, which a single directory lookup detects.
+pub(super) fn lookup(file: &Path) -> Lookup {
+    use std::io::ErrorKind::{NotFound, PermissionDenied};
+    match facts::metadata(file) {
+        Ok(_) => Lookup::Exists,
+        Err(error) if matches!(error.kind(), NotFound | PermissionDenied) || !file.is_link() => Lookup::Missing,
+        Err(_) => Lookup::Blocked,
+    }
 }
 
 /// Returns whether ld.so would try to load a file with these properties.

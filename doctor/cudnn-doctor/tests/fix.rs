@@ -248,6 +248,15 @@ fn group(doctor: &Child) -> i32 {
     -i32::try_from(doctor.id()).unwrap()
 }
 
+/// Returns whether this process may give files to other users, as root may. Otherwise prints that the test does not run.
+fn can_give_files_away(test: &str) -> bool {
+    let can = chown(TempDir::new().path(), Some(65534), Some(65534)).is_ok();
+    if !can {
+        not_run(test, "only root can give files away");
+    }
+    can
+}
+
 #[test]
 fn without_yes_nothing_is_changed() {
     let world = World::broken();
@@ -401,7 +410,53 @@ fn a_step_with_another_effect_than_the_simulated_one_is_not_done() {
     let (code, text) = world.run(&["fix", "--yes"]);
     let message = "but other is version 2.0 instead of 1.0, although the plan keeps it";
     assert!(code == Some(3) && text.contains(message) && !text.contains("done: "), "{text}");
-    assert!(undo_lines(&text).iter().any(|line| line.contains(" other==1.0")), "{text}");
+    // Another program may have done this at the same time.
+    let note = text.lines().find(|line| line.contains("note: another program may have changed other during the step"));
+    assert!(note.is_some_and(|line| line.contains(" other==1.0")), "{text}");
+    assert!(!undo_lines(&text).iter().any(|line| line.contains("other")), "{text}");
+}
+
+/// The lines that undo a step leave alone what another program does at the same time.
+#[test]
+fn changes_of_another_program_are_not_undone_with_the_step() {
+    for failure in ["", "touch \"$root/../fail-last\"; "] {
+        let world = World::new(OLD);
+        world.sh(&format!("cd '{}'; mkdir gone-1.0.dist-info kept-1.0.dist-info", world.site.display()));
+        let script = std::fs::read_to_string(world.path("env/bin/python3")).unwrap();
+        let change =
+            format!("{failure}rmdir \"$site/gone-1.0.dist-info\"; mkdir \"$site/new-1.0.dist-info\"\npoint unpacked");
+        write_program(world.path("env/bin/python3"), script.replace("point unpacked", &change));
+        let (_, text) = world.run(&["fix", "--yes", "--minimum", "9.19"]);
+        let lines = undo_lines(&text);
+        assert!(lines.iter().any(|line| line.ends_with(&format!("nvidia-cudnn-cu12=={OLD}"))), "{text}");
+        assert!(!lines.iter().any(|line| line.contains("gone") || line.contains(" new")), "{text}");
+        let note =
+            text.lines().find(|line| line.contains("note: another program may have changed new and gone")).unwrap();
+        assert!(note.contains("uninstall --yes new") && note.contains(" gone==1.0"), "{text}");
+    }
+}
+
+/// The installer writes a file that differs from the record that it writes.
+#[test]
+fn a_step_that_installs_a_damaged_file_is_not_done() {
+    for (damage, message) in [
+        ("echo >>", "CNN has "),
+        ("sed -i s/ELF/elf/", "CNN has the right size, but a different sha256"),
+        ("rm", "CNN is missing"),
+    ] {
+        let world = World::broken();
+        let wheel = world.path(&format!("wheels/12/{NEW}"));
+        let file = wheel.join(CNN);
+        let (len, hash) = (std::fs::metadata(&file).unwrap().len(), cudnn_fetch::sha256(&file).unwrap());
+        let record = wheel.join(format!("nvidia_cudnn_cu12-{NEW}.dist-info/RECORD"));
+        let text = std::fs::read_to_string(&record).unwrap();
+        let line = format!("{CNN},sha256={hash},{len}");
+        std::fs::write(&record, text.replace(&format!("{CNN},,"), &line)).unwrap();
+        world.sh(&format!("{damage} '{}'", file.display()));
+        let (code, text) = world.run(&["fix", "--yes"]);
+        let message = format!("but nvidia-cudnn-cu12 is damaged: {}", message.replace("CNN", CNN));
+        assert!(code == Some(3) && text.contains(&message) && !text.contains("done: "), "{damage}: {text}");
+    }
 }
 
 /// Wherever an installer is killed, later runs of `fix` repair the environment, and remove no other packages.
@@ -602,10 +657,10 @@ fn after_ctrl_c_no_step_begins() {
 #[test]
 fn root_runs_no_installer_of_another_user() {
     let world = World::new(NEW);
-    if chown(world.path("programs"), Some(65534), None).is_err() {
-        not_run("root and programs of another user", "only root can give files away");
+    if !can_give_files_away("root and programs of another user") {
         return;
     }
+    chown(world.path("programs"), Some(65534), None).unwrap();
     write_program(world.path("programs/uv"), "#!/bin/sh\ntouch \"$HOME/ran\"\n");
     world.sh(&format!("rm -r '{0}/pip' '{0}/{CNN}'; echo uv = 0.9.0 >>env/pyvenv.cfg", world.site.display()));
     let (code, text) = world.run(&["fix", "--yes"]);
@@ -631,13 +686,11 @@ fn a_reader_that_goes_away_ends_no_installer() {
 
 #[test]
 fn root_does_nothing_that_the_owner_of_the_environment_can_do() {
-    let world = World::broken();
-    let uid = 65534;
-    if chown(world.path("env"), Some(uid), Some(uid)).is_err() {
-        not_run("root and the environment of a user", "only root can give files away");
+    if !can_give_files_away("root and the environment of a user") {
         return;
     }
-    world.sh(&format!("chown -R {uid}:{uid} env"));
+    let world = World::broken();
+    world.sh("chown -R 65534:65534 env");
     let before = world.digest();
     let (code, text) = world.run(&["fix", "--yes"]);
     assert_eq!(code, Some(3), "{text}");
@@ -647,9 +700,7 @@ fn root_does_nothing_that_the_owner_of_the_environment_can_do() {
 
 #[test]
 fn root_runs_no_code_that_another_user_can_change() {
-    let world = World::broken();
-    if chown(world.path("programs"), Some(65534), None).is_err() {
-        not_run("root and files of another user", "only root can give files away");
+    if !can_give_files_away("root and files of another user") {
         return;
     }
     let site = "env/lib/python3.12/site-packages";
@@ -717,6 +768,9 @@ fn root_runs_no_code_that_another_user_can_change() {
 /// Otherwise pip would first download hundreds of megabytes.
 #[test]
 fn a_user_who_may_not_change_the_packages_is_told_before_the_download() {
+    if !can_give_files_away("the packages of root in the environment of a user") {
+        return;
+    }
     let uid = 65534;
     for (line, dir, advice) in [
         ("true", "", ": run `fix` as the user that it belongs to"),
@@ -728,10 +782,7 @@ fn a_user_who_may_not_change_the_packages_is_told_before_the_download() {
         ),
     ] {
         let world = World::broken();
-        if chown(world.path("env"), Some(uid), Some(uid)).is_err() {
-            not_run("the packages of root in the environment of a user", "only root can give files away");
-            return;
-        }
+        chown(world.path("env"), Some(uid), Some(uid)).unwrap();
         world.sh(line);
         let program = world.path("programs/cudnn-doctor");
         copy_program(env!("CARGO_BIN_EXE_cudnn-doctor"), &program);
@@ -753,9 +804,7 @@ fn a_user_who_may_not_change_the_packages_is_told_before_the_download() {
 /// An installation executes code of packages, so settings and directories with packages are checked like code.
 #[test]
 fn root_takes_no_settings_or_packages_of_another_user() {
-    let world = World::broken();
-    if chown(world.path("programs"), Some(65534), None).is_err() {
-        not_run("root and settings of another user", "only root can give files away");
+    if !can_give_files_away("root and settings of another user") {
         return;
     }
     for (line, variable, path) in [
@@ -802,7 +851,11 @@ fn root_takes_no_settings_or_packages_of_another_user() {
         ("printf '# Ren\\351' >env/pip.conf", ("X", ""), "env/pip.conf, where pip finds settings, is not UTF-8"),
         ("echo '-f ${OWN}' >names", ("PIP_CONSTRAINT", "$/names"), "names, where pip finds settings, contains `$`"),
         ("true", ("PIP_FIND_LINKS", "~user"), "PIP_FIND_LINKS, where pip finds settings, contains `~user`"),
-        ("mkdir -p own/x; echo >own/x/index.html", ("PIP_INDEX_URL", "file://$/own"), "has pages, which may link"),
+        (
+            "mkdir -p own/x; echo >own/x/index.html",
+            ("PIP_INDEX_URL", "file://$/own"),
+            "has pages or a list of packages, which may link",
+        ),
         (
             "mkdir -m 1777 own",
             ("PIP_FIND_LINKS", "$/own/later"),
@@ -835,11 +888,10 @@ fn root_takes_no_settings_or_packages_of_another_user() {
 /// Programs load code and settings from files that variables name.
 #[test]
 fn programs_of_root_get_only_known_variables() {
-    let world = World::broken();
-    if chown(world.path("programs"), Some(0), None).is_err() {
-        not_run("root and variables", "only root has this protection");
+    if !can_give_files_away("root and variables") {
         return;
     }
+    let world = World::broken();
     let script = std::fs::read_to_string(world.path("env/bin/python3")).unwrap();
     let script = script.replace("rm -rf", "env >>\"$root/../variables\"\nrm -rf");
     write_program(world.path("env/bin/python3"), script);
@@ -898,19 +950,92 @@ fn a_link_to_a_device_is_replaced() {
     assert!(text.contains("done: ") && world.errors().is_empty(), "{text}");
 }
 
-#[test]
-fn a_missing_conda_is_named() {
+/// Creates an environment of conda with a deleted library.
+fn conda_world() -> World {
     let world = World::new(NEW);
     world.sh(&format!(
         "mkdir -p conda/lib conda/conda-meta; cp '{}'/nvidia/cudnn/lib/*.so.9 conda/lib; rm conda/lib/libcudnn_cnn.so.9; \
          echo '{{\"files\": [\"lib/libcudnn_graph.so.9\"]}}' >conda/conda-meta/libcudnn-9.19.0.56-h1.json",
         world.site.display()
     ));
+    world
+}
+
+/// Executes the plan for this environment with a variable. `$` is the directory of the world.
+fn fix_conda(world: &World, (name, value): (&str, &str)) -> (Option<i32>, String) {
     let mut command = world.doctor(&["fix", "--yes", "--only", "C012"]);
-    let output = command.env_remove("VIRTUAL_ENV").env("CONDA_PREFIX", world.path("conda")).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    command.env_remove("VIRTUAL_ENV").env("CONDA_PREFIX", world.path("conda"));
+    let output = command.env(name, value.replace('$', &world.dir.path().display().to_string())).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn a_missing_conda_is_named() {
+    let (code, text) = fix_conda(&conda_world(), ("X", ""));
     let message = "conda, mamba or micromamba is not on PATH";
-    assert!(output.status.code() == Some(3) && text.contains(message), "{text}");
+    assert!(code == Some(3) && text.contains(message), "{text}");
+}
+
+#[test]
+fn root_takes_no_settings_or_packages_of_conda_from_another_user() {
+    if !can_give_files_away("root and settings of conda") {
+        return;
+    }
+    let world = || {
+        let world = conda_world();
+        write_program(
+            world.path("programs/conda"),
+            format!("#!/bin/sh\necho conda >>'{}'\n", world.path("calls").display()),
+        );
+        world
+    };
+    const OWN: &str = "mkdir own; chown 65534 own";
+    const FOREIGN: &str = "where conda finds settings or packages: make ";
+    for (line, variable, message) in [
+        ("echo >conda/.condarc; chown 65534 conda/.condarc", ("X", ""), FOREIGN),
+        ("echo >.condarc; chown 65534 .condarc", ("X", ""), FOREIGN),
+        ("echo >.mambarc; chown 65534 .mambarc", ("X", ""), FOREIGN),
+        (
+            "mkdir -p .config/conda/condarc.d; echo >.config/conda/condarc.d/x.yml; chown 65534 .config/conda/condarc.d/x.yml",
+            ("X", ""),
+            FOREIGN,
+        ),
+        (
+            "mkdir -p .conda/condarc.d; echo channels: [file://$PWD/own] >.conda/condarc.d/x.yml; mkdir own; chown 65534 own",
+            ("X", ""),
+            FOREIGN,
+        ),
+        ("mkdir -p .conda/pkgs; chown 65534 .conda/pkgs", ("X", ""), FOREIGN),
+        (OWN, ("CONDARC", "$/own/x"), FOREIGN),
+        (OWN, ("MAMBARC", "$/own/x"), FOREIGN),
+        (OWN, ("CONDA_CHANNELS", "conda-forge,$/own"), FOREIGN),
+        (OWN, ("MAMBA_ROOT_PREFIX", "$/own"), FOREIGN),
+        (OWN, ("CONDA_CHANNEL_ALIAS", "file://$/own"), FOREIGN),
+        ("mkdir own; chown 65534 own; printf 'channels:\n  - %s/own\n' \"$PWD\" >.condarc", ("X", ""), FOREIGN),
+        ("printf 'channels:\n  - ${OWN}\n' >.condarc", ("X", ""), ".condarc, where conda finds settings, contains `$`"),
+        (
+            "mkdir -p own/noarch; echo {} >own/noarch/repodata.json",
+            ("CONDA_CHANNELS", "$/own"),
+            "has pages or a list of packages, which may link",
+        ),
+    ] {
+        let world = world();
+        world.sh(line);
+        let (code, text) = fix_conda(&world, variable);
+        assert!(code == Some(3) && text.contains(message), "{line} {variable:?}: {text}");
+        assert_eq!(world.calls(), "", "{line} {variable:?}");
+    }
+    // Root's own settings are obeyed.
+    for (line, variable) in [
+        ("printf 'channels:\n  - conda-forge\n' >.condarc", ("CONDA_CHANNELS", "conda-forge,nvidia")),
+        ("mkdir -p channel", ("CONDA_CHANNELS", "$/channel")),
+        ("echo >conda/x; chown 65534 conda/x", ("CONDA_SHLVL", "1")),
+    ] {
+        let world = world();
+        world.sh(line);
+        let (_, text) = fix_conda(&world, variable);
+        assert!(world.calls().contains("conda"), "{line} {variable:?}: {text}");
+    }
 }
 
 #[test]

@@ -486,6 +486,35 @@ fn options_without_effect_are_rejected() {
         assert!(output.status.code() == Some(3) && output.stdout.is_empty(), "{name}={value}: {output:?}");
         assert!(stderr.contains(&refusal) && stderr.contains(expected), "{name}={value}: {stderr}");
     }
+    // Outputs that are appended to may share a file.
+    let dir = TempDir::new();
+    std::os::unix::fs::symlink(dir.path(), dir.path().join("link")).unwrap();
+    let [file, same] = ["f", "link/f"].map(|name| dir.path().join(name).display().to_string());
+    for (arguments, variables, expected) in [
+        (
+            &["--capture", &file][..],
+            &[("CUDNN_LAYERS", "trace"), ("CUDNN_TRACE", &same)][..],
+            "CUDNN_TRACE and --capture name",
+        ),
+        (&["--trace", &file], &[("CUDNN_LOGDEST_DBG", &same)], "--trace and CUDNN_LOGDEST_DBG name"),
+        (&["--trace", &file], &[("CUDNN_TRACE_SUMMARY", &file)], "--trace and CUDNN_TRACE_SUMMARY name"),
+        (&["--capture", &file, "--validate"], &[("CUDNN_VALIDATE", &file)], "--capture and CUDNN_VALIDATE name"),
+        (
+            &["--layers", "trace,capture"],
+            &[("CUDNN_TRACE", &file), ("CUDNN_CAPTURE", &file)],
+            "CUDNN_TRACE and CUDNN_CAPTURE name",
+        ),
+        (&["--capture", &file], &[("CUDNN_TRACE", &file)], ""),
+        (&["--validate", "--explain"], &[("CUDNN_VALIDATE", &file), ("CUDNN_EXPLAIN_OUTPUT", &file)], ""),
+    ] {
+        let mut program = command(&prefix, &[arguments, &["--", "true"]].concat());
+        let output = program.envs(variables.iter().copied()).output().unwrap();
+        let (status, stderr) = (if expected.is_empty() { 0 } else { 3 }, text(&output.stderr));
+        assert!(
+            output.status.code() == Some(status) && stderr.contains(expected),
+            "{arguments:?} {variables:?}: {stderr}"
+        );
+    }
     let output = prefix.command(&["--json", "run", "true"].map(OsStr::new)).output().unwrap();
     assert!(text(&output.stdout).contains("run does not support --json"), "{output:?}");
     let alone = Prefix::without_drop_in();

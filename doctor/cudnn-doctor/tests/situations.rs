@@ -478,6 +478,51 @@ fn a_shim_that_ld_so_skips_is_blamed_instead_of_the_search_path() {
     }
 }
 
+/// What ld.so (glibc 2.36) does with something else than a library in the first of two directories:
+///
+/// - It ends the search at a directory ("cannot read file data"), an empty file and a short text ("file too short"), and a
+///   longer text ("invalid ELF header"). It opens a named pipe, and waits for a writer.
+/// - A socket and a loop of links end the search of `LD_LIBRARY_PATH`, without the name of the file in the message.
+/// - It passes over a dangling link, and over a file that the user may not read.
+#[test]
+fn whatever_has_the_name_of_the_shim_is_reported_as_ld_so_treats_it() {
+    const SOCKET: &str = "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"libcudnn.so.9\")'";
+    for (script, ends_search, message) in [
+        ("mkdir libcudnn.so.9", true, "is a directory"),
+        (": >libcudnn.so.9", true, "is empty"),
+        ("echo text >libcudnn.so.9", true, "is not an ELF file"),
+        ("yes text | head -c 1000 >libcudnn.so.9", true, "is not an ELF file"),
+        ("ln -s /dev/null libcudnn.so.9", true, "is a pipe, a socket or a device"),
+        ("ln -s libcudnn.so.9 libcudnn.so.9", true, "symbolic links"),
+        (SOCKET, true, "is a pipe, a socket or a device"),
+        ("mkfifo libcudnn.so.9", true, "is a pipe, a socket or a device"),
+        ("ln -s nowhere libcudnn.so.9", false, "is a symbolic link to \"nowhere\""),
+    ] {
+        let (odd, good, home) = (TempDir::new(), TempDir::new(), TempDir::new());
+        support::copy_fake_set(VERSION, good.path());
+        let made = Command::new("sh").args(["-c", script]).current_dir(odd.path()).status().unwrap();
+        assert!(made.success(), "{script}");
+        let both = PathBuf::from(format!("{}:{}", odd.path().display(), good.path().display()));
+        // Opening the pipe would wait.
+        if script != "mkfifo libcudnn.so.9" {
+            let open = ["-c", "import ctypes; ctypes.CDLL('libcudnn.so.9')"];
+            let opened = Command::new("python3").args(open).env("LD_LIBRARY_PATH", &both).output().unwrap();
+            assert_eq!(opened.status.success(), !ends_search, "{script}: {opened:?}");
+        }
+        for (path, of_end) in [(both.as_path(), "error"), (odd.path(), "warning")] {
+            let findings = check(&[], &[("LD_LIBRARY_PATH", path), ("HOME", home.path())]);
+            let severity = if ends_search { of_end } else { "note" };
+            let found = with_code(&findings, "C013");
+            let [finding] = &found[..] else { panic!("{script}: {findings:#?}") };
+            let text = finding["message"].as_str().unwrap();
+            assert!(text.contains("/libcudnn.so.9 ") && text.contains(message), "{script}: {text}");
+            assert_eq!(finding["severity"], severity, "{script}: {finding:#?}");
+            let commands = finding["commands"].to_string();
+            assert!(!script.starts_with("mkdir") || commands.contains("rm -r "), "{script}: {commands}");
+        }
+    }
+}
+
 #[test]
 fn the_cudnn_next_to_the_drop_in_is_checked() {
     let (root, beside) = (TempDir::new(), TempDir::new());

@@ -10,6 +10,7 @@
 //! ```
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod as_installed;
 pub mod check;
 pub mod context;
 pub mod cudnn_file;

@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 
 use super::prose::Prose;
 use super::{check, findings};
-use crate::fix::{Consent, Done, Fixed, Output, Stopped, create_links, execute, is_of_shell, removed_by, variables};
+use crate::fix::{
+    Consent, Done, Fixed, Output, Stopped, Undo, create_links, execute, is_of_shell, removed_by, variables,
+};
 
 /// The options of `fix`.
 #[derive(clap::Args)]
@@ -160,17 +162,18 @@ fn is_agreed(title: &str, removed: &[String]) -> bool {
     matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
-/// Returns the JSON of a step with the lines that undo it. `note` is always null: the key stays for readers.
 fn done(done: &Done) -> Value {
-    json!({ "title": done.title, "undo": done.undo, "note": null })
+    json!({ "title": done.title, "undo": done.undo.lines, "note": done.undo.note })
 }
 
 fn stopped(stopped: &Stopped) -> Value {
-    json!({ "step": stopped.step + 1, "reason": stopped.reason, "undo": stopped.undo, "note": null })
+    let Undo { lines, note } = &stopped.undo;
+    json!({ "step": stopped.step + 1, "reason": stopped.reason, "undo": lines, "note": note })
 }
 
-fn print_undo(lines: &[String]) {
-    lines.iter().for_each(|line| outln!("      to undo it: {line}"));
+fn print_undo(undo: &Undo) {
+    undo.lines.iter().for_each(|line| outln!("      to undo it: {line}"));
+    undo.note.iter().for_each(|note| outln!("      note: {note}"));
 }
 
 fn value(plan: &Plan, fixed: &Fixed, paste: &[String], after: Option<&Value>) -> Value {

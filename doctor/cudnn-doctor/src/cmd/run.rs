@@ -21,6 +21,7 @@ use cudnn_rules::drop_in::functions::{nvidia_shim_in, refuse_older};
 use cudnn_rules::drop_in::source;
 use cudnn_rules::refusal::Refusal;
 
+use super::destinations::{self, CAPTURE_VARIABLE, TRACE_VARIABLE};
 use super::layers::{Answer, check_layer};
 use crate::drop_in::preload::{self, check_program, find, program_of};
 use crate::layer_check;
@@ -31,8 +32,6 @@ const NOT_FOUND: u8 = 127;
 const NOT_STARTED: u8 = 126;
 
 /// The variables of the layers, which the layers document and check.
-const TRACE_VARIABLE: &str = "CUDNN_TRACE";
-const CAPTURE_VARIABLE: &str = "CUDNN_CAPTURE";
 const ERRATA_VARIABLE: &str = "CUDNN_ERRATA";
 const EXPLAIN_VARIABLE: &str = "CUDNN_EXPLAIN";
 
@@ -153,11 +152,7 @@ fn variables(
     if let Some(file) = &arguments.capture {
         variables.push((CAPTURE_VARIABLE, output_file(file)?));
     }
-    let file_of = |variable: &str| variables.iter().find(|(name, _)| *name == variable).map(|(_, file)| file);
-    if let Some(file) = file_of(TRACE_VARIABLE).filter(|file| Some(*file) == file_of(CAPTURE_VARIABLE)) {
-        let text = format!("--trace and --capture name the same file, {}", Path::new(file).printable());
-        return Err(Refusal::new(text).help("name two files"));
-    }
+    destinations::refuse_shared(&checked, &variables)?;
     if let Some(rules) = &arguments.errata {
         variables.push((ERRATA_VARIABLE, absolute_files(rules)?));
     }

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use cudnn_frameworks::installation::site_packages;
 use cudnn_frameworks::{normalized, required_packages};
 use cudnn_os::files::inode;
+use cudnn_rules::as_installed::damaged_file;
 use cudnn_rules::packages::{
     PackageChange, Record, Site, entries, imports_user_packages, is_satisfied_by, package_name, records, user_base,
 };
@@ -24,6 +25,15 @@ struct Recorded {
     stamp: Option<(SystemTime, Option<u64>)>,
     /// pip's record, which lists what the package requires.
     dir: Option<PathBuf>,
+}
+
+/// The differences between an earlier and a later state.
+#[derive(Debug)]
+pub(super) struct Compared {
+    /// The names of new packages.
+    pub(super) added: Vec<String>,
+    /// The names of missing and changed packages, and the requirements that restore them.
+    pub(super) lost: Vec<(String, String)>,
 }
 
 /// The records of installed packages by name.
@@ -52,23 +62,37 @@ impl Installed {
         all.map(|(name, record)| format!("{name}{}{}\n", self.separator, record.version)).collect()
     }
 
-    /// Returns the names of packages that only the later state contains.
-    pub(super) fn added_in(&self, later: &Installed) -> Vec<String> {
-        later.packages.keys().filter(|name| !self.packages.contains_key(*name)).cloned().collect()
-    }
-
-    /// Returns requirements for the packages whose versions are missing or different in the later state, and for those
-    /// with a name that `is_named` accepts. Of two records of a package, only the last one counts. No index has
-    /// local versions such as `2.5.1+cpu`.
-    pub(super) fn lost_in(&self, later: &Installed, is_named: impl Fn(&str) -> bool) -> Vec<String> {
+    /// Returns the names of packages that only the later state contains, and the names and requirements of the packages
+    /// whose versions are missing or different there, or whose names `is_named` accepts. Of two records of a package, only
+    /// the last one counts. No index has local versions such as `2.5.1+cpu`.
+    pub(super) fn compared(&self, later: &Installed, is_named: impl Fn(&str) -> bool) -> Compared {
+        let added = later.packages.keys().filter(|name| !self.packages.contains_key(*name)).cloned().collect();
         let is_lost = |name: &str| self.versions(name) != later.versions(name) || is_named(name);
         let lost = self.packages.iter().filter(|(name, _)| is_lost(name));
         let requirement = |(name, records): (&String, &Vec<Recorded>)| {
             let missing = records.iter().rfind(|record| !later.records(name).contains(record));
             let version = &missing.or(records.last())?.version;
-            (!version.contains('+')).then(|| format!("{name}{}{version}", self.separator))
+            (!version.contains('+')).then(|| (name.clone(), format!("{name}{}{version}", self.separator)))
         };
-        lost.filter_map(requirement).collect()
+        Compared { added, lost: lost.filter_map(requirement).collect() }
+    }
+
+    /// Returns the names of the packages that a change may have affected, now that it was made: those that it names, and all
+    /// that they require. `None` if the installer's records do not list what packages require.
+    pub(super) fn affected_by(&self, change: &PackageChange) -> Option<BTreeSet<String>> {
+        if matches!(change.site, Site::System | Site::Conda(_)) {
+            return None;
+        }
+        let named = change.remove.iter().chain(&change.reinstall).chain(&change.install);
+        let mut names: Vec<String> = named.map(|name| key(package_name(name), change)).collect();
+        names.extend(OF_ENSUREPIP.map(str::to_owned));
+        let mut affected = BTreeSet::new();
+        while let Some(name) = names.pop() {
+            let dirs = self.records(&name).iter().filter_map(|record| record.dir.as_deref());
+            names.extend(dirs.flat_map(required_packages).filter(|required| !affected.contains(required)));
+            affected.insert(name);
+        }
+        Some(affected)
     }
 
     fn records(&self, name: &str) -> &[Recorded] {
@@ -96,7 +120,11 @@ impl Installed {
             }
             let (old, new) = (before.records(&name), self.records(&name));
             let is_unchanged = again && new.iter().all(|record| record.stamp.is_some() && old.contains(record));
-            is_unchanged.then(|| format!("{name} was not installed again: a setting of the installer may forbid it"))
+            let mut written = new.iter().filter(|record| !old.contains(record)).filter_map(|new| new.dir.as_deref());
+            match is_unchanged {
+                true => Some(format!("{name} was not installed again: a setting of the installer may forbid it")),
+                false => written.find_map(damaged_file).map(|file| format!("{name} is damaged: {file}")),
+            }
         });
         // conda's solver decides which packages it removes.
         let removed = change.remove.iter().filter(|_| !matches!(change.site, Site::Conda(_)));

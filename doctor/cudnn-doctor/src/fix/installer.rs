@@ -1,4 +1,4 @@
-//! Recognizes the commands of pip and uv, and selects the environment variables for the programs that root runs.
+//! Recognizes the commands of pip, uv and conda, and selects the environment variables for the programs that root runs.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -19,19 +19,32 @@ pub(super) const TEMPORARY: [&str; 3] = ["TMPDIR", "TEMP", "TMP"];
 /// The variables that name certificates. Whoever can change these decides which server an installer trusts.
 pub(super) const CERTIFICATES: [&str; 4] = ["SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
 
-/// Settings of pip and uv that no step needs: directories for caches, which another user may fill, and a log.
-const UNUSED: [&str; 3] = ["PIP_CACHE_DIR", "PIP_LOG", "UV_CACHE_DIR"];
+/// Settings that no step needs: directories for caches, which another user may fill, a log, and what conda's activation
+/// leaves for the shell.
+const UNUSED: [&str; 9] = [
+    "PIP_CACHE_DIR",
+    "PIP_LOG",
+    "UV_CACHE_DIR",
+    "CONDA_EXE",
+    "CONDA_PYTHON_EXE",
+    "CONDA_SHLVL",
+    "CONDA_DEFAULT_ENV",
+    "CONDA_PROMPT_MODIFIER",
+    "MAMBA_EXE",
+];
 
 /// A program that reads settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Installer {
     Pip,
     Uv,
+    /// conda, mamba and micromamba, which read the same settings.
+    Conda,
 }
 
 impl Installer {
     /// All of them.
-    pub(super) const ALL: [Installer; 2] = [Installer::Pip, Installer::Uv];
+    pub(super) const ALL: [Installer; 3] = [Installer::Pip, Installer::Uv, Installer::Conda];
 
     /// Returns the installer that this command runs: the program, or Python's first argument, which is a path, or a module
     /// after `-m`.
@@ -41,6 +54,7 @@ impl Installer {
         let named = |word: &OsStr| match Path::new(word).file_name()?.to_str()? {
             "pip" | "pip3" => Some(Installer::Pip),
             "uv" => Some(Installer::Uv),
+            "conda" | "mamba" | "micromamba" => Some(Installer::Conda),
             _ => None,
         };
         let first = || arguments.iter().find(|argument| !argument.as_encoded_bytes().starts_with(b"-"));
@@ -51,16 +65,20 @@ impl Installer {
         match self {
             Installer::Pip => "pip",
             Installer::Uv => "uv",
+            Installer::Conda => "conda",
         }
     }
 
     /// Returns whether this is a variable with a setting of the installer.
     pub(super) fn reads(self, variable: &str) -> bool {
-        let start = match self {
-            Installer::Pip => "PIP_",
-            Installer::Uv => "UV_",
+        let starts = match self {
+            Installer::Pip => &["PIP_"][..],
+            Installer::Uv => &["UV_"],
+            Installer::Conda => &["CONDARC", "CONDA_", "MAMBARC", "MAMBA_"],
         };
-        variable.starts_with(start) && !UNUSED.contains(&variable)
+        // The environments below the active one.
+        let is_unused = UNUSED.contains(&variable) || variable.starts_with("CONDA_PREFIX_");
+        starts.iter().any(|start| variable.starts_with(start)) && !is_unused
     }
 }
 
@@ -71,11 +89,7 @@ pub(super) fn variables_for_root(command: &Command) -> Vec<(OsString, OsString)>
 }
 
 fn is_passed(variable: &str, installer: Option<Installer>) -> bool {
-    let is_setting = match installer {
-        Some(installer) => installer.reads(variable),
-        // conda and mamba.
-        None => ["CONDA", "MAMBA_"].iter().any(|start| variable.starts_with(start)),
-    };
+    let is_setting = installer.is_some_and(|installer| installer.reads(variable));
     let lists = [&PASSED[..], &TEMPORARY, &CERTIFICATES];
     is_setting
         || variable.starts_with("LC_")
@@ -109,6 +123,7 @@ mod tests {
             ("/e/bin/python3", &["-E", "/e/lib/python3.12/site-packages/pip", "install", "x"], Some(Installer::Pip)),
             ("/usr/bin/python3.12", &["-I", "-m", "pip", "install", "--target", "/srv/uv", "x"], Some(Installer::Pip)),
             ("pip3", &["install", "--target", "/srv/uv", "x"], Some(Installer::Pip)),
+            ("env", &["CONDA_PKGS_DIRS=/e/p", "/opt/conda/bin/conda", "install", "uv"], Some(Installer::Conda)),
             ("apt-get", &["install", "-y", "x"], None),
             ("/e/bin/python3", &["-I", "-m", "ensurepip"], None),
         ] {
@@ -119,7 +134,7 @@ mod tests {
 
     #[test]
     fn programs_of_root_get_only_variables_that_name_no_unchecked_files() {
-        for (variable, of_pip, of_others) in [
+        for (variable, of_pip, of_conda) in [
             ("PATH", true, true),
             ("HTTPS_PROXY", true, true),
             ("https_proxy", true, true),
@@ -128,6 +143,9 @@ mod tests {
             ("PIP_CACHE_DIR", false, false),
             ("UV_INDEX", false, false),
             ("CONDA_PKGS_DIRS", false, true),
+            ("CONDARC", false, true),
+            ("CONDA_EXE", false, false),
+            ("CONDA_PREFIX_1", false, false),
             ("LD_LIBRARY_PATH", false, false),
             ("LD_PRELOAD", false, false),
             ("LOCPATH", false, false),
@@ -137,7 +155,8 @@ mod tests {
             ("APT_CONFIG", false, false),
         ] {
             assert_eq!(is_passed(variable, Some(Installer::Pip)), of_pip, "{variable}");
-            assert_eq!(is_passed(variable, None), of_others, "{variable}");
+            assert_eq!(is_passed(variable, Some(Installer::Conda)), of_conda, "{variable}");
+            assert_eq!(is_passed(variable, None), of_pip && of_conda, "{variable}");
         }
     }
 }

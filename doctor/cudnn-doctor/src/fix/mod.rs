@@ -26,7 +26,7 @@ use cudnn_rules::packages::{Aside, PackageChange, Site, python_in, python_proble
 use cudnn_rules::plan::{Line, Plan, Step, facts_after, line_of, lines_of, rendered};
 use cudnn_rules::remedy::Action;
 
-use installed::{Installed, OF_ENSUREPIP};
+use installed::{Compared, Installed, OF_ENSUREPIP};
 use state::State;
 
 pub(crate) use pasted::{create_links, variables};
@@ -36,8 +36,15 @@ pub(crate) use run::Output;
 /// An executed step.
 pub(crate) struct Done {
     pub(crate) title: String,
-    /// The lines that undo it.
-    pub(crate) undo: Vec<String>,
+    pub(crate) undo: Undo,
+}
+
+/// How to undo a step, or the changes that it made before it failed.
+#[derive(Clone, Default)]
+pub(crate) struct Undo {
+    pub(crate) lines: Vec<String>,
+    /// Names changes that the step did not need, and that another program may have made at the same time.
+    pub(crate) note: Option<String>,
 }
 
 /// Describes why execution stopped before the last step.
@@ -45,8 +52,7 @@ pub(crate) struct Stopped {
     /// Zero-based index of the step.
     pub(crate) step: usize,
     pub(crate) reason: String,
-    /// The lines that undo the changes that the step made before it failed.
-    pub(crate) undo: Vec<String>,
+    pub(crate) undo: Undo,
 }
 
 /// The result of executing a plan.
@@ -87,7 +93,8 @@ pub(crate) fn execute(plan: &Plan, consent: &Consent<'_>) -> Fixed {
             }
         }
         if signal.is_some() {
-            let stopped = |step| Stopped { step, reason: "the doctor was interrupted".to_owned(), undo: Vec::new() };
+            let stopped =
+                |step| Stopped { step, reason: "the doctor was interrupted".to_owned(), undo: Undo::default() };
             fixed.stopped = steps.front().map(|(next, ..)| stopped(*next));
             break;
         }
@@ -98,12 +105,12 @@ pub(crate) fn execute(plan: &Plan, consent: &Consent<'_>) -> Fixed {
     fixed
 }
 
-/// The lines that undo the step. On failure, the reason and the lines that undo partial changes.
-type StepResult = Result<Vec<String>, (String, Vec<String>)>;
+/// How to undo the step. On failure, the reason and how to undo partial changes.
+type StepResult = Result<Undo, (String, Undo)>;
 
 /// Executes one step. Also returns the signal that arrived while it was running.
 fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_>) -> (StepResult, Option<Signal>) {
-    let not_begun = |reason| (Err((reason, Vec::new())), None);
+    let not_begun = |reason| (Err((reason, Undo::default())), None);
     if let Some(reason) = refusal::refusal(step) {
         return not_begun(reason);
     }
@@ -133,10 +140,10 @@ fn execute_step(index: usize, step: &Step, planned: &State, consent: &Consent<'_
     };
     let before = match before {
         Ok(before) => before,
-        Err(reason) => return (Err((reason, Vec::new())), interruption.signal()),
+        Err(reason) => return (Err((reason, Undo::default())), interruption.signal()),
     };
     if let Some(signal) = interruption.signal() {
-        return (Err(("the doctor was interrupted".to_owned(), Vec::new())), Some(signal));
+        return (Err(("the doctor was interrupted".to_owned(), Undo::default())), Some(signal));
     }
     let result = step.lines.iter().try_for_each(|line| run::run(line, consent.output, lock.as_ref()));
     if let Some(before) = &before {
@@ -210,14 +217,34 @@ impl<'a> Before<'a> {
         }
     }
 
-    /// Returns the lines that restore the packages. A failed step may also have damaged those packages that it names,
-    /// even if the records are the same.
-    fn undo(&self, has_failed: bool) -> Vec<String> {
-        let site = &self.change.site;
-        let Some((before, after)) = self.installed.as_ref().zip(Installed::of(site)) else { return Vec::new() };
+    /// Returns how to restore the packages. A failed step may also have damaged those packages that it names, even if the
+    /// records are the same. Packages that the step has nothing to do with are restored by separate lines, because another
+    /// program may have changed them.
+    fn undo(&self, has_failed: bool) -> Undo {
+        let Some((before, after)) = self.installed.as_ref().zip(Installed::of(&self.change.site)) else {
+            return Undo::default();
+        };
         let is_named =
             |name: &str| has_failed && (self.change.remove.iter().any(|one| one == name) || self.change.installs(name));
-        let (added, lost) = (before.added_in(&after), before.lost_in(&after, is_named));
+        let Compared { added, lost } = before.compared(&after, is_named);
+        let affected = after.affected_by(self.change);
+        let is_affected = |name: &String| affected.as_ref().is_none_or(|affected| affected.contains(name));
+        let (added, others_added): (Vec<String>, Vec<String>) = added.into_iter().partition(is_affected);
+        let (lost, others_lost): (Vec<_>, Vec<_>) = lost.into_iter().partition(|(name, _)| is_affected(name));
+        let names: Vec<&str> =
+            others_added.iter().chain(others_lost.iter().map(|(name, _)| name)).map(String::as_str).collect();
+        let changed = names.join(" and ").printable();
+        let note = (!names.is_empty()).then(|| {
+            let lines = self.restoring(others_added.clone(), requirements(&others_lost)).join("; ");
+            let how = if lines.is_empty() { String::new() } else { format!(": if not, this undoes it, too: {lines}") };
+            format!("another program may have changed {changed} during the step{how}")
+        });
+        Undo { lines: self.restoring(added, requirements(&lost)), note }
+    }
+
+    /// Returns the lines that remove these packages and install these requirements.
+    fn restoring(&self, added: Vec<String>, lost: Vec<String>) -> Vec<String> {
+        let site = &self.change.site;
         // pip cannot remove packages from such a directory, and conda has its own revisions.
         let has_no_removal = matches!(site, Site::Conda(_) | Site::Directory { .. } | Site::NewEnvironment { .. });
         if has_no_removal && !added.is_empty() {
@@ -251,14 +278,18 @@ impl<'a> Before<'a> {
     }
 }
 
-/// Returns the lines that undo an action which has an opposite.
-fn opposite(action: &Action) -> Vec<String> {
-    let Action::DropIn { command, dir } = action else { return Vec::new() };
+fn requirements(lost: &[(String, String)]) -> Vec<String> {
+    lost.iter().map(|(_, requirement)| requirement.clone()).collect()
+}
+
+/// Returns how to undo an action which has an opposite.
+fn opposite(action: &Action) -> Undo {
+    let Action::DropIn { command, dir } = action else { return Undo::default() };
     let command = match command {
         DropInCommand::Install { .. } => DropInCommand::Uninstall,
         DropInCommand::Uninstall => DropInCommand::Install { from: None },
     };
-    vec![command.command(dir).to_string()]
+    Undo { lines: vec![command.command(dir).to_string()], note: None }
 }
 
 /// Returns what an action without packages has left undone.

@@ -18,12 +18,11 @@ use super::run::protect_root;
 /// # Errors
 /// The file cannot be written.
 pub(super) fn write(site: &Site, installed: Option<&Installed>) -> Result<Option<PathBuf>> {
-    let Some(command) = site.list() else { return Ok(None) };
     let recorded = || match site {
-        Site::Conda(_) | Site::System => None,
+        Site::Conda(_) | Site::System | Site::NewEnvironment { .. } => None,
         _ => installed.map(|installed| installed.requirements().into_bytes()),
     };
-    let text = output_of(&command).or_else(recorded).filter(|text| !text.is_empty());
+    let text = site.list().and_then(|command| output_of(&command)).or_else(recorded).filter(|text| !text.is_empty());
     // Root's HOME may be that of another user.
     let dir = data_dir().filter(|dir| !is_root() || of_others(dir).is_none());
     let of_user = |text: &[u8]| write_into(&dir?.join("cudnn-doctor-packages"), text).ok();

@@ -144,18 +144,24 @@ fn refusal_for_root(step: &Step) -> Option<String> {
     let is_python = |program: &&PathBuf| is_python(program) || program.ends_with("python3");
     let mut pythons: BTreeSet<PathBuf> = code.iter().filter(is_python).cloned().collect();
     pythons.extend(pythons.clone().iter().filter_map(|python| canonicalize(python).ok()));
-    let prefixes: BTreeSet<PathBuf> =
-        pythons.iter().filter_map(|python| Some(python.parent()?.parent()?.to_owned())).collect();
+    let has_python = !pythons.is_empty();
+    // conda, mamba and micromamba have their settings and libraries where they are installed.
+    let is_of_conda = |command: &&Command| Installer::of(command) == Some(Installer::Conda);
+    let of_conda: Vec<PathBuf> = commands.iter().copied().filter(is_of_conda).flat_map(programs_of).collect();
+    let of_conda = of_conda.into_iter().filter(|program| program.is_file());
+    let mut prefixes: BTreeSet<PathBuf> =
+        pythons.into_iter().chain(of_conda).filter_map(|one| Some(one.parent()?.parent()?.to_owned())).collect();
     let mut trees: Vec<PathBuf> = prefixes.iter().flat_map(|prefix| code_below(prefix)).collect();
     trees.extend(roots.iter().flat_map(|root| code_below(root)));
     // Root's Python also imports packages of HOME, which may belong to another user.
-    trees.extend(user_base().filter(|_| !pythons.is_empty()).iter().flat_map(|base| code_below(base)));
-    code.extend(user_base().filter(|_| !pythons.is_empty()));
+    trees.extend(user_base().filter(|_| has_python).iter().flat_map(|base| code_below(base)));
+    code.extend(user_base().filter(|_| has_python));
     code.extend(prefixes.iter().map(PathBuf::as_path).chain(roots.iter().copied()).flat_map(libraries_below));
     let foreign = code.iter().find_map(|path| of_others(path)).map(Distrust::Changeable);
     if let Some(distrust) = foreign.or_else(|| changed_below(trees)) {
         return Some(explain_distrust(&Untrusted { distrust, named_by: None }, None));
     }
+    prefixes.extend(roots.into_iter().map(Path::to_owned));
     Installer::ALL.into_iter().find_map(|installer| {
         let own = commands.iter().copied().filter(|command| Installer::of(command) == Some(installer));
         let own: Vec<&Command> = own.collect();

@@ -1,4 +1,4 @@
-//! Finds what pip and uv read besides code: settings, and what settings name, for example constraints and directories with
+//! Finds what pip, uv and conda read besides code: settings, and what settings name, for example constraints and directories with
 //! packages. Whoever can change one of these files decides which code an installation executes.
 
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use cudnn_cli::command::Command;
 use cudnn_cli::escape::Printable;
 use cudnn_probe::facts::read_start;
 use cudnn_probe::read_bounded;
-use cudnn_rules::packages::{entries, pip_settings, uv_settings};
+use cudnn_rules::packages::{CONDA_ROOTS, conda_settings, entries, pip_settings, uv_settings};
 
 use super::foreign::{Distrust, changed_below, of_others, of_others_as_temporary};
 use super::installer::{CERTIFICATES, Installer, TEMPORARY};
@@ -37,7 +37,7 @@ impl Source {
     }
 }
 
-/// Returns the files with settings for Pythons with these prefixes.
+/// Returns the files with settings for Pythons, and roots of conda, with these prefixes.
 fn files(installer: Installer, prefixes: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     match installer {
         Installer::Pip => {
@@ -45,6 +45,7 @@ fn files(installer: Installer, prefixes: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
             prefixes.chain([None]).flat_map(pip_settings).collect()
         }
         Installer::Uv => uv_settings(),
+        Installer::Conda => conda_settings(&prefixes.iter().cloned().collect::<Vec<_>>()),
     }
 }
 
@@ -63,8 +64,14 @@ pub(super) fn foreign_source(
     }
     let mut sources: Vec<Source> = Vec::new();
     sources.extend(files(installer, prefixes).into_iter().map(|path| Source { path, named_by: None }));
-    for (name, value) in variables.iter().filter(|(name, _)| installer.reads(name)) {
-        match value.to_str().ok_or_else(not_utf8).and_then(|value| paths_in(value, Path::new("/"))) {
+    // Everything below such a directory that matters is among the files above.
+    let is_read = |name: &str| installer.reads(name) && !CONDA_ROOTS.contains(&name);
+    for (name, value) in variables.iter().filter(|(name, _)| is_read(name)) {
+        let text = value.to_str().ok_or_else(not_utf8);
+        // conda replaces variables in its settings.
+        let has_variable = |value: &&str| installer == Installer::Conda && value.contains('$');
+        let text = text.and_then(|value| if has_variable(&value) { Err("contains `$`".to_owned()) } else { Ok(value) });
+        match text.and_then(|value| paths_in(value, Path::new("/"))) {
             Ok(paths) => sources.extend(Source::named(name, paths)),
             Err(reason) => return Some(not_understood(name.clone(), reason)),
         }
@@ -120,13 +127,14 @@ fn foreign_among(mut sources: Vec<Source>) -> Option<Untrusted> {
     })
 }
 
-/// The reason why a local index is not understood.
-const PAGES: &str = "has pages, which may link to any file";
+/// The reason why a local index or channel is not understood.
+const PAGES: &str = "has pages or a list of packages, which may link to any file";
 
-/// Returns whether this directory is a local index of packages.
+/// Returns whether this directory is a local index of packages, or a local channel of conda.
 fn has_pages(dir: &Path) -> bool {
-    const PAGE: &str = "index.html";
-    dir.join(PAGE).exists() || entries(dir).any(|package| package.join(PAGE).exists())
+    let has_page =
+        |dir: &Path| ["index.html", "repodata.json", "repodata.json.zst"].iter().any(|page| dir.join(page).exists());
+    has_page(dir) || entries(dir).any(|package| has_page(&package))
 }
 
 fn not_utf8() -> String {

@@ -2,10 +2,11 @@
 
 use cudnn_frameworks::installation::{Installer, Package};
 use cudnn_probe::Component;
-use support::{PythonEnvironment, TempDir, write_program};
+use cudnn_probe::facts::{Changes, Facts};
+use support::{PythonEnvironment, TempDir, not_run, write_program};
 
 use cudnn_cli::command::command_line;
-use cudnn_rules::packages::{PackageChange, Site, install_beside, reinstall, replace, replace_by, upgrade};
+use cudnn_rules::packages::{PackageChange, Pip, Site, install_beside, reinstall, replace, replace_by, upgrade};
 
 fn package(installer: Installer, name: &str, version: &str) -> Package {
     Package::new(installer, name, Some(version), "/env")
@@ -198,7 +199,85 @@ fn commands_use_the_pip_of_the_environment() {
             "$/bin/python3 -I -m pip install x",
         ),
         (&[], &["nvidia/cudnn/lib/x"], "", ""),
+        // This Python has no pip: another version has, and apt-get installs none outside of /usr.
+        (
+            &["usr/bin/python3", "usr/lib/python3/dist-packages/y"],
+            &["usr/local/lib/python3.99/dist-packages/x", "usr/lib/python3.99/x"],
+            "usr/local",
+            "",
+        ),
+        (
+            &["bin/python3.12", "bin/python3->python3.12"],
+            &["lib/python3.12/x", "lib/python3.11/site-packages/pip/x", "lib/python3.11/ensurepip/x"],
+            "",
+            "pip --python $/bin/python3 install x",
+        ),
     ] {
         assert_eq!(commands(&[start, files].concat(), environment), expected, "{start:?} {files:?}");
     }
+}
+
+/// Returns the commands that install a package with the files of this machine and these changes.
+fn commands_after(site: Site, changes: Changes) -> String {
+    Facts::recorder().after(changes).within(|| line(Some(PackageChange::of(site).install(["nvidia-x".to_owned()]))))
+}
+
+#[test]
+fn no_command_uses_a_pip_that_is_missing() {
+    let world = TempDir::new();
+    let at = |name: &str| world.path().join(name);
+    let program = |name: &str, text: &str| write_program(at(name), text);
+    program("base/bin/python3.12", "\x7fELF");
+    program("base/lib/python3.12/x", "");
+    program("base/lib/python3.11/site-packages/pip/x", "");
+    program("lost/pip", &format!("#!{}/base/bin/python3.12\n", world.path().display()));
+    let (root, target) = (at("base"), at("target"));
+    let interpreter = || Site::Interpreter { program: at("base/bin/python3.12"), root: root.clone() };
+    let directory = |pip| Site::Directory { dir: target.clone(), pip, options: vec!["--no-deps"] };
+    let new = || Site::NewEnvironment { dir: target.clone(), program: at("base/bin/python3.12") };
+    let of_program = || directory(Pip::Interpreter(at("base/bin/python3.12")));
+    for path in ["nowhere", "lost"] {
+        for site in [interpreter(), of_program(), new(), Site::OnPath, Site::Environment(at("later"))] {
+            let mut changes = Changes::default();
+            changes.set_variable("PATH", Some(at(path).into()));
+            assert_eq!(commands_after(site.clone(), changes), "", "{site:?}");
+        }
+    }
+    // ensurepip and apt-get install pip, and without a Python on PATH, apt-get installs Python too.
+    for (file, site, expected) in [
+        (
+            "base/lib/python3.12/ensurepip/x",
+            interpreter(),
+            "-m ensurepip && $/base/bin/python3.12 -E $/base/lib/python3.12/site-packages/pip install nvidia-x",
+        ),
+        (
+            "base/lib/python3.12/ensurepip/x",
+            of_program(),
+            "-m ensurepip && $/base/bin/python3.12 -I -m pip install --target",
+        ),
+        (
+            "base/lib/python3.12/ensurepip/x",
+            new(),
+            "-I -m venv $/target && $/target/bin/python3 -I -m pip install nvidia-x",
+        ),
+        ("/usr/bin/apt-get", directory(Pip::Any), "apt-get install -y python3-venv && python3 -I -m venv "),
+    ] {
+        let mut changes = Changes::default();
+        changes.write(&at(file), "");
+        changes.set_variable("PATH", Some(at("nowhere").into()));
+        changes.set_variable("HOME", Some(world.path().into()));
+        let line = commands_after(site, changes).replace(world.path().to_str().unwrap(), "$");
+        assert!(line.contains(expected), "{line}");
+    }
+    if !std::path::Path::new("/usr/lib/python3/dist-packages").is_dir() {
+        return not_run("the commands for Debian's Python without pip", "/usr/bin/python3 is not Debian's");
+    }
+    let mut changes = Changes::default();
+    changes.remove("/usr/lib/python3/dist-packages/pip".as_ref());
+    changes.write("/usr/bin/apt-get".as_ref(), "");
+    changes.set_variable("PATH", Some(at("nowhere").into()));
+    changes.set_variable("HOME", Some(world.path().into()));
+    let line = commands_after(Site::Environment("/usr".into()), changes);
+    let expected = "apt-get install -y python3-pip && /usr/bin/python3 -E /usr/lib/python3/dist-packages/pip install ";
+    assert!(line.contains(expected), "{line}");
 }

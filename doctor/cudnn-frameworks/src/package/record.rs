@@ -78,6 +78,18 @@ pub fn parse(line: &str) -> Option<(&str, &str, &str)> {
     Some((path, hash, len.trim_end()))
 }
 
+/// Returns the files of a package below the import directory for which its record states a length, with the length and the
+/// sha256 hash in URL-safe base64.
+#[must_use]
+pub fn recorded_files(info_dir: &Path) -> Vec<(PathBuf, u64, Option<String>)> {
+    let text = text(info_dir);
+    let recorded =
+        text.lines().filter_map(parse).filter(|(path, ..)| is_below(path)).filter_map(|(path, hash, len)| {
+            Some((PathBuf::from(path), len.parse().ok()?, hash.strip_prefix("sha256=").map(str::to_owned)))
+        });
+    recorded.collect()
+}
+
 /// Returns the shared libraries of a package.
 pub(crate) fn libraries(info_dir: &Path, import_dir: &Path) -> Vec<PathBuf> {
     facts::derive("libraries in record", info_dir, || {
@@ -99,9 +111,12 @@ pub(crate) fn modules(info_dir: &Path) -> Vec<PathBuf> {
 
 /// Returns the files below the import directory.
 fn files(text: &str) -> impl Iterator<Item = &str> {
-    let is_normal = |component: Component| matches!(component, Component::Normal(_));
-    let paths = text.lines().filter_map(parse).map(|(path, ..)| path);
-    paths.filter(move |path| Path::new(path).components().all(is_normal))
+    text.lines().filter_map(parse).map(|(path, ..)| path).filter(|path| is_below(path))
+}
+
+/// Returns whether a path stays below the directory that it is relative to.
+fn is_below(path: &str) -> bool {
+    Path::new(path).components().all(|component| matches!(component, Component::Normal(_)))
 }
 
 fn is_library(path: &str) -> bool {

@@ -2,21 +2,24 @@
 //!
 //! The checks assume a program started in this environment that adds no directories to the search path.
 
+use std::io::ErrorKind::PermissionDenied;
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_probe::{DIR_VARIABLE, Library, Origin, Os};
+use cudnn_probe::facts::PathFacts;
+use cudnn_probe::{DIR_VARIABLE, Library, Origin, Os, ProbeError, identify};
 
-use super::finding::{Finding, NOT_ON_PATH, OTHER_ON_PATH};
+use super::finding::{Finding, FindingKind, NOT_ON_PATH, OTHER_ON_PATH, Severity, UNUSABLE_LIBRARY};
 use super::frameworks::Users;
 use super::plain_program::{Found, find, find_in, is_same};
-use super::remedies::search_first;
+use super::remedies::{self, search_first};
 use super::{companions, dlls, installation, ld_so};
 use crate::context::Context;
 use crate::cudnn_file::is_drop_in;
 use crate::packages::python_in;
 use crate::remedy::Remedy;
+use crate::shell::split_search_path;
 use crate::system::{LOADER, choose};
 
 /// Runs all checks. `users` are the frameworks that load the installation.
@@ -95,12 +98,57 @@ pub(super) fn drop_in_before(report: &InstallationReport, context: &Context) -> 
     is_same(&loaded.dir, &report.dir).then_some(found.path)
 }
 
-/// Reports problems of the cuDNN found by programs that load the shim by name, if it differs from this installation.
-pub(super) fn of_linked_programs(report: &InstallationReport, context: &Context) -> Vec<Finding> {
-    let Some(Found { path: shim, .. }) = find_shim(context) else { return Vec::new() };
-    let is_drop_in = is_drop_in(&shim);
+/// Reports problems of the cuDNN found by programs that load the shim by name, if it differs from this installation, and the
+/// unusable files that ld.so passes over before it.
+pub(super) fn of_linked_programs(report: Option<&InstallationReport>, context: &Context) -> Vec<Finding> {
+    let found = find_shim(context).map(|found| found.path);
+    let of_found = found.as_deref().map(|shim| match report {
+        Some(report) => of_found(shim, report, context),
+        None => shim
+            .parent()
+            .and_then(|dir| installation::unusable_shim(&InstallationReport::read(dir, &context.host)?))
+            .into_iter()
+            .collect(),
+    });
+    of_found.into_iter().flatten().chain(passed_over(found.as_deref(), report, context)).collect()
+}
+
+/// C013, as a note: unusable shims in LD_LIBRARY_PATH that ld.so passes over before it finds this file.
+fn passed_over(found: Option<&Path>, report: Option<&InstallationReport>, context: &Context) -> Vec<Finding> {
+    let library_path = context.host.variable("LD_LIBRARY_PATH").filter(|_| Os::HOST == Os::Linux).unwrap_or_default();
+    let is_other = |dir: &PathBuf| {
+        // A directory with a graph library is an installation, whose files are reported elsewhere.
+        let is_installation = dir.join(Library::Graph.file_name()).path_exists();
+        dir.is_absolute() && !is_installation && report.is_none_or(|report| !is_same(dir, &report.dir))
+    };
+    let dirs = split_search_path(&library_path).into_iter().map(PathBuf::from);
+    let before = dirs.take_while(|dir| found.is_none_or(|found| found.parent() != Some(dir))).filter(is_other);
+    let files = before.map(|dir| dir.join(Library::Shim.file_name())).filter(|file| file.path_exists());
+    let finding = |file: PathBuf| {
+        let error = identify(&file, Library::Shim).err()?;
+        let remedy = match &error {
+            ProbeError::BrokenLink { .. } => {
+                remedies::remove("remove it, unless a program creates its target:".into(), &file)
+            }
+            ProbeError::Unreadable { error } if error.kind() == PermissionDenied => remedies::permit_file(&file),
+            // A search path may contain libraries for several processors.
+            _ => return None,
+        };
+        let kind = FindingKind { severity: Severity::Note, ..UNUSABLE_LIBRARY };
+        let finding = Finding::new(kind, format!("{} {error}", file.printable())).remedy(remedy.by_hand());
+        Some(
+            finding
+                .note(format!("{LOADER} passes over it and searches the next directory"))
+                .about(file.to_string_lossy()),
+        )
+    };
+    files.filter_map(finding).collect()
+}
+
+fn of_found(shim: &Path, report: &InstallationReport, context: &Context) -> Vec<Finding> {
+    let is_drop_in = is_drop_in(shim);
     let dir = if is_drop_in {
-        context.selected_by_drop_in(&shim).map(|loaded| loaded.dir)
+        context.selected_by_drop_in(shim).map(|loaded| loaded.dir)
     } else {
         shim.parent().map(Path::to_owned)
     };

@@ -213,8 +213,10 @@ fn search(observations: &Observations<'_>) -> Vec<Finding> {
 
 /// Checks the cuDNN found by programs that load it by name, if that differs from the selected installation.
 fn linked_programs(observations: &Observations<'_>) -> Vec<Finding> {
-    let Some(report) = observations.report().filter(|_| !observations.is_of_program()) else { return Vec::new() };
-    by_name::of_linked_programs(report, observations.context)
+    if observations.is_of_program() {
+        return Vec::new();
+    }
+    by_name::of_linked_programs(observations.report(), observations.context)
 }
 
 fn load(observations: &Observations<'_>) -> Vec<Finding> {

@@ -16,8 +16,9 @@ use super::finding::{
 use super::limits::{LAST_CUDA_FOR_OLD_GPUS, LAST_FOR_OLD_GPUS};
 use super::machine::{Gpu, Machine, capability};
 use super::remedies::{self, Releases, Wanted};
+use crate::as_installed;
 use crate::context::Context;
-use crate::cudnn_file::{is_drop_in, sha256, sums_of_cudnn};
+use crate::cudnn_file::{is_drop_in, sums_of_cudnn};
 use crate::remedy::{Action, Effect, Remedy};
 use crate::shim_release;
 
@@ -57,6 +58,16 @@ pub(super) fn of_other_programs(report: &InstallationReport) -> Vec<Finding> {
     findings.extend(report.library(Library::Graph).and_then(|_| incomplete(report)));
     let note = |finding: Finding| finding.note(format!("programs that load {} by name get this cuDNN", Library::Shim));
     findings.into_iter().map(note).collect()
+}
+
+/// C013, as a warning: a file that programs find in place of the shim, although there is no installation.
+pub(super) fn unusable_shim(report: &InstallationReport) -> Option<Finding> {
+    let finding = unusable_parts(report).find(|(part, _)| part.library == Library::Shim);
+    let kind = FindingKind { severity: Severity::Warning, ..UNUSABLE_LIBRARY };
+    let (part, error) = finding?;
+    let message = format!("{} {error}", part.path.printable());
+    let finding = Finding::new(kind, message).remedy(repair(part, error, report)).about(part.path.to_string_lossy());
+    Some(finding.note(format!("programs that load {} by name get this file, and fail", Library::Shim)))
 }
 
 pub(super) fn unusable(report: &InstallationReport) -> Vec<Finding> {
@@ -270,27 +281,8 @@ fn verification(program: &str, package: &Package) -> Remedy {
         .action(Action::Inspect(Command::new(program, ["--verify", &package.name])))
 }
 
-/// Describes how a file differs from all of its records. If one wheel was installed over another, the file only needs
-/// to match one of them.
 fn difference(part: &LibraryReport, verify: bool) -> Option<String> {
-    let name = part.library.file_name();
-    let len = facts::metadata(&part.path).ok()?.len();
-    let last = part.recorded.last()?;
-    if part.recorded.iter().all(|recorded| recorded.len != len) {
-        return Some(format!("{name} has {len} bytes, but {} installed {} bytes", last.package, last.len));
-    }
-    let mut hashes = part.recorded.iter().filter(|recorded| recorded.len == len).map(|recorded| &recorded.sha256);
-    if !verify || hashes.clone().any(Option::is_none) {
-        return None;
-    }
-    let found = sha256(&part.path);
-    hashes.all(|recorded| *recorded != found).then(|| {
-        let found = found.as_deref().unwrap_or("unknown");
-        format!(
-            "{name} has the right size, but a different sha256 ({found}) than the file that {} installed",
-            last.package
-        )
-    })
+    as_installed::difference(&part.path, part.library.file_name(), &part.recorded, verify)
 }
 
 pub(super) fn incomplete(report: &InstallationReport) -> Option<Finding> {

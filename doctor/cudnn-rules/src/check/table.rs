@@ -73,7 +73,8 @@ findings! {
          cudnn64_9.dll, but not the DLLs that it opens by name.";
     UNUSABLE_LIBRARY = "C013" Error "a library of the installation is unusable" by [unusable, linked_programs]:
         "The file is truncated, unreadable, built for another architecture, or not a library. This is a warning if only a \
-         name for linking, such as libcudnn.so, leads nowhere.";
+         name for linking, such as libcudnn.so, leads nowhere, or if the file is no part of an installation, and a note if \
+         ld.so passes over it.";
     MIXED_VERSIONS = "C014" Error "libraries of two releases are mixed" by [mixed, linked_programs]:
         "Two packages were installed into the same directory, or an update was interrupted. This is a note if all files of \
          several releases are there, as after unpacking archives over one another, and the links lead to one release.";

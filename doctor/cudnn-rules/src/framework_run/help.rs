@@ -193,10 +193,13 @@ impl Helper<'_> {
                         .change(self.change().install([wheel.requirement])),
                 }
             }
-            None => Remedy::new(format!(
-                "install the package with {library}; to see what the installed packages require and lack:"
-            ))
-            .action(Action::Inspect(Command::new(&python.program, ["-m", "pip", "check"]))),
+            None => match python.site().check() {
+                Some(check) => Remedy::new(format!(
+                    "install the package with {library}; to see what the installed packages require and lack:"
+                ))
+                .action(Action::Inspect(check)),
+                None => Remedy::new(format!("install the package with {library}")),
+            },
         })
     }
 

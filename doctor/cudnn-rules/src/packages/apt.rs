@@ -22,9 +22,18 @@ pub fn restore(packages: &[String]) -> Command {
     apt_get("install").and(["--allow-downgrades"]).and(packages)
 }
 
-/// Returns the command that installs Python's venv and pip, if this system uses apt-get.
-pub(crate) fn python_tools() -> Option<Command> {
-    Path::new("/usr/bin/apt-get").leads_to_file().then(|| apt_get("install").and(["python3-venv"]))
+/// Returns the command that installs what Debian's Python needs for environments with pip, if this system uses apt-get.
+pub(super) fn python_tools() -> Option<Command> {
+    install("python3-venv")
+}
+
+/// Returns the command that installs pip for Debian's Python, if this system uses apt-get.
+pub(super) fn python_pip() -> Option<Command> {
+    install("python3-pip")
+}
+
+fn install(package: &str) -> Option<Command> {
+    Path::new("/usr/bin/apt-get").leads_to_file().then(|| apt_get("install").and([package]))
 }
 
 /// Prepends `apt-get update` to the commands if the package lists are missing, as in most container images.

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use cudnn_cli::command::Command;
 use cudnn_frameworks::installation::site_packages;
 
 use super::pip::recorded_version;
@@ -31,14 +30,12 @@ pub enum Site {
         /// The options besides the directory.
         options: Vec<&'static str>,
     },
-    /// A new virtual environment, created with `program` after `needed` has installed missing system packages.
+    /// A new virtual environment, created with `program`.
     NewEnvironment {
         /// The root of the environment.
         dir: PathBuf,
         /// The Python that creates it.
         program: PathBuf,
-        /// The command that installs missing system packages.
-        needed: Option<Command>,
     },
     /// A conda environment, given by its root.
     Conda(PathBuf),

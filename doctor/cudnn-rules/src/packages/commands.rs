@@ -8,7 +8,8 @@ use cudnn_cli::command::Command;
 use super::apt::apt_get;
 use super::aside::with_aside;
 use super::change::{PackageChange, Pip, Site};
-use super::environment::{python_in, records};
+use super::environment::records;
+use super::installed_pip::{Python, in_new_environment, on_path};
 use super::requirement::package_name;
 use super::wheels::NVIDIA_PREFIX;
 use super::{conda, pip};
@@ -24,14 +25,12 @@ impl Site {
                 pip::pip(root, action, arguments)
             }
             Site::Interpreter { program, root } => {
-                let python = pip::Python { program: program.clone(), root: root.clone() };
-                Some(pip::with_python(&python, action, arguments))
+                pip::with_python(&Python { program: program.clone(), root: root.clone() }, action, arguments)
             }
-            Site::Directory { pip: Pip::Interpreter(program), .. } => {
-                Some(vec![Command::new(program, ["-I", "-m", "pip", action]).and(arguments)])
-            }
-            Site::Directory { .. } if action == "install" => Some(pip::into_dir(arguments)),
-            _ => Some(vec![pip::on_path().and([action]).and(arguments)]),
+            Site::Directory { pip: Pip::Interpreter(program), .. } => pip::into_dir_by(program, action, arguments),
+            Site::Directory { .. } if action == "install" => pip::into_dir(arguments),
+            Site::NewEnvironment { dir, program } => in_new_environment(dir, program, arguments),
+            _ => Some(vec![on_path()?.and([action]).and(arguments)]),
         }
     }
 }
@@ -83,7 +82,7 @@ impl PackageChange {
                 let new = (!new.is_empty()).then(|| apt_get("install").and(new));
                 Some(again.into_iter().chain(new).collect())
             }
-            Site::Environment(_) | Site::Interpreter { .. } | Site::OnPath => {
+            Site::Environment(_) | Site::Interpreter { .. } | Site::NewEnvironment { .. } | Site::OnPath => {
                 let options = if self.with_dependencies { &REINSTALL_OPTIONS[..1] } else { &REINSTALL_OPTIONS[..] };
                 let again = options.iter().map(OsString::from).chain(again.iter().map(OsString::from)).collect();
                 let mut commands =
@@ -94,11 +93,6 @@ impl PackageChange {
                 Some(commands)
             }
             Site::Directory { dir, pip, options } => self.fill_dir(dir, pip, options, all),
-            Site::NewEnvironment { dir, program, needed } => {
-                let venv = Command::new(program, ["-I", "-m", "venv"]).and([dir]).changing(dir);
-                let pip = Command::new(python_in(dir), ["-I", "-m", "pip", "install"]).and(all).changing(dir);
-                Some(needed.iter().cloned().chain([venv, pip]).collect())
-            }
         }
     }
 

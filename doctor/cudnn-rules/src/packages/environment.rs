@@ -117,21 +117,6 @@ pub(super) fn has_pip(root: &Path) -> bool {
     site_packages(root).any(|dir| dir.join("pip").leads_to_dir())
 }
 
-/// Returns whether this environment's Python includes ensurepip, which can install pip. On Debian, ensurepip works only
-/// in virtual environments.
-pub(super) fn has_ensurepip(root: &Path) -> bool {
-    let base = match setting(root, "home").map(PathBuf::from) {
-        Some(home) if Os::HOST == Os::Windows => Some(home),
-        Some(home) => home.parent().map(Path::to_owned),
-        None => (!is_virtual(root) && !is_managed(root)).then(|| root.to_owned()),
-    };
-    let of_base = |base: &Path, dir: PathBuf| match Os::HOST {
-        Os::Windows => Some(below(base, "Lib/ensurepip")),
-        _ => Some(base.join("lib").join(dir.file_name()?).join("ensurepip")),
-    };
-    base.is_some_and(|base| python_dirs(root).filter_map(|dir| of_base(&base, dir)).any(|dir| dir.leads_to_dir()))
-}
-
 /// Returns whether the distribution forbids pip to change this Python (`EXTERNALLY-MANAGED`).
 pub(super) fn is_managed(root: &Path) -> bool {
     let marks = |dir: PathBuf| match Os::HOST {
@@ -139,32 +124,6 @@ pub(super) fn is_managed(root: &Path) -> bool {
         _ => Some(root.join("lib").join(dir.file_name()?).join("EXTERNALLY-MANAGED")),
     };
     !is_virtual(root) && python_dirs(root).filter_map(marks).any(|mark| mark.target_exists())
-}
-
-/// The installation methods that a base Python (outside virtual environments) supports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BasePython {
-    /// pip may install packages into this Python.
-    pub(crate) takes_packages: bool,
-    /// pip is installed, so it can at least fill other directories.
-    pub(crate) has_pip: bool,
-    /// ensurepip is available for new virtual environments.
-    pub(crate) has_ensurepip: bool,
-}
-
-/// Returns the installation methods that the Python at this root supports.
-pub(crate) fn base_python(root: &Path) -> BasePython {
-    let (has_pip, has_ensurepip) = (has_pip(root), python_dirs(root).any(|dir| dir.join("ensurepip").leads_to_dir()));
-    BasePython { takes_packages: has_pip && !is_managed(root), has_pip, has_ensurepip }
-}
-
-/// Returns whether this is Debian's Python without the python3-venv package.
-pub(super) fn lacks_venv(python: &Path) -> bool {
-    let root = root_of(python).filter(|root| root.join("lib/python3/dist-packages").leads_to_dir());
-    root.is_some_and(|root| {
-        let base = base_python(root);
-        !base.takes_packages && !base.has_ensurepip
-    })
 }
 
 /// pip's record of an installed package.

@@ -46,11 +46,12 @@ pub fn install_beside(
 }
 
 /// Installs a component into a new directory, for a cuDNN without a package manager. Returns the change and the
-/// subdirectory that will contain the libraries. `None` if NVIDIA publishes no such wheel.
+/// subdirectory that will contain the libraries. `None` if NVIDIA publishes no such wheel, or if there is no pip.
 pub(crate) fn install_apart(component: Component, cuda_major: u32, target: &Path) -> Option<(PackageChange, PathBuf)> {
     let site = Site::Directory { dir: target.to_owned(), pip: Pip::Any, options: vec!["--no-deps"] };
     let change = PackageChange::of(site).install([component.requirement(cuda_major)]);
-    component.is_published(cuda_major).then(|| (change, target.join(component.wheel_dir(cuda_major))))
+    let change = change.possible().filter(|_| component.is_published(cuda_major))?;
+    Some((change, target.join(component.wheel_dir(cuda_major))))
 }
 
 /// Returns the place that the package's installer changes. `None` for installers without supported commands.

@@ -1,5 +1,7 @@
 //! Builds the command that lists the packages of a place.
 
+use std::ffi::OsString;
+
 use cudnn_cli::command::Command;
 
 use super::change::Site;
@@ -12,7 +14,7 @@ impl Site {
     }
 
     /// Returns the command that prints the installed packages in a form that the installer can read again. `None` for a
-    /// new environment, and for an installer without such a list.
+    /// new environment, for an installer without such a list, and if pip is missing.
     pub fn list(&self) -> Option<Command> {
         // Editable packages are files of the user.
         let options = ["--exclude-editable", "--all"].map(Into::into).into_iter();
@@ -21,10 +23,21 @@ impl Site {
             Site::Conda(root) => conda::list(root),
             Site::System => Some(apt::list()),
             Site::Directory { dir, .. } if !self.is_of_uv() => {
-                self.pip("freeze", options.chain(["--path".into(), dir.into()]).collect())?.pop()
+                self.read("freeze", options.chain(["--path".into(), dir.into()]).collect())
             }
-            _ if self.is_of_uv() => self.pip("freeze", options.take(1).collect())?.pop(),
-            _ => self.pip("freeze", options.collect())?.pop(),
+            _ if self.is_of_uv() => self.read("freeze", options.take(1).collect()),
+            _ => self.read("freeze", options.collect()),
         }
+    }
+
+    /// Returns the command that prints what the installed packages require and lack. `None` if pip is missing.
+    pub(crate) fn check(&self) -> Option<Command> {
+        self.read("check", Vec::new())
+    }
+
+    /// Returns the command of pip, unless others would have to install pip first.
+    fn read(&self, action: &str, arguments: Vec<OsString>) -> Option<Command> {
+        let [command] = self.pip(action, arguments)?.try_into().ok()?;
+        Some(command)
     }
 }

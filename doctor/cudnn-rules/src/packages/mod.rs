@@ -14,6 +14,7 @@ mod decisions;
 mod dirs;
 mod environment;
 mod install;
+mod installed_pip;
 mod interpreter;
 mod list;
 mod pip;
@@ -24,23 +25,24 @@ mod uv;
 mod wheels;
 
 pub use apt::restore as restore_system_packages;
-pub(crate) use apt::{python_tools, with_lists};
+pub(crate) use apt::with_lists;
 pub use aside::Aside;
-pub(crate) use change::Pip;
-pub use change::{PackageChange, Site};
+
+pub use change::{PackageChange, Pip, Site};
 pub(crate) use decisions::forbidding;
 pub use dirs::data_dir;
 pub use dirs::{entries, user_base};
-pub(crate) use environment::{BasePython, base_python, has_closed_python, site_of_new};
+pub(crate) use environment::{has_closed_python, site_of_new};
 pub use environment::{Record, imports_user_packages, python_in, records, setting};
 pub(crate) use install::{install_apart, with_holds};
 pub use install::{install_beside, install_for_system, reinstall, replace, replace_by, upgrade};
+pub(crate) use installed_pip::{BasePython, base_python};
 pub use interpreter::is_python;
 pub use requirement::is_satisfied_by;
 pub use requirement::package_name;
 pub(crate) use restore::{MissingPython, PythonProblem, unusable_settings};
 pub use restore::{python_problem, restore_python};
-pub use settings::{pip_settings, uv_settings};
+pub use settings::{CONDA_ROOTS, conda_settings, pip_settings, uv_settings};
 pub(crate) use wheels::{CudaWheel, PackageNames, cuda_wheel};
 
 /// The CUDA major versions that cuDNN 9 releases support.

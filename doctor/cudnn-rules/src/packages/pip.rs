@@ -1,84 +1,35 @@
 //! Builds the pip commands that change the packages of a Python environment.
 
 use cudnn_cli::command::Command;
-use cudnn_cli::path::{is_on_path, path_dirs};
-use cudnn_probe::facts::{self, PathFacts};
+use cudnn_probe::facts::PathFacts;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cudnn_frameworks::installation::site_packages;
 use cudnn_frameworks::normalized;
-use cudnn_os::files::below;
 use cudnn_probe::Os;
 use cudnn_probe::facts::is_executable;
 
 use super::dirs::{data_dir, user_base};
-use super::environment::{
-    base_python, has_ensurepip, has_pip, imports_user_packages, is_closed, is_managed, is_virtual, python_in, records,
-    root_of, user_site, version_name, version_of_program,
-};
+use super::environment::{is_closed, is_managed, is_virtual, records, version_name, version_of_program};
+use super::installed_pip::{Python, in_new_environment, on_path, without_variables};
 use super::interpreter::{interpreters_on_path, is_in_unpacked_image};
 use super::requirement::package_name;
 use super::restore::python_problem;
-use super::{apt, uv};
-
-/// Starts pip with a Python that ignores the user's packages. `-I` also excludes modules in the working directory.
-const PIP: [&str; 3] = ["-I", "-m", "pip"];
+use super::uv;
 
 /// Name prefixes of frameworks. If a user installed such a framework, related packages go to the user's packages too.
 const FRAMEWORKS: [&str; 7] =
     ["torch", "jax", "tensorflow", "onnxruntime", "ctranslate2", "nvidia-cudnn", "nvidia-cublas"];
 
-/// A Python and the root of the environment that it imports packages from.
-pub(super) struct Python {
-    pub program: PathBuf,
-    pub root: PathBuf,
-}
-
-impl Python {
-    fn of(program: PathBuf) -> Option<Python> {
-        Some(Python { root: root_of(&program)?.to_owned(), program })
-    }
-
-    fn imports_user_packages(&self) -> bool {
-        imports_user_packages(&self.root)
-    }
-
-    /// Returns the directory of the user's packages, if this Python imports them.
-    fn user_site(&self) -> Option<PathBuf> {
-        user_site(&version_name(&self.program, &self.root).filter(|_| self.imports_user_packages())?)
-    }
-
-    /// Returns this Python's package directories without the user's. Debian's Python also uses some below /usr/local.
-    fn package_dirs(&self) -> impl Iterator<Item = PathBuf> + use<> {
-        let version = version_name(&self.program, &self.root);
-        let is_of_python = move |dir: &PathBuf| {
-            let name = dir.parent().and_then(Path::file_name);
-            Os::HOST == Os::Windows || name.is_some_and(|name| Some(name) == version.as_deref() || name == "python3")
-        };
-        site_packages(&self.root).chain(site_packages(&self.root.join("local"))).filter(is_of_python)
-    }
-
-    /// Returns the directory of pip, or the directory where ensurepip would install pip.
-    fn pip_dir(&self) -> Option<PathBuf> {
-        let dirs = self.package_dirs().chain(self.user_site()).map(|dir| dir.join("pip"));
-        let of_ensurepip = || match Os::HOST {
-            Os::Windows => Some(below(&self.root, "Lib/site-packages/pip")),
-            _ => Some(self.root.join("lib").join(version_name(&self.program, &self.root)?).join("site-packages/pip")),
-        };
-        { dirs }.find(|dir| dir.leads_to_dir()).or_else(|| of_ensurepip().filter(|_| has_ensurepip(&self.root)))
-    }
-
-    /// Returns whether these packages should be changed among the user's packages. This is the case if the user
-    /// installed one of them before, or if only the user installed a framework and the packages are missing from the
-    /// Python itself.
-    fn is_for_user(&self, names: &[String]) -> bool {
-        let Some(site) = self.user_site() else { return false };
-        let is_framework = |record: &str| FRAMEWORKS.iter().any(|framework| record.starts_with(framework));
-        let has_framework = |dir: &Path| records(dir).iter().any(|record| is_framework(&record.name));
-        let is_of_python = |dir: PathBuf| has_any(&dir, names) || has_framework(&dir);
-        has_any(&site, names) || has_framework(&site) && !self.package_dirs().any(is_of_python)
-    }
+/// Returns whether these packages should be changed among the user's packages. This is the case if the user installed one of
+/// them before, or if only the user installed a framework and the packages are missing from the Python itself.
+fn is_for_user(python: &Python, names: &[String]) -> bool {
+    let Some(site) = python.user_site() else { return false };
+    let is_framework = |record: &str| FRAMEWORKS.iter().any(|framework| record.starts_with(framework));
+    let has_framework = |dir: &Path| records(dir).iter().any(|record| is_framework(&record.name));
+    let is_of_python = |dir: PathBuf| has_any(&dir, names) || has_framework(&dir);
+    has_any(&site, names) || has_framework(&site) && !python.package_dirs().any(is_of_python)
 }
 
 /// Returns whether this directory contains a record of one of these packages.
@@ -102,114 +53,67 @@ fn names(arguments: &[OsString]) -> Vec<String> {
 /// different Python's pip would change the wrong packages.
 pub(super) fn pip(root: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
     if !root.leads_to_dir() {
-        return Some(vec![on_path().and([action]).and(arguments)]);
+        return Some(vec![on_path()?.and([action]).and(arguments)]);
     }
-    let python = python_in(root);
-    let is_of_image = is_in_unpacked_image(&python);
+    let python = Python::in_environment(root);
+    let is_of_image = is_in_unpacked_image(&python.program);
     if !is_of_image && uv::serves(root) {
         return Some(uv::pip(root, action, arguments));
     }
-    if python_problem(root).is_some() || is_closed(&python) {
-        return Some(vec![start(&python, PIP, action, arguments).changing(root)]);
+    if python_problem(root).is_some() || is_closed(&python.program) {
+        return Some(vec![python.run_restored_pip(action, arguments).changing(root)]);
     }
-    if !python.leads_to_file() || is_of_image {
+    if !python.program.leads_to_file() || is_of_image {
         return match python_of_user(root, &names(&arguments)).or_else(|| python_of_debian(root)) {
-            Some(python) => Some(with_python(&python, action, arguments)),
+            Some(python) => with_python(&python, action, arguments),
             None => for_prefix(root, action, arguments),
         };
     }
-    if has_pip(root) || has_ensurepip(root) {
-        return Some(with_python(&Python { program: python, root: root.to_owned() }, action, arguments));
-    }
-    if !["pip", "pip3"].iter().any(|pip| is_on_path(pip)) && Os::HOST != Os::Windows {
-        let pip = start(&python, PIP, action, arguments).changing(root);
-        return Some(apt::python_tools().into_iter().chain(ensure_pip(&python, root)).chain([pip]).collect());
-    }
-    let python = ["--python".into(), python.into_os_string()];
-    Some(vec![without_variables(on_path().and(python).and([action]).and(arguments)).changing(root)])
-}
-
-/// Returns the pip command to suggest without a known path. Debian's package also provides `pip3`. On Windows,
-/// `Scripts` is often missing from `PATH` even if Python is there.
-pub(super) fn on_path() -> Command {
-    match Os::HOST {
-        Os::Linux if !is_on_path("pip") && is_on_path("pip3") => Command::new("pip3", [""; 0]),
-        Os::Windows => Command::new("python", ["-m", "pip"]),
-        _ => Command::new("pip", [""; 0]),
-    }
-}
-
-/// Returns the commands that fill a directory with any pip: the pip on `PATH`, the pip of the Python on `PATH`, or a
-/// new one.
-pub(super) fn into_dir(arguments: Vec<OsString>) -> Vec<Command> {
-    let on_path = on_path();
-    if Os::HOST == Os::Windows || on_path.program.to_str().is_some_and(is_on_path) {
-        return vec![without_variables(on_path.and(["install"]).and(arguments))];
-    }
-    let python = path_dirs().into_iter().map(|dir| dir.join("python3")).find(|python| python.leads_to_file());
-    let base = python.as_deref().and_then(root_of).map(base_python).unwrap_or_default();
-    let program = python.unwrap_or_else(|| "python3".into());
-    let pip = |python: &Path| start(python, PIP, "install", arguments.clone());
-    match data_dir().map(|data| data.join("cudnn-doctor-pip")) {
-        Some(dir) if !base.has_pip => {
-            let tools = apt::python_tools().filter(|_| !base.has_ensurepip);
-            let venv = Command::new(program, ["-I", "-m", "venv"]).and([&dir]).changing(&dir);
-            tools.into_iter().chain([venv, pip(&python_in(&dir))]).collect()
+    match on_path().filter(|_| !python.has_pip() && !python.has_ensurepip()) {
+        Some(pip) => {
+            let options = ["--python".into(), python.program.into_os_string()];
+            Some(vec![without_variables(pip.and(options).and([action]).and(arguments)).changing(root)])
         }
-        _ => vec![pip(&program)],
+        None => with_python(&python, action, arguments),
     }
 }
 
-/// Returns the commands that run pip with this Python. `-I` would hide the user's packages. For a Python that imports
-/// them, the commands run pip by path instead, which also avoids searching the working directory.
-pub(super) fn with_python(python: &Python, action: &str, arguments: Vec<OsString>) -> Vec<Command> {
-    let Python { program, root } = python;
-    let own_pip = if python.imports_user_packages() { python.pip_dir() } else { None };
-    let has_place = arguments.iter().any(|argument| argument == "--target" || argument == "--prefix");
-    let is_for_user = own_pip.is_some() && !has_place && python.is_for_user(&names(&arguments));
-    let is_there = own_pip.as_ref().map_or_else(|| has_pip(root), |dir| dir.leads_to_dir());
-    let ensure = (!is_there && has_ensurepip(root)).then(|| ensure_pip(program, root));
-    let user = (is_for_user && action == "install").then(|| "--user".into());
-    let managed = managed_option(root).filter(|_| action != "freeze");
-    let arguments = managed.into_iter().chain(user).chain(arguments).collect();
-    let pip = match &own_pip {
-        Some(dir) => start(program, ["-E".as_ref(), dir.as_os_str()], action, arguments),
-        None => start(program, PIP, action, arguments),
-    };
-    let changed = user_base().filter(|_| is_for_user).unwrap_or_else(|| root.clone());
-    ensure.into_iter().flatten().chain([pip.changing(changed)]).collect()
+/// Returns the commands that fill a directory with any pip: the pip on `PATH`, the pip of the Python on `PATH`, or a new
+/// one. `None` if there is none.
+pub(super) fn into_dir(arguments: Vec<OsString>) -> Option<Vec<Command>> {
+    if let Some(pip) = on_path() {
+        return Some(vec![without_variables(pip.and(["install"]).and(arguments))]);
+    }
+    let program = interpreters_on_path("python3").next();
+    let python = program.clone().and_then(Python::of).filter(Python::has_pip);
+    if let Some(python) = python {
+        return python.run_pip_for_others("install", arguments);
+    }
+    in_new_environment(&data_dir()?.join("cudnn-doctor-pip"), &program.unwrap_or_else(|| "python3".into()), arguments)
 }
 
-/// Returns the commands that install pip with this Python. ensurepip does nothing while a record of a deleted pip exists.
-fn ensure_pip(python: &Path, root: &Path) -> Vec<Command> {
-    let records = site_packages(root).flat_map(|dir| records(&dir)).filter(|record| record.name == "pip");
-    let lost: Vec<PathBuf> = records.map(|record| record.dir).filter(|_| Os::HOST != Os::Windows).collect();
-    let removal = (!lost.is_empty()).then(|| Command::new("rm", ["-r"]).and(lost).changing(root));
-    removal.into_iter().chain([Command::new(python, ["-I", "-m", "ensurepip"]).changing(root)]).collect()
+/// Returns the commands that fill a directory with the pip of this Python.
+pub(super) fn into_dir_by(program: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
+    Python::of(program.to_owned())?.run_pip_for_others(action, arguments)
+}
+
+/// Returns the commands that run pip with this Python.
+pub(super) fn with_python(python: &Python, action: &str, arguments: Vec<OsString>) -> Option<Vec<Command>> {
+    let root = &python.root;
+    let has_place = arguments.iter().any(|argument| argument == "--target" || argument == "--prefix");
+    let is_for_user = python.imports_user_packages() && !has_place && is_for_user(python, &names(&arguments));
+    let user = (is_for_user && action == "install").then(|| "--user".into());
+    let managed = managed_option(root).filter(|_| ["install", "uninstall"].contains(&action));
+    let arguments = managed.into_iter().chain(user).chain(arguments).collect();
+    let changed = user_base().filter(|_| is_for_user).unwrap_or_else(|| root.clone());
+    let mut commands = python.run_pip(action, arguments)?;
+    let pip = commands.pop().map(|pip| pip.changing(changed));
+    Some(commands.into_iter().chain(pip).collect())
 }
 
 /// Returns the option that lets pip change a Python managed by the distribution.
 fn managed_option(root: &Path) -> Option<OsString> {
     is_managed(root).then(|| "--break-system-packages".into())
-}
-
-/// Returns a command that starts pip with this Python and these options.
-fn start<W: Into<OsString>>(
-    python: &Path,
-    pip: impl IntoIterator<Item = W>,
-    action: &str,
-    arguments: Vec<OsString>,
-) -> Command {
-    without_variables(Command::new(python, pip).and([action]).and(arguments))
-}
-
-/// Unsets environment variables that would make pip install elsewhere.
-fn without_variables(command: Command) -> Command {
-    const NAMES: [&str; 6] = ["PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_PYTHON", "PIP_DRY_RUN"];
-    let is_set = |name: &&str| facts::variable(name).is_some_and(|value| !value.is_empty());
-    let options: Vec<OsString> = NAMES.into_iter().filter(is_set).flat_map(|name| ["-u".into(), name.into()]).collect();
-    let is_needed = !options.is_empty() && Os::HOST != Os::Windows;
-    if is_needed { command.started_by("env", options) } else { command }
 }
 
 /// Returns the Pythons on `PATH` that match this version (`python3.12`) and include pip.
@@ -224,8 +128,7 @@ fn pythons_with_pip(version: OsString) -> impl Iterator<Item = Python> {
         found.as_ref() == Some(&version)
     };
     let others = interpreters_on_path(named).filter_map(Python::of).filter(is_of_version);
-    let has_pip = |python: &Python| python.pip_dir().is_some_and(|dir| dir.leads_to_dir());
-    of_version.filter_map(Python::of).chain(others).filter(has_pip)
+    of_version.filter_map(Python::of).chain(others).filter(Python::has_pip)
 }
 
 /// Returns a package directory below this root, preferably one that contains these packages.
@@ -272,7 +175,7 @@ fn for_prefix(root: &Path, action: &str, arguments: Vec<OsString>) -> Option<Vec
         _ => managed_option(&python.root).into_iter().collect(),
     };
     let arguments = options.into_iter().chain(arguments).collect();
-    let pip = start(&python.program, [python.pip_dir()?], action, arguments);
+    let pip = python.run_pip_with_path(action, arguments)?;
     Some(vec![pip.started_by("env", [path]).changing(prefix)])
 }
 
@@ -287,6 +190,7 @@ pub(super) fn recorded_version(dirs: impl IntoIterator<Item = PathBuf>, wheel: &
 mod tests {
     use super::*;
     use cudnn_cli::command::command_line;
+    use cudnn_os::files::below;
 
     #[test]
     #[cfg_attr(not(windows), ignore = "needs the file layout of Windows")]

@@ -11,9 +11,8 @@ use cudnn_probe::{Os, canonicalize};
 
 use super::apt::python_tools;
 use super::dirs::entries;
-use super::environment::{
-    has_pip, is_closed, is_virtual, lacks_venv, python_in, setting, version_name, version_of_program,
-};
+use super::environment::{has_pip, is_closed, is_virtual, python_in, setting, version_name, version_of_program};
+use super::installed_pip::lacks_venv;
 use super::interpreter::{interpreters_on_path, is_in_unpacked_image};
 use super::uv;
 

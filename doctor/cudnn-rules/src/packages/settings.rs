@@ -1,8 +1,10 @@
-//! Lists the files that pip and uv read settings from. Most of them do not exist.
+//! Lists the files that pip, uv and conda read settings from. Most of them do not exist.
 
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::{Os, facts};
+
+use super::dirs::entries;
 
 /// Returns pip's configuration files for the Python with this prefix.
 pub fn pip_settings(prefix: Option<&Path>) -> Vec<PathBuf> {
@@ -34,6 +36,29 @@ pub fn uv_settings() -> Vec<PathBuf> {
     let in_dirs = config_dirs(Os::HOST).into_iter().map(|dir| dir.join("uv/uv.toml"));
     in_dirs.chain(fixed).chain(variable("UV_CONFIG_FILE")).chain(pythons).collect()
 }
+
+/// Returns the configuration files of conda and mamba with these roots, and the caches with the packages that they install.
+pub fn conda_settings(roots: &[PathBuf]) -> Vec<PathBuf> {
+    let home = variable("HOME");
+    let of_home = |names: &[&str]| names.iter().filter_map(|name| Some(home.as_ref()?.join(name))).collect::<Vec<_>>();
+    let mut with_caches = roots.to_vec();
+    with_caches.extend(CONDA_ROOTS.iter().filter_map(|name| variable(name)));
+    with_caches.extend(variable("XDG_DATA_HOME").map(|data| data.join("mamba")));
+    with_caches.extend(of_home(&[".conda", ".mamba", ".local/share/mamba", "micromamba"]));
+    let mut dirs = ["/etc/conda", "/var/lib/conda"].map(PathBuf::from).to_vec();
+    dirs.extend(config_dirs(Os::HOST).into_iter().flat_map(|dir| [dir.join("conda"), dir.join("mamba")]));
+    dirs.extend(of_home(&["", ".config/conda"]));
+    dirs.extend(with_caches.iter().cloned());
+    let files = dirs.iter().flat_map(|dir| {
+        let named = [".condarc", "condarc", ".mambarc", "mambarc", "condarc.d"].map(|name| dir.join(name));
+        named.into_iter().chain(entries(&dir.join("condarc.d"))).collect::<Vec<_>>()
+    });
+    let caches = with_caches.iter().map(|dir| dir.join("pkgs"));
+    files.chain(caches).chain(["CONDARC", "MAMBARC"].into_iter().filter_map(variable)).collect()
+}
+
+/// The variables that name directories with settings of conda and mamba.
+pub const CONDA_ROOTS: [&str; 2] = ["CONDA_PREFIX", "MAMBA_ROOT_PREFIX"];
 
 /// Returns the directories with settings of the system and of the user.
 fn config_dirs(os: Os) -> Vec<PathBuf> {

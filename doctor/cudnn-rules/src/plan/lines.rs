@@ -5,7 +5,7 @@ use cudnn_cli::escape::Printable;
 use cudnn_cli::path::is_on_path;
 use cudnn_cli::rights::{is_of_root, is_root};
 use cudnn_cli::shell::{SEARCH_PATH, set_variable, unset_variable};
-use cudnn_probe::facts;
+use cudnn_probe::facts::{self, PathFacts};
 use std::path::{Path, PathBuf};
 
 use cudnn_probe::{Os, Version};
@@ -69,6 +69,8 @@ fn permit(path: &Path, is_dir: bool) -> Command {
 }
 
 fn remove(paths: &[PathBuf], is_dir: bool) -> Vec<Command> {
+    // A directory may be in the place of a file.
+    let is_dir = is_dir || paths.iter().any(|path| path.leads_to_dir() && !path.is_link());
     if Os::HOST == Os::Windows {
         let options: &[&str] = if is_dir { &["-Recurse", "-LiteralPath"] } else { &["-LiteralPath"] };
         return paths.iter().map(|path| Command::new(REMOVE_ITEM, options).and([path])).collect();

@@ -75,12 +75,11 @@ pub(super) fn install_apart(
         let site = Site::Directory { dir: dir.clone(), pip: Pip::Interpreter(program), options };
         ("the system's Python does not accept packages from pip", site)
     } else {
-        let needed = if base.has_ensurepip { None } else { Some(packages::python_tools()?) };
-        ("the system's Python has no pip", Site::NewEnvironment { dir: dir.clone(), program, needed })
+        ("the system's Python has no pip", Site::NewEnvironment { dir: dir.clone(), program })
     };
     let text =
         format!("no environment is active, and {why}: install the full cuDNN in a separate directory, and use that:");
-    let change = PackageChange::of(site).install([requirement.to_owned()]);
+    let change = PackageChange::of(site).install([requirement.to_owned()]).possible()?;
     Some(Remedy::new(text).change(change).action(Variable::Use(dir)).effect(Effect::OtherDir))
 }
 
@@ -150,7 +149,10 @@ pub(in crate::check) fn install_older(minimum: Version, cuda_major: u32) -> Opti
     let text = format!("install cuDNN 8 in a separate directory, next to any cuDNN 9, and have {LOADER} search it:");
     // cuDNN 8 has no run path to cuBLAS.
     let dirs = [Component::Cublas, Component::Cudnn].map(|component| dir.join(component.wheel_dir(cuda_major)));
-    let remedy = by_change(text, PackageChange::of(site).install([requirement])).effect(Effect::Other);
+    let Some(change) = PackageChange::of(site).install([requirement]).possible() else {
+        return Some(Remedy::new(text.trim_end_matches(':')));
+    };
+    let remedy = by_change(text, change).effect(Effect::Other);
     Some(dirs.iter().fold(remedy, |remedy, dir| remedy.search(dir)))
 }
 
@@ -162,9 +164,10 @@ pub(in crate::check) fn install_jetpack(cuda_major: u32, product: &str) -> Remed
     remedy.action(Variable::Use(JETPACK_DIR.into())).effect(Effect::OtherDir)
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use cudnn_probe::DEFAULT_CUDA_MAJOR;
+    use support::{TempDir, write_program};
 
     use super::*;
     use crate::plan::advice_of;
@@ -175,19 +178,24 @@ mod tests {
         let dir = apart_dir(Component::Cudnn, DEFAULT_CUDA_MAJOR).unwrap_or_default();
         let dir = quoted_path(&dir);
         let wheel = Component::Cudnn.wheel(DEFAULT_CUDA_MAJOR);
-        for (has_pip, has_ensurepip, expected) in [
-            (true, false, format!("/nowhere/bin/python3 -I -m pip install --target {dir} {wheel}")),
+        for (file, expected) in [
+            ("lib/python3.12/site-packages/pip/x", format!("$/bin/python3 -I -m pip install --target {dir} {wheel}")),
             (
-                false,
-                true,
-                format!("/nowhere/bin/python3 -I -m venv {dir}\n{dir}/bin/python3 -I -m pip install {wheel}"),
+                "lib/python3.12/ensurepip/x",
+                format!("$/bin/python3 -I -m venv {dir}\n{dir}/bin/python3 -I -m pip install {wheel}"),
             ),
+            // Nothing installs pip for a Python of the user.
+            ("lib/python3.12/x", String::new()),
         ] {
-            let base = BasePython { takes_packages: false, has_pip, has_ensurepip };
-            let help = install_apart((&wheel, DEFAULT_CUDA_MAJOR), Some(Path::new("/nowhere")), base);
+            let root = TempDir::new();
+            write_program(root.path().join("bin/python3"), "#!/bin/sh\n");
+            write_program(root.path().join(file), "");
+            let base = packages::base_python(root.path());
+            let help = install_apart((&wheel, DEFAULT_CUDA_MAJOR), Some(root.path()), base);
             let commands = help.map(|remedy| advice_of(&remedy).commands).unwrap_or_default();
-            let commands = commands.join("\n").replace("sudo ", "");
-            assert!(commands.starts_with(&expected) && commands.contains("\neval "), "{commands}");
+            let commands = commands.join("\n").replace("sudo ", "").replace(&root.path().display().to_string(), "$");
+            let is_expected = if expected.is_empty() { commands.is_empty() } else { commands.contains("\neval ") };
+            assert!(commands.starts_with(&expected) && is_expected, "{file}: {commands}");
         }
     }
 }

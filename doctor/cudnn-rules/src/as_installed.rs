@@ -1,0 +1,58 @@
+//! Compares files with the lengths and hashes that installers have recorded.
+
+use std::path::Path;
+
+use cudnn_cli::escape::Printable;
+use cudnn_frameworks::installation::{Installer, Package, RecordedFile};
+use cudnn_frameworks::recorded_files;
+use cudnn_probe::facts::{self, PathFacts};
+
+use crate::cudnn_file::sha256;
+use crate::packages::records;
+
+/// Describes how a file differs from all of its records, with `verify` also in its contents. If one wheel was installed over
+/// another, the file only needs to match one of them.
+pub(crate) fn difference(file: &Path, name: &str, recorded: &[RecordedFile], verify: bool) -> Option<String> {
+    let len = facts::metadata(file).ok()?.len();
+    let last = recorded.last()?;
+    if recorded.iter().all(|recorded| recorded.len != len) {
+        return Some(format!("{name} has {len} bytes, but {} installed {} bytes", last.package, last.len));
+    }
+    let mut hashes = recorded.iter().filter(|recorded| recorded.len == len).map(|recorded| &recorded.sha256);
+    if !verify || hashes.clone().any(Option::is_none) {
+        return None;
+    }
+    let found = sha256(file);
+    hashes.all(|recorded| *recorded != found).then(|| {
+        let found = found.as_deref().unwrap_or("unknown");
+        format!(
+            "{name} has the right size, but a different sha256 ({found}) than the file that {} installed",
+            last.package
+        )
+    })
+}
+
+/// Describes how the first file that differs from pip's record of its package does so. Reads all files. `record` is a
+/// directory such as `site-packages/nvidia_cudnn_cu12-9.19.0.56.dist-info`.
+pub fn damaged_file(record: &Path) -> Option<String> {
+    let site = record.parent()?;
+    let recorded_by = |dir: &Path, len: u64, sha256: Option<String>| {
+        let name = dir.file_stem().unwrap_or_default().to_string_lossy();
+        let (name, version) = name.rsplit_once('-').unwrap_or((&name, ""));
+        RecordedFile { package: Package::new(Installer::Pip, name, Some(version), site), len, sha256 }
+    };
+    recorded_files(record).into_iter().find_map(|(path, len, sha256)| {
+        let (file, name) = (site.join(&path), path.printable());
+        if !file.target_exists() {
+            return Some(format!("{name} is missing"));
+        }
+        let mut all = vec![recorded_by(record, len, sha256)];
+        difference(&file, &name, &all, true)?;
+        for other in records(site).into_iter().filter(|other| other.dir != record) {
+            let same = recorded_files(&other.dir).into_iter().filter(|(other, ..)| *other == path);
+            all.extend(same.map(|(_, len, sha256)| recorded_by(&other.dir, len, sha256)));
+        }
+        all.rotate_left(1);
+        difference(&file, &name, &all, true)
+    })
+}
