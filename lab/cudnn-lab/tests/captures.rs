@@ -404,8 +404,8 @@ fn the_options_in_the_guide_work() {
     for option in options {
         let is_of_comparison = ["html", "junit", "fail-on"].iter().any(|name| option.starts_with(name));
         let compare = if is_of_comparison { "--compare 9.10 9.28 " } else { "" };
-        let file = if option.starts_with("baseline") { "baseline.json" } else { "output" };
-        let line = format!("cudnn-lab replay app.cudnncap {compare}--force --{option}").replace("FILE", file);
+        let file = if option.starts_with("baseline") { "baseline.json" } else { option.trim_end_matches(" FILE") };
+        let line = format!("cudnn-lab replay app.cudnncap {compare}--{option}").replace("FILE", file);
         // Without a GPU there is no data.
         if option != "data captured" {
             shell.run(&line);

@@ -56,7 +56,12 @@ impl Checkout {
 fn steps() -> Vec<String> {
     let blocks = WORKFLOW.split("run: |\n").skip(1);
     let lines = |block: &str| {
-        block.lines().take_while(|line| line.starts_with("          ")).map(str::trim_start).collect::<Vec<_>>().join("\n")
+        block
+            .lines()
+            .take_while(|line| line.starts_with("          "))
+            .map(str::trim_start)
+            .collect::<Vec<_>>()
+            .join("\n")
     };
     blocks.map(lines).filter(|step| step.contains("cudnn-lab")).collect()
 }
@@ -90,7 +95,10 @@ fn the_workflow_passes_an_equal_release_and_stops_a_worse_one() {
     checkout.run(&format!("cd cudnn; {write}"), &cudnn);
     let baseline = checkout.baseline();
     let graphs = baseline["graphs"].as_array().unwrap().len();
-    assert_eq!((&baseline["options"]["engines"], baseline["graphs"][0]["report"]["status"].as_str()), (&"first".into(), Some("SUCCESS")));
+    assert_eq!(
+        (&baseline["options"]["engines"], baseline["graphs"][0]["report"]["status"].as_str()),
+        (&"first".into(), Some("SUCCESS"))
+    );
 
     let (code, text) = checkout.run(step, &cudnn);
     assert!(code == Some(0) && text.contains("9.19.0 (baseline)") && text.contains("9.19.0 (now)"), "{text}");
@@ -132,7 +140,8 @@ fn ids() -> Vec<String> {
 #[test]
 fn a_file_that_is_no_baseline_is_refused_with_the_reason() {
     let checkout = Checkout::new("");
-    let document = |options: Value, graphs: Value| json!({ "schema": 2, "options": options, "graphs": graphs }).to_string();
+    let document =
+        |options: Value, graphs: Value| json!({ "schema": 2, "options": options, "graphs": graphs }).to_string();
     let graph = |report: Value| json!([{ "graph": ids()[0], "report": report }]);
     let mut all = default_options();
     all["engines"] = "\u{1b}all".into();
@@ -145,15 +154,18 @@ fn a_file_that_is_no_baseline_is_refused_with_the_reason() {
         (r#"{"schema":2,"error":"no\u001b cuDNN"}"#.to_owned(), r"contains the error of a replay: no\u{1b} cuDNN"),
         (r#"{"schema":2,"graphs":[]}"#.to_owned(), "not a document of `replay`"),
         (document(default_options(), json!({})), "not a document of `replay`"),
-        (document(all, json!([])), "was written with engines \"\\\\u001ball\", but now it is \"first\""),
+        (document(all, json!([])), r#"was written with engines "\u001ball", but now it is "first""#),
         (document(default_options(), json!([{ "graph": "other" }, 1])), "has no graph "),
         (document(default_options(), graph(json!({ "status": 3 }))), "is damaged: "),
         (document(default_options(), graph(Value::Null)), "is damaged: "),
     ] {
         std::fs::write(checkout.path("cudnn/baseline.json"), &content).unwrap();
-        let (code, text) =
-            checkout.run("cudnn-lab replay cudnn/app.cudnncap --baseline cudnn/baseline.json --junit x", Path::new("/"));
-        assert!(code == Some(3) && text.contains("cudnn/baseline.json: ") && text.contains(expected), "{content}: {text}");
+        let (code, text) = checkout
+            .run("cudnn-lab replay cudnn/app.cudnncap --baseline cudnn/baseline.json --junit x", Path::new("/"));
+        assert!(
+            code == Some(3) && text.contains("cudnn/baseline.json: ") && text.contains(expected),
+            "{content}: {text}"
+        );
         assert!(!text.contains('\u{1b}') && !checkout.path("x").exists(), "{content}: {text:?}");
     }
     for (arguments, expected) in [
