@@ -25,6 +25,7 @@ mod fix;
 mod layer_check;
 mod observe;
 mod saved_facts;
+mod unseen_engines;
 
 use observe::{driver, load_test, machine};
 

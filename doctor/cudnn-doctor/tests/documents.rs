@@ -61,6 +61,7 @@ fn the_commands_of_the_pages_exist() {
         "docs/support.md",
         "docs/guide/doctor.md",
         "docs/guide/install.md",
+        "docs/guide/upgrade-gate.md",
         "docs/tutorials/broken-pytorch.md",
         "docs/tutorials/first-layer.md",
     ] {

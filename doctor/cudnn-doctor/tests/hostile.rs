@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cudnn_probe::Library;
-use support::{FakeLibrary, TempDir, Version, compile};
+use support::{FakeLibrary, TempDir, Version, compile, write_program};
 
 const DOCTOR: &str = env!("CARGO_BIN_EXE_cudnn-doctor");
 const VERSION: Version = Version::new(9, 19, 0);
@@ -314,6 +314,43 @@ fn a_driver_that_hangs_is_named_and_not_tried_again() {
     let (status, text) = errors(8, &mut machine.doctor(&["demo", "--offline", "--timeout", "1"]));
     assert_eq!(status, Some(2), "{text}");
     assert!(text.contains("while it started the driver") && text.contains("nvidia-smi"), "{text}");
+}
+
+/// The health check of the guide ends, and has one of the two statuses that Docker knows.
+#[test]
+fn the_health_check_of_the_guide_ends_if_the_driver_hangs() {
+    let guide = include_str!("../../../docs/guide/upgrade-gate.md");
+    let instruction = guide.split("HEALTHCHECK").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let (_, check) = instruction.split_once("CMD ").unwrap();
+    assert!(check.contains("--timeout 20"), "{check}");
+    let check = check.replace("--timeout 20", "--timeout 1");
+    let bin = TempDir::new();
+    let run = |machine: Option<&Machine>| {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", &check]).env_clear().env("PATH", bin.path());
+        if let Some(machine) = machine {
+            shell.env("CUDNN_LOADER_DIR", machine.cudnn.path()).env("LD_LIBRARY_PATH", machine.driver.path());
+        }
+        shell.output().unwrap()
+    };
+    let doctor = bin.path().join("cudnn-doctor");
+    for (status, expected) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
+        write_program(&doctor, format!("#!/bin/sh\nexit {status}\n"));
+        assert_eq!(run(None).status.code(), Some(expected), "{status}");
+    }
+    std::fs::remove_file(&doctor).unwrap();
+    std::os::unix::fs::symlink(DOCTOR, &doctor).unwrap();
+    // The library records the process that hangs.
+    let file = bin.path().join("process");
+    let code = format!(
+        "FILE *file = fopen({:?}, \"w\"); fprintf(file, \"%d\", getpid()); fclose(file); pause();",
+        file.display().to_string()
+    );
+    let output = run(Some(&Machine::new("libcuda.so.1", &constructor(&code))));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.code() == Some(1) && text.contains("C003") && text.contains("no progress for 1 s"), "{text}");
+    let process = std::fs::read_to_string(&file).unwrap();
+    assert!(std::fs::read_link(format!("/proc/{process}/exe")).is_err(), "{process} still exists");
 }
 
 #[test]

@@ -7,12 +7,12 @@ mod beside;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Output, Stdio};
 
 use beside::Prefix;
-use support::{FOREIGN, TempDir, lib_dir, not_run, write_program};
+use support::{FOREIGN, PythonEnvironment, TempDir, lib_dir, not_run, write_program};
 
 fn command(prefix: &Prefix, arguments: &[&str]) -> Command {
     let arguments: Vec<&OsStr> = ["run"].iter().chain(arguments).map(OsStr::new).collect();
@@ -523,6 +523,57 @@ fn options_without_effect_are_rejected() {
     std::fs::copy(prefix.lib().join("libcudnn.so.9"), lib.join("libcudnn.so.9")).unwrap();
     let output = run(&alone, &["--plans", "--", "true"]);
     assert!(output.status.code() == Some(3) && text(&output.stderr).contains("libcudnn_layers.so"), "{output:?}");
+}
+
+/// Only users of layers need to know, and only if the program's own environment has such a release.
+#[test]
+fn a_frontend_whose_engines_layers_do_not_see_is_named_once() {
+    let (prefix, dir) = (Prefix::new(), TempDir::new());
+    let environment = |name: &str| {
+        let environment = PythonEnvironment::venv(&dir.path().join(name));
+        let python = environment.root().join("bin/python3");
+        std::fs::remove_file(&python).unwrap();
+        symlink("/bin/true", python).unwrap();
+        environment
+    };
+    for (name, version) in [("new", "1.32.0"), ("optional", "1.29.1"), ("old", "1.26.0")] {
+        environment(name).with_package("nvidia-cudnn-frontend", version);
+    }
+    environment("without").with_package("torch", "2.9.1");
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    write_program(path("script"), format!("#!{}\n", path("new/bin/python3")));
+    write_program(path("env-script"), "#!/usr/bin/env -S A=1 python3\n");
+    let note = |version: &str| {
+        format!(
+            "note: nvidia-cudnn-frontend {version} runs some graphs with engines in Python, which do not call cuDNN. \
+             Layers do not see their plans and executions\n"
+        )
+    };
+    let (is_on, is_off) = (("CUDNN_FRONTEND_ENABLE_FROST_ENGINES", "On"), ("X", ""));
+    let python = |name: &str| path(&format!("{name}/bin/python3"));
+    for (options, program, variable, expected) in [
+        (&["--validate"][..], python("new"), is_off, note("1.32.0")),
+        (&[], python("new"), ("CUDNN_LAYERS", "validate"), note("1.32.0")),
+        (&["--validate"], path("script"), is_off, note("1.32.0")),
+        (&["--validate"], path("env-script"), is_off, note("1.32.0")),
+        (&["--validate"], "python3".to_owned(), is_off, note("1.32.0")),
+        (&["--validate"], python("optional"), is_on, note("1.29.1")),
+        (&["--validate"], python("optional"), is_off, String::new()),
+        (&["--validate"], python("old"), is_on, String::new()),
+        (&["--validate"], python("without"), is_off, String::new()),
+        (&["--validate"], "true".to_owned(), is_off, String::new()),
+        (&[], python("new"), is_off, String::new()),
+    ] {
+        let mut program = command(&prefix, &[options, &["--", &program]].concat());
+        // The active environment counts only for the programs in it.
+        program.env("PATH", format!("{}:/usr/bin:/bin", path("new/bin"))).env("VIRTUAL_ENV", path("new"));
+        let output = program.env(variable.0, variable.1).output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), expected), "{program:?}");
+    }
+    // The note of the inner `run` is the only one.
+    let doctor = prefix.doctor().display().to_string();
+    let output = run(&prefix, &["--validate", "--", &doctor, "run", "--", &python("new")]);
+    assert_eq!(text(&output.stderr), note("1.32.0"), "{output:?}");
 }
 
 #[test]

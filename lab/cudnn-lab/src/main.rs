@@ -72,16 +72,19 @@ Examples:
     Capture(cmd::capture::Arguments),
     /// Plan the graphs of a capture again, execute them if there is a GPU, and compare two releases of cuDNN.
     ///
-    /// Every graph is replayed in a child process. With --compare, the exit status is 1 if something became worse.
-    /// Otherwise it is 1 if a graph does not work. It is also 1 if a part of the capture could not be read, and 3 if the
-    /// replay was impossible.
+    /// Every graph is replayed in a child process. With --compare or --baseline, the exit status is 1 if something became
+    /// worse. Otherwise it is 1 if a graph does not work. It is also 1 if a part of the capture could not be read, and 3
+    /// if the replay was impossible.
     #[command(after_help = "\
 Examples:
   cudnn-lab replay app.cudnncap                        this cuDNN
   cudnn-lab replay app.cudnncap --engines all          every engine, not only the first one
   cudnn-lab replay app.cudnncap --compare 9.10 9.28    what changes between two releases
   cudnn-lab replay app.cudnncap --compare 9.10 /opt/cudnn/lib --html report.html
-                                                       a release and a directory, as a page for a bug report")]
+                                                       a release and a directory, as a page for a bug report
+  cudnn-lab replay app.cudnncap --json > baseline.json
+  cudnn-lab replay app.cudnncap --baseline baseline.json --junit cudnn.xml
+                                                       an earlier replay and this cuDNN, for CI")]
     Replay(cmd::replay::Arguments),
     /// Write a graph of a capture as a program in C++ or Python, for a bug report.
     #[command(after_help = "\

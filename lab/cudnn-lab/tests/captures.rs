@@ -376,13 +376,13 @@ fn examples(program: &Path, command: &str) -> Vec<String> {
 #[test]
 fn the_commands_of_the_guide_and_of_the_help_work() {
     let Some(shell) = Shell::new("the_commands_of_the_guide_and_of_the_help_work") else { return };
-    let pages = ["capture.md", "replay.md", "reproduce.md"].map(commands).concat();
+    let pages = ["capture.md", "replay.md", "reproduce.md", "upgrade-gate.md"].map(commands).concat();
     let helps = ["capture", "replay", "emit", "reduce"].map(|command| examples(LAB.as_ref(), command)).concat();
     let run = examples(&doctor(), "run").into_iter().filter(|line| line.contains("--capture"));
     let lines: Vec<String> = pages.into_iter().chain(helps).chain(run).collect();
     assert!(lines.len() > 15, "{lines:?}");
     lines.iter().for_each(|line| drop(shell.run(line)));
-    for file in ["bug.py", "bug.cpp", "bug.zip", "report.html", "small.cudnncap"] {
+    for file in ["bug.py", "bug.cpp", "bug.zip", "report.html", "small.cudnncap", "baseline.json", "cudnn.xml"] {
         assert!(shell.dir.path().join(file).exists(), "no command has written {file}");
     }
     // The command in a message.
@@ -399,10 +399,13 @@ fn the_options_in_the_guide_work() {
     let Some(shell) = Shell::new("the_options_in_the_guide_work") else { return };
     let page = std::fs::read_to_string(Path::new(REPOSITORY).join("docs/guide/replay.md")).unwrap();
     let options: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("| `--")?.split('`').next()).collect();
-    assert!(options.len() >= 9, "{options:?}");
+    assert!(options.len() >= 12, "{options:?}");
+    shell.run("cudnn-lab replay app.cudnncap --json > baseline.json");
     for option in options {
-        let compare = if option.starts_with("html") { "--compare 9.10 9.28 " } else { "" };
-        let line = format!("cudnn-lab replay app.cudnncap {compare}--{option}").replace("FILE", "page.html");
+        let is_of_comparison = ["html", "junit", "fail-on"].iter().any(|name| option.starts_with(name));
+        let compare = if is_of_comparison { "--compare 9.10 9.28 " } else { "" };
+        let file = if option.starts_with("baseline") { "baseline.json" } else { option.trim_end_matches(" FILE") };
+        let line = format!("cudnn-lab replay app.cudnncap {compare}--{option}").replace("FILE", file);
         // Without a GPU there is no data.
         if option != "data captured" {
             shell.run(&line);

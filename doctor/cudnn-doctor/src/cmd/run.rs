@@ -24,7 +24,7 @@ use cudnn_rules::refusal::Refusal;
 use super::destinations::{self, CAPTURE_VARIABLE, TRACE_VARIABLE};
 use super::layers::{Answer, check_layer};
 use crate::drop_in::preload::{self, check_program, find, program_of};
-use crate::layer_check;
+use crate::{layer_check, unseen_engines};
 
 /// The exit status for a missing program, as used by shells and `env`.
 const NOT_FOUND: u8 = 127;
@@ -88,6 +88,10 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, context: &Context, timeouts: &Timeouts) -> Result<ExitCode, Box<dyn Error>> {
     let (program, rest) = arguments.command.split_first().ok_or("error: no program is named")?;
     let variables = variables(arguments, program, context, timeouts)?;
+    let layers = variables.iter().find(|(name, _)| *name == LAYERS_VARIABLE).map(|(_, layers)| layers.clone());
+    if layers.or_else(|| context.host.variable(LAYERS_VARIABLE)).is_some_and(|layers| !layers.is_empty()) {
+        unseen_engines::note(program, context).iter().for_each(remark);
+    }
     // If the name contains `%i`, every process writes a separate file.
     let trace = variables.iter().find(|(name, _)| *name == TRACE_VARIABLE).map(|(_, file)| PathBuf::from(file));
     let trace = trace.filter(|file| !has_process(file)).map(|file| (state(&file), file));

@@ -122,7 +122,7 @@ pub(crate) fn find(command: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(&dirs).map(|dir| dir.join(path)).find(|file| is_executable(file))
 }
 
-/// Returns the program itself, or the interpreter that the kernel starts for a script.
+/// Returns the program itself, or the interpreter that is started for a script, also through `env`.
 pub(crate) fn program_of(mut file: PathBuf) -> Option<PathBuf> {
     for _ in 0..MAX_SCRIPTS {
         let start = start_of(&file, MAX_LINE)?;
@@ -130,7 +130,12 @@ pub(crate) fn program_of(mut file: PathBuf) -> Option<PathBuf> {
             return start.starts_with(b"\x7fELF").then_some(file);
         };
         let line = line.split(|byte| *byte == b'\n').next()?;
-        file = std::str::from_utf8(line).ok()?.split_whitespace().next()?.into();
+        let mut words = std::str::from_utf8(line).ok()?.split_whitespace();
+        file = words.next()?.into();
+        if file.file_name().is_some_and(|name| name == "env") {
+            // `#!/usr/bin/env -S A=1 python3 -u`
+            file = find(words.find(|word| !word.starts_with('-') && !word.contains('='))?.as_ref())?;
+        }
     }
     None
 }

@@ -114,8 +114,9 @@ fn date(seconds: u64) -> String {
     format!("{year}-{month:02}-{:02}", days + 1)
 }
 
-/// Escapes elements, and characters that are invisible or change the order of the text.
-fn escape(text: &str) -> String {
+/// Escapes elements, and characters that are invisible, change the order of the text, or are not allowed in XML.
+#[must_use]
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in one_line(text).chars() {
         match c {
@@ -124,6 +125,7 @@ fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
+            '\u{fffe}' | '\u{ffff}' => escaped.extend(c.escape_unicode()),
             c => escaped.push(c),
         }
     }

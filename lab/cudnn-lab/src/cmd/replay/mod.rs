@@ -3,11 +3,18 @@
 //! | module | purpose |
 //! | --- | --- |
 //! | `releases` | selects the releases of a comparison |
+//! | `baseline` | reads the reports of an earlier replay |
+//! | `junit` | writes a comparison for CI services |
+//! | `gate` | the options for CI |
 //! | `text` | prints the reports |
 
+mod baseline;
+mod gate;
+mod junit;
 mod releases;
 mod text;
 
+use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -18,11 +25,12 @@ use cudnn_cli::subprocess::Timeouts;
 use cudnn_replay::replay::capture::{Captured, graphs};
 use cudnn_replay::replay::comparison::{self, Row, status};
 use cudnn_replay::replay::{DataSet, Engines, Report, Request, page};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::captures::{self, CaptureFile};
 use crate::output_file::{Kind, Output, Replace};
 use crate::replay_child;
+use gate::{Gate, JUNIT};
 
 /// The pages of `--html`.
 const PAGE: Kind = Kind { name: "a page of `replay`", is_start: page::is_page, may_be_device: true };
@@ -33,7 +41,7 @@ pub(crate) struct Arguments {
     /// The capture.
     file: PathBuf,
     /// Compare two releases: names such as 9.10 or cu12-9.10.2, which are fetched if necessary, or directories.
-    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"])]
+    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], group = "comparison")]
     compare: Option<Vec<String>>,
     /// Replay only the graphs whose ids begin with this. Can be repeated.
     #[arg(long, value_name = "ID")]
@@ -55,8 +63,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     time: bool,
     /// Write the comparison as a web page to this file.
-    #[arg(long, value_name = "FILE", requires = "compare")]
+    #[arg(long, value_name = "FILE", requires = "comparison")]
     html: Option<PathBuf>,
+    #[command(flatten)]
+    gate: Gate,
     #[command(flatten)]
     replace: Replace,
 }
@@ -78,10 +88,12 @@ enum DataChoice {
 
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
     let file = captures::read(&arguments.file)?;
-    let inputs = [arguments.file.as_path()];
-    let html = arguments.html.as_ref();
-    let html = html.map(|file| Output { file, kind: &PAGE, inputs: &inputs, force: arguments.replace.force });
-    html.as_ref().map_or(Ok(()), Output::check)?;
+    let Gate { baseline, junit, .. } = &arguments.gate;
+    let inputs: Vec<&Path> = [&arguments.file].into_iter().chain(baseline).map(PathBuf::as_path).collect();
+    let output = |file, kind| Output { file, kind, inputs: &inputs, force: arguments.replace.force };
+    let html = arguments.html.as_ref().map(|file| output(file, &PAGE));
+    let junit = junit.as_ref().map(|file| output(file, &JUNIT));
+    html.iter().chain(&junit).try_for_each(Output::check)?;
     let mut graphs = graphs(&file.capture);
     if graphs.is_empty() {
         return Err(format!("{}: the capture contains no graph", arguments.file.printable()).into());
@@ -102,11 +114,23 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
             remark(format_args!("note: {}: {}", graph.id.printable(), left_out.printable()));
         }
     }
-    let outcome = match arguments.compare.as_deref() {
-        Some([before, after]) => compare(arguments, html.as_ref(), &graphs, [before, after], &file, timeouts, format)?,
-        _ => replay_all(arguments, &graphs, &file, timeouts, format)?,
+    let comparison = match (arguments.compare.as_deref(), baseline) {
+        (Some([before, after]), _) => compare(arguments, &graphs, [before, after], &file, timeouts, format)?,
+        (_, Some(baseline)) => compare_with_baseline(arguments, &graphs, baseline, &file, timeouts)?,
+        _ => return Ok(replay_all(arguments, &graphs, &file, timeouts, format)?.max(file.outcome())),
     };
+    let outcome = conclude(arguments, comparison, html.as_ref(), junit.as_ref(), &file, format)?;
     Ok(outcome.max(file.outcome()))
+}
+
+/// Returns the options that must be equal for a comparison with a baseline, for `--json`.
+fn options(arguments: &Arguments) -> Value {
+    fn name(choice: &impl ValueEnum) -> String {
+        choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+    let data: Vec<String> = arguments.data.iter().map(name).collect();
+    let Arguments { engines, repeat, memory, time, .. } = arguments;
+    json!({ "engines": name(engines), "data": data, "repeat": repeat, "memory": memory, "time": time })
 }
 
 /// Replays all graphs with one cuDNN.
@@ -124,7 +148,7 @@ fn replay_all(
     format.report(
         || {
             let graph = |(graph, report): &(&Captured, Report)| json!({ "graph": graph.id, "label": graph.label, "report": report });
-            json!({ "problems": file.problems, "graphs": reports.iter().map(graph).collect::<Vec<_>>() })
+            json!({ "problems": file.problems, "options": options(arguments), "graphs": reports.iter().map(graph).collect::<Vec<_>>() })
         },
         || text::print_reports(&reports),
     );
@@ -137,33 +161,92 @@ fn replay_all(
     Ok(if all_fine { Outcome::Fine } else { Outcome::Warnings })
 }
 
+/// The reports about two releases.
+struct Comparison {
+    rows: Vec<Row>,
+    titles: [String; 2],
+    /// Facts about both releases.
+    notes: Vec<String>,
+    /// The releases for `--json`.
+    values: [Value; 2],
+}
+
 /// Replays all graphs with two releases.
 fn compare(
     arguments: &Arguments,
-    html: Option<&Output<'_>>,
     graphs: &[Captured],
     names: [&str; 2],
     file: &CaptureFile,
     timeouts: &Timeouts,
     format: Format,
-) -> CommandResult {
+) -> Result<Comparison, Box<dyn Error>> {
     let compared = releases::select(names, format)?;
     let [before_dir, after_dir] = compared.each_ref().map(|release| release.dir.as_path());
     let mut rows = Vec::new();
     for graph in graphs {
         let before = replay(arguments, graph, file, Some(before_dir), timeouts)?;
         let after = replay(arguments, graph, file, Some(after_dir), timeouts)?;
-        let engines = engines(arguments, graph).unwrap_or_default();
-        rows.push(Row::new(graph.id.clone(), graph.label.clone(), &engines, before, after));
+        rows.push(row(arguments, graph, before, after));
     }
+    Ok(Comparison {
+        rows,
+        titles: releases::titles(&compared),
+        notes: releases::cuda_note(&compared).into_iter().collect(),
+        values: compared.each_ref().map(releases::Compared::value),
+    })
+}
+
+/// Replays all graphs with the cuDNN that the loader finds, and compares with the reports of an earlier replay.
+fn compare_with_baseline(
+    arguments: &Arguments,
+    graphs: &[Captured],
+    baseline: &Path,
+    file: &CaptureFile,
+    timeouts: &Timeouts,
+) -> Result<Comparison, Box<dyn Error>> {
+    let earlier = baseline::read(baseline, &options(arguments), graphs)?;
+    let mut rows = Vec::new();
+    for (graph, before) in graphs.iter().zip(earlier) {
+        let after = replay(arguments, graph, file, None, timeouts)?;
+        baseline::check_place(&graph.id, &before, &after)?;
+        rows.push(row(arguments, graph, before, after));
+    }
+    let version = |report: fn(&Row) -> &Report| {
+        rows.iter().map(report).find(|report| report.cudnn > 0).map(|report| text::version(report.cudnn))
+    };
+    let versions = [version(|row| &row.before), version(|row| &row.after)];
+    let value =
+        |name: &str, version| json!({ "name": name, "version": version, "cuda_major": null, "directory": null });
+    let [before, after] = versions.clone().map(Option::unwrap_or_default);
+    Ok(Comparison {
+        titles: [format!("{before} (baseline)"), format!("{after} (now)")].map(|title| title.trim().to_owned()),
+        notes: Vec::new(),
+        values: [value(&baseline.to_string_lossy(), &versions[0]), value("installed", &versions[1])],
+        rows,
+    })
+}
+
+fn row(arguments: &Arguments, graph: &Captured, before: Report, after: Report) -> Row {
+    let engines = engines(arguments, graph).unwrap_or_default();
+    Row::new(graph.id.clone(), graph.label.clone(), &engines, before, after)
+}
+
+/// Prints a comparison, and writes it to files.
+fn conclude(
+    arguments: &Arguments,
+    comparison: Comparison,
+    html: Option<&Output<'_>>,
+    junit: Option<&Output<'_>>,
+    file: &CaptureFile,
+    format: Format,
+) -> CommandResult {
+    let Comparison { mut rows, titles, notes, values: [before, after] } = comparison;
     comparison::sort(&mut rows);
     let worse = rows.iter().filter(|row| row.is_worse()).count();
     let failing =
         rows.iter().filter(|row| [&row.before, &row.after].iter().all(|report| status(report) != "SUCCESS")).count();
-    let titles = releases::titles(&compared);
     let place = text::place_of(rows.iter().flat_map(|row| [&row.before, &row.after]));
-    let notes: Vec<String> = place.into_iter().chain(releases::cuda_note(&compared)).collect();
-    let [before, after] = compared.each_ref().map(releases::Compared::value);
+    let notes: Vec<String> = place.into_iter().chain(notes).collect();
     format.report(
         || json!({ "problems": file.problems, "before": before, "after": after, "notes": notes, "worse": worse, "graphs": rows }),
         || text::print_rows(&rows, &titles, &notes, [worse, failing]),
@@ -173,11 +256,16 @@ fn compare(
         let page = page::html(&rows, &page::About { before, after, notes: &notes, problems: &file.problems });
         html.write(|file| file.write_all(page.as_bytes()))?;
     }
+    let fails = |row: &Row| arguments.gate.fails(row);
+    if let Some(junit) = junit {
+        let xml = junit::xml(&titles, &rows, fails, &file.problems);
+        junit.write(|file| file.write_all(xml.as_bytes()))?;
+    }
     if failing == rows.len() {
         remark("error: no graph works with either release, so nothing was compared");
         return Ok(Outcome::Failed);
     }
-    Ok(if worse == 0 { Outcome::Fine } else { Outcome::Warnings })
+    Ok(if rows.iter().any(fails) { Outcome::Warnings } else { Outcome::Fine })
 }
 
 /// Returns the engines to try. `None` if the capture contains no engine for the graph.

@@ -87,12 +87,16 @@ fn cells(report: &Report) -> [String; 6] {
 }
 
 fn heading(report: &Report) -> String {
-    let (major, minor, patch) = (report.cudnn / 10_000, report.cudnn % 10_000 / 100, report.cudnn % 100);
-    format!("cuDNN {major}.{minor}.{patch}, {}", place(report).printable())
+    format!("cuDNN {}, {}", version(report.cudnn), place(report).printable())
+}
+
+/// Formats a version as cuDNN reports it.
+pub(super) fn version(cudnn: usize) -> String {
+    format!("{}.{}.{}", cudnn / 10_000, cudnn % 10_000 / 100, cudnn % 100)
 }
 
 /// Returns where graphs were planned or executed.
-fn place(report: &Report) -> String {
+pub(super) fn place(report: &Report) -> String {
     match &report.not_executed {
         Some(reason) => format!("planned for {}; nothing was executed: {reason}", report.device),
         None => format!("executed on {}", report.device),

@@ -1,0 +1,105 @@
+//! Reads the reports of an earlier replay, with which a comparison needs only one release.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::output::SCHEMA;
+use cudnn_cli::programs::lab;
+use cudnn_probe::read_bounded;
+use cudnn_replay::replay::Report;
+use cudnn_replay::replay::capture::Captured;
+use serde_json::Value;
+
+use super::text;
+
+/// The maximum size of a baseline in bytes. A report about all engines of a graph has some 10 KB.
+const MAX_BASELINE: u64 = 256 << 20;
+
+/// Returns the reports about these graphs, in their order.
+///
+/// # Errors
+/// Returns the reason if the file is not the output of a replay with these options, or lacks a graph.
+pub(super) fn read(file: &Path, options: &Value, graphs: &[Captured]) -> Result<Vec<Report>, String> {
+    let refused = |reason: &dyn Display| format!("{}: {reason}", file.printable());
+    let not_a_baseline =
+        |reason: &str| refused(&format_args!("{reason}; `{} replay CAPTURE --json > FILE` writes a baseline", lab()));
+    let bytes = read_bounded(file, MAX_BASELINE).map_err(|error| refused(&error))?;
+    let mut document: Value =
+        serde_json::from_slice(&bytes).map_err(|error| not_a_baseline(&format!("not a JSON document: {error}")))?;
+    if let Some(error) = document.get("error").and_then(Value::as_str) {
+        return Err(not_a_baseline(&format!("contains the error of a replay: {}", error.printable())));
+    }
+    if document.get("schema") != Some(&SCHEMA.into()) {
+        return Err(not_a_baseline("not written by this version of the lab"));
+    }
+    let written_with = document.get("options").ok_or_else(|| not_a_baseline("not a document of `replay`"))?.clone();
+    if let Some(name) = different(&written_with, options) {
+        let [then, now] = [&written_with, options].map(|options| options.get(name).unwrap_or(&Value::Null));
+        let then = then.to_string();
+        return Err(refused(&format_args!("was written with {name} {}, but now it is {now}", then.printable())));
+    }
+    let mut reports = match document.get_mut("graphs").map(Value::take) {
+        Some(Value::Array(reports)) => reports,
+        _ => return Err(not_a_baseline("not a document of `replay`")),
+    };
+    let mut take = |graph: &Captured| {
+        let is_it = |report: &Value| report.get("graph").and_then(Value::as_str) == Some(&graph.id);
+        // Two failed calls may have one id.
+        let Some(index) = reports.iter().position(is_it) else {
+            return Err(not_a_baseline(&format!("has no graph {}", graph.id.printable())));
+        };
+        let report = reports.remove(index).get_mut("report").map(Value::take).unwrap_or_default();
+        let damaged = |error| not_a_baseline(&format!("the report about {} is damaged: {error}", graph.id.printable()));
+        serde_json::from_value(report).map_err(damaged)
+    };
+    graphs.iter().map(&mut take).collect()
+}
+
+/// Returns the name of an option that has another value.
+fn different<'a>(before: &Value, now: &'a Value) -> Option<&'a str> {
+    let names = now.as_object()?.iter();
+    names.filter(|(name, value)| before.get(name) != Some(value)).map(|(name, _)| name.as_str()).next()
+}
+
+/// Refuses to compare a graph that was executed with one that was only planned, or two GPUs.
+///
+/// # Errors
+/// Returns both places.
+pub(super) fn check_place(graph: &str, before: &Report, after: &Report) -> Result<(), String> {
+    let place = |report: &Report| (report.device.clone(), report.not_executed.is_some());
+    if before.cudnn == 0 || after.cudnn == 0 || place(before) == place(after) {
+        return Ok(());
+    }
+    let [before, after] = [before, after].map(|report| text::place(report).printable());
+    Err(format!(
+        "graph {} cannot be compared with the baseline: it was {before}. Now it was {after}",
+        graph.printable()
+    ))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_reports_about_the_same_place_are_compared() {
+        let report = |device: &str, reason: Option<&str>| Report {
+            cudnn: 91_900,
+            device: device.to_owned(),
+            not_executed: reason.map(str::to_owned),
+            ..Report::default()
+        };
+        let (executed, planned) = (report("A", None), report("A", Some("no GPU")));
+        check_place("g", &planned, &report("A", Some("no driver"))).unwrap();
+        check_place("g", &executed, &Report { status: "CRASHED".to_owned(), ..Report::default() }).unwrap();
+        let error = check_place("g", &executed, &planned).unwrap_err();
+        assert!(
+            error.ends_with("was executed on A. Now it was planned for A; nothing was executed: no GPU"),
+            "{error}"
+        );
+        let error = check_place("g", &planned, &report("B", Some("no GPU"))).unwrap_err();
+        assert!(error.contains("planned for A") && error.contains("planned for B"), "{error}");
+    }
+}

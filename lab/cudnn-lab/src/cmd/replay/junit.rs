@@ -1,0 +1,114 @@
+//! Writes a comparison as JUnit XML, which CI services show as test results.
+
+use std::fmt::Write;
+
+use cudnn_replay::replay::comparison::{Row, status};
+use cudnn_replay::replay::page::escape;
+
+/// The first bytes of a file.
+const START: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"cudnn-lab replay\"";
+
+/// Returns whether a file that starts with these bytes is such a file.
+pub(super) fn is_junit(start: &[u8]) -> bool {
+    start.starts_with(START.as_bytes())
+}
+
+/// A graph, or the capture, as a test case.
+struct Case {
+    name: String,
+    /// The element that says why the test did not pass, and its message.
+    verdict: Option<(&'static str, String)>,
+    /// All changes.
+    lines: Vec<String>,
+}
+
+/// Returns the file: a test case for each graph, and one for the capture if a part of it could not be read.
+pub(super) fn xml(titles: &[String; 2], rows: &[Row], fails: impl Fn(&Row) -> bool, problems: &[String]) -> String {
+    let [before, after] = titles;
+    let works = |row: &Row| [&row.before, &row.after].iter().any(|report| status(report) == "SUCCESS");
+    // If no graph works, nothing was compared.
+    let not_compared = if rows.iter().any(works) { "skipped" } else { "error" };
+    let mut cases = Vec::new();
+    for row in rows {
+        let lines: Vec<String> =
+            row.changes.iter().map(|change| format!("{:?} {}", change.aspect, change.text)).collect();
+        let verdict = if !works(row) {
+            let reason = row.after.reason.as_deref().unwrap_or_default();
+            Some((not_compared, format!("fails with both releases: {} {reason}", status(&row.after))))
+        } else if fails(row) {
+            // The changes for the worse come first.
+            Some(("failure", lines.first().cloned().unwrap_or_default()))
+        } else {
+            None
+        };
+        cases.push(Case { name: format!("{} {}", row.graph, row.label), verdict, lines });
+    }
+    if let Some(first) = problems.first() {
+        let verdict = Some(("failure", first.clone()));
+        cases.push(Case { name: "the capture is readable".to_owned(), verdict, lines: problems.to_vec() });
+    }
+    render(&format!("cuDNN {before} and {after}"), &cases)
+}
+
+fn render(suite: &str, cases: &[Case]) -> String {
+    let count = |kind| cases.iter().filter(|case| case.verdict.as_ref().is_some_and(|(of, _)| *of == kind)).count();
+    let [failures, errors, skipped] = ["failure", "error", "skipped"].map(count);
+    let counts = format!("tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\"", cases.len());
+    let suite = escape(suite);
+    let mut xml = format!("{START} {counts}>\n<testsuite name=\"{suite}\" {counts}>\n");
+    for Case { name, verdict, lines } in cases {
+        let verdict = verdict.as_ref();
+        let verdict = verdict.map_or(String::new(), |(kind, text)| format!("<{kind} message=\"{}\"/>", escape(text)));
+        let lines: Vec<String> = lines.iter().map(|line| escape(line)).collect();
+        let lines = lines.join("\n");
+        let name = escape(name);
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            xml,
+            "<testcase classname=\"{suite}\" name=\"{name}\">{verdict}<system-out>{lines}</system-out></testcase>"
+        );
+    }
+    xml.push_str("</testsuite>\n</testsuites>\n");
+    xml
+}
+
+#[cfg(test)]
+mod tests {
+    use cudnn_replay::replay::{Engines, Report};
+
+    use super::*;
+
+    fn row(graph: &str, before: &str, after: &str) -> Row {
+        let [before, after] = [before, after].map(|status| Report { status: status.to_owned(), ..Report::default() });
+        Row::new(graph.to_owned(), "conv".to_owned(), &Engines::First, before, after)
+    }
+
+    #[test]
+    fn each_graph_is_a_test_case() {
+        let titles = ["1".to_owned(), "2".to_owned()];
+        let rows = [row("a", "SUCCESS", "CRASHED"), row("b", "HUNG", "SUCCESS"), row("c", "HUNG", "HUNG")];
+        let text = xml(&titles, &rows, Row::is_worse, &[]);
+        assert!(is_junit(text.as_bytes()) && !is_junit(b"<?xml version=\"1.0\"?>"), "{text}");
+        for expected in [
+            "<testsuite name=\"cuDNN 1 and 2\" tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"1\">",
+            "name=\"a conv\"><failure message=\"Status SUCCESS → CRASHED\"/>",
+            "name=\"b conv\"><system-out>Status HUNG → SUCCESS</system-out>",
+            "name=\"c conv\"><skipped message=\"fails with both releases: HUNG ",
+        ] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+        let text = xml(&titles, &rows, |row| !row.changes.is_empty(), &["line 3".to_owned()]);
+        assert!(text.contains("failures=\"3\"") && text.contains("<failure message=\"line 3\"/>"), "{text}");
+        // A gate that has compared nothing is not green.
+        assert!(xml(&titles, &rows[2..], Row::is_worse, &[]).contains("<error message="));
+    }
+
+    #[test]
+    fn text_from_a_capture_cannot_add_elements() {
+        let hostile = "]]></testcase>\"&'\u{1b}\u{0}\u{ffff}\u{202e}\n";
+        let rows = [row(hostile, "SUCCESS", hostile)];
+        let text = xml(&[hostile.to_owned(), String::new()], &rows, Row::is_worse, &[hostile.to_owned()]);
+        assert_eq!(text.matches("</testcase>").count(), 2, "{text}");
+        assert!(!text.contains(['\u{1b}', '\u{0}', '\u{ffff}', '\u{202e}', '\'']), "{text}");
+    }
+}
