@@ -1,4 +1,4 @@
-//! `replay`: replays the graphs of a capture, and compares two releases of cuDNN.
+//! `replay`: replays the graphs of captures, and compares two releases of cuDNN.
 //!
 //! | module | purpose |
 //! | --- | --- |
@@ -15,12 +15,12 @@ use clap::ValueEnum;
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, Outcome, remark};
 use cudnn_cli::subprocess::Timeouts;
-use cudnn_replay::replay::capture::{Captured, graphs};
+use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::{self, Row, status};
 use cudnn_replay::replay::{DataSet, Engines, Report, Request, page};
 use serde_json::json;
 
-use crate::captures::{self, CaptureFile};
+use crate::captures::{self, CaptureFiles};
 use crate::output_file::{Kind, Output, Replace};
 use crate::replay_child;
 
@@ -30,8 +30,9 @@ const PAGE: Kind = Kind { name: "a page of `replay`", is_start: page::is_page, m
 /// The options of `replay`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The capture.
-    file: PathBuf,
+    /// The captures, for example of all processes of a program. Each graph is replayed once.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
     /// Compare two releases: names such as 9.10 or cu12-9.10.2, which are fetched if necessary, or directories.
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"])]
     compare: Option<Vec<String>>,
@@ -77,24 +78,24 @@ enum DataChoice {
 }
 
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
-    let file = captures::read(&arguments.file)?;
-    let inputs = [arguments.file.as_path()];
+    let file = captures::read_all(&arguments.files)?;
+    let inputs: Vec<&Path> = arguments.files.iter().map(PathBuf::as_path).collect();
     let html = arguments.html.as_ref();
     let html = html.map(|file| Output { file, kind: &PAGE, inputs: &inputs, force: arguments.replace.force });
     html.as_ref().map_or(Ok(()), Output::check)?;
-    let mut graphs = graphs(&file.capture);
+    let mut graphs = file.graphs();
     if graphs.is_empty() {
-        return Err(format!("{}: the capture contains no graph", arguments.file.printable()).into());
+        return Err(format!("{}: the capture contains no graph", file.names()).into());
     }
     let is_of = |graph: &Captured, id: &str| graph.id.starts_with(id);
     if let Some(id) = arguments.graph.iter().find(|id| !graphs.iter().any(|graph| is_of(graph, id))) {
-        return Err(captures::no_graph(&arguments.file, format_args!("the capture has no graph {id:?}")).into());
+        return Err(file.no_graph(format_args!("the capture has no graph {id:?}")).into());
     }
     if !arguments.graph.is_empty() {
         graphs.retain(|graph| arguments.graph.iter().any(|id| is_of(graph, id)));
     }
     if arguments.data == [DataChoice::Captured] && graphs.iter().all(|graph| graph.values.is_empty()) {
-        let name = arguments.file.printable();
+        let name = file.names();
         return Err(format!("{name}: the capture contains no values of tensors; see CUDNN_CAPTURE_DATA").into());
     }
     for graph in &graphs {
@@ -113,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
 fn replay_all(
     arguments: &Arguments,
     graphs: &[Captured],
-    file: &CaptureFile,
+    file: &CaptureFiles,
     timeouts: &Timeouts,
     format: Format,
 ) -> CommandResult {
@@ -143,7 +144,7 @@ fn compare(
     html: Option<&Output<'_>>,
     graphs: &[Captured],
     names: [&str; 2],
-    file: &CaptureFile,
+    file: &CaptureFiles,
     timeouts: &Timeouts,
     format: Format,
 ) -> CommandResult {
@@ -193,7 +194,7 @@ fn engines(arguments: &Arguments, captured: &Captured) -> Option<Engines> {
 fn replay(
     arguments: &Arguments,
     captured: &Captured,
-    file: &CaptureFile,
+    file: &CaptureFiles,
     cudnn: Option<&Path>,
     timeouts: &Timeouts,
 ) -> Result<Report, String> {
@@ -213,7 +214,7 @@ fn replay(
         max_bytes: captures::gibibytes(arguments.memory),
         repeat: arguments.repeat,
         time: arguments.time,
-        ..captured.request(file.path(), &data)
+        ..captured.request(file.path_of(captured), &data)
     };
     replay_child::run(&request, cudnn, timeouts)
 }

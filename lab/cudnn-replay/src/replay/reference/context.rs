@@ -164,5 +164,5 @@ pub(super) fn float(node: &Node, name: Name) -> Option<f64> {
 
 /// Returns the name of an attribute.
 pub(super) fn label(name: Name) -> String {
-    name.name().map_or_else(|| "an attribute".to_owned(), |name| name.to_string_lossy().into_owned())
+    name.name().map_or_else(|| format!("attribute {}", name.0), |name| name.to_string_lossy().into_owned())
 }

@@ -690,7 +690,7 @@ fn unknown_attributes_are_named() {
     let found = refused(&concat.replace("<more>", r#","INPLACE_INDEX:3":0"#));
     assert_eq!(found.unwrap(), "CUDNN_ATTR_OPERATION_CONCAT_INPLACE_INDEX is set");
     // A newer cuDNN may have attributes that these bindings do not know.
-    assert_eq!(refused(&concat.replace("<more>", r##","#987654:3":1"##)).unwrap(), "an attribute is set");
+    assert_eq!(refused(&concat.replace("<more>", r##","#987654:3":1"##)).unwrap(), "attribute 987654 is set");
     // Also attributes of other descriptors than operations.
     let constant = r#"{"kind":"TENSOR","UNIQUE_ID:3":7,"DIMENSIONS:3":1,"STRIDES:3":1,"CONSTANT_VALUE:4":1.0},"#;
     let nodes = serde_json::to_string(&single(&[dims, dims, &[2, 2]], &concat.replace("<more>", ""))).unwrap();
@@ -758,8 +758,8 @@ fn computed_values_near_a_jump_have_no_reference() {
         let at_zero = mode == Mode::CUDNN_POINTWISE_MOD;
         assert_eq!(y[0].is_nan(), !at_zero, "{mode:?}: {y:?}");
         assert_close(&y[1..], &rounded);
-        // What was selected depends on the jump.
-        assert_eq!(selected[0].is_nan(), !at_zero, "{mode:?}: {selected:?}");
+        // The selection jumps at zero too.
+        assert!(selected[0].is_nan() && selected[1..].iter().all(|value| !value.is_nan()), "{mode:?}: {selected:?}");
         assert_eq!(jump(mode, exact, operand)[0], whole, "{mode:?}");
     }
     assert!(jump(Mode::CUDNN_POINTWISE_MAX, near, 0.0)[0].iter().all(|value| value.is_finite()));
@@ -827,7 +827,8 @@ fn statistics_follow_from_the_values() {
         &[row, row, one],
         r#"{"kind":"OPERATION_BN_FINALIZE_STATISTICS","OPERATION_BN_FINALIZE_Y_SUM_DESC:15":0,"OPERATION_BN_FINALIZE_Y_SQ_SUM_DESC:15":1,"OPERATION_BN_FINALIZE_ACCUM_COUNT_DESC:15":2}"#,
     );
-    let given = || BTreeMap::from([(0, array(row, &[4.0, -6.0])), (1, array(row, &[-1.0, 0.0])), (2, array(one, &[2.0]))]);
+    let given =
+        || BTreeMap::from([(0, array(row, &[4.0, -6.0])), (1, array(row, &[-1.0, 0.0])), (2, array(one, &[2.0]))]);
     assert_close(&derived::inputs(&finalize, given)[0].1.values, &[10.0, 18.0]);
     // Other graphs keep their values.
     let matmul = r#"{"kind":"OPERATION_MATMUL","OPERATION_MATMUL_ADESC:15":0,"OPERATION_MATMUL_BDESC:15":1,"OPERATION_MATMUL_CDESC:15":2}"#;
