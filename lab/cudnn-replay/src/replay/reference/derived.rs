@@ -19,7 +19,7 @@ const EPSILON: f64 = 1e-5;
 
 /// Returns better values of inputs by uid. `given` returns the values of all tensors, and is called only if an input
 /// follows from others.
-pub(in super::super) fn inputs(graph: &Graph, given: impl FnOnce() -> BTreeMap<i64, Array>) -> Vec<(i64, Array)> {
+pub(crate) fn inputs(graph: &Graph, given: impl FnOnce() -> BTreeMap<i64, Array>) -> Vec<(i64, Array)> {
     let operations = graph.operations();
     let deriving: Vec<(&Node, Derive)> =
         operations.into_iter().filter_map(|operation| Some((operation, function(operation.kind)?))).collect();
