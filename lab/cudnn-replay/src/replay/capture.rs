@@ -315,11 +315,12 @@ mod tests {
             found.map(|of| (of.id, of.capture, of.values.iter().map(|data| data.uid).collect(), of.device)).collect()
         };
         let both = found(&[&first, &second]);
-        assert_eq!(both[0], ("a".to_owned(), 1, vec![7], Some("first".to_owned())));
-        assert_eq!(both[1], ("b".to_owned(), 1, vec![], None));
+        let [a, b] = [&graphs([&first])[0].id, &graphs([&second])[0].id].map(String::clone);
+        assert_eq!(both[0], (a.clone(), 1, vec![7], Some("first".to_owned())));
+        assert_eq!(both[1], (b.clone(), 1, vec![], None));
         // The failed call is in both captures, and has the device of the first one.
         assert_eq!((both.len(), both[2].1, both[2].3.as_deref()), (3, 0, Some("first")));
-        assert_eq!(found(&[&second, &first])[..2].iter().map(|of| of.0.as_str()).collect::<Vec<_>>(), ["b", "a"]);
+        assert_eq!(found(&[&second, &first])[..2].iter().map(|of| of.0.as_str()).collect::<Vec<_>>(), [&b, &a]);
         let left_out = |captures: [&Capture; 2]| graphs(captures)[0].left_out.clone();
         assert_eq!(left_out([&first, &second]), None);
         let same = graphs([&second, &second]);
