@@ -84,10 +84,9 @@ impl<'a> Context<'a> {
 
     /// Returns how far rounding may move the values of an attribute's tensor. Inputs of the graph are exact.
     pub(super) fn uncertainty(&self, operation: &Node, name: Name) -> f64 {
-        match self.optional(operation, name).filter(|_| self.is_computed(operation, name)) {
-            Some(array) => rounding::uncertainty(&array.values, self.precision),
-            None => 0.0,
-        }
+        let tensor = self.tensor(operation, name).ok().filter(|tensor| self.computed.contains(&tensor.uid));
+        let array = tensor.and_then(|tensor| Some((tensor.ty, self.values.get(&tensor.uid)?)));
+        array.map_or(0.0, |(ty, array)| rounding::uncertainty(&array.values, ty, self.precision))
     }
 
     /// Returns the values of a tensor, if they are known.
