@@ -1,4 +1,4 @@
-//! Fetches pinned releases of cuDNN through pip, checks their sha256, and caches them.
+//! Fetches releases of cuDNN through pip, checks the sha256 of pinned ones, and caches them.
 //!
 //! ```no_run
 //! use cudnn_fetch::{Network, fetch, release};
@@ -52,6 +52,24 @@ pub fn release(id: &str) -> Result<&'static Release, FetchError> {
         || FetchError::Unknown { id: id.to_owned(), known: RELEASES.iter().map(|release| release.id).collect() };
     let newest = || RELEASES.iter().rev().find(|release| release.line() == Some(id));
     RELEASES.iter().find(|release| release.id == id).or_else(newest).ok_or_else(unknown)
+}
+
+/// Returns a release of cuDNN that is not pinned, such as `cu12-9.20` or `jit-cu13-9.20.0.48`: the newest one whose
+/// version begins with these numbers, when it is fetched first. pip only verifies it against the package index.
+///
+/// Returns `None` unless the identifier is the [`line`](Release::line) of a pinned release for this machine, followed by
+/// two to four numbers. The value is never freed, like those of pinned releases.
+#[must_use]
+pub fn unpinned(id: &str) -> Option<&'static Release> {
+    let (line, version) = id.rsplit_once('-')?;
+    let numbers: Vec<&str> = version.split('.').collect();
+    let is_number = |text: &&str| (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !(2..=4).contains(&numbers.len()) || !numbers.iter().all(is_number) {
+        return None;
+    }
+    let pinned = RELEASES.iter().find(|release| release.platform.is_none() && release.line() == Some(line))?;
+    let (id, version) = (id.to_owned().leak(), version.to_owned().leak());
+    Some(Box::leak(Box::new(Release { id, version, sha256: &[], megabytes: 0, ..*pinned })))
 }
 
 /// Returns the directory of an unpacked release. Downloads the release first if it is not in the cache. pip writes
@@ -131,6 +149,21 @@ mod tests {
         }
         assert!(release("cu12").unwrap().id.starts_with("cu12-9."));
         assert!(release("cu").is_err() && release("").is_err() && release("cu12-").is_err());
+    }
+
+    #[test]
+    fn any_version_of_a_known_package_can_be_fetched() {
+        let found = unpinned("jit-cu12-9.99").unwrap();
+        assert_eq!((found.package, found.version, found.is_pinned()), ("nvidia-cudnn-jit-cu12", "9.99", false));
+        assert_eq!(found.requirement(), "nvidia-cudnn-jit-cu12==9.99.*\n");
+        assert_eq!(found.dir_name(), "nvidia-cudnn-jit-cu12-9.99-unpinned");
+        let (pinned, same) = (release("cu12-9.28.0").unwrap(), unpinned("cu12-9.28.0").unwrap());
+        assert!(pinned.is_pinned() && pinned.requirement().contains(" --hash=sha256:"));
+        assert_eq!((same.package, same.cudnn_version()), (pinned.package, Some([9, 28, 0])));
+        for id in ["9.20", "cu12-9", "cu12-", "cu12-9.x", "cu12-9.20.*", "cu12-9.1.2.3.4", "libclang-18.1", "cu12-9. 1"]
+        {
+            assert!(unpinned(id).is_none(), "{id}");
+        }
     }
 
     #[test]

@@ -50,7 +50,9 @@ pub(crate) fn install(release: &'static Release, work_dir: &Path, target: &Path)
     let mut command = pip(work_dir);
     command
         .args(["install", "--no-deps", "--only-binary=:all:", "--no-compile", "--no-cache-dir"])
-        .args(["--disable-pip-version-check", "--no-input", "--require-hashes", "--target"])
+        .args(["--disable-pip-version-check", "--no-input"])
+        .args(release.is_pinned().then_some("--require-hashes"))
+        .arg("--target")
         .arg(target)
         .arg("--requirement")
         .arg(&requirement)

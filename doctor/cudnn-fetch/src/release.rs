@@ -1,10 +1,10 @@
-//! Describes a pinned wheel, and the paths of its libraries and headers.
+//! Describes a wheel, and the paths of its libraries and headers.
 
 use std::path::{Path, PathBuf};
 
 use cudnn_os::IS_WINDOWS;
 
-/// A pinned wheel.
+/// A wheel: a pinned one, or one of [`unpinned`](crate::unpinned).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
     /// A short name: CUDA major and version (`cu12-9.28.0`), with a prefix for a JIT wheel or another platform.
@@ -13,15 +13,21 @@ pub struct Release {
     pub package: &'static str,
     /// The version of the package.
     pub version: &'static str,
-    /// The sha256 of the wheel for every pinned platform: x86-64 first, then aarch64.
+    /// The sha256 of the wheel for every pinned platform: x86-64 first, then aarch64. Empty if the wheel is not pinned.
     pub sha256: &'static [&'static str],
     /// pip's platform name for a wheel for another machine, which is only read.
     pub platform: Option<&'static str>,
-    /// The size of the download in units of 10^6 bytes.
+    /// The size of the download in units of 10^6 bytes. 0 if the wheel is not pinned.
     pub megabytes: u32,
 }
 
 impl Release {
+    /// Returns whether the sha256 of the wheel is known.
+    #[must_use]
+    pub fn is_pinned(&self) -> bool {
+        !self.sha256.is_empty()
+    }
+
     /// Returns whether this is a wheel of cuDNN, rather than a library that cuDNN needs.
     #[must_use]
     pub fn is_cudnn(&self) -> bool {
@@ -92,14 +98,19 @@ impl Release {
 
     /// Returns the name of the release's directory in the cache.
     pub(crate) fn dir_name(&self) -> String {
-        match self.platform {
-            Some(platform) => format!("{}-{}-{platform}", self.package, self.version),
-            None => format!("{}-{}", self.package, self.version),
-        }
+        let suffix = if self.is_pinned() {
+            self.platform.map(|platform| format!("-{platform}"))
+        } else {
+            Some("-unpinned".to_owned())
+        };
+        format!("{}-{}{}", self.package, self.version, suffix.unwrap_or_default())
     }
 
-    /// Returns the line for a requirements file, with all hashes.
+    /// Returns the line for a requirements file, with all hashes. A version that is not pinned may be incomplete.
     pub(crate) fn requirement(&self) -> String {
+        if !self.is_pinned() {
+            return format!("{}=={}.*\n", self.package, self.version);
+        }
         let hashes: String = self.sha256.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
         format!("{}=={}{hashes}\n", self.package, self.version)
     }

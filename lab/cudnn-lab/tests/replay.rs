@@ -128,8 +128,39 @@ fn unreadable_captures_are_refused_and_unreadable_records_are_named() {
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("unknown type \"future\"") && text.contains("line 4 is damaged"), "{text}");
     assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+    let (code, text) = lab(&[&write(&dir, &lines), "--compare", "9.x", &working], "");
+    assert!(code == Some(3) && text.contains("9.x is not a release of cuDNN"), "{text}");
+    // Without a home directory, nothing is fetched.
     let (code, text) = lab(&[&write(&dir, &lines), "--compare", "9.1234", &working], "");
-    assert!(code == Some(3) && text.contains("9.1234"), "{text}");
+    assert!(code == Some(3) && text.contains("9.1234 is not pinned: its sha256 is unknown"), "{text}");
+}
+
+/// Every process of a program writes a capture.
+#[test]
+fn graphs_of_several_captures_are_replayed_once() {
+    let dir = TempDir::new();
+    let working = fake(&dir.path().join("cudnn"), "", "return 0;");
+    let capture = |name: &str, graphs: &[&str]| {
+        let lines: Vec<String> = graphs.iter().map(|graph| convolution(graph, 2)).collect();
+        let file = dir.path().join(name);
+        std::fs::write(&file, format!("{START}\n{}\n", lines.join("\n"))).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let (first, second) = (capture("app.cudnncap", &["a", "b"]), capture("app.7.cudnncap", &["b", "c"]));
+    let (_, report) = json(&[&first, &second, "--compare", &working, &working], "");
+    let graphs = report["graphs"].as_array().unwrap().iter();
+    let mut labels: Vec<&str> = graphs.map(|graph| graph["label"].as_str().unwrap()).collect();
+    labels.sort_unstable();
+    assert_eq!((labels, &report["problems"]), (vec!["conv a", "conv b", "conv c"], &Value::Array(vec![])));
+    let only = id_of(&convolution("c", 2));
+    let (_, report) = json(&[&first, &second, "--graph", &only, "--compare", &working, &working], "");
+    assert_eq!(report["graphs"].as_array().unwrap().len(), 1, "{report:#}");
+    let (code, text) = lab(&[&first, &second, "--graph", "nothing"], "");
+    assert!(code == Some(3) && text.contains(&format!("{first}, {second}: the capture has no graph")), "{text}");
+    std::fs::write(&second, format!("{START}\n<damaged>\n")).unwrap();
+    let (_, report) = json(&[&first, &second, "--compare", &working, &working], "");
+    let problem = report["problems"][0].as_str().unwrap();
+    assert!(problem.starts_with(&format!("{second}: line 2")), "{problem}");
 }
 
 #[test]

@@ -98,6 +98,29 @@ fn programs_are_printed_or_written() {
 }
 
 #[test]
+fn python_programs_use_the_selected_release_and_name_another_one() {
+    let dir = TempDir::new();
+    let program = dir.path().join("bug.py");
+    let mut emit = lab(&dir);
+    emit.arg("emit").arg(small()).args(["--graph", ID, "--language", "python", "--output"]).arg(&program);
+    assert!(emit.status().unwrap().success());
+    let run = |cudnn: &Path| Command::new("python3").arg(&program).env("CUDNN_LOADER_DIR", cudnn).output();
+    let Ok(missing) = run(&dir.path().join("missing")) else {
+        println!("NOT RUN: no python3");
+        return;
+    };
+    assert!(text(&missing).contains("missing/libcudnn.so.9"), "{}", text(&missing));
+    let cudnn = dir.path().join("cudnn");
+    std::fs::create_dir(&cudnn).unwrap();
+    let version = "#include <stdlib.h>\nsize_t cudnnGetVersion(void) { return 92000; }";
+    let library = FakeLibrary::new(Library::Graph, Version::new(9, 20, 0)).with_code(version).with_body("return 0;");
+    library.build(&cudnn.join("libcudnn.so.9"));
+    let output = text(&run(&cudnn).unwrap());
+    assert!(output.contains("cudnn: 92000\n") && output.contains("note: the capture is of cuDNN "), "{output}");
+    assert!(output.contains("cudnn/libcudnn.so.9"), "{output}");
+}
+
+#[test]
 fn captured_values_are_part_of_the_program_or_a_note_says_why_not() {
     let dir = TempDir::new();
     let capture = dir.path().join("app.cudnncap");

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
 
 fn run(file: &Path) -> Result<(), Box<dyn Error>> {
     let capture = Capture::read(file).map_err(|error| format!("cannot read {file:?}: {error}"))?;
-    let first = graphs(&capture).into_iter().next().ok_or("the capture contains no graph")?;
+    let first = graphs([&capture]).into_iter().next().ok_or("the capture contains no graph")?;
     let mut case = Case::select(&capture, &first.id)?;
     // The program generates values if the capture contains none.
     case.read_values(file)?;

@@ -28,7 +28,7 @@ fn replay(file: &Path) -> Result<ExitCode, Box<dyn Error>> {
     // Without this, every graph would report the same failure.
     cudnn_loader::load()?;
     let mut exit_code = ExitCode::SUCCESS;
-    for captured in graphs(&capture) {
+    for captured in graphs([&capture]) {
         // `cudnn-lab replay` does this in a child process, because a defect in cuDNN can crash it.
         let report = run(&captured.request(file, &[DataSet::Integers]), &mut |_| {});
         // `{:?}` escapes the label, because it comes from the file.

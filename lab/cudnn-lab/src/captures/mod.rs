@@ -16,6 +16,7 @@ use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{Outcome, remark};
 use cudnn_cli::programs::lab_command;
 use cudnn_cli::temporary::Temporary;
+use cudnn_replay::replay::capture::{self, Captured};
 
 /// A capture that was read from a file or from a packed file.
 pub(crate) struct CaptureFile {
@@ -48,6 +49,52 @@ pub(crate) fn read(file: &Path) -> Result<CaptureFile, String> {
     Ok(CaptureFile { capture, problems, path, _unpacked: unpacked })
 }
 
+/// Captures that are replayed together, such as those of all processes of a program.
+pub(crate) struct CaptureFiles {
+    files: Vec<CaptureFile>,
+    names: Vec<PathBuf>,
+    /// The unreadable parts, in sentences. They name the capture if there are several.
+    pub(crate) problems: Vec<String>,
+}
+
+/// Reads captures like [`read`].
+pub(crate) fn read_all(names: &[PathBuf]) -> Result<CaptureFiles, String> {
+    let files = names.iter().map(|name| read(name)).collect::<Result<Vec<CaptureFile>, String>>()?;
+    let problems = files.iter().zip(names).flat_map(|(file, name)| {
+        let place = if names.len() > 1 { format!("{}: ", name.to_string_lossy()) } else { String::new() };
+        file.problems.iter().map(move |problem| format!("{place}{problem}"))
+    });
+    Ok(CaptureFiles { problems: problems.collect(), files, names: names.to_vec() })
+}
+
+impl CaptureFiles {
+    /// Returns the distinct graphs.
+    pub(crate) fn graphs(&self) -> Vec<Captured> {
+        capture::graphs(self.files.iter().map(|file| &file.capture))
+    }
+
+    /// Returns the path of the capture with the records of a graph.
+    pub(crate) fn path_of(&self, captured: &Captured) -> &Path {
+        self.files.get(captured.capture).map_or(Path::new(""), CaptureFile::path)
+    }
+
+    /// Returns the names of the files as they were given.
+    pub(crate) fn names(&self) -> String {
+        self.names.iter().map(|name| name.printable()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Formats the error that the captures contain no such graph, with the command that lists the graphs of the first one.
+    pub(crate) fn no_graph(&self, error: impl Display) -> String {
+        let first = self.names.first().map_or(Path::new(""), PathBuf::as_path);
+        format!("{}: {error}; `{}` lists the graphs", self.names(), show(first))
+    }
+
+    /// Returns the outcome of reading.
+    pub(crate) fn outcome(&self) -> Outcome {
+        self.files.iter().map(CaptureFile::outcome).fold(Outcome::Fine, Outcome::max)
+    }
+}
+
 /// Returns a number of GiB in bytes.
 pub(crate) fn gibibytes(count: u16) -> usize {
     usize::from(count) << 30
@@ -67,6 +114,10 @@ impl CaptureFile {
 
 /// Formats the error that a capture contains no such graph, with the command that lists the graphs.
 pub(crate) fn no_graph(file: &Path, error: impl Display) -> String {
-    let show = lab_command(["capture".as_ref(), "show".as_ref(), "--".as_ref(), file.as_os_str()]);
-    format!("{}: {error}; `{show}` lists the graphs", file.printable())
+    format!("{}: {error}; `{}` lists the graphs", file.printable(), show(file))
+}
+
+/// Returns the command that shows a capture.
+fn show(file: &Path) -> impl Display {
+    lab_command(["capture".as_ref(), "show".as_ref(), "--".as_ref(), file.as_os_str()])
 }

@@ -119,8 +119,8 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
             tries += 1;
             let tried = observe(&candidate.graph, &data).and_then(|observed| {
                 let holds = condition.holds(&original, &observed);
-                let (result, status) = (if holds { "kept" } else { "dropped" }, status(&observed.report));
-                remark(format_args!("{tries}: {}: {result} ({})", candidate.change, status.printable()));
+                let (result, found) = (if holds { "kept" } else { "dropped" }, found(&observed.report));
+                remark(format_args!("{tries}: {}: {result} ({})", candidate.change, found.printable()));
                 if holds {
                     write(&candidate.graph, &observed.report)?;
                 }
@@ -142,6 +142,14 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         || outln!("graph {id}: {after} descriptors instead of {before}, after {tries} tries"),
     );
     Ok(file.outcome())
+}
+
+/// Returns the status, and the element with the largest error.
+fn found(report: &Report) -> String {
+    let runs = report.plans.iter().flat_map(|plan| &plan.runs).filter(|run| run.worst_element.is_some());
+    let worst = runs.max_by(|a, b| a.error.unwrap_or(0.0).total_cmp(&b.error.unwrap_or(0.0)));
+    let worst = worst.and_then(|run| run.worst_element.as_deref());
+    std::iter::once(status(report)).chain(worst).collect::<Vec<&str>>().join(", ")
 }
 
 /// Replays a graph in child processes.
@@ -213,4 +221,27 @@ fn records(case: &Case, graph: &Graph, report: &Report) -> Vec<Record> {
         records.push(Record::Execution(execution));
     }
     records
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tensor_with_the_largest_error_is_named() {
+        let report = |runs: &str| -> Report {
+            let json = format!(
+                r#"{{"cudnn":91900,"device":"","status":"SUCCESS","plans":[{{"engine":{{"index":1}},"workspace":0,"build_us":1,"runs":[{runs}]}}]}}"#
+            );
+            serde_json::from_str(&json).unwrap()
+        };
+        let run = |error: f64, uid: i64| {
+            format!(
+                r#"{{"data":"normal","status":"SUCCESS","error":{error},"worst_element":"element 0 of tensor {uid} is 1","bits":"","is_repeatable":true}}"#
+            )
+        };
+        assert_eq!(found(&report("")), "SUCCESS");
+        let both = [run(0.5, 3), run(90.0, 4)].join(",");
+        assert_eq!(found(&report(&both)), "SUCCESS, element 0 of tensor 4 is 1");
+    }
 }

@@ -28,7 +28,7 @@ impl Case {
     /// # Errors
     /// Returns an error unless exactly one graph matches.
     pub fn select(capture: &Capture, id: &str) -> Result<Self, String> {
-        let mut matching = graphs(capture).into_iter().filter(|graph| graph.id.starts_with(id));
+        let mut matching = graphs([capture]).into_iter().filter(|graph| graph.id.starts_with(id));
         let Some(captured) = matching.next() else {
             let refused = failures(capture).find_map(|failure| failure.graph().err());
             let refused = refused.map_or(String::new(), |reason| format!(". A failed call is without id: {reason}"));

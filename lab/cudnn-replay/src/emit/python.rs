@@ -17,6 +17,8 @@ use super::syntax::{Options, Setting, Syntax, joined, knobs, template};
 /// Writes Python. Contains the names of cudnn.h that the program uses.
 pub(super) struct Python {
     constants: BTreeMap<&'static str, i64>,
+    /// The captured version of cuDNN.
+    captured: usize,
 }
 
 impl Python {
@@ -33,7 +35,8 @@ impl Python {
             }
         }
         used.extend(knobs(case).into_iter().map(|(knob, _)| knob));
-        Python { constants: used.into_iter().filter_map(|constant| Some((constant.name?, constant.value))).collect() }
+        let constants = used.into_iter().filter_map(|constant| Some((constant.name?, constant.value))).collect();
+        Python { constants, captured: case.start.cudnn }
     }
 }
 
@@ -57,8 +60,10 @@ fn of_template(case: &Case) -> Vec<Constant> {
 impl Syntax for Python {
     const TEMPLATE: &'static str = include_str!("templates/program.py");
     const COMMENT: &'static str = "#";
-    const HOW_TO_RUN: &'static [&'static str] =
-        &["python3 program.py", "It uses the package nvidia-cudnn-cu12 or nvidia-cudnn-cu13, or LIBRARY below."];
+    const HOW_TO_RUN: &'static [&'static str] = &[
+        "python3 program.py",
+        "It uses cuDNN in CUDNN_LOADER_DIR or a package nvidia-cudnn-cu12 or -cu13, or LIBRARY below.",
+    ];
 
     fn create(&self, index: usize, kind: &Constant) -> String {
         format!("d{index} = create({})", constant(kind))
@@ -124,7 +129,8 @@ impl Syntax for Python {
     }
 
     fn constants(&self) -> Vec<String> {
-        self.constants.iter().map(|(name, value)| format!("{name} = {value}")).collect()
+        let constants = self.constants.iter().map(|(name, value)| format!("{name} = {value}"));
+        constants.chain([format!("CAPTURED = {}", self.captured)]).collect()
     }
 }
 

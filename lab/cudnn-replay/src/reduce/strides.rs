@@ -14,7 +14,13 @@ pub(super) fn candidates(graph: &Graph) -> Vec<Candidate> {
             let dims = edit.integers(*tensor, Name::CUDNN_ATTR_TENSOR_DIMENSIONS);
             edit.replace(*tensor, Name::CUDNN_ATTR_TENSOR_STRIDES, packed(&dims, &layout(dims.len())));
         }
-        let of = if tensors.len() == 1 { "a tensor is" } else { "all tensors are" };
+        let of = match tensors {
+            [tensor] => {
+                let uid = edit.integers(*tensor, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID);
+                format!("tensor {} is", uid.first().copied().unwrap_or(0))
+            }
+            _ => "all tensors are".to_owned(),
+        };
         edit.finish().map(|graph| Candidate { graph, change: format!("{of} {name}") })
     };
     let tensors = edit.tensors();

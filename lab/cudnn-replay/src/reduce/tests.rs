@@ -1,7 +1,7 @@
 use cudnn_capture_file::Graph;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 
-use super::{LIMIT, operations, reduce};
+use super::{LIMIT, operations, reduce, strides};
 
 fn tensor(uid: i64, dims: &str, strides: &str, is_virtual: bool) -> String {
     let virtual_ = if is_virtual { r#","TENSOR_IS_VIRTUAL:2":1"# } else { "" };
@@ -124,4 +124,14 @@ fn virtual_tensors_of_all_candidates_connect_operations() {
     }
     let pointwise = Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
     assert!(kept.contains(&vec![pointwise, pointwise]), "{kept:?}");
+}
+
+#[test]
+fn a_change_of_a_layout_names_the_tensor() {
+    let text = serde_json::to_string(&chain()).unwrap();
+    let odd: Graph = serde_json::from_str(&text.replace("[204800,1,6400,200]", "[204800,1,6400,201]")).unwrap();
+    let changes: Vec<String> = strides::candidates(&odd).into_iter().map(|candidate| candidate.change).collect();
+    let expected =
+        ["all tensors are packed", "all tensors are channels-last", "tensor 1 is packed", "tensor 1 is channels-last"];
+    assert_eq!(changes, expected);
 }

@@ -20,12 +20,17 @@ pub(super) struct Worst {
     pub(super) compared: f64,
 }
 
-/// Returns the element with the largest error, or `None` if no element can be compared.
+/// Fewer compared elements would say nothing about an output, because errors are elsewhere.
+const MIN_COMPARED: f64 = 0.1;
+
+/// Returns the element with the largest error. If fewer than a tenth of the elements can be compared, returns their
+/// fraction as an error.
 ///
 /// Values beyond the range of the type count as its largest or smallest value. If the result is NaN and the reference
 /// is a number, the error is `f64::MAX`. Elements whose reference is NaN are not compared, because cuDNN may return a
-/// number for them: operations may ignore NaNs, and attention may return 0 for a row without keys.
-pub(super) fn worst(ty: DataType, result: &Array, reference: &Array) -> Option<Worst> {
+/// number for them: operations may ignore NaNs, attention may return 0 for a row without keys, and rounding may decide on
+/// the side of a jump.
+pub(super) fn worst(ty: DataType, result: &Array, reference: &Array) -> Result<Worst, f64> {
     let limit = |value| {
         let mut bytes = Vec::new();
         encode(ty, value, &mut bytes);
@@ -48,7 +53,10 @@ pub(super) fn worst(ty: DataType, result: &Array, reference: &Array) -> Option<W
     };
     let is_number = |(_, (_, expected)): &(usize, (&f64, &f64))| !expected.is_nan();
     let elements = || result.values.iter().zip(&reference.values).enumerate();
-    let compared = elements().filter(is_number).count() as f64 / elements().count() as f64;
+    let compared = elements().filter(is_number).count() as f64 / elements().count().max(1) as f64;
+    if compared < MIN_COMPARED {
+        return Err(compared);
+    }
     let measured = elements().filter(is_number).map(|(index, (value, expected))| Worst {
         error: error(*value, *expected),
         index,
@@ -57,7 +65,7 @@ pub(super) fn worst(ty: DataType, result: &Array, reference: &Array) -> Option<W
         is_out_of_range: *expected < min || *expected > max,
         compared,
     });
-    measured.reduce(|a, b| if b.error > a.error { b } else { a })
+    measured.reduce(|a, b| if b.error > a.error { b } else { a }).ok_or(compared)
 }
 
 #[cfg(test)]
@@ -81,9 +89,12 @@ mod tests {
         let half = DataType::CUDNN_DATA_HALF;
         let array = |values: &[f64]| Array { dims: vec![values.len()], values: values.to_vec() };
         let worst = |reference: &[f64]| worst(half, &array(&[7.0, 1.0, 2.0, 3.0]), &array(reference));
-        assert_eq!(worst(&[f64::NAN; 4]), None);
+        assert_eq!(worst(&[f64::NAN; 4]), Err(0.0));
         let found = worst(&[f64::NAN, 1.0, f64::NAN, f64::NAN]).unwrap();
         assert_eq!((found.error, found.index, found.compared), (0.0, 1, 0.25));
+        let mut reference = [f64::NAN; 16];
+        reference[0] = 7.0;
+        assert_eq!(super::worst(half, &array(&[7.0; 16]), &array(&reference)), Err(1.0 / 16.0));
     }
 
     #[test]
@@ -106,6 +117,6 @@ mod tests {
         let found = worst(half, &array(&[1.0, 0.0, f64::INFINITY]), &array(&[2.0, -71424.7, 7e4])).unwrap();
         assert_eq!((found.error, found.index, found.value, found.expected), (1024.0, 1, 0.0, -71424.7));
         assert!(found.is_out_of_range);
-        assert_eq!(worst(half, &array(&[]), &array(&[])), None);
+        assert_eq!(worst(half, &array(&[]), &array(&[])), Err(0.0));
     }
 }

@@ -1,4 +1,4 @@
-//! Turns a capture into requests.
+//! Turns captures into requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,6 +15,8 @@ const MAX_NAMES: usize = 8;
 pub struct Captured {
     /// The id.
     pub id: String,
+    /// The position of the capture that contains the plan, or otherwise the graph.
+    pub capture: usize,
     /// The graph in one line.
     pub label: String,
     /// The graph. The last descriptor of a failed call is the refused one, and not an operation graph.
@@ -44,6 +46,7 @@ struct Found<'a> {
 
 /// A plan of a graph.
 struct Candidate<'a> {
+    capture: usize,
     plan: &'a Plan,
     device: Option<&'a String>,
     execution: Option<&'a Execution>,
@@ -51,18 +54,22 @@ struct Candidate<'a> {
     values: BTreeMap<u64, Vec<&'a Data>>,
 }
 
-/// Returns the distinct graphs of a capture, in the order of their first records. Failed calls follow, if the capture
+/// Returns the distinct graphs of captures, in the order of their first records. Failed calls follow, if a capture
 /// contains the descriptors.
 #[must_use]
-pub fn graphs(capture: &Capture) -> Vec<Captured> {
+pub fn graphs<'a>(captures: impl IntoIterator<Item = &'a Capture>) -> Vec<Captured> {
+    let captures: Vec<&Capture> = captures.into_iter().collect();
+    let records =
+        || captures.iter().enumerate().flat_map(|(at, capture)| capture.records.iter().map(move |record| (at, record)));
     let mut found = Vec::<Found<'_>>::new();
     let mut places = BTreeMap::<&str, usize>::new();
     // Ordinals count from the start of a process.
     let (mut devices, mut plans) = (BTreeMap::<usize, &String>::new(), BTreeMap::<usize, (usize, usize)>::new());
     let mut last_devices = BTreeMap::<usize, &String>::new();
     let mut process = 0;
-    for record in &capture.records {
+    for (capture, record) in records() {
         match record {
+            // Every capture has such a record before all others.
             Record::Start(_) => {
                 (devices, plans) = (BTreeMap::new(), BTreeMap::new());
                 process += 1;
@@ -73,7 +80,7 @@ pub fn graphs(capture: &Capture) -> Vec<Captured> {
             }
             Record::Graph(record) if !places.contains_key(record.graph.as_str()) => {
                 places.insert(&record.graph, found.len());
-                let captured = Captured::new(record.graph.clone(), record.label.clone(), record.nodes.clone());
+                let captured = Captured::new(record.graph.clone(), capture, record.label.clone(), record.nodes.clone());
                 found.push(Found { captured, process, proposed_for: None, plans: Vec::new() });
             }
             Record::Proposals(proposals) => {
@@ -88,7 +95,7 @@ pub fn graphs(capture: &Capture) -> Vec<Captured> {
                 let Some(graph) = found.get_mut(place) else { continue };
                 let device = plan.device.and_then(|device| devices.get(&device).copied());
                 plans.insert(plan.plan, (place, graph.plans.len()));
-                graph.plans.push(Candidate { plan, device, execution: None, values: BTreeMap::new() });
+                graph.plans.push(Candidate { capture, plan, device, execution: None, values: BTreeMap::new() });
             }
             Record::Execution(execution) => {
                 let Some(plan) = candidate(&mut found, plans.get(&execution.plan)) else { continue };
@@ -107,7 +114,7 @@ pub fn graphs(capture: &Capture) -> Vec<Captured> {
         let device = found.proposed_for.or_else(|| last_devices.get(&found.process).copied());
         found.captured.with_plan(&found.plans, device)
     });
-    graphs.chain(failed_calls(capture)).collect()
+    graphs.chain(failed_calls(records())).collect()
 }
 
 fn candidate<'a, 'b>(found: &'b mut [Found<'a>], place: Option<&(usize, usize)>) -> Option<&'b mut Candidate<'a>> {
@@ -135,19 +142,20 @@ impl Candidate<'_> {
 }
 
 /// Returns the distinct failed calls with descriptors.
-fn failed_calls(capture: &Capture) -> Vec<Captured> {
+fn failed_calls<'a>(records: impl Iterator<Item = (usize, &'a Record)>) -> Vec<Captured> {
     let mut calls = Vec::<Captured>::new();
     let mut ids = BTreeSet::new();
     let mut device = None;
-    for record in &capture.records {
+    for (capture, record) in records {
         match record {
+            Record::Start(_) => device = None,
             Record::Device(record) => device = Some(&record.description).filter(|text| !text.is_empty()),
             Record::Failure(failure) => {
                 let Ok(graph) = failure.graph() else { continue };
                 let id = graph.id();
                 if ids.insert(id.clone()) {
                     let device = device.cloned();
-                    calls.push(Captured { device, ..Captured::new(id, label(failure), graph) });
+                    calls.push(Captured { device, ..Captured::new(id, capture, label(failure), graph) });
                 }
             }
             _ => {}
@@ -163,9 +171,9 @@ fn label(failure: &Failure) -> String {
 }
 
 impl Captured {
-    fn new(id: String, label: String, graph: Graph) -> Self {
+    fn new(id: String, capture: usize, label: String, graph: Graph) -> Self {
         let (device, plan, execution, values, left_out) = (None, None, None, Vec::new(), None);
-        Captured { id, label, graph, device, plan, execution, values, left_out }
+        Captured { id, capture, label, graph, device, plan, execution, values, left_out }
     }
 
     /// Selects a plan and an execution. `device` is used without a plan.
@@ -180,7 +188,10 @@ impl Captured {
         let stored = plans.iter().flat_map(|plan| plan.values.keys().map(move |execution| (plan, *execution)));
         let others: Vec<String> = stored
             .filter(|(plan, execution)| !is_used(plan, *execution))
-            .map(|(plan, execution)| format!("execution {execution} of plan {}", plan.plan.plan))
+            .map(|(plan, execution)| {
+                let other = if plan.capture == best.capture { "" } else { " of another capture" };
+                format!("execution {execution} of plan {}{other}", plan.plan.plan)
+            })
             .collect();
         let left_out = number.filter(|_| !others.is_empty()).map(|number| {
             let plan = best.plan.plan;
@@ -191,6 +202,7 @@ impl Captured {
             )
         });
         Captured {
+            capture: best.capture,
             device: best.device.or(device).cloned(),
             plan: Some(best.plan.clone()),
             execution: best.execution.cloned(),
@@ -200,7 +212,7 @@ impl Captured {
         }
     }
 
-    /// Returns a request for this graph of a capture file, with the first engine that works and two executions. The
+    /// Returns a request for this graph of the capture file [`capture`](Self::capture), with the first engine that works and two executions. The
     /// captured values are used in addition to the selected data sets, if the capture contains any.
     #[must_use]
     pub fn request(&self, file: &Path, data: &[DataSet]) -> Request {
@@ -264,22 +276,55 @@ mod tests {
         ];
         let capture = Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
         let uids: Vec<Vec<i64>> =
-            graphs(&capture).iter().map(|graph| graph.values.iter().map(|data| data.uid).collect()).collect();
+            graphs([&capture]).iter().map(|graph| graph.values.iter().map(|data| data.uid).collect()).collect();
         // The latest execution of a plan.
         assert_eq!(uids, [[11], [30]]);
-        let left_out = |graph: usize| graphs(&capture)[graph].left_out.clone().unwrap();
+        let left_out = |graph: usize| graphs([&capture])[graph].left_out.clone().unwrap();
         assert!(
             left_out(0).contains("execution 2 of plan 0 are replayed, and these are left out: execution 1 of plan 0")
         );
         assert!(
             left_out(1).contains("execution 1 of plan 0 are replayed, and these are left out: execution 1 of plan 1")
         );
-        let captured = &graphs(&capture)[0];
+        let captured = &graphs([&capture])[0];
         let request = captured.request(Path::new("dir/app.cudnncap"), &[DataSet::Normal]);
         assert_eq!(request.data, [DataSet::Normal, DataSet::Captured]);
         assert_eq!(request.values.unwrap().dir, Path::new("dir/app.cudnncap.data"));
         let without = Captured { values: Vec::new(), ..captured.clone() }.request(Path::new("x"), &[DataSet::Normal]);
         assert_eq!((without.data, without.values), (vec![DataSet::Normal], None));
+    }
+
+    /// A graph of several programs is replayed once, with the values of the capture that contains them.
+    #[test]
+    fn graphs_of_several_captures_are_distinct() {
+        let start = r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#;
+        let graph = |id: &str| {
+            let kind = if id == "a" { "OPERATIONGRAPH" } else { "TENSOR" };
+            format!(r#"{{"record":"graph","graph":"{id}","label":"","nodes":[{{"kind":"{kind}"}}]}}"#)
+        };
+        let plan =
+            |graph: &str| format!(r#"{{"record":"plan","plan":0,"graph":"{graph}","status":"SUCCESS","build_us":1}}"#);
+        let device = |name: &str| format!(r#"{{"record":"device","device":0,"description":"{name}"}}"#);
+        let data = r#"{"record":"data","plan":0,"execution":1,"uid":7,"is_after":false,"file":"f","bytes":1}"#;
+        let failure = r#"{"record":"failure","call":"cudnnBackendFinalize","status":"BAD_PARAM","descriptors":[{"kind":"TENSOR","finalized":false}]}"#;
+        let parse = |lines: &[&str]| Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
+        let first = parse(&[start, &device("first"), &graph("a"), &plan("a"), failure]);
+        let second = parse(&[start, failure, &graph("b"), &graph("a"), &plan("a"), data]);
+        let found = |captures: &[&Capture]| -> Vec<(String, usize, Vec<i64>, Option<String>)> {
+            let found = graphs(captures.iter().copied()).into_iter();
+            found.map(|of| (of.id, of.capture, of.values.iter().map(|data| data.uid).collect(), of.device)).collect()
+        };
+        let both = found(&[&first, &second]);
+        let [a, b] = [&graphs([&first])[0].id, &graphs([&second])[0].id].map(String::clone);
+        assert_eq!(both[0], (a.clone(), 1, vec![7], Some("first".to_owned())));
+        assert_eq!(both[1], (b.clone(), 1, vec![], None));
+        // The failed call is in both captures, and has the device of the first one.
+        assert_eq!((both.len(), both[2].1, both[2].3.as_deref()), (3, 0, Some("first")));
+        assert_eq!(found(&[&second, &first])[..2].iter().map(|of| of.0.as_str()).collect::<Vec<_>>(), [&b, &a]);
+        let left_out = |captures: [&Capture; 2]| graphs(captures)[0].left_out.clone();
+        assert_eq!(left_out([&first, &second]), None);
+        let same = graphs([&second, &second]);
+        assert!(same[1].left_out.as_ref().unwrap().contains("execution 1 of plan 0 of another capture"), "{same:?}");
     }
 
     #[test]
@@ -315,7 +360,7 @@ mod tests {
         let cases = [(4, None, "d0"), (7, None, "d3"), (8, None, "d0"), (9, Some(1), "d1"), (11, Some(2), "d2")];
         for (count, plan, device) in cases.into_iter().chain([(14, Some(3), "d3"), (15, Some(1), "d1")]) {
             let capture = Capture::parse((lines[..count].join("\n") + "\n").as_bytes()).unwrap();
-            let [graph] = &graphs(&capture)[..] else { panic!() };
+            let [graph] = &graphs([&capture])[..] else { panic!() };
             let chosen = graph.plan.as_ref().map(|plan| plan.plan);
             assert_eq!((chosen, graph.device.as_deref()), (plan, Some(device)), "{count} lines");
             assert_eq!(graph.values.len(), usize::from(count == 14), "{count} lines");
@@ -334,7 +379,7 @@ mod tests {
             r#"{"record":"graph","graph":"a","label":"A","nodes":[{"kind":"OPERATIONGRAPH"}]}"#,
         ];
         let capture = Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
-        let graphs = graphs(&capture);
+        let graphs = graphs([&capture]);
         let labels: Vec<&str> = graphs.iter().map(|graph| graph.label.as_str()).collect();
         assert_eq!(labels, ["A", "cudnnBackendSetAttribute TENSOR_DIMENSIONS: BAD_PARAM"]);
         assert_eq!(graphs[1].id, graphs[1].graph.id());
@@ -357,7 +402,7 @@ mod tests {
         ];
         for (count, expected) in [(3, 0), (4, 1), (5, 1), (6, 3), (7, 3)] {
             let capture = Capture::parse((lines[..count].join("\n") + "\n").as_bytes()).unwrap();
-            let chosen = graphs(&capture)[0].plan.as_ref().map(|plan| plan.plan);
+            let chosen = graphs([&capture])[0].plan.as_ref().map(|plan| plan.plan);
             assert_eq!(chosen, Some(expected), "{count} lines");
         }
     }

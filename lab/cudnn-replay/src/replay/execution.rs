@@ -11,7 +11,7 @@ use cudnn_backend::{Failure, first_reason};
 use cudnn_capture_file::{Graph, Node, status_name};
 use cudnn_loader::{
     Error, check, cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind,
-    cudnnDataType_t as DataType,
+    cudnnDataType_t as DataType, cudnnPointwiseMode_t as Mode,
 };
 use sha2::{Digest, Sha256};
 
@@ -161,12 +161,12 @@ impl<'a> Executor<'a> {
                 continue;
             }
             run.bits = bits;
-            let errors = prepared.errors(&after);
+            let (errors, unknown) = prepared.errors(&after);
             let output =
                 |(uid, worst): &(i64, Worst)| OutputError { uid: *uid, error: worst.error, compared: worst.compared };
             run.outputs = errors.iter().map(output).collect();
-            if errors.is_empty() && prepared.expected.is_ok() {
-                run.no_reference = Some("no element of the outputs has a number as its reference".to_owned());
+            if !unknown.is_empty() {
+                run.no_reference = Some(unknown.join("; "));
             }
             let worst = errors.into_iter().reduce(|a, b| if b.1.error > a.1.error { b } else { a });
             (run.error, run.worst_output) = (worst.map(|(_, worst)| worst.error), worst.map(|(uid, _)| uid));
@@ -301,16 +301,18 @@ impl Prepared {
                 memory.allow_writes(&place);
             }
         }
-        let bytes = |place: &Place| memory.buffers.get(place.buffer)?.bytes.get(place.offset..);
-        let given = |place: &Place| Some((place.tensor.uid, place.tensor.read(bytes(place)?)));
-        let element = |uid, index| {
-            let place = memory.places.iter().find(|place| place.tensor.uid == uid)?;
-            Some(place.tensor.element(bytes(place)?, index))
-        };
+        if is_readable && captured.is_none() {
+            for (uid, array) in reference::derived::inputs(graph, || memory.values()) {
+                let of_tensor = memory.places.iter().find(|place| place.tensor.uid == uid && !place.tensor.is_by_value);
+                if let Some(place) = of_tensor.cloned() {
+                    memory.fill(&place, |index| array.get(index as usize));
+                }
+            }
+        }
         let expected = if is_readable {
-            reference::compute(graph, || memory.places.iter().filter_map(given).collect(), &element)
+            reference::compute(graph, || memory.values(), &|uid, index| memory.element(uid, index))
         } else {
-            Err("a tensor has a special layout".to_owned())
+            Err(reference::SPECIAL_LAYOUT.to_owned())
         };
         written.retain(|uid| !scratch.contains(uid));
         Ok(Prepared { data, memory, written, expected, captured })
@@ -333,16 +335,19 @@ impl Prepared {
         digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Returns the element with the largest error of each output that can be compared.
-    fn errors(&self, after: &[Vec<u8>]) -> Vec<(i64, Worst)> {
-        let Ok(expected) = &self.expected else { return Vec::new() };
-        let worst = self.outputs(after).filter_map(|(place, bytes)| {
+    /// Returns the element with the largest error of each output, and names the outputs that cannot be compared.
+    fn errors(&self, after: &[Vec<u8>]) -> (Vec<(i64, Worst)>, Vec<String>) {
+        let (mut errors, mut unknown) = (Vec::new(), Vec::new());
+        let Ok(expected) = &self.expected else { return (errors, unknown) };
+        for (place, bytes) in self.outputs(after) {
             let Tensor { uid, ty, .. } = place.tensor;
-            let expected = expected.get(&uid)?;
-            let worst = accuracy::worst(ty, &expected.select(&place.tensor, bytes), &expected.array)?;
-            Some((uid, Worst { index: expected.index(worst.index), ..worst }))
-        });
-        worst.collect()
+            let Some(expected) = expected.get(&uid) else { continue };
+            match accuracy::worst(ty, &expected.select(&place.tensor, bytes), &expected.array) {
+                Ok(worst) => errors.push((uid, Worst { index: expected.index(worst.index), ..worst })),
+                Err(compared) => unknown.push(compared_text(uid, compared)),
+            }
+        }
+        (errors, unknown)
     }
 
     fn is_sampled(&self) -> bool {
@@ -361,6 +366,11 @@ impl Prepared {
         });
         same.reduce(|a, b| a && b)
     }
+}
+
+/// States how many elements have a reference.
+fn compared_text(uid: i64, compared: f64) -> String {
+    format!("only {:.1} % of tensor {uid} have a number as their reference", compared * 100.0)
 }
 
 /// Describes the element with the largest error.
@@ -385,11 +395,16 @@ fn host_bytes(graph: &Graph) -> usize {
     graph.tensors().filter_map(|node| Tensor::new(node).ok()).map(bytes).fold(0, usize::saturating_add)
 }
 
-/// Returns whether this is the gradient of an attention. Engines use the tensors between the operations as accumulators,
-/// with a layout of their own, and cudnn-frontend sets them to zero before each execution.
+/// Returns whether this is the gradient of an attention: five matmuls, and the probabilities as exponentials. Engines use
+/// the tensors between the operations as accumulators, with a layout of their own, and cudnn-frontend sets them to zero
+/// before each execution. In other graphs, such tensors are outputs.
 fn is_attention_gradient(graph: &Graph) -> bool {
-    let is_matmul = |operation: &&Node| operation.kind == Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
-    graph.operations().into_iter().filter(is_matmul).count() > 2
+    let count = |is: &dyn Fn(&Node) -> bool| graph.nodes().iter().filter(|node| is(node)).count();
+    let is_exponential = |node: &Node| {
+        let mode = node.integer(Name::CUDNN_ATTR_POINTWISE_MODE);
+        mode.is_some_and(|mode| Mode(mode as _) == Mode::CUDNN_POINTWISE_EXP)
+    };
+    count(&|node| node.kind == Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) == 5 && count(&is_exponential) > 0
 }
 
 /// Returns the captured bytes of a tensor in host memory.
@@ -426,7 +441,7 @@ mod tests {
     }
 
     fn error(prepared: &Prepared, after: &[Vec<u8>]) -> Option<f64> {
-        prepared.errors(after).iter().map(|(_, worst)| worst.error).reduce(f64::max)
+        prepared.errors(after).0.iter().map(|(_, worst)| worst.error).reduce(f64::max)
     }
 
     #[test]
@@ -467,14 +482,46 @@ mod tests {
             let nodes = format!("[{},{},{root}]", tensors.join(","), operations.join(","));
             Request { graph: serde_json::from_str(&nodes).unwrap(), ..request() }
         };
-        let operations = [matmul(0, 1, 2), matmul(2, 1, 3), matmul(0, 2, 4)];
-        let prepared = Prepared::new(&graph(&operations, "[5,6,7]"), DataSet::Normal).unwrap();
-        assert_eq!(prepared.written, [4, 5]);
+        let exponential = format!(
+            r#"{{"kind":"POINTWISE","MODE:14":{}}},{{"kind":"OPERATION_POINTWISE","PW_DESCRIPTOR:15":5,"XDESC:15":2,"YDESC:15":3}}"#,
+            Mode::CUDNN_POINTWISE_EXP.0
+        );
+        let prepare = |operations: &[String], places: &str| Prepared::new(&graph(operations, places), DataSet::Normal);
+        let mut operations = vec![exponential, matmul(0, 1, 2), matmul(3, 1, 4), matmul(0, 2, 4), matmul(3, 2, 4)];
+        operations.push(matmul(3, 3, 4));
+        let prepared = prepare(&operations, "[6,7,8,9,10,11]").unwrap();
+        assert_eq!(prepared.written, [5; 4]);
         let place = prepared.memory.places.iter().find(|place| place.tensor.uid == 3).unwrap();
         let start = &prepared.memory.buffers[place.buffer].bytes[place.offset..];
         assert_eq!(start[..16], [0; 16]);
-        let two = Prepared::new(&graph(&operations[..2], "[5,6]"), DataSet::Normal).unwrap();
-        assert_eq!(two.written, [3, 4]);
+        // Tensors between the matmuls of other graphs are outputs.
+        let chain = [matmul(0, 1, 2), matmul(2, 1, 3), matmul(3, 1, 4)];
+        assert_eq!(prepare(&chain, "[5,6,7]").unwrap().written, [3, 4, 5]);
+    }
+
+    /// The square root of a negative number is compared with nothing.
+    #[test]
+    fn outputs_without_a_reference_are_named() {
+        let tensor = |uid: usize| format!(r#"{{"kind":"TENSOR","UNIQUE_ID:3":{uid},"DIMENSIONS:3":8,"STRIDES:3":1}}"#);
+        let operation = |mode: Mode, x: usize, y: usize, parameters: usize| {
+            format!(
+                r#"{{"kind":"POINTWISE","MODE:14":{}}},{{"kind":"OPERATION_POINTWISE","PW_DESCRIPTOR:15":{parameters},"XDESC:15":{x},"BDESC:15":{x},"YDESC:15":{y}}}"#,
+                mode.0
+            )
+        };
+        let nodes = [
+            (1..5).map(tensor).collect::<Vec<_>>().join(","),
+            operation(Mode::CUDNN_POINTWISE_MUL, 0, 1, 4),
+            operation(Mode::CUDNN_POINTWISE_NEG, 1, 2, 6),
+            operation(Mode::CUDNN_POINTWISE_SQRT, 2, 3, 8),
+            r#"{"kind":"OPERATIONGRAPH","OPERATIONGRAPH_OPS:15":[5,7,9]}"#.to_owned(),
+        ];
+        let graph = serde_json::from_str(&format!("[{}]", nodes.join(","))).unwrap();
+        let prepared = Prepared::new(&Request { graph, ..request() }, DataSet::Normal).unwrap();
+        let after: Vec<Vec<u8>> = prepared.memory.buffers.iter().map(|buffer| buffer.bytes.clone()).collect();
+        let (errors, unknown) = prepared.errors(&after);
+        assert_eq!(errors.iter().map(|(uid, _)| *uid).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(unknown, ["only 0.0 % of tensor 4 have a number as their reference"]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::ops::Range;
 use cudnn_capture_file::Execution;
 
 use super::element;
-use super::tensor::Tensor;
+use super::tensor::{Array, Tensor};
 
 /// The size of the red zone before and after each buffer.
 pub(super) const RED_ZONE: usize = 4096;
@@ -137,6 +137,23 @@ impl Memory {
                 target.copy_from_slice(&bytes);
             }
         }
+    }
+
+    /// Returns the memory from the first element of a tensor on.
+    fn start(&self, place: &Place) -> Option<&[u8]> {
+        self.buffers.get(place.buffer)?.bytes.get(place.offset..)
+    }
+
+    /// Returns the values of all tensors by uid.
+    pub(super) fn values(&self) -> BTreeMap<i64, Array> {
+        let value = |place: &Place| Some((place.tensor.uid, place.tensor.read(self.start(place)?)));
+        self.places.iter().filter_map(value).collect()
+    }
+
+    /// Returns an element of a tensor.
+    pub(super) fn element(&self, uid: i64, index: usize) -> Option<f64> {
+        let place = self.places.iter().find(|place| place.tensor.uid == uid)?;
+        Some(place.tensor.element(self.start(place)?, index))
     }
 
     /// Sets the first bytes of a tensor.

@@ -1,4 +1,4 @@
-//! `replay`: replays the graphs of a capture, and compares two releases of cuDNN.
+//! `replay`: replays the graphs of captures, and compares two releases of cuDNN.
 //!
 //! | module | purpose |
 //! | --- | --- |
@@ -22,12 +22,12 @@ use clap::ValueEnum;
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, Outcome, remark};
 use cudnn_cli::subprocess::Timeouts;
-use cudnn_replay::replay::capture::{Captured, graphs};
+use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::{self, Row, status};
 use cudnn_replay::replay::{DataSet, Engines, Report, Request, page};
 use serde_json::{Value, json};
 
-use crate::captures::{self, CaptureFile};
+use crate::captures::{self, CaptureFiles};
 use crate::output_file::{Kind, Output, Replace};
 use crate::replay_child;
 use gate::{Gate, JUNIT};
@@ -38,8 +38,9 @@ const PAGE: Kind = Kind { name: "a page of `replay`", is_start: page::is_page, m
 /// The options of `replay`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The capture.
-    file: PathBuf,
+    /// The captures, for example of all processes of a program. Each graph is replayed once.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
     /// Compare two releases: names such as 9.10 or cu12-9.10.2, which are fetched if necessary, or directories.
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], group = "comparison")]
     compare: Option<Vec<String>>,
@@ -87,26 +88,26 @@ enum DataChoice {
 }
 
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
-    let file = captures::read(&arguments.file)?;
+    let file = captures::read_all(&arguments.files)?;
     let Gate { baseline, junit, .. } = &arguments.gate;
-    let inputs: Vec<&Path> = [&arguments.file].into_iter().chain(baseline).map(PathBuf::as_path).collect();
+    let inputs: Vec<&Path> = arguments.files.iter().chain(baseline).map(PathBuf::as_path).collect();
     let output = |file, kind| Output { file, kind, inputs: &inputs, force: arguments.replace.force };
     let html = arguments.html.as_ref().map(|file| output(file, &PAGE));
     let junit = junit.as_ref().map(|file| output(file, &JUNIT));
     html.iter().chain(&junit).try_for_each(Output::check)?;
-    let mut graphs = graphs(&file.capture);
+    let mut graphs = file.graphs();
     if graphs.is_empty() {
-        return Err(format!("{}: the capture contains no graph", arguments.file.printable()).into());
+        return Err(format!("{}: the capture contains no graph", file.names()).into());
     }
     let is_of = |graph: &Captured, id: &str| graph.id.starts_with(id);
     if let Some(id) = arguments.graph.iter().find(|id| !graphs.iter().any(|graph| is_of(graph, id))) {
-        return Err(captures::no_graph(&arguments.file, format_args!("the capture has no graph {id:?}")).into());
+        return Err(file.no_graph(format_args!("the capture has no graph {id:?}")).into());
     }
     if !arguments.graph.is_empty() {
         graphs.retain(|graph| arguments.graph.iter().any(|id| is_of(graph, id)));
     }
     if arguments.data == [DataChoice::Captured] && graphs.iter().all(|graph| graph.values.is_empty()) {
-        let name = arguments.file.printable();
+        let name = file.names();
         return Err(format!("{name}: the capture contains no values of tensors; see CUDNN_CAPTURE_DATA").into());
     }
     for graph in &graphs {
@@ -137,7 +138,7 @@ fn options(arguments: &Arguments) -> Value {
 fn replay_all(
     arguments: &Arguments,
     graphs: &[Captured],
-    file: &CaptureFile,
+    file: &CaptureFiles,
     timeouts: &Timeouts,
     format: Format,
 ) -> CommandResult {
@@ -176,7 +177,7 @@ fn compare(
     arguments: &Arguments,
     graphs: &[Captured],
     names: [&str; 2],
-    file: &CaptureFile,
+    file: &CaptureFiles,
     timeouts: &Timeouts,
     format: Format,
 ) -> Result<Comparison, Box<dyn Error>> {
@@ -201,7 +202,7 @@ fn compare_with_baseline(
     arguments: &Arguments,
     graphs: &[Captured],
     baseline: &Path,
-    file: &CaptureFile,
+    file: &CaptureFiles,
     timeouts: &Timeouts,
 ) -> Result<Comparison, Box<dyn Error>> {
     let earlier = baseline::read(baseline, &options(arguments), graphs)?;
@@ -237,7 +238,7 @@ fn conclude(
     comparison: Comparison,
     html: Option<&Output<'_>>,
     junit: Option<&Output<'_>>,
-    file: &CaptureFile,
+    file: &CaptureFiles,
     format: Format,
 ) -> CommandResult {
     let Comparison { mut rows, titles, notes, values: [before, after] } = comparison;
@@ -281,7 +282,7 @@ fn engines(arguments: &Arguments, captured: &Captured) -> Option<Engines> {
 fn replay(
     arguments: &Arguments,
     captured: &Captured,
-    file: &CaptureFile,
+    file: &CaptureFiles,
     cudnn: Option<&Path>,
     timeouts: &Timeouts,
 ) -> Result<Report, String> {
@@ -301,7 +302,7 @@ fn replay(
         max_bytes: captures::gibibytes(arguments.memory),
         repeat: arguments.repeat,
         time: arguments.time,
-        ..captured.request(file.path(), &data)
+        ..captured.request(file.path_of(captured), &data)
     };
     replay_child::run(&request, cudnn, timeouts)
 }

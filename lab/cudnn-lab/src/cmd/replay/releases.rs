@@ -1,10 +1,11 @@
 //! Selects the two releases of a comparison, and fetches them if necessary.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use cudnn_cli::escape::Printable;
-use cudnn_cli::output::{Format, outln};
+use cudnn_cli::output::{Format, outln, remark};
 use cudnn_fetch::{Network, RELEASES, Release};
 use cudnn_probe::{Candidate, Installation, Origin, Requirements, check_dir};
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ pub(super) struct Compared {
 #[derive(Clone, Copy)]
 enum Choice<'a> {
     Dir(&'a Path),
-    Pinned(&'static Release),
+    Release(&'static Release),
 }
 
 /// Returns the releases with these names: directories, ids, or versions such as `9.10`. Prefers releases for the same
@@ -49,27 +50,43 @@ fn choices(name: &str) -> Result<Vec<Choice<'_>>, Box<dyn Error>> {
     if name.contains(std::path::is_separator) {
         return Err(format!("there is no directory {}", name.printable()).into());
     }
-    let numbers: Option<Vec<u32>> = name.split('.').map(|number| number.parse().ok()).collect();
-    let matching = RELEASES.iter().filter(|release| {
-        let version = release.cudnn_version().filter(|_| release.platform.is_none());
-        version.zip(numbers.as_ref()).is_some_and(|(version, numbers)| version.starts_with(numbers))
-    });
-    let matching: Vec<Choice<'_>> = matching.map(Choice::Pinned).collect();
-    if !matching.is_empty() {
-        return Ok(matching);
+    let found = releases(name);
+    if found.is_empty() {
+        let name = name.printable();
+        return Err(format!("{name} is not a release of cuDNN such as 9.10 or cu12-9.10.2, and not a directory").into());
     }
-    let release = cudnn_fetch::release(name)?;
-    if !release.is_cudnn() || release.platform.is_some() {
-        return Err(format!("{name} is not a release of cuDNN for this machine").into());
+    Ok(found.into_iter().map(Choice::Release).collect())
+}
+
+/// Returns the pinned releases with this version, line or id. If there are none, returns those that pip may find.
+fn releases(name: &str) -> Vec<&'static Release> {
+    let is_version = |text: &str| text.starts_with(|start: char| start.is_ascii_digit());
+    let (line, version) = match name.rsplit_once('-').filter(|(_, version)| is_version(version)) {
+        Some((line, version)) => (Some(line), version),
+        None if is_version(name) => (None, name),
+        None => (Some(name), ""),
+    };
+    let of_this_machine = RELEASES.iter().filter(|release| release.is_cudnn() && release.platform.is_none());
+    let of_line = of_this_machine.filter(|release| line.is_none_or(|line| release.line() == Some(line)));
+    if version.is_empty() {
+        return of_line.last().into_iter().collect();
     }
-    Ok(vec![Choice::Pinned(release)])
+    let begins = |whole: &str| whole == version || whole.starts_with(&format!("{version}."));
+    let pinned: Vec<&Release> = of_line.clone().filter(|release| begins(release.version)).collect();
+    if !pinned.is_empty() {
+        return pinned;
+    }
+    let full = of_line.filter(|release| line.is_some() || !release.is_jit());
+    let lines: BTreeSet<&str> = full.filter_map(Release::line).collect();
+    // The last one of equal choices is preferred: all releases exist for the oldest CUDA.
+    lines.iter().rev().filter_map(|line| cudnn_fetch::unpinned(&format!("{line}-{version}"))).collect()
 }
 
 impl Choice<'_> {
     fn cuda_major(self) -> Option<u32> {
         match self {
             Choice::Dir(dir) => installation(dir)?.cuda_major,
-            Choice::Pinned(release) => release.cuda_major(),
+            Choice::Release(release) => release.cuda_major(),
         }
     }
 
@@ -77,7 +94,7 @@ impl Choice<'_> {
     fn rank(self) -> Option<(bool, bool, Option<[u32; 3]>)> {
         match self {
             Choice::Dir(_) => None,
-            Choice::Pinned(release) => Some((release.is_cached(), !release.is_jit(), release.cudnn_version())),
+            Choice::Release(release) => Some((release.is_cached(), !release.is_jit(), release.cudnn_version())),
         }
     }
 }
@@ -93,11 +110,8 @@ impl Compared {
     fn new(name: &str, choice: Choice<'_>, format: Format) -> Result<Self, Box<dyn Error>> {
         let dir = match choice {
             Choice::Dir(dir) => std::path::absolute(dir)?,
-            Choice::Pinned(release) => {
-                if format == Format::Text {
-                    let Release { package, version, megabytes, .. } = release;
-                    outln!("{package} {version} ({megabytes} MB, downloaded unless it is in the cache)");
-                }
+            Choice::Release(release) => {
+                announce(release, format);
                 release.lib_dir(&cudnn_fetch::fetch(release, Network::Allowed)?)
             }
         };
@@ -117,6 +131,19 @@ impl Compared {
         let cuda_major = self.installation.as_ref().and_then(|installation| installation.cuda_major);
         let dir = self.dir.to_string_lossy();
         json!({ "name": self.name, "version": version, "cuda_major": cuda_major, "directory": dir })
+    }
+}
+
+/// Says what is downloaded, or warns if nobody has verified it before.
+fn announce(release: &Release, format: Format) {
+    let Release { package, version, megabytes, .. } = release;
+    if !release.is_pinned() {
+        remark(format_args!(
+            "warning: {package} {version} is not pinned: its sha256 is unknown, so that pip verifies the wheel only against \
+             the package index"
+        ));
+    } else if format == Format::Text {
+        outln!("{package} {version} ({megabytes} MB, downloaded unless it is in the cache)");
     }
 }
 
@@ -140,9 +167,28 @@ mod tests {
 
     fn ids(before: &str, after: &str) -> [&'static str; 2] {
         pair(&choices(before).unwrap(), &choices(after).unwrap()).unwrap().map(|choice| match choice {
-            Choice::Pinned(release) => release.id,
+            Choice::Release(release) => release.id,
             Choice::Dir(_) => "directory",
         })
+    }
+
+    #[test]
+    fn releases_that_are_not_pinned_are_accepted() {
+        assert_eq!(ids("9.10", "9.1234"), ["cu12-9.10.2", "cu12-9.1234"]);
+        assert_eq!(ids("cu13-9.28.0", "9.1234.5"), ["cu13-9.28.0", "cu13-9.1234.5"]);
+        assert_eq!(ids("jit-cu13-9.1234", "cu12-9.1234.5.6"), ["jit-cu13-9.1234", "cu12-9.1234.5.6"]);
+        // Releases that nothing else distinguishes are for CUDA 12.
+        assert_eq!(ids("9.1234", "9.1235"), ["cu12-9.1234", "cu12-9.1235"]);
+        // The complete version of a pinned release.
+        let pinned = cudnn_fetch::release("cu12-9.10.2").unwrap();
+        assert_eq!(ids(pinned.version, "/"), [pinned.id, "directory"]);
+        let is_pinned = |name| {
+            choices(name)
+                .unwrap()
+                .iter()
+                .all(|choice| matches!(choice, Choice::Release(release) if release.is_pinned()))
+        };
+        assert!(["9.28", "cu12", "cu12-9.28", "cu13-9.28.1"].map(is_pinned) == [true; 4] && !is_pinned("9.1234"));
     }
 
     #[test]
@@ -154,10 +200,11 @@ mod tests {
         assert_eq!(ids("9.10", "9.28.1"), ["cu12-9.10.2", "cu13-9.28.1"]);
         assert_eq!(ids("cu12-9.10.2", "cu13-9.28.0"), ["cu12-9.10.2", "cu13-9.28.0"]);
         assert_eq!(ids("/", "jit-cu12-9.19.0"), ["directory", "jit-cu12-9.19.0"]);
-        let error = choices("libclang").err().unwrap().to_string();
-        assert!(error.contains("is not a release of cuDNN"), "{error}");
-        let error = choices("9.1234").err().unwrap().to_string();
-        assert!(error.contains("9.1234"), "{error}");
+        for name in ["libclang", "cmake", "9.x", "cu12-", "cu11-9.10", "cu12-8", ""] {
+            let error = choices(name).err().unwrap().to_string();
+            assert!(error.starts_with(name) && error.contains("is not a release of cuDNN"), "{error}");
+            assert!(!error.contains(", libclang") && !error.contains(", cmake"), "{error}");
+        }
         let error = choices("/no/such/dir").err().unwrap().to_string();
         assert_eq!(error, "there is no directory /no/such/dir");
     }

@@ -127,8 +127,9 @@ fn notes(report: &Report) -> String {
             let rounding = rounding_notes(&plan.engine).join(" ");
             let rounding = if rounding.is_empty() { rounding } else { format!(" ({rounding})") };
             let error = run.error.map(|error| format!("error {}{sample}{rounding}", error_text(error)));
-            let result = error.or_else(|| run.no_reference.clone().map(|reason| format!("no reference: {reason}")));
-            note(&format!("engine {engine}, {data}: {} {}", run.status, result.unwrap_or_default()));
+            let reference = run.no_reference.as_ref().map(|reason| format!("no reference: {reason}"));
+            let result: Vec<String> = error.into_iter().chain(reference).collect();
+            note(&format!("engine {engine}, {data}: {} {}", run.status, result.join(", ")));
             if let Some(reason) = &run.reason {
                 note(reason);
             }

@@ -9,11 +9,11 @@ import zlib
 @end@
 from ctypes import byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_ubyte, c_uint64, c_void_p
 
-# Names from cudnn.h.
+# Names from cudnn.h, and the release of the capture.
 @constants@
 
 # Options.
-LIBRARY = None  # the path of libcudnn.so.9; None: from the package nvidia-cudnn, or as ld.so finds it
+LIBRARY = None  # the path of libcudnn.so.9; None: in CUDNN_LOADER_DIR, from the package nvidia-cudnn, or as ld.so finds it
 USE_GPU = True  # False: as on a machine without a GPU
 @if graph@
 SEED = 1  # of the data
@@ -24,6 +24,8 @@ SEED = 1  # of the data
 def library():
     if LIBRARY:
         return LIBRARY
+    if directory := os.environ.get("CUDNN_LOADER_DIR"):
+        return os.path.join(directory, "libcudnn.so.9")
     for package in "nvidia.cudnn", "nvidia.cudnn_jit":
         try:
             spec = importlib.util.find_spec(package)
@@ -272,6 +274,8 @@ def execute(plan, workspace_size):
 @end@
 sys.stdout.reconfigure(line_buffering=True)
 print(f"cudnn: {cudnn.cudnnGetVersion()}")
+if cudnn.cudnnGetVersion() != CAPTURED:
+    print(f"note: the capture is of cuDNN {CAPTURED}, and this is {cudnn._name}", file=sys.stderr)
 cuda = start_gpu()
 handle = device = None  # without a GPU; if the graph has a handle
 if cuda:

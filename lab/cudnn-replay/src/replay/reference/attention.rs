@@ -49,16 +49,24 @@ pub(super) fn forward(context: &Context<'_>, operation: &Node) -> Results {
             softmax.y
         }
     };
-    let mut o = Array::filled(&o_dims, 0.0);
-    shape.each(|at| {
-        let (p, start) = (probabilities.get(at.score), at.kv * shape.width);
-        for column in 0..shape.width {
-            let value = v.get(at.v_plane * shape.keys * shape.width + start + column);
-            o.update(at.query * shape.width + column, |sum| sum + p * value);
-        }
-    });
-    results.push((o_uid, o));
+    results.push((o_uid, shape.output(&probabilities, v, &o_dims)));
     Ok(results)
+}
+
+/// Returns the output and the statistics of the forward pass, which the gradients are computed from.
+pub(super) fn forward_results(context: &Context<'_>, operation: &Node) -> Results {
+    use Name as N;
+    let q = context.input(operation, N::CUDNN_ATTR_OPERATION_SDPA_BWD_QDESC)?;
+    let k = context.input(operation, N::CUDNN_ATTR_OPERATION_SDPA_BWD_KDESC)?;
+    let v = context.input(operation, N::CUDNN_ATTR_OPERATION_SDPA_BWD_VDESC)?;
+    let (o_uid, o_dims) = context.output(operation, N::CUDNN_ATTR_OPERATION_SDPA_BWD_ODESC)?;
+    let (stats_uid, stats_dims) = context.output(operation, N::CUDNN_ATTR_OPERATION_SDPA_BWD_STATSDESC)?;
+    let shape = Shape::new(q, k, v, &o_dims)?;
+    context.spend(shape.products())?;
+    let scale = context.optional(operation, N::CUDNN_ATTR_OPERATION_SDPA_BWD_SCALEDESC);
+    let softmax = Softmax::new(&shape.scores(q, k, scale.map_or(1.0, |scale| scale.get(0))), None)?;
+    let stats = Array { dims: stats_dims, values: softmax.stats().values };
+    Ok(vec![(o_uid, shape.output(&softmax.y, v, &o_dims)), (stats_uid, stats)])
 }
 
 /// Computes the gradients from the output and the statistics of the forward pass.
@@ -189,6 +197,19 @@ impl Shape {
                 kv,
             });
         }
+    }
+
+    /// Returns the sums of the values, weighted with the probabilities.
+    fn output(&self, probabilities: &Array, v: &Array, dims: &[usize]) -> Array {
+        let mut o = Array::filled(dims, 0.0);
+        self.each(|at| {
+            let (p, start) = (probabilities.get(at.score), at.kv * self.width);
+            for column in 0..self.width {
+                let value = v.get(at.v_plane * self.keys * self.width + start + column);
+                o.update(at.query * self.width + column, |sum| sum + p * value);
+            }
+        });
+        o
     }
 
     fn scores(&self, q: &Array, k: &Array, scale: f64) -> Array {

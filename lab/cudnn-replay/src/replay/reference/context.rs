@@ -1,13 +1,13 @@
 //! Provides the values of tensors to operations.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cudnn_capture_file::{Graph, Node, Value};
 use cudnn_loader::cudnnBackendAttributeName_t as Name;
 
 use super::super::tensor::{Array, Tensor};
-use super::MAX_PRODUCTS;
+use super::{MAX_PRODUCTS, rounding};
 
 /// The values that are known so far.
 pub(super) struct Context<'a> {
@@ -15,6 +15,10 @@ pub(super) struct Context<'a> {
     values: BTreeMap<i64, Array>,
     /// The values of outputs before the execution.
     former: BTreeMap<i64, Array>,
+    /// The tensors that operations write.
+    computed: BTreeSet<i64>,
+    /// The precision of the least precise type.
+    precision: f64,
     products_left: Cell<u64>,
 }
 
@@ -24,17 +28,28 @@ pub(super) type Results = Result<Vec<(i64, Array)>, String>;
 impl<'a> Context<'a> {
     /// Returns a context with these values before the first operation.
     pub(super) fn new(graph: &'a Graph, given: BTreeMap<i64, Array>) -> Self {
-        let written: Vec<i64> = graph.nodes().iter().flat_map(|node| graph.outputs(node)).collect();
-        let (former, values) = given.into_iter().partition(|(uid, _)| written.contains(uid));
-        Context { graph, values, former, products_left: Cell::new(MAX_PRODUCTS) }
+        let computed: BTreeSet<i64> = graph.nodes().iter().flat_map(|node| graph.outputs(node)).collect();
+        let (former, values) = given.into_iter().partition(|(uid, _)| computed.contains(uid));
+        let precision = rounding::precision(graph);
+        Context { graph, values, former, computed, precision, products_left: Cell::new(MAX_PRODUCTS) }
     }
 
     /// Returns a context for the operations inside of an operation, which read these tensors.
     pub(super) fn inside(&self, read: &[i64], input: (i64, Array)) -> Self {
         let known = read.iter().filter_map(|uid| Some((*uid, self.values.get(uid)?.clone())));
         let mut values: BTreeMap<i64, Array> = known.collect();
+        let mut computed = self.computed.clone();
+        computed.insert(input.0);
         values.insert(input.0, input.1);
-        Context { graph: self.graph, values, former: BTreeMap::new(), products_left: self.products_left.clone() }
+        let Context { graph, precision, .. } = *self;
+        Context {
+            graph,
+            values,
+            former: BTreeMap::new(),
+            computed,
+            precision,
+            products_left: self.products_left.clone(),
+        }
     }
 
     pub(super) fn is_known(&self, uid: i64) -> bool {
@@ -58,6 +73,20 @@ impl<'a> Context<'a> {
     /// Returns the values of an attribute's tensor.
     pub(super) fn input(&self, operation: &Node, name: Name) -> Result<&Array, String> {
         self.optional(operation, name).ok_or_else(|| format!("{} is not set", label(name)))
+    }
+
+    /// Returns whether an operation writes an attribute's tensor.
+    pub(super) fn is_computed(&self, operation: &Node, name: Name) -> bool {
+        let tensor = self.graph.children(operation, name).first().copied();
+        let uid = tensor.and_then(|tensor| tensor.integer(Name::CUDNN_ATTR_TENSOR_UNIQUE_ID));
+        uid.is_some_and(|uid| self.computed.contains(&uid))
+    }
+
+    /// Returns how far rounding may move the values of an attribute's tensor. Inputs of the graph are exact.
+    pub(super) fn uncertainty(&self, operation: &Node, name: Name) -> f64 {
+        let tensor = self.tensor(operation, name).ok().filter(|tensor| self.computed.contains(&tensor.uid));
+        let array = tensor.and_then(|tensor| Some((tensor.ty, self.values.get(&tensor.uid)?)));
+        array.map_or(0.0, |(ty, array)| rounding::uncertainty(&array.values, ty, self.precision))
     }
 
     /// Returns the values of a tensor, if they are known.
@@ -134,5 +163,5 @@ pub(super) fn float(node: &Node, name: Name) -> Option<f64> {
 
 /// Returns the name of an attribute.
 pub(super) fn label(name: Name) -> String {
-    name.name().map_or_else(|| "an attribute".to_owned(), |name| name.to_string_lossy().into_owned())
+    name.name().map_or_else(|| format!("attribute {}", name.0), |name| name.to_string_lossy().into_owned())
 }

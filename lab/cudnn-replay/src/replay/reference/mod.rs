@@ -6,8 +6,11 @@
 //! | module | purpose |
 //! | --- | --- |
 //! | `context` | the values of the tensors |
+//! | `attributes` | the attributes that are understood |
+//! | `rounding` | how far rounding may move a computed value |
 //! | `attention` | scaled dot product attention, and the gradients |
 //! | `convolution`, `matmul`, `pointwise`, `reduction`, `softmax` | the operations with these names |
+//! | `derived` | inputs that follow from other inputs |
 //! | `mask` | the mask of a diagonal band |
 //! | `movement` | operations that move values: reshape, transpose, slice, concat |
 //! | `normalization`, `normalization_gradient` | normalizations |
@@ -16,8 +19,10 @@
 //! | `sample` | single elements of the outputs |
 
 mod attention;
+mod attributes;
 mod context;
 mod convolution;
+pub(super) mod derived;
 mod mask;
 mod matmul;
 mod movement;
@@ -26,6 +31,7 @@ mod normalization_gradient;
 mod pointwise;
 mod pooling;
 mod reduction;
+mod rounding;
 mod sample;
 mod softmax;
 mod statistics;
@@ -33,7 +39,7 @@ mod statistics;
 use std::collections::BTreeMap;
 
 use cudnn_capture_file::{Graph, Node};
-use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
+use cudnn_loader::cudnnBackendDescriptorType_t as Kind;
 
 use super::tensor::{Array, Tensor};
 use context::Context;
@@ -42,6 +48,9 @@ use context::Context;
 pub(super) const MAX_PRODUCTS: u64 = 1 << 31;
 /// Maximum number of elements of all tensors. Of larger graphs, only samples are computed.
 const MAX_ELEMENTS: usize = 1 << 27;
+
+/// The reason of the missing reference for vectorized, ragged and reordered tensors.
+pub(super) const SPECIAL_LAYOUT: &str = "a tensor has a special layout";
 
 /// The expected values of a tensor.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,12 +93,14 @@ pub(super) fn compute(
     given: impl FnOnce() -> BTreeMap<i64, Array>,
     element: &dyn Fn(i64, usize) -> Option<f64>,
 ) -> Result<BTreeMap<i64, Expected>, String> {
-    for operation in operations(graph) {
-        known(operation)?;
-    }
+    check(graph)?;
     let mut count = 0_usize;
     for node in graph.tensors() {
-        count = count.saturating_add(Tensor::new(node)?.count());
+        let tensor = Tensor::new(node)?;
+        if !tensor.is_plain {
+            return Err(SPECIAL_LAYOUT.to_owned());
+        }
+        count = count.saturating_add(tensor.count());
     }
     let is_large = count > MAX_ELEMENTS;
     let mut context = Context::new(graph, if is_large { BTreeMap::new() } else { given() });
@@ -172,56 +183,18 @@ fn function(kind: Kind) -> Option<Evaluate> {
     })
 }
 
-/// The attributes for tensors and settings that are unsupported, such as offsets and the statistics of other GPUs.
-const UNSUPPORTED: &[Name] = &[
-    Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC,
-    Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC,
-    Name::CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC,
-    Name::CUDNN_ATTR_OPERATION_REDUCTION_GROUP_OFFSET_DESC,
-    Name::CUDNN_ATTR_OPERATION_REDUCTION_SUBGRAPH,
-    Name::CUDNN_ATTR_OPERATION_REDUCTION_INIT_VALUES,
-    Name::CUDNN_ATTR_OPERATION_NORM_FWD_PEER_STAT_DESCS,
-    Name::CUDNN_ATTR_OPERATION_NORM_BWD_PEER_STAT_DESCS,
-    Name::CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC,
-    Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_CU_SEQ_LEN_QDESC,
-    Name::CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_CU_SEQ_LEN_KVDESC,
-    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC,
-    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_KDESC,
-    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_VDESC,
-    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_QDESC,
-    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC,
-    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_QDESC,
-    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_CU_SEQ_LEN_KVDESC,
-    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_PROBABILITY,
-    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_QDESC,
-    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_KDESC,
-    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_VDESC,
-    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_SDESC,
-    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SCALE_SDESC,
-    Name::CUDNN_ATTR_OPERATION_SDPA_FWD_SCALE_ODESC,
-    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH,
-    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_SEQ_LEN_QDESC,
-    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_SEQ_LEN_KVDESC,
-    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_CU_SEQ_LEN_QDESC,
-    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_CU_SEQ_LEN_KVDESC,
-    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_PROBABILITY,
-    Name::CUDNN_ATTR_OPERATION_SDPA_BWD_SINK_DESC,
-];
-
-/// Returns the function that computes an operation, or the name of the operation or attribute that is unsupported.
+/// Returns the function that computes an operation, or the name of an unsupported operation.
 fn known(operation: &Node) -> Result<Evaluate, String> {
-    // The number 1 is the default.
-    let irregular = Name::CUDNN_ATTR_OPERATION_MATMUL_IRREGULARLY_STRIDED_BATCH_COUNT;
-    let is_irregular = operation.value(irregular).is_some() && operation.integer(irregular) != Some(1);
-    let is_unsupported = |name| UNSUPPORTED.contains(&name) || is_irregular && name == irregular;
-    let unsupported = operation.attributes.iter().find(|attribute| is_unsupported(attribute.name));
-    if let Some(attribute) = unsupported {
-        return Err(format!("{} is set", context::label(attribute.name)));
-    }
     function(operation.kind).ok_or_else(|| match operation.kind.name() {
         Some(name) => name.to_string_lossy().into_owned(),
         None => "an unknown operation".to_owned(),
     })
+}
+
+/// Returns an error that names an operation or an attribute that is unsupported.
+fn check(graph: &Graph) -> Result<(), String> {
+    operations(graph).try_for_each(|operation| known(operation).map(drop))?;
+    attributes::check(graph)
 }
 
 /// Returns all operations, also those inside of operations.
@@ -232,9 +205,9 @@ fn operations(graph: &Graph) -> impl Iterator<Item = &Node> {
         .filter(|node| node.kind.name().is_some_and(|name| name.to_string_lossy().contains("_OPERATION_")))
 }
 
-/// Returns whether all operations of a graph are known here.
+/// Returns whether all operations and attributes of a graph are known here.
 pub(super) fn is_known(graph: &Graph) -> bool {
-    operations(graph).all(|operation| known(operation).is_ok())
+    check(graph).is_ok()
 }
 
 fn evaluate(context: &mut Context<'_>, operation: &Node) -> Result<(), String> {

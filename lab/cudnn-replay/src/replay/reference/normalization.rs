@@ -41,9 +41,9 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
         };
         let epsilon = context.input(operation, Name::CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC)?.get(0);
         let mean = if mode == Mode::CUDNN_RMS_NORM { zero.clone() } else { mean_of(x, &zero, &stat_dims, 1)? };
-        let mut inverse = mean_of(x, &mean, &stat_dims, 2)?;
-        results.extend(running(context, operation, x, &mean, &inverse)?);
-        inverse.values.iter_mut().for_each(|variance| *variance = 1.0 / (*variance + epsilon).sqrt());
+        let variance = mean_of(x, &mean, &stat_dims, 2)?;
+        results.extend(running(context, operation, x, &mean, &variance)?);
+        let inverse = inverse_deviation(variance, epsilon);
         let outputs = [
             (Name::CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, &mean),
             (Name::CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, &inverse),
@@ -96,8 +96,14 @@ fn running(context: &Context<'_>, operation: &Node, x: &Array, mean: &Array, var
     Ok(results)
 }
 
+/// Returns the inverse standard deviations.
+pub(super) fn inverse_deviation(mut variance: Array, epsilon: f64) -> Array {
+    variance.values.iter_mut().for_each(|variance| *variance = 1.0 / (*variance + epsilon).sqrt());
+    variance
+}
+
 /// Returns the mean of a power of the distances from a center, for each index of `dims`.
-fn mean_of(x: &Array, center: &Array, dims: &[usize], power: i32) -> Result<Array, String> {
+pub(super) fn mean_of(x: &Array, center: &Array, dims: &[usize], power: i32) -> Result<Array, String> {
     let mut mean = Array::filled(dims, 0.0);
     let (center_strides, strides) = (center.strides_in(&x.dims)?, mean.strides_in(&x.dims)?);
     for (value, [at_center, at]) in x.values.iter().zip(Walk::new(&x.dims, [&center_strides, &strides])) {

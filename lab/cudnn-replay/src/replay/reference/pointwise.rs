@@ -5,7 +5,8 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 use cudnn_capture_file::Node;
 use cudnn_loader::{cudnnBackendAttributeName_t as Name, cudnnPointwiseMode_t as Mode};
 
-use super::super::tensor::{Array, Walk, broadcast_strides, maximum, positions};
+use super::super::element::is_integer;
+use super::super::tensor::{Array, Tensor, Walk, broadcast_strides, maximum, positions};
 use super::context::{Context, Operand, Pull, Results, float};
 
 /// An operation and the attributes of the operands.
@@ -15,6 +16,8 @@ struct Pointwise {
     uid: i64,
     dims: Vec<usize>,
     scales: [f64; 2],
+    /// Whether cuDNN rounds the result to integers for the operations that follow, in a way that is unknown here.
+    is_rounded: bool,
 }
 
 impl Pointwise {
@@ -28,16 +31,23 @@ impl Pointwise {
             (Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC, Name::CUDNN_ATTR_OPERATION_POINTWISE_BDESC)
         };
         let operands = [Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC, second, Name::CUDNN_ATTR_OPERATION_POINTWISE_TDESC];
-        let (uid, dims) = context.output(operation, target)?;
+        let Tensor { uid, ty, dims, is_virtual, .. } = context.tensor(operation, target)?;
+        let is_rounded = is_virtual && is_integer(ty);
         let alpha = |name| float(operation, name).unwrap_or(1.0);
         let scales =
             [Name::CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, Name::CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2].map(alpha);
-        Ok(Pointwise { parameters, operands, uid, dims, scales })
+        Ok(Pointwise { parameters, operands, uid, dims, scales, is_rounded })
     }
 
-    fn value(&self, [x, b, t]: [f64; 3], index: usize) -> Result<f64, String> {
+    /// Returns an element of the result. It is NaN if the operands are so close to a jump of the function that rounding,
+    /// which moves them by up to these distances, may decide on the side.
+    fn value(&self, operands: [f64; 3], distances: [f64; 3], index: usize) -> Result<f64, String> {
         let [alpha1, alpha2] = self.scales;
-        self.parameters.value(x * alpha1, b * alpha2, t, index)
+        let scaled = |[x, b, t]: [f64; 3]| [x * alpha1, b * alpha2, t];
+        let [x, b, t] = scaled(operands);
+        let value = self.parameters.value(x, b, t, index)?;
+        let is_unknown = self.parameters.is_undecided([x, b, t], scaled(distances));
+        Ok(if is_unknown || self.is_rounded && value.fract() != 0.0 { f64::NAN } else { value })
     }
 }
 
@@ -46,6 +56,9 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let dims = pointwise.dims.clone();
     let none = Array::filled(&[1], 0.0);
     let [x, b, t] = pointwise.operands;
+    let distance = |(name, jumps)| if jumps { context.uncertainty(operation, name) } else { 0.0 };
+    let [x_jumps, b_jumps, t_jumps] = pointwise.parameters.jumps();
+    let distances = [(x, x_jumps), (b, b_jumps), (t, t_jumps)].map(distance);
     let x = context.input(operation, x)?;
     let b = context.optional(operation, b).unwrap_or(&none);
     let t = context.optional(operation, t).unwrap_or(&none);
@@ -56,7 +69,7 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let [x_strides, b_strides, t_strides] = &strides;
     let mut values = Vec::with_capacity(dims.iter().product());
     for [at_x, at_b, at_t, index] in Walk::new(&dims, [x_strides, b_strides, t_strides, &along]) {
-        values.push(pointwise.value([x.get(at_x), b.get(at_b), t.get(at_t)], index)?);
+        values.push(pointwise.value([x.get(at_x), b.get(at_b), t.get(at_t)], distances, index)?);
     }
     Ok(vec![(pointwise.uid, Array { dims, values })])
 }
@@ -70,7 +83,13 @@ pub(super) fn element(context: &Context<'_>, operation: &Node, index: usize, pul
     let pointwise = Pointwise::new(context, operation)?;
     let positions = positions(index, &pointwise.dims);
     let mut values = [0.0; 3];
-    for (value, name) in values.iter_mut().zip(pointwise.operands) {
+    let jumps = pointwise.parameters.jumps();
+    for ((value, name), jumps) in values.iter_mut().zip(pointwise.operands).zip(jumps) {
+        // The other values, which the effect of rounding depends on, are unknown.
+        if jumps && context.is_computed(operation, name) {
+            let mode = pointwise.parameters.mode;
+            return Err(format!("it is too large, and {mode:?} is a jump of computed values"));
+        }
         if operation.value(name).is_some() {
             let (_, dims) = context.output(operation, name)?;
             let strides = broadcast_strides(&dims, &pointwise.dims)?;
@@ -79,7 +98,7 @@ pub(super) fn element(context: &Context<'_>, operation: &Node, index: usize, pul
         }
     }
     let along = pointwise.parameters.axis.and_then(|axis| positions.get(axis)).copied().unwrap_or(0);
-    pointwise.value(values, along)
+    pointwise.value(values, [0.0; 3], along)
 }
 
 struct Parameters {
@@ -106,6 +125,72 @@ impl Parameters {
             elu: number(Name::CUDNN_ATTR_POINTWISE_ELU_ALPHA, 1.0),
             softplus: number(Name::CUDNN_ATTR_POINTWISE_SOFTPLUS_BETA, 1.0),
             swish: number(Name::CUDNN_ATTR_POINTWISE_SWISH_BETA, 1.0),
+        })
+    }
+
+    /// Returns the operands in which the function jumps.
+    fn jumps(&self) -> [bool; 3] {
+        match self.mode {
+            Mode::CUDNN_POINTWISE_FLOOR
+            | Mode::CUDNN_POINTWISE_CEIL
+            | Mode::CUDNN_POINTWISE_LOGICAL_NOT
+            | Mode::CUDNN_POINTWISE_RELU_BWD => [true, false, false],
+            Mode::CUDNN_POINTWISE_ELU_BWD => [self.elu != 1.0, false, false],
+            Mode::CUDNN_POINTWISE_MOD
+            | Mode::CUDNN_POINTWISE_FLOOR_MOD
+            | Mode::CUDNN_POINTWISE_ATAN2
+            | Mode::CUDNN_POINTWISE_CMP_EQ
+            | Mode::CUDNN_POINTWISE_CMP_NEQ
+            | Mode::CUDNN_POINTWISE_CMP_GT
+            | Mode::CUDNN_POINTWISE_CMP_GE
+            | Mode::CUDNN_POINTWISE_CMP_LT
+            | Mode::CUDNN_POINTWISE_CMP_LE
+            | Mode::CUDNN_POINTWISE_LOGICAL_AND
+            | Mode::CUDNN_POINTWISE_LOGICAL_OR => [true, true, false],
+            Mode::CUDNN_POINTWISE_BINARY_SELECT => [false, false, true],
+            _ => [false; 3],
+        }
+    }
+
+    /// Returns numbers that differ between both sides of a jump.
+    fn branch(&self, [x, b, t]: [f64; 3]) -> [f64; 2] {
+        // Infinite numbers can be equal.
+        let order = |a: f64, b: f64| f64::from(i8::from(a > b) - i8::from(a < b));
+        match self.mode {
+            Mode::CUDNN_POINTWISE_FLOOR => [x.floor(), 0.0],
+            Mode::CUDNN_POINTWISE_CEIL => [x.ceil(), 0.0],
+            Mode::CUDNN_POINTWISE_MOD => [(x / b).trunc(), order(b, 0.0)],
+            Mode::CUDNN_POINTWISE_FLOOR_MOD => [(x / b).floor(), order(b, 0.0)],
+            Mode::CUDNN_POINTWISE_ATAN2 if b < 0.0 => [order(x, 0.0), -1.0],
+            Mode::CUDNN_POINTWISE_ATAN2 => [0.0; 2],
+            Mode::CUDNN_POINTWISE_LOGICAL_AND
+            | Mode::CUDNN_POINTWISE_LOGICAL_OR
+            | Mode::CUDNN_POINTWISE_LOGICAL_NOT => [order(x, 0.0), order(b, 0.0)],
+            Mode::CUDNN_POINTWISE_BINARY_SELECT => [order(t, 0.0), 0.0],
+            Mode::CUDNN_POINTWISE_RELU_BWD => [order(x, self.lower), order(x, self.upper)],
+            Mode::CUDNN_POINTWISE_ELU_BWD => [order(x, 0.0), 0.0],
+            _ => [order(x, b), 0.0],
+        }
+    }
+
+    /// Returns whether the value depends on a rounding of the operands by up to these distances, because they are close
+    /// to a jump, or on the side of a jump to which NaN belongs.
+    fn is_undecided(&self, operands: [f64; 3], distances: [f64; 3]) -> bool {
+        let jumps = self.jumps();
+        if operands.iter().zip(jumps).any(|(operand, jumps)| jumps && operand.is_nan()) {
+            return true;
+        }
+        if distances == [0.0; 3] {
+            return false;
+        }
+        let branch = self.branch(operands);
+        // Each of three bits decides on the direction of an operand.
+        (0..8_u8).any(|directions| {
+            let mut moved = operands;
+            for (index, (operand, distance)) in moved.iter_mut().zip(distances).enumerate() {
+                *operand += if directions >> index & 1 == 0 { distance } else { -distance };
+            }
+            self.branch(moved) != branch
         })
     }
 

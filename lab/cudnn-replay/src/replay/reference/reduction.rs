@@ -12,6 +12,13 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let parameters = context.graph.children(operation, Name::CUDNN_ATTR_OPERATION_REDUCTION_DESC);
     let op = parameters.first().and_then(|node| node.integer(Name::CUDNN_ATTR_REDUCTION_OPERATOR));
     let op = Op(op.ok_or("a reduction without an operator")? as _);
+    // Near zero, rounding decides whether a value is left out of the product.
+    let distance = match op {
+        Op::CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS => {
+            context.uncertainty(operation, Name::CUDNN_ATTR_OPERATION_REDUCTION_XDESC)
+        }
+        _ => 0.0,
+    };
     let (initial, add): (f64, fn(f64, f64) -> f64) = match op {
         Op::CUDNN_REDUCE_TENSOR_ADD | Op::CUDNN_REDUCE_TENSOR_AVG => (0.0, |sum, x| sum + x),
         Op::CUDNN_REDUCE_TENSOR_MUL => (1.0, |product, x| product * x),
@@ -32,7 +39,8 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let mut y = Array::filled(&dims, initial);
     let strides = y.strides_in(&x.dims)?;
     for (value, [at]) in x.values.iter().zip(Walk::new(&x.dims, [&strides])) {
-        y.update(at, |sum| add(sum, *value));
+        let is_undecided = distance > 0.0 && value.abs() <= distance;
+        y.update(at, |sum| add(sum, if is_undecided { f64::NAN } else { *value }));
     }
     let count = x.values.len() as f64 / y.values.len().max(1) as f64;
     match op {

@@ -677,3 +677,187 @@ fn a_sink_takes_a_share_of_the_softmax() {
     assert_close(&run(&graph, &given, 4), &[0.0, 4.0]);
     assert_close(&run(&graph, &given, 5), &[3.0, sum / 4_f64.exp()]);
 }
+
+#[test]
+fn unknown_attributes_are_named() {
+    let dims: &[usize] = &[1, 2];
+    let refused = |operation: &str| {
+        let given = || BTreeMap::from([(0, noise(dims, 1)), (1, noise(dims, 2))]);
+        compute(&single(&[dims, dims, &[2, 2]], operation), given, &unread).err()
+    };
+    let concat = r#"{"kind":"OPERATION_CONCAT","AXIS:3":0,"INPUT_DESCS:15":[0,1],"OUTPUT_DESC:15":2<more>}"#;
+    assert_eq!(refused(&concat.replace("<more>", "")), None);
+    let found = refused(&concat.replace("<more>", r#","INPLACE_INDEX:3":0"#));
+    assert_eq!(found.unwrap(), "CUDNN_ATTR_OPERATION_CONCAT_INPLACE_INDEX is set");
+    // A newer cuDNN may have attributes that these bindings do not know.
+    assert_eq!(refused(&concat.replace("<more>", r##","#987654:3":1"##)).unwrap(), "attribute 987654 is set");
+    // Also attributes of other descriptors than operations.
+    let constant = r#"{"kind":"TENSOR","UNIQUE_ID:3":7,"DIMENSIONS:3":1,"STRIDES:3":1,"CONSTANT_VALUE:4":1.0},"#;
+    let nodes = serde_json::to_string(&single(&[dims, dims, &[2, 2]], &concat.replace("<more>", ""))).unwrap();
+    let root = nodes.rfind(r#"{"kind":"OPERATIONGRAPH""#).unwrap();
+    let graph: Graph = serde_json::from_str(&format!("{}{constant}{}", &nodes[..root], &nodes[root..])).unwrap();
+    assert!(compute(&graph, BTreeMap::new, &unread).unwrap_err().contains("TENSOR_CONSTANT_VALUE"));
+    assert!(!is_known(&graph));
+}
+
+/// A row that is multiplied with a matrix, followed by a function of the products and of the tensor 3. The tensor 6 selects
+/// between the tensors 3 and 0.
+fn jump(mode: cudnn_loader::cudnnPointwiseMode_t, columns: [[f64; 4]; 2], operand: f64) -> [Vec<f64>; 2] {
+    use cudnn_loader::cudnnPointwiseMode_t as Mode;
+    let row: &[usize] = &[1, 1, 4];
+    let one: &[usize] = &[1, 1, 1];
+    let mut nodes = Vec::new();
+    for (uid, dims) in [&[1, 1, 2], &[1, 2, 4], row, one, row, one, row].into_iter().enumerate() {
+        let strides = super::super::tensor::dense_strides(dims);
+        nodes.push(format!(
+            r#"{{"kind":"TENSOR","UNIQUE_ID:3":{uid},"DATA_TYPE:1":2,"DIMENSIONS:3":{dims:?},"STRIDES:3":{strides:?}}}"#
+        ));
+    }
+    let names = if mode == Mode::CUDNN_POINTWISE_RELU_BWD { ["DYDESC", "DXDESC"] } else { ["BDESC", "YDESC"] };
+    nodes.extend([
+        format!(r#"{{"kind":"POINTWISE","MODE:14":{}}}"#, mode.0),
+        format!(r#"{{"kind":"POINTWISE","MODE:14":{}}}"#, Mode::CUDNN_POINTWISE_BINARY_SELECT.0),
+        r#"{"kind":"OPERATION_MATMUL","OPERATION_MATMUL_ADESC:15":0,"OPERATION_MATMUL_BDESC:15":1,"OPERATION_MATMUL_CDESC:15":2}"#.to_owned(),
+        format!(
+            r#"{{"kind":"OPERATION_POINTWISE","PW_DESCRIPTOR:15":7,"XDESC:15":2,"{}:15":3,"{}:15":4}}"#,
+            names[0], names[1]
+        ),
+        r#"{"kind":"OPERATION_POINTWISE","PW_DESCRIPTOR:15":8,"XDESC:15":3,"BDESC:15":5,"TDESC:15":4,"YDESC:15":6}"#.to_owned(),
+        r#"{"kind":"OPERATIONGRAPH","OPS:15":[9,10,11]}"#.to_owned(),
+    ]);
+    let graph: Graph = serde_json::from_str(&format!("[{}]", nodes.join(","))).unwrap();
+    let given = [
+        (0, array(&[1, 1, 2], &[1.0, 1.0])),
+        (1, array(&[1, 2, 4], &columns.concat())),
+        (3, array(one, &[operand])),
+        (5, array(one, &[9.0])),
+    ];
+    [4, 6].map(|output| run(&graph, &given, output))
+}
+
+/// A correct result may be on the other side of a jump, so that elements near it have no reference.
+#[test]
+fn computed_values_near_a_jump_have_no_reference() {
+    use cudnn_loader::cudnnPointwiseMode_t as Mode;
+    // The products are 0.001, 2.5, -1.5 and 0.7.
+    let near = [[0.5005, 1.25, -0.75, 0.4], [-0.4995, 1.25, -0.75, 0.3]];
+    // The products are 0, 3, -1 and 1 without rounding, also those at the jump.
+    let exact = [[1.0, 2.0, -1.0, 0.0], [-1.0, 1.0, 0.0, 1.0]];
+    for (mode, operand, rounded, whole) in [
+        (Mode::CUDNN_POINTWISE_CMP_GT, 0.0, [1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0]),
+        (Mode::CUDNN_POINTWISE_CMP_LE, 0.0, [0.0, 1.0, 0.0], [1.0, 0.0, 1.0, 0.0]),
+        (Mode::CUDNN_POINTWISE_CMP_EQ, 0.0, [0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]),
+        (Mode::CUDNN_POINTWISE_LOGICAL_OR, 0.0, [1.0, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0]),
+        (Mode::CUDNN_POINTWISE_FLOOR, 0.0, [2.0, -2.0, 0.0], [0.0, 3.0, -1.0, 1.0]),
+        (Mode::CUDNN_POINTWISE_CEIL, 0.0, [3.0, -1.0, 1.0], [0.0, 3.0, -1.0, 1.0]),
+        (Mode::CUDNN_POINTWISE_MOD, 2.0, [0.5, -1.5, 0.7], [0.0, 1.0, -1.0, 1.0]),
+        (Mode::CUDNN_POINTWISE_RELU_BWD, 5.0, [5.0, 0.0, 5.0], [0.0, 5.0, 0.0, 5.0]),
+    ] {
+        let [y, selected] = jump(mode, near, operand);
+        // Without a jump at zero, that element has a reference too.
+        let at_zero = mode == Mode::CUDNN_POINTWISE_MOD;
+        assert_eq!(y[0].is_nan(), !at_zero, "{mode:?}: {y:?}");
+        assert_close(&y[1..], &rounded);
+        // The selection jumps at zero too.
+        assert!(selected[0].is_nan() && selected[1..].iter().all(|value| !value.is_nan()), "{mode:?}: {selected:?}");
+        assert_eq!(jump(mode, exact, operand)[0], whole, "{mode:?}");
+    }
+    assert!(jump(Mode::CUDNN_POINTWISE_MAX, near, 0.0)[0].iter().all(|value| value.is_finite()));
+}
+
+/// How cuDNN rounds numbers between operations to integers is unknown.
+#[test]
+fn fractions_between_operations_are_not_rounded_to_integers() {
+    use cudnn_loader::{cudnnDataType_t as DataType, cudnnPointwiseMode_t as Mode};
+    let tensor = |uid: usize, ty: DataType, is_virtual: u8| {
+        format!(
+            r#"{{"kind":"TENSOR","UNIQUE_ID:3":{uid},"DATA_TYPE:1":{},"IS_VIRTUAL:2":{is_virtual},"DIMENSIONS:3":4,"STRIDES:3":1}}"#,
+            ty.0
+        )
+    };
+    let identity = |x: usize, y: usize| {
+        format!(r#"{{"kind":"OPERATION_POINTWISE","PW_DESCRIPTOR:15":3,"XDESC:15":{x},"YDESC:15":{y}}}"#)
+    };
+    let nodes = [
+        tensor(0, DataType::CUDNN_DATA_FLOAT, 0),
+        tensor(1, DataType::CUDNN_DATA_INT32, 1),
+        tensor(2, DataType::CUDNN_DATA_FLOAT, 0),
+        format!(r#"{{"kind":"POINTWISE","MODE:14":{}}}"#, Mode::CUDNN_POINTWISE_IDENTITY.0),
+        identity(0, 1),
+        identity(1, 2),
+        r#"{"kind":"OPERATIONGRAPH","OPS:15":[4,5]}"#.to_owned(),
+    ];
+    let graph: Graph = serde_json::from_str(&format!("[{}]", nodes.join(","))).unwrap();
+    let y = run(&graph, &[(0, array(&[4], &[0.5, 2.0, -1.25, 3.0]))], 2);
+    assert!(y[0].is_nan() && y[2].is_nan() && [y[1], y[3]] == [2.0, 3.0], "{y:?}");
+}
+
+#[test]
+fn inputs_near_a_jump_have_a_reference() {
+    let dims: &[usize] = &[1 << 28];
+    let graph = |mode: u32, computed: &str| -> Graph {
+        let tensors: String = (1..4)
+            .map(|uid| format!(r#"{{"kind":"TENSOR","UNIQUE_ID:3":{uid},"DIMENSIONS:3":{dims:?},"STRIDES:3":1}},"#))
+            .collect();
+        serde_json::from_str(&format!(
+            r#"[{{"kind":"POINTWISE","MODE:14":{mode}}},{tensors}{{"kind":"POINTWISE","MODE:14":100}},{{"kind":"OPERATION_POINTWISE","PW_DESCRIPTOR:15":4,"XDESC:15":1,"YDESC:15":2}},{{"kind":"OPERATION_POINTWISE","PW_DESCRIPTOR:15":0,"XDESC:15":{computed},"YDESC:15":3}},{{"kind":"OPERATIONGRAPH","OPS:15":[5,6]}}]"#
+        ))
+        .unwrap()
+    };
+    let floor = cudnn_loader::cudnnPointwiseMode_t::CUDNN_POINTWISE_FLOOR.0;
+    let read = |_, _| Some(0.999_999);
+    let floors = compute(&graph(floor, "1"), || panic!("all values were read"), &read).unwrap();
+    assert!(floors[&3].array.values.iter().all(|value| *value == 0.0));
+    // In a sample, the other computed values are unknown.
+    let refused = compute(&graph(floor, "2"), || panic!("all values were read"), &read).unwrap_err();
+    assert!(refused.contains("FLOOR") && refused.contains("is a jump of computed values"), "{refused}");
+}
+
+#[test]
+fn statistics_follow_from_the_values() {
+    let (x, row): (&[usize], &[usize]) = (&[2, 2], &[2, 1]);
+    let gradient = |mode: usize| {
+        single(
+            &[x, x, &[1, 2], row, row, x],
+            &format!(
+                r#"{{"kind":"OPERATION_NORM_BACKWARD","OPERATION_NORM_BWD_MODE:27":{mode},"OPERATION_NORM_BWD_XDESC:15":0,"OPERATION_NORM_BWD_DYDESC:15":1,"OPERATION_NORM_BWD_SCALE_DESC:15":2,"OPERATION_NORM_BWD_MEAN_DESC:15":3,"OPERATION_NORM_BWD_INV_VARIANCE_DESC:15":4,"OPERATION_NORM_BWD_DXDESC:15":5}}"#
+            ),
+        )
+    };
+    let given = || {
+        let tensors = [(0, array(x, &[1.0, 3.0, 4.0, 8.0])), (1, noise(x, 1)), (2, noise(&[1, 2], 2))];
+        tensors.into_iter().chain([(3, noise(row, 3)), (4, noise(row, 4))]).collect()
+    };
+    let inverse = |variance: f64| 1.0 / (variance + 1e-5).sqrt();
+    let found: BTreeMap<i64, Array> = derived::inputs(&gradient(0), given).into_iter().collect();
+    assert_eq!(found.keys().collect::<Vec<_>>(), [&3, &4]);
+    assert_close(&found[&3].values, &[2.0, 6.0]);
+    assert_close(&found[&4].values, &[inverse(1.0), inverse(4.0)]);
+    // RMS normalization.
+    let found: BTreeMap<i64, Array> = derived::inputs(&gradient(4), given).into_iter().collect();
+    assert_close(&found[&4].values, &[inverse(5.0), inverse(40.0)]);
+    // Attention: the output and the statistics of the forward pass.
+    let inputs = attention_inputs();
+    let [q, k, v, _, out, stat] = ATTENTION_DIMS;
+    let backward = single(
+        &[q, k, v, &[1, 1, 1, 1], out, stat, out, q, k, v],
+        r#"{"kind":"OPERATION_SDPA_BWD","OPERATION_SDPA_BWD_QDESC:15":0,"OPERATION_SDPA_BWD_KDESC:15":1,"OPERATION_SDPA_BWD_VDESC:15":2,"OPERATION_SDPA_BWD_SCALEDESC:15":3,"OPERATION_SDPA_BWD_ODESC:15":4,"OPERATION_SDPA_BWD_STATSDESC:15":5,"OPERATION_SDPA_BWD_DODDESC:15":6,"OPERATION_SDPA_BWD_DQDESC:15":7,"OPERATION_SDPA_BWD_DKDESC:15":8,"OPERATION_SDPA_BWD_DVDESC:15":9}"#,
+    );
+    let given = || inputs.iter().cloned().chain([(4, noise(out, 4)), (5, noise(stat, 5))]).collect();
+    let found: BTreeMap<i64, Array> = derived::inputs(&backward, given).into_iter().collect();
+    let (o, stats) = attention_by_hand(&inputs, |_, _| true);
+    assert_close(&found[&4].values, &o);
+    assert_close(&found[&5].values, &stats);
+    // Sums of squares of a batch normalization.
+    let one: &[usize] = &[1];
+    let finalize = single(
+        &[row, row, one],
+        r#"{"kind":"OPERATION_BN_FINALIZE_STATISTICS","OPERATION_BN_FINALIZE_Y_SUM_DESC:15":0,"OPERATION_BN_FINALIZE_Y_SQ_SUM_DESC:15":1,"OPERATION_BN_FINALIZE_ACCUM_COUNT_DESC:15":2}"#,
+    );
+    let given =
+        || BTreeMap::from([(0, array(row, &[4.0, -6.0])), (1, array(row, &[-1.0, 0.0])), (2, array(one, &[2.0]))]);
+    assert_close(&derived::inputs(&finalize, given)[0].1.values, &[10.0, 18.0]);
+    // Other graphs keep their values.
+    let matmul = r#"{"kind":"OPERATION_MATMUL","OPERATION_MATMUL_ADESC:15":0,"OPERATION_MATMUL_BDESC:15":1,"OPERATION_MATMUL_CDESC:15":2}"#;
+    assert_eq!(derived::inputs(&single(&[x, x, x], matmul), || panic!("the values are read")), []);
+}

@@ -1,0 +1,76 @@
+//! Estimates how far rounding may move computed values.
+//!
+//! A value near a jump of a function, such as a comparison, has no reference, because a correct result of cuDNN may be
+//! on the other side. The estimate is generous: it costs a few elements of the comparison, and no error is false.
+
+use cudnn_capture_file::Graph;
+use cudnn_loader::cudnnDataType_t as DataType;
+
+use super::super::element;
+use super::super::tensor::Tensor;
+
+/// The least error of a computed value in units of the largest one: engines may use TF32, which is as precise as half.
+const MIN_PRECISION: f64 = 1.0 / 1024.0;
+/// The multiple of the precision. Sums have larger errors than single numbers, and operations follow one another.
+const MARGIN: f64 = 8.0;
+
+/// Returns the precision of the graph's least precise type.
+pub(super) fn precision(graph: &Graph) -> f64 {
+    let types = graph.tensors().filter_map(|node| Tensor::new(node).ok()).map(|tensor| tensor.ty);
+    let floating = types.filter(|ty| element::is_readable(*ty) && !element::is_integer(*ty));
+    floating.map(element::precision).fold(MIN_PRECISION, f64::max)
+}
+
+/// Returns how far rounding to this precision may move the values of a tensor with this type.
+///
+/// Nothing was rounded if all values are multiples of a number, and the type has all multiples up to the largest value. That
+/// is how indices and sums and products of small integers look, and nothing else does by chance.
+pub(super) fn uncertainty(values: &[f64], ty: DataType, precision: f64) -> f64 {
+    let (mut largest, mut lowest) = (0.0_f64, f64::INFINITY);
+    for value in values.iter().filter(|value| value.is_finite() && **value != 0.0) {
+        largest = largest.max(value.abs());
+        lowest = lowest.min(lowest_bit(*value));
+    }
+    // Computations in double may be less precise.
+    let own = element::precision(ty).max(element::precision(DataType::CUDNN_DATA_FLOAT));
+    let is_exact = element::is_integer(ty) || largest * own <= 2.0 * lowest;
+    if is_exact { 0.0 } else { MARGIN * precision * largest }
+}
+
+/// Returns the largest power of two of which a number is a multiple.
+fn lowest_bit(value: f64) -> f64 {
+    const MANTISSA: u32 = f64::MANTISSA_DIGITS - 1;
+    let bits = value.to_bits();
+    let exponent = (bits >> MANTISSA & 0x7ff) as i32 - 1023;
+    let zeros = bits.trailing_zeros().min(MANTISSA);
+    libm::exp2(f64::from(exponent) - f64::from(MANTISSA - zeros))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn multiples_of_a_number_are_exact() {
+        for (value, bit) in [(1.0, 1.0), (-6.0, 2.0), (0.375, 0.125), (1024.0, 1024.0), (f64::EPSILON, f64::EPSILON)] {
+            assert_eq!(lowest_bit(value), bit, "{value}");
+        }
+        let [half, float, double, int] = [
+            DataType::CUDNN_DATA_HALF,
+            DataType::CUDNN_DATA_FLOAT,
+            DataType::CUDNN_DATA_DOUBLE,
+            DataType::CUDNN_DATA_INT32,
+        ];
+        let distance = |values: &[f64], ty| uncertainty(values, ty, 1.0 / 1024.0);
+        for exact in [&[][..], &[0.0], &[2048.0, 1.0], &[-256.0, 0.125, f64::NAN], &[f64::INFINITY, 3.0]] {
+            assert_eq!(distance(exact, half), 0.0, "{exact:?}");
+        }
+        for rounded in [&[2049.0, 1.0][..], &[0.1], &[1.0, 1.0 / 4096.0]] {
+            let largest = rounded.iter().copied().fold(0.0, f64::max);
+            assert_eq!(distance(rounded, half), largest / 128.0, "{rounded:?}");
+        }
+        // The indices of a long sequence.
+        assert_eq!((distance(&[9999.0, 1.0], float), distance(&[1e9, 1.0], int)), (0.0, 0.0));
+        assert!(distance(&[0.1], double) > 0.0 && distance(&[0.1], float) > 0.0);
+    }
+}
