@@ -3,8 +3,10 @@
 //! | module | purpose |
 //! | --- | --- |
 //! | `releases` | selects the releases of a comparison |
+//! | `devices` | plans for several described devices |
 //! | `text` | prints the reports |
 
+mod devices;
 mod releases;
 mod text;
 
@@ -21,6 +23,7 @@ use cudnn_replay::replay::{DataSet, Engines, Report, Request, page};
 use serde_json::json;
 
 use crate::captures::{self, CaptureFile};
+use crate::devices::select;
 use crate::output_file::{Kind, Output, Replace};
 use crate::replay_child;
 
@@ -35,6 +38,13 @@ pub(crate) struct Arguments {
     /// Compare two releases: names such as 9.10 or cu12-9.10.2, which are fetched if necessary, or directories.
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"])]
     compare: Option<Vec<String>>,
+    /// Replay with this release instead of the cuDNN that programs would load: a name or directory, as for --compare.
+    #[arg(long, value_name = "RELEASE", conflicts_with = "compare")]
+    cudnn: Option<String>,
+    /// Only plan, for this GPU, which is not needed here: a name in `cudnn-lab devices`, or a file that `cudnn-lab devices
+    /// --here` has written on a machine with the GPU. Can be repeated without --compare, to compare GPUs.
+    #[arg(long, value_name = "NAME|FILE")]
+    device: Vec<PathBuf>,
     /// Replay only the graphs whose ids begin with this. Can be repeated.
     #[arg(long, value_name = "ID")]
     graph: Vec<String>,
@@ -102,9 +112,19 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
             remark(format_args!("note: {}: {}", graph.id.printable(), left_out.printable()));
         }
     }
-    let outcome = match arguments.compare.as_deref() {
-        Some([before, after]) => compare(arguments, html.as_ref(), &graphs, [before, after], &file, timeouts, format)?,
-        _ => replay_all(arguments, &graphs, &file, timeouts, format)?,
+    let devices = arguments.device.iter().map(|name| select(name)).collect::<Result<Vec<_>, _>>()?;
+    if let [device] = devices.as_slice() {
+        graphs.iter_mut().for_each(|graph| graph.plan_for(&device.description));
+    }
+    let cudnn = arguments.cudnn.as_deref().map(|name| releases::select_one(name, format)).transpose()?;
+    let cudnn = cudnn.as_ref().map(|release| release.dir.as_path());
+    let outcome = match (arguments.compare.as_deref(), devices.as_slice()) {
+        (Some(_), [_, _, ..]) => return Err("--compare accepts one --device, not several".into()),
+        (Some([before, after]), _) => {
+            compare(arguments, html.as_ref(), &graphs, [before, after], &file, timeouts, format)?
+        }
+        (_, [_, _, ..]) => devices::compare(arguments, &devices, &graphs, &file, cudnn, timeouts, format)?,
+        _ => replay_all(arguments, &graphs, &file, cudnn, timeouts, format)?,
     };
     Ok(outcome.max(file.outcome()))
 }
@@ -114,12 +134,13 @@ fn replay_all(
     arguments: &Arguments,
     graphs: &[Captured],
     file: &CaptureFile,
+    cudnn: Option<&Path>,
     timeouts: &Timeouts,
     format: Format,
 ) -> CommandResult {
     let mut reports = Vec::new();
     for graph in graphs {
-        reports.push((graph, replay(arguments, graph, file, None, timeouts)?));
+        reports.push((graph, replay(arguments, graph, file, cudnn, timeouts)?));
     }
     format.report(
         || {

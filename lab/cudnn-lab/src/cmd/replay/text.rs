@@ -87,8 +87,12 @@ fn cells(report: &Report) -> [String; 6] {
 }
 
 fn heading(report: &Report) -> String {
-    let (major, minor, patch) = (report.cudnn / 10_000, report.cudnn % 10_000 / 100, report.cudnn % 100);
-    format!("cuDNN {major}.{minor}.{patch}, {}", place(report).printable())
+    format!("{}, {}", release(report.cudnn), place(report).printable())
+}
+
+/// Formats a version such as 91900 as `cuDNN 9.19.0`.
+pub(super) fn release(version: usize) -> String {
+    format!("cuDNN {}.{}.{}", version / 10_000, version % 10_000 / 100, version % 100)
 }
 
 /// Returns where graphs were planned or executed.
