@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn similar_names_are_found() {
         for (wanted, expected) in [
-            ("5090", "rtx-5090"),
+            ("5080", "rtx-5090"),
             ("rtx5080", "rtx-5090"),
             ("RTX 4090 Ti", "rtx-4090"),
             ("L40", "l40s"),

@@ -52,7 +52,7 @@ pub fn known_devices() -> Vec<KnownDevice> {
 #[must_use]
 pub fn plain(name: &str) -> String {
     let letters = name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase());
-    let words = ["nvidia", "geforce", "tesla", "jetson"];
+    let words = ["nvidia", "geforce", "rtx", "tesla", "jetson"];
     words.iter().fold(letters.collect(), |name: String, word| name.replace(word, ""))
 }
 
@@ -94,6 +94,7 @@ mod tests {
         for (name, expected) in [
             ("rtx-5090", "rtx-5090"),
             ("RTX 5090", "rtx-5090"),
+            ("5090", "rtx-5090"),
             ("NVIDIA GeForce RTX 5090", "rtx-5090"),
             ("H100 80GB HBM3", "h100"),
             ("tesla t4", "t4"),

@@ -88,7 +88,7 @@ enum DataChoice {
 
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
     let file = captures::read(&arguments.file)?;
-    let inputs = [arguments.file.as_path()];
+    let inputs: Vec<&Path> = [&arguments.file].into_iter().chain(&arguments.device).map(PathBuf::as_path).collect();
     let html = arguments.html.as_ref();
     let html = html.map(|file| Output { file, kind: &PAGE, inputs: &inputs, force: arguments.replace.force });
     html.as_ref().map_or(Ok(()), Output::check)?;
