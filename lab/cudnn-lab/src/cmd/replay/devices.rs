@@ -78,9 +78,9 @@ fn print(devices: &[Device], rows: &[Row<'_>]) {
     }
 }
 
-/// Returns the engine of the plan, or the status of the failure, and the number of engines that support the graph.
+/// Returns the engine of the plan and the number of engines that support the graph, or the status of the failure.
 fn cell(report: &Report) -> String {
-    let supporting = report.supporting.map_or(String::new(), |supporting| format!(" of {supporting}"));
+    let supporting = report.supporting.map_or(String::new(), |supporting| format!(" ({supporting} engines)"));
     match working_plan(report) {
         Some(plan) => format!("engine {}{supporting}", plan.engine.index),
         None => status(report).printable(),
