@@ -11,7 +11,7 @@ use serde_json::Value;
 use support::{ExtensionLibrary, FakeLibrary, PythonEnvironment, TempDir, Version, copy_fake_set, lib_dir};
 
 /// The commands of the lab.
-const OF_LAB: [&str; 6] = ["capture", "emit", "errata", "plans", "reduce", "replay"];
+const OF_LAB: [&str; 7] = ["capture", "devices", "emit", "errata", "plans", "reduce", "replay"];
 
 /// The keys of a document, such as `findings[].code`. `unseen` has the keys with empty or null values.
 #[derive(Default)]
@@ -25,8 +25,8 @@ impl Keys {
         match value {
             Value::Object(members) => {
                 for (name, value) in members {
-                    // The names of knobs are values, and a row of a comparison contains two reports of `replay`.
-                    let is_text = ["knobs", "before", "after"].contains(&name.as_str()) && !at.is_empty();
+                    // The names of knobs are values, and a row of a comparison contains reports of `replay`.
+                    let is_text = ["knobs", "before", "after", "reports"].contains(&name.as_str()) && !at.is_empty();
                     if is_text {
                         self.seen.insert(format!("{at}.{name}"));
                         continue;
@@ -158,10 +158,13 @@ fn the_documents_have_exactly_the_documented_keys() {
         ("capture pack", document(&["capture", "pack", capture, "-o", packed_capture], None)),
         ("replay", document(&["replay", capture], Some(&wheel))),
         ("replay", document(&["replay", capture, "--engines", "all"], Some(&wheel))),
+        ("replay --device", document(&["replay", capture, "--device", "h200", "--device", "l4"], Some(&wheel))),
         ("replay --compare", document(&["replay", capture, "--compare", wheel_dir, wheel_dir], None)),
         ("emit", emit(&[])),
         ("emit", emit(&["--output", program])),
         ("reduce", document(&[&["reduce", capture, "--graph", graph], &reduce[..]].concat(), Some(&wheel))),
+        ("devices", document(&["devices"], None)),
+        ("devices", document(&["devices", "h200"], None)),
         ("errata", document(&["errata", "list"], None)),
         ("facts", document(&["facts"], None)),
         ("frameworks", document(&["frameworks", frameworks.path().to_str().unwrap()], None)),
@@ -201,6 +204,7 @@ fn a_failure_of_the_doctor_is_a_document_too() {
         &["env", "/nowhere"],
         &["capture", "show", "/nowhere"],
         &["fetch", "nothing"],
+        &["devices", "nothing"],
         &["frameworks", "/nowhere"],
         &["install", "/nowhere"],
         &["uninstall", "/nowhere"],

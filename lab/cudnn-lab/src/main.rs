@@ -16,6 +16,7 @@ use cudnn_cli::subprocess::Timeouts;
 mod captures;
 mod cmd;
 mod cuda_dirs;
+mod devices;
 mod gpus;
 mod output_file;
 mod plan_again;
@@ -42,7 +43,7 @@ struct Arguments {
 /// The subcommands of the help, by what they are for.
 const GROUPS: Groups<'static> = &[
     ("Captured graphs", &["capture", "replay", "reduce", "emit"]),
-    ("Engines and plans", &["errata", "plans"]),
+    ("Engines and plans", &["devices", "errata", "plans"]),
     ("Maintain", &["completions", "man", "help"]),
 ];
 
@@ -57,7 +58,8 @@ Examples:
   cudnn-lab plans pack app.plans --cudnn 9 --device-name H200
                                        one file for a container image, to be named by CUDNN_PLANS_PACK
   cudnn-lab plans pack app.plans --device h200.json
-                                       the same plans, rebuilt by this cuDNN for a GPU of another machine
+                                       the same plans, rebuilt by this cuDNN for a GPU of another machine, which
+                                       `cudnn-lab devices --here` has described
   cudnn-lab plans clear                remove the plans from the directory
 The directory is CUDNN_PLANS_DIR, or ~/.cache/cudnn-plans.")]
     Plans(cmd::plans::Arguments),
@@ -84,8 +86,20 @@ Examples:
                                                        a release and a directory, as a page for a bug report
   cudnn-lab replay app.cudnncap --json > baseline.json
   cudnn-lab replay app.cudnncap --baseline baseline.json --junit cudnn.xml
-                                                       an earlier replay and this cuDNN, for CI")]
+                                                       an earlier replay and this cuDNN, for CI
+  cudnn-lab replay app.cudnncap --cudnn 9.28 --device rtx-5090 --device l4
+                                                       whether 9.28 has engines for these GPUs, which are not needed")]
     Replay(cmd::replay::Arguments),
+    /// Show the descriptions of GPUs that graphs can be planned for, on any machine.
+    ///
+    /// `--device` of `replay`, `reduce`, `emit` and `plans pack` accepts the names. A measured description was written by
+    /// cuDNN on such a GPU. An approximate one is derived from public data.
+    #[command(after_help = "\
+Examples:
+  cudnn-lab devices                             the known GPUs
+  cudnn-lab devices rtx-5090 > rtx-5090.json    one description, as a file that can be changed
+  cudnn-lab devices --here > here.json          the GPU of this machine")]
+    Devices(cmd::devices::Arguments),
     /// Write a graph of a capture as a program in C++ or Python, for a bug report.
     #[command(after_help = "\
 Examples:
@@ -170,6 +184,7 @@ fn run(arguments: Arguments, format: Format) -> Result<ExitCode, Box<dyn Error>>
         Command::Replay(arguments) => cmd::replay::run(&arguments, &timeouts, format)?,
         Command::Reduce(arguments) => cmd::reduce::run(&arguments, &timeouts, format)?,
         Command::Emit(arguments) => cmd::emit::run(&arguments, format)?,
+        Command::Devices(arguments) => cmd::devices::run(&arguments, &timeouts, format)?,
         Command::Errata(arguments) => cmd::errata::run(&arguments, &timeouts, format)?,
         Command::Plans(arguments) => cmd::plans::run(&arguments, &timeouts, format)?,
         Command::Completions { shell } => help::completions(Arguments::command(), shell),

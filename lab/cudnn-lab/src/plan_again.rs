@@ -2,6 +2,7 @@
 //! because cuDNN may crash, hang, or compile for seconds.
 
 use std::ffi::OsStr;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -12,16 +13,17 @@ use cudnn_backend::device;
 use cudnn_backend::gpu::Gpu;
 use cudnn_backend::handle::Handle;
 use cudnn_cli::child_report::{Work, begin, send};
-use cudnn_cli::escape::Printable;
 use cudnn_cli::platform::{CAN_LOAD, STATIC, STATIC_HELP};
 use cudnn_cli::subprocess::{self, Ended, Timeouts};
+use cudnn_cli::temporary::Temporary;
 use cudnn_layers::plans::{Elements, Recorded, RecordedDescriptor, device_name, environment};
 use cudnn_loader::{
     cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind, cudnnBackendKnobType_t as Knob,
 };
 use cudnn_plan_store::{About, Entry, Lookup, Problem, Settings, Store};
-use cudnn_probe::read_bounded;
 use serde_json::json;
+
+use crate::devices;
 
 /// The hidden subcommand of the child.
 pub(crate) const COMMAND: &str = "internal-plan";
@@ -44,16 +46,19 @@ pub(crate) struct Arguments {
 const FAILED: &str = "failed";
 const PLACE: &str = "place";
 
-/// Rebuilds all plans in `from` and writes them to `to`. If cuDNN ends the process, the rest are rebuilt in a new
+/// Rebuilds all plans in `from` for a described device, and writes them to `to`. If cuDNN ends the process, the rest are rebuilt in a new
 /// one. Returns the reasons for failed plans.
 ///
 /// # Errors
 /// The reason why planning is impossible.
-pub(crate) fn run(device: &Path, from: &Path, to: &Path, timeouts: &Timeouts) -> Result<Vec<String>, String> {
+pub(crate) fn run(description: &str, from: &Path, to: &Path, timeouts: &Timeouts) -> Result<Vec<String>, String> {
+    let failed = |error| format!("cannot write the description of the device: {error}");
+    let (device, mut file) = Temporary::file().map_err(failed)?;
+    file.write_all(description.as_bytes()).map_err(failed)?;
     let (mut failures, mut start) = (Vec::new(), 0_u64);
     loop {
         let ended =
-            run_as_child(&[device.as_os_str(), from.as_ref(), to.as_ref(), start.to_string().as_ref()], timeouts)?;
+            run_as_child(&[device.path().as_ref(), from.as_ref(), to.as_ref(), start.to_string().as_ref()], timeouts)?;
         failures.extend(texts(&ended, FAILED));
         if let Some(reason) = texts(&ended, "error").next() {
             return Err(reason);
@@ -121,22 +126,9 @@ fn describe_first() -> Result<String, String> {
     device::to_json(&handle).map_err(|error| error.to_string())
 }
 
-/// Reads a device description from this file, and checks its sizes.
-///
-/// # Errors
-/// The reason why reading failed, or why cuDNN must not get the description.
-pub(crate) fn description(file: &Path) -> Result<String, String> {
-    let name = file.printable();
-    let bytes = read_bounded(file, device::MAX_BYTES as u64).map_err(|error| format!("{name}: {error}"))?;
-    let text = String::from_utf8(bytes).map_err(|_| format!("{name} is not a text file"))?;
-    let text = text.trim_ascii();
-    device::check_sizes(text.as_bytes()).map_err(|refusal| format!("{name}: {refusal}"))?;
-    Ok(text.to_owned())
-}
-
 fn plan_all(device: &Path, from: &Path, to: &Path, start: usize) -> Result<(), String> {
     begin(Work::Load, "loaded cuDNN");
-    let text = &description(device)?;
+    let text = &devices::read(device)?;
     let installation = cudnn_loader::load().map_err(|error| error.to_string())?;
     let version = installation.version.number();
     let environment = environment(version, &installation.dir)?;

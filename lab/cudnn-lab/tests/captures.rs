@@ -337,6 +337,7 @@ impl Shell {
                         *release = if release.starts_with('/') { *release } else { cudnn };
                     }
                 }
+                "--cudnn" => words[place + 1] = cudnn,
                 _ => {}
             }
         }
@@ -376,7 +377,7 @@ fn examples(program: &Path, command: &str) -> Vec<String> {
 #[test]
 fn the_commands_of_the_guide_and_of_the_help_work() {
     let Some(shell) = Shell::new("the_commands_of_the_guide_and_of_the_help_work") else { return };
-    let pages = ["capture.md", "replay.md", "reproduce.md", "upgrade-gate.md"].map(commands).concat();
+    let pages = ["capture.md", "replay.md", "devices.md", "reproduce.md", "upgrade-gate.md"].map(commands).concat();
     let helps = ["capture", "replay", "emit", "reduce"].map(|command| examples(LAB.as_ref(), command)).concat();
     let run = examples(&doctor(), "run").into_iter().filter(|line| line.contains("--capture"));
     let lines: Vec<String> = pages.into_iter().chain(helps).chain(run).collect();

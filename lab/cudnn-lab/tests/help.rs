@@ -28,7 +28,7 @@ fn pages(manual: &str) -> Vec<String> {
 #[test]
 fn the_manual_and_the_completions_have_every_subcommand() {
     let (manual, completions) = (lab(&["man"]).1, lab(&["completions", "bash"]).1);
-    for command in ["capture", "replay", "reduce", "emit", "errata", "plans"] {
+    for command in ["capture", "replay", "reduce", "emit", "devices", "errata", "plans"] {
         assert!(manual.contains(command) && completions.contains(command), "{command}");
     }
     let all: Vec<String> = pages(&manual).into_iter().chain(pages(&lab(&["man", "plans"]).1)).collect();
@@ -45,7 +45,7 @@ fn the_manual_and_the_completions_have_every_subcommand() {
 
 /// Those for captures are tested with the guide.
 #[test]
-fn the_examples_of_plans_and_errata_run() {
+fn the_examples_of_devices_plans_and_errata_run() {
     let home = TempDir::new();
     let bin = home.path().join("bin");
     std::fs::create_dir(&bin).unwrap();
@@ -60,7 +60,7 @@ fn the_examples_of_plans_and_errata_run() {
     let about = About { device: "NVIDIA H200".into(), cudnn_version: 91_900, ..About::default() };
     Store::open(&settings).0.put(&Entry { about, ..Entry::default() }).unwrap();
     let mut count = 0;
-    for subcommand in ["plans", "errata"] {
+    for subcommand in ["devices", "plans", "errata"] {
         let help = lab(&[subcommand, "--help"]).1;
         let lines = help.split("Examples:").nth(1).unwrap_or_default().lines();
         for example in lines.filter_map(|line| line.strip_prefix("  ")).filter(|line| line.starts_with("cudnn-lab")) {
@@ -69,8 +69,9 @@ fn the_examples_of_plans_and_errata_run() {
             let mut sh = Command::new("/bin/sh");
             sh.args(["-c", example]).current_dir(home.path()).env_clear();
             let output = sh.env("HOME", home.path()).env("PATH", format!("{}:/bin", bin.display())).output().unwrap();
-            // Planning needs the driver's library.
-            let needs_driver = example.contains(" --device ") && output.status.code() == Some(3);
+            // Planning needs the driver's library, and a description of this machine a GPU.
+            let needs_driver = example.contains(" --device ") || example.contains(" --here");
+            let needs_driver = needs_driver && output.status.code() == Some(3);
             assert!(output.status.success() || needs_driver, "{example}: {output:?}");
             assert!(!text(&output).contains("Usage:"), "{example}: {output:?}");
         }
@@ -85,6 +86,8 @@ fn output_that_cannot_be_written_is_an_error() {
         &["--version"],
         &["capture", "show", CAPTURE],
         &["capture", "show", CAPTURE, "--json"],
+        &["devices"],
+        &["devices", "h200"],
         &["errata", "list"],
         &["plans", "list"],
         &["plans", "stats"],

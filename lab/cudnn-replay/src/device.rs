@@ -44,6 +44,14 @@ pub fn name(description: &str) -> Option<String> {
     name.and_then(Value::as_str).map(str::to_owned)
 }
 
+/// Returns the compute capability in a description, such as `12.1`.
+#[must_use]
+pub fn compute_capability(description: &str) -> Option<String> {
+    let json: Value = serde_json::from_str(description).ok()?;
+    let version = json.get("deviceVer")?.as_u64()?;
+    Some(format!("{}.{}", version / 100, version % 100 / 10))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +77,8 @@ mod tests {
         let members: Value = serde_json::from_str(&older).unwrap();
         assert_eq!((name(&older).as_deref(), &members["smCountOrigin"]), (Some("NVIDIA A"), &7.into()));
         assert!(members["memoryBusWidth"].is_u64());
+        assert_eq!(compute_capability(&older.replace("900", "1210")).as_deref(), Some("12.1"));
+        assert_eq!((compute_capability("{}"), compute_capability("no JSON")), (None, None));
         assert_eq!(completed("no JSON"), "no JSON");
     }
 }

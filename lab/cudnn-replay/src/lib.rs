@@ -3,6 +3,7 @@
 //! | module | purpose |
 //! | --- | --- |
 //! | [`mod@device`] | reads and completes cuDNN's descriptions of devices |
+//! | [`mod@known_devices`] | describes well-known GPUs |
 //! | [`mod@emit`] | writes a graph as a program in C++ or Python |
 //! | [`mod@reduce`] | makes a graph smaller while a condition holds |
 //! | [`mod@replay`] | plans and executes a graph with the loaded cuDNN |
@@ -10,5 +11,6 @@
 
 pub mod device;
 pub mod emit;
+pub mod known_devices;
 pub mod reduce;
 pub mod replay;

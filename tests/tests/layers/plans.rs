@@ -717,12 +717,18 @@ fn plans_are_rebuilt_for_another_device() {
     let kept = real.run("plans", smaller, &[]);
     assert_eq!(count(&kept, "built in"), 3, "{kept:#?}");
     let pack = real.dir.path().join("app.plans");
-    let mut lab = Command::new(support::lab());
-    lab.args(["plans", "pack", "--device", &h200[0]]).arg(&pack).arg("--from").arg(real.dir.path().join("plans"));
-    lab.env("LD_LIBRARY_PATH", &real.libraries.path).env("CUDNN_LOADER_DIR", &real.cudnn);
-    let packed = lab.output().unwrap();
-    let text = format!("{}{}", String::from_utf8_lossy(&packed.stdout), String::from_utf8_lossy(&packed.stderr));
-    assert!(packed.status.success() && text.contains("3 plans"), "{text}");
+    let pack_for = |device: &str, pack: &Path| {
+        let mut lab = Command::new(support::lab());
+        lab.args(["plans", "pack", "--device", device]).arg(pack).arg("--from").arg(real.dir.path().join("plans"));
+        lab.env("LD_LIBRARY_PATH", &real.libraries.path).env("CUDNN_LOADER_DIR", &real.cudnn);
+        let packed = lab.output().unwrap();
+        let text = format!("{}{}", String::from_utf8_lossy(&packed.stdout), String::from_utf8_lossy(&packed.stderr));
+        assert!(packed.status.success() && text.contains("3 plans"), "{text}");
+        text
+    };
+    let note = "note: a program uses these plans only if cuDNN describes its GPU exactly like `cudnn-lab devices l4`";
+    assert!(pack_for("L4", &real.dir.path().join("l4.plans")).contains(note));
+    assert!(!pack_for(&h200[0], &pack).contains("note: "));
     std::fs::remove_dir_all(real.dir.path().join("plans")).unwrap();
     let there = real.run("plans", h200, &[("CUDNN_PLANS_PACK", &pack)]);
     assert_eq!((count(&there, "built in"), count(&there, "restored in")), (0, 3), "{there:#?}");

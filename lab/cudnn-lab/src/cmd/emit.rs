@@ -1,7 +1,7 @@
 //! `emit`: writes a captured graph as a program.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use cudnn_cli::escape::Printable;
@@ -10,6 +10,7 @@ use cudnn_replay::emit::{Case, Language, emit, is_program};
 use serde_json::json;
 
 use crate::captures;
+use crate::devices::DeviceOption;
 use crate::output_file::{Kind, Output, Replace};
 
 /// The programs that `emit` writes.
@@ -30,6 +31,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
+    device: DeviceOption,
+    #[command(flatten)]
     replace: Replace,
 }
 
@@ -42,12 +45,17 @@ enum LanguageChoice {
 
 pub(crate) fn run(arguments: &Arguments, format: Format) -> CommandResult {
     let file = captures::read(&arguments.file)?;
-    let inputs = [arguments.file.as_path()];
+    let device = arguments.device.select()?;
+    let inputs: Vec<&Path> =
+        [&arguments.file].into_iter().chain(&arguments.device.device).map(PathBuf::as_path).collect();
     let output = arguments.output.as_ref();
     let output = output.map(|file| Output { file, kind: &PROGRAM, inputs: &inputs, force: arguments.replace.force });
     output.as_ref().map_or(Ok(()), Output::check)?;
     let mut case =
         Case::select(&file.capture, &arguments.graph).map_err(|error| captures::no_graph(&arguments.file, error))?;
+    if let Some(device) = device {
+        case.plan_for(&device.description);
+    }
     if let Err(reason) = case.read_values(file.path()) {
         remark(format_args!("note: the program generates the values of tensors: {}", reason.printable()));
     }

@@ -1,6 +1,7 @@
 //! Provides the subcommands. They read their options, print their results, then return the exit status.
 
 pub(crate) mod capture;
+pub(crate) mod devices;
 pub(crate) mod emit;
 pub(crate) mod errata;
 pub(crate) mod plans;

@@ -20,6 +20,7 @@ use cudnn_plan_store::{
 use cudnn_probe::Version;
 use serde_json::{Value, json};
 
+use crate::devices::{Device, DeviceOption};
 use crate::output_file::{Kind, Output, Replace};
 use crate::plan_again;
 
@@ -55,15 +56,12 @@ enum Action {
         /// Include only plans of this release or series: `9.19.0`, `9.19`, `9`.
         #[arg(long, value_name = "RELEASE")]
         cudnn: Option<String>,
-        /// Rebuild the plans with this machine's cuDNN for the device described in this file. That device is not
-        /// needed here, but the driver's library and NVRTC are. To create the file, run `plans device` on a machine
-        /// with the GPU.
-        #[arg(long, value_name = "FILE")]
-        device: Option<PathBuf>,
+        #[command(flatten)]
+        device: DeviceOption,
         #[command(flatten)]
         replace: Replace,
     },
-    /// Print cuDNN's description of this machine's first GPU, for `pack --device` on another machine.
+    /// Print cuDNN's description of this machine's first GPU, like `cudnn-lab devices --here`.
     Device,
     /// Remove the plans and page lists from the directory, and leave other files alone.
     Clear,
@@ -106,20 +104,18 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
                 device_name.as_ref().is_none_or(|name| about.device.contains(name.as_str()))
                     && cudnn.as_ref().is_none_or(is_of)
             };
-            let inputs: Vec<&Path> = device.iter().chain(&settings.packs).map(PathBuf::as_path).collect();
+            let inputs: Vec<&Path> = device.device.iter().chain(&settings.packs).map(PathBuf::as_path).collect();
             let file = std::path::absolute(file)?;
             let output = Output { file: &file, kind: &PACK, inputs: &inputs, force: replace.force };
             output.check()?;
-            match device {
+            match device.select()? {
                 None => plans.pack(&output, is_wanted),
-                Some(device) => plans.pack_again(&output, device, is_wanted, timeouts),
+                Some(device) => plans.pack_again(&output, &device, is_wanted, timeouts),
             }
         }
         Action::Clear => plans.clear(),
         Action::Device => {
-            let description = plan_again::describe(timeouts).map_err(|reason| reason.printable())?;
-            // Printed unchanged, because another program reads it.
-            format.report(|| json!({ "device": description }), || outln!("{}", description.printable()));
+            super::devices::here(timeouts, format)?;
             Ok(Outcome::Fine)
         }
     }
@@ -294,17 +290,15 @@ impl Plans {
     fn pack_again(
         mut self,
         output: &Output<'_>,
-        device: &Path,
+        device: &Device,
         is_wanted: impl Fn(&About) -> bool,
         timeouts: &Timeouts,
     ) -> CommandResult {
-        let (from, to, device) = (Temporary::dir()?, Temporary::dir()?, std::path::absolute(device)?);
-        // Read the file here, because a child that waits on a pipe cannot report it.
-        plan_again::description(&device)?;
+        let (from, to) = (Temporary::dir()?, Temporary::dir()?);
         let (wanted, _) = plan_again::open(from.path());
         let put = |Stored { entry, .. }| if is_wanted(&entry.about) { wanted.put(&entry) } else { Ok(()) };
         self.problems.extend(self.store.entries().filter_map(|stored| stored.and_then(put).err()));
-        let failures = plan_again::run(&device, from.path(), to.path(), &timeouts.for_many_steps())
+        let failures = plan_again::run(&device.description, from.path(), to.path(), &timeouts.for_many_steps())
             .map_err(|reason| reason.printable())?;
         let (store, more) = plan_again::open(to.path());
         self.problems.extend(more);
@@ -312,6 +306,13 @@ impl Plans {
             remark(format!("not planned: {}", failure.printable()));
         }
         let packed = Plans { store, ..self }.pack(output, |_| true)?;
+        if let Some(known) = &device.known {
+            remark(format_args!(
+                "note: a program uses these plans only if cuDNN describes its GPU exactly like `cudnn-lab devices {}`, \
+                 including the driver and the memory; `cudnn-lab devices --here` prints the description on that machine",
+                known.name
+            ));
+        }
         Ok(if failures.is_empty() { packed } else { packed.max(Outcome::Warnings) })
     }
 

@@ -1,7 +1,7 @@
 //! `reduce`: makes a captured graph smaller while a condition holds.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use cudnn_capture_file::{Device, Graph, GraphRecord, Node, Plan, Record};
@@ -16,6 +16,7 @@ use cudnn_replay::replay::{DataSet, Engines, Report, Request};
 use serde_json::json;
 
 use crate::captures;
+use crate::devices::DeviceOption;
 use crate::output_file::{Kind, Output, Replace};
 use crate::replay_child;
 
@@ -36,6 +37,8 @@ pub(crate) struct Arguments {
     /// Write the smallest graph so far to this capture.
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
+    #[command(flatten)]
+    device: DeviceOption,
     #[command(flatten)]
     replace: Replace,
     /// Execute only graphs whose tensors need at most this memory, in GiB. The host needs up to five times as much, and
@@ -62,13 +65,19 @@ enum Choice {
 pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) -> CommandResult {
     let file = captures::read(&arguments.file)?;
     let Arguments { output, replace, .. } = arguments;
-    let output = Output { file: output, kind: &CAPTURE, inputs: &[&arguments.file], force: replace.force };
+    let device = arguments.device.select()?;
+    let inputs: Vec<&Path> =
+        [&arguments.file].into_iter().chain(&arguments.device.device).map(PathBuf::as_path).collect();
+    let output = Output { file: output, kind: &CAPTURE, inputs: &inputs, force: replace.force };
     output.check()?;
-    let case =
+    let mut case =
         Case::select(&file.capture, &arguments.graph).map_err(|error| captures::no_graph(&arguments.file, error))?;
     if case.failure.is_some() {
         let name = arguments.file.printable();
         return Err(format!("{name}: only graphs can be made smaller, and this is a failed call").into());
+    }
+    if let Some(device) = device {
+        case.plan_for(&device.description);
     }
     let condition = match arguments.when {
         Choice::Wrong => Condition::Wrong,

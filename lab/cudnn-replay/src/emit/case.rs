@@ -75,6 +75,14 @@ impl Case {
         Ok(())
     }
 
+    /// Selects the device to plan for by its description. What the captured device did with the graph is forgotten, except
+    /// for the layout of the memory: the plan, and a failed execution.
+    pub fn plan_for(&mut self, description: &str) {
+        self.captured.plan_for(description);
+        self.captured.plan = None;
+        self.captured.execution = self.captured.execution.take().filter(|execution| execution.status == "SUCCESS");
+    }
+
     pub(super) fn graph(&self) -> &Graph {
         &self.captured.graph
     }

@@ -33,6 +33,8 @@ pub struct Captured {
     pub values: Vec<Data>,
     /// The other executions with stored values, in words.
     pub left_out: Option<String>,
+    /// Whether the graph is only planned, because [`plan_for`](Self::plan_for) has selected another device.
+    pub plan_only: bool,
 }
 
 /// A graph, and what a capture knows about it.
@@ -173,7 +175,12 @@ fn label(failure: &Failure) -> String {
 impl Captured {
     fn new(id: String, capture: usize, label: String, graph: Graph) -> Self {
         let (device, plan, execution, values, left_out) = (None, None, None, Vec::new(), None);
-        Captured { id, capture, label, graph, device, plan, execution, values, left_out }
+        Captured { id, capture, label, graph, device, plan, execution, values, left_out, plan_only: false }
+    }
+
+    /// Selects the device to plan for by its description. Nothing is executed then.
+    pub fn plan_for(&mut self, description: &str) {
+        (self.device, self.plan_only) = (Some(description.to_owned()), true);
     }
 
     /// Selects a plan and an execution. `device` is used without a plan.
@@ -224,6 +231,7 @@ impl Captured {
         Request {
             graph: self.graph.clone(),
             device: self.device.clone(),
+            plan_only: self.plan_only,
             engines: Engines::First,
             execution: self.execution.clone(),
             data,

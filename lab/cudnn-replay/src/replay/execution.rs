@@ -430,6 +430,7 @@ mod tests {
         Request {
             graph: serde_json::from_str(MATMUL).unwrap(),
             device: None,
+            plan_only: false,
             engines: super::super::Engines::First,
             execution: None,
             data: Vec::new(),

@@ -51,7 +51,12 @@ pub fn run(request: &Request, step: &mut dyn FnMut(&str)) -> Report {
     // SAFETY: the call passes no pointers.
     let mut report = Report { cudnn: unsafe { cudnn_loader::cudnnGetVersion() }, ..Report::default() };
     step("started the driver");
-    match Gpu::first() {
+    let gpu = if request.plan_only {
+        Err("the device is only described".to_owned())
+    } else {
+        Gpu::first().map_err(|reason| reason.to_string())
+    };
+    match gpu {
         Ok(gpu) => {
             report.device.clone_from(&gpu.name);
             match Handle::new() {
@@ -68,7 +73,7 @@ pub fn run(request: &Request, step: &mut dyn FnMut(&str)) -> Report {
         Err(reason) => {
             let description = request.device.as_deref().map_or_else(|| H200.to_owned(), crate::device::completed);
             report.device = crate::device::name(&description).unwrap_or_else(|| "an unnamed device".to_owned());
-            report.not_executed = Some(reason.to_string());
+            report.not_executed = Some(reason);
             if let Err(refusal) = device::check_sizes(description.as_bytes()) {
                 (report.status, report.reason) = ("SKIPPED".to_owned(), Some(refusal));
                 return report;

@@ -16,6 +16,9 @@ pub struct Request {
     pub graph: Graph,
     /// cuDNN's description of the device to plan for, if this machine has no GPU. Default: an H200.
     pub device: Option<String>,
+    /// Whether to plan for `device` even if this machine has a GPU. Nothing is executed then.
+    #[serde(default)]
+    pub plan_only: bool,
     /// The engines to try.
     pub engines: Engines,
     /// The program's execution, whose layout of the memory is reproduced.

@@ -44,6 +44,13 @@ pub(crate) struct Arguments {
     /// Compare two releases: names such as 9.10 or cu12-9.10.2, which are fetched if necessary, or directories.
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], group = "comparison")]
     compare: Option<Vec<String>>,
+    /// Replay with this release instead of the cuDNN that programs would load: a name or directory, as for --compare.
+    #[arg(long, value_name = "RELEASE", conflicts_with = "compare")]
+    cudnn: Option<String>,
+    /// Only plan, for this GPU, which is not needed here: a name in `cudnn-lab devices`, or a file that `cudnn-lab devices
+    /// --here` has written on a machine with the GPU. Can be repeated without --compare, to compare GPUs.
+    #[arg(long, value_name = "NAME|FILE")]
+    device: Vec<PathBuf>,
     /// Replay only the graphs whose ids begin with this. Can be repeated.
     #[arg(long, value_name = "ID")]
     graph: Vec<String>,
@@ -144,7 +151,7 @@ fn replay_all(
 ) -> CommandResult {
     let mut reports = Vec::new();
     for graph in graphs {
-        reports.push((graph, replay(arguments, graph, file, None, timeouts)?));
+        reports.push((graph, replay(arguments, graph, file, cudnn, timeouts)?));
     }
     format.report(
         || {

@@ -34,6 +34,13 @@ pub(super) fn select(names: [&str; 2], format: Format) -> Result<[Compared; 2], 
     Ok([Compared::new(names[0], before, format)?, Compared::new(names[1], after, format)?])
 }
 
+/// Returns the release with this name, as for [`select`].
+pub(super) fn select_one(name: &str, format: Format) -> Result<Compared, Box<dyn Error>> {
+    let choices = choices(name)?;
+    let choice = choices.into_iter().max_by_key(|choice| choice.rank()).ok_or("no release is named")?;
+    Compared::new(name, choice, format)
+}
+
 /// Returns the best pair. The CUDA major versions are more important than the preferences for a single name.
 fn pair<'a>(before: &[Choice<'a>], after: &[Choice<'a>]) -> Option<[Choice<'a>; 2]> {
     let pairs = before.iter().flat_map(|before| after.iter().map(move |after| [*before, *after]));

@@ -1,0 +1,88 @@
+//! Plans the graphs for several described devices, and compares the devices.
+
+use std::path::Path;
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::output::{CommandResult, Format, Outcome, outln};
+use cudnn_cli::subprocess::Timeouts;
+use cudnn_cli::table::{Table, table};
+use cudnn_replay::device::compute_capability;
+use cudnn_replay::replay::Report;
+use cudnn_replay::replay::capture::Captured;
+use cudnn_replay::replay::comparison::{status, working_plan};
+use serde_json::{Value, json};
+
+use super::{Arguments, replay, text};
+use crate::captures::CaptureFiles;
+use crate::devices::Device;
+
+/// A graph, and the reports in the order of the devices.
+struct Row<'a> {
+    graph: &'a Captured,
+    reports: Vec<Report>,
+}
+
+/// Plans all graphs for each device with one cuDNN.
+pub(super) fn compare(
+    arguments: &Arguments,
+    devices: &[Device],
+    graphs: &[Captured],
+    file: &CaptureFiles,
+    cudnn: Option<&Path>,
+    timeouts: &Timeouts,
+    format: Format,
+) -> CommandResult {
+    let mut rows = Vec::new();
+    for graph in graphs {
+        let mut reports = Vec::new();
+        for device in devices {
+            let mut described = graph.clone();
+            described.plan_for(&device.description);
+            reports.push(replay(arguments, &described, file, cudnn, timeouts)?);
+        }
+        rows.push(Row { graph, reports });
+    }
+    format.report(|| value(devices, &rows, file), || print(devices, &rows));
+    let all_work = rows.iter().flat_map(|row| &row.reports).all(|report| status(report) == "SUCCESS");
+    Ok(if all_work { Outcome::Fine } else { Outcome::Warnings })
+}
+
+fn value(devices: &[Device], rows: &[Row<'_>], file: &CaptureFiles) -> Value {
+    let device = |device: &Device| json!({ "name": device.gpu(), "compute_capability": compute_capability(&device.description) });
+    let row = |Row { graph, reports }: &Row<'_>| json!({ "graph": graph.id, "label": graph.label, "reports": reports });
+    json!({
+        "problems": file.problems,
+        "devices": devices.iter().map(device).collect::<Vec<_>>(),
+        "graphs": rows.iter().map(row).collect::<Vec<_>>(),
+    })
+}
+
+fn print(devices: &[Device], rows: &[Row<'_>]) {
+    let reports = rows.iter().flat_map(|row| &row.reports);
+    if let Some(version) = reports.map(|report| report.cudnn).find(|version| *version > 0) {
+        outln!("cuDNN {}, planned for described devices; nothing was executed", text::version(version));
+    }
+    let mut lines: Table = table(["graph"]);
+    lines.set_header(std::iter::once("graph".to_owned()).chain(devices.iter().map(|device| device.gpu().printable())));
+    for Row { graph, reports } in rows {
+        lines.add_row(std::iter::once(graph.id.printable()).chain(reports.iter().map(cell)));
+    }
+    outln!("{lines}");
+    for Row { graph, reports } in rows {
+        outln!("{}: {}", graph.id.printable(), graph.label.printable());
+        for (device, report) in devices.iter().zip(reports) {
+            if let Some(reason) = &report.reason {
+                outln!("  {}: {}", device.gpu().printable(), reason.printable());
+            }
+        }
+    }
+}
+
+/// Returns the engine of the plan and the number of engines that support the graph, or the status of the failure.
+fn cell(report: &Report) -> String {
+    let supporting = report.supporting.map_or(String::new(), |supporting| format!(" ({supporting} engines)"));
+    match working_plan(report) {
+        Some(plan) => format!("engine {}{supporting}", plan.engine.index),
+        None => status(report).printable(),
+    }
+}
