@@ -28,6 +28,15 @@ impl Pipe {
     pub fn read(&mut self, into: &mut [u8]) -> Result<usize> {
         self.0.read(into)
     }
+
+    /// Sends as many bytes as fit to the child through a [`channel`], and returns their number. On Windows, the call
+    /// waits until all of them fit, so that a child must read before it does anything else.
+    ///
+    /// # Errors
+    /// Returns `WouldBlock` if no bytes fit, or the error of the system call.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.0.write(bytes)
+    }
 }
 
 /// Creates a pipe. Returns the ends for the parent and the child.

@@ -27,6 +27,10 @@ impl Pipe {
             Some(into) => self.0.read(into),
         }
     }
+
+    pub fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.0.write(bytes)
+    }
 }
 
 /// Returns the number of bytes that can be read without waiting.

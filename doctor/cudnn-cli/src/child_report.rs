@@ -1,7 +1,8 @@
-//! Sends messages from a child process of this program to its parent. They use standard input as a channel, because
-//! libraries may print to stdout and stderr. Every message starts with a token that the child first reads from the
-//! channel.
+//! Sends messages from a child process of this program to its parent, and receives requests. They use standard input as
+//! a channel, because libraries may print to stdout and stderr. Every message starts with a token that the child first
+//! reads from the channel.
 
+use std::io::{BufRead, Read};
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
@@ -40,8 +41,23 @@ const NAMES: [(Work, &str); 7] = [
 /// The length of the token in bytes.
 pub const TOKEN_LEN: usize = 32;
 
+/// The maximum length of a message or request in bytes.
+pub const MAX_MESSAGE_LEN: usize = 64 << 20;
+
 /// The message key for a step.
 const STEP: &str = "step";
+
+impl Work {
+    /// Describes the work in a word or two.
+    pub(crate) fn activity(self) -> &'static str {
+        match self {
+            Work::OpenDriver | Work::QueryNvml | Work::StartDriver => "asking the driver",
+            Work::Load | Work::LoadCuda => "loading libraries",
+            Work::Compute => "computing",
+            Work::Fetch => "fetching",
+        }
+    }
+}
 
 /// A step of a child process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,13 +91,25 @@ pub fn begin(work: Work, text: impl Into<String>) {
 /// Sends a message to the parent, if there is one. The first message must be sent before loading any library that
 /// could read the token.
 pub fn send(message: &Value) {
-    static TOKEN: OnceLock<Option<String>> = OnceLock::new();
-    let Some(token) = TOKEN.get_or_init(read_token) else { return };
+    let Some(token) = token() else { return };
     // Without a parent, the message is discarded.
     let _ = cudnn_os::pipes::report(format!("{token}{message}\n").as_bytes());
 }
 
-/// Reads the parent's token, or returns `None` if standard input is not a channel to this program.
+/// Waits for the parent's next request. Returns `None` if the parent has closed the channel.
+pub fn receive() -> Option<Vec<u8>> {
+    token()?;
+    let mut line = Vec::new();
+    std::io::stdin().lock().take(MAX_MESSAGE_LEN as u64).read_until(b'\n', &mut line).ok()?;
+    line.ends_with(b"\n").then_some(line)
+}
+
+/// Returns the parent's token, or `None` if standard input is not a channel to this program.
+fn token() -> Option<&'static str> {
+    static TOKEN: OnceLock<Option<String>> = OnceLock::new();
+    TOKEN.get_or_init(read_token).as_deref()
+}
+
 fn read_token() -> Option<String> {
     let mut bytes = [0u8; TOKEN_LEN + 1];
     let len = cudnn_os::pipes::receive(&mut bytes)?;

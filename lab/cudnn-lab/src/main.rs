@@ -3,7 +3,6 @@
 
 use std::error::Error;
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ mod devices;
 mod gpus;
 mod output_file;
 mod plan_again;
-mod replay_child;
+mod replay_worker;
 
 /// Works with what programs ask of cuDNN: captured graphs, engines, compiled plans.
 ///
@@ -74,9 +73,9 @@ Examples:
     Capture(cmd::capture::Arguments),
     /// Plan the graphs of a capture again, execute them if there is a GPU, and compare two releases of cuDNN.
     ///
-    /// Every graph is replayed in a child process. With --compare or --baseline, the exit status is 1 if something became
-    /// worse. Otherwise it is 1 if a graph does not work. It is also 1 if a part of the capture could not be read, and 3
-    /// if the replay was impossible.
+    /// A child process replays the graphs, and is replaced after a crash or hang. Ctrl-C prints the results so far. With
+    /// --compare or --baseline, the exit status is 1 if something became worse. Otherwise it is 1 if a graph does not work. It is also 1
+    /// if a part of the capture could not be read, and 3 if the replay was impossible.
     #[command(after_help = "\
 Examples:
   cudnn-lab replay app.cudnncap                        this cuDNN
@@ -109,7 +108,7 @@ Examples:
     Emit(cmd::emit::Arguments),
     /// Make a graph of a capture smaller while it still fails in the same way.
     ///
-    /// Every smaller graph is tried in a child process.
+    /// Smaller graphs are tried in a child process.
     #[command(after_help = "\
 Examples:
   cudnn-lab reduce app.cudnncap --graph 0658 --when status --output small.cudnncap
@@ -143,9 +142,9 @@ Examples:
 /// The commands of child processes, which users do not see.
 #[derive(Subcommand)]
 enum Child {
-    /// Replay one graph, for `replay`.
-    #[command(name = replay_child::COMMAND)]
-    Replay { request: PathBuf },
+    /// Replay graphs, for `replay` and `reduce`.
+    #[command(name = replay_worker::COMMAND)]
+    Replay,
     /// Rebuild plans, for `plans pack`.
     #[command(name = plan_again::COMMAND)]
     Plan(plan_again::Arguments),
@@ -170,7 +169,7 @@ fn main() -> ExitCode {
 
 fn run_child(child: Child) -> ExitCode {
     match child {
-        Child::Replay { request } => replay_child::run_child(&request),
+        Child::Replay => replay_worker::run_child(),
         Child::Plan(arguments) => plan_again::run_child(&arguments),
         Child::Gpus => gpus::run_child(),
     }

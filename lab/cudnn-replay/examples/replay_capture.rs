@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cudnn_capture_file::Capture;
-use cudnn_replay::replay::{DataSet, capture::graphs, run};
+use cudnn_replay::replay::{DataSet, Queue, capture::graphs};
 
 fn main() -> ExitCode {
     let Some(file) = std::env::args_os().nth(1).map(PathBuf::from) else {
@@ -27,10 +27,12 @@ fn replay(file: &Path) -> Result<ExitCode, Box<dyn Error>> {
     let capture = Capture::read(file).map_err(|error| format!("cannot read {file:?}: {error}"))?;
     // Without this, every graph would report the same failure.
     cudnn_loader::load()?;
+    let mut queue = Queue::default();
     let mut exit_code = ExitCode::SUCCESS;
     for captured in graphs([&capture]) {
         // `cudnn-lab replay` does this in a child process, because a defect in cuDNN can crash it.
-        let report = run(&captured.request(file, &[DataSet::Integers]), &mut |_| {});
+        queue.push(captured.request(file, &[DataSet::Integers]));
+        let Some(report) = queue.replay_next(&mut |_| {}) else { break };
         // `{:?}` escapes the label, because it comes from the file.
         println!("{} {:?}: {}", captured.id.escape_debug(), captured.label, report.status);
         if report.status != "SUCCESS" {

@@ -85,7 +85,7 @@ fn programs_plan_the_same_graphs_in_the_same_way() {
     let (Some(capturing), Some(cudnn)) = (Capturing::real(test, RELEASE), lib_dir(RELEASE)) else { return };
     let records = capturing.capture(&["works", "fused", "mixed-types", "integers"]);
     let capture = Capture { records, ..Capture::default() };
-    let graphs = cudnn_replay::replay::capture::graphs(&capture);
+    let graphs = cudnn_replay::replay::capture::graphs([&capture]);
     let graphs: Vec<_> =
         graphs.into_iter().filter(|graph| all!(capture, Graph).any(|it| it.graph == graph.id)).collect();
     assert_eq!(graphs.len(), 4);

@@ -7,13 +7,14 @@
 mod spinner;
 mod streams;
 mod timeouts;
+mod worker;
 
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use cudnn_os::child::Child;
-use cudnn_os::interruption::Interruption;
+use cudnn_os::interruption::{Interruption, Signal};
 use cudnn_os::memory_limits::MemoryLimits;
 use cudnn_os::program::executable;
 use cudnn_probe::facts;
@@ -24,11 +25,12 @@ use crate::child_report::Step;
 use crate::platform;
 use crate::quoting::quoted;
 use crate::temporary;
-use spinner::Spinner;
 use streams::Streams;
 
 pub use crate::platform::cannot_start;
+pub use spinner::Spinner;
 pub use timeouts::Timeouts;
+pub use worker::{Answer, Worker};
 
 /// How often the parent checks for progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -180,71 +182,147 @@ pub fn supervise(first: &str, timeouts: &Timeouts) -> std::io::Result<Ended> {
 
 /// Starts the child and waits until it exits. In a separate session, all descendants are killed with the child, even
 /// after a timeout or if this program is interrupted.
-fn watch(mut command: Command, mut streams: Streams, timeouts: &Timeouts, has_session: bool) -> std::io::Result<Ended> {
-    let limits = MemoryLimits::read();
-    command.stdin(streams.reports.open_channel()?);
-    let interruption = has_session.then(Interruption::catch);
-    let mut child = Child::start(command, has_session)?;
+fn watch(command: Command, streams: Streams, timeouts: &Timeouts, has_session: bool) -> std::io::Result<Ended> {
+    let mut running = Running::start(command, streams, timeouts, has_session)?;
     // Without a separate session, the child uses the terminal.
     let mut spinner = Spinner::new(has_session);
-    let start = Instant::now();
-    let (mut step, mut messages) = (None, Vec::new());
-    let (mut step_start, mut progress, mut looked) = (start, start, start);
-    let mut activity = None;
-    // `None` if the child exited by itself.
-    let limit = loop {
-        let has_ended = child.has_ended();
-        let has_read = streams.read();
-        while let Some(message) = streams.reports.take_message() {
-            match Step::parse(&message) {
-                Some(next) => {
-                    step = Some(next);
-                    (step_start, progress) = (Instant::now(), Instant::now());
-                }
-                None if messages.len() < MAX_MESSAGES => messages.push(with_lack_of_memory(message, &limits)),
-                None => {}
-            }
-        }
-        if has_ended || interruption.as_ref().and_then(Interruption::signal).is_some() {
-            break None;
-        }
-        spinner.turn(step.as_ref());
-        if looked.elapsed() > PROGRESS_INTERVAL {
-            looked = Instant::now();
-            let now = child.activity();
-            if activity.is_some() && now != activity {
-                progress = looked;
-            }
-            activity = now;
-        }
-        let (idle_limit, step_limit) = timeouts.limits(step.as_ref());
-        if progress.elapsed() > idle_limit {
-            break Some(End::Hung(idle_limit));
-        }
-        let times = [(step_start, step_limit), (start, timeouts.total)];
-        if let Some((_, limit)) = times.into_iter().find(|(start, limit)| start.elapsed() > *limit) {
-            break Some(End::TooSlow(limit));
-        }
-        // If the child is producing output, read again without waiting.
-        if !has_read {
-            std::thread::sleep(Duration::from_millis(if start.elapsed() < Duration::from_secs(2) { 2 } else { 10 }));
+    let stop = loop {
+        match running.poll() {
+            Some(stop) => break stop,
+            None => spinner.turn(|| running.step.as_ref().map_or("starting", |step| step.work.activity())),
         }
     };
     drop(spinner);
-    let status = child.end()?;
-    if let Some(signal) = interruption.as_ref().and_then(Interruption::signal) {
-        temporary::end_by(signal);
+    match stop {
+        Stop::Ended => running.end(None),
+        Stop::Limit(limit) => running.end(Some(limit)),
+        Stop::Interrupted(signal) => {
+            running.child.end()?;
+            temporary::end_by(signal)
+        }
     }
-    streams.read();
-    let exited = status.map(|status| End::Exited {
-        code: status.code(),
-        failure: (!status.success()).then(|| cudnn_os::child::failure(status)),
-    });
-    let crash = status.filter(|_| limit.is_none()).and_then(cudnn_os::child::crash_number);
-    let end = limit.or(exited).ok_or_else(|| std::io::Error::other("the child process has no status"))?;
-    let (stdout, stderr) = (streams.stdout.into_text(), streams.stderr.into_text());
-    let lack_of_memory = end.failure().and_then(|_| limits.explains(crash, &stderr));
-    Ok(Ended { end, step, messages, stdout, stderr, lack_of_memory })
+}
+
+/// A running child with its streams and time limits.
+struct Running<'a> {
+    child: Child,
+    streams: Streams,
+    timeouts: &'a Timeouts,
+    /// `None` if signals also reach the child.
+    interruption: Option<Interruption>,
+    memory_limits: MemoryLimits,
+    /// The last step, and the other messages.
+    step: Option<Step>,
+    messages: Vec<Value>,
+    /// The start of the child or of its current request, and of the step.
+    start: Instant,
+    step_start: Instant,
+    /// The last progress, and the last look at the activity.
+    progress: Instant,
+    looked: Instant,
+    activity: Option<(u64, u64)>,
+}
+
+/// Why the parent stops waiting for a child.
+enum Stop {
+    /// The child has exited by itself.
+    Ended,
+    /// The child exceeds a time limit.
+    Limit(End),
+    /// This program was interrupted.
+    Interrupted(Signal),
+}
+
+impl<'a> Running<'a> {
+    fn start(
+        mut command: Command,
+        mut streams: Streams,
+        timeouts: &'a Timeouts,
+        has_session: bool,
+    ) -> std::io::Result<Self> {
+        let memory_limits = MemoryLimits::read();
+        command.stdin(streams.reports.open_channel()?);
+        let interruption = has_session.then(Interruption::catch);
+        let child = Child::start(command, has_session)?;
+        let (now, step, messages, activity) = (Instant::now(), None, Vec::new(), None);
+        let (start, step_start, progress, looked) = (now, now, now, now);
+        Ok(Running {
+            child,
+            streams,
+            timeouts,
+            interruption,
+            memory_limits,
+            step,
+            messages,
+            start,
+            step_start,
+            progress,
+            looked,
+            activity,
+        })
+    }
+
+    /// Exchanges the available messages, and waits for a moment if the child sends nothing.
+    fn poll(&mut self) -> Option<Stop> {
+        let has_ended = self.child.has_ended();
+        self.streams.reports.write();
+        let has_read = self.streams.read();
+        while let Some(message) = self.streams.reports.take_message() {
+            match Step::parse(&message) {
+                Some(next) => {
+                    self.step = Some(next);
+                    (self.step_start, self.progress) = (Instant::now(), Instant::now());
+                }
+                None if self.messages.len() < MAX_MESSAGES => {
+                    self.messages.push(with_lack_of_memory(message, &self.memory_limits));
+                }
+                None => {}
+            }
+        }
+        if let Some(signal) = self.interruption.as_ref().and_then(Interruption::signal) {
+            return Some(Stop::Interrupted(signal));
+        }
+        if has_ended {
+            return Some(Stop::Ended);
+        }
+        if self.looked.elapsed() > PROGRESS_INTERVAL {
+            self.looked = Instant::now();
+            let now = self.child.activity();
+            if self.activity.is_some() && now != self.activity {
+                self.progress = self.looked;
+            }
+            self.activity = now;
+        }
+        let (idle_limit, step_limit) = self.timeouts.limits(self.step.as_ref());
+        if self.progress.elapsed() > idle_limit {
+            return Some(Stop::Limit(End::Hung(idle_limit)));
+        }
+        let times = [(self.step_start, step_limit), (self.start, self.timeouts.total)];
+        if let Some((_, limit)) = times.into_iter().find(|(start, limit)| start.elapsed() > *limit) {
+            return Some(Stop::Limit(End::TooSlow(limit)));
+        }
+        // If the child is producing output, read again without waiting.
+        if !has_read {
+            let is_young = self.start.elapsed() < Duration::from_secs(2);
+            std::thread::sleep(Duration::from_millis(if is_young { 2 } else { 10 }));
+        }
+        None
+    }
+
+    /// Ends the child if it is still running. `limit` is the limit that it exceeds.
+    fn end(mut self, limit: Option<End>) -> std::io::Result<Ended> {
+        let status = self.child.end()?;
+        self.streams.read();
+        let exited = status.map(|status| End::Exited {
+            code: status.code(),
+            failure: (!status.success()).then(|| cudnn_os::child::failure(status)),
+        });
+        let crash = status.filter(|_| limit.is_none()).and_then(cudnn_os::child::crash_number);
+        let end = limit.or(exited).ok_or_else(|| std::io::Error::other("the child process has no status"))?;
+        let (stdout, stderr) = (self.streams.stdout.into_text(), self.streams.stderr.into_text());
+        let lack_of_memory = end.failure().and_then(|_| self.memory_limits.explains(crash, &stderr));
+        Ok(Ended { end, step: self.step, messages: self.messages, stdout, stderr, lack_of_memory })
+    }
 }
 
 /// Adds a description of the memory shortage to a message, if one explains the failure.

@@ -1,10 +1,9 @@
 //! Shows a spinner on stderr while a child process is working. It appears only on a terminal, and its line is cleared
 //! at the end.
 
+use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
-
-use crate::child_report::{Step, Work};
 
 /// Faster work is shown without a spinner.
 const DELAY: Duration = Duration::from_millis(300);
@@ -12,47 +11,46 @@ const DELAY: Duration = Duration::from_millis(300);
 /// The time between frames.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The maximum width of the line in columns, so that terminals do not wrap it.
-const WIDTH: usize = 24;
-
-pub(super) struct Spinner {
+/// A spinner with a text of at most 40 columns, so that terminals do not wrap it.
+pub struct Spinner {
     next: Option<Instant>,
     turns: usize,
+    /// The columns that the line uses.
+    width: usize,
 }
 
 impl Spinner {
-    pub(super) fn new(is_wanted: bool) -> Spinner {
+    /// Creates a spinner, which stays invisible unless it is wanted and stderr is a terminal.
+    pub fn new(is_wanted: bool) -> Spinner {
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let is_visible = is_wanted && !is_dumb && std::io::stderr().is_terminal();
-        Spinner { next: is_visible.then(|| Instant::now() + DELAY), turns: 0 }
+        Spinner { next: is_visible.then(|| Instant::now() + DELAY), turns: 0, width: 0 }
     }
 
-    /// Draws the next frame when it is due.
-    pub(super) fn turn(&mut self, step: Option<&Step>) {
+    /// Draws the next frame with this text when it is due.
+    pub fn turn<T: Display>(&mut self, text: impl FnOnce() -> T) {
         let Some(next) = self.next.filter(|next| *next <= Instant::now()) else { return };
         self.next = Some(next + INTERVAL);
         let frame = ["|", "/", "-", "\\"].get(self.turns % 4).copied().unwrap_or_default();
         self.turns += 1;
-        show(format_args!("{:<WIDTH$}", format!("{frame} {}", text(step))));
+        let line = format!("{frame} {}", text());
+        self.width = self.width.max(line.len());
+        show(format_args!("{line:<width$}", width = self.width));
+    }
+
+    /// Clears the line until the next turn.
+    pub fn clear(&mut self) {
+        if self.width > 0 {
+            show(format_args!("{:width$}", "", width = self.width));
+            show(format_args!(""));
+            self.width = 0;
+        }
     }
 }
 
 impl Drop for Spinner {
     fn drop(&mut self) {
-        if self.turns > 0 {
-            show(format_args!("{:WIDTH$}", ""));
-            show(format_args!(""));
-        }
-    }
-}
-
-fn text(step: Option<&Step>) -> &'static str {
-    match step.map(|step| step.work) {
-        Some(Work::OpenDriver | Work::QueryNvml | Work::StartDriver) => "asking the driver",
-        Some(Work::Load | Work::LoadCuda) => "loading libraries",
-        Some(Work::Compute) => "computing",
-        Some(Work::Fetch) => "fetching",
-        None => "starting",
+        self.clear();
     }
 }
 

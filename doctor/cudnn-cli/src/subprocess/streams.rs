@@ -1,14 +1,15 @@
 //! Collects the output of a child process. Long output is reduced to the beginning and end.
 
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::process::Stdio;
 
 use cudnn_os::pipes::Pipe;
 use serde_json::Value;
 
-use crate::child_report::TOKEN_LEN;
+use crate::child_report::{MAX_MESSAGE_LEN, TOKEN_LEN};
 
-/// The number of bytes to keep from the beginning and from the end.
+/// The number of bytes to keep from the beginning and from the end of the output.
 const MAX_HEAD_LEN: usize = 1 << 20;
 const MAX_TAIL_LEN: usize = 64 << 10;
 
@@ -26,7 +27,15 @@ pub(super) struct Streams {
 impl Streams {
     /// Reads the available output. Returns whether there was any.
     pub(super) fn read(&mut self) -> bool {
-        self.reports.stream.read() | self.stdout.read() | self.stderr.read()
+        self.reports.stream.read(MAX_MESSAGE_LEN) | self.stdout.read(MAX_HEAD_LEN) | self.stderr.read(MAX_HEAD_LEN)
+    }
+
+    /// Discards what the child has printed so far.
+    pub(super) fn forget_output(&mut self) {
+        self.read();
+        for stream in [&mut self.stdout, &mut self.stderr] {
+            (stream.head, stream.tail, stream.omitted) = (Vec::new(), Vec::new(), 0);
+        }
     }
 }
 
@@ -36,6 +45,8 @@ impl Streams {
 pub(super) struct Reports {
     stream: Stream,
     token: String,
+    /// What the channel has no room for yet.
+    unsent: VecDeque<u8>,
 }
 
 impl Reports {
@@ -45,6 +56,26 @@ impl Reports {
         let (ours, child_end) = cudnn_os::pipes::channel(format!("{}\n", self.token).as_bytes())?;
         self.stream.pipe = Some(ours);
         Ok(child_end)
+    }
+
+    /// Sends a line to the child. [`Reports::write`] continues if the channel has no room for all of it.
+    pub(super) fn send(&mut self, line: &[u8]) {
+        self.unsent.extend(line);
+        self.unsent.push_back(b'\n');
+        self.write();
+    }
+
+    /// Writes as much as the channel has room for.
+    pub(super) fn write(&mut self) {
+        let Some(pipe) = &mut self.stream.pipe else { return };
+        while !self.unsent.is_empty() {
+            match pipe.write(self.unsent.as_slices().0) {
+                Ok(len @ 1..) => drop(self.unsent.drain(..len)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // The channel is full, or the child has ended.
+                Ok(_) | Err(_) => return,
+            }
+        }
     }
 
     /// Removes the child's next message. Lines without the token are ignored.
@@ -86,8 +117,8 @@ impl Stream {
         Ok(child_end)
     }
 
-    /// Reads the available output. Returns whether there was any.
-    fn read(&mut self) -> bool {
+    /// Reads the available output, and keeps this number of bytes from the beginning. Returns whether there was any.
+    fn read(&mut self, max_head_len: usize) -> bool {
         let Some(pipe) = &mut self.pipe else { return false };
         let (mut block, mut total) = ([0u8; 1 << 14], 0);
         while total < MAX_READ_LEN {
@@ -95,7 +126,7 @@ impl Stream {
                 Ok(len @ 1..) => {
                     total += len;
                     let (bytes, _) = block.split_at(len);
-                    let (head, rest) = bytes.split_at(len.min(MAX_HEAD_LEN.saturating_sub(self.head.len())));
+                    let (head, rest) = bytes.split_at(len.min(max_head_len.saturating_sub(self.head.len())));
                     self.head.extend_from_slice(head);
                     self.tail.extend_from_slice(rest);
                     let excess = self.tail.len().saturating_sub(MAX_TAIL_LEN);
@@ -136,9 +167,9 @@ mod tests {
         let mut command = Command::new("/bin/sh");
         let mut child = command.args(["-c", script]).stdout(stream.open().unwrap()).spawn().unwrap();
         while child.try_wait().unwrap().is_none() {
-            stream.read();
+            stream.read(MAX_HEAD_LEN);
         }
-        while stream.read() {}
+        while stream.read(MAX_HEAD_LEN) {}
         let text = stream.into_text();
         assert!(text.starts_with("first\n") && text.ends_with("\nlast\n") && text.contains("bytes are not shown"));
         assert!(text.len() < MAX_HEAD_LEN + MAX_TAIL_LEN + 100);

@@ -239,7 +239,7 @@ fn has_lost_pip(name: &str) -> bool {
     let start = file.and_then(|file| read_start(&file, MAX_LEN).ok()).unwrap_or_default();
     let line = start.strip_prefix(b"#!").and_then(|rest| rest.split(|byte| *byte == b'\n').next());
     let program = line.and_then(|line| str::from_utf8(line).ok()).and_then(|line| line.split_whitespace().next());
-    let is_python = |program: &&str| Path::new(program).file_name().is_some_and(|name| is_named_python(name));
+    let is_python = |program: &&str| Path::new(program).file_name().is_some_and(is_named_python);
     let python = program.filter(is_python).and_then(|program| Python::of(program.into()));
     python.is_some_and(|python| !python.program.leads_to_file() || !python.has_pip())
 }

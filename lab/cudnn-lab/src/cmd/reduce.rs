@@ -7,7 +7,8 @@ use clap::ValueEnum;
 use cudnn_capture_file::{Device, Graph, GraphRecord, Node, Plan, Record};
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, outln, remark};
-use cudnn_cli::subprocess::Timeouts;
+use cudnn_cli::subprocess::{Spinner, Timeouts};
+use cudnn_cli::temporary;
 use cudnn_layers::capture::may_replace;
 use cudnn_replay::emit::Case;
 use cudnn_replay::reduce::{self, Condition, Observed, adapted, reduce};
@@ -18,7 +19,7 @@ use serde_json::json;
 use crate::captures;
 use crate::devices::DeviceOption;
 use crate::output_file::{Kind, Output, Replace};
-use crate::replay_child;
+use crate::replay_worker::{Replayer, Stop};
 
 /// Captures, which `reduce` and the layer `capture` write.
 const CAPTURE: Kind = Kind { name: "a capture", is_start: may_replace, may_be_device: true };
@@ -86,17 +87,18 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
         Choice::Status => Condition::Status,
     };
     let graph = &case.captured.graph;
-    let observe = |graph: &Graph, data: &[DataSet]| {
+    let mut replayer = Replayer::new(None, timeouts);
+    let mut observe = |graph: &Graph, data: &[DataSet]| {
         let max_bytes = captures::gibibytes(arguments.memory);
         let request = case.captured.request(file.path(), data);
         // The smaller capture contains no values of tensors.
         let values = request.values.filter(|_| data.contains(&DataSet::Captured));
         let request = Request { max_bytes, values, data: data.to_vec(), ..request };
-        observe(&case, graph, condition, request, timeouts)
+        observe(&case, graph, condition, request, &mut replayer)
     };
     let original = observe(graph, &[DataSet::Integers, DataSet::Normal])?;
     if !condition.holds(&original, &original) {
-        let shows_with_values = || {
+        let mut shows_with_values = || {
             let observed = observe(graph, &[DataSet::Captured])?;
             Ok::<_, String>(condition.holds(&observed, &observed))
         };
@@ -161,13 +163,13 @@ fn found(report: &Report) -> String {
     std::iter::once(status(report)).chain(worst).collect::<Vec<&str>>().join(", ")
 }
 
-/// Replays a graph in child processes.
+/// Replays a graph.
 fn observe(
     case: &Case,
     graph: &Graph,
     condition: Condition,
     request: Request,
-    timeouts: &Timeouts,
+    replayer: &mut Replayer<'_>,
 ) -> Result<Observed, String> {
     let (captured, is_slow) = (&case.captured, condition == Condition::Slow);
     let engine = captured.plan.as_ref().and_then(|plan| plan.engine.clone());
@@ -178,11 +180,18 @@ fn observe(
         time: is_slow,
         ..request
     };
-    let report = replay_child::run(&request, None, timeouts)?;
-    let mut observed = Observed { report, alternatives: Vec::new() };
+    let mut spinner = Spinner::new(true);
+    let mut replay = |request: &Request| {
+        let report = replayer.replay(std::slice::from_ref(request), &mut || spinner.turn(|| "computing"));
+        report.map_err(|stop| match stop {
+            Stop::Interrupted(signal) => temporary::end_by(signal),
+            Stop::Failed(reason) => reason,
+        })
+    };
+    let mut observed = Observed { report: replay(&request)?, alternatives: Vec::new() };
     if is_slow {
         request.engines = Engines::All;
-        observed.alternatives = replay_child::run(&request, None, timeouts)?.plans;
+        observed.alternatives = replay(&request)?.plans;
     }
     Ok(observed)
 }

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{Builder, JoinHandle};
 
 use cudnn_backend::descriptor::Descriptor;
 use cudnn_backend::gpu::{Gpu, Memory as GpuMemory};
@@ -29,6 +32,8 @@ const TIMED_RUNS: u32 = 20;
 
 /// Maximum memory of the host, as estimated by [`host_bytes`], to prepare all data sets at once.
 const MAX_AT_ONCE: usize = 1 << 30;
+/// Maximum memory of the host, as estimated by [`host_bytes`], for data sets that are prepared ahead.
+const MAX_AHEAD: usize = 4 << 30;
 /// About the number of bytes that the reference needs for an element.
 const REFERENCE_BYTES: usize = 32;
 
@@ -36,12 +41,12 @@ const REFERENCE_BYTES: usize = 32;
 pub(super) struct Executor<'a> {
     gpu: &'a Gpu,
     handle: &'a Handle,
-    request: &'a Request,
+    request: &'a Arc<Request>,
+    /// The first data sets, until they are needed.
+    ahead: Option<Preparation>,
     /// The data sets in memory, and those that were requested.
     prepared: Vec<Prepared>,
     prepared_for: &'a [DataSet],
-    /// The number of data sets to prepare at once.
-    at_once: usize,
     /// Why nothing can be executed.
     pub(super) refusal: Option<String>,
     /// The skipped data sets, with the reasons.
@@ -60,17 +65,15 @@ struct Prepared {
 }
 
 impl<'a> Executor<'a> {
-    pub(super) fn new(gpu: &'a Gpu, handle: &'a Handle, request: &'a Request) -> Self {
-        // References take seconds, and data sets are independent.
-        let at_once = if host_bytes(&request.graph) > MAX_AT_ONCE { 1 } else { request.data.len().max(1) };
+    pub(super) fn new(gpu: &'a Gpu, handle: &'a Handle, request: &'a Arc<Request>, ahead: Option<Preparation>) -> Self {
         let (prepared, refusal, problems) = (Vec::new(), None, Vec::new());
-        Executor { gpu, handle, request, prepared, prepared_for: &[], at_once, refusal, problems }
+        Executor { gpu, handle, request, ahead, prepared, prepared_for: &[], refusal, problems }
     }
 
     /// Executes a plan with each data set.
     pub(super) fn execute(&mut self, plan: &Plan, report: &mut PlanReport, step: &mut Step<'_>) {
         let request = self.request;
-        for data in request.data.chunks(self.at_once) {
+        for data in request.data.chunks(at_once(request)) {
             // The values stay for other plans if all data sets fit.
             if self.prepared_for != data {
                 self.prepared.clear();
@@ -123,19 +126,10 @@ impl<'a> Executor<'a> {
     }
 
     fn prepare(&mut self, data: &'a [DataSet]) {
-        let request = self.request;
         self.prepared_for = data;
-        let prepared: Vec<(DataSet, Result<Prepared, String>)> = std::thread::scope(|scope| {
-            let start = |data: &DataSet| {
-                let data = *data;
-                (data, scope.spawn(move || Prepared::new(request, data)))
-            };
-            let threads: Vec<_> = data.iter().map(start).collect();
-            let stopped = |_| Err("the reference cannot be computed".to_owned());
-            threads.into_iter().map(|(data, thread)| (data, thread.join().unwrap_or_else(stopped))).collect()
-        });
         let mut problems = Vec::new();
-        for (data, prepared) in prepared {
+        let preparation = self.ahead.take().unwrap_or_else(|| Preparation::start(self.request, data, None));
+        for (data, prepared) in preparation.finish() {
             match prepared {
                 Ok(prepared) => self.prepared.push(prepared),
                 Err(reason) if data == DataSet::Captured => {
@@ -189,6 +183,59 @@ impl<'a> Executor<'a> {
         let launch = Launch::new(self.gpu, &prepared.memory, plan)?;
         self.gpu.time(TIMED_RUNS, || Ok(launch.execute(self.handle, plan)?))
     }
+}
+
+/// Threads that prepare data sets of a graph, because references take seconds and data sets are independent.
+pub(super) struct Preparation(Vec<(DataSet, Option<Thread>)>);
+
+type Thread = JoinHandle<(Result<Prepared, String>, Option<Arc<Share>>)>;
+
+/// A share of [`MAX_AHEAD`], in bytes. It lasts until the data sets are used, or until the threads end.
+struct Share {
+    bytes: usize,
+    used: Arc<AtomicUsize>,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Preparation {
+    /// Starts to prepare the data sets that are needed first. Returns `None` if they and the `used` bytes exceed the limit
+    /// for the memory.
+    pub(super) fn ahead(request: &Arc<Request>, used: &Arc<AtomicUsize>) -> Option<Self> {
+        let data = request.data.chunks(at_once(request)).next()?;
+        let bytes = host_bytes(&request.graph).saturating_mul(data.len());
+        // Only this thread adds bytes.
+        if used.load(Ordering::Relaxed).saturating_add(bytes) > MAX_AHEAD {
+            return None;
+        }
+        used.fetch_add(bytes, Ordering::Relaxed);
+        Some(Preparation::start(request, data, Some(Arc::new(Share { bytes, used: Arc::clone(used) }))))
+    }
+
+    fn start(request: &Arc<Request>, data: &[DataSet], share: Option<Arc<Share>>) -> Self {
+        let start = |data: &DataSet| {
+            let (request, data, share) = (Arc::clone(request), *data, share.clone());
+            (data, Builder::new().spawn(move || (Prepared::new(&request, data), share)).ok())
+        };
+        Preparation(data.iter().map(start).collect())
+    }
+
+    fn finish(self) -> impl Iterator<Item = (DataSet, Result<Prepared, String>)> {
+        let join = |thread: Thread| thread.join().ok();
+        let stopped = || Err("the reference cannot be computed".to_owned());
+        self.0
+            .into_iter()
+            .map(move |(data, thread)| (data, thread.and_then(join).map_or_else(stopped, |(prepared, _)| prepared)))
+    }
+}
+
+/// Returns the number of data sets to prepare at once.
+fn at_once(request: &Request) -> usize {
+    if host_bytes(&request.graph) > MAX_AT_ONCE { 1 } else { request.data.len().max(1) }
 }
 
 /// Memory on the device, and a variant pack that refers to it.
@@ -588,6 +635,29 @@ mod tests {
         assert_eq!(prepared.same_as_captured(&after), Some(true));
         after[output.buffer][output.offset + 1] ^= 1;
         assert_eq!(prepared.same_as_captured(&after), Some(false));
+    }
+
+    #[test]
+    fn data_sets_are_prepared_ahead_within_a_limit() {
+        let data = vec![DataSet::Integers, DataSet::Normal];
+        let used = Arc::new(AtomicUsize::new(0));
+        let small = Arc::new(Request { data: data.clone(), ..request() });
+        let bytes = 2 * host_bytes(&small.graph);
+        let preparations = [0, 1].map(|_| Preparation::ahead(&small, &used).unwrap());
+        assert_eq!(used.load(Ordering::Relaxed), 2 * bytes);
+        for preparation in preparations {
+            let prepared: Vec<_> = preparation.finish().map(|(data, prepared)| (data, prepared.is_ok())).collect();
+            assert_eq!(prepared, [(DataSet::Integers, true), (DataSet::Normal, true)]);
+        }
+        assert_eq!(used.load(Ordering::Relaxed), 0);
+        used.store(MAX_AHEAD - bytes + 1, Ordering::Relaxed);
+        assert!(Preparation::ahead(&small, &used).is_none());
+        // Of a large graph, only the first data set is prepared.
+        used.store(0, Ordering::Relaxed);
+        let graph = serde_json::from_str(&MATMUL.replace("[1,3,5]", "[1,3,12000000]")).unwrap();
+        let large = Arc::new(Request { graph, data, max_bytes: 1, ..request() });
+        let prepared: Vec<_> = Preparation::ahead(&large, &used).unwrap().finish().map(|(data, _)| data).collect();
+        assert_eq!(prepared, [DataSet::Integers]);
     }
 
     #[test]

@@ -3,16 +3,17 @@
 use std::path::Path;
 
 use cudnn_cli::escape::Printable;
-use cudnn_cli::output::{CommandResult, Format, Outcome, outln};
-use cudnn_cli::subprocess::Timeouts;
+use cudnn_cli::output::{CommandResult, Outcome, outln};
 use cudnn_cli::table::{Table, table};
+use cudnn_os::interruption::Interruption;
 use cudnn_replay::device::compute_capability;
 use cudnn_replay::replay::Report;
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::{status, working_plan};
 use serde_json::{Value, json};
 
-use super::{Arguments, replay, text};
+use super::session::Session;
+use super::text;
 use crate::captures::CaptureFiles;
 use crate::devices::Device;
 
@@ -22,27 +23,24 @@ struct Row<'a> {
     reports: Vec<Report>,
 }
 
-/// Plans all graphs for each device with one cuDNN.
-pub(super) fn compare(
-    arguments: &Arguments,
-    devices: &[Device],
-    graphs: &[Captured],
-    file: &CaptureFiles,
-    cudnn: Option<&Path>,
-    timeouts: &Timeouts,
-    format: Format,
-) -> CommandResult {
-    let mut rows = Vec::new();
-    for graph in graphs {
-        let mut reports = Vec::new();
-        for device in devices {
-            let mut described = graph.clone();
-            described.plan_for(&device.description);
-            reports.push(replay(arguments, &described, file, cudnn, timeouts)?);
+/// Plans all graphs for each device with the cuDNN in this directory, or the one that the loader finds.
+pub(super) fn compare(session: &Session<'_>, devices: &[Device], cudnn: Option<&Path>) -> CommandResult {
+    let _interruption = Interruption::catch();
+    let mut rows: Vec<Row<'_>> = session.graphs.iter().map(|graph| Row { graph, reports: Vec::new() }).collect();
+    for device in devices {
+        let mut graphs = session.graphs.to_vec();
+        graphs.iter_mut().for_each(|graph| graph.plan_for(&device.description));
+        let mut row = rows.iter_mut();
+        let interrupted = Session { graphs: &graphs, ..*session }.each([cudnn], &mut |_, [report]| {
+            row.next().into_iter().for_each(|row| row.reports.push(report.clone()));
+            Ok(())
+        })?;
+        if let Some(signal) = interrupted {
+            print(devices, &rows);
+            session.end_by(signal, 0);
         }
-        rows.push(Row { graph, reports });
     }
-    format.report(|| value(devices, &rows, file), || print(devices, &rows));
+    session.format.report(|| value(devices, &rows, session.file), || print(devices, &rows));
     let all_work = rows.iter().flat_map(|row| &row.reports).all(|report| status(report) == "SUCCESS");
     Ok(if all_work { Outcome::Fine } else { Outcome::Warnings })
 }

@@ -1,49 +1,125 @@
 //! Prints the reports of `replay`.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
+use std::time::Duration;
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{count, outln};
-use cudnn_cli::table::table;
 use cudnn_replay::replay::Report;
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::{Aspect, Row, error_text, largest_error, rounding_notes, status, working_plan};
 
-/// Prints the reports about one cuDNN.
-pub(super) fn print_reports(reports: &[(&Captured, Report)]) {
-    if let Some((_, report)) = reports.iter().find(|(_, report)| report.cudnn > 0) {
-        outln!("{}", heading(report));
+/// A table that is printed row by row.
+pub(super) struct Table {
+    /// The names and the usual widths of the columns.
+    columns: Vec<(&'static str, usize)>,
+    has_header: bool,
+    has_heading: bool,
+}
+
+impl Table {
+    /// Creates a table for one cuDNN.
+    pub(super) fn of_reports(graphs: &[Captured]) -> Self {
+        let names = ["status", "engine", "proposals", "engines", "workspace", "build", "time", "error"];
+        Table::new([("graph", width_of(graphs))].into_iter().chain(names.map(usual)))
     }
-    let header = ["graph", "status", "engine", "proposals", "engines", "workspace", "build", "time", "error"];
-    let mut lines = table(header);
-    for (graph, report) in reports {
+
+    /// Creates a table for two releases.
+    pub(super) fn of_rows(graphs: &[Captured], titles: &[String; 2]) -> Self {
+        let names = ["status", "engine", "workspace", "build", "time", "error", "same bits"];
+        let release = titles.iter().map(|title| title.printable().chars().count()).max().unwrap_or_default();
+        Table::new([("graph", width_of(graphs)), ("release", release)].into_iter().chain(names.map(usual)))
+    }
+
+    fn new(columns: impl Iterator<Item = (&'static str, usize)>) -> Self {
+        let columns = columns.map(|(name, width)| (name, width.max(name.len()))).collect();
+        Table { columns, has_header: false, has_heading: false }
+    }
+
+    /// Prints the row of a graph.
+    pub(super) fn add_report(&mut self, graph: &Captured, report: &Report) {
+        self.head((report.cudnn > 0).then(|| heading(report)));
         let [status, engine, workspace, build, time, error] = cells(report);
         let proposals = report.proposals.map_or(String::new(), |[a, fallback]| format!("{a}+{fallback}"));
         let supporting = report.supporting.map_or(String::new(), |supporting| supporting.to_string());
         let graph = graph.id.printable();
-        lines.add_row([graph, status, engine, proposals, supporting, workspace, build, time, error]);
+        self.print([graph, status, engine, proposals, supporting, workspace, build, time, error].iter());
     }
-    outln!("{lines}");
+
+    /// Prints the rows of a graph, one for each release.
+    pub(super) fn add_row(&mut self, row: &Row, titles: &[String; 2]) {
+        self.head(place_of([&row.before, &row.after].into_iter()).map(|place| place.printable()));
+        let same = row.has_same_bits.map_or("", |same| if same { "yes" } else { "no" });
+        let [before, after] = titles;
+        for (title, report, graph, same) in
+            [(before, &row.before, row.graph.printable(), same), (after, &row.after, String::new(), "")]
+        {
+            let [status, engine, workspace, build, time, error] = cells(report);
+            let title = title.printable();
+            self.print([graph, title, status, engine, workspace, build, time, error, same.to_owned()].iter());
+        }
+    }
+
+    /// Prints the heading as soon as it is known, and the names of the columns before the first row.
+    fn head(&mut self, heading: Option<String>) {
+        if let Some(heading) = heading.filter(|_| !self.has_heading) {
+            outln!("{heading}");
+            self.has_heading = true;
+        }
+        if !self.has_header {
+            self.print(self.columns.iter().map(|(name, _)| name));
+            self.has_header = true;
+        }
+    }
+
+    fn print(&self, cells: impl Iterator<Item = impl Display>) {
+        let mut line = String::new();
+        for (cell, (_, width)) in cells.zip(&self.columns) {
+            // Writing to a string cannot fail.
+            let _ = write!(line, " {cell:<width$} ");
+        }
+        outln!("{}", line.trim_end());
+    }
+}
+
+fn width_of(graphs: &[Captured]) -> usize {
+    graphs.iter().map(|graph| graph.id.printable().chars().count()).max().unwrap_or_default()
+}
+
+/// Returns the column with the width of usual values. A longer value moves the rest of its line.
+fn usual(name: &'static str) -> (&'static str, usize) {
+    let width = match name {
+        "status" => "NOT_SUPPORTED",
+        "workspace" => "123456789",
+        "build" => "1234.5 ms",
+        "time" => "12.3456 ms",
+        "error" => "1234.567",
+        _ => "",
+    };
+    (name, width.len())
+}
+
+/// Returns the progress, with an estimate of the time that is left.
+pub(super) fn progress(done: usize, total: usize, elapsed: Duration) -> String {
+    let left = elapsed.as_secs_f64() / done as f64 * (total - done) as f64;
+    let left = match left {
+        _ if done == 0 => String::new(),
+        ..100.0 => format!(", {left:.0} s left"),
+        _ => format!(", {:.0} min left", left / 60.0),
+    };
+    format!("{done} of {}{left}", count(total, "graph"))
+}
+
+/// Prints what is remarkable about each graph.
+pub(super) fn print_notes(reports: &[(&Captured, Report)]) {
     for (graph, report) in reports {
         outln!("{}: {}{}", graph.id.printable(), graph.label.printable(), notes(report));
     }
 }
 
-/// Prints a comparison, with the numbers of graphs that became worse and that fail with both releases.
-pub(super) fn print_rows(rows: &[Row], titles: &[String; 2], notes: &[String], [worse, failing]: [usize; 2]) {
-    notes.iter().for_each(|note| outln!("{}", note.printable()));
-    let mut lines = table(["graph", "release", "status", "engine", "workspace", "build", "time", "error", "same bits"]);
+/// Prints the changes, with the numbers of graphs that became worse and that fail with both releases.
+pub(super) fn print_changes(rows: &[Row], titles: &[String; 2], [worse, failing]: [usize; 2]) {
     let [before, after] = titles;
-    for row in rows {
-        let same = row.has_same_bits.map_or("", |same| if same { "yes" } else { "no" });
-        for (title, report, graph, same) in
-            [(before, &row.before, row.graph.printable(), same), (after, &row.after, String::new(), "")]
-        {
-            let [status, engine, workspace, build, time, error] = cells(report);
-            lines.add_row([graph, title.printable(), status, engine, workspace, build, time, error, same.to_owned()]);
-        }
-    }
-    outln!("{lines}");
     for row in rows {
         outln!("{}: {}", row.graph.printable(), row.label.printable());
         for change in &row.changes {

@@ -1,0 +1,142 @@
+//! Compares two releases, or this cuDNN with an earlier replay.
+
+use std::io::Write;
+use std::path::Path;
+
+use cudnn_cli::escape::Printable;
+use cudnn_cli::output::{CommandResult, Format, Outcome, outln, remark};
+use cudnn_os::interruption::{Interruption, Signal};
+use cudnn_replay::replay::capture::Captured;
+use cudnn_replay::replay::comparison::{self, Row, status};
+use cudnn_replay::replay::{Report, page};
+use serde_json::{Value, json};
+
+use super::session::Session;
+use super::text::{self, Table};
+use super::{baseline, junit, releases};
+use crate::output_file::Output;
+
+/// The files for a comparison.
+pub(super) struct Outputs<'a> {
+    pub(super) html: Option<Output<'a>>,
+    pub(super) junit: Option<Output<'a>>,
+}
+
+/// A finished or interrupted comparison.
+struct Comparison {
+    rows: Vec<Row>,
+    titles: [String; 2],
+    /// Facts about both sides.
+    notes: Vec<String>,
+    /// Both sides for `--json`.
+    values: [Value; 2],
+    interrupted: Option<Signal>,
+}
+
+/// Replays all graphs with two releases.
+pub(super) fn releases(session: &Session<'_>, names: [&str; 2], outputs: &Outputs<'_>) -> CommandResult {
+    let compared = releases::select(names, session.format)?;
+    let _interruption = Interruption::catch();
+    let titles = releases::titles(&compared);
+    let mut table = Table::of_rows(session.graphs, &titles);
+    let mut rows = Vec::new();
+    let dirs = compared.each_ref().map(|release| Some(release.dir.as_path()));
+    let interrupted = session.each(dirs, &mut |graph, [before, after]| {
+        rows.push(row(session, &mut table, &titles, graph, [before, after]));
+        Ok(())
+    })?;
+    let notes = releases::cuda_note(&compared).into_iter().collect();
+    let values = compared.each_ref().map(releases::Compared::value);
+    conclude(session, Comparison { rows, titles, notes, values, interrupted }, outputs)
+}
+
+/// Replays all graphs with the cuDNN in this directory, or the one that the loader finds, and compares with the reports of
+/// an earlier replay.
+pub(super) fn with_baseline(
+    session: &Session<'_>,
+    file: &Path,
+    cudnn: Option<&Path>,
+    outputs: &Outputs<'_>,
+) -> CommandResult {
+    let earlier = baseline::read(file, &session.arguments.value(), session.graphs)?;
+    let _interruption = Interruption::catch();
+    let version = |report: &Report| (report.cudnn > 0).then(|| text::version(report.cudnn));
+    let mut versions = [earlier.iter().find_map(version), None];
+    let titles = |versions: &[Option<String>; 2]| {
+        let [before, after] = versions.clone().map(Option::unwrap_or_default);
+        [format!("{before} (baseline)"), format!("{after} (now)")].map(|title| title.trim().to_owned())
+    };
+    let mut table = Table::of_rows(session.graphs, &titles(&versions));
+    let (mut rows, mut earlier) = (Vec::new(), earlier.into_iter());
+    let interrupted = session.each([cudnn], &mut |graph, [after]| {
+        let before = earlier.next().unwrap_or_default();
+        baseline::check_place(&graph.id, &before, &after)?;
+        if versions[1].is_none() {
+            versions[1] = version(&after);
+        }
+        rows.push(row(session, &mut table, &titles(&versions), graph, [before, after]));
+        Ok(())
+    })?;
+    let value =
+        |name: &str, version| json!({ "name": name, "version": version, "cuda_major": null, "directory": null });
+    let values = [value(&file.to_string_lossy(), &versions[0]), value("installed", &versions[1])];
+    let comparison = Comparison { rows, titles: titles(&versions), notes: Vec::new(), values, interrupted };
+    conclude(session, comparison, outputs)
+}
+
+/// Compares the reports about a graph, and prints them.
+fn row(
+    session: &Session<'_>,
+    table: &mut Table,
+    titles: &[String; 2],
+    graph: &Captured,
+    [before, after]: [Report; 2],
+) -> Row {
+    let engines = session.arguments.engines(graph).unwrap_or_default();
+    let row = Row::new(graph.id.clone(), graph.label.clone(), &engines, before, after);
+    if session.format == Format::Text {
+        table.add_row(&row, titles);
+    }
+    row
+}
+
+/// Prints what changed, and writes it to files.
+fn conclude(session: &Session<'_>, comparison: Comparison, outputs: &Outputs<'_>) -> CommandResult {
+    let Comparison { mut rows, titles, notes: about, values: [before, after], interrupted } = comparison;
+    comparison::sort(&mut rows);
+    let worse = rows.iter().filter(|row| row.is_worse()).count();
+    let is_failing = |row: &&Row| [&row.before, &row.after].iter().all(|report| status(report) != "SUCCESS");
+    let failing = rows.iter().filter(is_failing).count();
+    let place = text::place_of(rows.iter().flat_map(|row| [&row.before, &row.after]));
+    let interruption = interrupted.map(|_| session.progress(rows.len()));
+    let notes: Vec<String> = place.into_iter().chain(about.clone()).chain(interruption).collect();
+    let problems = &session.file.problems;
+    session.format.report(
+        || {
+            let keys = json!({ "problems": problems, "before": before, "after": after, "notes": notes, "worse": worse, "graphs": rows });
+            session.with_rest(keys, rows.len())
+        },
+        || {
+            about.iter().for_each(|note| outln!("{}", note.printable()));
+            text::print_changes(&rows, &titles, [worse, failing]);
+        },
+    );
+    if let Some(html) = &outputs.html {
+        let [before, after] = &titles;
+        let page = page::html(&rows, &page::About { before, after, notes: &notes, problems });
+        html.write(|file| file.write_all(page.as_bytes()))?;
+    }
+    let fails = |row: &Row| session.arguments.gate.fails(row);
+    if let Some(junit) = &outputs.junit {
+        let xml = junit::xml(&titles, &rows, fails, problems);
+        junit.write(|file| file.write_all(xml.as_bytes()))?;
+    }
+    if let Some(signal) = interrupted {
+        session.end_by(signal, rows.len());
+    }
+    if failing == rows.len() {
+        remark("error: no graph works with either release, so nothing was compared");
+        return Ok(Outcome::Failed);
+    }
+    Ok(if rows.iter().any(fails) { Outcome::Warnings } else { Outcome::Fine })
+}

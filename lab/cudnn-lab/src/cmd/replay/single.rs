@@ -1,0 +1,45 @@
+//! Replays all graphs with one cuDNN.
+
+use std::path::Path;
+
+use cudnn_cli::output::{CommandResult, Format, Outcome};
+use cudnn_os::interruption::Interruption;
+use cudnn_replay::replay::Report;
+use cudnn_replay::replay::capture::Captured;
+use cudnn_replay::replay::comparison::status;
+use serde_json::json;
+
+use super::session::Session;
+use super::text::{self, Table};
+
+/// Replays all graphs with one cuDNN.
+pub(super) fn replay(session: &Session<'_>, cudnn: Option<&Path>) -> CommandResult {
+    let _interruption = Interruption::catch();
+    let mut table = Table::of_reports(session.graphs);
+    let mut reports = Vec::new();
+    let interrupted = session.each([cudnn], &mut |graph, [report]| {
+        if session.format == Format::Text {
+            table.add_report(graph, &report);
+        }
+        reports.push((graph, report));
+        Ok(())
+    })?;
+    session.format.report(
+        || {
+            let graph = |(graph, report): &(&Captured, Report)| json!({ "graph": graph.id, "label": graph.label, "report": report });
+            let keys = json!({ "problems": session.file.problems, "options": session.arguments.value(), "graphs": reports.iter().map(graph).collect::<Vec<_>>() });
+            session.with_rest(keys, reports.len())
+        },
+        || text::print_notes(&reports),
+    );
+    if let Some(signal) = interrupted {
+        session.end_by(signal, reports.len());
+    }
+    let is_fine = |report: &Report| {
+        let mut runs = report.plans.iter().flat_map(|plan| &plan.runs);
+        let is_complete = status(report) == "SUCCESS" && report.problems.is_empty();
+        is_complete && runs.all(|run| run.is_repeatable && run.damage.is_empty())
+    };
+    let all_fine = reports.iter().all(|(_, report)| is_fine(report));
+    Ok(if all_fine { Outcome::Fine } else { Outcome::Warnings })
+}

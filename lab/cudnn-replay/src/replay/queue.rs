@@ -1,0 +1,120 @@
+//! Replays graphs one after the other with one device and one handle.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::thread::available_parallelism;
+
+use cudnn_backend::device::{self, H200, Target};
+use cudnn_backend::gpu::{Gpu, NoGpu};
+use cudnn_backend::handle::Handle;
+use cudnn_loader::Error;
+
+use super::execution::{Executor, Preparation};
+use super::planning::{self, Step};
+use super::rebuild::is_graph;
+use super::request::{Report, Request};
+
+/// The GPU, and cuDNN's handle, which is dropped first.
+type Device = Result<(Result<Handle, Error>, Gpu), NoGpu>;
+
+/// Graphs to replay in this process. Threads prepare the first ones while another graph is replayed.
+#[derive(Default)]
+pub struct Queue {
+    /// `None` until a graph is executed.
+    device: Option<Device>,
+    waiting: VecDeque<Waiting>,
+    /// The memory of the host for graphs that are prepared ahead, in bytes.
+    used: Arc<AtomicUsize>,
+    is_damaged: bool,
+}
+
+struct Waiting {
+    request: Arc<Request>,
+    preparation: Option<Preparation>,
+}
+
+impl Queue {
+    /// Appends a graph.
+    pub fn push(&mut self, request: Request) {
+        self.waiting.push_back(Waiting { request: Arc::new(request), preparation: None });
+    }
+
+    /// Plans and, on a machine with a GPU, executes the first graph. `step` is called before each step that may take long,
+    /// with a description that follows "while it". Returns `None` if the queue is empty.
+    pub fn replay_next(&mut self, step: &mut dyn FnMut(&str)) -> Option<Report> {
+        if self.device.is_none() && !self.waiting.front()?.request.plan_only {
+            step("started the driver");
+            self.device = Some(Gpu::first().map(|gpu| (Handle::new(), gpu)));
+        }
+        self.prepare_ahead();
+        let Waiting { request, preparation } = self.waiting.pop_front()?;
+        // SAFETY: the call passes no pointers.
+        let mut report = Report { cudnn: unsafe { cudnn_loader::cudnnGetVersion() }, ..Report::default() };
+        let device = match self.device.as_ref().filter(|_| !request.plan_only) {
+            Some(device) => device.as_ref().map_err(ToString::to_string),
+            None => Err("the device is only described".to_owned()),
+        };
+        match device {
+            Ok((handle, gpu)) => {
+                report.device.clone_from(&gpu.name);
+                match handle {
+                    Ok(handle) => {
+                        let mut executor = Executor::new(gpu, handle, &request, preparation);
+                        let execute =
+                            &mut |plan: &_, planned: &mut _, step: &mut Step<'_>| executor.execute(plan, planned, step);
+                        planning::plan(&request, Target::Handle(handle), &mut report, step, execute);
+                        (report.not_executed, report.problems) = (executor.refusal, executor.problems);
+                    }
+                    Err(error) => report.fail(error, "cudnnCreate"),
+                }
+                let mut runs = report.plans.iter().flat_map(|plan| &plan.runs);
+                let is_fine = runs.all(|run| run.status == "SUCCESS" && run.damage.is_empty());
+                // Errors such as an illegal address are permanent.
+                self.is_damaged |= !is_fine || gpu.synchronize().is_err();
+            }
+            Err(reason) => plan_for_described(&request, reason, &mut report, step),
+        }
+        Some(report)
+    }
+
+    /// Returns whether this process can replay other graphs. A failed execution, or one that has damaged memory, could
+    /// affect them.
+    #[must_use]
+    pub fn is_intact(&self) -> bool {
+        !self.is_damaged
+    }
+
+    /// Prepares at least two graphs, and more on a machine with many processors.
+    fn prepare_ahead(&mut self) {
+        if !matches!(self.device, Some(Ok((Ok(_), _)))) {
+            return;
+        }
+        let processors = available_parallelism().map_or(1, usize::from);
+        let data_sets = self.waiting.front().map_or(1, |waiting| waiting.request.data.len().max(1));
+        for Waiting { request, preparation } in self.waiting.iter_mut().take((processors / data_sets).max(2)) {
+            if preparation.is_none() && request.graph.root().is_some_and(is_graph) {
+                *preparation = Preparation::ahead(request, &self.used);
+                // The later graphs wait for the memory, too.
+                if preparation.is_none() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Plans the graph for the device that the request describes. Nothing is executed, for this reason.
+fn plan_for_described(request: &Request, reason: String, report: &mut Report, step: &mut Step<'_>) {
+    let description = request.device.as_deref().map_or_else(|| H200.to_owned(), crate::device::completed);
+    report.device = crate::device::name(&description).unwrap_or_else(|| "an unnamed device".to_owned());
+    report.not_executed = Some(reason);
+    if let Err(refusal) = device::check_sizes(description.as_bytes()) {
+        (report.status, report.reason) = ("SKIPPED".to_owned(), Some(refusal));
+        return;
+    }
+    match device::from_json(&description) {
+        Ok(device) => planning::plan(request, Target::Device(&device), report, step, &mut |_, _, _| {}),
+        Err(error) => report.fail(&error, "the description of the device (cuDNN 9.8 or newer accepts one)"),
+    }
+}
