@@ -67,9 +67,9 @@ fn releases(name: &str) -> Vec<&'static Release> {
         None => (Some(name), ""),
     };
     let of_this_machine = RELEASES.iter().filter(|release| release.is_cudnn() && release.platform.is_none());
-    let of_line = of_this_machine.filter(|release| line.is_none_or(|line| release.line() == Some(line)));
+    let mut of_line = of_this_machine.filter(|release| line.is_none_or(|line| release.line() == Some(line)));
     if version.is_empty() {
-        return of_line.last().into_iter().collect();
+        return of_line.next_back().into_iter().collect();
     }
     let begins = |whole: &str| whole == version || whole.starts_with(&format!("{version}."));
     let pinned: Vec<&Release> = of_line.clone().filter(|release| begins(release.version)).collect();
