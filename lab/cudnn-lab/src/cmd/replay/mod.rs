@@ -177,7 +177,7 @@ impl<'a> Replay<'a> {
         let failing = rows.iter().filter(is_failing).count();
         let place = text::place_of(rows.iter().flat_map(|row| [&row.before, &row.after]));
         let cuda_note = releases::cuda_note(&compared);
-        let interruption = interrupted.map(|_| self.progress(rows.len()));
+        let interruption = interrupted.map(|_| self.interruption(rows.len()));
         let notes: Vec<String> = place.into_iter().chain(cuda_note.clone()).chain(interruption).collect();
         let [before, after] = compared.each_ref().map(releases::Compared::value);
         self.format.report(
@@ -273,13 +273,14 @@ impl<'a> Replay<'a> {
         keys
     }
 
-    fn progress(&self, done: usize) -> String {
+    /// Describes an interruption after this number of graphs.
+    fn interruption(&self, done: usize) -> String {
         format!("interrupted: {done} of {} were replayed", count(self.graphs.len(), "graph"))
     }
 
     /// Ends the program by the signal that has interrupted it.
     fn end_by(&self, signal: Signal, done: usize) -> ! {
-        remark(self.progress(done));
+        remark(self.interruption(done));
         temporary::end_by(signal)
     }
 }
