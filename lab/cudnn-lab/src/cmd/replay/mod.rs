@@ -144,7 +144,8 @@ impl<'a> Replay<'a> {
             || text::print_notes(&reports),
         );
         if let Some(signal) = interrupted {
-            self.end_by(signal, reports.len());
+            remark(self.interruption(reports.len()));
+            temporary::end_by(signal);
         }
         let is_fine = |report: &Report| {
             let mut runs = report.plans.iter().flat_map(|plan| &plan.runs);
@@ -178,7 +179,7 @@ impl<'a> Replay<'a> {
         let place = text::place_of(rows.iter().flat_map(|row| [&row.before, &row.after]));
         let cuda_note = releases::cuda_note(&compared);
         let interruption = interrupted.map(|_| self.interruption(rows.len()));
-        let notes: Vec<String> = place.into_iter().chain(cuda_note.clone()).chain(interruption).collect();
+        let notes: Vec<String> = place.into_iter().chain(cuda_note.clone()).chain(interruption.clone()).collect();
         let [before, after] = compared.each_ref().map(releases::Compared::value);
         self.format.report(
             || {
@@ -191,13 +192,14 @@ impl<'a> Replay<'a> {
                 text::print_changes(&rows, &titles, [worse, failing]);
             },
         );
+        interruption.iter().for_each(remark);
         if let Some(html) = html {
             let [before, after] = &titles;
             let page = page::html(&rows, &page::About { before, after, notes: &notes, problems: &self.file.problems });
             html.write(|file| file.write_all(page.as_bytes()))?;
         }
         if let Some(signal) = interrupted {
-            self.end_by(signal, rows.len());
+            temporary::end_by(signal);
         }
         if failing == rows.len() {
             remark("error: no graph works with either release, so nothing was compared");
@@ -276,12 +278,6 @@ impl<'a> Replay<'a> {
     /// Describes an interruption after this number of graphs.
     fn interruption(&self, done: usize) -> String {
         format!("interrupted: {done} of {} were replayed", count(self.graphs.len(), "graph"))
-    }
-
-    /// Ends the program by the signal that has interrupted it.
-    fn end_by(&self, signal: Signal, done: usize) -> ! {
-        remark(self.interruption(done));
-        temporary::end_by(signal)
     }
 }
 
