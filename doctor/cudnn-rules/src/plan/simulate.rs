@@ -399,7 +399,7 @@ mod tests {
                 std::os::unix::fs::symlink(python, &program).unwrap();
             }
             let mut simulation = Simulation::new(Facts::recorder());
-            let site = Site::NewEnvironment { dir: dir.clone(), program: program.clone(), needed: None };
+            let site = Site::NewEnvironment { dir: dir.clone(), program: program.clone() };
             assert_eq!(simulation.knows(change(site).install(names(&["nvidia-cudnn-cu12"]))), is_known, "{python}");
             if is_known {
                 assert!(simulation.take(&Action::Variable(Variable::Use(dir.clone()))).is_ok());

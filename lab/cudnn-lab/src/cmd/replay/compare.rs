@@ -5,6 +5,7 @@ use std::path::Path;
 
 use cudnn_cli::escape::Printable;
 use cudnn_cli::output::{CommandResult, Format, Outcome, outln, remark};
+use cudnn_cli::temporary;
 use cudnn_os::interruption::{Interruption, Signal};
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::comparison::{self, Row, status};
@@ -108,8 +109,8 @@ fn conclude(session: &Session<'_>, comparison: Comparison, outputs: &Outputs<'_>
     let is_failing = |row: &&Row| [&row.before, &row.after].iter().all(|report| status(report) != "SUCCESS");
     let failing = rows.iter().filter(is_failing).count();
     let place = text::place_of(rows.iter().flat_map(|row| [&row.before, &row.after]));
-    let interruption = interrupted.map(|_| session.progress(rows.len()));
-    let notes: Vec<String> = place.into_iter().chain(about.clone()).chain(interruption).collect();
+    let interruption = interrupted.map(|_| session.interruption(rows.len()));
+    let notes: Vec<String> = place.into_iter().chain(about.clone()).chain(interruption.clone()).collect();
     let problems = &session.file.problems;
     session.format.report(
         || {
@@ -121,6 +122,7 @@ fn conclude(session: &Session<'_>, comparison: Comparison, outputs: &Outputs<'_>
             text::print_changes(&rows, &titles, [worse, failing]);
         },
     );
+    interruption.iter().for_each(remark);
     if let Some(html) = &outputs.html {
         let [before, after] = &titles;
         let page = page::html(&rows, &page::About { before, after, notes: &notes, problems });
@@ -132,7 +134,7 @@ fn conclude(session: &Session<'_>, comparison: Comparison, outputs: &Outputs<'_>
         junit.write(|file| file.write_all(xml.as_bytes()))?;
     }
     if let Some(signal) = interrupted {
-        session.end_by(signal, rows.len());
+        temporary::end_by(signal);
     }
     if failing == rows.len() {
         remark("error: no graph works with either release, so nothing was compared");

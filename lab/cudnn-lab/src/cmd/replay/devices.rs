@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use cudnn_cli::escape::Printable;
-use cudnn_cli::output::{CommandResult, Outcome, outln};
+use cudnn_cli::output::{CommandResult, Outcome, outln, remark};
 use cudnn_cli::table::{Table, table};
+use cudnn_cli::temporary;
 use cudnn_os::interruption::Interruption;
 use cudnn_replay::device::compute_capability;
 use cudnn_replay::replay::Report;
@@ -37,7 +38,8 @@ pub(super) fn compare(session: &Session<'_>, devices: &[Device], cudnn: Option<&
         })?;
         if let Some(signal) = interrupted {
             print(devices, &rows);
-            session.end_by(signal, 0);
+            remark(session.interruption(0));
+            temporary::end_by(signal);
         }
     }
     session.format.report(|| value(devices, &rows, session.file), || print(devices, &rows));

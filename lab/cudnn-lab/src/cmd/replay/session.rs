@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::time::Instant;
 
-use cudnn_cli::output::{Format, count, remark};
+use cudnn_cli::output::{Format, count};
 use cudnn_cli::subprocess::{Spinner, Timeouts};
-use cudnn_cli::temporary;
 use cudnn_os::interruption::Signal;
 use cudnn_replay::replay::capture::Captured;
 use cudnn_replay::replay::{Report, Request};
@@ -67,14 +66,9 @@ impl<'a> Session<'a> {
         keys
     }
 
-    pub(super) fn progress(&self, done: usize) -> String {
+    /// Describes an interruption after this number of graphs.
+    pub(super) fn interruption(&self, done: usize) -> String {
         format!("interrupted: {done} of {} were replayed", count(self.graphs.len(), "graph"))
-    }
-
-    /// Ends the program by the signal that has interrupted it.
-    pub(super) fn end_by(&self, signal: Signal, done: usize) -> ! {
-        remark(self.progress(done));
-        temporary::end_by(signal)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use cudnn_cli::output::{CommandResult, Format, Outcome};
+use cudnn_cli::output::{CommandResult, Format, Outcome, remark};
+use cudnn_cli::temporary;
 use cudnn_os::interruption::Interruption;
 use cudnn_replay::replay::Report;
 use cudnn_replay::replay::capture::Captured;
@@ -33,7 +34,8 @@ pub(super) fn replay(session: &Session<'_>, cudnn: Option<&Path>) -> CommandResu
         || text::print_notes(&reports),
     );
     if let Some(signal) = interrupted {
-        session.end_by(signal, reports.len());
+        remark(session.interruption(reports.len()));
+        temporary::end_by(signal);
     }
     let is_fine = |report: &Report| {
         let mut runs = report.plans.iter().flat_map(|plan| &plan.runs);

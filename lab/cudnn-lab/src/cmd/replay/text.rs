@@ -229,3 +229,19 @@ fn notes(report: &Report) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_estimates_the_time_that_is_left() {
+        for (done, total, seconds, text) in [
+            (0, 1, 3, "0 of 1 graph"),
+            (3, 282, 1, "3 of 282 graphs, 93 s left"),
+            (1, 100, 60, "1 of 100 graphs, 99 min left"),
+        ] {
+            assert_eq!(progress(done, total, Duration::from_secs(seconds)), text);
+        }
+    }
+}

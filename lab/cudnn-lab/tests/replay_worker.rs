@@ -1,0 +1,278 @@
+//! Tests the workers of `replay` with a stand-in for cuDNN and one for the driver, which has a GPU without processors.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use cudnn_capture_file::Graph;
+use cudnn_loader::cudnnBackendAttributeName_t as Name;
+use serde_json::Value;
+use support::{FakeLibrary, Library, TempDir, Version, compile};
+
+/// Every allocation is memory of the host. After an execution that breaks the device, all calls fail.
+const DRIVER: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+typedef unsigned long long ptr;
+int broken;
+#define CALL(name, arguments, body) int name arguments { if (broken) return 700; body; return 0; }
+#define NOTHING(name) CALL(name, (void), )
+CALL(cuInit, (unsigned flags), )
+CALL(cuDeviceGetCount, (int *count), *count = 1)
+CALL(cuDeviceGet, (int *device, int ordinal), *device = 0)
+CALL(cuDeviceGetAttribute, (int *value, int attribute, int device), *value = 1)
+CALL(cuDeviceGetName, (char *name, int size, int device), strncpy(name, "stand-in", size))
+CALL(cuDevicePrimaryCtxRetain, (void **context, int device), *context = &broken)
+CALL(cuCtxGetCurrent, (void **context), *context = &broken)
+CALL(cuMemAllocAsync, (ptr *memory, size_t size, void *stream), *memory = (ptr)malloc(size))
+CALL(cuMemAlloc_v2, (ptr *memory, size_t size), *memory = (ptr)malloc(size))
+CALL(cuMemFreeAsync, (ptr memory, void *stream), free((void *)memory))
+CALL(cuMemFree_v2, (ptr memory), free((void *)memory))
+CALL(cuMemcpyDtoHAsync_v2, (void *to, ptr from, size_t size, void *stream), memcpy(to, (void *)from, size))
+CALL(cuMemcpyHtoDAsync_v2, (ptr to, const void *from, size_t size, void *stream), memcpy((void *)to, from, size))
+CALL(cuMemsetD8Async, (ptr to, unsigned char byte, size_t size, void *stream), memset((void *)to, byte, size))
+CALL(cuEventCreate, (void **event, unsigned flags), *event = &broken)
+CALL(cuEventElapsedTime_v2, (float *time, void *start, void *end), *time = 1)
+CALL(cuEventElapsedTime, (float *time, void *start, void *end), *time = 1)
+int cuGetErrorName(int error, const char **text) { *text = "CUDA_ERROR_ILLEGAL_ADDRESS"; return 0; }
+int cuGetErrorString(int error, const char **text) { *text = "illegal address"; return 0; }
+NOTHING(cuDevicePrimaryCtxRelease_v2) NOTHING(cuCtxSetCurrent) NOTHING(cuEventDestroy_v2) NOTHING(cuEventRecord)
+NOTHING(cuEventSynchronize) NOTHING(cuStreamSynchronize) NOTHING(cuStreamWaitEvent) NOTHING(cuCtxSynchronize)
+NOTHING(cuStreamCreate) NOTHING(cuStreamDestroy_v2) NOTHING(cuEventQuery)
+"#;
+
+/// One engine supports every graph, and executions change nothing. The variable `GRAPH_7` selects what happens to the
+/// graph whose output is tensor 7. `EVENTS` names a file for the processes and graphs.
+const CUDNN: &str = r#"
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static long graph;
+static int has_corrupted;
+static const char *action(void) {
+    char name[40];
+    sprintf(name, "GRAPH_%ld", graph);
+    const char *value = getenv(name);
+    return value ? value : "";
+}
+int cudnnBackendCreateDescriptor(int kind, void **descriptor) { *descriptor = &graph; return 0; }
+int cudnnBackendSetAttribute(void *descriptor, int name, int type, long count, const void *elements) {
+    if (name != UNIQUE_ID || *(const long *)elements < 2) return 0;
+    graph = *(const long *)elements;
+    char line[60];
+    int length = sprintf(line, "%d %ld\n", getpid(), graph);
+    write(open(getenv("EVENTS"), O_WRONLY | O_APPEND | O_CREAT, 0600), line, length);
+    if (!strcmp(action(), "crash") || has_corrupted) *(volatile int *)0 = 0;
+    if (!strcmp(action(), "hang")) for (;;) pause();
+    if (!strcmp(action(), "wait")) read(open(getenv("FIFO"), O_RDONLY), line, 1);
+    if (!strcmp(action(), "corrupt")) has_corrupted = 1;
+    return 0;
+}
+int cudnnBackendGetAttribute(void *descriptor, int name, int type, long room, long *count, void *elements) {
+    if (count) *count = 1;
+    if (room > 0 && elements && type == 3) *(long *)elements = 0;
+    if (room > 0 && elements && type != 3 && type != 15) *(char *)elements = 0;
+    return 0;
+}
+int cudnnBackendExecute(void *handle, void *plan, void *pack) {
+    if (!strcmp(action(), "break")) *(int *)dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "broken") = 1;
+    return 0;
+}
+"#;
+
+struct Fixture {
+    dir: TempDir,
+}
+
+impl Fixture {
+    /// Builds the libraries, and writes a capture with this number of graphs, whose outputs are the tensors 2, 3, ...
+    fn new(graphs: i64) -> Fixture {
+        let fixture = Fixture { dir: TempDir::new() };
+        for dir in ["cudnn", "driver"] {
+            std::fs::create_dir(fixture.path(dir)).unwrap();
+        }
+        let code = format!("#define UNIQUE_ID {}\n{CUDNN}", Name::CUDNN_ATTR_TENSOR_UNIQUE_ID.0);
+        let library = FakeLibrary::new(Library::Graph, Version::new(9, 19, 0)).with_code(&code).with_body("return 0;");
+        library.build(&fixture.path("cudnn/libcudnn_graph.so.9"));
+        compile(DRIVER, &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"], &fixture.path("driver/libcuda.so.1"));
+        std::os::unix::fs::symlink("libcuda.so.1", fixture.path("driver/libcuda.so")).unwrap();
+        assert!(Command::new("mkfifo").arg(fixture.path("fifo")).status().unwrap().success());
+        let lines = std::fs::read_to_string(small()).unwrap();
+        let line = |start: &str| lines.lines().find(|line| line.starts_with(start)).unwrap();
+        let graph = line(r#"{"record":"graph""#);
+        let (_, nodes) = graph.strip_suffix('}').unwrap().split_once(r#""nodes":"#).unwrap();
+        let graphs = (2..2 + graphs).map(|uid| {
+            let nodes = nodes.replace(r#""TENSOR_UNIQUE_ID:3":2"#, &format!(r#""TENSOR_UNIQUE_ID:3":{uid}"#));
+            let graph: Graph = serde_json::from_str(&nodes).unwrap();
+            format!(r#"{{"record":"graph","graph":"{}","label":"relu {uid}","nodes":{nodes}}}"#, graph.id())
+        });
+        let lines: Vec<String> = [line(r#"{"record":"start""#).to_owned()].into_iter().chain(graphs).collect();
+        std::fs::write(fixture.path("app.cudnncap"), lines.join("\n") + "\n").unwrap();
+        fixture
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn replay(&self, actions: &[(i64, &str)]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cudnn-lab"));
+        command.arg("replay").arg(self.path("app.cudnncap")).env_clear();
+        command.env("LD_LIBRARY_PATH", self.path("driver")).env("CUDNN_LOADER_DIR", self.path("cudnn"));
+        command.env("EVENTS", self.path("events")).env("FIFO", self.path("fifo"));
+        for (graph, action) in actions {
+            command.env(format!("GRAPH_{graph}"), action);
+        }
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Returns the processes and graphs in the order of the replays.
+    fn events(&self) -> Vec<(u32, i64)> {
+        let number = |text: &str| text.parse::<i64>().unwrap();
+        let events = std::fs::read_to_string(self.path("events")).unwrap();
+        let events = events.lines().map(|line| line.split_once(' ').unwrap());
+        events.map(|(process, graph)| (number(process) as u32, number(graph))).collect()
+    }
+
+    /// Returns the graphs that each worker in turn has replayed.
+    fn workers(&self) -> Vec<Vec<i64>> {
+        let events = self.events();
+        events.chunk_by(|a, b| a.0 == b.0).map(|events| events.iter().map(|(_, graph)| *graph).collect()).collect()
+    }
+}
+
+/// A capture of a ReLU.
+fn small() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures/small.cudnncap")
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn kill(child: &Child, signal: &str) {
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+}
+
+/// Returns the statuses of the graphs, and the reasons.
+fn statuses(output: &Output) -> Vec<(String, String)> {
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(output)));
+    let status = |graph: &Value| {
+        let report = &graph["report"];
+        let run = report["plans"][0]["runs"].as_array().and_then(|runs| runs.last()).unwrap_or(report);
+        let text = |key: &str| run[key].as_str().unwrap_or_default().to_owned();
+        (text("status"), text("reason"))
+    };
+    report["graphs"].as_array().unwrap().iter().map(status).collect()
+}
+
+#[test]
+fn one_worker_replays_all_graphs_and_rows_appear_as_they_finish() {
+    let fixture = Fixture::new(4);
+    let mut child = fixture.replay(&[(5, "wait")]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let [heading, header] = [0, 1].map(|_| lines.next().unwrap());
+    assert!(heading.contains("executed on stand-in"), "{heading}");
+    assert!(header.trim_start().starts_with("graph ") && header.ends_with("error"), "{header}");
+    let mut row = || {
+        let row = lines.next().unwrap();
+        assert!(row.contains(" SUCCESS "), "{row}");
+        row.split_whitespace().next().unwrap().to_owned()
+    };
+    let mut ids: Vec<String> = (0..3).map(|_| row()).collect();
+    // The last graph waits until now.
+    File::options().write(true).open(fixture.path("fifo")).unwrap().write_all(b"x").unwrap();
+    ids.push(row());
+    let rest: Vec<String> = lines.collect();
+    for (uid, id) in (2..).zip(ids) {
+        assert!(rest.contains(&format!("{id}: relu {uid}")), "{rest:?}");
+    }
+    let ended = child.wait_with_output().unwrap();
+    // No progress is shown without a terminal.
+    assert_eq!((ended.status.code(), text(&ended)), (Some(0), String::new()));
+    assert_eq!(fixture.workers(), [[2, 3, 4, 5]]);
+}
+
+#[test]
+fn a_crash_a_hang_or_a_broken_device_belongs_to_one_graph() {
+    let fixture = Fixture::new(7);
+    let mut command = fixture.replay(&[(3, "crash"), (5, "hang"), (7, "break")]);
+    let output = command.args(["--json", "--timeout", "1"]).output().unwrap();
+    let found = statuses(&output);
+    let names: Vec<&str> = found.iter().map(|(status, _)| status.as_str()).collect();
+    let expected = ["SUCCESS", "CRASHED", "SUCCESS", "HUNG", "SUCCESS", "EXECUTION_FAILED", "SUCCESS"];
+    assert_eq!((output.status.code(), names), (Some(1), expected.to_vec()), "{}", text(&output));
+    assert!(found[1].1.contains("signal 11 (SIGSEGV) while it created the descriptors of the graph"), "{found:?}");
+    assert!(found[3].1.contains("made no progress for 1 s"), "{found:?}");
+    assert!(found[5].1.contains("ILLEGAL_ADDRESS"), "{found:?}");
+    // A graph that fails in a used worker is tried again in a new one.
+    assert_eq!(fixture.workers(), [vec![2, 3], vec![3], vec![4, 5], vec![5], vec![6, 7], vec![7], vec![8]]);
+}
+
+#[test]
+fn no_graph_is_blamed_for_what_an_earlier_one_broke() {
+    let fixture = Fixture::new(4);
+    let output = fixture.replay(&[(3, "corrupt")]).arg("--json").output().unwrap();
+    let found = statuses(&output);
+    assert!(found.iter().all(|(status, _)| status == "SUCCESS") && found.len() == 4, "{found:?}");
+    assert_eq!(fixture.workers(), [vec![2, 3, 4], vec![4, 5]]);
+}
+
+/// Waits until the process at the other end of this pipe has ended.
+fn wait_for_end_of_reader(pipe: &File) {
+    let mut wait = libc::pollfd { fd: pipe.as_raw_fd(), events: 0, revents: 0 };
+    // SAFETY: the pointer refers to one valid structure.
+    assert_eq!(unsafe { libc::poll(&raw mut wait, 1, -1) }, 1);
+}
+
+#[test]
+fn an_interrupted_comparison_reports_what_is_done() {
+    for (is_json, signal) in [(true, "-INT"), (false, "-TERM")] {
+        let fixture = Fixture::new(5);
+        let (page, cudnn) = (fixture.path("page.html"), fixture.path("cudnn"));
+        let mut command = fixture.replay(&[(4, "wait")]);
+        command.arg("--compare").args([&cudnn, &cudnn]).arg("--html").arg(&page);
+        let child = command.args(is_json.then_some("--json")).spawn().unwrap();
+        // Opening the pipe waits for the graph.
+        let pipe = File::options().write(true).open(fixture.path("fifo")).unwrap();
+        kill(&child, signal);
+        let output = child.wait_with_output().unwrap();
+        let expected = if is_json { libc::SIGINT } else { libc::SIGTERM };
+        assert_eq!(output.status.signal(), Some(expected), "{}", text(&output));
+        wait_for_end_of_reader(&pipe);
+        let done = "interrupted: 2 of 5 graphs were replayed";
+        assert!(String::from_utf8_lossy(&output.stderr).contains(done), "{}", text(&output));
+        let page = std::fs::read_to_string(&page).unwrap();
+        assert!(page.contains(done) && page.contains("relu 3") && page.ends_with("</html>\n"), "{page}");
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        if is_json {
+            let report: Value = serde_json::from_str(&stdout).unwrap();
+            assert_eq!((report["graphs"].as_array().unwrap().len(), &report["not_replayed"]), (2, &3.into()));
+            assert!(report["notes"].to_string().contains(done), "{report:#}");
+        } else {
+            assert!(stdout.contains("relu 3") && stdout.ends_with("0 graphs became worse, of 2\n"), "{stdout}");
+        }
+        let events = fixture.events();
+        let processes: std::collections::BTreeSet<u32> = events.iter().map(|(process, _)| *process).collect();
+        assert_eq!((processes.len(), events.len()), (2, 5), "one worker for each release: {events:?}");
+    }
+}
+
+#[test]
+fn no_worker_survives_the_lab() {
+    let fixture = Fixture::new(2);
+    let mut child = fixture.replay(&[(3, "wait")]).spawn().unwrap();
+    let pipe = File::options().write(true).open(fixture.path("fifo")).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_for_end_of_reader(&pipe);
+}
