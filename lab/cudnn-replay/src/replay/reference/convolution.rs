@@ -11,6 +11,85 @@ use super::context::{Context, Operand, Pull, Results, float};
 /// The products along a spatial dimension: the positions in the data, the filter and the output.
 type Taps = Vec<[usize; 3]>;
 
+/// Products with one element of the filter, and with elements of a line of the data and of the output.
+#[derive(Clone)]
+struct Run {
+    /// The indices of the first product in the data, the filter and the output.
+    start: [usize; 3],
+    /// The distance of the elements in the data. Those in the output follow each other.
+    step: usize,
+    len: usize,
+}
+
+impl Run {
+    /// Divides the taps along the last spatial dimension into runs.
+    fn all(taps: &Taps) -> Vec<Run> {
+        let mut taps = taps.clone();
+        taps.sort_unstable_by_key(|[_, w, y]| (*w, *y));
+        let mut runs = Vec::<Run>::new();
+        for tap in taps {
+            let [x, w, y] = tap;
+            match runs.last_mut() {
+                // The distance to the second element is the step.
+                Some(run) if run.start[1] == w && run.start[2] + run.len == y && run.len == 1 && run.start[0] < x => {
+                    (run.step, run.len) = (x - run.start[0], 2);
+                }
+                Some(run)
+                    if run.start[1] == w && run.start[2] + run.len == y && run.start[0] + run.len * run.step == x =>
+                {
+                    run.len += 1;
+                }
+                _ => runs.push(Run { start: tap, step: 1, len: 1 }),
+            }
+        }
+        runs
+    }
+
+    /// Returns the indices of each product in the data, the filter and the output.
+    fn products(&self) -> impl Iterator<Item = [usize; 3]> {
+        let ([x, w, y], step) = (self.start, self.step);
+        (0..self.len).map(move |at| [x + at * step, w, y + at])
+    }
+
+    /// Adds the products of two operands to the target.
+    fn add(&self, target: Target, sums: &mut [f64], a: &[f64], b: &[f64]) {
+        let ([x, w, y], step, len) = (self.start, self.step, self.len);
+        let (data, output) = (x..x + (len - 1) * step + 1, y..y + len);
+        match target {
+            Target::Data => {
+                let (Some(sums), Some(weight), Some(values)) = (sums.get_mut(data), a.get(w), b.get(output)) else {
+                    return;
+                };
+                if step == 1 {
+                    add_scaled(sums.iter_mut(), values.iter(), *weight);
+                } else {
+                    add_scaled(sums.iter_mut().step_by(step), values.iter(), *weight);
+                }
+            }
+            Target::Filter => {
+                let (Some(sum), Some(data), Some(values)) = (sums.get_mut(w), a.get(data), b.get(output)) else {
+                    return;
+                };
+                *sum += data.iter().step_by(step).zip(values).map(|(data, value)| data * value).sum::<f64>();
+            }
+            Target::Output => {
+                let (Some(sums), Some(data), Some(weight)) = (sums.get_mut(output), a.get(data), b.get(w)) else {
+                    return;
+                };
+                if step == 1 {
+                    add_scaled(sums.iter_mut(), data.iter(), *weight);
+                } else {
+                    add_scaled(sums.iter_mut(), data.iter().step_by(step), *weight);
+                }
+            }
+        }
+    }
+}
+
+fn add_scaled<'a>(sums: impl Iterator<Item = &'a mut f64>, values: impl Iterator<Item = &'a f64>, factor: f64) {
+    sums.zip(values).for_each(|(sum, value)| *sum += factor * value);
+}
+
 /// Maximum number of products to try along a spatial dimension.
 const MAX_TAPS: usize = 1 << 24;
 
@@ -21,10 +100,7 @@ pub(super) fn evaluate(context: &Context<'_>, operation: &Node) -> Results {
     let [a, b] = operands;
     let (a, b) = (context.input(operation, a)?, context.input(operation, b)?);
     let mut sums = Array::filled(&dims, 0.0);
-    geometry.each(|at| {
-        let [at_sum, at_a, at_b] = target.order(at);
-        sums.update(at_sum, |sum| sum + a.get(at_a) * b.get(at_b));
-    });
+    geometry.each(|run| run.add(target, &mut sums.values, &a.values, &b.values));
     sums.values.iter_mut().for_each(|sum| *sum *= alpha);
     if beta != 0.0 {
         let former = context.former(uid)?;
@@ -45,10 +121,12 @@ pub(super) fn element(context: &Context<'_>, operation: &Node, index: usize, pul
     context.spend(geometry.products().and_then(|products| products.checked_add(geometry.tried)))?;
     let [a, b] = operands.map(|name| Operand::new(context, operation, name));
     let mut sum = Ok(0.0);
-    geometry.each(|at| {
-        let [_, at_a, at_b] = target.order(at);
-        if let Ok(known) = &sum {
-            sum = a.get(at_a, pull).and_then(|a| Ok(known + a * b.get(at_b, pull)?));
+    geometry.each(|run| {
+        for at in run.products() {
+            let [_, at_a, at_b] = target.order(at);
+            if let Ok(known) = &sum {
+                sum = a.get(at_a, pull).and_then(|a| Ok(known + a * b.get(at_b, pull)?));
+            }
         }
     });
     let former = if beta == 0.0 { 0.0 } else { context.former(uid)?.get(index) };
@@ -250,6 +328,12 @@ impl Geometry {
             *taps = found;
             geometry.tried += tried as u64;
         }
+        // With a filter of one element, all positions are one line.
+        let positions = geometry.y.iter().product();
+        if only.is_none() && geometry.w == [1; 3] && geometry.x == geometry.y && geometry.is_whole() {
+            (geometry.x, geometry.y) = ([1, 1, positions], [1, 1, positions]);
+            geometry.taps = [vec![[0; 3]], vec![[0; 3]], (0..positions).map(|at| [at, 0, at]).collect()];
+        }
         Ok(geometry)
     }
 
@@ -287,6 +371,11 @@ impl Geometry {
         positions
     }
 
+    /// Returns whether every position in the output reads the same position in the data.
+    fn is_whole(&self) -> bool {
+        self.taps.iter().zip(self.y).all(|(taps, y)| taps.len() == y && taps.iter().all(|[x, _, y]| x == y))
+    }
+
     fn filters_in_group(&self) -> usize {
         let [_, filters, depth] = self.counts;
         (filters / (self.channels / depth.max(1)).max(1)).max(1)
@@ -297,13 +386,14 @@ impl Geometry {
         factors.into_iter().try_fold(1_u64, |product, factor| product.checked_mul(factor as u64))
     }
 
-    /// Calls a function with the indices of each product in the data, the filter and the output.
-    fn each(&self, mut function: impl FnMut([usize; 3])) {
+    /// Calls a function with each run of products.
+    fn each(&self, mut function: impl FnMut(Run)) {
         let Geometry { ranges: [images, filters, depths], channels, x, w, y, taps: [taps_d, taps_h, taps_w], .. } =
             self;
         let [_, all_filters, depth] = self.counts;
         let filters_in_group = self.filters_in_group();
         let line = |base: usize, [_, height, _]: &[usize; 3], d: usize, h: usize| base + d * height + h;
+        let runs = Run::all(taps_w);
         for image in images.clone() {
             for filter in filters.clone() {
                 for channel in depths.clone() {
@@ -315,8 +405,9 @@ impl Geometry {
                             let x_line = line(base(x_plane, x), x, *x_d, *x_h) * x[2];
                             let w_line = line(base(w_plane, w), w, *w_d, *w_h) * w[2];
                             let y_line = line(base(y_plane, y), y, *y_d, *y_h) * y[2];
-                            for [x_w, w_w, y_w] in taps_w {
-                                function([x_line + x_w, w_line + w_w, y_line + y_w]);
+                            for run in &runs {
+                                let [x_w, w_w, y_w] = run.start;
+                                function(Run { start: [x_line + x_w, w_line + w_w, y_line + y_w], ..*run });
                             }
                         }
                     }
