@@ -236,7 +236,7 @@ def conv2d(x, w):
     torch(
         "raise ImportError('libcusparseLt.so.0: cannot open shared object file: No such file or directory')",
         "C090",
-        &["install the package with libcusparseLt.so.0", " check"],
+        &["install the package with libcusparseLt.so.0"],
     );
     // The innermost error caused the others.
     torch(

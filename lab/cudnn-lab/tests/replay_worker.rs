@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -242,6 +242,14 @@ fn an_interrupted_comparison_reports_what_is_done() {
         let (page, cudnn) = (fixture.path("page.html"), fixture.path("cudnn"));
         let mut command = fixture.replay(&[(4, "wait")]);
         command.arg("--compare").args([&cudnn, &cudnn]).arg("--html").arg(&page);
+        // A shell that starts the tests in the background ignores SIGINT for them.
+        let accept_interruptions = || {
+            // SAFETY: no handler is installed.
+            unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+            Ok(())
+        };
+        // SAFETY: the function makes one call that is allowed in a forked child.
+        unsafe { command.pre_exec(accept_interruptions) };
         let child = command.args(is_json.then_some("--json")).spawn().unwrap();
         // Opening the pipe waits for the graph.
         let pipe = File::options().write(true).open(fixture.path("fifo")).unwrap();

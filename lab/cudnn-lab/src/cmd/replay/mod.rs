@@ -77,9 +77,9 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     if let [device] = devices.as_slice() {
         graphs.iter_mut().for_each(|graph| graph.plan_for(&device.description));
     }
-    let is_comparison = arguments.compare.is_some() || baseline.is_some();
-    if devices.len() > 1 && is_comparison {
-        return Err("a comparison accepts one --device, not several".into());
+    if devices.len() > 1 && (arguments.compare.is_some() || baseline.is_some()) {
+        let option = if baseline.is_some() { "--baseline" } else { "--compare" };
+        return Err(format!("{option} accepts one --device, not several").into());
     }
     let cudnn = arguments.cudnn.as_deref().map(|name| releases::select_one(name, format)).transpose()?;
     let cudnn = cudnn.as_ref().map(|release| release.dir.as_path());

@@ -215,7 +215,7 @@ impl Convolution {
     }
 }
 
-/// The extents of a convolution with three spatial dimensions. Missing ones have the extent 1.
+/// The extents of a convolution with three spatial dimensions. Missing ones are the first, and have the extent 1.
 struct Geometry {
     /// The number of images, filters, and channels of a filter.
     counts: [usize; 3],
@@ -315,13 +315,15 @@ impl Geometry {
             tried: 0,
         };
         geometry.taps.fill(vec![[0; 3]]);
+        // The last dimension is the longest line in memory.
+        let missing = 3 - x.len();
         for (all, given) in [(&mut geometry.x, x), (&mut geometry.w, w), (&mut geometry.y, y)] {
-            all.iter_mut().zip(given).for_each(|(extent, given)| *extent = *given);
+            all.iter_mut().skip(missing).zip(given).for_each(|(extent, given)| *extent = *given);
         }
         let positions = only.map(|(target, index)| geometry.restrict(target, index).map(|at| Some((target, at))));
         let extents = x.iter().zip(w).zip(y);
         let steps = pads.iter().zip(strides).zip(dilations);
-        let taps = geometry.taps.iter_mut().zip(positions.unwrap_or_default());
+        let taps = geometry.taps.iter_mut().zip(positions.unwrap_or_default()).skip(missing);
         for ((((x, w), y), ((pad, stride), dilation)), (taps, only)) in extents.zip(steps).zip(taps) {
             let (x, w, y, pad, stride, dilation) = (*x, *w, *y, *pad, *stride, *dilation);
             let (found, tried) = Axis { x, w, y, pad, stride, dilation, is_flipped }.taps(only)?;
