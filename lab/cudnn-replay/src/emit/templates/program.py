@@ -25,6 +25,12 @@ def library():
     if LIBRARY:
         return LIBRARY
     if directory := os.environ.get("CUDNN_LOADER_DIR"):
+        try:
+            # cudnn-shim's library, which uses the variable itself, and layers.
+            if hasattr(ctypes.CDLL("libcudnn.so.9"), "cudnnShimPreload"):
+                return "libcudnn.so.9"
+        except OSError:
+            pass
         return os.path.join(directory, "libcudnn.so.9")
     for package in "nvidia.cudnn", "nvidia.cudnn_jit":
         try:
