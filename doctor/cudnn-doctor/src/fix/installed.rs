@@ -95,6 +95,11 @@ impl Installed {
         Some(affected)
     }
 
+    /// Returns whether a package of the change is installed.
+    pub(super) fn has(&self, name: &str, change: &PackageChange) -> bool {
+        !self.records(&key(name, change)).is_empty()
+    }
+
     fn records(&self, name: &str) -> &[Recorded] {
         self.packages.get(name).map(Vec::as_slice).unwrap_or_default()
     }

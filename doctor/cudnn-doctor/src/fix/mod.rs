@@ -22,7 +22,9 @@ use cudnn_cli::escape::Printable;
 use cudnn_os::files::lock_dir;
 use cudnn_os::interruption::{Interruption, Signal};
 use cudnn_rules::drop_in::command::Command as DropInCommand;
-use cudnn_rules::packages::{Aside, PackageChange, Site, python_in, python_problem, restore_system_packages};
+use cudnn_rules::packages::{
+    Aside, PackageChange, Site, package_name, python_in, python_problem, restore_system_packages,
+};
 use cudnn_rules::plan::{Line, Plan, Step, facts_after, line_of, lines_of, rendered};
 use cudnn_rules::remedy::Action;
 
@@ -227,7 +229,15 @@ impl<'a> Before<'a> {
         let is_named =
             |name: &str| has_failed && (self.change.remove.iter().any(|one| one == name) || self.change.installs(name));
         let Compared { added, lost } = before.compared(&after, is_named);
-        let affected = after.affected_by(self.change);
+        // The records of packages that are new or gone are only on one side. Those of a package that could not be installed
+        // are on none, and then everything may be an effect of the step.
+        let is_unknown = |requirement: &String| !after.has(package_name(requirement), self.change);
+        let mut wanted = self.change.install.iter().chain(&self.change.reinstall);
+        let affected = match (before.affected_by(self.change), after.affected_by(self.change)) {
+            _ if has_failed && wanted.any(is_unknown) => None,
+            (Some(before), Some(after)) => Some(&before | &after),
+            _ => None,
+        };
         let is_affected = |name: &String| affected.as_ref().is_none_or(|affected| affected.contains(name));
         let (added, others_added): (Vec<String>, Vec<String>) = added.into_iter().partition(is_affected);
         let (lost, others_lost): (Vec<_>, Vec<_>) = lost.into_iter().partition(|(name, _)| is_affected(name));

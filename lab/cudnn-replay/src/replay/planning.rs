@@ -49,6 +49,8 @@ pub(super) fn plan(
         return;
     }
     report.status = "NOT_SUPPORTED".to_owned();
+    // Clears the text of an earlier graph.
+    last_error();
     let mut proposed = Vec::new();
     let mut counts = [0; 2];
     for (mode, count) in [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK].into_iter().zip(&mut counts) {

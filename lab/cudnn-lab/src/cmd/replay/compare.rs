@@ -32,12 +32,13 @@ struct Comparison {
     /// Both sides for `--json`.
     values: [Value; 2],
     interrupted: Option<Signal>,
+    interruption: Interruption,
 }
 
 /// Replays all graphs with two releases.
 pub(super) fn releases(session: &Session<'_>, names: [&str; 2], outputs: &Outputs<'_>) -> CommandResult {
     let compared = releases::select(names, session.format)?;
-    let _interruption = Interruption::catch();
+    let interruption = Interruption::catch();
     let titles = releases::titles(&compared);
     let mut table = Table::of_rows(session.graphs, &titles);
     let mut rows = Vec::new();
@@ -48,7 +49,7 @@ pub(super) fn releases(session: &Session<'_>, names: [&str; 2], outputs: &Output
     })?;
     let notes = releases::cuda_note(&compared).into_iter().collect();
     let values = compared.each_ref().map(releases::Compared::value);
-    conclude(session, Comparison { rows, titles, notes, values, interrupted }, outputs)
+    conclude(session, Comparison { rows, titles, notes, values, interrupted, interruption }, outputs)
 }
 
 /// Replays all graphs with the cuDNN in this directory, or the one that the loader finds, and compares with the reports of
@@ -60,7 +61,7 @@ pub(super) fn with_baseline(
     outputs: &Outputs<'_>,
 ) -> CommandResult {
     let earlier = baseline::read(file, &session.arguments.value(), session.graphs)?;
-    let _interruption = Interruption::catch();
+    let interruption = Interruption::catch();
     let version = |report: &Report| (report.cudnn > 0).then(|| text::version(report.cudnn));
     let mut versions = [earlier.iter().find_map(version), None];
     let titles = |versions: &[Option<String>; 2]| {
@@ -81,7 +82,8 @@ pub(super) fn with_baseline(
     let value =
         |name: &str, version| json!({ "name": name, "version": version, "cuda_major": null, "directory": null });
     let values = [value(&file.to_string_lossy(), &versions[0]), value("installed", &versions[1])];
-    let comparison = Comparison { rows, titles: titles(&versions), notes: Vec::new(), values, interrupted };
+    let comparison =
+        Comparison { rows, titles: titles(&versions), notes: Vec::new(), values, interrupted, interruption };
     conclude(session, comparison, outputs)
 }
 
@@ -103,7 +105,8 @@ fn row(
 
 /// Prints what changed, and writes it to files.
 fn conclude(session: &Session<'_>, comparison: Comparison, outputs: &Outputs<'_>) -> CommandResult {
-    let Comparison { mut rows, titles, notes: about, values: [before, after], interrupted } = comparison;
+    let Comparison { mut rows, titles, notes: about, values: [before, after], interrupted, interruption: outer } =
+        comparison;
     comparison::sort(&mut rows);
     let worse = rows.iter().filter(|row| row.is_worse()).count();
     let is_failing = |row: &&Row| [&row.before, &row.after].iter().all(|report| status(report) != "SUCCESS");
@@ -133,7 +136,7 @@ fn conclude(session: &Session<'_>, comparison: Comparison, outputs: &Outputs<'_>
         let xml = junit::xml(&titles, &rows, fails, problems);
         junit.write(|file| file.write_all(xml.as_bytes()))?;
     }
-    if let Some(signal) = interrupted {
+    if let Some(signal) = interrupted.or(outer.signal()) {
         temporary::end_by(signal);
     }
     if failing == rows.len() {

@@ -26,7 +26,7 @@ struct Row<'a> {
 
 /// Plans all graphs for each device with the cuDNN in this directory, or the one that the loader finds.
 pub(super) fn compare(session: &Session<'_>, devices: &[Device], cudnn: Option<&Path>) -> CommandResult {
-    let _interruption = Interruption::catch();
+    let interruption = Interruption::catch();
     let mut rows: Vec<Row<'_>> = session.graphs.iter().map(|graph| Row { graph, reports: Vec::new() }).collect();
     for device in devices {
         let mut graphs = session.graphs.to_vec();
@@ -37,12 +37,17 @@ pub(super) fn compare(session: &Session<'_>, devices: &[Device], cudnn: Option<&
             Ok(())
         })?;
         if let Some(signal) = interrupted {
-            print(devices, &rows);
-            remark(session.interruption(0));
+            let done = rows.iter().filter(|row| row.reports.len() == devices.len()).count();
+            let document = || session.with_rest(value(devices, &rows, session.file), done);
+            session.format.report(document, || print(devices, &rows));
+            remark(session.interruption(done));
             temporary::end_by(signal);
         }
     }
     session.format.report(|| value(devices, &rows, session.file), || print(devices, &rows));
+    if let Some(signal) = interruption.signal() {
+        temporary::end_by(signal);
+    }
     let all_work = rows.iter().flat_map(|row| &row.reports).all(|report| status(report) == "SUCCESS");
     Ok(if all_work { Outcome::Fine } else { Outcome::Warnings })
 }

@@ -32,12 +32,12 @@ pub(super) fn xml(titles: &[String; 2], rows: &[Row], fails: impl Fn(&Row) -> bo
     for row in rows {
         let lines: Vec<String> =
             row.changes.iter().map(|change| format!("{:?} {}", change.aspect, change.text)).collect();
-        let verdict = if !works(row) {
-            let reason = row.after.reason.as_deref().unwrap_or_default();
-            Some((not_compared, format!("fails with both releases: {} {reason}", status(&row.after))))
-        } else if fails(row) {
+        let verdict = if fails(row) {
             // The changes for the worse come first.
             Some(("failure", lines.first().cloned().unwrap_or_default()))
+        } else if !works(row) {
+            let reason = row.after.reason.as_deref().unwrap_or_default();
+            Some((not_compared, format!("fails with both releases: {} {reason}", status(&row.after))))
         } else {
             None
         };

@@ -15,7 +15,7 @@ use super::text::{self, Table};
 
 /// Replays all graphs with one cuDNN.
 pub(super) fn replay(session: &Session<'_>, cudnn: Option<&Path>) -> CommandResult {
-    let _interruption = Interruption::catch();
+    let interruption = Interruption::catch();
     let mut table = Table::of_reports(session.graphs);
     let mut reports = Vec::new();
     let interrupted = session.each([cudnn], &mut |graph, [report]| {
@@ -33,7 +33,7 @@ pub(super) fn replay(session: &Session<'_>, cudnn: Option<&Path>) -> CommandResu
         },
         || text::print_notes(&reports),
     );
-    if let Some(signal) = interrupted {
+    if let Some(signal) = interrupted.or(interruption.signal()) {
         remark(session.interruption(reports.len()));
         temporary::end_by(signal);
     }
