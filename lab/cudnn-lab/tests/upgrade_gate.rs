@@ -174,6 +174,7 @@ fn a_file_that_is_no_baseline_is_refused_with_the_reason() {
         ("--baseline cudnn/baseline.json --compare 9.10 9.28", "cannot be used with"),
         ("--baseline cudnn/baseline.json --junit cudnn/baseline.json", "is an input of this command"),
         ("--baseline cudnn/baseline.json --junit cudnn/app.cudnncap --force", "is an input of this command"),
+        ("--baseline cudnn/baseline.json --junit x --html x", "name the same file"),
         ("--junit x", "--baseline <FILE>"),
         ("--fail-on worse", "--baseline <FILE>"),
     ] {

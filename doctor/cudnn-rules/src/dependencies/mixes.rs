@@ -144,7 +144,8 @@ impl Part<'_> {
             );
         }
         // The file may only give an upper limit, which contradicts a newer CUDA major but does not identify one.
-        let other_cuda = cuda.and_then(|expected| {
+        let below = |most: &u32| self.cuda_major.is_some_and(|major| major > *most);
+        let other_cuda = cuda.or(graph.cuda_at_most.filter(below)).and_then(|expected| {
             let found = self.cuda_major.or(self.cuda_at_most.filter(|most| *most < expected))?;
             (found != expected).then_some((expected, found))
         });
@@ -186,7 +187,7 @@ fn majority(values: impl Iterator<Item = u32>) -> Option<u32> {
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use cudnn_probe::facts::{Changes, Facts};
-    use cudnn_probe::image::Links;
+    use cudnn_probe::image::{Identity, Links};
 
     use super::*;
 
@@ -217,5 +218,26 @@ mod tests {
             assert_eq!(found.first().map(|mix| mix.works), expected, "{release} {cuda_major}");
             assert_eq!(found.iter().any(|mix| mix.message.contains("CUDA majors")), cuda_major == 13);
         }
+    }
+
+    #[test]
+    fn a_limit_of_graph_contradicts_a_newer_cuda() {
+        let facts = Facts::from_value(serde_json::json!({})).unwrap();
+        let (shim, graph) = (Path::new("/other/libcudnn.so.9"), Path::new("/one/libcudnn_graph.so.9"));
+        let mut changes = Changes::default();
+        changes.write_cudnn(shim, Library::Shim, Version::new(9, 19, 0), 13, &Links::default());
+        changes.write_cudnn(graph, Library::Graph, Version::new(9, 28, 0), 12, &Links::default());
+        let identity =
+            facts.after(changes.clone()).within(|| cudnn_probe::identify_any(graph, Library::Graph)).unwrap();
+        let mut limited: Identity = identity;
+        (limited.cuda_major, limited.cuda_at_most) = (None, Some(12));
+        changes.write_copy(graph, limited, &Links::default());
+        let found = facts.after(changes).within(|| {
+            let of = |library: Library, file: &Path| {
+                Dependency::new(library.file_name().into(), Some(file.to_owned()), String::new(), None)
+            };
+            mixes(&[of(Library::Shim, shim), of(Library::Graph, graph)])
+        });
+        assert_eq!(found.first().map(|mix| mix.works), Some(false));
     }
 }

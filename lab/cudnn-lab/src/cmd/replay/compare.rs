@@ -107,6 +107,9 @@ fn row(
 fn conclude(session: &Session<'_>, comparison: Comparison, outputs: &Outputs<'_>) -> CommandResult {
     let Comparison { mut rows, titles, notes: about, values: [before, after], interrupted, interruption: outer } =
         comparison;
+    // From here on, a signal ends the program at once, for example while it waits for the reader of a pipe.
+    let interrupted = interrupted.or(outer.signal());
+    drop(outer);
     comparison::sort(&mut rows);
     let worse = rows.iter().filter(|row| row.is_worse()).count();
     let is_failing = |row: &&Row| [&row.before, &row.after].iter().all(|report| status(report) != "SUCCESS");
@@ -136,7 +139,7 @@ fn conclude(session: &Session<'_>, comparison: Comparison, outputs: &Outputs<'_>
         let xml = junit::xml(&titles, &rows, fails, problems);
         junit.write(|file| file.write_all(xml.as_bytes()))?;
     }
-    if let Some(signal) = interrupted.or(outer.signal()) {
+    if let Some(signal) = interrupted {
         temporary::end_by(signal);
     }
     if failing == rows.len() {

@@ -52,6 +52,9 @@ pub(crate) fn run(arguments: &Arguments, timeouts: &Timeouts, format: Format) ->
     let html = arguments.html.as_ref().map(|file| output(file, &PAGE));
     let junit = junit.as_ref().map(|file| output(file, &JUNIT));
     html.iter().chain(&junit).try_for_each(Output::check)?;
+    if arguments.html.is_some() && arguments.html == arguments.gate.junit {
+        return Err("--html and --junit name the same file".into());
+    }
     let outputs = Outputs { html, junit };
     let mut graphs = file.graphs();
     if graphs.is_empty() {
