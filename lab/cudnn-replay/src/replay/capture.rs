@@ -247,13 +247,16 @@ impl Captured {
 mod tests {
     use super::*;
 
+    const START: &str = r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#;
+
+    /// Returns a record of a graph, which is complete if its id is `a`.
+    fn graph(id: &str) -> String {
+        let kind = if id == "a" { "OPERATIONGRAPH" } else { "TENSOR" };
+        format!(r#"{{"record":"graph","graph":"{id}","label":"","nodes":[{{"kind":"{kind}"}}]}}"#)
+    }
+
     #[test]
     fn values_belong_to_the_execution_that_is_replayed() {
-        let start = r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#;
-        let graph = |id: &str| {
-            let kind = if id == "a" { "OPERATIONGRAPH" } else { "TENSOR" };
-            format!(r#"{{"record":"graph","graph":"{id}","label":"","nodes":[{{"kind":"{kind}"}}]}}"#)
-        };
         let plan = |plan: usize, graph: &str| {
             format!(r#"{{"record":"plan","plan":{plan},"graph":"{graph}","status":"SUCCESS","build_us":1}}"#)
         };
@@ -266,7 +269,7 @@ mod tests {
             )
         };
         let lines = [
-            start.to_owned(),
+            START.to_owned(),
             graph("a"),
             graph("b"),
             plan(0, "a"),
@@ -276,7 +279,7 @@ mod tests {
             plan(1, "b"),
             data(1, 1, 20),
             execution(1, "SUCCESS"),
-            start.to_owned(),
+            START.to_owned(),
             graph("b"),
             plan(0, "b"),
             data(0, 1, 30),
@@ -305,19 +308,14 @@ mod tests {
     /// A graph of several programs is replayed once, with the values of the capture that contains them.
     #[test]
     fn graphs_of_several_captures_are_distinct() {
-        let start = r#"{"record":"start","format":1,"cudnn":91900,"cudart":12090}"#;
-        let graph = |id: &str| {
-            let kind = if id == "a" { "OPERATIONGRAPH" } else { "TENSOR" };
-            format!(r#"{{"record":"graph","graph":"{id}","label":"","nodes":[{{"kind":"{kind}"}}]}}"#)
-        };
         let plan =
             |graph: &str| format!(r#"{{"record":"plan","plan":0,"graph":"{graph}","status":"SUCCESS","build_us":1}}"#);
         let device = |name: &str| format!(r#"{{"record":"device","device":0,"description":"{name}"}}"#);
         let data = r#"{"record":"data","plan":0,"execution":1,"uid":7,"is_after":false,"file":"f","bytes":1}"#;
         let failure = r#"{"record":"failure","call":"cudnnBackendFinalize","status":"BAD_PARAM","descriptors":[{"kind":"TENSOR","finalized":false}]}"#;
         let parse = |lines: &[&str]| Capture::parse((lines.join("\n") + "\n").as_bytes()).unwrap();
-        let first = parse(&[start, &device("first"), &graph("a"), &plan("a"), failure]);
-        let second = parse(&[start, failure, &graph("b"), &graph("a"), &plan("a"), data]);
+        let first = parse(&[START, &device("first"), &graph("a"), &plan("a"), failure]);
+        let second = parse(&[START, failure, &graph("b"), &graph("a"), &plan("a"), data]);
         let found = |captures: &[&Capture]| -> Vec<(String, usize, Vec<i64>, Option<String>)> {
             let found = graphs(captures.iter().copied()).into_iter();
             found.map(|of| (of.id, of.capture, of.values.iter().map(|data| data.uid).collect(), of.device)).collect()

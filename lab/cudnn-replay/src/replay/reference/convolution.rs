@@ -31,18 +31,19 @@ impl Run {
             let [x, w, y] = tap;
             match runs.last_mut() {
                 // The distance to the second element is the step.
-                Some(run) if run.start[1] == w && run.start[2] + run.len == y && run.len == 1 && run.start[0] < x => {
+                Some(run) if run.is_before(w, y) && run.len == 1 && run.start[0] < x => {
                     (run.step, run.len) = (x - run.start[0], 2);
                 }
-                Some(run)
-                    if run.start[1] == w && run.start[2] + run.len == y && run.start[0] + run.len * run.step == x =>
-                {
-                    run.len += 1;
-                }
+                Some(run) if run.is_before(w, y) && run.start[0] + run.len * run.step == x => run.len += 1,
                 _ => runs.push(Run { start: tap, step: 1, len: 1 }),
             }
         }
         runs
+    }
+
+    /// Returns whether this position in the output follows the run, with the same element of the filter.
+    fn is_before(&self, w: usize, y: usize) -> bool {
+        self.start[1] == w && self.start[2] + self.len == y
     }
 
     /// Returns the indices of each product in the data, the filter and the output.
@@ -60,11 +61,7 @@ impl Run {
                 let (Some(sums), Some(weight), Some(values)) = (sums.get_mut(data), a.get(w), b.get(output)) else {
                     return;
                 };
-                if step == 1 {
-                    add_scaled(sums.iter_mut(), values.iter(), *weight);
-                } else {
-                    add_scaled(sums.iter_mut().step_by(step), values.iter(), *weight);
-                }
+                add_scaled(sums, step, values, 1, *weight);
             }
             Target::Filter => {
                 let (Some(sum), Some(data), Some(values)) = (sums.get_mut(w), a.get(data), b.get(output)) else {
@@ -76,18 +73,21 @@ impl Run {
                 let (Some(sums), Some(data), Some(weight)) = (sums.get_mut(output), a.get(data), b.get(w)) else {
                     return;
                 };
-                if step == 1 {
-                    add_scaled(sums.iter_mut(), data.iter(), *weight);
-                } else {
-                    add_scaled(sums.iter_mut(), data.iter().step_by(step), *weight);
-                }
+                add_scaled(sums, 1, data, step, *weight);
             }
         }
     }
 }
 
-fn add_scaled<'a>(sums: impl Iterator<Item = &'a mut f64>, values: impl Iterator<Item = &'a f64>, factor: f64) {
-    sums.zip(values).for_each(|(sum, value)| *sum += factor * value);
+/// Adds the values, multiplied by a factor, to the sums. The steps are the distances of the elements to use.
+fn add_scaled(sums: &mut [f64], sum_step: usize, values: &[f64], value_step: usize, factor: f64) {
+    let add = |(sum, value): (&mut f64, &f64)| *sum += factor * value;
+    if (sum_step, value_step) == (1, 1) {
+        // Iterators with steps are not vectorized.
+        sums.iter_mut().zip(values).for_each(add);
+    } else {
+        sums.iter_mut().step_by(sum_step).zip(values.iter().step_by(value_step)).for_each(add);
+    }
 }
 
 /// Maximum number of products to try along a spatial dimension.
