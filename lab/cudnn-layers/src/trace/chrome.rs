@@ -10,7 +10,7 @@ use cudnn_sys::types::cudnnStatus_t;
 
 use super::call::FinishedCall;
 use super::file::{START, TraceFile};
-use super::options::{DEFAULT_LIMIT, Options};
+use super::options::Options;
 use super::parameters::pieces;
 use super::record::{Members, Record};
 use crate::report::{expanded, has_placeholder, with_number};
@@ -60,8 +60,7 @@ impl Chrome {
             shared if is_child && !has_placeholder(name) => with_number(&shared, process),
             name => name,
         };
-        let limit = options.limit.unwrap_or(DEFAULT_LIMIT);
-        let file = TraceFile::create(&name, &with_number(&name, process), limit, first.bytes())
+        let file = TraceFile::create(&name, &with_number(&name, process), options.limit(), first.bytes())
             .map_err(|error| format!("cannot write {}: {error}", name.display()))?;
         if file.path().file_name() != name.file_name() {
             host.info(&format!("another process is writing {}; using {}", name.display(), file.path().display()));

@@ -8,7 +8,6 @@ use cudnn_os::text_file::TextFile;
 
 use super::call::FinishedCall;
 use super::chrome::Event;
-use super::options::DEFAULT_LIMIT;
 use super::parameters::pieces;
 
 use crate::report::{Destination, bounded_line, open};
@@ -26,10 +25,10 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn open(destination: &Destination, limit: Option<u64>, host: Host) -> Result<Self, String> {
+    pub(super) fn open(destination: &Destination, limit: u64, host: Host) -> Result<Self, String> {
         let file = open(destination)?;
         let limit = match destination {
-            Destination::File(_) => limit.unwrap_or(DEFAULT_LIMIT),
+            Destination::File(_) => limit,
             Destination::Stdout | Destination::Stderr => u64::MAX,
         };
         let (process, is_broken, size) = (std::process::id(), AtomicBool::new(false), AtomicU64::new(0));

@@ -10,7 +10,7 @@ use crate::configured::Configured;
 use crate::report::Destination;
 
 /// The maximum size of a file unless the user chooses one. About 20,000 graphs fill it.
-pub(super) const DEFAULT_LIMIT: u64 = 256 << 20;
+const DEFAULT_LIMIT: u64 = 256 << 20;
 
 /// Options of the trace. The [guide](https://docs.rs/cudnn-layers) shows examples of all outputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +59,11 @@ impl Options {
         Ok(options)
     }
 
+    /// Returns the maximum number of bytes that a process writes to a file.
+    pub(super) fn limit(&self) -> u64 {
+        self.limit.unwrap_or(DEFAULT_LIMIT)
+    }
+
     fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<Options, String> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let size = |value: OsString| parse_size(&value).ok_or(format!("CUDNN_TRACE_LIMIT={value:?} is not a size"));
@@ -82,6 +87,12 @@ mod tests {
         Options::from_variables(|name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
         })
+    }
+
+    #[test]
+    fn files_have_a_limit_even_if_the_user_chooses_none() {
+        let limit = |variables: &[(&str, &str)]| options(variables).map(|options| options.limit());
+        assert_eq!((limit(&[]), limit(&[("CUDNN_TRACE_LIMIT", "1G")])), (Ok(256 << 20), Ok(1 << 30)));
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Tracer {
     /// This loads no library, because a thread of the parent may have held ld.so's lock during the fork.
     fn open(options: Options, is_child: bool, host: Host, nvtx: Option<Nvtx>) -> Result<Self, String> {
         let chrome = Chrome::create(&options, is_child, &process_name(host), host)?;
-        let open = |destination| Lines::open(destination, options.limit, host);
+        let open = |destination| Lines::open(destination, options.limit(), host);
         let lines = options.lines.as_ref().map(open).transpose()?;
         let has_summary = options.summary.is_some();
         Ok(Tracer { options, chrome, lines, has_summary, gpu: None, nvtx, process: std::process::id(), host })
