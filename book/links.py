@@ -1,7 +1,8 @@
 """A preprocessor of mdBook that adapts the links of pages, which are written for code hosts.
 
 A link to a file outside of docs leads to `git-repository-url` of book.toml. While that is not set, the link becomes
-text with the path as its tooltip. A link to README.md leads to index.html, because mdBook renames that page.
+text with the path as its tooltip. A link to README.md leads to index.html, because mdBook renames that page, and a link
+to a file in docs/data to the page that `pages.py` makes of it.
 """
 import json
 import posixpath
@@ -17,6 +18,9 @@ def adapt(text, directory, repository):
         if not target or ":" in target:
             return match[0]
         path = posixpath.normpath(posixpath.join("docs", directory, target))
+        if path.startswith("docs/data/"):
+            name = posixpath.splitext(posixpath.basename(path))[0]
+            return f"[{label}]({posixpath.relpath('docs/' + name, posixpath.join('docs', directory))}.md)"
         if path.startswith("docs/"):
             return f"[{label}]({target.replace('README.md', 'index.md')})"
         if repository:
