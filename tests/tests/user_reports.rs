@@ -608,7 +608,10 @@ fn the_doctor_names_the_cause_and_a_remedy_and_the_loader_reports_it() {
         records.push(record);
     }
     if !is_complete {
-        return not_run("the comparison with docs/data/what-goes-wrong.json", "a situation cannot be built on this machine");
+        return not_run(
+            "the comparison with docs/data/what-goes-wrong.json",
+            "a situation cannot be built on this machine",
+        );
     }
     check_document("docs/data/what-goes-wrong.json", &format!("{:#}\n", serde_json::json!(records)));
 }
