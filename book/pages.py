@@ -10,6 +10,7 @@ CALLS = "A program makes a call while one library is faulty. `…` is the direct
 REPORTS = "Problems from public bug trackers, recreated, and what programs print. `…` is the directory of the situation."
 PAGES = {
     "fault-matrix.csv": ("The fault matrix", CALLS),
+    "repairs.json": ("Repairs, situation by situation", "What `fix --yes` did to broken environments. `~` is the home directory."),
     "what-goes-wrong.json": ("What goes wrong", REPORTS),
     "what-goes-wrong-with-frameworks.json": ("What goes wrong with frameworks", REPORTS),
 }
@@ -28,6 +29,18 @@ def table(file):
     return lines
 
 
+def repairs(file):
+    """Makes a table for each installer."""
+    lines = []
+    for heading, records in json.load(file).items():
+        lines += ["", f"## {heading}", "", "| situation | before | plan | after |", "| --- | --- | --- | --- |"]
+        for record in records:
+            plan = "<br>".join("`" + line.replace("|", "\\|") + "`" for line in record["plan"])
+            before, after = (", ".join(record[key]) or "nothing" for key in ("before", "after"))
+            lines.append(f"| {record['situation']} | {before} | {plan or 'nothing to do'} | {after} |")
+    return lines
+
+
 def reports(file):
     """Makes a section for each report."""
     lines = []
@@ -41,7 +54,8 @@ def reports(file):
 def chapter(name):
     title, introduction = PAGES[name]
     with open(f"docs/data/{name}", encoding="utf-8", newline="") as file:
-        lines = table(file) if name.endswith(".csv") else reports(file)
+        make = {"fault-matrix.csv": table, "repairs.json": repairs}.get(name, reports)
+        lines = make(file)
     text = "\n".join([f"# {title}", "", introduction, *lines, ""])
     path = name.rsplit(".")[0] + ".md"
     chapter = {"name": title, "content": text, "number": None, "sub_items": [], "path": path, "source_path": path}
