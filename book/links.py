@@ -2,19 +2,21 @@
 
 A link to a file outside of docs leads to `git-repository-url` of book.toml. While that is not set, the link becomes
 text with the path as its tooltip. A link to README.md leads to index.html, because mdBook renames that page, and a link
-to a file in docs/data to the page that `pages.py` makes of it.
+to a file in docs/data to the page that `pages.py` makes of it. Codes of findings, such as C014, become links.
 """
 import json
 import posixpath
 import re
 import sys
 
-CODE_OR_LINK = re.compile(r"```.*?```|`[^`]*`|\[([^\]]*)\]\(([^)\s]+)\)", re.DOTALL)
+CODE_OR_LINK = re.compile(r"```.*?```|`[^`]*`|^#.*?$|\[([^\]]*)\]\(([^)\s]+)\)|\b(C\d{3})\b", re.DOTALL | re.MULTILINE)
 
 
 def adapt(text, directory, repository):
     def replace(match):
-        label, target = match.groups()
+        label, target, code = match.groups()
+        if code:
+            return f"[{code}]({posixpath.relpath('findings.md', directory or '.')}#{code.lower()})"
         if not target or ":" in target:
             return match[0]
         path = posixpath.normpath(posixpath.join("docs", directory, target))

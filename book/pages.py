@@ -4,11 +4,18 @@ A link to `data/NAME.csv` or `data/NAME.json` in another page leads to the page 
 """
 import csv
 import json
+import pathlib
 import sys
 
 CALLS = "A program makes a call while one library is faulty. `…` is the directory of the installation."
 REPORTS = "Problems from public bug trackers, recreated, and what programs print. `…` is the directory of the situation."
+FINDINGS = "The codes that `cudnn-doctor` prints. The meaning of a code never changes. `facts CODE` explains one."
+HOOKS = "Programs with hooks, tools and allocators in the same process. See [Coexistence](guide/coexistence.md)."
+MISTAKES = "What cuDNN 9.19.0 reports about mistakes in backend graphs. The example `backend_mistakes` makes all of them."
 PAGES = {
+    "backend-mistakes.json": ("Mistakes in backend graphs", MISTAKES),
+    "coexistence.csv": ("Coexistence, case by case", HOOKS),
+    "findings.json": ("Findings of the doctor", FINDINGS),
     "fault-matrix.csv": ("The fault matrix", CALLS),
     "repairs.json": ("Repairs, situation by situation", "What `fix --yes` did to broken environments. `~` is the home directory."),
     "what-goes-wrong.json": ("What goes wrong", REPORTS),
@@ -16,16 +23,24 @@ PAGES = {
 }
 
 
+def rows(fields):
+    return "| " + " | ".join(field.replace("|", "\\|").replace("<", "&lt;") for field in fields) + " |"
+
+
 def table(file):
+    columns, *records = csv.reader(file)
+    return ["", rows(columns), "| --- " * len(columns) + "|", *map(rows, records)]
+
+
+def fault_matrix(file):
     """Makes one table for each library, which is the first field of a record."""
     columns, *records = csv.reader(file)
     lines, library = [], None
     for record in records:
         if record[0] != library:
             library = record[0]
-            lines += ["", f"## {library}", "", "| " + " | ".join(columns[1:]) + " |", "| --- " * len(columns[1:]) + "|"]
-        fields = (field.replace("|", "\\|").replace("<", "&lt;") for field in record[1:])
-        lines.append("| " + " | ".join(fields) + " |")
+            lines += ["", f"## {library}", "", rows(columns[1:]), "| --- " * len(columns[1:]) + "|"]
+        lines.append(rows(record[1:]))
     return lines
 
 
@@ -41,6 +56,26 @@ def repairs(file):
     return lines
 
 
+def findings(file):
+    """Makes a section for each code, with an example from the doctor's tests if there is one."""
+    lines = []
+    for finding in json.load(file):
+        code = finding["code"]
+        lines += ["", f"## {code}", "", f"**{finding['severity']}: {finding['title']}.** {finding['cause']}"]
+        report = pathlib.Path(f"doctor/cudnn-doctor/tests/facts/{code}.txt")
+        parts = report.read_text(encoding="utf-8").split("\n\n") if report.exists() else []
+        for part in parts:
+            if f"[{code}]: " in part.splitlines()[0]:
+                shown = [line for line in part.splitlines() if not line.startswith(("  = note", "  = read more"))]
+                lines += ["", "```text", *shown, "```"]
+    return lines
+
+
+def mistakes(file):
+    columns = ["mistake", "rejected by", "status", "text of `cudnnGetLastErrorString`", "innermost reason in the log"]
+    return ["", rows(columns), "| --- " * len(columns) + "|", *map(rows, json.load(file))]
+
+
 def reports(file):
     """Makes a section for each report."""
     lines = []
@@ -51,11 +86,21 @@ def reports(file):
     return lines
 
 
+MAKERS = {
+    "backend-mistakes.json": mistakes,
+    "coexistence.csv": table,
+    "fault-matrix.csv": fault_matrix,
+    "findings.json": findings,
+    "repairs.json": repairs,
+    "what-goes-wrong.json": reports,
+    "what-goes-wrong-with-frameworks.json": reports,
+}
+
+
 def chapter(name):
     title, introduction = PAGES[name]
     with open(f"docs/data/{name}", encoding="utf-8", newline="") as file:
-        make = {"fault-matrix.csv": table, "repairs.json": repairs}.get(name, reports)
-        lines = make(file)
+        lines = MAKERS[name](file)
     text = "\n".join([f"# {title}", "", introduction, *lines, ""])
     path = name.rsplit(".")[0] + ".md"
     chapter = {"name": title, "content": text, "number": None, "sub_items": [], "path": path, "source_path": path}

@@ -2,12 +2,11 @@
 //! docs/data/fault-matrix.csv, which the documentation site shows as a page, and fails when the file in the repository
 //! differs; `CUDNN_TESTS_WRITE=1` rewrites it.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use cudnn_loader::{Library, Version};
 use support::matrix::{Fault, a_function};
-use support::{Child, ChildOutput, Subject, TempDir, check_document, compile, driver_and_compiler, lib_dir};
+use support::{Child, ChildOutput, Subject, TempDir, check_document, compile, csv_line, driver_and_compiler, lib_dir};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 
@@ -120,15 +119,6 @@ fn cell(output: &ChildOutput, function: &str, dir: &Path) -> String {
     }
 }
 
-/// Appends a record in the format of CSV.
-fn append(csv: &mut String, fields: &[&str]) {
-    let quoted = |field: &&str| match field.contains([',', '"']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => (*field).to_owned(),
-    };
-    let _ = writeln!(csv, "{}", fields.iter().map(quoted).collect::<Vec<_>>().join(","));
-}
-
 #[test]
 #[ignore = "downloads full releases of cuDNN"]
 fn the_documented_fault_matrix_is_true() {
@@ -138,9 +128,8 @@ fn the_documented_fault_matrix_is_true() {
     ) else {
         return;
     };
-    let mut csv = String::new();
-    let columns = ["NVIDIA's shim 9.10.2", "NVIDIA's shim 9.28.0", "the loader on 9.28.0"];
-    append(&mut csv, &[&["library", "fault", "call"][..], &columns].concat());
+    let columns = ["library", "fault", "call", "NVIDIA's shim 9.10.2", "NVIDIA's shim 9.28.0", "the loader on 9.28.0"];
+    let mut csv = csv_line(columns);
     let Some(libraries) = libraries_for_plans() else { return };
     let device = libraries.path().join("h200.json");
     std::fs::write(&device, cudnn_backend::device::H200).unwrap();
@@ -183,9 +172,8 @@ fn the_documented_fault_matrix_is_true() {
                         check_plan(&output, fault, library);
                     }
                 }
-                let [shim_of_older, shim, loader] = &cells;
                 let case = [library.file_name(), fault.description(), name_of(function)];
-                append(&mut csv, &[&case[..], &[shim_of_older, shim, loader]].concat());
+                csv += &csv_line(case.into_iter().chain(cells.iter().map(String::as_str)));
             }
         }
     }

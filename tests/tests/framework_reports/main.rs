@@ -276,9 +276,9 @@ fn the_doctor_names_the_cause_and_a_remedy() {
         let clean = printed.replace(&world.root.path().display().to_string(), "…");
         let lines = clean.lines().map(str::trim_end).filter(|line| !line.is_empty());
         records.push(BTreeMap::from([
-            ("situation", vec![situation.title]),
-            ("reported as", vec![situation.report]),
-            ("cudnn-doctor", lines.collect()),
+            ("situation", vec![situation.title.to_owned()]),
+            ("reported as", vec![situation.report.to_owned()]),
+            ("cudnn-doctor", lines.map(str::to_owned).collect()),
         ]));
     }
     check_document("docs/data/what-goes-wrong-with-frameworks.json", &format!("{:#}\n", serde_json::json!(records)));

@@ -22,7 +22,7 @@ impl Severity {
     }
 }
 
-/// A kind of finding, which docs/findings.md explains.
+/// A kind of finding, which docs/data/findings.json lists.
 #[derive(Clone, Copy, Debug)]
 pub struct FindingKind {
     /// Codes are never reused.
