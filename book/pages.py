@@ -18,6 +18,7 @@ PAGES = {
     "findings.json": ("Findings of the doctor", FINDINGS),
     "fault-matrix.csv": ("The fault matrix", CALLS),
     "repairs.json": ("Repairs, situation by situation", "What `fix --yes` did to broken environments. `~` is the home directory."),
+    "validate-rules.csv": ("The rules of `validate`", "Mistakes that the layer [validate](guide/validate.md) names."),
     "what-goes-wrong.json": ("What goes wrong", REPORTS),
     "what-goes-wrong-with-frameworks.json": ("What goes wrong with frameworks", REPORTS),
 }
@@ -92,6 +93,7 @@ MAKERS = {
     "fault-matrix.csv": fault_matrix,
     "findings.json": findings,
     "repairs.json": repairs,
+    "validate-rules.csv": table,
     "what-goes-wrong.json": reports,
     "what-goes-wrong-with-frameworks.json": reports,
 }

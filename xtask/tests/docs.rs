@@ -50,7 +50,8 @@ fn the_readme_counts_the_aborts_of_the_fault_matrix() {
     let matrix = fs::read_to_string(root().join("docs/data/fault-matrix.csv")).unwrap();
     let records: Vec<Vec<String>> = matrix.lines().skip(1).map(fields).filter(|record| record[1] != "none").collect();
     let count = |column: usize| {
-        let calls: Vec<&str> = records.iter().map(|record| record[column].as_str()).filter(|cell| *cell != "-").collect();
+        let calls: Vec<&str> =
+            records.iter().map(|record| record[column].as_str()).filter(|cell| *cell != "-").collect();
         let is_fatal = |cell: &&&str| ["aborts", "crashes", "hangs"].iter().any(|outcome| cell.starts_with(outcome));
         (calls.iter().filter(is_fatal).count(), calls.len())
     };
