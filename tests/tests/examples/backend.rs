@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use support::{Child, ChildOutput, dynamic_entries, lib_dir, root};
+use support::{Child, ChildOutput, TempDir, dynamic_entries, lib_dir, root};
 
 use crate::linked;
 
@@ -31,6 +31,13 @@ fn the_loaders_entries_are_in_the_log_that_an_example_receives() {
     for reported in ["info cudnn_loader::select(version=9.19.0", " cudnnGetVersion\n", "2 cudnn_loader::load"] {
         assert!(output.stdout.contains(reported), "{reported}: {output:#?}");
     }
+}
+
+#[test]
+fn an_example_without_cudnn_prints_what_to_do() {
+    let nowhere = TempDir::new();
+    let output = run("plan_without_gpu", nowhere.path());
+    assert!(output.code == Some(1) && output.stderr.contains("help: "), "{output:#?}");
 }
 
 #[test]
