@@ -20,12 +20,12 @@ pub fn run_on_gpu(example: fn(&Gpu) -> Result<(), Failure>) -> ExitCode {
     exit_code(example(&gpu))
 }
 
-/// Returns the exit code for a result. Prints an error to standard error.
+/// Returns the exit code for a result. Prints the full report of an error to standard error.
 pub fn exit_code(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("{failure}");
+            eprintln!("{failure:#}");
             ExitCode::FAILURE
         }
     }

@@ -21,3 +21,12 @@ pub fn check_document(path: &str, text: &str) {
         "{path} is out of date: run this test with CUDNN_TESTS_WRITE=1"
     );
 }
+
+/// Returns a record in the format of CSV, with the end of the line.
+pub fn csv_line<'a>(fields: impl IntoIterator<Item = &'a str>) -> String {
+    let quoted = |field: &str| match field.contains([',', '"']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field.to_owned(),
+    };
+    fields.into_iter().map(quoted).collect::<Vec<_>>().join(",") + "\n"
+}

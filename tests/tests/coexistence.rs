@@ -1,6 +1,6 @@
 //! Runs a program that uses cuDNN in surroundings that hook or load the same functions: with NVIDIA's shim, with the
 //! drop-in, and with the drop-in and all layers. The drop-in must never be worse. The test generates
-//! docs/guide/coexistence.md and fails when the file in the repository differs; `CUDNN_TESTS_WRITE=1` rewrites it.
+//! docs/data/coexistence.csv and fails when the file in the repository differs; `CUDNN_TESTS_WRITE=1` rewrites it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use support::{
-    Child, ChildOutput, Library, PlanningLibraries, TempDir, check_document, client, compile, drop_in,
+    Child, ChildOutput, Library, PlanningLibraries, TempDir, check_document, client, compile, csv_line, drop_in,
     errata_for_all_releases, full_releases, lib_dir, not_run, put_drop_in,
 };
 
@@ -116,7 +116,7 @@ impl Outcome {
             Outcome::Same => "ok".into(),
             Outcome::WithoutLayers => "ok, without layers".into(),
             Outcome::Error(text) => text.clone(),
-            Outcome::Failure(text) => format!("**{text}**"),
+            Outcome::Failure(text) => text.clone(),
         }
     }
 }
@@ -306,17 +306,18 @@ fn outcome(output: &ChildOutput, expected: &str, arguments: &[&str]) -> Outcome 
     }
 }
 
+/// Returns the table in the format of CSV.
 fn render(table: &[Vec<Outcome>]) -> String {
-    let mut text = format!("| surroundings | {} |\n", COLUMNS.map(|column| column.0).join(" | "));
-    text.push_str("| --- | --- | --- | --- |\n");
+    let mut text = csv_line(["surroundings"].into_iter().chain(COLUMNS.map(|column| column.0)));
     for (row, surrounding) in table.iter().zip(SURROUNDINGS) {
         let cells = row.chunks(WAYS.len()).map(|cell| match cell {
             [one, other] if one != other => {
-                format!("{}: {}<br>{}: {}", WAYS[0], one.text(), WAYS[1], other.text())
+                format!("{}: {}; {}: {}", WAYS[0], one.text(), WAYS[1], other.text())
             }
             _ => cell[0].text(),
         });
-        let _ = writeln!(text, "| {} | {} |", surrounding.description, Vec::from_iter(cells).join(" | "));
+        let cells: Vec<String> = cells.collect();
+        text += &csv_line([surrounding.description].into_iter().chain(cells.iter().map(String::as_str)));
     }
     text
 }
@@ -335,55 +336,6 @@ fn has_allocators(test: &str) -> bool {
 
 const RELEASE: &str = "jit-cu12-9.19.0";
 
-const BEFORE_TABLE: &str = "\
-# Coexistence with other libraries
-
-Use this page to check whether the drop-in works together with the hooks, tools and allocators in your process. The
-rule is that nothing works worse with the drop-in than with NVIDIA's shim.
-
-Each cell is a process of its own. It runs [a small program](../../tests/clients/guest/guest.c) that makes
-descriptors, reads the reason of a refused call, and restores a compiled plan for a described H200. \"ok\" means that
-the program prints the same as with NVIDIA's shim alone. With all layers, the layers recorded the run as well.
-NVIDIA's shim opens cuDNN by name, so its result can depend on how ld.so finds the libraries: through a run path, as
-in Python wheels, or through `LD_LIBRARY_PATH`. A cell shows both if they differ. The drop-in is installed in place of
-NVIDIA's file.
-
-";
-
-const AFTER_TABLE: &str = "
-Measured with cuDNN 9.19.0 on Linux x86-64 without a GPU. This command regenerates the page and compares the result.
-It needs Debian's packages `libjemalloc2` and `libtcmalloc-minimal4`:
-
-```sh
-cargo test -p cudnn-tests --test coexistence
-```
-
-With `-- --ignored`, it checks the same rule with the full releases 9.10.2 and 9.28.1.
-
-## Hooks
-
-- A hook of `dlsym` may answer names that begin with \"cu\" from the global scope, as tools do that share a GPU. A name
-  such as `cudnnCreate` then leads back to the shim. The drop-in therefore looks up cuDNN's functions in the library's
-  own symbol table.
-- A hook of `dlopen` becomes the caller of `dlopen`. ld.so then ignores the run path of the library that called the
-  hook. AddressSanitizer and ThreadSanitizer hook `dlopen` as well. The drop-in opens all libraries of cuDNN by
-  absolute path, also those that cuDNN opens itself.
-- If a hook returns something else than cuDNN, the drop-in returns an error status.
-
-## Forks
-
-Fork before other threads use cuDNN, or call nothing of cuDNN in the child before it executes another program. A child
-can otherwise [hang in cuDNN](../measurements/forks.md), with NVIDIA's shim as well as with the drop-in: cuDNN has
-locks for its log and for graphs, and the child inherits a lock that another thread held. The row in the table is for
-threads that only make and destroy tensors, which takes no such lock. The locks of the loader and the layers are
-prepared for forks.
-
-## Modules that call a sub-library directly
-
-A module that is linked to `libcudnn_graph.so.9`, or looks up its functions, calls the same cuDNN, but bypasses the
-drop-in. Layers don't see these calls, and verbose error strings don't describe their failures.
-";
-
 #[test]
 fn the_drop_in_coexists_with_everything_that_nvidias_shim_coexists_with() {
     let test = "the_drop_in_coexists_with_everything_that_nvidias_shim_coexists_with";
@@ -391,8 +343,7 @@ fn the_drop_in_coexists_with_everything_that_nvidias_shim_coexists_with() {
         return;
     }
     let Some(matrix) = Matrix::new(test, RELEASE) else { return };
-    let text = format!("{BEFORE_TABLE}{}{AFTER_TABLE}", render(&matrix.measure()));
-    check_document("docs/guide/coexistence.md", &text);
+    check_document("docs/data/coexistence.csv", &render(&matrix.measure()));
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Runs the fault matrix on full real releases, for NVIDIA's shim and for this project's loader. The test generates
-//! docs/fault-matrix.md and fails when the file in the repository differs; `CUDNN_TESTS_WRITE=1` rewrites it.
+//! docs/data/fault-matrix.csv, which the documentation site shows as a page, and fails when the file in the repository
+//! differs; `CUDNN_TESTS_WRITE=1` rewrites it.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use cudnn_loader::{Library, Version};
 use support::matrix::{Fault, a_function};
-use support::{Child, ChildOutput, Subject, TempDir, check_document, compile, driver_and_compiler, lib_dir};
+use support::{Child, ChildOutput, Subject, TempDir, check_document, compile, csv_line, driver_and_compiler, lib_dir};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_driver");
 
@@ -93,16 +93,16 @@ fn name_of(function: &str) -> &str {
     function.split(':').next().unwrap_or_default()
 }
 
-/// Returns a table cell: how a call ended, and the first line of the message about it.
+/// Returns a field of the table: how a call ended, and the first line of the message about it.
 fn cell(output: &ChildOutput, function: &str, dir: &Path) -> String {
     let name = name_of(function);
     let outcome = match (output.signal, output.returned(name)) {
-        (Some(6), _) => "**aborts**".into(),
-        (Some(9), _) => return "**hangs**".into(),
+        (Some(6), _) => "aborts".into(),
+        (Some(9), _) => return "hangs".into(),
         // The signal (SIGBUS or SIGSEGV) depends on the linker's layout of the fake library.
-        (Some(_), _) => "**crashes**".into(),
+        (Some(_), _) => "crashes".into(),
         (None, Some(returned)) => returned.trim_start_matches("CUDNN_STATUS_").to_owned(),
-        (None, None) => format!("**exits with {:?}**", output.code),
+        (None, None) => format!("exits with {:?}", output.code),
     };
     let message = output.last_error(name);
     let (source, text) = match message.lines().next() {
@@ -112,10 +112,10 @@ fn cell(output: &ChildOutput, function: &str, dir: &Path) -> String {
     // The length of a fake library depends on the compiler.
     let text =
         text.split_once(" is truncated: ").map_or(text.to_owned(), |(before, _)| format!("{before} is truncated"));
-    let text = text.replace(&dir.display().to_string(), "…").replace('|', "\\|");
+    let text = text.replace(&dir.display().to_string(), "…");
     match text.as_str() {
         "" => outcome,
-        text => format!("{outcome}<br>{source}{text}"),
+        text => format!("{outcome}: {source}{text}"),
     }
 }
 
@@ -128,28 +128,12 @@ fn the_documented_fault_matrix_is_true() {
     ) else {
         return;
     };
-    let mut text = String::from(
-        "# The fault matrix\n\n\
-         In each row, a program makes a first call while one library of a real installation is faulty. The call goes\n\
-         through NVIDIA's shim of two releases, and through this project's loader. Every cell is a separate process.\n\
-         It shows the returned status or value, and the first line of the available message, from\n\
-         `cudnnGetLastErrorString` unless marked otherwise. `…` is the directory of the installation. The loader's\n\
-         full report is longer: it includes a help text, ld.so's message, and every rejected path.\n\n\
-         This command regenerates the page on Linux x86-64 without a GPU, and compares the result:\n\n\
-         ```sh\ncargo test -p cudnn-tests --test faults_nvidia_shim -- --ignored\n```\n\n\
-         All libraries are real except the faulty one, which is a fake with the same functions. They return 0.\n\
-         Libraries from another release are real too: 9.0.0 in 9.10.2, and 9.10.2 in 9.28.0. Libraries for another\n\
-         CUDA major version are real in 9.28.0 (cu13 in cu12) and fakes in 9.10.2. The table contains no ext from\n\
-         another release, because 9.10.2 does not include ext.\n\n\
-         Programs do not call the engines and heuristics directly. `plan` queries the heuristics for engines for a\n\
-         convolution on a described H200, with a real driver library, which makes graph open them. A call hangs if\n\
-         it waits for a writer to open the pipe.\n",
-    );
+    let columns = ["library", "fault", "call", "NVIDIA's shim 9.10.2", "NVIDIA's shim 9.28.0", "the loader on 9.28.0"];
+    let mut csv = csv_line(columns);
     let Some(libraries) = libraries_for_plans() else { return };
     let device = libraries.path().join("h200.json");
     std::fs::write(&device, cudnn_backend::device::H200).unwrap();
     let plan = format!("plan:{}", device.display());
-    let mut aborts = [0; 3];
     for library in Library::WITH_API.iter().chain(Library::OPENED_BY_GRAPH).copied() {
         let has_api = Library::WITH_API.contains(&library);
         let functions = match library {
@@ -160,10 +144,6 @@ fn the_documented_fault_matrix_is_true() {
             _ => vec![plan.as_str()],
         };
         let faults = if has_api { &Fault::ALL[..] } else { &PLUGIN_FAULTS };
-        let _ = writeln!(
-            text,
-            "\n## {library}\n\n| fault | call | NVIDIA's shim, 9.10.2 | NVIDIA's shim, 9.28.0 | the loader, on 9.28.0 |\n| --- | --- | --- | --- | --- |"
-        );
         for fault in faults.iter().copied() {
             let (in_older, in_newer) = (older.with(fault, library), newer.with(fault, library));
             if in_older.is_none() && in_newer.is_none() {
@@ -179,7 +159,6 @@ fn the_documented_fault_matrix_is_true() {
                     cells[index] = match dir {
                         Some(dir) => {
                             let output = call(subject, dir, function, library, libraries.path());
-                            aborts[index] += u32::from(output.signal.is_some());
                             cell(&output, function, dir.path())
                         }
                         None => "-".into(),
@@ -193,16 +172,12 @@ fn the_documented_fault_matrix_is_true() {
                         check_plan(&output, fault, library);
                     }
                 }
-                let _ = writeln!(text, "| {} | `{}` | {} |", fault.description(), name_of(function), cells.join(" | "));
+                let case = [library.file_name(), fault.description(), name_of(function)];
+                csv += &csv_line(case.into_iter().chain(cells.iter().map(String::as_str)));
             }
         }
     }
-    let [in_older, in_newer, ours] = aborts;
-    let _ = writeln!(
-        text,
-        "\n## Aborts, crashes and hangs\n\nNVIDIA's shim of 9.10.2: {in_older}. NVIDIA's shim of 9.28.0: {in_newer}. The loader: {ours}."
-    );
-    check_document("docs/fault-matrix.md", &text);
+    check_document("docs/data/fault-matrix.csv", &csv);
 }
 
 /// Checks that a plan through the loader never crashes the process. The report names an unusable library, unless cuDNN

@@ -13,7 +13,8 @@ use support::{ExtensionLibrary, FakeLibrary, PythonEnvironment, TempDir, Version
 /// The commands of the lab.
 const OF_LAB: [&str; 7] = ["capture", "devices", "emit", "errata", "plans", "reduce", "replay"];
 
-/// The keys of a document, such as `findings[].code`. `unseen` has the keys with empty or null values.
+/// The keys of a document, such as `findings[].code`, with a mark for the type of the value as in docs/json.md. `unseen`
+/// has the keys with empty or null values, without a mark.
 #[derive(Default)]
 struct Keys {
     seen: BTreeSet<String>,
@@ -28,7 +29,7 @@ impl Keys {
                     // The names of knobs are values, and a row of a comparison contains reports of `replay`.
                     let is_text = ["knobs", "before", "after", "reports"].contains(&name.as_str()) && !at.is_empty();
                     if is_text {
-                        self.seen.insert(format!("{at}.{name}"));
+                        self.seen.insert(format!("{at}.{name}{{}}"));
                         continue;
                     }
                     self.walk(value, &if at.is_empty() { name.clone() } else { format!("{at}.{name}") });
@@ -37,23 +38,56 @@ impl Keys {
             Value::Array(values) if values.is_empty() => drop(self.unseen.insert(format!("{at}[]"))),
             Value::Array(values) => values.iter().for_each(|value| self.walk(value, &format!("{at}[]"))),
             Value::Null => drop(self.unseen.insert(at.to_owned())),
-            _ => drop(self.seen.insert(at.to_owned())),
+            Value::Number(_) => drop(self.seen.insert(format!("{at}#"))),
+            Value::Bool(_) => drop(self.seen.insert(format!("{at}?"))),
+            Value::String(_) => drop(self.seen.insert(at.to_owned())),
         }
     }
 }
 
+/// Returns the keys that docs/json.md lists for each command, with their marks. An indented line belongs to the key above
+/// it. A line "as `KEY`" or "as `KEY` of `COMMAND`" stands for all keys below that key.
 fn documented() -> BTreeMap<String, BTreeSet<String>> {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/json.md")).unwrap();
     let mut found = BTreeMap::<String, BTreeSet<String>>::new();
-    let mut command = String::new();
-    for line in text.lines() {
-        if let Some(name) = line.strip_prefix("## ") {
-            command = name.to_owned();
-        } else if let Some(name) = line.strip_prefix("| `").and_then(|rest| rest.split('`').next()) {
-            found.entry(command.clone()).or_default().insert(name.to_owned());
+    for section in text.split("\n## ").skip(1) {
+        let (command, rest) = section.split_once('\n').unwrap();
+        let block = rest.split_once("```text\n").and_then(|(_, rest)| rest.split_once("\n```")).unwrap().0;
+        let lines: Vec<(usize, &str, &str)> = block.lines().map(key_of_line).collect();
+        let mut path = Vec::<&str>::new();
+        let mut keys = BTreeSet::from(["schema#".to_owned()]);
+        for (index, (depth, key, meaning)) in lines.iter().enumerate() {
+            path.truncate(*depth);
+            path.push(key);
+            let key = path.join(".");
+            let is_parent = lines.get(index + 1).is_some_and(|(next, ..)| next > depth);
+            let below = same_keys(meaning, &keys, &found);
+            if !below.is_empty() {
+                keys.extend(below.iter().map(|name| format!("{key}.{name}")));
+            } else if !is_parent {
+                keys.insert(key);
+            }
         }
+        found.insert(command.to_owned(), keys);
     }
     found
+}
+
+/// Splits a line into its depth, the key and the meaning.
+fn key_of_line(line: &str) -> (usize, &str, &str) {
+    let text = line.trim_start();
+    let (key, meaning) = text.split_once(' ').unwrap_or((text, ""));
+    ((line.len() - text.len()) / 2, key, meaning)
+}
+
+/// Returns the keys below the one that the meaning of another key refers to.
+fn same_keys(meaning: &str, own: &BTreeSet<String>, found: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let Some((_, reference)) = meaning.split_once("as `") else { return Vec::new() };
+    let mut code = reference.split('`');
+    let (key, between, command) = (code.next().unwrap(), code.next(), code.next());
+    let of_other = command.filter(|_| between == Some(" of ")).map(|command| &found[command]);
+    let below = |name: &String| Some(name.strip_prefix(key)?.strip_prefix('.')?.to_owned());
+    of_other.unwrap_or(own).iter().filter_map(below).collect()
 }
 
 fn document(arguments: &[&str], dir: Option<&Path>) -> Value {
@@ -179,18 +213,21 @@ fn the_documents_have_exactly_the_documented_keys() {
     for (command, Keys { seen, unseen }) in printed {
         let listed = &documented[command];
         // A null value or empty list can stand for an object with keys.
-        let is_listed =
-            |name: &&String| listed.iter().any(|other| other == *name || other.starts_with(&format!("{name}.")));
-        let undocumented: Vec<_> = seen.iter().chain(&unseen).filter(|name| !is_listed(name)).collect();
+        let is_below = |name: &str, other: &str| {
+            other.trim_end_matches(['#', '?']) == name || other.starts_with(&format!("{name}."))
+        };
+        let is_listed = |name: &&String| listed.iter().any(|other| is_below(name, other));
+        let unlisted = unseen.iter().filter(|name| !is_listed(name));
+        let undocumented: Vec<_> = seen.difference(listed).chain(unlisted).collect();
         assert!(undocumented.is_empty(), "{command} prints keys that docs/json.md lacks: {undocumented:?}");
-        let could_be = |name: &str| unseen.iter().any(|other| name == other || name.starts_with(&format!("{other}.")));
+        let could_be = |name: &str| unseen.iter().any(|other| is_below(other, name));
         // `plans device` describes a GPU, and `replay` executes plans on one.
         let needs_gpu = |name: &str| {
             (command, name) == ("plans", "device")
                 || command == "replay"
                     && [".runs[]", ".time_ms", ".report.problems[]"].iter().any(|key| name.contains(key))
         };
-        let needs_interruption = |name: &str| command.starts_with("replay") && name == "not_replayed";
+        let needs_interruption = |name: &str| command.starts_with("replay") && name == "not_replayed#";
         let is_absent =
             |name: &&String| !seen.contains(*name) && !could_be(name) && !needs_gpu(name) && !needs_interruption(name);
         let absent: Vec<_> = listed.iter().filter(is_absent).collect();

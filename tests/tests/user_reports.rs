@@ -1,7 +1,8 @@
 //! Recreates fifteen problems from public reports, from real releases where possible. The doctor must name
-//! the cause and a remedy, and the loader must report it. docs/what-goes-wrong.md has the output of each, and of
+//! the cause and a remedy, and the loader must report it. docs/data/what-goes-wrong.json has the output of each, and of
 //! NVIDIA's shim; `CUDNN_TESTS_WRITE=1` rewrites that file.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -518,7 +519,7 @@ fn mixed_cuda_majors() -> Option<Report> {
     let loader = world.loader(&["cudnnDestroyTensorDescriptor"]);
     assert_contains(&loader.stdout, &["CUDA 13", "CUDA 12", "help: "]);
     Some(world.report(
-        "An ops library for CUDA 13 and a graph library for CUDA 12, of the same version. (Fakes; docs/fault-matrix.md \
+        "An ops library for CUDA 13 and a graph library for CUDA 12, of the same version. (Fakes; the fault matrix \
                     uses real ones.)",
         None,
         doctor,
@@ -553,7 +554,7 @@ fn not_a_library_for_this_machine() -> Option<Report> {
     }
     Some(world.report(
         "A truncated library, a text file in its place, or a library for aarch64. (For an unreadable \
-                    file, see docs/fault-matrix.md.)",
+                    file, see the fault matrix.)",
         None,
         doctor,
         loader,
@@ -582,16 +583,9 @@ const SITUATIONS: [Situation; 15] = [
 
 #[test]
 fn the_doctor_names_the_cause_and_a_remedy_and_the_loader_reports_it() {
-    let mut text = String::from(
-        "# What goes wrong, and what each program prints\n\n\
-         These fifteen problems come from public bug trackers of frameworks and were recreated, from real releases\n\
-         where possible. Every section shows the output of `cudnn-doctor` and the loader's behavior. Where NVIDIA's\n\
-         shim differs most, its output is shown too. `…` is the directory of the situation.\n\n\
-         This command regenerates the page on Linux x86-64 without a GPU, and compares the result:\n\n\
-         ```sh\ncargo test -p cudnn-tests --test user_reports\n```\n",
-    );
+    let mut records = Vec::new();
     let mut is_complete = true;
-    for (index, situation) in SITUATIONS.iter().enumerate() {
+    for situation in SITUATIONS {
         let Some(report) = situation() else {
             is_complete = false;
             continue;
@@ -603,16 +597,21 @@ fn the_doctor_names_the_cause_and_a_remedy_and_the_loader_reports_it() {
             let is_specific =
                 |line: &&str| !line.is_empty() && (line.contains('…') || !ends.iter().any(|end| line.ends_with(end)));
             let lines = text.lines().map(str::trim_end).filter(is_specific);
-            lines.map(|line| format!("    {line}\n")).collect::<String>()
+            lines.map(str::to_owned).collect::<Vec<String>>()
         };
-        text += &format!("\n## {}. {}\n", index + 1, report.situation);
+        let (doctor, loader) = (clean(&report.doctor), clean(&report.loader));
+        let situation = vec![report.situation.to_owned()];
+        let mut record = BTreeMap::from([("situation", situation), ("cudnn-doctor", doctor), ("the loader", loader)]);
         if let Some(shim) = &report.shim {
-            text += &format!("\nNVIDIA's shim:\n\n{}", clean(shim));
+            record.insert("NVIDIA's shim", clean(shim));
         }
-        text += &format!("\ncudnn-doctor:\n\n{}\nThe loader:\n\n{}", clean(&report.doctor), clean(&report.loader));
+        records.push(record);
     }
     if !is_complete {
-        return not_run("the comparison with docs/what-goes-wrong.md", "a situation cannot be built on this machine");
+        return not_run(
+            "the comparison with docs/data/what-goes-wrong.json",
+            "a situation cannot be built on this machine",
+        );
     }
-    check_document("docs/what-goes-wrong.md", &text);
+    check_document("docs/data/what-goes-wrong.json", &format!("{:#}\n", serde_json::json!(records)));
 }

@@ -1,7 +1,7 @@
 //! Checks facts about the pages in `docs` that mdBook and the link checker ignore.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -35,23 +35,45 @@ fn every_page_is_in_the_table_of_contents() {
     assert!(missing.is_empty(), "add these pages to docs/SUMMARY.md: {missing:?}");
 }
 
+/// `book/pages.py` makes a page of every file with data.
 #[test]
-fn the_start_page_contains_every_error_message_of_the_readme() {
-    let table = |file: &str| -> BTreeMap<String, String> {
-        let text = fs::read_to_string(root().join(file)).unwrap();
-        let (_, rest) = text.split_once("## Your error message").unwrap();
-        let section = rest.split("\n## ").next().unwrap();
-        let cells = |line: &str| line.split('|').map(|cell| cell.trim().replace("docs/", "")).collect::<Vec<_>>();
-        section
-            .lines()
-            .filter(|line| line.starts_with("| `") && line.contains("cudnn-doctor"))
-            .map(|line| (cells(line)[1].clone(), cells(line)[2].clone()))
-            .collect()
-    };
-    let start = table("docs/README.md");
-    let readme = table("README.md");
-    assert!(readme.len() >= 6, "{readme:?}");
-    for (message, command) in readme {
-        assert_eq!(start.get(&message), Some(&command), "{message}");
+fn every_file_with_data_is_a_page_of_the_site() {
+    let script = fs::read_to_string(root().join("book/pages.py")).unwrap();
+    for entry in fs::read_dir(root().join("docs/data")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert_eq!(script.matches(&format!("\"{name}\": ")).count(), 2, "{name}");
     }
+}
+
+#[test]
+fn the_readme_counts_the_aborts_of_the_fault_matrix() {
+    let matrix = fs::read_to_string(root().join("docs/data/fault-matrix.csv")).unwrap();
+    let records: Vec<Vec<String>> = matrix.lines().skip(1).map(fields).filter(|record| record[1] != "none").collect();
+    let count = |column: usize| {
+        let calls: Vec<&str> =
+            records.iter().map(|record| record[column].as_str()).filter(|cell| *cell != "-").collect();
+        let is_fatal = |cell: &&&str| ["aborts", "crashes", "hangs"].iter().any(|outcome| cell.starts_with(outcome));
+        (calls.iter().filter(is_fatal).count(), calls.len())
+    };
+    let [(older, all_older), (newer, all_newer), (ours, all_ours)] = [count(3), count(4), count(5)];
+    assert_eq!(ours, 0);
+    let readme = fs::read_to_string(root().join("README.md")).unwrap().replace('\n', " ");
+    let stated = format!(
+        "in {older} of {all_older} calls (9.10.2) and in {newer} of {all_newer} (9.28.0), but this project in none of {all_ours}"
+    );
+    assert!(readme.contains(&stated), "the README lacks: {stated}");
+}
+
+/// Splits a record in the format of CSV.
+fn fields(record: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut is_quoted = false;
+    for character in record.chars() {
+        match character {
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => fields.push(String::new()),
+            _ => fields.last_mut().unwrap().push(character),
+        }
+    }
+    fields
 }

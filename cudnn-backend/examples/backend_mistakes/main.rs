@@ -1,6 +1,6 @@
-//! Makes common mistakes with the backend API on purpose, and shows how cuDNN reports them. Prints the rows of the
-//! Markdown tables in `docs/backend-convolution.md`. The first table needs no GPU; the second is printed if a GPU is
-//! available.
+//! Makes common mistakes with the backend API on purpose, and shows how cuDNN reports them. Prints two
+//! Markdown tables, of which docs/data/backend-mistakes.json keeps the first. The first needs no GPU; the second is
+//! printed if a GPU is available.
 //!
 //! `cargo run -p cudnn-backend --example backend_mistakes`
 

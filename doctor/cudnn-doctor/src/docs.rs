@@ -12,7 +12,7 @@ pub(crate) fn finding(code: &str) -> String {
     page(code).unwrap_or_else(|| format!("{} facts {code}", doctor()))
 }
 
-/// Returns the URL of the page about findings with this code (docs/findings/CODE.md), if the site is published.
+/// Returns the URL of the section about findings with this code (from docs/data/findings.json), if the site is published.
 pub(crate) fn page(code: &str) -> Option<String> {
-    Some(format!("{}findings/{code}.html", SITE?))
+    Some(format!("{}findings.html#{}", SITE?, code.to_lowercase()))
 }

@@ -465,7 +465,7 @@ fn provoke_program(code: &str, scenario: Scenario) -> Option<Scenario> {
 /// Returns whether the command explains the code, or the URL leads to the code's page on the site.
 fn is_explained(read_more: &str, code: &str) -> bool {
     if read_more.starts_with("https://") {
-        return read_more.ends_with(&format!("/findings/{code}.html"));
+        return read_more.ends_with(&format!("/findings.html#{}", code.to_lowercase()));
     }
     let output = Command::new("/bin/sh").args(["-c", read_more]).output().unwrap();
     output.status.success() && String::from_utf8_lossy(&output.stdout).starts_with(&format!("  {code} "))

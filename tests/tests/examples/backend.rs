@@ -1,10 +1,10 @@
 //! Checks the examples of the backend API: their output without a GPU, planning on real cuDNN without a GPU, and the
-//! guide's table of mistakes against cuDNN's current behavior.
+//! documented mistakes (docs/data/backend-mistakes.json) against cuDNN's current behavior.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use support::{Child, ChildOutput, dynamic_entries, lib_dir, root};
+use support::{Child, ChildOutput, TempDir, dynamic_entries, lib_dir, root};
 
 use crate::linked;
 
@@ -31,6 +31,13 @@ fn the_loaders_entries_are_in_the_log_that_an_example_receives() {
     for reported in ["info cudnn_loader::select(version=9.19.0", " cudnnGetVersion\n", "2 cudnn_loader::load"] {
         assert!(output.stdout.contains(reported), "{reported}: {output:#?}");
     }
+}
+
+#[test]
+fn an_example_without_cudnn_prints_what_to_do() {
+    let nowhere = TempDir::new();
+    let output = run("plan_without_gpu", nowhere.path());
+    assert!(output.code == Some(1) && output.stderr.contains("help: "), "{output:#?}");
 }
 
 #[test]
@@ -70,17 +77,24 @@ fn mistakes(text: &str) -> BTreeMap<String, Vec<String>> {
     let row = |line: &str| {
         // A backslash escapes `|` within a cell.
         let line = line.replace("\\|", "\u{1}");
-        let mut cells = line.trim_matches('|').split('|').map(|cell| cell.trim().replace('\u{1}', "\\|"));
+        let mut cells = line.trim_matches('|').split('|').map(|cell| cell.trim().replace('\u{1}', "|"));
         Some((cells.next()?, cells.collect()))
     };
     table.skip(2).take_while(|line| line.starts_with('|')).filter_map(row).collect()
 }
 
-/// Compares the guide's table with this release's reports, except for some mistakes. The guide's release must match in
+/// Returns the documented mistakes: the mistake and the other cells.
+fn documented() -> BTreeMap<String, Vec<String>> {
+    let text = std::fs::read_to_string(root().join("docs/data/backend-mistakes.json")).unwrap();
+    let rows: Vec<Vec<String>> = serde_json::from_str(&text).unwrap();
+    rows.into_iter().map(|mut row| (row.remove(0), row)).collect()
+}
+
+/// Compares the documented mistakes with this release's reports, except for some. The documented release must match in
 /// every cell, another release in the status and in the logged reason.
 fn check_guide(id: &str, exceptions: &[&str]) {
     let Some(real) = lib_dir(id) else { return };
-    let guide = mistakes(&std::fs::read_to_string(root().join("docs/backend-convolution.md")).unwrap());
+    let guide = documented();
     let output = run("backend_mistakes", &real);
     let reported = mistakes(&output.stdout);
     assert_eq!(guide.keys().collect::<Vec<_>>(), reported.keys().collect::<Vec<_>>(), "{id}: {output:#?}");

@@ -6,6 +6,7 @@ use std::process::Command;
 use support::root;
 
 mod backend;
+mod cpp;
 mod crates;
 mod tutorial;
 

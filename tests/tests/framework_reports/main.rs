@@ -1,6 +1,6 @@
 //! Eighteen problems that people reported to the trackers of frameworks. Each is an environment with the metadata, run
 //! paths and names of the real packages; their libraries are stand-ins. `cudnn-doctor frameworks` must name the cause
-//! and a remedy. docs/what-goes-wrong-with-frameworks.md has its output; `CUDNN_TESTS_WRITE=1` rewrites that file.
+//! and a remedy. docs/data/what-goes-wrong-with-frameworks.json has its output; `CUDNN_TESTS_WRITE=1` rewrites that file.
 
 mod broken;
 mod cpu;
@@ -10,6 +10,8 @@ mod judged;
 mod measured;
 mod requirements;
 mod world;
+
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 use support::{ExtensionLibrary, check_document};
@@ -249,16 +251,8 @@ const SITUATIONS: [Situation; 18] = [
 
 #[test]
 fn the_doctor_names_the_cause_and_a_remedy() {
-    let mut text = String::from(
-        "# What goes wrong with frameworks\n\n\
-         These problems come from public bug trackers of frameworks. They were recreated as environments with the\n\
-         metadata, names and run paths of the real packages. Every section shows the output of\n\
-         `cudnn-doctor frameworks`. `…` is the directory of the situation.\n\n\
-         This command regenerates the page on Linux x86-64 without a GPU, and compares the result. A fake NVML\n\
-         reports the GPUs:\n\n\
-         ```sh\ncargo test -p cudnn-tests --test framework_reports\n```\n",
-    );
-    for (index, situation) in SITUATIONS.iter().enumerate() {
+    let mut records = Vec::new();
+    for situation in SITUATIONS {
         let world = World::new();
         (situation.build)(&world);
         let document: Value = serde_json::from_str(&world.doctor(&["--json"])).unwrap();
@@ -281,8 +275,11 @@ fn the_doctor_names_the_cause_and_a_remedy() {
         }
         let clean = printed.replace(&world.root.path().display().to_string(), "…");
         let lines = clean.lines().map(str::trim_end).filter(|line| !line.is_empty());
-        let lines: String = lines.map(|line| format!("    {line}\n")).collect();
-        text += &format!("\n## {}. {}\n\nReported as {}.\n\n{lines}", index + 1, situation.title, situation.report);
+        records.push(BTreeMap::from([
+            ("situation", vec![situation.title.to_owned()]),
+            ("reported as", vec![situation.report.to_owned()]),
+            ("cudnn-doctor", lines.map(str::to_owned).collect()),
+        ]));
     }
-    check_document("docs/what-goes-wrong-with-frameworks.md", &text);
+    check_document("docs/data/what-goes-wrong-with-frameworks.json", &format!("{:#}\n", serde_json::json!(records)));
 }

@@ -110,9 +110,9 @@ fn write_sparse(file: &Path, bytes: &[u8]) {
     }
 }
 
-/// docs/measurements/frameworks-check.md contains the results.
+/// docs/measurements/doctor.md contains the results.
 #[test]
-#[ignore = "a measurement of a release build: see docs/measurements/frameworks-check.md"]
+#[ignore = "a measurement of a release build: see docs/measurements/doctor.md"]
 fn check_is_quick_in_an_environment_with_all_frameworks() {
     const ROUNDS: usize = 20;
     const MAX_MS: f64 = 150.0;

@@ -12,7 +12,7 @@ const ABOUT_THE_MACHINE: [&str; 4] = ["C001", "C002", "C040", "C041"];
 const MAX_ROUNDS: usize = 3;
 
 /// Separates two plans in the table.
-pub(crate) const AGAIN: &str = "then, by another fix:";
+const AGAIN: &str = "then, by another fix:";
 
 /// An environment that can be broken and repaired.
 pub(crate) trait Ground {

@@ -22,7 +22,7 @@ impl Severity {
     }
 }
 
-/// A kind of finding, which has a page in docs/findings.
+/// A kind of finding, which docs/data/findings.json lists.
 #[derive(Clone, Copy, Debug)]
 pub struct FindingKind {
     /// Codes are never reused.

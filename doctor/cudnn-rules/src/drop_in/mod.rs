@@ -1,5 +1,5 @@
 //! Describes the drop-in in front of programs, either in a directory of cuDNN or by LD_PRELOAD.
-//! docs/design/0021-install.md has the rules.
+//! docs/design/doctor.md#installing-the-drop-in has the rules.
 
 pub mod command;
 pub mod functions;

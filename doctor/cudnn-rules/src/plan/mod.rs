@@ -1,7 +1,7 @@
 //! Combines the remedies of all findings into one plan that works.
 //!
 //! `search` chooses remedies, `simulate` says what is true after them, `merge` makes one list of steps, and `lines`
-//! renders them. docs/design/0023-plan.md has the rules. This module runs no commands.
+//! renders them. docs/design/doctor.md#plans has the rules. This module runs no commands.
 
 mod contents;
 mod line;
