@@ -139,16 +139,6 @@ impl Machine {
         Machine { driver, driver_text, gpus, jetson, library, cuda: None, nvml_error }
     }
 
-    /// Returns a machine with these GPUs, optionally a Jetson.
-    #[cfg(all(test, unix))]
-    pub(crate) fn for_test(mut gpus: Vec<Gpu>, jetson: Option<Jetson>) -> Machine {
-        if gpus.is_empty() {
-            gpus.extend(jetson.as_ref().and_then(Gpu::of_jetson));
-        }
-        let library = DriverLibrary::Missing(DriverFiles::default());
-        Machine { driver: None, driver_text: None, gpus, jetson, library, cuda: None, nvml_error: None }
-    }
-
     /// Returns the machine for `--json`.
     pub fn value(&self) -> Value {
         let gpu = |gpu: &Gpu| json!({ "name": gpu.name, "compute_capability": gpu.capability() });

@@ -3,6 +3,18 @@
 use super::*;
 use crate::plan::advice_of;
 
+impl Machine {
+    /// Returns a machine with these GPUs, optionally a Jetson.
+    #[cfg(unix)]
+    pub(crate) fn for_test(mut gpus: Vec<Gpu>, jetson: Option<Jetson>) -> Machine {
+        if gpus.is_empty() {
+            gpus.extend(jetson.as_ref().and_then(Gpu::of_jetson));
+        }
+        let library = DriverLibrary::Missing(DriverFiles::default());
+        Machine { driver: None, driver_text: None, gpus, jetson, library, cuda: None, nvml_error: None }
+    }
+}
+
 #[test]
 fn the_advice_about_the_driver_fits_the_machine() {
     let root = std::env::temp_dir().join(format!("cudnn-doctor-driver-{}", std::process::id()));
