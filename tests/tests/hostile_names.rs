@@ -82,14 +82,13 @@ fn hostile_names_are_escaped_in_all_output() {
                 assert_safe(&format!("{situation}: doctor {args:?} with {variable}"), &text.concat());
             }
         };
-        let commands: [&[&str]; 8] = [
+        let commands: [&[&str]; 7] = [
             &["check"],
             &["check", "--json"],
             &["list", "--deep"],
             &["list", "--json"],
             &["explain"],
             &["env"],
-            &["demo", "--offline"],
             &["preload", "--no-context"],
         ];
         for command in commands {

@@ -23,8 +23,6 @@ pub enum Work {
     LoadCuda,
     /// Compute.
     Compute,
-    /// Fetch a release. pip enforces separate limits.
-    Fetch,
 }
 
 /// The length of the token in bytes.
@@ -43,7 +41,6 @@ impl Work {
             Work::OpenDriver | Work::QueryNvml | Work::StartDriver => "asking the driver",
             Work::Load | Work::LoadCuda => "loading libraries",
             Work::Compute => "computing",
-            Work::Fetch => "fetching",
         }
     }
 }
