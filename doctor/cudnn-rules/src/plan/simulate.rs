@@ -3,21 +3,17 @@
 //! Known are variables, links, removed files, and packages of pip, conda and apt. A removal deletes all files in the
 //! package's record, including files of other packages. An installation does nothing if the requirement is met.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use cudnn_cli::shell::SEARCH_PATH;
-use cudnn_cli::shell::SEPARATOR;
 use cudnn_frameworks::installation::site_packages;
 use cudnn_frameworks::normalized;
 use cudnn_probe::facts::{Changes, Facts, PathFacts};
 use cudnn_probe::image::links;
-use cudnn_probe::{Architecture, DIR_VARIABLE, Library, Os, canonicalize, identify_any};
+use cudnn_probe::{Architecture, Library, Os, canonicalize, identify_any};
 
 use super::records::{Files, Records};
 use crate::packages::{PackageChange, Record, Site, package_name, site_of_new};
 use crate::remedy::{Action, Variable};
-use crate::shell;
 
 /// A machine after some actions.
 pub(super) struct Simulation {
@@ -68,8 +64,7 @@ impl Simulation {
             Action::Packages(change) => return self.change_packages(change),
             Action::Variable(variable) => return self.set(variable),
             Action::Inspect(_) => {}
-            // They change permissions, the search of other programs, or the name of a directory.
-            Action::NameByLink(_) => return Err(Unknown),
+            // They change permissions, or the search of other programs.
             Action::Permit { .. } | Action::Python(_) | Action::Ldconfig | Action::DropIn { .. } => {
                 return Err(Unknown);
             }
@@ -87,45 +82,19 @@ impl Simulation {
     }
 
     fn set(&mut self, variable: &Variable) -> Result<(), Unknown> {
-        // A name that the variable cannot contain is replaced by that of a link.
-        if let Variable::Search(dir) = variable
-            && shell::name_for_search(dir) != *dir
-        {
-            return Err(Unknown);
-        }
         let current = |name: &str| self.within(|| cudnn_probe::facts::variable(name));
-        let first_on_path = |dir: &Path| {
-            let mut path = dir.as_os_str().to_owned();
-            if let Some(rest) = current(SEARCH_PATH).filter(|rest| !rest.is_empty()) {
-                path.push(SEPARATOR.to_string());
-                path.push(rest);
-            }
-            path
+        // Like `env`, which also finds a cuDNN below the directory.
+        let cudnn_below = |dir: &Path| {
+            let places = ["", "nvidia/cudnn/lib", "nvidia/cudnn_jit/lib", "lib", "lib64"];
+            let has_graph = |dir: &PathBuf| dir.join(Library::Graph.file_name()).target_exists();
+            self.within(|| {
+                let roots = site_packages(dir).chain([dir.to_owned()]);
+                { roots }.flat_map(|root| places.map(|place| root.join(place))).find(has_graph)
+            })
         };
-        let (name, value): (&str, Option<OsString>) = match variable {
-            Variable::Set { name, value } => (name, Some(value.clone())),
-            Variable::Unset(name) => (name, None),
-            Variable::Without { name, entries } => {
-                let kept = current(name).map(|value| shell::kept_entries(name, &value, entries));
-                (name, kept.filter(|value| !value.is_empty()))
-            }
-            Variable::Use(dir) => {
-                // Like `env`, which also finds a cuDNN below the directory.
-                let places = ["", "nvidia/cudnn/lib", "nvidia/cudnn_jit/lib", "lib", "lib64"];
-                let has_graph = |dir: &PathBuf| dir.join(Library::Graph.file_name()).target_exists();
-                let dir = self.within(|| {
-                    let roots = site_packages(dir).chain([dir.clone()]);
-                    let mut below = roots.flat_map(|root| places.map(|place| root.join(place)));
-                    below.find(has_graph)
-                });
-                let dir = dir.ok_or(Unknown)?;
-                let path = first_on_path(&dir);
-                self.change(|changes| changes.set_variable(SEARCH_PATH, Some(path)));
-                (DIR_VARIABLE, Some(dir.into()))
-            }
-            Variable::Search(dir) => (SEARCH_PATH, Some(first_on_path(dir))),
-        };
-        self.change(|changes| changes.set_variable(name, value));
+        for (name, value) in variable.assigned(current, cudnn_below).ok_or(Unknown)? {
+            self.change(|changes| changes.set_variable(&name, value));
+        }
         Ok(())
     }
 

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use cudnn_frameworks::installation::InstallationReport;
-use cudnn_probe::Host;
 use cudnn_probe::ld_so::SearchPath;
+use cudnn_probe::{DIR_VARIABLE, Host};
 use serde_json::json;
 
 use super::*;
